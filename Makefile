@@ -1,0 +1,49 @@
+# One command a task. `make test` is what CI runs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help run test lint types imports unit bench clean
+
+help:
+	@echo "make run     play the demo scenario end to end and print its report"
+	@echo "make test    lint, types, import direction and tests: what CI runs"
+	@echo "make bench   run the benchmarks"
+	@echo "make clean   remove .venv and caches"
+
+# Debian splits venv out of python3; ensure it where we may, say so where we may not.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "python3-venv is missing: installing it with apt-get"; \
+	  (apt-get update -qq && apt-get install -y -qq python3-venv) || \
+	  { echo "install python3-venv (apt-get install python3-venv) and try again"; exit 1; }; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fairway needs Python 3.11 or newer"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+run: $(STAMP)
+	@$(BIN)/fairway simulate examples/01-two-teams
+
+test: $(STAMP) lint types imports unit
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+imports: $(STAMP)
+	$(BIN)/lint-imports --no-cache
+
+unit: $(STAMP)
+	$(BIN)/pytest -n 2
+
+bench: $(STAMP)
+	@$(BIN)/fairway bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis dist build
+	find src tests -name __pycache__ -type d -exec rm -rf {} +

@@ -1,0 +1,55 @@
+"""Who depends on whom: dependents by owner UID, kept up to date from changes."""
+
+from __future__ import annotations
+
+from fairway.cluster.changes import ADDED, DELETED, Change
+from fairway.kube.objects import Key, Obj
+
+
+class OwnerIndex:
+    """Dependents of every owner UID, and where every UID lives."""
+
+    def __init__(self) -> None:
+        self.key_by_uid: dict[str, Key] = {}
+        self._dependents: dict[str, dict[Key, None]] = {}
+
+    def apply(self, change: Change) -> None:
+        meta = change.obj["metadata"]
+        if change.type == DELETED:
+            self.key_by_uid.pop(meta["uid"], None)
+            self._unlink(change.key, change.obj)
+            return
+        if change.type == ADDED:
+            self.key_by_uid[meta["uid"]] = change.key
+            self._link(change.key, change.obj)
+            return
+        old = change.old
+        if old is not None and old["metadata"].get("ownerReferences") is not meta.get("ownerReferences"):
+            self._unlink(change.key, old)
+            self._link(change.key, change.obj)
+
+    def dependents(self, uid: str) -> list[Key]:
+        """Sorted, so that whoever acts on them does so in one order."""
+        found = self._dependents.get(uid)
+        return sorted(found) if found else []
+
+    def has_dependents(self, uid: str) -> bool:
+        return bool(self._dependents.get(uid))
+
+    def _link(self, key: Key, obj: Obj) -> None:
+        for ref in obj["metadata"].get("ownerReferences") or ():
+            self._dependents.setdefault(ref.get("uid", ""), {})[key] = None
+
+    def _unlink(self, key: Key, obj: Obj) -> None:
+        for ref in obj["metadata"].get("ownerReferences") or ():
+            found = self._dependents.get(ref.get("uid", ""))
+            if found is not None:
+                found.pop(key, None)
+                if not found:
+                    del self._dependents[ref.get("uid", "")]
+
+    def copy(self) -> OwnerIndex:
+        twin = OwnerIndex()
+        twin.key_by_uid = dict(self.key_by_uid)
+        twin._dependents = {uid: dict(keys) for uid, keys in self._dependents.items()}
+        return twin

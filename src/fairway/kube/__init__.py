@@ -1,0 +1,12 @@
+"""The vocabulary: what do these Kubernetes words mean, exactly?
+
+In: Kubernetes YAML or JSON. Out: plain objects (nested dicts, kept whole so that unknown kinds and fields
+survive a round trip) and typed facts derived from them. Objects are frozen by convention: whoever wants a
+different one builds a new dict that shares what did not change.
+
+This room knows no clock, no store and no policy; everything else imports it and it imports nothing.
+
+Reading order: `kinds` (names and scopes of kinds), `objects` (reading plain objects), `quantity`, `resources`
+(vectors), `podrequests` (what a pod asks for), `labels` (selectors), `nodeselection` (node affinity),
+`taints`, `timestamps`, then `manifest` (files in and out) and `validation` (what is wrong with them).
+"""

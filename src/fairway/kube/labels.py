@@ -1,0 +1,171 @@
+"""Label and field selectors: does this set of labels match?
+
+A compiled selector is hashable and canonical, so equal selectors are one key wherever something is counted
+per selector. Source: apimachinery pkg/labels, metav1.LabelSelectorAsSelector (v1.34).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+IN = "In"
+NOT_IN = "NotIn"
+EXISTS = "Exists"
+DOES_NOT_EXIST = "DoesNotExist"
+GT = "Gt"
+LT = "Lt"
+
+
+class Requirement(NamedTuple):
+    """One condition on one label. `values` is sorted."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        value = labels.get(self.key)
+        op = self.operator
+        if op == IN:
+            return value is not None and value in self.values
+        if op == NOT_IN:
+            return value is None or value not in self.values
+        if op == EXISTS:
+            return value is not None
+        if op == DOES_NOT_EXIST:
+            return value is None
+        return _compare(op, value, self.values)
+
+
+def _compare(op: str, value: str | None, values: tuple[str, ...]) -> bool:
+    """Gt and Lt: both sides must be integers, or it does not match."""
+    if value is None or len(values) != 1:
+        return False
+    if not re.fullmatch(r"[+-]?\d+", value) or not re.fullmatch(r"[+-]?\d+", values[0]):
+        return False
+    return int(value) > int(values[0]) if op == GT else int(value) < int(values[0])
+
+
+class Selector(NamedTuple):
+    """All requirements must hold; none at all matches everything. `nothing` matches nothing (a null selector)."""
+
+    requirements: tuple[Requirement, ...]
+    nothing: bool = False
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        if self.nothing:
+            return False
+        return all(r.matches(labels) for r in self.requirements)
+
+    def __str__(self) -> str:
+        return ",".join(_requirement_text(r) for r in self.requirements)
+
+
+EVERYTHING = Selector(())
+NOTHING = Selector((), nothing=True)
+
+
+def _requirement_text(r: Requirement) -> str:
+    if r.operator == EXISTS:
+        return r.key
+    if r.operator == DOES_NOT_EXIST:
+        return f"!{r.key}"
+    if r.operator in (IN, NOT_IN):
+        if r.operator == IN and len(r.values) == 1:
+            return f"{r.key}={r.values[0]}"
+        return f"{r.key} {'in' if r.operator == IN else 'notin'} ({','.join(r.values)})"
+    return f"{r.key}{'>' if r.operator == GT else '<'}{r.values[0]}"
+
+
+def label_selector(raw: Mapping[str, Any] | None) -> Selector:
+    """A `metav1.LabelSelector`. None matches nothing; `{}` matches everything."""
+    if raw is None:
+        return NOTHING
+    requirements = [Requirement(k, IN, (v,)) for k, v in (raw.get("matchLabels") or {}).items()]
+    requirements.extend(
+        Requirement(e.get("key", ""), e.get("operator", ""), tuple(sorted(e.get("values") or ())))
+        for e in raw.get("matchExpressions") or ()
+    )
+    return Selector(tuple(sorted(requirements)))
+
+
+def set_selector(raw: Mapping[str, str] | None) -> Selector:
+    """A plain map (`nodeSelector`, a Service's selector): every pair must be there."""
+    return Selector(tuple(sorted(Requirement(k, IN, (v,)) for k, v in (raw or {}).items())))
+
+
+class SelectorError(ValueError):
+    """Not a selector."""
+
+
+_TERM = re.compile(
+    r"\s*(?:(?P<not>!)\s*(?P<nkey>[\w./-]+)"
+    r"|(?P<key>[\w./-]+)\s*(?:(?P<set>in|notin)\s*\((?P<values>[^)]*)\)"
+    r"|(?P<op>==|=|!=|>|<)\s*(?P<value>[\w.-]*))?)\s*(?:,|$)"
+)
+
+
+def parse_selector(text: str) -> Selector:
+    """The form kubectl takes: `app=web,tier in (a,b),!canary,size>3`.
+
+    Raises: SelectorError.
+    """
+    requirements = []
+    at = 0
+    while at < len(text):
+        m = _TERM.match(text, at)
+        if m is None or m.end() == at:
+            raise SelectorError(f"unable to parse selector {text!r} at {text[at:]!r}")
+        at = m.end()
+        requirements.append(_parsed(m))
+    return Selector(tuple(sorted(requirements)))
+
+
+def _parsed(m: re.Match[str]) -> Requirement:
+    if m["nkey"]:
+        return Requirement(m["nkey"], DOES_NOT_EXIST, ())
+    key = m["key"]
+    if m["set"]:
+        values = tuple(sorted(v.strip() for v in m["values"].split(",")))
+        return Requirement(key, IN if m["set"] == "in" else NOT_IN, values)
+    if m["op"]:
+        operator = {"=": IN, "==": IN, "!=": NOT_IN, ">": GT, "<": LT}[m["op"]]
+        return Requirement(key, operator, (m["value"],))
+    return Requirement(key, EXISTS, ())
+
+
+class FieldTerm(NamedTuple):
+    path: str
+    negated: bool
+    value: str
+
+
+def parse_field_selector(text: str) -> tuple[FieldTerm, ...]:
+    """`status.phase=Running,spec.nodeName!=n1`.
+
+    Raises: SelectorError.
+    """
+    terms = []
+    for part in filter(None, text.split(",")):
+        m = re.fullmatch(r"\s*([\w.\[\]-]+)\s*(==|=|!=)\s*(.*?)\s*", part)
+        if m is None:
+            raise SelectorError(f"invalid field selector {part!r}: expected path=value or path!=value")
+        terms.append(FieldTerm(m[1], m[2] == "!=", m[3]))
+    return tuple(terms)
+
+
+def matches_fields(terms: tuple[FieldTerm, ...], obj: Mapping[str, Any]) -> bool:
+    """Absent fields read as the empty string, booleans as true/false."""
+    return all((_field_text(obj, t.path) == t.value) != t.negated for t in terms)
+
+
+def _field_text(obj: Any, path: str) -> str:
+    for step in path.split("."):
+        obj = obj.get(step) if isinstance(obj, Mapping) else None
+    if obj is None:
+        return ""
+    if isinstance(obj, bool):
+        return "true" if obj else "false"
+    return str(obj)

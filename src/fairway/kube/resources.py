@@ -1,0 +1,99 @@
+"""Resource vectors: how much of each resource, as integers.
+
+A vector is a `dict[str, int]`: `cpu` in milli-CPU, everything else in whole units (bytes for memory,
+ephemeral-storage and hugepages; devices for extended resources). Absent means zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fairway.kube import quantity
+
+Resources = dict[str, int]
+
+CPU = "cpu"
+MEMORY = "memory"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+PODS = "pods"
+NVIDIA_GPU = "nvidia.com/gpu"
+
+# Names without a domain that Kubernetes knows natively. Source: v1helper.IsNativeResource, validation.
+_NATIVE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE, PODS, "storage"})
+
+
+def amount(resource: str, value: object) -> int:
+    """A quantity in the unit this resource is counted in (cpu: milli), rounded up."""
+    return quantity.milli_ceil(value) if resource == CPU else quantity.whole_ceil(value)
+
+
+def parse_resources(raw: Mapping[str, object] | None) -> Resources:
+    """A `requests`, `limits`, `capacity` or `hard` map as a vector."""
+    if not raw:
+        return {}
+    return {name: amount(name, value) for name, value in raw.items()}
+
+
+def format_amount(resource: str, value: int) -> str:
+    """The quantity text for an amount: cpu 1500 → `1500m`, memory 2^31 → `2Gi`."""
+    if resource == CPU:
+        return quantity.format_milli(value)
+    if resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith("hugepages-"):
+        return quantity.format_binary(value)
+    return str(value)
+
+
+def format_resources(vector: Mapping[str, int]) -> dict[str, str]:
+    return {name: format_amount(name, value) for name, value in vector.items()}
+
+
+def is_extended(resource: str) -> bool:
+    """Whether this is an extended resource (a device): a domain outside kubernetes.io, no `requests.` prefix.
+
+    Source: pkg/apis/core/v1/helper.IsExtendedResourceName.
+    """
+    if "/" not in resource or is_native(resource):
+        return False
+    return not resource.startswith("requests.")
+
+
+def is_native(resource: str) -> bool:
+    """Names without a domain or within kubernetes.io/ are Kubernetes' own."""
+    return "/" not in resource or "kubernetes.io/" in resource
+
+
+def is_hugepages(resource: str) -> bool:
+    return resource.startswith("hugepages-")
+
+
+def is_countable(resource: str) -> bool:
+    """Whether requests for it take room on a node in the scheduler's accounts (Source: NewResource)."""
+    return (
+        resource in _NATIVE
+        or "/" in resource
+        or is_hugepages(resource)
+        or resource.startswith("attachable-volumes-")
+    )
+
+
+def add_into(total: Resources, vector: Mapping[str, int]) -> None:
+    for name, value in vector.items():
+        total[name] = total.get(name, 0) + value
+
+
+def max_into(total: Resources, vector: Mapping[str, int]) -> None:
+    for name, value in vector.items():
+        if value > total.get(name, 0):
+            total[name] = value
+
+
+def subtract(a: Mapping[str, int], b: Mapping[str, int]) -> Resources:
+    """a − b over the names of both; may go below zero."""
+    out = dict(a)
+    for name, value in b.items():
+        out[name] = out.get(name, 0) - value
+    return out
+
+
+def fits_in(need: Mapping[str, int], free: Mapping[str, int]) -> bool:
+    return all(value <= free.get(name, 0) for name, value in need.items() if value > 0)

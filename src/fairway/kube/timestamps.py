@@ -1,0 +1,90 @@
+"""Times as Kubernetes writes them, from and to integer microseconds since 1970 (UTC)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+SECOND_US = 1_000_000
+MINUTE_US = 60 * SECOND_US
+HOUR_US = 60 * MINUTE_US
+DAY_US = 24 * HOUR_US
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d|w)")
+_UNIT_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "ms": 1_000_000,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "d": 86400 * 10**9,
+    "w": 7 * 86400 * 10**9,
+}
+
+
+@lru_cache(maxsize=4096)
+def _rfc3339_second(second: int) -> str:
+    return (_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rfc3339(time_us: int) -> str:
+    """`metav1.Time`: whole seconds, truncated. 0 → `1970-01-01T00:00:00Z`."""
+    return _rfc3339_second(time_us // SECOND_US)
+
+
+def rfc3339_micro(time_us: int) -> str:
+    """`metav1.MicroTime`."""
+    return f"{_rfc3339_second(time_us // SECOND_US)[:-1]}.{time_us % SECOND_US:06d}Z"
+
+
+@lru_cache(maxsize=65536)
+def parse_rfc3339(text: str) -> int:
+    """Microseconds since 1970.
+
+    Raises: ValueError for anything but an RFC 3339 time with a zone.
+    """
+    when = datetime.fromisoformat(text)
+    if when.tzinfo is None:
+        raise ValueError("expected an RFC 3339 time with a zone, such as 2026-01-31T08:00:00Z")
+    delta = when - _EPOCH
+    return (delta.days * 86400 + delta.seconds) * SECOND_US + delta.microseconds
+
+
+def parse_duration(text: str | int | float) -> int:
+    """A duration in microseconds: `90s`, `1h30m`, `2d`, `250ms`; a bare number is seconds.
+
+    Raises: ValueError.
+    """
+    if isinstance(text, bool):
+        raise ValueError("expected a duration such as 90s, 1h30m or 2d")
+    if isinstance(text, (int, float)):
+        return round(text * SECOND_US)
+    stripped = text.strip()
+    if re.fullmatch(r"\d+(\.\d+)?", stripped):
+        return round(float(stripped) * SECOND_US)
+    if not re.fullmatch(rf"(?:{_DURATION.pattern})+", stripped):
+        raise ValueError("expected a duration such as 90s, 1h30m or 2d")
+    total_ns = sum(round(float(n) * _UNIT_NS[unit]) for n, unit in _DURATION.findall(stripped))
+    return total_ns // 1000
+
+
+def format_duration(duration_us: int) -> str:
+    """For people: `0s`, `850ms`, `42s`, `3m20s`, `5h10m`, `12d4h` (two units at most)."""
+    if duration_us < 0:
+        return "-" + format_duration(-duration_us)
+    if duration_us < SECOND_US:
+        return f"{duration_us // 1000}ms" if duration_us >= 1000 else "0s"
+    seconds = duration_us // SECOND_US
+    for size, unit, below, below_unit in (
+        (86400, "d", 3600, "h"),
+        (3600, "h", 60, "m"),
+        (60, "m", 1, "s"),
+    ):
+        if seconds >= size:
+            rest = seconds % size // below
+            return f"{seconds // size}{unit}{rest}{below_unit}" if rest else f"{seconds // size}{unit}"
+    return f"{seconds}s"
