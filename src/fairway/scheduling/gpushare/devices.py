@@ -1,56 +1,89 @@
-"""What is free on every GPU of every node, and how does a pod take and give it back?
+"""What is free on every GPU of every node, and how does a pod take it and give it back?
 
-A GPU is shared in thousandths (milli-GPU). A pod asks for `gpu_count` devices, `gpu_milli` of each: one
-device in part (`1 × 470`), or whole devices (`4 × 1000`). A device is an index on its node, 0 … 7; the free
-thousandths of a device never go below zero nor above 1000.
+A GPU is shared in thousandths (milli-GPU). A pod asks for a number of devices and the milli of each: one
+device in part (1 × 470), or whole devices (4 × 1000). A device is an index on its node, 0 … 7, and what is
+free of it stays within 0 … 1000.
 
-Everything here is plain arrays, so that compiled kernels read them and a cluster's accounts can own them.
-Nothing here chooses: see the policies.
+Nodes and pods are rows of int64 tables, so that kernels stay small and a cluster's accounts can own them.
+Row numbers break ties: the lower row wins. Nothing here chooses a node; see the policies.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from fairway.scheduling.gpushare.kernels import kernel, leaf
 
 MILLI = 1000  # thousandths in one device
-MAX_DEVICES = 8  # devices on one node; columns of gpu_milli_free
-WIDTHS = MAX_DEVICES + 1  # how wide pods are: 0 shares a device, k takes k whole devices
-ANY_MODEL = -1  # model mask of a pod that runs on every GPU model
+MAX_DEVICES = 8  # devices a node can have
+WIDTHS = MAX_DEVICES + 1  # how wide pods are: 0 shares a device, k takes k whole ones
+
+# Columns of a node: int64[node, NODE_COLUMNS].
+CPU, MEMORY, DEVICES, MODEL, GPU = range(5)  # GPU … GPU+7: milli free per device, 0 where there is none
+RUNNING = GPU + MAX_DEVICES  # RUNNING+w: GPU pods of width w on the node
+NODE_COLUMNS = RUNNING + WIDTHS
+
+# Columns of a pod: int64[POD_COLUMNS]. CPU and MEMORY are those of a node.
+COUNT, EACH, MODELS = range(2, 5)  # devices, milli of each, bit mask of the model codes that will do
+POD_COLUMNS = 5
+ANY_MODEL = -1  # a mask with every bit set
 
 Int64s = NDArray[np.int64]
 Float64s = NDArray[np.float64]
 
 
-class GpuNodes(NamedTuple):
-    """What is free, node by node, in an order that breaks ties (a lower row wins).
+@dataclass(frozen=True, slots=True)
+class GpuNodes:
+    """What is free, node by node. The properties are views of `table`: writing to one writes the table."""
 
-    cpu_milli_free, memory_bytes_free: int64[node]
-    gpu_milli_free: int64[node, 8], zero beyond gpu_count
-    gpu_count: int64[node]
-    gpu_model: int64[node], a code below 63 (see ModelCodes)
-    pods_by_width: int64[node, 9], GPU pods running there that share a device (0) or take k devices (k)
-    """
+    table: Int64s
 
-    cpu_milli_free: Int64s
-    memory_bytes_free: Int64s
-    gpu_milli_free: Int64s
-    gpu_count: Int64s
-    gpu_model: Int64s
-    pods_by_width: Int64s
+    @classmethod
+    def idle(
+        cls, cpu_milli: ArrayLike, memory_bytes: ArrayLike, devices: ArrayLike, model: ArrayLike
+    ) -> "GpuNodes":
+        """Nodes on which nothing runs."""
+        count = np.asarray(devices, np.int64)
+        table = np.zeros((len(count), NODE_COLUMNS), np.int64)
+        table[:, CPU], table[:, MEMORY] = cpu_milli, memory_bytes
+        table[:, DEVICES], table[:, MODEL] = count, model
+        table[:, GPU:RUNNING] = MILLI * (np.arange(MAX_DEVICES) < count[:, None])
+        return cls(table)
 
+    def __len__(self) -> int:
+        return len(self.table)
 
-class PodNeeds(NamedTuple):
-    """What one pod asks for; `gpu_models` has bit m set when model code m will do (ANY_MODEL: all)."""
+    def copy(self) -> "GpuNodes":
+        return GpuNodes(self.table.copy())
 
-    cpu_milli: int
-    memory_bytes: int
-    gpu_count: int
-    gpu_milli: int
-    gpu_models: int
+    @property
+    def cpu_milli_free(self) -> Int64s:
+        return self.table[:, CPU]
+
+    @property
+    def memory_bytes_free(self) -> Int64s:
+        return self.table[:, MEMORY]
+
+    @property
+    def gpu_count(self) -> Int64s:
+        return self.table[:, DEVICES]
+
+    @property
+    def gpu_model(self) -> Int64s:
+        """Codes of ModelCodes."""
+        return self.table[:, MODEL]
+
+    @property
+    def gpu_milli_free(self) -> Int64s:
+        """int64[node, 8]"""
+        return self.table[:, GPU:RUNNING]
+
+    @property
+    def pods_by_width(self) -> Int64s:
+        """int64[node, 9]: GPU pods running there that share a device (0) or take k whole ones (k)."""
+        return self.table[:, RUNNING:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,74 +100,81 @@ class ModelCodes:
         return self.names.index(name)
 
     def mask(self, wanted: Sequence[str]) -> int:
-        """Bits of the wanted models that exist; no wish is ANY_MODEL, only unknown ones fit nowhere (0)."""
+        """Bits of the wanted models there are. No wish: ANY_MODEL. Only unknown models: 0, fits nowhere."""
         if not wanted:
             return ANY_MODEL
         return sum(1 << code for code, name in enumerate(self.names) if name and name in wanted)
 
 
-@njit(cache=True, nogil=True)
-def fits(nodes: GpuNodes, row: int, pod: PodNeeds) -> bool:
+def pod_needs(
+    cpu_milli: int, memory_bytes: int, gpu_count: int = 0, gpu_milli: int = 0, gpu_models: int = ANY_MODEL
+) -> Int64s:
+    """A pod's row: int64[POD_COLUMNS]."""
+    return np.array([cpu_milli, memory_bytes, gpu_count, gpu_milli, gpu_models], np.int64)
+
+
+@leaf
+def fits(nodes: Int64s, row: int, pod: Int64s) -> bool:
     """Does the pod fit on the node now: CPU, memory, GPU model, and enough devices with enough free?"""
-    if nodes.cpu_milli_free[row] < pod.cpu_milli or nodes.memory_bytes_free[row] < pod.memory_bytes:
+    if nodes[row, CPU] < pod[CPU] or nodes[row, MEMORY] < pod[MEMORY]:
         return False
-    if pod.gpu_count == 0:
+    if pod[COUNT] == 0:
         return True
-    if (pod.gpu_models >> nodes.gpu_model[row]) & 1 == 0:
+    if (pod[MODELS] >> nodes[row, MODEL]) & 1 == 0:
         return False
-    return devices_with(nodes.gpu_milli_free[row], pod.gpu_milli) >= pod.gpu_count
+    able = 0
+    for device in range(GPU, RUNNING):
+        able += nodes[row, device] >= pod[EACH]
+    return able >= pod[COUNT]
 
 
-@njit(cache=True, nogil=True)
-def devices_with(gpu_milli_free: Int64s, gpu_milli: int) -> int:
-    """How many devices have at least that much free."""
-    count = 0
-    for free in gpu_milli_free:
-        count += free >= gpu_milli
-    return count
-
-
-@njit(cache=True, nogil=True)
-def take(nodes: GpuNodes, row: int, pod: PodNeeds, devices: int) -> None:
-    """Place the pod: `devices` is a bit mask with gpu_count bits. The caller has checked that it fits."""
-    _move(nodes, row, pod, devices, -1)
-
-
-@njit(cache=True, nogil=True)
-def give_back(nodes: GpuNodes, row: int, pod: PodNeeds, devices: int) -> None:
-    """Undo `take`."""
-    _move(nodes, row, pod, devices, 1)
-
-
-@njit(cache=True, nogil=True)
-def _move(nodes: GpuNodes, row: int, pod: PodNeeds, devices: int, sign: int) -> None:
-    nodes.cpu_milli_free[row] += sign * pod.cpu_milli
-    nodes.memory_bytes_free[row] += sign * pod.memory_bytes
-    if pod.gpu_count == 0:
-        return
-    for device in range(MAX_DEVICES):
-        if (devices >> device) & 1:
-            nodes.gpu_milli_free[row, device] += sign * pod.gpu_milli
-    nodes.pods_by_width[row, width(pod)] -= sign
-
-
-@njit(cache=True, nogil=True)
-def width(pod: PodNeeds) -> int:
-    """0 for a pod that shares a device, else the number of devices it takes whole."""
-    return pod.gpu_count if pod.gpu_milli >= MILLI else 0
-
-
-@njit(cache=True, nogil=True)
-def tightest_devices(gpu_milli_free: Int64s, pod: PodNeeds) -> int:
-    """Bit mask of the gpu_count fitting devices with the least free, the lower index first."""
+@leaf
+def tightest(nodes: Int64s, row: int, pod: Int64s) -> int:
+    """Bit mask of the fitting devices with the least free, the lower index first. The pod fits."""
     chosen = 0
-    for _ in range(pod.gpu_count):
+    for _ in range(pod[COUNT]):
         best = -1
         for device in range(MAX_DEVICES):
-            free = gpu_milli_free[device]
-            if free < pod.gpu_milli or (chosen >> device) & 1:
+            free = nodes[row, GPU + device]
+            if free < pod[EACH] or (chosen >> device) & 1:
                 continue
-            if best < 0 or free < gpu_milli_free[best]:
+            if best < 0 or free < nodes[row, GPU + best]:
                 best = device
         chosen |= 1 << best
     return chosen
+
+
+@kernel
+def tightest_devices(nodes: Int64s, row: int, pod: Int64s) -> int:
+    """`tightest` for Python."""
+    return tightest(nodes, row, pod)
+
+
+@kernel
+def move(nodes: Int64s, row: int, pod: Int64s, devices: int, sign: int) -> None:
+    """Place the pod on the devices of a bit mask (sign 1), or take it away again (sign -1).
+
+    The caller has checked that it fits there, or that it runs there.
+    """
+    nodes[row, CPU] -= sign * pod[CPU]
+    nodes[row, MEMORY] -= sign * pod[MEMORY]
+    if pod[COUNT] == 0:
+        return
+    for device in range(MAX_DEVICES):
+        nodes[row, GPU + device] -= sign * pod[EACH] * ((devices >> device) & 1)
+    nodes[row, RUNNING + width(pod)] += sign
+
+
+@leaf
+def width(pod: Int64s) -> int:
+    """0 for a pod that shares a device, else how many it takes whole."""
+    return pod[COUNT] if pod[EACH] >= MILLI else 0
+
+
+@leaf
+def gpu_milli_free(nodes: Int64s, row: int) -> int:
+    """Free milli on all devices of the node."""
+    total = 0
+    for device in range(GPU, RUNNING):
+        total += nodes[row, device]
+    return total

@@ -1,24 +1,25 @@
 """DotProduct: the node whose free resources point least along the pod's needs.
 
-Tetris (Grandl et al., SIGCOMM 2014) as the FGD paper runs it as a baseline: CPU and GPU as fractions of the largest
-node, all GPUs of a node merged; the smaller the product, the scarcer the node for this pod, the better.
+Tetris (Grandl et al., SIGCOMM 2014) as the FGD paper runs it as a baseline: CPU and GPU as fractions of the
+largest node, all GPUs of a node merged. The smaller the product, the scarcer the node for this pod.
 """
 
-from numba import njit
+from fairway.scheduling.gpushare.devices import COUNT, CPU, EACH, Int64s, fits, gpu_milli_free, tightest
+from fairway.scheduling.gpushare.kernels import kernel
 
-from fairway.scheduling.gpushare.devices import MAX_DEVICES, GpuNodes, PodNeeds
-
-LARGEST_NODE_CPU_MILLI = 128_000.0  # of the trace's cluster; normalises CPU
-LARGEST_NODE_GPU_MILLI = 8_000.0  # eight devices; normalises GPU
+LARGEST_NODE_CPU_MILLI = 128_000.0  # of the trace's cluster; makes CPU a fraction
+LARGEST_NODE_GPU_MILLI = 8_000.0  # eight devices; makes GPU a fraction
 
 
-@njit(cache=True, nogil=True)
-def score(nodes: GpuNodes, row: int, pod: PodNeeds) -> int:
-    """0 … 100, rounded down."""
-    gpu_free = 0
-    for device in range(MAX_DEVICES):
-        gpu_free += nodes.gpu_milli_free[row, device]
-    product = nodes.cpu_milli_free[row] / LARGEST_NODE_CPU_MILLI * (pod.cpu_milli / LARGEST_NODE_CPU_MILLI)
-    gpu_need = pod.gpu_count * pod.gpu_milli
-    product += gpu_free / LARGEST_NODE_GPU_MILLI * (gpu_need / LARGEST_NODE_GPU_MILLI)
-    return int(100.0 * (1.0 - product / 2.0))
+@kernel
+def score(nodes: Int64s, rows: Int64s, pod: Int64s, scores: Int64s, chosen: Int64s) -> None:
+    """0 … 100, rounded down; on the node, the tightest devices."""
+    cpu = pod[CPU] / LARGEST_NODE_CPU_MILLI
+    gpu = pod[COUNT] * pod[EACH] / LARGEST_NODE_GPU_MILLI
+    for row in rows:
+        scores[row], chosen[row] = -1, 0
+        if fits(nodes, row, pod):
+            product = nodes[row, CPU] / LARGEST_NODE_CPU_MILLI * cpu
+            product += gpu_milli_free(nodes, row) / LARGEST_NODE_GPU_MILLI * gpu
+            scores[row] = int(100.0 * (1.0 - product / 2.0))
+            chosen[row] = tightest(nodes, row, pod)

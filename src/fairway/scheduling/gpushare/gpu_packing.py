@@ -1,32 +1,48 @@
-"""GpuPacking: used devices first, then free devices of used nodes, then empty nodes.
+"""GpuPacking: used devices first, then free devices of used nodes, then idle nodes.
 
-Baseline of the FGD paper (AntMan's packing, Xiao et al., OSDI 2020).
+Baseline of the FGD paper, after AntMan (Xiao et al., OSDI 2020).
 """
 
-from numba import njit
+from fairway.scheduling.gpushare.devices import (
+    COUNT,
+    DEVICES,
+    GPU,
+    MAX_DEVICES,
+    MILLI,
+    Int64s,
+    fits,
+    tightest,
+)
+from fairway.scheduling.gpushare.kernels import kernel, leaf
 
-from fairway.scheduling.gpushare.devices import MAX_DEVICES, MILLI, GpuNodes, PodNeeds, devices_with
-from fairway.scheduling.gpushare.devices import tightest_devices
-
-BEST, HALF, THIRD = 100, 50, 33  # the scale, and where its two lower bands begin
+BEST, HALF, THIRD = 100, 50, 33  # the top of the scale, and of its two lower bands
 
 
-@njit(cache=True, nogil=True)
-def score(nodes: GpuNodes, row: int, pod: PodNeeds) -> int:
-    """50 … 100: shares used devices, the tighter the better; 33 … 50: opens devices; below: opens a node."""
-    if pod.gpu_count == 0:
-        return 0
-    free = nodes.gpu_milli_free[row]
-    untouched = devices_with(free, MILLI)
-    if untouched == nodes.gpu_count[row]:
-        return max(THIRD - untouched, untouched)
-    chosen = tightest_devices(free, pod)
-    opened = 0
-    free_pct = 0
+@kernel
+def score(nodes: Int64s, rows: Int64s, pod: Int64s, scores: Int64s, chosen: Int64s) -> None:
+    """50 … 100 if no idle device is opened, 33 … 50 if no idle node is; 0 for pods without GPUs."""
+    for row in rows:
+        scores[row], chosen[row] = -1, 0
+        if not fits(nodes, row, pod):
+            continue
+        scores[row] = 0
+        if pod[COUNT] > 0:
+            chosen[row] = tightest(nodes, row, pod)
+            scores[row] = packing(nodes, row, chosen[row])
+
+
+@leaf
+def packing(nodes: Int64s, row: int, chosen: int) -> int:
+    """The score of a GPU pod that gets the chosen devices."""
+    idle = opened = free_pct = 0
     for device in range(MAX_DEVICES):
+        free = nodes[row, GPU + device]
+        idle += free == MILLI
         if (chosen >> device) & 1:
-            opened += free[device] == MILLI
-            free_pct += free[device] * 100 // MILLI
+            opened += free == MILLI
+            free_pct += free * 100 // MILLI
+    if idle == nodes[row, DEVICES]:
+        return max(THIRD - idle, idle)
     if opened > 0:
         return max(HALF - opened, THIRD)
     return max(BEST - free_pct // 10, HALF)

@@ -1,41 +1,33 @@
-"""Random: a node drawn from those that fit, a device drawn from those with enough free.
+"""Random: a drawn node among those that fit, for a sharing pod a drawn device among those with enough free.
 
-The baseline of the FGD paper. The draws are arguments: a decision never owns a generator.
+Baseline of the FGD paper. The draws are arguments: a decision owns no generator.
 """
 
-from numba import njit
+import numpy as np
 
-from fairway.scheduling.gpushare.devices import MAX_DEVICES, MILLI, GpuNodes, Int64s, PodNeeds, devices_with
-from fairway.scheduling.gpushare.devices import tightest_devices
-
-
-@njit(cache=True, nogil=True)
-def pick_row(fitting: Int64s, draw: int) -> int:
-    """The row of a uniformly drawn node among those with a score >= 0, or -1. `draw` is in [0, 2**31)."""
-    count = 0
-    for row in range(len(fitting)):
-        count += fitting[row] >= 0
-    if count == 0:
-        return -1
-    skip = draw % count
-    for row in range(len(fitting)):
-        if fitting[row] >= 0:
-            if skip == 0:
-                return row
-            skip -= 1
-    return -1
+from fairway.scheduling.gpushare.devices import COUNT, EACH, GPU, MILLI, RUNNING, Int64s, fits, tightest
+from fairway.scheduling.gpushare.kernels import kernel
 
 
-@njit(cache=True, nogil=True)
-def pick_devices(nodes: GpuNodes, row: int, pod: PodNeeds, draw: int) -> int:
-    """Bit mask: a drawn device for a pod that shares one, the first free ones for a pod that takes whole ones."""
-    free = nodes.gpu_milli_free[row]
-    if pod.gpu_count != 1 or pod.gpu_milli >= MILLI:
-        return tightest_devices(free, pod)
-    skip = draw % devices_with(free, pod.gpu_milli)
-    for device in range(MAX_DEVICES):
-        if free[device] >= pod.gpu_milli:
-            if skip == 0:
-                return 1 << device
-            skip -= 1
-    return 0
+@kernel
+def score(nodes: Int64s, rows: Int64s, pod: Int64s, scores: Int64s, chosen: Int64s) -> None:
+    """0 wherever the pod fits, with the tightest devices: `drawn_row` and `drawn_device` decide."""
+    for row in rows:
+        scores[row], chosen[row] = -1, 0
+        if fits(nodes, row, pod):
+            scores[row] = 0
+            chosen[row] = tightest(nodes, row, pod)
+
+
+def drawn_row(scores: Int64s, draw: int) -> int:
+    """The drawn node among those that fit, or -1. `draw` is a non-negative integer, uniform and large."""
+    fitting = np.flatnonzero(scores >= 0)
+    return int(fitting[draw % len(fitting)]) if len(fitting) else -1
+
+
+def drawn_device(nodes: Int64s, row: int, pod: Int64s, tightest_devices: int, draw: int) -> int:
+    """Bit mask of the drawn device; a pod that takes whole devices has no choice."""
+    if pod[COUNT] != 1 or pod[EACH] >= MILLI:
+        return tightest_devices
+    able = np.flatnonzero(nodes[row, GPU:RUNNING] >= pod[EACH])
+    return 1 << int(able[draw % len(able)])

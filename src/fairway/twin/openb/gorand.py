@@ -25,6 +25,7 @@ LCG_PRIME = (1 << 31) - 1
 LCG_DISCARD = 20  # Lehmer steps thrown away before the first value
 SEED_FOR_ZERO = 89482311  # what Go seeds with when asked for zero
 MASK63 = (1 << 63) - 1
+DRAWS_AT_ONCE = 16384
 
 UInt64s = NDArray[np.uint64]
 
@@ -44,6 +45,11 @@ class GoRand:
         value = self._draws[self._next]
         self._next += 1
         return value
+
+    def skip(self, draws: int) -> None:
+        """Draw and forget."""
+        for _ in range(draws):
+            self.int63()
 
     def below(self, n: int) -> int:
         """Go's Intn for 0 < n < 2**31: uniform in [0, n), rejecting the uneven rest."""
@@ -81,7 +87,7 @@ class GoRand:
         return product >> 32
 
     def _refill(self) -> None:
-        values = _extended(self._tail, LAG + 16 * LAG)
+        values = _extended(self._tail, LAG + DRAWS_AT_ONCE)
         self._tail = values[-LAG:]
         self._draws = (values[LAG:] & np.uint64(MASK63)).tolist()
         self._next = 0
@@ -114,7 +120,7 @@ def _lehmer_powers() -> UInt64s:
 
 def _array_position() -> NDArray[np.int64]:
     """Where Go keeps the k-th oldest value in its array before the first draw."""
-    return (LAG - 274 - np.arange(LAG)) % LAG
+    return (LAG - (LAG - TAP) - 1 - np.arange(LAG)) % LAG
 
 
 @lru_cache(maxsize=1)

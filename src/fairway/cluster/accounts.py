@@ -1,0 +1,331 @@
+"""How much of every node is taken, and by whom: arrays over nodes, kept up to date change by change.
+
+A placement touches one row, so whoever caches something per node follows `touched` (pods came or went) and
+`respecced` (the node object changed) and redoes those rows alone. Rows are stable while a node lives; a
+removed node's row is reused. Everything is exact under undo: applying a change and its inverse restores every
+array, which is what previews (preemption, forecasts) rely on.
+
+What counts is what kube-scheduler's cache counts: pods bound to a node that have not ended.
+Source: pkg/scheduler/backend/cache and framework.NodeInfo (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.podcounts import PodCounts
+from fairway.cluster.records import LabelSets, PodRecord, is_preempted, start_time_us
+from fairway.cluster.shapes import HostPort, PodShape, Shapes, normalized_image
+from fairway.kube.objects import Key, Obj, labels_of
+from fairway.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, parse_resources
+from fairway.kube.taints import Taint, parse_taints
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+# Columns every account starts with; extended resources are added as nodes or pods name them.
+CPU_COLUMN, MEMORY_COLUMN, STORAGE_COLUMN = 0, 1, 2
+
+_REGION_LABELS = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
+_ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+TERMINAL = ("Succeeded", "Failed")
+
+
+class NodeAccounts:
+    """Rows are nodes, columns are resources.
+
+    `allocatable`, `requested`: int64[row, column]; `non_zero`: int64[row, 2] (milli-CPU, bytes) as scores see
+    them; `pod_count`, `allowed_pods`: int64[row]; `alive`, `unschedulable`: bool[row]; `taint_set`: int64[row]
+    indexes `taint_sets`. Dead rows hold zeros.
+    """
+
+    def __init__(self) -> None:
+        self.columns: list[str] = [CPU, MEMORY, EPHEMERAL_STORAGE]
+        self.column_of: dict[str, int] = {c: i for i, c in enumerate(self.columns)}
+        self.names: list[str] = []
+        self.row_of: dict[str, int] = {}
+        self.shapes = Shapes()
+        self.label_sets = LabelSets()
+        self.records: dict[Key, PodRecord] = {}
+        self.labels: list[Mapping[str, str]] = []
+        self.taints: list[tuple[Taint, ...]] = []
+        self.taint_sets: list[tuple[Taint, ...]] = [()]
+        self.images: list[dict[str, int]] = []
+        self.pods: list[dict[Key, PodRecord]] = []
+        self.ports: list[dict[HostPort, int]] = []
+        self.touched: list[int] = []
+        self.respecced: list[int] = []
+        self.counts = PodCounts(self)
+        self.namespace_labels: dict[str, Mapping[str, str]] = {}
+        self.image_version = 0
+        self.born: list[int] = []
+        self._free_rows: list[int] = []
+        self._taint_set_of: dict[tuple[Taint, ...], int] = {(): 0}
+        self._homeless: dict[str, dict[Key, PodRecord]] = {}
+        self._born: dict[str, int] = {}
+        self._order: Ints | None = None
+        self._allocate(16)
+
+    def _allocate(self, rows: int) -> None:
+        columns = len(self.columns)
+        self.allocatable: Ints = np.zeros((rows, columns), np.int64)
+        self.requested: Ints = np.zeros((rows, columns), np.int64)
+        self.non_zero: Ints = np.zeros((rows, 2), np.int64)
+        self.pod_count: Ints = np.zeros(rows, np.int64)
+        self.allowed_pods: Ints = np.zeros(rows, np.int64)
+        self.alive: Bools = np.zeros(rows, np.bool_)
+        self.unschedulable: Bools = np.zeros(rows, np.bool_)
+        self.taint_set: Ints = np.zeros(rows, np.int64)
+
+    @property
+    def row_count(self) -> int:
+        """Rows in use or once used; arrays may be longer."""
+        return len(self.names)
+
+    @property
+    def node_count(self) -> int:
+        return len(self.row_of)
+
+    def column(self, resource: str) -> int:
+        """The column of a resource, added if new."""
+        found = self.column_of.get(resource)
+        if found is None:
+            found = len(self.columns)
+            self.columns.append(resource)
+            self.column_of[resource] = found
+            rows = self.allocatable.shape[0]
+            self.allocatable = np.hstack([self.allocatable, np.zeros((rows, 1), np.int64)])
+            self.requested = np.hstack([self.requested, np.zeros((rows, 1), np.int64)])
+        return found
+
+    # Following the store
+
+    def apply(self, change: Change) -> None:
+        gk = change.key.gk
+        if gk == "Pod":
+            self._apply_pod(change)
+        elif gk == "Node":
+            self._apply_node(change)
+        elif gk == "Namespace":
+            self._apply_namespace(change)
+
+    def _apply_namespace(self, change: Change) -> None:
+        name = change.key.name
+        if change.type == DELETED:
+            self.namespace_labels.pop(name, None)
+        else:
+            self.namespace_labels[name] = labels_of(change.obj)
+        self.counts.forget_namespace_matches()
+
+    def _apply_pod(self, change: Change) -> None:
+        key, pod = change.key, change.obj
+        record = self.records.get(key)
+        spec = pod.get("spec") or {}
+        node = spec.get("nodeName")
+        status = pod.get("status") or {}
+        if change.type == DELETED or not node or status.get("phase") in TERMINAL:
+            if record is not None:
+                self._drop(record)
+            return
+        if record is None:
+            self._take(self.record(pod, key), node)
+            return
+        meta = pod["metadata"]
+        old = change.old
+        same = (
+            record.node == node
+            and old is not None
+            and (old["spec"] is spec or self.shapes.of(pod) is record.shape)
+            and (old["metadata"].get("labels") is meta.get("labels") or record.has_labels(meta.get("labels")))
+        )
+        if not same or record.is_terminating != ("deletionTimestamp" in meta):
+            self._drop(record)
+            self._take(self.record(pod, key), node)
+            return
+        record.start_us = start_time_us(status)
+        record.is_preempted = is_preempted(meta, status)
+
+    def record(self, pod: Obj, key: Key) -> PodRecord:
+        """What the accounts keep of a pod (not yet counted anywhere)."""
+        meta = pod["metadata"]
+        status = pod.get("status") or {}
+        return PodRecord(
+            key=key,
+            uid=meta.get("uid") or "",
+            shape=self.shapes.of(pod),
+            labels=self.label_sets.of(key.namespace, meta.get("labels") or {}),
+            is_terminating="deletionTimestamp" in meta,
+            is_preempted=is_preempted(meta, status),
+            start_us=start_time_us(status),
+        )
+
+    def _take(self, record: PodRecord, node: str) -> None:
+        record.node = node
+        self.records[record.key] = record
+        row = self.row_of.get(node)
+        if row is None:
+            self._homeless.setdefault(node, {})[record.key] = record
+        else:
+            self.place(record, row)
+
+    def _drop(self, record: PodRecord) -> None:
+        del self.records[record.key]
+        if record.row >= 0:
+            self.displace(record)
+        else:
+            homeless = self._homeless[record.node]
+            del homeless[record.key]
+            if not homeless:
+                del self._homeless[record.node]
+
+    # Counting pods on rows: also what a what-if uses, always in balanced pairs
+
+    def place(self, record: PodRecord, row: int) -> None:
+        """Count a pod on a row."""
+        self._count(record.shape, row, 1)
+        self.pods[row][record.key] = record
+        record.row = row
+        self.counts.count(record, row, 1)
+        self.touched.append(row)
+
+    def displace(self, record: PodRecord) -> None:
+        """Stop counting a pod where it is."""
+        row = record.row
+        self._count(record.shape, row, -1)
+        del self.pods[row][record.key]
+        self.counts.count(record, row, -1)
+        record.row = -1
+        self.touched.append(row)
+
+    def _count(self, shape: PodShape, row: int, sign: int) -> None:
+        column_of = self.column_of
+        for name, value in shape.requests.items():
+            column = column_of.get(name)
+            if column is None:
+                column = self.column(name)
+            self.requested[row, column] += sign * value
+        self.non_zero[row, 0] += sign * shape.non_zero_cpu
+        self.non_zero[row, 1] += sign * shape.non_zero_memory
+        self.pod_count[row] += sign
+        if shape.host_ports:
+            ports = self.ports[row]
+            for port in shape.host_ports:
+                left = ports.get(port, 0) + sign
+                if left:
+                    ports[port] = left
+                else:
+                    del ports[port]
+
+    # Nodes
+
+    def _apply_node(self, change: Change) -> None:
+        name = change.key.name
+        row = self.row_of.get(name)
+        if change.type == DELETED:
+            if row is not None:
+                self._remove_node(name, row)
+            return
+        if row is None:
+            row = self._add_node(name, change.obj)
+        self._describe(row, change.obj)
+        self.respecced.append(row)
+
+    def _add_node(self, name: str, node: Obj) -> int:
+        if self._free_rows:
+            row = self._free_rows.pop()
+        else:
+            row = len(self.names)
+            self.names.append("")
+            self.labels.append({})
+            self.taints.append(())
+            self.images.append({})
+            self.pods.append({})
+            self.ports.append({})
+            self.born.append(0)
+            if row >= self.alive.shape[0]:
+                self._grow()
+        self.names[row] = name
+        self.row_of[name] = row
+        uid = (node.get("metadata") or {}).get("uid") or name
+        self.born[row] = self._born.setdefault(uid, len(self._born))
+        self.alive[row] = True
+        for record in sorted(self._homeless.pop(name, {}).values(), key=lambda r: r.key):
+            self.place(record, row)
+        return row
+
+    def _grow(self) -> None:
+        def longer(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return np.concatenate([a, np.zeros_like(a)])
+
+        self.allocatable, self.requested = longer(self.allocatable), longer(self.requested)
+        self.non_zero, self.pod_count = longer(self.non_zero), longer(self.pod_count)
+        self.allowed_pods, self.alive = longer(self.allowed_pods), longer(self.alive)
+        self.unschedulable, self.taint_set = longer(self.unschedulable), longer(self.taint_set)
+        self.counts.grow(self.alive.shape[0])
+
+    def _remove_node(self, name: str, row: int) -> None:
+        for record in sorted(self.pods[row].values(), key=lambda r: r.key):
+            self.displace(record)
+            self._homeless.setdefault(name, {})[record.key] = record
+        self._describe(row, {})
+        self.alive[row] = False
+        self.names[row] = ""
+        del self.row_of[name]
+        self._free_rows.append(row)
+        self.respecced.append(row)
+
+    def _describe(self, row: int, node: Obj) -> None:
+        """Read a node object into its row."""
+        spec, status = node.get("spec") or {}, node.get("status") or {}
+        allocatable = parse_resources(status.get("allocatable") or status.get("capacity"))
+        self.allowed_pods[row] = allocatable.pop(PODS, 0)
+        columns = [self.column(name) for name in allocatable]
+        self.allocatable[row] = 0
+        for column, value in zip(columns, allocatable.values(), strict=True):
+            self.allocatable[row, column] = value
+        self.unschedulable[row] = bool(spec.get("unschedulable"))
+        taints = parse_taints(spec.get("taints"))
+        self.taints[row] = taints
+        self.taint_set[row] = self._taint_set(taints)
+        self.counts.relabel(row, self.labels[row], labels_of(node))
+        self.labels[row] = labels_of(node)
+        images = {}
+        for image in status.get("images") or ():
+            for name in image.get("names") or ():
+                images[normalized_image(name)] = int(image.get("sizeBytes") or 0)
+        if images != self.images[row]:
+            self.images[row] = images
+            self.image_version += 1
+        self._order = None
+
+    def _taint_set(self, taints: tuple[Taint, ...]) -> int:
+        found = self._taint_set_of.get(taints)
+        if found is None:
+            found = self._taint_set_of[taints] = len(self.taint_sets)
+            self.taint_sets.append(taints)
+        return found
+
+    def order(self) -> Ints:
+        """Rows in the order kube-scheduler looks at nodes: round robin over zones, oldest first in each.
+
+        Source: pkg/scheduler/backend/cache/node_tree.go.
+        """
+        if self._order is None:
+            zones: dict[str, list[int]] = {}
+            for row in sorted(self.row_of.values(), key=lambda r: self.born[r]):
+                zones.setdefault(_zone(self.labels[row]), []).append(row)
+            longest = max((len(z) for z in zones.values()), default=0)
+            rows = [z[i] for i in range(longest) for z in zones.values() if i < len(z)]
+            self._order = np.array(rows, np.int64)
+        return self._order
+
+
+def _zone(labels: Mapping[str, str]) -> str:
+    region = next((labels[k] for k in _REGION_LABELS if k in labels), "")
+    zone = next((labels[k] for k in _ZONE_LABELS if k in labels), "")
+    return f"{region}:\x00:{zone}"

@@ -1,0 +1,175 @@
+"""How many pods of a kind are on each node: per selector, and per term that pods carry.
+
+Affinity and spreading ask "how many pods matching this are in each zone". Each distinct question gets a count
+per row when first asked and is kept from then on, so a placement costs a few increments and a question a sum
+over rows by domain. `domains` numbers the values of a topology key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fairway.cluster.records import LabelSet, PodRecord
+from fairway.cluster.shapes import PodShape, PodTerm
+from fairway.kube.labels import Selector
+
+if TYPE_CHECKING:
+    from fairway.cluster.accounts import NodeAccounts
+
+Ints = npt.NDArray[np.int64]
+
+
+class PodQuestion(NamedTuple):
+    """Which pods count: those that match every (namespaces, selector) pair; `namespaces` None means all.
+
+    `is_live`: leave out pods that are being deleted.
+    """
+
+    parts: tuple[tuple[tuple[str, ...] | None, Selector], ...]
+    is_live: bool
+
+    def matches(self, labels: LabelSet) -> bool:
+        for namespaces, selector in self.parts:
+            if namespaces is not None and labels.namespace not in namespaces:
+                return False
+            if not selector.matches(labels.labels):
+                return False
+        return True
+
+
+class CarriedTerm(NamedTuple):
+    """A term that pods on nodes carry: `REQUIRED_ANTI`, `REQUIRED`, `PREFERRED` or `PREFERRED_ANTI`."""
+
+    role: str
+    term: PodTerm
+    weight: int
+
+
+REQUIRED_ANTI = "required-anti"
+REQUIRED = "required"
+PREFERRED = "preferred"
+PREFERRED_ANTI = "preferred-anti"
+
+
+class Domains:
+    """The values of one topology key: `of_row` int64[row], -1 where a node lacks the label."""
+
+    def __init__(self, rows: int) -> None:
+        self.id_of: dict[str, int] = {}
+        self.of_row: Ints = np.full(rows, -1, np.int64)
+
+    def label(self, row: int, value: str | None) -> None:
+        self.of_row[row] = -1 if value is None else self.id_of.setdefault(value, len(self.id_of))
+
+    def sums(self, counts: Ints) -> Ints:
+        """int64[domain]: the counts of each domain's rows. Never empty."""
+        inside = self.of_row >= 0
+        found = np.bincount(self.of_row[inside], weights=counts[inside], minlength=max(len(self.id_of), 1))
+        return found.astype(np.int64)
+
+
+class PodCounts:
+    """Counts per row, kept up to date."""
+
+    def __init__(self, accounts: NodeAccounts) -> None:
+        self._accounts = accounts
+        self._rows = 16
+        self._questions: dict[PodQuestion, Ints] = {}
+        self._answers: dict[int, list[tuple[Ints, bool]]] = {}
+        self._carried: dict[CarriedTerm, Ints] = {}
+        self._carried_by_shape: dict[int, tuple[CarriedTerm, ...]] = {}
+        self._term_matches: dict[int, dict[CarriedTerm, bool]] = {}
+        self._domains: dict[str, Domains] = {}
+
+    def grow(self, rows: int) -> None:
+        def longer(a: Ints, fill: int = 0) -> Ints:
+            return np.concatenate([a, np.full(rows - len(a), fill, np.int64)])
+
+        self._rows = rows
+        self._questions = {q: longer(a) for q, a in self._questions.items()}
+        self._carried = {t: longer(a) for t, a in self._carried.items()}
+        self._answers.clear()
+        for domains in self._domains.values():
+            domains.of_row = longer(domains.of_row, -1)
+
+    def domains(self, key: str) -> Domains:
+        found = self._domains.get(key)
+        if found is None:
+            found = self._domains[key] = Domains(self._rows)
+            for row, labels in enumerate(self._accounts.labels):
+                if self._accounts.alive[row]:
+                    found.label(row, labels.get(key))
+        return found
+
+    def relabel(self, row: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+        for key, domains in self._domains.items():
+            if old.get(key) != new.get(key) or domains.of_row[row] < 0:
+                domains.label(row, new.get(key))
+
+    def matching(self, question: PodQuestion) -> Ints:
+        """int64[row]: how many pods the question counts on each node. Read only."""
+        found = self._questions.get(question)
+        if found is None:
+            found = self._questions[question] = np.zeros(self._rows, np.int64)
+            self._answers.clear()
+            for record in self._accounts.records.values():
+                counted = record.row >= 0 and not (question.is_live and record.is_terminating)
+                if counted and question.matches(record.labels):
+                    found[record.row] += 1
+        return found
+
+    def count(self, record: PodRecord, row: int, sign: int) -> None:
+        """A pod came to a row (+1) or left it (-1)."""
+        if self._questions:
+            for counts, is_live in self._questions_about(record.labels):
+                if not (is_live and record.is_terminating):
+                    counts[row] += sign
+        if record.shape.has_pod_terms:
+            for term in self._terms_of(record.shape):
+                if term not in self._carried:
+                    self._carried[term] = np.zeros(self._rows, np.int64)
+                self._carried[term][row] += sign
+
+    def carried(self, labels: LabelSet, roles: tuple[str, ...]) -> list[tuple[CarriedTerm, Ints]]:
+        """The terms that pods on nodes carry and that match a pod with these labels, with counts per row."""
+        if not self._carried:
+            return []
+        known = self._term_matches.setdefault(labels.id, {})
+        found = []
+        for term, counts in self._carried.items():
+            if term.role not in roles:
+                continue
+            matches = known.get(term)
+            if matches is None:
+                namespace_labels = self._accounts.namespace_labels.get(labels.namespace) or {}
+                matches = term.term.matches(labels.namespace, labels.labels, namespace_labels)
+                known[term] = matches
+            if matches and counts.any():
+                found.append((term, counts))
+        return found
+
+    def forget_namespace_matches(self) -> None:
+        self._term_matches.clear()
+
+    def _questions_about(self, labels: LabelSet) -> list[tuple[Ints, bool]]:
+        found = self._answers.get(labels.id)
+        if found is None:
+            found = [(counts, q.is_live) for q, counts in self._questions.items() if q.matches(labels)]
+            self._answers[labels.id] = found
+        return found
+
+    def _terms_of(self, shape: PodShape) -> tuple[CarriedTerm, ...]:
+        found = self._carried_by_shape.get(shape.id)
+        if found is None:
+            found = (
+                *(CarriedTerm(REQUIRED_ANTI, t, 1) for t in shape.required_anti_affinity),
+                *(CarriedTerm(REQUIRED, t, 1) for t in shape.required_affinity),
+                *(CarriedTerm(PREFERRED, t.term, t.weight) for t in shape.preferred_affinity),
+                *(CarriedTerm(PREFERRED_ANTI, t.term, t.weight) for t in shape.preferred_anti_affinity),
+            )
+            self._carried_by_shape[shape.id] = found
+        return found

@@ -1,0 +1,83 @@
+"""What the accounts remember of one pod, and of one set of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fairway.cluster.shapes import PodShape
+from fairway.kube.objects import Key
+from fairway.kube.timestamps import parse_rfc3339
+
+
+class LabelSet:
+    """A namespace and a set of labels, interned: selectors are matched once per distinct set."""
+
+    __slots__ = ("id", "labels", "namespace")
+
+    def __init__(self, id_: int, namespace: str, labels: Mapping[str, str]) -> None:
+        self.id = id_
+        self.namespace = namespace
+        self.labels = labels
+
+
+class LabelSets:
+    """The interned label sets of a cluster."""
+
+    def __init__(self) -> None:
+        self._sets: dict[tuple[str, tuple[tuple[str, str], ...]], LabelSet] = {}
+
+    def of(self, namespace: str, labels: Mapping[str, str]) -> LabelSet:
+        at = (namespace, tuple(sorted(labels.items())))
+        found = self._sets.get(at)
+        if found is None:
+            found = self._sets[at] = LabelSet(len(self._sets), namespace, labels)
+        return found
+
+
+class PodRecord:
+    """A pod as it counts on a node. `row` is -1 while it is counted nowhere."""
+
+    __slots__ = ("is_preempted", "is_terminating", "key", "labels", "node", "row", "shape", "start_us", "uid")
+
+    def __init__(
+        self,
+        *,
+        key: Key,
+        uid: str,
+        shape: PodShape,
+        labels: LabelSet,
+        is_terminating: bool = False,
+        is_preempted: bool = False,
+        start_us: int = 0,
+    ) -> None:
+        self.key = key
+        self.uid = uid
+        self.shape = shape
+        self.labels = labels
+        self.is_terminating = is_terminating
+        self.is_preempted = is_preempted
+        self.start_us = start_us
+        self.row = -1
+        self.node = ""
+
+    def has_labels(self, labels: Mapping[str, str] | None) -> bool:
+        return self.labels.labels == (labels or {})
+
+
+def start_time_us(status: Mapping[str, Any]) -> int:
+    """When the kubelet acknowledged the pod; 0 before that."""
+    started = status.get("startTime")
+    return parse_rfc3339(started) if started else 0
+
+
+def is_preempted(meta: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    """Whether the scheduler is already evicting it. Source: podTerminatingByPreemption."""
+    if "deletionTimestamp" not in meta:
+        return False
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "DisruptionTarget":
+            return bool(
+                condition.get("status") == "True" and condition.get("reason") == "PreemptionByScheduler"
+            )
+    return False

@@ -1,0 +1,10 @@
+"""Where does a pod go, and if nowhere, why and what would make room: kube-scheduler's decisions.
+
+In: a cluster's accounts and one pod. Out: a frozen verdict (`verdict.Scheduled` or `verdict.Unschedulable`).
+Decisions are pure; whoever runs them binds, evicts and writes conditions.
+
+Reading order: `verdict` (what can be decided, in kube-scheduler's words), `profile` (plugins, weights,
+arguments) and `config` (KubeSchedulerConfiguration files), `cycle` (one scheduling cycle), `nodelocal`,
+`resourcescores`, `podaffinity`, `podspread` (the plugins), `preemption`, `queue` (who is next, and what brings
+a pod back), then `gpushare` (parts of GPUs, and the placement policies of the FGD paper).
+"""

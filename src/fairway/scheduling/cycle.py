@@ -1,0 +1,333 @@
+"""One scheduling cycle: which node for this pod, or why none?
+
+`Scheduler` holds what kube-scheduler keeps between cycles (where the search last stopped, nominations) and
+memos per pod shape; a decision itself is a function of the accounts, the pod and two random draws handed in.
+It never writes to the store: the caller binds, evicts and reports.
+
+    1. filter nodes, from where the last search stopped, until enough are found
+    2. none: say why, and look for a preemption
+    3. one: take it
+    4. several: score, normalise over the feasible, weigh, sum; the best wins, a draw among equals
+
+Source: pkg/scheduler/schedule_one.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from fairway.cluster.accounts import NodeAccounts
+from fairway.cluster.records import PodRecord
+from fairway.kube.labels import Selector
+from fairway.kube.objects import Key
+from fairway.scheduling.nodelocal import NodeLocal
+from fairway.scheduling.podaffinity import affinity_refusals, affinity_scores, normalized
+from fairway.scheduling.podspread import constraints_of, spread_refusals, spread_scores
+from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
+from fairway.scheduling.resourcescores import MAX_SCORE
+from fairway.scheduling.verdict import (
+    NO_NODES,
+    PLUGINS,
+    REASONS,
+    TOO_MANY_PODS,
+    Refusal,
+    Scheduled,
+    ScoreSheet,
+)
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+# Source: schedule_one.go: minFeasibleNodesToFind, minFeasibleNodesPercentageToFind.
+MIN_FEASIBLE_NODES = 100
+MIN_FEASIBLE_PERCENT = 5
+
+SelectorOf = Callable[[Key], Selector | None]
+
+
+def no_selector(_: Key) -> Selector | None:
+    """For callers whose pods belong to no Service, ReplicaSet or StatefulSet."""
+    return None
+
+
+@dataclass
+class Diagnosis:
+    """Why each row was refused: arrays over rows, and the NodeLocal that knows the resource names."""
+
+    refusal: Ints
+    is_hopeless: Bools
+    local: NodeLocal
+    outside: Bools | None = None
+    prefilter: str = ""
+    prefilter_plugin: str = ""
+
+
+@dataclass
+class Scheduler:
+    """The state of one profile's scheduler over a cluster's accounts."""
+
+    accounts: NodeAccounts
+    profile: Profile = DEFAULT_PROFILE
+    default_selector: SelectorOf = no_selector
+    next_start: int = 0
+    nominated: dict[Key, tuple[PodRecord, str]] = field(default_factory=dict)
+    _locals: dict[int, NodeLocal] = field(default_factory=dict)
+
+    def fork(self, accounts: NodeAccounts, default_selector: SelectorOf) -> Scheduler:
+        """The same state over a copy of the cluster; memos start empty."""
+        return Scheduler(accounts, self.profile, default_selector, self.next_start, dict(self.nominated))
+
+    # Step 1
+
+    def local(self, pod: PodRecord) -> NodeLocal:
+        """The node-by-node answers for the pod's shape, up to date."""
+        found = self._locals.get(pod.shape.id)
+        if found is None:
+            if len(self._locals) >= _MEMO_LIMIT:
+                self._locals.clear()
+            found = self._locals[pod.shape.id] = NodeLocal(self.accounts, pod.shape, self.profile)
+        else:
+            found.refresh()
+        return found
+
+    def place(self, pod: PodRecord, draw: int = 0) -> Scheduled | Diagnosis:
+        """Steps 1, 3 and 4. `draw` picks among equally good nodes: any non-negative integer."""
+        accounts = self.accounts
+        if accounts.node_count == 0:
+            return Diagnosis(_EMPTY, _EMPTY.astype(np.bool_), self.local(pod), prefilter=NO_NODES)
+        local = self.local(pod)
+        refusal = self._refusals(pod, local)
+        nominee = self._on_nominated_node(pod, refusal)
+        if nominee is not None:
+            return nominee
+        outside = self._outside_pinned(pod)
+        if outside is not None:
+            refusal = np.where(outside, Refusal.NODE_AFFINITY, refusal)
+        rows, evaluated = self._search(refusal)
+        if not len(rows):
+            return self._diagnosis(pod, local, refusal, outside)
+        if len(rows) == 1:
+            return Scheduled(accounts.names[int(rows[0])], 0, 1, evaluated, 1)
+        totals = self._totals(pod, local, rows)
+        best = int(totals.max())
+        tied = rows[totals == best]
+        winner = int(tied[draw % len(tied)])
+        return Scheduled(accounts.names[winner], best, len(rows), evaluated, len(tied))
+
+    def _refusals(self, pod: PodRecord, local: NodeLocal) -> Ints:
+        """int64[row] of `Refusal`, the pods nominated elsewhere taken into account."""
+        refusal = self.refusals(pod, local)
+        if self.nominated:
+            refusal = self._with_nominated(pod, local, refusal)
+        return refusal
+
+    def refusals(self, pod: PodRecord, local: NodeLocal) -> Ints:
+        """int64[row] of `Refusal` as things stand. May be `local`'s own array: read only."""
+        refusal = local.refusal
+        profile = self.profile
+        if profile.filters_with("PodTopologySpread"):
+            constraints = constraints_of(pod, profile, self._selector(pod, hard=True), hard=True)
+            if constraints:
+                spread = spread_refusals(self.accounts, pod, local, constraints)
+                refusal = np.where(refusal == 0, spread, refusal)
+        if profile.filters_with("InterPodAffinity"):
+            apart = affinity_refusals(self.accounts, pod)
+            if apart is not None:
+                refusal = np.where(refusal == 0, apart, refusal)
+        return refusal
+
+    def _selector(self, pod: PodRecord, *, hard: bool) -> Selector | None:
+        if pod.shape.spread or not any(c.is_hard == hard for c in self.profile.default_spread):
+            return None
+        return self.default_selector(pod.key)
+
+    def _with_nominated(self, pod: PodRecord, local: NodeLocal, refusal: Ints) -> Ints:
+        """A node must also fit with the pods nominated to it that this pod may not displace."""
+        by_row: dict[int, list[PodRecord]] = {}
+        for other, node in self.nominated.values():
+            row = self.accounts.row_of.get(node)
+            if row is not None and other.key != pod.key and other.shape.priority >= pod.shape.priority:
+                by_row.setdefault(row, []).append(other)
+        for row, others in sorted(by_row.items()):
+            if refusal[row] != 0:
+                continue
+            for other in others:
+                self.accounts.place(other, row)
+            local.refresh()
+            with_them = int(self.refusals(pod, local)[row])
+            for other in others:
+                self.accounts.displace(other)
+            local.refresh()
+            if with_them:
+                refusal = refusal.copy()
+                refusal[row] = with_them
+        return refusal
+
+    def _on_nominated_node(self, pod: PodRecord, refusal: Ints) -> Scheduled | None:
+        """A nominated pod tries its node first."""
+        mine = self.nominated.get(pod.key)
+        if mine is None:
+            return None
+        row = self.accounts.row_of.get(mine[1])
+        if row is None or refusal[row] != 0:
+            return None
+        return Scheduled(mine[1], 0, 1, 1, 1)
+
+    def _outside_pinned(self, pod: PodRecord) -> Bools | None:
+        """bool[row]: rows the required terms exclude by name (PreFilter restricts the search); None: none."""
+        names = pod.shape.selection.pinned_names()
+        if names is None or not self.profile.filters_with("NodeAffinity"):
+            return None
+        outside = np.ones(self.accounts.alive.shape[0], np.bool_)
+        for name in names:
+            row = self.accounts.row_of.get(name)
+            if row is not None:
+                outside[row] = False
+        return outside
+
+    def _search(self, refusal: Ints) -> tuple[Ints, int]:
+        """Feasible rows, in search order and no more than are wanted; and how many nodes were looked at."""
+        order = self.accounts.order()
+        count = len(order)
+        wanted = feasible_nodes_to_find(count, self.profile.percentage_of_nodes_to_score)
+        start = self.next_start % count
+        feasible = refusal[order] == 0
+        if start:
+            feasible = np.concatenate((feasible[start:], feasible[:start]))
+        found = np.flatnonzero(feasible)
+        evaluated = count
+        if len(found) >= wanted:
+            found = found[:wanted]
+            evaluated = int(found[-1]) + 1
+        self.next_start = (start + evaluated) % count
+        return order[(found + start) % count], evaluated
+
+    def _diagnosis(self, pod: PodRecord, local: NodeLocal, refusal: Ints, outside: Bools | None) -> Diagnosis:
+        hopeless = local.is_hopeless.copy()
+        for code in (Refusal.SPREAD_LABEL, Refusal.POD_AFFINITY):
+            hopeless |= refusal == code
+        hopeless[~self.accounts.alive] = True
+        diagnosis = Diagnosis(refusal, hopeless, local, outside)
+        if outside is not None:
+            hopeless |= outside
+            if not pod.shape.selection.pinned_names():
+                diagnosis.prefilter = "pod affinity terms conflict"
+                diagnosis.prefilter_plugin = "NodeAffinity"
+        return diagnosis
+
+    # Step 4
+
+    def _totals(self, pod: PodRecord, local: NodeLocal, rows: Ints) -> Ints:
+        total = local.score[rows]
+        for _, scores in self._normalized_scores(pod, local, rows):
+            total = total + scores
+        return total
+
+    def _normalized_scores(self, pod: PodRecord, local: NodeLocal, rows: Ints) -> list[tuple[str, Ints]]:
+        """The weighted scores that depend on which nodes are feasible, by plugin."""
+        profile = self.profile
+        found: list[tuple[str, Ints]] = []
+        weight = profile.weight("TaintToleration")
+        if weight:
+            found.append(("TaintToleration", weight * _reversed_share(local, rows)))
+        weight = profile.weight("NodeAffinity")
+        if weight and local.has_preference:
+            found.append(("NodeAffinity", weight * _share(local.preference[rows])))
+        weight = profile.weight("PodTopologySpread")
+        if weight:
+            soft = constraints_of(pod, profile, self._selector(pod, hard=False), hard=False)
+            if soft:
+                needs_all = bool(pod.shape.spread) or not profile.is_spread_system_defaulted
+                scores = spread_scores(self.accounts, pod, local, soft, rows, requires_all=needs_all)
+                found.append(("PodTopologySpread", weight * scores))
+        weight = profile.weight("InterPodAffinity")
+        if weight:
+            raw = affinity_scores(self.accounts, pod, profile)
+            if raw is not None:
+                found.append(("InterPodAffinity", weight * normalized(raw[rows])))
+        return found
+
+    def score_sheet(self, pod: PodRecord) -> ScoreSheet:
+        """Every feasible node with its final score, as a cycle now would see it; changes nothing."""
+        local = self.local(pod)
+        refusal = self._refusals(pod, local)
+        outside = self._outside_pinned(pod)
+        if outside is not None:
+            refusal = np.where(outside, Refusal.NODE_AFFINITY, refusal)
+        order = self.accounts.order()
+        rows = order[refusal[order] == 0]
+        if not len(rows):
+            return ScoreSheet((), ())
+        parts = self._normalized_scores(pod, local, rows)
+        totals = local.score[rows] + sum(s for _, s in parts)
+        return ScoreSheet(
+            tuple(self.accounts.names[r] for r in rows.tolist()),
+            tuple(totals.tolist()),
+            {"Resources": tuple(local.score[rows].tolist()), **{n: tuple(s.tolist()) for n, s in parts}},
+        )
+
+
+_EMPTY: Ints = np.zeros(0, np.int64)
+# Shapes whose answers are kept. A shape's arrays are 50 bytes per node.
+_MEMO_LIMIT = 512
+
+
+def feasible_nodes_to_find(node_count: int, percentage: int) -> int:
+    """How many feasible nodes end the search. Source: numFeasibleNodesToFind."""
+    if node_count < MIN_FEASIBLE_NODES:
+        return node_count
+    if percentage == 0:
+        percentage = max(50 - node_count // 125, MIN_FEASIBLE_PERCENT)
+    return max(node_count * percentage // 100, MIN_FEASIBLE_NODES)
+
+
+def _share(raw: Ints) -> Ints:
+    """`100 × raw / max`; 0 where nothing scored. Source: helper.DefaultNormalizeScore."""
+    top = int(raw.max())
+    return raw * MAX_SCORE // top if top else np.zeros(raw.shape, np.int64)
+
+
+def _reversed_share(local: NodeLocal, rows: Ints) -> Ints:
+    """100 for the node with the fewest untolerated PreferNoSchedule taints… (the most get 0)."""
+    if not local.any_prefer_taints:
+        return np.full(len(rows), MAX_SCORE, np.int64)
+    raw = local.prefer_taints[rows]
+    top = int(raw.max())
+    return MAX_SCORE - raw * MAX_SCORE // top if top else np.full(len(rows), MAX_SCORE, np.int64)
+
+
+def reasons_of(diagnosis: Diagnosis, accounts: NodeAccounts) -> tuple[dict[str, int], tuple[str, ...]]:
+    """How many nodes say each reason, and which plugins said no (sorted)."""
+    alive = accounts.alive
+    counted = alive if diagnosis.outside is None else alive & ~diagnosis.outside
+    refusal = diagnosis.refusal[counted]
+    codes, counts = np.unique(refusal, return_counts=True)
+    reasons: dict[str, int] = {}
+    plugins: dict[str, None] = {}
+    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+        if code == Refusal.NONE:
+            continue
+        plugins[PLUGINS[Refusal(code)]] = None
+        if code == Refusal.FIT:
+            _add_shortages(reasons, diagnosis.local, diagnosis.local.short[counted][refusal == code])
+        else:
+            reasons[REASONS[Refusal(code)]] = count
+    if diagnosis.outside is not None:
+        plugins["NodeAffinity"] = None
+        rest = int((alive & diagnosis.outside).sum())
+        if rest:
+            reasons["node(s) didn't satisfy plugin(s) [NodeAffinity]"] = rest
+    return reasons, tuple(sorted(plugins))
+
+
+def _add_shortages(reasons: dict[str, int], local: NodeLocal, short: Ints) -> None:
+    """A node short of several things counts under each."""
+    names = (TOO_MANY_PODS, *(f"Insufficient {r}" for r in local.resources))
+    for bit, name in enumerate(names):
+        count = int(((short >> bit) & 1).sum())
+        if count:
+            reasons[name] = count

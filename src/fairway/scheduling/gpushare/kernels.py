@@ -1,0 +1,23 @@
+"""How are the array loops of this package compiled?
+
+On first call, and kept beside the source: the second process loads them. Kernels take a few arrays with many
+columns rather than many arrays, because every array argument adds to the time compiling and calling take.
+"""
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+from numba import njit
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """A loop Python calls. Runs without the interpreter lock, divides like NumPy (no ZeroDivisionError)."""
+    return cast(Callable[P, R], njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+def leaf(function: Callable[P, R]) -> Callable[P, R]:
+    """A piece of kernels: not kept on disk, since the kernels that use it contain it."""
+    return cast(Callable[P, R], njit(nogil=True, error_model="numpy")(function))

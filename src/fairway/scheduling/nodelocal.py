@@ -1,0 +1,275 @@
+"""What a pod shape makes of every node by itself: filters and scores that look at one node at a time.
+
+One `NodeLocal` per (shape, profile) holds the answer for all rows and redoes only the rows that changed since
+it was last asked: a placement costs one row per shape in use, not one pass over the cluster per pod.
+
+Source: kube-scheduler v1.36 plugins NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts,
+NodeResourcesFit, NodeResourcesBalancedAllocation, ImageLocality.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairway.cluster.accounts import NodeAccounts
+from fairway.cluster.shapes import HostPort, PodShape
+from fairway.kube.labels import Requirement
+from fairway.kube.nodeselection import Term
+from fairway.kube.taints import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    PREFER_NO_SCHEDULE,
+    UNSCHEDULABLE_TAINT,
+    Taint,
+    first_untolerated,
+    is_tolerated,
+)
+from fairway.scheduling.profile import Profile
+from fairway.scheduling.resourcescores import MAX_SCORE, Rows, balanced_scores, fit_scores
+from fairway.scheduling.verdict import Refusal
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_MB = 1024 * 1024
+# Source: imagelocality: images below 23 MB do not count, 1000 MB per container counts in full.
+_IMAGE_MIN_BYTES = 23 * _MB
+_IMAGE_MAX_BYTES_PER_CONTAINER = 1000 * _MB
+_HARD_EFFECTS = (NO_SCHEDULE, NO_EXECUTE)
+_ALL_ROWS = slice(None)
+
+
+class NodeLocal:
+    """Per row: `refusal` (a `Refusal`), `short` (bits: 0 too many pods, i+1 the i-th request), `is_hopeless`
+    (no eviction helps), `score` (weighted sum of the scores that need no normalising), and the raw counts
+    that do: `prefer_taints`, `preference`.
+    """
+
+    def __init__(self, accounts: NodeAccounts, shape: PodShape, profile: Profile) -> None:
+        self.accounts = accounts
+        self.shape = shape
+        self.profile = profile
+        self._asked = [(n, v) for n, v in shape.requests.items() if v > 0 and not _ignored(profile, n)]
+        self.resources = tuple(name for name, _ in self._asked)
+        self._columns = np.array([accounts.column(n) for n, _ in self._asked], np.int64)
+        self._values = np.array([v for _, v in self._asked], np.int64)
+        self._bits = np.array([2 << i for i in range(len(self._asked))], np.int64)
+        self._taint_ok: list[bool] = []
+        self._taint_prefer: list[int] = []
+        self._tolerates_unschedulable = is_tolerated(
+            Taint(UNSCHEDULABLE_TAINT, "", NO_SCHEDULE), shape.tolerations
+        )
+        self.has_preference = bool(shape.selection.preferred or profile.added_preferred)
+        self._restart()
+
+    def _restart(self) -> None:
+        rows = self.accounts.alive.shape[0]
+        self.refusal: Ints = np.zeros(rows, np.int64)
+        self.short: Ints = np.zeros(rows, np.int64)
+        self.is_hopeless: Bools = np.zeros(rows, np.bool_)
+        self.score: Ints = np.zeros(rows, np.int64)
+        self.prefer_taints: Ints = np.zeros(rows, np.int64)
+        self.preference: Ints = np.zeros(rows, np.int64)
+        self._static: Ints = np.zeros(rows, np.int64)
+        self._image_version = self.accounts.image_version
+        self._node_count = self.accounts.node_count
+        self._touched = len(self.accounts.touched)
+        self._respecced = len(self.accounts.respecced)
+        self._describe(_ALL_ROWS)
+        self._weigh(_ALL_ROWS)
+        self.any_prefer_taints = bool(self.prefer_taints.any())
+
+    def refresh(self) -> None:
+        """Catch up with what changed. O(changed rows)."""
+        accounts = self.accounts
+        if accounts.alive.shape[0] != self.refusal.shape[0] or (
+            # Image scores are scaled by how many nodes hold the image.
+            accounts.image_version
+            and self._image_version + self._node_count != accounts.image_version + accounts.node_count
+        ):
+            self._restart()
+            return
+        if len(accounts.respecced) > self._respecced:
+            rows = np.unique(np.array(accounts.respecced[self._respecced :], np.int64))
+            self._respecced = len(accounts.respecced)
+            self._touched = len(accounts.touched) if len(rows) == accounts.row_count else self._touched
+            self._describe(rows)
+            self._weigh(rows)
+            self.any_prefer_taints = bool(self.prefer_taints.any())
+        if len(accounts.touched) > self._touched:
+            changed = accounts.touched[self._touched :]
+            self._touched = len(accounts.touched)
+            self._weigh(np.array(sorted(set(changed)) if len(changed) > 1 else changed, np.int64))
+
+    # What the node object says
+
+    def _describe(self, rows: Rows) -> None:
+        accounts, profile = self.accounts, self.profile
+        self._learn_taint_sets()
+        refusal = np.zeros(accounts.alive[rows].shape, np.int64)
+        taint_set = accounts.taint_set[rows]
+        # Later filters are written first, so that the earliest refusal stands.
+        if profile.filters_with("NodeAffinity"):
+            refusal[~self._allowed(rows)] = Refusal.NODE_AFFINITY
+            if profile.added_required is not None:
+                enforced = self._any_term(profile.added_required, rows)
+                refusal[~enforced] = Refusal.NODE_AFFINITY_ENFORCED
+        if profile.filters_with("TaintToleration"):
+            refusal[~np.array(self._taint_ok, np.bool_)[taint_set]] = Refusal.TAINT
+        if profile.filters_with("NodeUnschedulable") and not self._tolerates_unschedulable:
+            refusal[accounts.unschedulable[rows]] = Refusal.NODE_UNSCHEDULABLE
+        self._static[rows] = refusal
+        self.prefer_taints[rows] = np.array(self._taint_prefer, np.int64)[taint_set]
+        if self.has_preference:
+            self.preference[rows] = self._preferences(rows)
+
+    def _learn_taint_sets(self) -> None:
+        tolerations = self.shape.tolerations
+        for taints in self.accounts.taint_sets[len(self._taint_ok) :]:
+            self._taint_ok.append(first_untolerated(taints, tolerations, _HARD_EFFECTS) is None)
+            self._taint_prefer.append(
+                sum(t.effect == PREFER_NO_SCHEDULE and not is_tolerated(t, tolerations) for t in taints)
+            )
+
+    def _allowed(self, rows: Rows) -> Bools:
+        """bool[rows]: nodeSelector and required node affinity hold."""
+        selection = self.shape.selection
+        ok = self._all_requirements(selection.node_selector.requirements, rows)
+        if selection.required is not None:
+            ok = ok & self._any_term(selection.required, rows)
+        return ok
+
+    def allowed_everywhere(self) -> Bools:
+        """bool[row]: nodeSelector and required node affinity hold (topology spread asks for it by itself)."""
+        return self._allowed(_ALL_ROWS) & self.accounts.alive
+
+    def tolerated_everywhere(self) -> Bools:
+        """bool[row]: every NoSchedule and NoExecute taint is tolerated."""
+        self._learn_taint_sets()
+        return np.array(self._taint_ok, np.bool_)[self.accounts.taint_set] & self.accounts.alive
+
+    def _any_term(self, terms: tuple[Term, ...], rows: Rows) -> Bools:
+        ok = np.zeros(self.accounts.alive[rows].shape, np.bool_)
+        for term in terms:
+            ok |= self._term(term, rows)
+        return ok
+
+    def _term(self, term: Term, rows: Rows) -> Bools:
+        if not term.expressions and not term.fields:
+            return np.zeros(self.accounts.alive[rows].shape, np.bool_)
+        ok = self._all_requirements(term.expressions, rows)
+        if term.fields:
+            names = self._names(rows)
+            by_name = [all(f.matches({"metadata.name": n}) for f in term.fields) for n in names]
+            ok = ok & np.array(by_name, np.bool_)
+        return ok
+
+    def _names(self, rows: Rows) -> list[str]:
+        names = self.accounts.names + [""] * (self.accounts.alive.shape[0] - len(self.accounts.names))
+        return names if isinstance(rows, slice) else [names[r] for r in rows]
+
+    def _all_requirements(self, requirements: tuple[Requirement, ...], rows: Rows) -> Bools:
+        ok = np.ones(self.accounts.alive[rows].shape, np.bool_)
+        for requirement in requirements:
+            # Decided once per distinct label value, then looked up per node.
+            domains = self.accounts.counts.domains(requirement.key)
+            by_value = [requirement.matches({requirement.key: value}) for value in domains.id_of]
+            by_value.append(requirement.matches({}))
+            ok &= np.array(by_value, np.bool_)[domains.of_row[rows]]
+        return ok
+
+    def _preferences(self, rows: Rows) -> Ints:
+        total = np.zeros(self.accounts.alive[rows].shape, np.int64)
+        for weight, term in (*self.shape.selection.preferred, *self.profile.added_preferred):
+            # Unlike a required term, an empty preferred term matches every node. Source:
+            # nodeaffinity.NewPreferredSchedulingTerms drops it, so it adds nothing.
+            total += weight * self._term(term, rows)
+        return total
+
+    # What the pods on the node leave
+
+    def _weigh(self, rows: Rows) -> None:
+        accounts, profile = self.accounts, self.profile
+        refusal = self._static[rows].copy()
+        hopeless = refusal > 0
+        if profile.filters_with("NodeResourcesFit"):
+            short, too_big = self._shortage(rows)
+            unfit = (short > 0) & ~hopeless
+            self.short[rows] = short
+            refusal[unfit] = Refusal.FIT
+            if self.shape.host_ports and profile.filters_with("NodePorts"):
+                clash = self._port_clash(rows) & ~hopeless
+                refusal[clash] = Refusal.NODE_PORTS
+                too_big = too_big & ~clash
+            hopeless = hopeless | (too_big & unfit)
+        self.refusal[rows] = refusal
+        self.is_hopeless[rows] = hopeless
+        self.score[rows] = self._scores(rows)
+        dead = ~accounts.alive[rows]
+        if dead.any():
+            self.refusal[rows] = np.where(dead, Refusal.NODE_NAME, self.refusal[rows])
+            self.is_hopeless[rows] |= dead
+
+    def _shortage(self, rows: Rows) -> tuple[Ints, Bools]:
+        """int64[rows] bits of what is short, bool[rows] whether more is asked than the node has at all."""
+        accounts = self.accounts
+        full = accounts.pod_count[rows] + 1 > accounts.allowed_pods[rows]
+        if not len(self._columns):
+            return full.astype(np.int64), np.zeros(full.shape, np.bool_)
+        allocatable = accounts.allocatable[rows][:, self._columns]
+        free = allocatable - accounts.requested[rows][:, self._columns]
+        short = (free < self._values) @ self._bits + full
+        return short, np.asarray((allocatable < self._values).any(axis=1), np.bool_)
+
+    def _port_clash(self, rows: Rows) -> Bools:
+        at: Any = range(self.accounts.alive.shape[0]) if isinstance(rows, slice) else rows
+        used = self.accounts.ports
+        return np.array(
+            [r < len(used) and any(_clashes(p, used[r]) for p in self.shape.host_ports) for r in at], np.bool_
+        )
+
+    def _scores(self, rows: Rows) -> Ints:
+        accounts, shape, profile = self.accounts, self.shape, self.profile
+        total = np.zeros(accounts.alive[rows].shape, np.int64)
+        weight = profile.weight("NodeResourcesFit")
+        if weight:
+            total += weight * fit_scores(accounts, shape, profile.fit, rows)
+        weight = profile.weight("NodeResourcesBalancedAllocation")
+        if weight:
+            balanced = balanced_scores(accounts, shape, profile.balanced_resources, rows)
+            if balanced is not None:
+                total += weight * balanced
+        weight = profile.weight("ImageLocality")
+        if weight and accounts.image_version:
+            total += weight * self._image_scores(rows)
+        return total
+
+    def _image_scores(self, rows: Rows) -> Ints:
+        accounts, shape = self.accounts, self.shape
+        bytes_here = np.zeros(accounts.alive.shape[0], np.int64)
+        nodes = max(accounts.node_count, 1)
+        for image in shape.images:
+            holders = [r for r, images in enumerate(accounts.images) if image in images]
+            for row in holders:
+                # The more nodes hold it, the more it counts: spreads load off nodes that alone hold an image.
+                bytes_here[row] += int(float(accounts.images[row][image]) * (len(holders) / nodes))
+        top = _IMAGE_MAX_BYTES_PER_CONTAINER * max(shape.container_count, 1)
+        clamped = np.clip(bytes_here[rows], _IMAGE_MIN_BYTES, top)
+        return MAX_SCORE * (clamped - _IMAGE_MIN_BYTES) // (top - _IMAGE_MIN_BYTES)
+
+
+def _ignored(profile: Profile, resource: str) -> bool:
+    return "/" in resource and profile.ignores(resource)
+
+
+def _clashes(port: HostPort, used: dict[HostPort, int]) -> bool:
+    """The wildcard address clashes with every address. Source: framework.HostPortInfo.CheckConflict."""
+    if port in used:
+        return True
+    wildcard = port.ip == "0.0.0.0"
+    return any(
+        u.port == port.port and u.protocol == port.protocol and (wildcard or u.ip == "0.0.0.0") for u in used
+    )

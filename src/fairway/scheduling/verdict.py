@@ -1,0 +1,146 @@
+"""What a scheduling cycle decided, and why: frozen data.
+
+Reasons and their words are kube-scheduler's own; a "no" carries the counts per reason, which plugins said no
+(they decide which events are worth another try) and whether a preemption was found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from fairway.kube.objects import Key
+
+
+class Refusal(IntEnum):
+    """Why a node was refused, in the order the default profile's filters run."""
+
+    NONE = 0
+    NODE_UNSCHEDULABLE = 1
+    NODE_NAME = 2
+    TAINT = 3
+    NODE_AFFINITY = 4
+    NODE_AFFINITY_ENFORCED = 5
+    NODE_PORTS = 6
+    FIT = 7
+    GPU_SHARE = 8
+    SPREAD_LABEL = 9
+    SPREAD_SKEW = 10
+    POD_AFFINITY = 11
+    POD_ANTI_AFFINITY = 12
+    EXISTING_ANTI_AFFINITY = 13
+
+
+# Source: the ErrReason constants of each plugin, kube-scheduler v1.36. FIT composes its own.
+REASONS: dict[Refusal, str] = {
+    Refusal.NODE_UNSCHEDULABLE: "node(s) were unschedulable",
+    Refusal.NODE_NAME: "node(s) didn't match the requested node name",
+    Refusal.TAINT: "node(s) had untolerated taint(s)",
+    Refusal.NODE_AFFINITY: "node(s) didn't match Pod's node affinity/selector",
+    Refusal.NODE_AFFINITY_ENFORCED: "node(s) didn't match scheduler-enforced node affinity",
+    Refusal.NODE_PORTS: "node(s) didn't have free ports for the requested pod ports",
+    Refusal.GPU_SHARE: "node(s) had no GPU with enough free capacity",
+    Refusal.SPREAD_LABEL: "node(s) didn't match pod topology spread constraints (missing required label)",
+    Refusal.SPREAD_SKEW: "node(s) didn't match pod topology spread constraints",
+    Refusal.POD_AFFINITY: "node(s) didn't match pod affinity rules",
+    Refusal.POD_ANTI_AFFINITY: "node(s) didn't match pod anti-affinity rules",
+    Refusal.EXISTING_ANTI_AFFINITY: "node(s) didn't satisfy existing pods anti-affinity rules",
+}
+
+PLUGINS: dict[Refusal, str] = {
+    Refusal.NODE_UNSCHEDULABLE: "NodeUnschedulable",
+    Refusal.NODE_NAME: "NodeName",
+    Refusal.TAINT: "TaintToleration",
+    Refusal.NODE_AFFINITY: "NodeAffinity",
+    Refusal.NODE_AFFINITY_ENFORCED: "NodeAffinity",
+    Refusal.NODE_PORTS: "NodePorts",
+    Refusal.FIT: "NodeResourcesFit",
+    Refusal.GPU_SHARE: "GpuShare",
+    Refusal.SPREAD_LABEL: "PodTopologySpread",
+    Refusal.SPREAD_SKEW: "PodTopologySpread",
+    Refusal.POD_AFFINITY: "InterPodAffinity",
+    Refusal.POD_ANTI_AFFINITY: "InterPodAffinity",
+    Refusal.EXISTING_ANTI_AFFINITY: "InterPodAffinity",
+}
+
+# Refusals that removing pods from the node cannot mend (UnschedulableAndUnresolvable). FIT says so per node:
+# a request larger than the node.
+UNRESOLVABLE = frozenset(
+    {
+        Refusal.NODE_UNSCHEDULABLE,
+        Refusal.NODE_NAME,
+        Refusal.TAINT,
+        Refusal.NODE_AFFINITY,
+        Refusal.NODE_AFFINITY_ENFORCED,
+        Refusal.SPREAD_LABEL,
+        Refusal.POD_AFFINITY,
+    }
+)
+
+TOO_MANY_PODS = "Too many pods"
+NO_NODES = "no nodes available to schedule pods"
+# What the DynamicResources plugin adds for a pod without resource claims, before preemption's own sentence.
+NO_CLAIMS_TO_DEALLOCATE = "no new claims to deallocate"
+PREEMPTION_NOT_HELPFUL = "Preemption is not helpful for scheduling"
+NO_VICTIMS = "No preemption victims found for incoming pod"
+NEVER_PREEMPTS = "not eligible due to preemptionPolicy=Never."
+VICTIMS_TERMINATING = "not eligible due to a terminating pod on the nominated node."
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """The pod goes to `node`. `total` is the winning score (0 where only one node was feasible)."""
+
+    node: str
+    total: int
+    feasible: int
+    evaluated: int
+    tied: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Evict `victims` (most important first) so that the pod fits on `node`."""
+
+    node: str
+    victims: tuple[Key, ...]
+    pdb_violations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unschedulable:
+    """No node would do now.
+
+    `reasons` counts nodes per reason, sorted as kube-scheduler prints them; `plugins` are those that refused
+    (sorted); `preemption` is what would make room, if anything; `clears_nomination` says that an earlier
+    nomination is void.
+    """
+
+    message: str
+    reasons: tuple[tuple[str, int], ...]
+    plugins: tuple[str, ...]
+    node_count: int
+    preemption: Preemption | None = None
+    clears_nomination: bool = False
+
+
+Verdict = Scheduled | Unschedulable
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSheet:
+    """Every feasible node's score, in total and by plugin (after normalisation and weight)."""
+
+    nodes: tuple[str, ...]
+    totals: tuple[int, ...]
+    by_plugin: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+def unavailable(node_count: int, reasons: dict[str, int]) -> str:
+    """`0/4 nodes are available: 1 Insufficient memory, 3 node(s) …`, ending in a full stop.
+
+    Reasons are sorted as whole strings, count included: that is what FitError.Error does.
+    """
+    parts = sorted(f"{count} {reason}" for reason, count in reasons.items() if count)
+    text = f"0/{node_count} nodes are available:"
+    return f"{text} {', '.join(parts)}." if parts else text

@@ -1,0 +1,143 @@
+"""Who lives on the loop, and how do they see what changes?
+
+A component holds only data, registers named handlers with the loop, and watches some kinds. It reads the
+store and writes to it while it handles an event; it learns of others' writes (and its own) through `observe`,
+a watch latency after they were made. A component that is forked gets its data copied and is attached to the
+fork's host; queued events find it there by the handler's name.
+
+    class Reaper:
+        name = "reaper"
+        kinds = ("Pod",)
+
+        def attach(self, host):            # at the start and again in every fork
+            self.host = host
+            self._reap = host.loop.register("reaper.reap", self._on_reap)
+
+        def start(self): ...               # once, before the first event; never in a fork
+
+        def observe(self, change): ...     # every change of its kinds, in order
+
+        def fork(self): ...                # an independent, unattached copy of its data
+
+Event data must be immutable (numbers, strings, tuples): forks share it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from fairway.cluster.changes import Change
+from fairway.cluster.store import Store
+from fairway.errors import BugError
+from fairway.twin.eventlog import EventLog
+from fairway.twin.kubeevents import KubeEvents
+from fairway.twin.latency import Latency
+from fairway.twin.loop import WATCH, Loop
+from fairway.twin.streams import Streams
+
+EVERY_KIND = "*"
+
+# Changes kept behind the slowest watcher, for those who come later (a browser that reconnects). etcd keeps
+# five minutes' worth; a twin would drown in that, since minutes pass in milliseconds.
+CHANGES_KEPT = 10_000
+
+
+@dataclass(slots=True)
+class Host:
+    """What a component may use. One per twin; a fork has its own."""
+
+    loop: Loop
+    store: Store
+    streams: Streams
+    latency: Latency
+    log: EventLog
+    events: KubeEvents
+
+
+class Component(Protocol):
+    """Something that acts in time. See the module's example."""
+
+    name: str
+    kinds: tuple[str, ...]
+    """Group kinds it observes, such as `Pod` or `Job.batch`; `EVERY_KIND` alone for all."""
+
+    def attach(self, host: Host) -> None: ...
+    def start(self) -> None: ...
+    def observe(self, change: Change) -> None: ...
+    def fork(self) -> Self: ...
+
+
+class Feed:
+    """Delivers the store's changes to components, in order, a watch latency after they were made.
+
+    All changes of one microsecond travel in one event. O(changes × components that watch the kind).
+    """
+
+    def __init__(self, changes_kept: int = CHANGES_KEPT) -> None:
+        self.changes_kept = changes_kept
+        self._delivered = 0
+        self._seen = 0
+        self._armed_us = -1
+        self._due_us = 0
+        self._batches: deque[int] = deque()
+        self._watchers: dict[str, tuple[Component, ...]] = {}
+        self._watch_all: tuple[Component, ...] = ()
+
+    def attach(self, host: Host, components: list[Component]) -> None:
+        self._loop = host.loop
+        self._log = host.store.log
+        self._delay = host.latency.watch.sampler(host.streams.stream("watch"))
+        self._deliver = host.loop.register("watch.deliver", self._on_deliver)
+        host.loop.after_event = self.after_event
+        self._watchers = {}
+        self._watch_all = tuple(c for c in components if EVERY_KIND in c.kinds)
+        for component in components:
+            for gk in component.kinds:
+                if gk != EVERY_KIND:
+                    self._watchers[gk] = ()
+        for gk in self._watchers:
+            self._watchers[gk] = tuple(c for c in components if gk in c.kinds or EVERY_KIND in c.kinds)
+
+    def after_event(self) -> None:
+        """Queue a delivery if anything was written; call it after every write from outside the loop, too."""
+        version = self._log.next - 1
+        if version == self._seen:
+            return
+        now_us = self._loop.now_us
+        if now_us != self._armed_us:
+            self._armed_us = now_us
+            self._due_us = max(self._due_us, now_us + self._delay())
+            self._batches.append(self._seen)
+            self._loop.at(self._due_us, self._deliver, None, WATCH)
+        self._seen = version
+
+    def _on_deliver(self, _data: None) -> None:
+        if self._batches.popleft() != self._delivered:
+            raise BugError("a watch lost changes")
+        if self._batches:
+            until = self._batches[0]
+        else:
+            until = self._seen
+            # What is written from here on needs a delivery of its own, even within this microsecond.
+            self._armed_us = -1
+        log = self._log
+        watchers = self._watchers
+        watch_all = self._watch_all
+        for version in range(self._delivered + 1, until + 1):
+            change = log.at(version)
+            for component in watchers.get(change.key[0], watch_all):
+                component.observe(change)
+        self._delivered = until
+        if len(log) > 2 * self.changes_kept:
+            log.compact(until - self.changes_kept)
+
+    def fork(self) -> Feed:
+        twin = Feed(self.changes_kept)
+        twin._delivered = self._delivered
+        twin._seen = self._seen
+        twin._armed_us = self._armed_us
+        twin._due_us = self._due_us
+        twin._batches = self._batches.copy()
+        return twin

@@ -1,0 +1,103 @@
+"""What happened, line by line, with a digest that two equal runs share.
+
+A record is a flat tuple. Records are hashed and handed to sinks in batches, so that one costs well under a
+microsecond; `digest` covers every record so far, in order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import IO, NamedTuple
+
+_BATCH = 1024
+
+
+class Record(NamedTuple):
+    """One thing that happened. `namespace` is empty for cluster-scoped subjects."""
+
+    time_us: int
+    component: str
+    kind: str
+    namespace: str
+    name: str
+    reason: str
+    message: str
+
+
+Sink = Callable[[list[Record]], None]
+
+
+class EventLog:
+    """An append-only log that keeps a digest, a count and, on request, its last records."""
+
+    def __init__(self, *, keep: int = 0) -> None:
+        self.keep = keep
+        self.sinks: list[Sink] = []
+        self._count = 0
+        self._pending: list[Record] = []
+        self._kept: list[Record] = []
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    def record(
+        self,
+        time_us: int,
+        component: str,
+        kind: str,
+        namespace: str,
+        name: str,
+        reason: str,
+        message: str = "",
+    ) -> None:
+        pending = self._pending
+        pending.append(Record(time_us, component, kind, namespace, name, reason, message))
+        if len(pending) >= _BATCH:
+            self.flush()
+
+    def __len__(self) -> int:
+        return self._count + len(self._pending)
+
+    def digest(self) -> str:
+        """32 hex digits over every record so far."""
+        self.flush()
+        return self._hash.hexdigest()
+
+    def records(self) -> list[Record]:
+        """The last `keep` records, oldest first."""
+        self.flush()
+        return self._kept[-self.keep :] if self.keep else []
+
+    def flush(self) -> None:
+        """Hash what is pending and hand it to the sinks."""
+        batch = self._pending
+        if not batch:
+            return
+        self._pending = []
+        self._count += len(batch)
+        lines = [f"{r[0]}\t{r[1]}\t{r[2]}\t{r[3]}\t{r[4]}\t{r[5]}\t{r[6]}\n" for r in batch]
+        self._hash.update("".join(lines).encode())
+        if self.keep:
+            self._kept.extend(batch)
+            if len(self._kept) > 2 * self.keep:
+                del self._kept[: -self.keep]
+        for sink in self.sinks:
+            sink(batch)
+
+    def fork(self) -> EventLog:
+        """A copy that goes on by itself; sinks stay with the original."""
+        self.flush()
+        twin = EventLog(keep=self.keep)
+        twin._count = self._count
+        twin._kept = list(self._kept)
+        twin._hash = self._hash.copy()
+        return twin
+
+
+def jsonl_sink(stream: IO[str]) -> Sink:
+    """A sink that writes each record as one JSON object a line."""
+
+    def write(batch: list[Record]) -> None:
+        stream.writelines(json.dumps(r._asdict(), ensure_ascii=False) + "\n" for r in batch)
+
+    return write

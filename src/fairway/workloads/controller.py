@@ -1,0 +1,75 @@
+"""What a controller is: a pure decision, and which changes call for it.
+
+`reconcile(view, key, now_us)` answers what to do about one object. `map_change(view, change)` answers which
+keys a change concerns; `watches` names the group kinds it wants to hear of, so that whoever dispatches asks
+only those. `refused` answers what to do after the API server refused one of the creations `reconcile` asked
+for (a quota, an admission policy): without it, a count would claim pods that are not there.
+
+Neither may read a clock, draw chance, log or write. Names of created pods are derived from the owner's UID
+and the view's version, so that events can name them and two runs agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fairway.cluster.actions import Emit, Reconciliation, View
+from fairway.cluster.changes import ADDED, MODIFIED, Change
+from fairway.kube.objects import Key, Obj
+
+NORMAL = "Normal"
+WARNING = "Warning"
+
+Reconcile = Callable[[View, Key, int], Reconciliation]
+MapChange = Callable[[View, Change], Sequence[Key]]
+AfterRefusal = Callable[[View, Key, int, str], Reconciliation]
+
+NO_KEYS: tuple[Key, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """One controller: `gk` is the kind of the keys it reconciles, `watches` the kinds whose changes it maps.
+
+    `refused(view, key, now_us, message)` is asked once the runner has dropped a refused Create: `message` is
+    the API server's sentence. None: nothing beyond trying again later.
+    """
+
+    name: str
+    gk: str
+    watches: tuple[str, ...]
+    map_change: MapChange
+    reconcile: Reconcile
+    refused: AfterRefusal | None = None
+
+
+def is_desire_changed(change: Change) -> bool:
+    """Whether a change of an own object is more than a write of its status.
+
+    A controller's own status writes need no second look: each decision already reaches its fixed point.
+    """
+    if change.type != MODIFIED or change.old is None:
+        return change.type == ADDED
+    new, old = change.obj["metadata"], change.old["metadata"]
+    return (
+        new.get("generation") != old.get("generation")
+        or new.get("deletionTimestamp") != old.get("deletionTimestamp")
+        or new.get("labels") != old.get("labels")
+        or new.get("annotations") != old.get("annotations")
+        or new.get("finalizers") != old.get("finalizers")
+    )
+
+
+def event(about: Key, reason: str, message: str, component: str, type_: str = NORMAL) -> Emit:
+    return Emit(about, type_, reason, message, component)
+
+
+def owner_key(obj: Obj, kind: str, group: str, gk: str) -> Key | None:
+    """The key of the controller this object names, if that is of this kind."""
+    for ref in obj["metadata"].get("ownerReferences") or ():
+        if ref.get("controller"):
+            if ref["kind"] == kind and ref["apiVersion"].partition("/")[0] == group:
+                return Key(gk, obj["metadata"].get("namespace", ""), ref["name"])
+            return None
+    return None
