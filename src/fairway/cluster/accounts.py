@@ -11,6 +11,7 @@ Source: pkg/scheduler/backend/cache and framework.NodeInfo (v1.36).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -133,7 +134,7 @@ class NodeAccounts:
                 self._drop(record)
             return
         if record is None:
-            self._take(self.record(pod, key), node)
+            self._take(self.record(pod, key, change.old), node)
             return
         meta = pod["metadata"]
         old = change.old
@@ -150,14 +151,17 @@ class NodeAccounts:
         record.start_us = start_time_us(status)
         record.is_preempted = is_preempted(meta, status)
 
-    def record(self, pod: Obj, key: Key) -> PodRecord:
-        """What the accounts keep of a pod (not yet counted anywhere)."""
+    def record(self, pod: Obj, key: Key, before: Obj | None = None) -> PodRecord:
+        """What the accounts keep of a pod (not yet counted anywhere).
+
+        `before`: its last state, which shares the shape when all that happened is a binding.
+        """
         meta = pod["metadata"]
         status = pod.get("status") or {}
         return PodRecord(
             key=key,
             uid=meta.get("uid") or "",
-            shape=self.shapes.of(pod),
+            shape=self.shapes.of(before if before is not None and _was_just_bound(before, pod) else pod),
             labels=self.label_sets.of(key.namespace, meta.get("labels") or {}),
             is_terminating="deletionTimestamp" in meta,
             is_preempted=is_preempted(meta, status),
@@ -323,6 +327,63 @@ class NodeAccounts:
             rows = [z[i] for i in range(longest) for z in zones.values() if i < len(z)]
             self._order = np.array(rows, np.int64)
         return self._order
+
+    def copy(self) -> NodeAccounts:
+        """An independent copy. O(nodes × columns + pods); interned shapes and label sets are shared."""
+        twin = object.__new__(NodeAccounts)
+        for name in _ARRAYS:
+            setattr(twin, name, getattr(self, name).copy())
+        for name in _FLAT:
+            setattr(twin, name, copy.copy(getattr(self, name)))
+        for name in _SHARED:
+            setattr(twin, name, getattr(self, name))
+        twin.records = {key: record.copy() for key, record in self.records.items()}
+        twin.pods = [{key: twin.records[key] for key in pods} for pods in self.pods]
+        twin.ports = [dict(ports) for ports in self.ports]
+        twin._homeless = {
+            node: {key: twin.records[key] for key in pods} for node, pods in self._homeless.items()
+        }
+        twin.counts = self.counts.copy(twin)
+        return twin
+
+
+def _was_just_bound(before: Obj, pod: Obj) -> bool:
+    """Whether the specs differ in nodeName alone (a node is no part of the shape)."""
+    old, new = before.get("spec") or {}, pod.get("spec") or {}
+    if len(new) != len(old) + 1 or "nodeName" in old or "nodeName" not in new:
+        return False
+    return all(new.get(name) is value for name, value in old.items())
+
+
+# How each attribute is copied: arrays; containers of immutable things; values and append-only interning.
+_ARRAYS = (
+    "allocatable",
+    "requested",
+    "non_zero",
+    "pod_count",
+    "allowed_pods",
+    "alive",
+    "unschedulable",
+    "taint_set",
+)
+_FLAT = (
+    "columns",
+    "column_of",
+    "names",
+    "row_of",
+    "labels",
+    "taints",
+    "taint_sets",
+    "images",
+    "touched",
+    "respecced",
+    "namespace_labels",
+    "born",
+    "_free_rows",
+    "_taint_set_of",
+    "_born",
+)
+_SHARED = ("shapes", "label_sets", "image_version", "_order")
 
 
 def _zone(labels: Mapping[str, str]) -> str:

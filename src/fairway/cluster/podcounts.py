@@ -65,6 +65,12 @@ class Domains:
     def label(self, row: int, value: str | None) -> None:
         self.of_row[row] = -1 if value is None else self.id_of.setdefault(value, len(self.id_of))
 
+    def copy(self) -> Domains:
+        twin = Domains(0)
+        twin.id_of = dict(self.id_of)
+        twin.of_row = self.of_row.copy()
+        return twin
+
     def sums(self, counts: Ints) -> Ints:
         """int64[domain]: the counts of each domain's rows. Never empty."""
         inside = self.of_row >= 0
@@ -151,6 +157,20 @@ class PodCounts:
             if matches and counts.any():
                 found.append((term, counts))
         return found
+
+    @property
+    def has_carried(self) -> bool:
+        """Whether any pod ever carried a term."""
+        return bool(self._carried)
+
+    def copy(self, accounts: NodeAccounts) -> PodCounts:
+        """The same counts for a copy of the accounts; memos start empty."""
+        twin = PodCounts(accounts)
+        twin._rows = self._rows
+        twin._questions = {q: a.copy() for q, a in self._questions.items()}
+        twin._carried = {t: a.copy() for t, a in self._carried.items()}
+        twin._domains = {key: d.copy() for key, d in self._domains.items()}
+        return twin
 
     def forget_namespace_matches(self) -> None:
         self._term_matches.clear()

@@ -61,6 +61,19 @@ class PodRecord:
         self.row = -1
         self.node = ""
 
+    def copy(self) -> PodRecord:
+        twin = PodRecord(
+            key=self.key,
+            uid=self.uid,
+            shape=self.shape,
+            labels=self.labels,
+            is_terminating=self.is_terminating,
+            is_preempted=self.is_preempted,
+            start_us=self.start_us,
+        )
+        twin.row, twin.node = self.row, self.node
+        return twin
+
     def has_labels(self, labels: Mapping[str, str] | None) -> bool:
         return self.labels.labels == (labels or {})
 

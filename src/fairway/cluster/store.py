@@ -15,6 +15,7 @@ from bisect import bisect_left
 from typing import Any, NamedTuple
 
 from fairway.cluster import errors
+from fairway.cluster.accounts import NodeAccounts
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change, ChangeLog, Follower, inverse
 from fairway.cluster.metadata import bumps_generation, generated_name, stamped, uid_for
 from fairway.cluster.owners import OwnerIndex
@@ -46,7 +47,8 @@ class Store:
         self.seed = seed
         self.log = ChangeLog()
         self.owners = OwnerIndex()
-        self.followers: list[Follower] = [self.owners]
+        self.accounts = NodeAccounts()
+        self.followers: list[Follower] = [self.owners, self.accounts]
         self._objects: dict[str, dict[tuple[str, str], Obj]] = {}
         self._order: dict[str, list[tuple[str, str]]] = {}
         self._serial = 0
@@ -316,11 +318,12 @@ class Store:
         self._serial = mark.serial
 
     def fork(self) -> Store:
-        """An independent copy. O(objects), sharing every object. Followers other than owners are not copied."""
+        """An independent copy. O(objects), sharing every object. Followers added by others are not copied."""
         twin = Store(seed=self.seed, now_us=self.now_us)
         twin.log = self.log.copy()
         twin.owners = self.owners.copy()
-        twin.followers = [twin.owners]
+        twin.accounts = self.accounts.copy()
+        twin.followers = [twin.owners, twin.accounts]
         twin._objects = {gk: dict(bucket) for gk, bucket in self._objects.items()}
         twin._order = dict(self._order)
         twin._serial = self._serial

@@ -7,6 +7,7 @@ broken in one document is still read in the others. This module knows YAML, not 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +24,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from fairway.kube.fieldpath import Path, TextProblem
+from fairway.kube.fieldpath import Path, TextProblem, value_text
 from fairway.kube.yamlscalars import Scalar, ScalarError, key_text, plain_value, tagged_value
 
 # Nested deeper than any Kubernetes object (OpenAPI schemas in CRDs reach about 40).
@@ -31,7 +32,11 @@ MAX_DEPTH = 128
 # Nodes that aliases may add to one document. A shared pod template has about 200.
 MAX_ALIASED_NODES = 100_000
 
+# A file broken in more places than this is not read further: each costs a scan of the rest.
+MAX_BROKEN_DOCUMENTS = 20
+
 _MEMO_SIZE = 65_536
+_SEPARATOR = re.compile(r"^---[ \t]*\r?$", re.MULTILINE)
 _NO_KEY = object()
 _MERGE = object()
 _UNSEEN = object()
@@ -67,7 +72,7 @@ def read_documents(text: str) -> tuple[list[Document], list[TextProblem]]:
             documents.extend(broken.before)
             problems.append(broken.problem)
             next_start = _next_document(text, start, broken.problem.line - 1 - line)
-            if next_start is None:
+            if next_start is None or len(problems) >= MAX_BROKEN_DOCUMENTS:
                 return documents, problems
             line += text.count("\n", start, next_start)
             start = next_start
@@ -83,13 +88,9 @@ class _Broken(Exception):
 
 
 def _next_document(text: str, start: int, bad_line: int) -> int | None:
-    """The index after the next `---` line below the broken line (0-based, counted from start)."""
-    at = start
-    for number, line in enumerate(text[start:].splitlines(keepends=True)):
-        at += len(line)
-        if number > bad_line and line.startswith("---") and not line[3:].strip():
-            return at
-    return None
+    """The index of the next `---` line below the broken line (0-based, counted from start)."""
+    match = _SEPARATOR.search(text, _line_start(text, start, bad_line + 1))
+    return match.start() if match else None
 
 
 def new_parser(text: str) -> NextEvent:
@@ -199,7 +200,7 @@ class _Builder:
             key = value if type(value) is str else self._key(value, event)
             if key in container:
                 raise self._problem(
-                    event, f'"{key}"', "duplicate key: this mapping has it already; keep one", step=key
+                    event, value_text(key), "duplicate key: this mapping has it already; keep one", step=key
                 )
             frame.key = key
         elif frame.key is _MERGE:
@@ -230,7 +231,12 @@ class _Builder:
             mark = event.start_mark
             document.item_starts.append((mark.index + self._offset, mark.line + 1 + self._line))
         if len(stack) >= MAX_DEPTH:
-            raise self._problem(event, "", f"nested more than {MAX_DEPTH} levels deep: refused")
+            raise TextProblem(
+                event.start_mark.line + 1 + self._line,
+                (),
+                "",
+                f"nested more than {MAX_DEPTH} levels deep: refused",
+            )
         self._nodes += 1
         stack.append(outer)
         self._frame = _Frame(value, event, self._nodes)
@@ -248,7 +254,9 @@ class _Builder:
     def _alias(self, event: Event) -> None:
         known = self._anchors.get(event.anchor)
         if known is None:
-            raise self._problem(event, f"*{event.anchor}", f"expected an anchor &{event.anchor} before this alias")
+            raise self._problem(
+                event, f"*{event.anchor}", f"expected an anchor &{event.anchor} before this alias"
+            )
         value, nodes = known
         self._nodes += nodes
         self._aliased += nodes
@@ -283,24 +291,25 @@ def _syntax_problem(error: yaml.YAMLError, text: str, line: int, path: Path) -> 
         return TextProblem(at + line, (), "", f"expected text: {error.reason}")
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     at = mark.line if mark is not None else 0
-    context = getattr(error, "context", None) or ""
+    begin = _line_start(text, 0, at)
+    bad_line = text[begin:].partition("\n")[0] if begin < len(text) else ""
     problem = getattr(error, "problem", None) or str(error)
-    hint = ""
-    snippet = _line_at(text, at).strip()[:60]
-    if "'\\t'" in problem or _line_at(text, at).startswith("\t"):
-        hint = " (YAML indents with spaces, never tabs)"
-    expected = f"expected valid YAML: {problem} {context}".rstrip() + hint
-    return TextProblem(at + 1 + line, path[1:], f'"{snippet}"' if snippet else "", expected)
+    context = getattr(error, "context", None) or ""
+    expected = f"expected valid YAML: {problem} {context}".rstrip()
+    if "\t" in bad_line[: len(bad_line) - len(bad_line.lstrip())]:
+        expected += " (YAML indents with spaces, never tabs)"
+    value = value_text(bad_line.strip()[:60]) if bad_line.strip() else ""
+    return TextProblem(at + 1 + line, path[1:], value, expected)
 
 
-def _line_at(text: str, number: int) -> str:
-    at = 0
-    for _ in range(number):
+def _line_start(text: str, start: int, lines: int) -> int:
+    """The index where the line stands that is so many lines below `start`."""
+    at = start
+    for _ in range(lines):
         at = text.find("\n", at) + 1
         if at == 0:
-            return ""
-    end = text.find("\n", at)
-    return text[at : end if end >= 0 else len(text)]
+            return len(text)
+    return at
 
 
 def line_in_document(text: str, document: Document, path: Path) -> int:
@@ -367,7 +376,11 @@ def _enter(start: Event, events: Iterator[Event], step: str | int) -> tuple[int,
 def _key_matches(key: Event, step: str | int) -> bool:
     if key.value == step:
         return True
-    return bool(key.implicit[0]) and key.value in ("y", "on", "n", "off", "yes", "no") and step in ("true", "false")
+    return (
+        bool(key.implicit[0])
+        and key.value in ("y", "on", "n", "off", "yes", "no")
+        and step in ("true", "false")
+    )
 
 
 def _skip(event: Event, events: Iterator[Event]) -> None:

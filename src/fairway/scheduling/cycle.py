@@ -77,6 +77,10 @@ class Scheduler:
     nominated: dict[Key, tuple[PodRecord, str]] = field(default_factory=dict)
     _locals: dict[int, NodeLocal] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._spreads_hard = any(c.is_hard for c in self.profile.default_spread)
+        self._spreads_soft = any(not c.is_hard for c in self.profile.default_spread)
+
     def fork(self, accounts: NodeAccounts, default_selector: SelectorOf) -> Scheduler:
         """The same state over a copy of the cluster; memos start empty."""
         return Scheduler(accounts, self.profile, default_selector, self.next_start, dict(self.nominated))
@@ -141,7 +145,7 @@ class Scheduler:
         return refusal
 
     def _selector(self, pod: PodRecord, *, hard: bool) -> Selector | None:
-        if pod.shape.spread or not any(c.is_hard == hard for c in self.profile.default_spread):
+        if pod.shape.spread or not (self._spreads_hard if hard else self._spreads_soft):
             return None
         return self.default_selector(pod.key)
 
@@ -195,6 +199,14 @@ class Scheduler:
         count = len(order)
         wanted = feasible_nodes_to_find(count, self.profile.percentage_of_nodes_to_score)
         start = self.next_start % count
+        if wanted < count:
+            # Most searches end soon: look at a stretch twice as long as what is wanted before at everything.
+            near = order[start : start + 2 * wanted]
+            found = np.flatnonzero(refusal[near] == 0)
+            if len(found) >= wanted:
+                evaluated = int(found[wanted - 1]) + 1
+                self.next_start = (start + evaluated) % count
+                return near[found[:wanted]], evaluated
         feasible = refusal[order] == 0
         if start:
             feasible = np.concatenate((feasible[start:], feasible[:start]))
@@ -227,10 +239,12 @@ class Scheduler:
             total = total + scores
         return total
 
-    def _normalized_scores(self, pod: PodRecord, local: NodeLocal, rows: Ints) -> list[tuple[str, Ints]]:
+    def _normalized_scores(
+        self, pod: PodRecord, local: NodeLocal, rows: Ints
+    ) -> list[tuple[str, Ints | int]]:
         """The weighted scores that depend on which nodes are feasible, by plugin."""
         profile = self.profile
-        found: list[tuple[str, Ints]] = []
+        found: list[tuple[str, Ints | int]] = []
         weight = profile.weight("TaintToleration")
         if weight:
             found.append(("TaintToleration", weight * _reversed_share(local, rows)))
@@ -263,11 +277,16 @@ class Scheduler:
         if not len(rows):
             return ScoreSheet((), ())
         parts = self._normalized_scores(pod, local, rows)
-        totals = local.score[rows] + sum(s for _, s in parts)
+        totals = local.score[rows]
+        for _, scores in parts:
+            totals = totals + scores
         return ScoreSheet(
             tuple(self.accounts.names[r] for r in rows.tolist()),
             tuple(totals.tolist()),
-            {"Resources": tuple(local.score[rows].tolist()), **{n: tuple(s.tolist()) for n, s in parts}},
+            {
+                "Resources": tuple(local.score[rows].tolist()),
+                **{n: tuple(np.broadcast_to(s, len(rows)).tolist()) for n, s in parts},
+            },
         )
 
 
@@ -291,13 +310,13 @@ def _share(raw: Ints) -> Ints:
     return raw * MAX_SCORE // top if top else np.zeros(raw.shape, np.int64)
 
 
-def _reversed_share(local: NodeLocal, rows: Ints) -> Ints:
+def _reversed_share(local: NodeLocal, rows: Ints) -> Ints | int:
     """100 for the node with the fewest untolerated PreferNoSchedule taints… (the most get 0)."""
     if not local.any_prefer_taints:
-        return np.full(len(rows), MAX_SCORE, np.int64)
+        return MAX_SCORE
     raw = local.prefer_taints[rows]
     top = int(raw.max())
-    return MAX_SCORE - raw * MAX_SCORE // top if top else np.full(len(rows), MAX_SCORE, np.int64)
+    return MAX_SCORE - raw * MAX_SCORE // top if top else MAX_SCORE
 
 
 def reasons_of(diagnosis: Diagnosis, accounts: NodeAccounts) -> tuple[dict[str, int], tuple[str, ...]]:

@@ -32,6 +32,7 @@ from fairway.cluster.changes import Change
 from fairway.cluster.store import Store
 from fairway.errors import BugError
 from fairway.twin.eventlog import EventLog
+from fairway.twin.heartbeats import Heartbeats
 from fairway.twin.kubeevents import KubeEvents
 from fairway.twin.latency import Latency
 from fairway.twin.loop import WATCH, Loop
@@ -54,6 +55,7 @@ class Host:
     latency: Latency
     log: EventLog
     events: KubeEvents
+    heartbeats: Heartbeats
 
 
 class Component(Protocol):

@@ -26,6 +26,7 @@ from fairway.kube.objects import Obj
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.twin.components import Component, Feed, Host
 from fairway.twin.eventlog import EventLog
+from fairway.twin.heartbeats import Heartbeats
 from fairway.twin.kubeevents import KubeEvents
 from fairway.twin.latency import DEFAULT, Latency
 from fairway.twin.loop import DEFAULT_LIMIT, STUCK_LIMIT, Loop, LoopLimit
@@ -71,6 +72,7 @@ class Twin:
                 latency=latency,
                 log=EventLog(keep=keep_records),
                 events=KubeEvents(),
+                heartbeats=Heartbeats(),
             ),
             list(components or ()),
             Feed(),
@@ -193,6 +195,7 @@ class Twin:
                 latency=host.latency,
                 log=host.log.fork(),
                 events=host.events.fork(),
+                heartbeats=host.heartbeats.fork(),
             ),
             [component.fork() for component in self.components],
             self._feed.fork(),

@@ -52,7 +52,7 @@ def is_desire_changed(change: Change) -> bool:
     if change.type != MODIFIED or change.old is None:
         return change.type == ADDED
     new, old = change.obj["metadata"], change.old["metadata"]
-    return (
+    return bool(
         new.get("generation") != old.get("generation")
         or new.get("deletionTimestamp") != old.get("deletionTimestamp")
         or new.get("labels") != old.get("labels")

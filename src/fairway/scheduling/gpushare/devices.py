@@ -156,13 +156,18 @@ def move(nodes: Int64s, row: int, pod: Int64s, devices: int, sign: int) -> None:
 
     The caller has checked that it fits there, or that it runs there.
     """
-    nodes[row, CPU] -= sign * pod[CPU]
+    charge(nodes, row, sign * pod[CPU], devices, sign * pod[EACH])
     nodes[row, MEMORY] -= sign * pod[MEMORY]
-    if pod[COUNT] == 0:
-        return
+    if pod[COUNT] > 0:
+        nodes[row, RUNNING + width(pod)] += sign
+
+
+@leaf
+def charge(nodes: Int64s, row: int, cpu_milli: int, devices: int, each: int) -> None:
+    """Take CPU, and `each` milli of the devices of a bit mask; negative amounts give back."""
+    nodes[row, CPU] -= cpu_milli
     for device in range(MAX_DEVICES):
-        nodes[row, GPU + device] -= sign * pod[EACH] * ((devices >> device) & 1)
-    nodes[row, RUNNING + width(pod)] += sign
+        nodes[row, GPU + device] -= each * ((devices >> device) & 1)
 
 
 @leaf

@@ -14,59 +14,45 @@ from fairway.scheduling.gpushare.devices import (
     GPU,
     MAX_DEVICES,
     MILLI,
-    MODEL,
     Float64s,
     Int64s,
+    charge,
     fits,
     tightest,
 )
-from fairway.scheduling.gpushare.fragmentation import copy_free, lost, workspace
+from fairway.scheduling.gpushare.fragmentation import lost
 from fairway.scheduling.gpushare.kernels import kernel, leaf
 
 
 @kernel
 def score(
-    nodes: Int64s,
-    rows: Int64s,
-    pod: Int64s,
-    scores: Int64s,
-    chosen: Int64s,
-    needs: Int64s,
-    share: Float64s,
-    levels: Int64s,
+    nodes: Int64s, rows: Int64s, pod: Int64s, scores: Int64s, chosen: Int64s, needs: Int64s, share: Float64s
 ) -> None:
     """0 … 100, 50 for no change: the best over the devices the pod could get, which become `chosen`."""
-    free, work = workspace(levels)
     for row in rows:
-        scores[row], chosen[row] = -1, 0
+        scores[row] = -1
         if not fits(nodes, row, pod):
             continue
-        copy_free(nodes, row, free)
-        cpu = nodes[row, CPU]
-        before = lost(cpu, nodes[row, MODEL], free, needs, share, levels, work)
-        for device in range(MAX_DEVICES):
-            choice = nth_choice(nodes, row, pod, device)
-            if choice < 0:
+        before = lost(nodes, row, needs, share)
+        for candidate in range(MAX_DEVICES):
+            devices = candidate_devices(nodes, row, pod, candidate)
+            if devices < 0:
                 continue
-            for d in range(MAX_DEVICES):
-                free[d] -= pod[EACH] * ((choice >> d) & 1)
-            after = lost(cpu - pod[CPU], nodes[row, MODEL], free, needs, share, levels, work)
-            for d in range(MAX_DEVICES):
-                free[d] += pod[EACH] * ((choice >> d) & 1)
-            points = int(1.0 / (1.0 + exp(-((before - after) / 1000.0))) * 100.0)
+            charge(nodes, row, pod[CPU], devices, pod[EACH])
+            drop = before - lost(nodes, row, needs, share)
+            charge(nodes, row, -pod[CPU], devices, -pod[EACH])
+            points = int(1.0 / (1.0 + exp(-(drop / 1000.0))) * 100.0)
             if points > scores[row]:
-                scores[row], chosen[row] = points, choice
+                scores[row], chosen[row] = points, devices
 
 
 @leaf
-def nth_choice(nodes: Int64s, row: int, pod: Int64s, n: int) -> int:
-    """The n-th of eight candidate device masks, or -1: one device each for a sharing pod, else the tightest ones."""
+def candidate_devices(nodes: Int64s, row: int, pod: Int64s, candidate: int) -> int:
+    """The n-th of eight bit masks worth trying, or -1: each device for a sharing pod, else the tightest ones."""
     if pod[COUNT] != 1 or pod[EACH] >= MILLI:
-        return tightest(nodes, row, pod) if n == 0 else -1
-    free = nodes[row, GPU + n]
-    if free < pod[EACH]:
-        return -1
-    for lower in range(n):  # a lower device with as much free leaves the same node, and wins the tie
+        return tightest(nodes, row, pod) if candidate == 0 else -1
+    free = nodes[row, GPU + candidate]
+    for lower in range(candidate):  # as much free on a lower device: the same node, and it wins the tie
         if nodes[row, GPU + lower] == free:
             return -1
-    return 1 << n
+    return 1 << candidate if free >= pod[EACH] else -1

@@ -16,7 +16,7 @@ from fairway.scheduling.gpushare.policies import Policy
 from fairway.scheduling.gpushare.random_fit import drawn_device, drawn_row
 
 NEVER = -1  # a shape that has not been scored yet
-FEW = 32  # changes up to this many are rescored as they come; more are freed of repetitions first
+FEW = 32  # changes up to this many are rescored as they came; of more, each node once
 
 
 class Choice(NamedTuple):
@@ -45,7 +45,7 @@ class Placer:
         self._demand = tuple(typical) if policy.uses_demand else ()
         self._shapes: list[_Shape] = []
         self._changes = np.empty(1024, np.int64)  # rows, in the order in which they changed
-        self._changed = np.zeros(len(nodes), np.bool_)
+        self._changed_at = np.full(len(nodes), NEVER, np.int64)
         self._clock = 0
         self._kinds, kind_of = np.unique(nodes.table, axis=0, return_inverse=True)
         self._kind_of = kind_of.ravel()
@@ -87,7 +87,7 @@ class Placer:
         if self._clock == len(self._changes):
             self._changes = np.concatenate((self._changes, np.empty_like(self._changes)))
         self._changes[self._clock] = row
-        self._changed[row] = True
+        self._changed_at[row] = self._clock
         self._clock += 1
 
     def _fresh(self, shape: int) -> _Shape:
@@ -96,11 +96,10 @@ class Placer:
             return asked
         if asked.scored_at == NEVER:
             self._score_kinds(asked)
-            rows = np.flatnonzero(self._changed)
-        else:
+        if 0 <= asked.scored_at and self._clock - asked.scored_at <= FEW:
             rows = self._changes[asked.scored_at : self._clock]
-            if len(rows) > FEW:
-                rows = np.unique(rows)
+        else:
+            rows = (self._changed_at >= max(asked.scored_at, 0)).nonzero()[0]
         self._policy.score(self.nodes.table, rows, asked.pod, asked.scores, asked.chosen, *self._demand)
         asked.scored_at = self._clock
         return asked

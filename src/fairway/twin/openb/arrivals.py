@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairway.errors import UserError
-from fairway.scheduling.gpushare.devices import EACH, GpuNodes, Int64s
+from fairway.scheduling.gpushare.devices import EACH, Float64s, GpuNodes, Int64s
 from fairway.scheduling.gpushare.fragmentation import lost_over_moves
 from fairway.scheduling.gpushare.placer import Placer
 from fairway.scheduling.gpushare.policies import Policy
@@ -40,7 +40,7 @@ class ArrivalRun:
     capacity_milli: int
     arrived_milli: Int64s
     allocated_milli: Int64s
-    lost_milli: np.ndarray[tuple[int], np.dtype[np.float64]]
+    lost_milli: Float64s
     shape: Int64s
     row: Int64s
     devices: Int64s
@@ -73,7 +73,9 @@ def arrival_order(load: Workload, arrival: float, chance: GoRand) -> Int64s:
     """The shapes of the pods in order of arrival, their demand tuned to `arrival` times the capacity."""
     target = arrival * load.gpu_milli_capacity
     if target <= 0:
-        raise UserError(f"arrival {arrival:g} of {load.gpu_milli_capacity} GPU-milli: expected some GPU demand")
+        raise UserError(
+            f"arrival {arrival:g} of {load.gpu_milli_capacity} GPU-milli: expected some GPU demand"
+        )
     demand_of, each_of = load.gpu_milli_of.tolist(), load.shapes[:, EACH].tolist()
     pods = load.shape_of.tolist()
     total = sum(demand_of[shape] for shape in pods)
@@ -95,28 +97,29 @@ def arrival_order(load: Workload, arrival: float, chance: GoRand) -> Int64s:
 
 
 def _place_all(load: Workload, policy: Policy, nodes: GpuNodes, order: Int64s, chance: GoRand) -> Int64s:
-    """int64[pod, 4]: the row by rank, the shape, the devices and PLACED; NOWHERE, shape, 0, VISITED."""
+    """Each pod's move (see lost_over_moves), its row by rank: int64[pod, 4]."""
     placer = Placer(policy, nodes, load.typical)
     for pod in load.shapes:
         placer.add_shape(pod)
-    moves = np.empty((len(order), 4), np.int64)
+    moves = []
     draws = (0, 0)
-    for step, shape in enumerate(order.tolist()):
+    for shape in order.tolist():
         if policy.draws:
             draws = (chance.int63(), chance.int63())
         choice = placer.find(shape, *draws)
         if choice is None:
-            moves[step] = (NOWHERE, shape, 0, VISITED)
+            moves.append((NOWHERE, shape, 0, VISITED))
         else:
             placer.place(shape, choice)
-            moves[step] = (*choice, shape, PLACED)
-    moves[:, [1, 2]] = np.where(moves[:, 3:] == PLACED, moves[:, [2, 1]], moves[:, [1, 2]])
-    return moves
+            moves.append((choice.row, shape, choice.devices, PLACED))
+    return np.array(moves, np.int64).reshape(-1, 4)
 
 
-def _lost(load: Workload, nodes: GpuNodes, moves: Int64s) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _lost(load: Workload, nodes: GpuNodes, moves: Int64s) -> Float64s:
     """The cluster's fragmentation after each pod; every node is visited once before the first."""
     visits = np.zeros((len(nodes), 4), np.int64)
     visits[:, 0] = np.arange(len(nodes))
     steps = np.concatenate((visits, moves))
-    return lost_over_moves(nodes.table, load.shapes, steps, *load.typical)[len(nodes) :]
+    out = np.empty(len(steps))
+    lost_over_moves(nodes.table, load.shapes, steps, *load.typical, np.zeros(len(nodes)), out)
+    return out[len(nodes) :]

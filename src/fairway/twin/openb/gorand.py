@@ -120,7 +120,7 @@ def _lehmer_powers() -> UInt64s:
 
 def _array_position() -> NDArray[np.int64]:
     """Where Go keeps the k-th oldest value in its array before the first draw."""
-    return (LAG - (LAG - TAP) - 1 - np.arange(LAG)) % LAG
+    return (TAP - 1 - np.arange(LAG)) % LAG
 
 
 @lru_cache(maxsize=1)

@@ -90,7 +90,9 @@ def _read(
     header = lines[0][1] if lines else []
     missing = [column for column in columns if column not in header]
     if missing:
-        problem = FieldProblem(str(path), 1, missing[0], "", f"a header with the columns {', '.join(columns)}")
+        problem = FieldProblem(
+            str(path), 1, missing[0], "", f"a header with the columns {', '.join(columns)}"
+        )
         raise InvalidInput((problem,))
     rows: list[Row] = []
     problems: list[FieldProblem] = []

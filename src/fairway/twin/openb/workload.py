@@ -55,5 +55,5 @@ def workload(trace: Trace) -> Workload:
         nodes=nodes,
         shapes=np.array(list(number), np.int64).reshape(-1, POD_COLUMNS),
         shape_of=np.array([number[shape] for shape in needs], np.int64),
-        typical=typical_pods(needs),
+        typical=typical_pods(needs, ("|".join(pod.gpu_models) for pod in trace.pods)),
     )

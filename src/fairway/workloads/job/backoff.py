@@ -25,7 +25,7 @@ RECORD = "fairway.dev/job-deleted-pod-failures"
 class Failures(NamedTuple):
     """Failures since the last success, and when the latest was."""
 
-    count: int
+    number: int
     last_us: int
 
 
@@ -34,10 +34,10 @@ NO_FAILURES = Failures(0, 0)
 
 def wait_until_us(failures: Failures) -> int:
     """The moment the next pod may be created; 0: at once."""
-    if failures.count <= 0:
+    if failures.number <= 0:
         return 0
     # Beyond 2^10 × 10 s the ceiling holds; the shift stays small.
-    wait = min(DEFAULT_BACKOFF_US << min(failures.count - 1, 10), MAX_BACKOFF_US)
+    wait = min(DEFAULT_BACKOFF_US << min(failures.number - 1, 10), MAX_BACKOFF_US)
     return failures.last_us + wait
 
 
@@ -46,8 +46,8 @@ def since_last_success(succeeded: list[Obj], failed: list[Obj], recorded: str | 
     last_success = max((finished_us(p) for p in succeeded), default=-1)
     moments = [t for p in failed if (t := finished_us(p)) > last_success]
     gone = parse_record(recorded)
-    if gone.count and gone.last_us > last_success:
-        return Failures(len(moments) + gone.count, max([*moments, gone.last_us]))
+    if gone.number and gone.last_us > last_success:
+        return Failures(len(moments) + gone.number, max([*moments, gone.last_us]))
     return Failures(len(moments), max(moments)) if moments else NO_FAILURES
 
 
@@ -67,7 +67,7 @@ def extended_record(recorded: str | None, deleted: list[Obj], last_success_us: i
     if before.last_us <= last_success_us:
         before = NO_FAILURES
     last = max([before.last_us, *(finished_us(p) for p in deleted)])
-    return f"{before.count + len(deleted)}/{rfc3339(last)}"
+    return f"{before.number + len(deleted)}/{rfc3339(last)}"
 
 
 def finished_us(pod: Obj) -> int:
@@ -85,7 +85,7 @@ def finished_us(pod: Obj) -> int:
     meta = pod["metadata"]
     if meta.get("deletionTimestamp"):
         asked = parse_rfc3339(meta["deletionTimestamp"])
-        return asked - meta.get("deletionGracePeriodSeconds", 0) * SECOND_US
+        return asked - int(meta.get("deletionGracePeriodSeconds") or 0) * SECOND_US
     return parse_rfc3339(meta["creationTimestamp"])
 
 

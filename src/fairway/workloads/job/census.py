@@ -18,7 +18,7 @@ from fairway.workloads.job.podspec import TRACKING_FINALIZER, completion_index, 
 from fairway.workloads.pods import FAILED, SUCCEEDED, is_ready
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What the Job asks for, with the API's defaults filled in.
 
@@ -33,7 +33,9 @@ class Facts:
     backoff_per_index: int | None
     failure_policy: dict[str, Any] | None
     replace_only_failed: bool
-    is_deleting: bool
+    deadline_s: int | None
+    manager: str | None
+    mode: str | None
 
 
 @dataclass(slots=True)
@@ -49,9 +51,26 @@ class Census:
     ready: int = 0
 
 
+# Facts by the identity of the spec they were read from, which is kept alive beside them. Dropped whole when
+# full: a Job is looked at a few times in a row, then never again.
+_FACTS: dict[int, tuple[dict[str, Any], Facts]] = {}
+_MAX_FACTS = 8192
+
+
 def facts_of(job: Obj) -> Facts:
-    """Source: pkg/apis/batch/v1/defaults.go SetDefaults_Job."""
+    """What this Job asks for. Source: pkg/apis/batch/v1/defaults.go SetDefaults_Job."""
     spec: dict[str, Any] = job.get("spec") or {}
+    known = _FACTS.get(id(spec))
+    if known is not None and known[0] is spec:
+        return known[1]
+    if len(_FACTS) >= _MAX_FACTS:
+        _FACTS.clear()
+    facts = _read(spec)
+    _FACTS[id(spec)] = (spec, facts)
+    return facts
+
+
+def _read(spec: dict[str, Any]) -> Facts:
     completions, parallelism = spec.get("completions"), spec.get("parallelism")
     if completions is None and parallelism is None:
         completions = 1
@@ -69,7 +88,9 @@ def facts_of(job: Obj) -> Facts:
         backoff_per_index=per_index,
         failure_policy=policy,
         replace_only_failed=policy is not None or spec.get("podReplacementPolicy") == FAILED,
-        is_deleting="deletionTimestamp" in job["metadata"],
+        deadline_s=spec.get("activeDeadlineSeconds"),
+        manager=spec.get("managedBy"),
+        mode=spec.get("completionMode"),
     )
 
 
@@ -89,7 +110,7 @@ def take(view: View, job: Obj, facts: Facts, uncounted: dict[str, Any]) -> Censu
         if pod is None:
             continue
         meta = pod["metadata"]
-        if not any(r["uid"] == uid and r.get("controller") for r in meta["ownerReferences"]):
+        if not _is_controlled_by(meta["ownerReferences"], uid):
             continue
         census.pods.append(pod)
         phase = (pod.get("status") or {}).get("phase")
@@ -111,6 +132,13 @@ def take(view: View, job: Obj, facts: Facts, uncounted: dict[str, Any]) -> Censu
         elif is_failed(pod, facts):
             census.new_failed.append(pod)
     return census
+
+
+def _is_controlled_by(references: list[dict[str, Any]], uid: str) -> bool:
+    for ref in references:
+        if ref["uid"] == uid:
+            return bool(ref.get("controller"))
+    return False
 
 
 def is_failed(pod: Obj, facts: Facts) -> bool:

@@ -57,7 +57,9 @@ def _matched(rule: dict[str, Any], pod: Obj) -> str | None:
             for container in status.get(containers) or ():
                 code = _exit_code(container)
                 if code and _code_matches(rule["onExitCodes"], container.get("name", ""), code):
-                    return f"Container {container.get('name', '')} for pod {name} failed with exit code {code}"
+                    return (
+                        f"Container {container.get('name', '')} for pod {name} failed with exit code {code}"
+                    )
         return None
     patterns = rule.get("onPodConditions") or ()
     for condition in status.get("conditions") or ():

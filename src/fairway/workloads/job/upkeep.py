@@ -27,7 +27,7 @@ from fairway.workloads.pods import SUCCEEDED, in_deletion_order, is_terminating,
 MAX_PODS_PER_SYNC = 500
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Pods to remove or to create (never both), and when to look again."""
 
@@ -36,12 +36,14 @@ class Plan:
     again_at_us: int | None = None
 
 
+NO_PLAN = Plan()
+
+
 def plan(
     view: View,
     job: Obj,
     facts: Facts,
     census: Census,
-    *,
     succeeded: int,
     done: Intervals,
     failed: Intervals,
@@ -53,6 +55,8 @@ def plan(
     if facts.suspended:
         return Plan(remove=for_removal(census.active, facts, active))
     wanted = wanted_active(facts, active, succeeded)
+    if wanted == active and not facts.indexed:
+        return NO_PLAN
     surplus = for_removal(census.active, facts, max(active - wanted, 0))
     if surplus:
         more = now_us if len(surplus) > MAX_PODS_PER_SYNC else None
@@ -60,7 +64,7 @@ def plan(
     leaving = census.terminating if facts.replace_only_failed else 0
     missing = wanted - leaving - active
     if missing <= 0:
-        return Plan()
+        return NO_PLAN
     if facts.backoff_per_index is None:
         until = backoff.wait_until_us(_failures(job, facts, census))
         if until > now_us:

@@ -72,18 +72,17 @@ def failure(
                     return Verdict(False, "PodFailurePolicy", found.message)
     if failed > facts.backoff_limit or _is_past_backoff_on_restart(job, facts, census):
         return _BACKOFF_LIMIT
-    deadline = deadline_us(job, facts, start_us)
+    deadline = deadline_us(facts, start_us)
     if deadline is not None and now_us >= deadline:
         return _DEADLINE
     return None
 
 
-def deadline_us(job: Obj, facts: Facts, start_us: int | None) -> int | None:
+def deadline_us(facts: Facts, start_us: int | None) -> int | None:
     """When activeDeadlineSeconds runs out; a suspended Job's clock stands still."""
-    seconds = (job.get("spec") or {}).get("activeDeadlineSeconds")
-    if seconds is None or start_us is None or facts.suspended:
+    if facts.deadline_s is None or start_us is None or facts.suspended:
         return None
-    return int(start_us + seconds * SECOND_US)
+    return start_us + facts.deadline_s * SECOND_US
 
 
 def start_of(status: dict[str, Any]) -> int | None:

@@ -1,0 +1,16 @@
+"""What is wrong with a Kubernetes object, as the API server would refuse it, and where in the file?
+
+In: plain objects or manifests. Out: `Problem`s in Kubernetes' own words, and `FieldProblem`s with file and
+line. It knows the built-in kinds a GPU platform meets; custom kinds pass with their metadata checked.
+
+Reading order: `problem` (how a fault is said), `schema` and `tables` (fields and types), `structure` (unknown
+fields, wrong types), the rules by kind, `validating` (the steps for one object), `checking` (many).
+"""
+
+from __future__ import annotations
+
+from fairway.kube.validation.checking import Checked, check, find_duplicates
+from fairway.kube.validation.problem import Problem
+from fairway.kube.validation.validating import validate
+
+__all__ = ["Checked", "Problem", "check", "find_duplicates", "validate"]

@@ -1,0 +1,98 @@
+"""What is wrong with a field, said as the Kubernetes API server says it.
+
+Source: apimachinery pkg/util/validation/field/errors.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from fairway.kube.fieldpath import Path, path_text, value_text
+
+INVALID = "Invalid value"
+REQUIRED = "Required value"
+UNSUPPORTED = "Unsupported value"
+DUPLICATE = "Duplicate value"
+FORBIDDEN = "Forbidden"
+NOT_FOUND = "Not found"
+TOO_LONG = "Too long"
+TOO_MANY = "Too many"
+UNKNOWN_FIELD = "unknown field"
+WRONG_TYPE = "Wrong type"
+
+_WITHOUT_VALUE = frozenset({REQUIRED, FORBIDDEN, TOO_LONG})
+
+
+class Problem(NamedTuple):
+    """One field's fault. `detail` may be empty; `str()` is the API server's line."""
+
+    path: Path
+    value: Any
+    reason: str
+    detail: str
+
+    @property
+    def message(self) -> str:
+        """Without the path: `Invalid value: "1500m": must be an integer`."""
+        parts = [self.reason]
+        if self.reason not in _WITHOUT_VALUE:
+            parts.append(_value_text(self.value))
+        if self.detail:
+            parts.append(self.detail)
+        return ": ".join(parts)
+
+    @property
+    def expected(self) -> str:
+        """What should stand there instead, for a message that shows the value itself."""
+        if self.reason in (INVALID, WRONG_TYPE):
+            return self.detail
+        return f"{self.reason}: {self.detail}" if self.detail else self.reason
+
+    def __str__(self) -> str:
+        if self.reason == UNKNOWN_FIELD:
+            hint = f", {self.detail}" if self.detail else ""
+            return f'unknown field "{path_text(self.path)}"{hint}'
+        if not self.path:
+            return self.message
+        return f"{path_text(self.path)}: {self.message}"
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return value_text(value)
+
+
+def invalid(path: Path, value: Any, detail: str) -> Problem:
+    return Problem(path, value, INVALID, detail)
+
+
+def required(path: Path, detail: str = "") -> Problem:
+    return Problem(path, "", REQUIRED, detail)
+
+
+def unsupported(path: Path, value: Any, supported: Iterable[str]) -> Problem:
+    """`supported` in the order the message lists them."""
+    return Problem(path, value, UNSUPPORTED, "supported values: " + ", ".join(f'"{s}"' for s in supported))
+
+
+def duplicate(path: Path, value: Any) -> Problem:
+    return Problem(path, value, DUPLICATE, "")
+
+
+def forbidden(path: Path, detail: str) -> Problem:
+    return Problem(path, "", FORBIDDEN, detail)
+
+
+def not_found(path: Path, value: Any) -> Problem:
+    return Problem(path, value, NOT_FOUND, "")
+
+
+def too_long(path: Path, limit: int) -> Problem:
+    return Problem(path, "", TOO_LONG, f"may not be more than {limit} bytes")
+
+
+def too_many(path: Path, count: int, limit: int) -> Problem:
+    return Problem(path, count, TOO_MANY, f"must have at most {limit} items")

@@ -1,0 +1,79 @@
+"""What is wrong with an object, as the API server would refuse it?
+
+Three steps, as there: strict decoding (unknown fields, wrong types), defaulting, then the rules of the kind.
+An object that cannot be decoded is not judged further.
+"""
+
+from __future__ import annotations
+
+from fairway.kube.fieldpath import MapKey
+from fairway.kube.kinds import BY_GROUP_KIND, group_kind
+from fairway.kube.objects import Obj
+from fairway.kube.validation.metadata import check_metadata
+from fairway.kube.validation.problem import Problem, invalid
+from fairway.kube.validation.schema import KNOWN_KINDS, struct_type, type_of
+from fairway.kube.validation.structure import check_structure
+
+# Groups of which all kinds are known: another kind in them is a mistake, not a custom resource.
+_CLOSED_GROUPS = frozenset({"", "apps", "batch", "policy"})
+
+
+def validate(obj: Obj) -> list[Problem]:
+    """Everything wrong with the object. Kinds without a table are only checked for their metadata."""
+    problems = _check_version(obj)
+    if problems:
+        return problems
+    struct = type_of(obj)
+    problems = check_structure(struct, obj) if struct is not None else _check_loose_metadata(obj)
+    if problems:
+        return problems
+    out: list[Problem] = []
+    if not _is_configuration(obj):
+        check_metadata(obj, out)
+    return out
+
+
+def _check_version(obj: Obj) -> list[Problem]:
+    """A kind in a version, or a group, that does not have it."""
+    api_version, kind = obj.get("apiVersion"), obj.get("kind")
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        return [invalid(("apiVersion",), api_version, "expected text such as v1 or batch/v1")]
+    group, _, version = api_version.rpartition("/")
+    known = BY_GROUP_KIND.get(group_kind(api_version, kind))
+    if known is not None:
+        if version in known.versions or group_kind(api_version, kind) not in KNOWN_KINDS:
+            return []
+        expected = known.api_version
+    elif group in _CLOSED_GROUPS:
+        others = [k.api_version for k in BY_GROUP_KIND.values() if k.kind == kind and k.versions]
+        expected = others[0] if others else ""
+    else:
+        return []
+    hint = f"; expected {expected}" if expected else ""
+    return [
+        invalid(
+            ("apiVersion",), api_version, f'no matches for kind "{kind}" in version "{api_version}"{hint}'
+        )
+    ]
+
+
+def _is_configuration(obj: Obj) -> bool:
+    """Files of components (`KubeSchedulerConfiguration`) are not objects and have no metadata."""
+    return (
+        ".config.k8s.io/" in str(obj["apiVersion"])
+        or str(obj["kind"]).endswith("Configuration")
+        and "metadata" not in obj
+    )
+
+
+def _check_loose_metadata(obj: Obj) -> list[Problem]:
+    """The shape of a custom kind's metadata; its other fields are free."""
+    if obj.get("metadata") is None:
+        return []
+    return [
+        p._replace(path=("metadata", *p.path))
+        for p in check_structure(struct_type("ObjectMeta"), obj["metadata"])
+    ]
+
+
+__all__ = ["MapKey", "validate"]

@@ -1,0 +1,127 @@
+"""Which changes are worth another try for a refused pod?
+
+Each plugin that refused asks for the events that could change its mind. This goes one step further where that
+is cheap and certain: a pod that left a node wakes only lines whose request fits what the node now has.
+
+Source: the EventsToRegister and isSchedulableAfter… functions of each plugin (kube-scheduler v1.36).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fairway.cluster.accounts import TERMINAL, NodeAccounts
+from fairway.cluster.changes import ADDED, DELETED, Change
+from fairway.kube.objects import Obj
+from fairway.scheduling.queue import Line, SchedulingQueue
+
+_ABOUT_PODS = frozenset({"InterPodAffinity", "PodTopologySpread"})
+_ABOUT_ROOM = frozenset({"NodeResourcesFit", "GpuShare"})
+
+
+@dataclass(frozen=True, slots=True)
+class PodMoved:
+    """A pod came to a node, left it, or changed its labels there."""
+
+    node: str
+    came: bool
+    left: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChanged:
+    """A node appeared, or changed in what placement looks at."""
+
+    node: str
+
+
+Happening = PodMoved | NodeChanged
+
+
+def happening(change: Change) -> Happening | None:
+    """What a change means to pending pods; None: nothing."""
+    if change.key.gk == "Pod":
+        return _pod_moved(change)
+    if change.key.gk == "Node" and _is_worth_a_look(change):
+        return NodeChanged(change.key.name)
+    return None
+
+
+def _pod_moved(change: Change) -> PodMoved | None:
+    now = _node_of(change.obj) if change.type != DELETED else ""
+    before = "" if change.old is None else _node_of(change.old)
+    if now != before:
+        return PodMoved(now or before, came=bool(now), left=bool(before))
+    if now and change.old is not None:
+        old_meta, meta = change.old["metadata"], change.obj["metadata"]
+        relabelled = old_meta.get("labels") != meta.get("labels")
+        leaving = "deletionTimestamp" in meta and "deletionTimestamp" not in old_meta
+        if relabelled or leaving:
+            # Spreading stops counting a pod the moment its deletion begins.
+            return PodMoved(now, came=relabelled, left=True)
+    return None
+
+
+def _node_of(pod: Obj) -> str:
+    """Where the pod counts; empty for nowhere."""
+    if (pod.get("status") or {}).get("phase") in TERMINAL:
+        return ""
+    return (pod.get("spec") or {}).get("nodeName") or ""
+
+
+def _is_worth_a_look(change: Change) -> bool:
+    if change.type != ADDED and change.old is not None:
+        old, new = change.old, change.obj
+        return _seen_of(old) != _seen_of(new)
+    return True
+
+
+def _seen_of(node: Obj) -> tuple[Any, ...]:
+    spec, status = node.get("spec") or {}, node.get("status") or {}
+    return (
+        (node.get("metadata") or {}).get("labels"),
+        spec.get("taints"),
+        bool(spec.get("unschedulable")),
+        status.get("allocatable") or status.get("capacity"),
+    )
+
+
+def wake(queue: SchedulingQueue, accounts: NodeAccounts, event: Happening, now_us: int) -> None:
+    """Unpark the lines the event may help. O(parked lines)."""
+    if isinstance(event, NodeChanged):
+        queue.unpark_all(now_us)
+        return
+    row = accounts.row_of.get(event.node)
+    for line in queue.parked():
+        if _may_help(queue, line, accounts, event, row):
+            queue.unpark(line.key, now_us)
+
+
+def _may_help(
+    queue: SchedulingQueue, line: Line, accounts: NodeAccounts, event: PodMoved, row: int | None
+) -> bool:
+    plugins = line.plugins
+    if any(p in _ABOUT_PODS for p in plugins):
+        return True
+    if not event.left or row is None:
+        return False
+    if "NodePorts" in plugins:
+        return True
+    return any(p in _ABOUT_ROOM for p in plugins) and _has_room(queue, line, accounts, row)
+
+
+def _has_room(queue: SchedulingQueue, line: Line, accounts: NodeAccounts, row: int) -> bool:
+    """Whether the request fits the node as it is, or could after evicting pods of lower priority."""
+    shape = queue.record_of(line).shape
+    if any(p.shape.priority < shape.priority for p in accounts.pods[row].values()):
+        return True
+    if accounts.pod_count[row] >= accounts.allowed_pods[row]:
+        return False
+    allocatable, requested = accounts.allocatable[row], accounts.requested[row]
+    column_of = accounts.column_of
+    return all(
+        value <= allocatable[column] - requested[column]
+        for name, value in shape.requests.items()
+        if value and (column := column_of.get(name)) is not None
+    )

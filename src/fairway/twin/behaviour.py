@@ -1,0 +1,273 @@
+"""How does a container behave? From annotations, from plain commands, or by a documented default.
+
+Annotations of the pod, all optional, as `fairway.dev/<key>`; `fairway.dev/<key>.<container>` speaks for one
+container and wins over the general one. Durations are `90s`, `1h30m` or a bare number of seconds; where it
+says *varies*, `uniform(LOW, HIGH)`, `lognormal(MEDIAN, SIGMA)` and `exponential(MEAN)` are drawn once per pod.
+
+| key | value | meaning |
+|---|---|---|
+| `run-time` | duration (*varies*) or `forever` | work until the container exits by itself |
+| `exit-code` | `0`, or a list `1,1,0` | exit code, by attempt; the last one stays |
+| `startup-time` | duration (*varies*) | until the application is up: no work before, every probe fails |
+| `out-of-memory-after` | duration | killed by the kernel (137, OOMKilled) this long after its start |
+| `stop-time` | duration or `never` | how long it takes to stop after SIGTERM; `never`: until SIGKILL |
+| `stop-exit-code` | number | exit code after SIGTERM (143) |
+| `checkpoint-interval` | duration | work between two checkpoints; absent: no checkpoints |
+| `checkpoint-time` | duration | time one checkpoint takes, during which no work is done |
+| `restore-time` | duration | time to resume from a checkpoint |
+| `checkpoint-key` | text | whose work it is, where ownership does not tell (see `progress`) |
+| `readiness-fails`, `liveness-fails`, `startup-fails` | `5m-6m,1h-` | when probes fail, since the container's start |
+| `gpu-utilization` | `85%`, or `0s:10%,5m:90%` | GPU utilisation over work time, in steps |
+| `gpu-memory` | `40Gi`, or `0s:10Gi,5m:60Gi` | GPU memory over work time, in steps |
+| `image-pull-time` | duration (*varies*) | instead of the latency model's |
+| `image-pull-fails` | `true`, or `0s-5m` | when pulling fails, since the pod's start on the node |
+
+Other annotation names can stand for these: `ALIASES` maps them.
+
+Without `run-time` the command decides if it is understood (`commands`); a process that is PID 1 of its
+container ignores SIGTERM unless it asked for it, which `sleep` and `sh` do not, so those stop at SIGKILL.
+Otherwise a pod that restarts Always runs for ever, and one that does not runs `DEFAULT_RUN_US`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fairway.kube.quantity import QuantityError, whole_ceil
+from fairway.kube.timestamps import MINUTE_US, parse_duration
+from fairway.twin.commands import understand
+from fairway.twin.distributions import ZERO, Distribution, constant, parse_distribution
+
+PREFIX = "fairway.dev/"
+
+# Other spellings of our keys: those of the recordings under tests, and any a caller adds.
+ALIASES: Mapping[str, str] = {"rec/seconds": "run-time", "rec/exit": "exit-code"}
+
+# How long a run-to-completion container runs when nothing says: long enough to be seen, short enough not to
+# hide that nobody said it. `fairway simulate` names the pods it was used for.
+DEFAULT_RUN_US = MINUTE_US
+SIGKILL_EXIT = 137
+SIGTERM_EXIT = 143
+
+Window = tuple[int, int]
+Step = tuple[int, int]
+_FOREVER_US = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """One container's. Times in µs; `run` None: until stopped; `stop_us` None: only SIGKILL stops it.
+
+    `gpu_utilization_milli` and `gpu_memory_bytes` are steps (from, value) over work time, sorted.
+    """
+
+    run: Distribution | None = None
+    exit_codes: tuple[int, ...] = (0,)
+    startup: Distribution = ZERO
+    oom_after_us: int | None = None
+    stop_us: int | None = 0
+    stop_exit_code: int = SIGTERM_EXIT
+    checkpoint_interval_us: int = 0
+    checkpoint_us: int = 0
+    restore_us: int = 0
+    checkpoint_key: str = ""
+    readiness_fails: tuple[Window, ...] = ()
+    liveness_fails: tuple[Window, ...] = ()
+    startup_fails: tuple[Window, ...] = ()
+    gpu_utilization_milli: tuple[Step, ...] = ()
+    gpu_memory_bytes: tuple[Step, ...] = ()
+    image_pull: Distribution | None = None
+    image_pull_fails: tuple[Window, ...] = ()
+    is_default: bool = False
+    """Whether nothing said how long it runs, so that `DEFAULT_RUN_US` was taken."""
+
+    def exit_code(self, attempt: int) -> int:
+        """The code of the attempt-th run (from 0)."""
+        codes = self.exit_codes
+        return codes[attempt] if attempt < len(codes) else codes[-1]
+
+
+class BehaviourError(ValueError):
+    """An annotation that does not say how to behave. Fields: the annotation's name, its value, what to write."""
+
+    def __init__(self, annotation: str, value: str, expected: str) -> None:
+        self.annotation = annotation
+        self.value = value
+        self.expected = expected
+        super().__init__(f"{annotation}: {value!r}: {expected}")
+
+
+Said = tuple[tuple[str, str, str], ...]
+"""What annotations say: (our key with container suffix, value, annotation name), sorted."""
+
+
+def said(annotations: Mapping[str, str], aliases: Mapping[str, str] = ALIASES) -> Said:
+    """The annotations that concern behaviour, in one canonical form: a key for caches."""
+    found = []
+    for name, value in annotations.items():
+        if name.startswith(PREFIX):
+            found.append((name[len(PREFIX) :], str(value), name))
+        elif name in aliases:
+            found.append((aliases[name], str(value), name))
+    found.sort()
+    return tuple(found)
+
+
+def behaviour_of(container: Mapping[str, Any], restart_policy: str, annotations: Said) -> Behaviour:
+    """How this container behaves in a pod with these annotations.
+
+    Raises: BehaviourError.
+    """
+    suffix = "." + str(container.get("name", ""))
+    general = {key: (value, name) for key, value, name in annotations if "." not in key}
+    own = {
+        key.removesuffix(suffix): (value, name) for key, value, name in annotations if key.endswith(suffix)
+    }
+    changes: dict[str, Any] = {}
+    for key, (value, name) in {**general, **own}.items():
+        reader = _READERS.get(key)
+        if reader is not None:
+            try:
+                changes.update(reader(value))
+            except (ValueError, QuantityError) as wrong:
+                raise BehaviourError(name, value, str(wrong)) from None
+    return replace(_from_command(container, restart_policy, "run" in changes), **changes)
+
+
+def problems(annotations: Mapping[str, str], aliases: Mapping[str, str] = ALIASES) -> list[BehaviourError]:
+    """What is wrong with a pod's behaviour annotations, for whoever checks input; unknown keys included."""
+    found = []
+    for key, value, name in said(annotations, aliases):
+        base = key.partition(".")[0]
+        reader = _READERS.get(base)
+        if reader is None:
+            if base not in _NOT_OURS:
+                expected = f"unknown annotation; expected one of {', '.join(PREFIX + k for k in _READERS)}"
+                found.append(BehaviourError(name, value, expected))
+            continue
+        try:
+            reader(value)
+        except (ValueError, QuantityError) as wrong:
+            found.append(BehaviourError(name, value, str(wrong)))
+    return found
+
+
+def _from_command(container: Mapping[str, Any], restart_policy: str, run_is_said: bool) -> Behaviour:
+    command = container.get("command") or ()
+    run = (
+        understand(tuple(str(word) for word in (*command, *(container.get("args") or ()))))
+        if command
+        else None
+    )
+    if run is not None:
+        duration = None if run.run_us is None else constant(run.run_us)
+        return Behaviour(run=duration, exit_codes=(run.exit_code,), stop_us=None)
+    if restart_policy == "Always" or run_is_said:
+        return Behaviour()
+    return Behaviour(run=constant(DEFAULT_RUN_US), is_default=True)
+
+
+# Readers: annotation text → fields.
+
+
+def _run(value: str) -> dict[str, Any]:
+    if value.strip() in ("forever", "infinity", "never"):
+        return {"run": None}
+    return {"run": parse_distribution(value)}
+
+
+def _exit_codes(value: str) -> dict[str, Any]:
+    codes = [c.strip() for c in value.split(",")]
+    if not all(c.isdigit() and int(c) <= 255 for c in codes):
+        raise ValueError("expected exit codes from 0 to 255, such as 0 or 1,1,0")
+    return {"exit_codes": tuple(int(c) for c in codes)}
+
+
+def _stop(value: str) -> dict[str, Any]:
+    return {"stop_us": None if value.strip() == "never" else _us(value)}
+
+
+def _windows(value: str) -> tuple[Window, ...]:
+    """`5m-6m,1h-`: from-to since a start; an open end lasts for ever; `true` is always."""
+    text = value.strip()
+    if text in ("true", "always"):
+        return ((0, _FOREVER_US),)
+    if text in ("", "false", "never"):
+        return ()
+    windows = []
+    for part in text.split(","):
+        start, dash, end = part.partition("-")
+        if not dash:
+            raise ValueError("expected windows such as 5m-6m or 1h- (open end), separated by commas, or true")
+        window = (_us(start or "0"), _us(end) if end.strip() else _FOREVER_US)
+        if window[1] <= window[0]:
+            raise ValueError("expected windows that end after they begin")
+        windows.append(window)
+    return _merged(sorted(windows))
+
+
+def _merged(windows: list[Window]) -> tuple[Window, ...]:
+    merged: list[Window] = []
+    for start, end in windows:
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return tuple(merged)
+
+
+def _steps(value: str, amount: Any) -> tuple[Step, ...]:
+    """`85%` or `0s:10%,5m:90%`."""
+    steps = []
+    for part in value.split(","):
+        at, colon, what = part.rpartition(":")
+        steps.append((_us(at) if colon else 0, amount(what.strip())))
+    return tuple(sorted(steps))
+
+
+def _percent_milli(text: str) -> int:
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        raise ValueError("expected a percentage from 0% to 100%, or steps such as 0s:10%,5m:90%") from None
+    if not 0 <= value <= 100:
+        raise ValueError("expected a percentage from 0% to 100%, or steps such as 0s:10%,5m:90%")
+    return round(value * 10)
+
+
+def _us(value: str) -> int:
+    try:
+        return parse_duration(value)
+    except ValueError:
+        raise ValueError("expected a duration such as 90s, 1h30m or a number of seconds") from None
+
+
+def _code(value: str) -> dict[str, Any]:
+    return {"stop_exit_code": _exit_codes(value)["exit_codes"][0]}
+
+
+_READERS: dict[str, Any] = {
+    "run-time": _run,
+    "exit-code": _exit_codes,
+    "startup-time": lambda v: {"startup": parse_distribution(v)},
+    "out-of-memory-after": lambda v: {"oom_after_us": _us(v)},
+    "stop-time": _stop,
+    "stop-exit-code": _code,
+    "checkpoint-interval": lambda v: {"checkpoint_interval_us": _us(v)},
+    "checkpoint-time": lambda v: {"checkpoint_us": _us(v)},
+    "restore-time": lambda v: {"restore_us": _us(v)},
+    "checkpoint-key": lambda v: {"checkpoint_key": v},
+    "readiness-fails": lambda v: {"readiness_fails": _windows(v)},
+    "liveness-fails": lambda v: {"liveness_fails": _windows(v)},
+    "startup-fails": lambda v: {"startup_fails": _windows(v)},
+    "gpu-utilization": lambda v: {"gpu_utilization_milli": _steps(v, _percent_milli)},
+    "gpu-memory": lambda v: {"gpu_memory_bytes": _steps(v, whole_ceil)},
+    "image-pull-time": lambda v: {"image_pull": parse_distribution(v)},
+    "image-pull-fails": lambda v: {"image_pull_fails": _windows(v)},
+}
+KEYS = tuple(_READERS)
+"""Every key, for the documentation's sake."""
+# Annotations under our prefix that other rooms read.
+_NOT_OURS = ("queue", "cost-center", "owner", "gpu-share", "gpu-index", "gpu-model")

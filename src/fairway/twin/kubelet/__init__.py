@@ -1,0 +1,12 @@
+"""What does a node do with the pods it is given? One simulated kubelet for all simulated nodes.
+
+In: pods bound to nodes, deletions, faults. Out: the status a real kubelet writes, word for word, at the times
+it would write it; events; and how much work was done, saved and lost.
+
+Every pod is a small state machine held as data (`states`); nothing waits in a closure. Pure parts: `plans`
+(what a spec asks for), `probes` (when a probe's verdict changes), `admission` (may it run here), `status`
+(what is written). Acting parts: `starting`, `stopping`, `machines` (nodes that fail, return, shut down), and
+`component`, which puts them on the loop.
+
+Source: pkg/kubelet of Kubernetes 1.36.
+"""

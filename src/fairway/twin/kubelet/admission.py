@@ -1,0 +1,68 @@
+"""May this pod run on this node after all? What a kubelet checks again before it starts a pod.
+
+Between the scheduler's decision and now the node may have filled up, been tainted or lost a label.
+Source: pkg/kubelet/lifecycle/predicate.go, pkg/scheduler/eventhandlers.go AdmissionCheck (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from fairway.kube.nodeselection import node_selection
+from fairway.kube.resources import is_extended
+from fairway.kube.taints import NO_EXECUTE, first_untolerated, parse_tolerations
+from fairway.twin.kubelet.plans import PodPlan
+from fairway.twin.kubelet.states import NodeState
+
+
+class Rejection(NamedTuple):
+    reason: str
+    message: str
+
+
+def rejection(node: NodeState, plan: PodPlan, spec: dict[str, Any]) -> Rejection | None:
+    """Why the kubelet refuses the pod, or None."""
+    if node.is_shutting_down:
+        return Rejection("NodeShutdown", "Pod was rejected as the node is shutting down.")
+    lack = _lack(node, plan)
+    if lack is not None:
+        name, requested, used, capacity = lack
+        message = (
+            f"Node didn't have enough resource: {name}, requested: {requested}, used: {used}, "
+            f"capacity: {capacity}"
+        )
+        return Rejection(f"OutOf{name}", message)
+    wants_place = spec.get("nodeSelector") or (spec.get("affinity") or {}).get("nodeAffinity")
+    if wants_place and not node_selection(spec).allows(node.labels, node.name):
+        return _predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+    if node.no_execute:
+        tolerations = parse_tolerations(spec.get("tolerations"))
+        if first_untolerated(node.no_execute, tolerations, (NO_EXECUTE,)) is not None:
+            return _predicate("TaintToleration", "node(s) had untolerated taint(s)")
+    return None
+
+
+def _lack(node: NodeState, plan: PodPlan) -> tuple[str, int, int, int] | None:
+    """The first resource that is short: (name, requested, used, capacity)."""
+    if node.max_pods is not None and len(node.pods) + 1 > node.max_pods:
+        return "pods", 1, len(node.pods), node.max_pods
+    allocatable = node.allocatable
+    if allocatable is None:
+        return None
+    used = node.used
+    for name, amount in plan.requests:
+        if amount == 0:
+            continue
+        capacity = allocatable.get(name)
+        if capacity is None:
+            # Extended resources the node does not know are the cluster's business, not this node's.
+            if is_extended(name):
+                continue
+            capacity = 0
+        if used.get(name, 0) + amount > capacity:
+            return name, amount, used.get(name, 0), capacity
+    return None
+
+
+def _predicate(name: str, why: str) -> Rejection:
+    return Rejection(name, f"Predicate {name} failed: {why}")

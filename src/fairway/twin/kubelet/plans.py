@@ -1,0 +1,243 @@
+"""What does a pod's spec ask of a kubelet? Typed facts, worked out once per template and shared.
+
+Pods stamped from one template share their `containers` list, which finds their plan by identity; equal specs
+from elsewhere find it by their bytes. Plans are immutable, so forks share the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from fairway.kube.objects import Obj
+from fairway.kube.podrequests import pod_requests
+from fairway.kube.timestamps import SECOND_US
+from fairway.twin.behaviour import ALIASES, Behaviour, BehaviourError, Said, behaviour_of, said
+from fairway.twin.commands import understand
+from fairway.twin.kubelet.probes import LIVENESS, READINESS, STARTUP, Probe, parse_probe
+
+ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
+DEFAULT_GRACE_S = 30
+_CACHED_TEMPLATES = 4096
+_CACHED_PLANS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRule:
+    """A container's restart rule on exit codes (KEP-5307): `negated` for NotIn."""
+
+    codes: tuple[int, ...]
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPlan:
+    """One container. `restarts` is its own restart policy, or the pod's."""
+
+    name: str
+    image: str
+    always_pulls: bool
+    never_pulls: bool
+    is_init: bool
+    is_sidecar: bool
+    restarts: str
+    rules: tuple[RestartRule, ...]
+    behaviour: Behaviour
+    startup: Probe | None
+    readiness: Probe | None
+    liveness: Probe | None
+    pre_stop_us: int
+
+    def restarts_after(self, exit_code: int) -> bool:
+        """Source: podutil.ContainerShouldRestart: rules first, then the policy."""
+        for rule in self.rules:
+            if (exit_code in rule.codes) != rule.negated:
+                return True
+        if self.restarts == NEVER:
+            return False
+        return self.restarts == ALWAYS or exit_code != 0
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlan:
+    """A pod: its init containers first, then the others, in one tuple."""
+
+    containers: tuple[ContainerPlan, ...]
+    init_count: int
+    requests: tuple[tuple[str, int], ...]
+    deadline_us: int | None
+    grace_us: int
+    host_network: bool
+    readiness_gates: tuple[str, ...]
+    is_plain: bool
+    """One container, no probes, no init, no gates: what most batch pods are."""
+    problem: BehaviourError | None
+
+
+class Plans:
+    """The cache of plans."""
+
+    def __init__(self, aliases: Mapping[str, str] = ALIASES) -> None:
+        self.aliases = aliases
+        self._by_template: dict[tuple[Any, ...], tuple[Any, Any, PodPlan]] = {}
+        self._by_bytes: dict[tuple[bytes, Said], PodPlan] = {}
+
+    def of(self, pod: Obj) -> PodPlan:
+        """O(1) for a template or an equal spec seen before."""
+        spec = pod["spec"]
+        annotations = pod["metadata"].get("annotations")
+        words: Said = said(annotations, self.aliases) if annotations else ()
+        containers, inits = spec.get("containers"), spec.get("initContainers")
+        at = (
+            id(containers),
+            id(inits) if inits else 0,
+            words,
+            spec.get("restartPolicy"),
+            spec.get("terminationGracePeriodSeconds"),
+            spec.get("activeDeadlineSeconds"),
+            # The rest is rare: a spec that has any of it is looked up by its bytes.
+            bool(
+                spec.get("resources")
+                or spec.get("overhead")
+                or spec.get("readinessGates")
+                or spec.get("hostNetwork")
+            ),
+        )
+        if not at[-1]:
+            known = self._by_template.get(at)
+            # The lists are kept alive by the cache, so an id cannot have been reused.
+            if known is not None and known[0] is containers and known[1] is inits:
+                return known[2]
+        plan = self._by_content(spec, words)
+        if not at[-1]:
+            if len(self._by_template) >= _CACHED_TEMPLATES:
+                self._by_template.clear()
+            self._by_template[at] = (containers, inits, plan)
+        return plan
+
+    def _by_content(self, spec: dict[str, Any], words: Said) -> PodPlan:
+        relevant = [spec.get(field) for field in _RELEVANT]
+        key = (msgspec.json.encode(relevant), words)
+        plan = self._by_bytes.get(key)
+        if plan is None:
+            if len(self._by_bytes) >= _CACHED_PLANS:
+                self._by_bytes.clear()
+            plan = self._by_bytes[key] = plan_of(spec, words)
+        return plan
+
+
+_RELEVANT = (
+    "containers",
+    "initContainers",
+    "restartPolicy",
+    "terminationGracePeriodSeconds",
+    "activeDeadlineSeconds",
+    "resources",
+    "overhead",
+    "readinessGates",
+    "hostNetwork",
+)
+
+
+def plan_of(spec: dict[str, Any], words: Said) -> PodPlan:
+    """Work a plan out. Annotations that make no sense leave the default behaviour and are named in `problem`."""
+    policy = spec.get("restartPolicy") or ALWAYS
+    problem: BehaviourError | None = None
+    plans = []
+    inits = spec.get("initContainers") or ()
+    for i, container in enumerate((*inits, *(spec.get("containers") or ()))):
+        is_init = i < len(inits)
+        is_sidecar = is_init and container.get("restartPolicy") == ALWAYS
+        own_policy = container.get("restartPolicy") or (
+            ON_FAILURE if is_init and policy == ALWAYS else policy
+        )
+        try:
+            behaviour = behaviour_of(container, own_policy if not is_init else _kind(is_sidecar), words)
+        except BehaviourError as wrong:
+            problem = wrong
+            behaviour = behaviour_of(container, own_policy if not is_init else _kind(is_sidecar), ())
+        plans.append(_container(container, behaviour, own_policy, is_init=is_init, is_sidecar=is_sidecar))
+    deadline = spec.get("activeDeadlineSeconds")
+    grace = spec.get("terminationGracePeriodSeconds")
+    gates = tuple(g.get("conditionType", "") for g in spec.get("readinessGates") or ())
+    probed = any(p.startup or p.readiness or p.liveness for p in plans)
+    return PodPlan(
+        tuple(plans),
+        len(inits),
+        tuple(sorted(pod_requests(spec).items(), key=_admission_order)),
+        None if deadline is None else int(deadline) * SECOND_US,
+        (DEFAULT_GRACE_S if grace is None else int(grace)) * SECOND_US,
+        bool(spec.get("hostNetwork")),
+        gates,
+        len(plans) == 1 and not probed and not gates,
+        problem,
+    )
+
+
+def _kind(is_sidecar: bool) -> str:
+    """Which default an init container falls back on: sidecars serve, others finish."""
+    return ALWAYS if is_sidecar else NEVER
+
+
+def _admission_order(request: tuple[str, int]) -> tuple[int, str]:
+    """cpu, memory, ephemeral-storage, then the others by name: the order in which a lack is reported."""
+    order = ("cpu", "memory", "ephemeral-storage")
+    name = request[0]
+    return (order.index(name) if name in order else len(order), name)
+
+
+def _container(
+    raw: Mapping[str, Any], behaviour: Behaviour, policy: str, *, is_init: bool, is_sidecar: bool
+) -> ContainerPlan:
+    image = str(raw.get("image") or "")
+    pull = raw.get("imagePullPolicy") or default_pull_policy(image)
+    probed = not is_init or is_sidecar
+    return ContainerPlan(
+        name=str(raw.get("name") or ""),
+        image=image,
+        always_pulls=pull == "Always",
+        never_pulls=pull == "Never",
+        is_init=is_init,
+        is_sidecar=is_sidecar,
+        restarts=policy,
+        rules=_rules(raw),
+        behaviour=behaviour,
+        startup=parse_probe(STARTUP, raw.get("startupProbe")) if probed else None,
+        readiness=parse_probe(READINESS, raw.get("readinessProbe")) if probed else None,
+        liveness=parse_probe(LIVENESS, raw.get("livenessProbe")) if probed else None,
+        pre_stop_us=_pre_stop_us((raw.get("lifecycle") or {}).get("preStop")),
+    )
+
+
+def default_pull_policy(image: str) -> str:
+    """Always for `:latest` or no tag, else IfNotPresent. Source: defaults.go SetDefaults_Container."""
+    name = image.partition("@")[0]
+    if "@" in image:
+        return "IfNotPresent"
+    _, colon, tag = name.rpartition("/")[2].partition(":")
+    return "Always" if not colon or tag == "latest" else "IfNotPresent"
+
+
+def _rules(raw: Mapping[str, Any]) -> tuple[RestartRule, ...]:
+    rules = []
+    for rule in raw.get("restartPolicyRules") or ():
+        codes = rule.get("exitCodes") or {}
+        if rule.get("action") == "Restart":
+            values = tuple(int(v) for v in codes.get("values") or ())
+            rules.append(RestartRule(values, codes.get("operator") == "NotIn"))
+    return tuple(rules)
+
+
+def _pre_stop_us(hook: Mapping[str, Any] | None) -> int:
+    """How long a preStop hook takes: `sleep` as it says, `exec` if its command is understood, else no time."""
+    if not hook:
+        return 0
+    if hook.get("sleep"):
+        return int(hook["sleep"].get("seconds") or 0) * SECOND_US
+    run = understand(tuple(str(w) for w in (hook.get("exec") or {}).get("command") or ()))
+    if run is None:
+        return 0
+    return 2**62 if run.run_us is None else run.run_us

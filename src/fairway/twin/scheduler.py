@@ -1,0 +1,363 @@
+"""kube-scheduler on the loop: takes pending pods in turn, decides, binds, preempts and says why not.
+
+The decisions are `fairway.scheduling`'s; this carries them out against the store: bindings, the PodScheduled
+condition, nominations, evictions, and the events and words kube-scheduler would use.
+Source: pkg/scheduler/schedule_one.go, eventhandlers.go, framework/preemption/executor.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.records import PodRecord
+from fairway.kube.labels import label_selector
+from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import rfc3339
+from fairway.scheduling.cycle import Diagnosis, Scheduler
+from fairway.scheduling.preemption import Budget, explain
+from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
+from fairway.scheduling.queue import PARKED, LineKey, QueuedPod, SchedulingQueue
+from fairway.scheduling.requeue import happening, wake
+from fairway.scheduling.verdict import Scheduled, Unschedulable
+from fairway.twin.components import Host
+from fairway.twin.kubeevents import NORMAL, WARNING
+from fairway.twin.loop import SCHEDULER
+from fairway.twin.owners import DefaultSelectors
+
+_PDB = "PodDisruptionBudget.policy"
+
+
+@dataclass(slots=True)
+class Told:
+    """What a parked line was last told: pods that join it hear the same without a cycle of their own."""
+
+    message: str
+    versions: tuple[int, int]
+
+
+class SchedulerComponent:
+    """One kube-scheduler process with one or more profiles."""
+
+    name = "default-scheduler"
+    kinds = ("Pod", "Node", "Namespace")
+
+    def __init__(
+        self, profiles: Iterable[Profile] = (DEFAULT_PROFILE,), name: str = "default-scheduler"
+    ) -> None:
+        self.name = name
+        self._profiles = {p.scheduler_name: p for p in profiles}
+        self.queue = SchedulingQueue()
+        self._told: dict[LineKey, Told] = {}
+        self._armed_us = -1
+        self._tokens_milli = 0
+        self._tokens_us = 0
+        self._lines_by_labels = False
+        self._to_tell: list[tuple[Key, str]] = []
+        self._state: dict[str, tuple[int, dict[Key, tuple[PodRecord, str]]]] = {}
+
+    def attach(self, host: Host) -> None:
+        self.host = host
+        self.accounts = host.store.accounts
+        self.selectors = DefaultSelectors(host.store)
+        self.schedulers = {}
+        for name, profile in self._profiles.items():
+            scheduler = Scheduler(self.accounts, profile, self.selectors.of)
+            if name in self._state:
+                scheduler.next_start, scheduler.nominated = self._state[name]
+            self.schedulers[name] = scheduler
+        self._cycle = host.loop.register(f"{self.name}.cycle", self._on_cycle)
+        self._cycle_us = host.latency.scheduler_cycle.sampler(host.streams.stream(f"{self.name}/cycle"))
+        self._draws = host.streams.stream(f"{self.name}/ties")
+
+    def start(self) -> None:
+        self._tokens_milli = self.host.latency.scheduler_burst * 1000
+        self._tokens_us = self.host.loop.now_us
+
+    def fork(self) -> SchedulerComponent:
+        twin = SchedulerComponent(self._profiles.values(), self.name)
+        twin.queue = self.queue.fork()
+        twin._told = {key: Told(t.message, t.versions) for key, t in self._told.items()}
+        twin._armed_us = self._armed_us
+        twin._tokens_milli, twin._tokens_us = self._tokens_milli, self._tokens_us
+        twin._lines_by_labels = self._lines_by_labels
+        twin._to_tell = list(self._to_tell)
+        twin._state = {
+            name: (s.next_start, {key: (r.copy(), node) for key, (r, node) in s.nominated.items()})
+            for name, s in self.schedulers.items()
+        }
+        return twin
+
+    # What it sees
+
+    def observe(self, change: Change) -> None:
+        now_us = self.host.loop.now_us
+        if change.key.gk == "Pod":
+            self._observe_pod(change, now_us)
+        elif change.key.gk == "Namespace":
+            self.queue.unpark_all(now_us)
+        event = happening(change)
+        if event is not None:
+            wake(self.queue, self.accounts, event, now_us)
+        self._arm()
+
+    def _observe_pod(self, change: Change, now_us: int) -> None:
+        key, pod = change.key, change.obj
+        spec = pod["spec"]
+        scheduler = self.schedulers.get(spec.get("schedulerName") or DEFAULT_PROFILE.scheduler_name)
+        if scheduler is None:
+            return
+        if change.type == DELETED or spec.get("nodeName") or not _is_to_schedule(pod):
+            self.queue.remove(key)
+            scheduler.nominated.pop(key, None)
+            return
+        old = change.old
+        if key in self.queue and old is not None and _asks_the_same(old, pod):
+            return
+        record = self.accounts.record(pod, key)
+        nominated = (pod.get("status") or {}).get("nominatedNodeName")
+        if nominated and key not in scheduler.nominated:
+            scheduler.nominated[key] = (record, nominated)
+        line = self._line(record)
+        self.queue.add(record, line, now_us)
+        self._hear_why(key, line)
+
+    def _hear_why(self, key: Key, line: LineKey) -> None:
+        """A pod that joins a parked line is told what the line was told, if that is still fresh."""
+        standing = self.queue.line_of(key)
+        if standing is None or standing.state != PARKED:
+            return
+        told = self._told.get(line)
+        if told is not None and told.versions == self._versions():
+            self._to_tell.append((key, told.message))
+        else:
+            self.queue.retry(line)
+
+    def _line(self, record: PodRecord) -> LineKey:
+        """Pods that filters judge alike share a line. Labels matter once anybody looks at them."""
+        if self.accounts.counts.has_carried and not self._lines_by_labels:
+            self._lines_by_labels = True
+            for queued in self.queue.pods():
+                self.queue.add(queued.record, self._line(queued.record), queued.queued_us)
+        shape = record.shape
+        if self._lines_by_labels or shape.has_pod_terms or shape.spread:
+            return (shape.id, record.labels.id, None)
+        return (shape.id, -1, None)
+
+    # Taking turns
+
+    def _arm(self) -> None:
+        """Make sure a cycle is due when there is a pod to try."""
+        loop = self.host.loop
+        if self._armed_us >= loop.now_us:
+            return
+        if not self._to_tell and not self.queue.has_work(loop.now_us):
+            return
+        self._armed_us = loop.now_us + self._cycle_us() + self._wait_for_token_us()
+        loop.at(self._armed_us, self._cycle, None, SCHEDULER)
+
+    def _wait_for_token_us(self) -> int:
+        """How long the client's rate limit holds back the next write (0 where none is set)."""
+        latency = self.host.latency
+        if not latency.scheduler_qps:
+            return 0
+        now_us = self.host.loop.now_us
+        gained = (now_us - self._tokens_us) * latency.scheduler_qps // 1000
+        self._tokens_milli = min(self._tokens_milli + gained, latency.scheduler_burst * 1000)
+        self._tokens_us = now_us
+        self._tokens_milli -= 1000
+        return max(0, -self._tokens_milli * 1000 // latency.scheduler_qps)
+
+    def _on_cycle(self, _data: None) -> None:
+        self._armed_us = -1
+        now_us = self.host.loop.now_us
+        if self._to_tell:
+            self._tell_next(now_us)
+        else:
+            pod = self.queue.head(now_us)
+            if pod is not None:
+                self._try(pod, now_us)
+        self._arm()
+
+    def _tell_next(self, now_us: int) -> None:
+        key, message = self._to_tell.pop(0)
+        queued, obj = self.queue.pod(key), self.host.store.get(key)
+        if queued is not None and obj is not None and not queued.is_told:
+            self._tell(queued, obj, message, now_us)
+
+    def _try(self, queued: QueuedPod, now_us: int) -> None:
+        record = queued.record
+        obj = self.host.store.get(record.key)
+        if obj is None or obj["metadata"].get("uid") != record.uid:
+            self.queue.remove(record.key)
+            return
+        scheduler = self.schedulers[record.shape.scheduler_name]
+        verdict = scheduler.place(record, self._draws.getrandbits(30))
+        if isinstance(verdict, Scheduled):
+            self._bind(scheduler, queued, obj, verdict, now_us)
+        else:
+            self._refuse(scheduler, queued, obj, verdict, now_us)
+
+    def _versions(self) -> tuple[int, int]:
+        """Two equal pairs: no node and no account changed in between."""
+        return (len(self.accounts.touched), len(self.accounts.respecced))
+
+    # Carrying it out
+
+    def _bind(
+        self, scheduler: Scheduler, queued: QueuedPod, obj: Obj, verdict: Scheduled, now_us: int
+    ) -> None:
+        key = queued.key
+        self.queue.admitted(queued)
+        scheduler.nominated.pop(key, None)
+        status = {**(obj.get("status") or {})}
+        status.pop("nominatedNodeName", None)
+        status["conditions"] = _with_condition(status.get("conditions"), _scheduled(now_us))
+        self.host.store.bind(key, verdict.node, status)
+        where = f"{key.namespace}/{key.name}"
+        self._say(
+            key, queued.record.uid, NORMAL, "Scheduled", f"Successfully assigned {where} to {verdict.node}"
+        )
+
+    def _refuse(
+        self, scheduler: Scheduler, queued: QueuedPod, obj: Obj, diagnosis: Diagnosis, now_us: int
+    ) -> None:
+        record = queued.record
+        verdict = explain(scheduler, record, diagnosis, self._budgets(), self._draws.getrandbits(30))
+        if verdict.preemption is not None:
+            scheduler.nominated[record.key] = (record, verdict.preemption.node)
+            self.queue.set_apart(queued, now_us, verdict.plugins)
+            self._tell(queued, obj, verdict.message, now_us, nominate=verdict.preemption.node)
+            self._evict(scheduler, record, verdict, now_us)
+            return
+        if verdict.clears_nomination:
+            scheduler.nominated.pop(record.key, None)
+        self.queue.park(queued, verdict.plugins, now_us)
+        line = self._line(record)
+        self._told[line] = Told(verdict.message, self._versions())
+        self._tell(queued, obj, verdict.message, now_us, nominate="" if verdict.clears_nomination else None)
+        for other in list(self.queue.untold(line)):
+            waiting = self.host.store.get(other.key)
+            if waiting is not None:
+                self._tell(other, waiting, verdict.message, now_us)
+
+    def _tell(
+        self, queued: QueuedPod, obj: Obj, message: str, now_us: int, nominate: str | None = None
+    ) -> None:
+        """Write the PodScheduled condition and the FailedScheduling event; `nominate` "" clears, None keeps."""
+        queued.is_told = True
+        status = {**(obj.get("status") or {})}
+        if nominate:
+            status["nominatedNodeName"] = nominate
+        elif nominate == "":
+            status.pop("nominatedNodeName", None)
+        status["conditions"] = _with_condition(status.get("conditions"), _unschedulable(message, now_us))
+        self.host.store.set_status(queued.key, status)
+        self._say(queued.key, queued.record.uid, WARNING, "FailedScheduling", message)
+
+    def _evict(self, scheduler: Scheduler, record: PodRecord, verdict: Unschedulable, now_us: int) -> None:
+        preemption = verdict.preemption
+        if preemption is None:
+            return
+        store = self.host.store
+        for key in preemption.victims:
+            victim = store.get(key)
+            if victim is None:
+                continue
+            status = {**(victim.get("status") or {})}
+            status["conditions"] = _with_condition(status.get("conditions"), _disrupted(self.name, now_us))
+            store.set_status(key, status)
+            store.delete(key)
+            by = f"Preempted by pod {record.uid} on node {preemption.node}"
+            self._say(key, victim["metadata"]["uid"], NORMAL, "Preempted", by)
+        # Pods of lower priority nominated there must look elsewhere.
+        for key, (other, node) in sorted(scheduler.nominated.items()):
+            if node == preemption.node and other.shape.priority < record.shape.priority:
+                del scheduler.nominated[key]
+                line = self.queue.line_of(key)
+                if line is not None:
+                    self.queue.unpark(line.key, now_us)
+
+    def _budgets(self) -> list[Budget]:
+        budgets = []
+        for pdb in self.host.store.objects(_PDB):
+            status = pdb.get("status") or {}
+            budgets.append(
+                Budget(
+                    pdb["metadata"].get("namespace", ""),
+                    label_selector((pdb.get("spec") or {}).get("selector")),
+                    int(status.get("disruptionsAllowed") or 0),
+                    frozenset(status.get("disruptedPods") or ()),
+                )
+            )
+        return budgets
+
+    def _say(self, key: Key, uid: str, type_: str, reason: str, message: str) -> None:
+        host = self.host
+        host.events.emit(host.loop.now_us, key, uid, type_, reason, message, self.name)
+        host.log.record(host.loop.now_us, self.name, "Pod", key.namespace, key.name, reason, message)
+
+
+def _is_to_schedule(pod: Obj) -> bool:
+    if "deletionTimestamp" in pod["metadata"] or pod["spec"].get("schedulingGates"):
+        return False
+    return (pod.get("status") or {}).get("phase", "Pending") == "Pending"
+
+
+def _asks_the_same(old: Obj, new: Obj) -> bool:
+    """Only its status changed: a queued pod keeps its place."""
+    if old["spec"] is not new["spec"] and old["spec"] != new["spec"]:
+        return False
+    return bool(old["metadata"].get("labels") == new["metadata"].get("labels"))
+
+
+def _scheduled(now_us: int) -> dict[str, Any]:
+    return {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": rfc3339(now_us),
+    }
+
+
+def _unschedulable(message: str, now_us: int) -> dict[str, Any]:
+    return {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": message,
+        "lastProbeTime": None,
+        "lastTransitionTime": rfc3339(now_us),
+    }
+
+
+def _disrupted(scheduler: str, now_us: int) -> dict[str, Any]:
+    return {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": f"{scheduler}: preempting to accommodate a higher priority pod",
+        "lastProbeTime": None,
+        "lastTransitionTime": rfc3339(now_us),
+    }
+
+
+def _with_condition(conditions: list[dict[str, Any]] | None, new: dict[str, Any]) -> list[dict[str, Any]]:
+    """The conditions with this one set; its transition time only moves when its status does."""
+    if not conditions:
+        return [new]
+    out = []
+    found = False
+    for condition in conditions:
+        if condition.get("type") == new["type"]:
+            found = True
+            if condition.get("status") == new["status"]:
+                new = {**new, "lastTransitionTime": condition.get("lastTransitionTime")}
+            out.append(new)
+        else:
+            out.append(condition)
+    if not found:
+        out.append(new)
+    return out
