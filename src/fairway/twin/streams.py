@@ -10,9 +10,11 @@ Two runs that differ in policy give the same pod the same luck, which is what ma
 from __future__ import annotations
 
 import hashlib
+import struct
 from random import Random
 
 _TO_UNIT = 1.0 / (1 << 53)
+_FOUR = struct.Struct(">4Q")
 
 
 def seed_of(seed: int, name: str) -> int:
@@ -38,6 +40,17 @@ class Streams:
         """A number in [0, 1) that belongs to the subject: the same whenever and however often it is asked."""
         digest = hashlib.blake2b(f"{self.seed}/{'/'.join(subject)}".encode(), digest_size=8).digest()
         return (int.from_bytes(digest, "big") >> 11) * _TO_UNIT
+
+    def draws_for(self, *subject: str) -> tuple[float, float, float, float]:
+        """Four independent numbers in [0, 1) that belong to the subject, for little more than the price of one."""
+        digest = hashlib.blake2b(f"{self.seed}/{'/'.join(subject)}/4".encode(), digest_size=32).digest()
+        a, b, c, d = _FOUR.unpack(digest)
+        return (
+            (a >> 11) * _TO_UNIT,
+            (b >> 11) * _TO_UNIT,
+            (c >> 11) * _TO_UNIT,
+            (d >> 11) * _TO_UNIT,
+        )
 
     def copy(self) -> Streams:
         """Independent streams at the same positions."""

@@ -54,7 +54,9 @@ def _map_of(gk: str, change: Change) -> Sequence[Key]:
         return NO_KEYS
     if change.type != ADDED and change.old is not None:
         new, old = change.obj["metadata"], change.old["metadata"]
-        if new.get("labels") == old.get("labels") and new.get("ownerReferences") == old.get("ownerReferences"):
+        if new.get("labels") == old.get("labels") and new.get("ownerReferences") == old.get(
+            "ownerReferences"
+        ):
             return NO_KEYS
     return (change.key,)
 

@@ -19,6 +19,10 @@ FAILED = "Failed"
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
+# How long to wait before a refused creation is tried again. Source: client-go rate limiters end between 1 s
+# and 1000 s; a minute is the Job controller's ceiling.
+RETRY_REFUSED_US = 60 * SECOND_US
+
 _PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 

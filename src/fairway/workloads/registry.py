@@ -9,13 +9,19 @@ from __future__ import annotations
 from fairway.cluster.actions import View
 from fairway.cluster.changes import Change
 from fairway.kube.objects import Key
+from fairway.workloads import adoption, replicaset
 from fairway.workloads.controller import Controller
+from fairway.workloads.deployment import rollout
 from fairway.workloads.job import cleanup, decide
 
 CONTROLLERS: tuple[Controller, ...] = (
+    adoption.PODS,
+    adoption.REPLICA_SETS,
     decide.CONTROLLER,
     cleanup.RELEASE,
     cleanup.EXPIRE,
+    rollout.CONTROLLER,
+    replicaset.CONTROLLER,
 )
 
 

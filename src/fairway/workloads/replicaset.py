@@ -143,7 +143,7 @@ def _next_status(
 ) -> dict[str, Any]:
     spec = owner.get("spec") or {}
     old = owner.get("status") or {}
-    labels = set_selector(labels_of((spec.get("template") or {})))
+    labels = set_selector(labels_of(spec.get("template") or {}))
     min_ready_s = spec.get("minReadySeconds") or 0
     status: dict[str, Any] = {
         "replicas": len(active),
@@ -184,7 +184,7 @@ def map_change(view: View, change: Change) -> Sequence[Key]:
     before = None if change.old is None else owner_key(change.old, "ReplicaSet", "apps", REPLICA_SET)
     if now is None:
         return NO_KEYS if before is None else (before,)
-    return (now,) if before in (None, now) else (now, before)  # type: ignore[return-value]
+    return (now,) if before in (None, now) else (now, before)
 
 
 CONTROLLER = Controller("replicaset", REPLICA_SET, (REPLICA_SET, "Pod"), map_change, reconcile, refused)

@@ -11,6 +11,7 @@ from fairway.scheduling.gpushare import (
     fgd,
     gpu_clustering,
     gpu_packing,
+    headroom,
     random_fit,
 )
 
@@ -37,9 +38,10 @@ GPU_CLUSTERING = Policy("GpuClustering", gpu_clustering.score)
 GPU_PACKING = Policy("GpuPacking", gpu_packing.score)
 BEST_FIT = Policy("BestFit", best_fit.score)
 FGD = Policy("FGD", fgd.score, uses_demand=True)
+HEADROOM = Policy("Headroom", headroom.score, uses_demand=True)  # our own
 
 PUBLISHED = (RANDOM, DOT_PRODUCT, GPU_CLUSTERING, GPU_PACKING, BEST_FIT, FGD)  # those of the FGD paper
-POLICIES = MappingProxyType({policy.name: policy for policy in PUBLISHED})
+POLICIES = MappingProxyType({policy.name: policy for policy in (*PUBLISHED, HEADROOM)})
 ALIASES = MappingProxyType({"DotProd": "DotProduct"})  # as the paper's result files call it
 
 

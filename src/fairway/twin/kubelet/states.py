@@ -109,6 +109,7 @@ class PodState:
         "is_ready",
         "is_stopping",
         "key",
+        "last_start_us",
         "luck",
         "node",
         "owes_status",
@@ -138,6 +139,8 @@ class PodState:
         self.owes_status = False
         """Something changed while the API server could not be reached."""
         self.sandbox_since_us = -1
+        self.last_start_us = now_us
+        """When the last container start now planned is due."""
         self.is_initialized = not plan.init_count
         self.initialized_since_us = now_us
         self.is_ready = False
@@ -192,7 +195,8 @@ class NodeState:
         """Pods bound here that the kubelet has not heard of yet."""
         self.labels: dict[str, str] = {}
         self.no_execute: tuple[Taint, ...] = ()
-        self.images: dict[str, None] = {}
+        self.images: dict[str, int] = {}
+        """Images and when they are (or will be) complete."""
         self.pull_free_us = 0
         self.ip = f"172.{16 + (number >> 16) % 16}.{number >> 8 & 255}.{number & 255}"
         self.cidr = f"10.{number >> 8 & 255}.{number & 255}."

@@ -139,7 +139,7 @@ def _conditions(
     if ending is not None and ending.disruption:
         conditions = [c for c in conditions if c["type"] != "DisruptionTarget"]
         conditions.append(condition("DisruptionTarget", "True", now_us, ending.disruption, ending.message))
-    has_sandbox = pod.sandbox_since_us >= 0 and not terminal
+    has_sandbox = 0 <= pod.sandbox_since_us <= now_us and not terminal
     conditions.append(
         condition(
             "PodReadyToStartContainers",

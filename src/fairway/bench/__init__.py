@@ -1,0 +1,49 @@
+"""How fast is Fairway, beside what else there is?
+
+In: nothing. Out: rows of `name figure unit ratio reference`; a ratio above 1 is better than the reference.
+Each module measures one room; `lifecycles` measures pods end to end. Figures are medians of what one process
+on one core did; the reference is somebody else's published number or a limit we set, named in the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRow:
+    """One figure. `ratio` is ours to the reference, above 1 when ours is better; 0 where there is none."""
+
+    name: str
+    figure: float
+    unit: str
+    ratio: float
+    reference: str
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """Where a benchmark lives: a module of this package with `run(quick: bool) -> Iterable[BenchRow]`."""
+
+    module: str
+    summary: str
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "scheduling": Benchmark("scheduling", "pods scheduled per second on 1,000 and 5,000 nodes"),
+    "lifecycles": Benchmark("lifecycles", "100,000 pods from creation to their end"),
+    "openb": Benchmark("openb", "the FGD experiment, and the trace in its own time"),
+}
+
+
+def run_benchmarks(names: Iterable[str], *, quick: bool = False) -> Iterator[BenchRow]:
+    """Rows as they are measured."""
+    for name in names:
+        module = import_module(f"fairway.bench.{BENCHMARKS[name].module}")
+        yield from module.run(quick)

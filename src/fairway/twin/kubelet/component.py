@@ -1,0 +1,208 @@
+"""The simulated kubelet as a component: what it watches, its timers, and the state it carries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fairway.cluster.changes import ADDED, DELETED, Change
+from fairway.kube.objects import Key, Obj
+from fairway.twin.behaviour import ALIASES
+from fairway.twin.components import Host
+from fairway.twin.kubelet import machines, probing, starting, stopping
+from fairway.twin.kubelet.plans import Plans
+from fairway.twin.kubelet.states import NodeState, PodState
+from fairway.twin.kubelet.status import TERMINAL, phase_of, pod_status
+from fairway.twin.loop import NODES
+from fairway.twin.progress import Progress
+
+NAME = "kubelet"
+
+
+class Kubelet:
+    """All kubelets of the simulated nodes in one component.
+
+    `nodes` by name and `pods` by UID hold what runs; pods whose end has been written are forgotten.
+    """
+
+    name = NAME
+    kinds: tuple[str, ...] = ("Pod", "Node")
+
+    def __init__(self, aliases: Mapping[str, str] = ALIASES) -> None:
+        self.nodes: dict[str, NodeState] = {}
+        self.pods: dict[str, PodState] = {}
+        self.homeless: dict[str, dict[str, Key]] = {}
+        """Pods bound to nodes that do not exist (yet), by node name and UID."""
+        self.plans = Plans(aliases)
+        self.progress = Progress()
+        self.node_count = 0
+        self.pull_slowdown_milli = 1000
+        """How slow the registry is, against the model: 1000 is as modelled."""
+
+    def attach(self, host: Host) -> None:
+        self.host = host
+        self.loop = loop = host.loop
+        self.store = host.store
+        self._record = host.log.record
+        self._emit = host.events.emit
+        self.h_start = loop.register("kubelet.start", lambda data: starting.on_start(self, data))
+        self.h_exit = loop.register("kubelet.exit", lambda data: starting.on_exit(self, data))
+        self.h_restart = loop.register("kubelet.restart", lambda data: starting.on_restart(self, data))
+        self.h_pull_failed = loop.register(
+            "kubelet.pullFailed", lambda data: starting.on_pull_failed(self, data)
+        )
+        self.h_probe = loop.register("kubelet.probe", lambda data: probing.on_probe(self, data))
+        self.h_deadline = loop.register("kubelet.deadline", self._on_deadline)
+        self.h_remove = loop.register("kubelet.remove", lambda data: stopping.on_remove(self, data))
+        self.h_stop_critical = loop.register(
+            "kubelet.stopCritical", lambda data: machines.on_stop_critical(self, data)
+        )
+        self._take_latency(host)
+
+    def _take_latency(self, host: Host) -> None:
+        latency, streams = host.latency, host.streams
+        self.sandbox_start = latency.sandbox_start
+        self.container_start = latency.container_start
+        self.image_pull = latency.image_pull
+        self.image_check = latency.image_check
+        self._relist = latency.container_relist
+        self.sync_delay = latency.kubelet_sync.sampler(streams.stream("kubelet.sync"))
+        self.start_delay = latency.container_start.sampler(streams.stream("kubelet.start"))
+        self.teardown_delay = latency.pod_teardown.sampler(streams.stream("kubelet.teardown"))
+        self.pulls_take_time = not (latency.image_pull.is_zero and latency.image_check.is_zero)
+        varying = (latency.sandbox_start, latency.container_start, latency.container_relist)
+        self.needs_luck = any(d.form != "constant" for d in varying)
+
+    def start(self) -> None:
+        """Nothing happens on a node before there is one."""
+
+    def fork(self) -> Kubelet:
+        twin = Kubelet()
+        twin.nodes = {name: node.copy() for name, node in self.nodes.items()}
+        twin.pods = {uid: pod.copy() for uid, pod in self.pods.items()}
+        twin.homeless = {name: dict(pods) for name, pods in self.homeless.items()}
+        twin.plans = self.plans
+        twin.progress = self.progress.fork()
+        twin.node_count = self.node_count
+        twin.pull_slowdown_milli = self.pull_slowdown_milli
+        return twin
+
+    # Watching
+
+    def observe(self, change: Change) -> None:
+        if change.key[0] == "Pod":
+            self._observe_pod(change)
+        else:
+            self._observe_node(change)
+
+    def _observe_pod(self, change: Change) -> None:
+        obj = change.obj
+        meta = obj["metadata"]
+        pod = self.pods.get(meta["uid"])
+        if pod is not None:
+            if change.type == DELETED:
+                stopping.drop(self, pod)
+            elif "deletionTimestamp" in meta:
+                stopping.delete(self, pod, obj)
+            return
+        if change.type == DELETED:
+            self._forget_waiting(obj)
+            return
+        if not obj["spec"].get("nodeName"):
+            return
+        status = obj.get("status")
+        if status is not None and status.get("phase") in TERMINAL:
+            return
+        current = self.store.get(change.key)
+        if current is None or current["metadata"]["uid"] != meta["uid"]:
+            return
+        if (current.get("status") or {}).get("phase") not in TERMINAL:
+            starting.admit(self, change.key, current)
+
+    def _forget_waiting(self, obj: Obj) -> None:
+        """A pod that we only kept in mind is gone."""
+        uid, name = obj["metadata"]["uid"], (obj.get("spec") or {}).get("nodeName") or ""
+        node = self.nodes.get(name)
+        if node is not None:
+            node.unseen.pop(uid, None)
+        waiting = self.homeless.get(name)
+        if waiting is not None:
+            waiting.pop(uid, None)
+            if not waiting:
+                del self.homeless[name]
+
+    def _observe_node(self, change: Change) -> None:
+        name = change.key.name
+        if change.type == DELETED:
+            machines.vanish(self, name)
+            return
+        node = self.nodes.get(name)
+        if node is None or (change.type == ADDED and node.uid != change.obj["metadata"]["uid"]):
+            if node is not None:
+                machines.vanish(self, name)
+            current = self.store.get(change.key)
+            if current is not None:
+                machines.register(self, current)
+            return
+        machines.learn(node, change.obj)
+
+    # Timers
+
+    def _on_deadline(self, uid: str) -> None:
+        pod = self.pods[uid]
+        pod.deadline_ticket = 0
+        ending = stopping.DEADLINE_EXCEEDED
+        self.tell(pod.key, uid, "Normal", ending.reason, ending.message)
+        stopping.begin(self, pod, pod.plan.grace_us, ending)
+
+    # What the acting modules need
+
+    def start_next(self, pod: PodState) -> None:
+        starting.start_next(self, pod, self.nodes[pod.node], self.loop.now_us)
+
+    def report(self, pod: PodState) -> None:
+        """Write the pod's status as it is now, or owe it while the API server cannot be reached."""
+        node = self.nodes[pod.node]
+        if not (node.is_up and node.is_reachable):
+            pod.owes_status = True
+            return
+        pod.owes_status = False
+        obj = self.store.get(pod.key)
+        if obj is None or obj["metadata"]["uid"] != pod.uid:
+            return
+        phase = phase_of(pod.plan, pod.containers, is_terminal=False)
+        if phase in TERMINAL:
+            # A pod with anything left to stop is not terminal yet; its last status comes from `finish`.
+            phase = "Running"
+        status = pod_status(obj, pod, node, phase, self.loop.now_us)
+        self.store.set_status(pod.key, status)
+        self._record(self.loop.now_us, NAME, "Pod", pod.key.namespace, pod.key.name, phase, node.name)
+
+    def write_status(self, key: Key, uid: str, make: Callable[[Obj], dict[str, Any]]) -> None:
+        """Write a status made from the object as it is, if it is still that object."""
+        obj = self.store.get(key)
+        if obj is not None and obj["metadata"]["uid"] == uid:
+            self.store.set_status(key, make(obj))
+
+    def tell(self, about: Key, uid: str, type_: str, reason: str, message: str, times: int = 1) -> None:
+        self._emit(self.loop.now_us, about, uid, type_, reason, message, NAME, times)
+
+    def record(self, about: Key, reason: str, message: str = "") -> None:
+        self._record(self.loop.now_us, NAME, about.gk, about.namespace, about.name, reason, message)
+
+    def relist_delay(self, pod: PodState) -> int:
+        """How long until the end of a container is noticed."""
+        relist = self._relist
+        if relist.form == "constant":
+            return relist.a_us
+        return relist.at_quantile(pod.luck[3])
+
+    def luck_of(self, pod: PodState) -> tuple[float, ...]:
+        """The numbers that belong to this pod, whichever run it is."""
+        if not pod.luck:
+            pod.luck = self.host.streams.draws_for("pod", pod.key.namespace, pod.key.name)
+        return pod.luck
+
+
+PRIORITY = NODES
+"""The kubelet's place among events of one microsecond."""

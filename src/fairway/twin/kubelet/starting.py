@@ -1,0 +1,354 @@
+"""How does a pod come up, and its containers again after they ended?
+
+Admission, sandbox, images, init containers in order, sidecars, the others one after another, probes, exits,
+restarts with back-off. Every step is an event named in `component`; what it needs to know is in the states.
+
+Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions, SyncPod, doBackOff;
+client-go util/flowcontrol/backoff.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import SECOND_US, format_duration
+from fairway.twin.kubeevents import NORMAL, WARNING
+from fairway.twin.kubelet import probing, stopping, working
+from fairway.twin.kubelet.admission import rejection
+from fairway.twin.kubelet.states import (
+    NO_TICKET,
+    RUNNING,
+    TERMINATED,
+    WAITING,
+    Ended,
+    NodeState,
+    PodState,
+)
+from fairway.twin.kubelet.status import is_initialized, rejected_status
+
+if TYPE_CHECKING:
+    from fairway.twin.kubelet.component import Kubelet
+
+# Unlike kube: a status that would stand for less than this is not written. A real kubelet writes "Pending,
+# ContainerCreating" for every pod; when the start follows within a second nobody can act on it, and it would
+# be a third of all writes.
+SHORT_US = SECOND_US
+# A new pod's back-off starts over when it had none for this many times the maximum. Source: backoff.go.
+_EXPIRES_AFTER_MAXIMA = 2
+
+
+def admit(k: Kubelet, key: Key, obj: Obj) -> None:
+    """Take on a pod that was bound to one of our nodes, or refuse it."""
+    meta, spec = obj["metadata"], obj["spec"]
+    uid = meta["uid"]
+    node = k.nodes.get(spec["nodeName"])
+    if node is None:
+        k.homeless.setdefault(spec["nodeName"], {})[uid] = key
+        return
+    if not (node.is_up and node.is_reachable):
+        node.unseen[uid] = key
+        return
+    if "deletionTimestamp" in meta:
+        stopping.remove_unstarted(k, key, uid)
+        return
+    now_us = k.loop.now_us
+    plan = k.plans.of(obj)
+    if plan.problem is not None:
+        k.tell(key, uid, WARNING, "InvalidBehaviour", str(plan.problem))
+    refused = rejection(node, plan, spec)
+    if refused is not None:
+        k.tell(key, uid, WARNING, refused.reason, refused.message)
+        k.write_status(key, uid, lambda old: rejected_status(old, refused.reason, refused.message, now_us))
+        k.record(key, refused.reason, node.name)
+        return
+    pod = PodState(uid, key, node.name, plan, now_us)
+    k.pods[uid] = pod
+    node.pods[uid] = None
+    used = node.used
+    for name, amount in plan.requests:
+        used[name] = used.get(name, 0) + amount
+    if plan.deadline_us is not None:
+        pod.deadline_ticket = k.loop.at(now_us + plan.deadline_us, k.h_deadline, uid)
+    if k.needs_luck:
+        pod.luck = k.host.streams.draws_for("pod", key.namespace, key.name)
+    begin(k, pod, node)
+
+
+def begin(k: Kubelet, pod: PodState, node: NodeState) -> None:
+    """Set up the sandbox and start what comes first."""
+    now_us = k.loop.now_us
+    sandbox_us = now_us + k.sync_delay()
+    if pod.luck:
+        sandbox_us += k.sandbox_start.at_quantile(pod.luck[0])
+    else:
+        sandbox_us += k.sandbox_start.a_us
+    pod.sandbox_since_us = sandbox_us
+    start_next(k, pod, node, sandbox_us)
+    if pod.last_start_us - now_us >= SHORT_US:
+        k.report(pod)
+
+
+def start_next(k: Kubelet, pod: PodState, node: NodeState, from_us: int) -> None:
+    """Plan the start of whatever may start now: the next init container, or all the others in order."""
+    plan = pod.plan
+    states = pod.containers
+    for i in range(plan.init_count):
+        state = states[i]
+        if not is_initialized(plan.containers[i], state):
+            if state.state == WAITING and not state.start_ticket:
+                schedule_start(k, pod, node, i, from_us)
+            return
+    for i in range(plan.init_count, len(states)):
+        state = states[i]
+        if state.state == WAITING and not state.start_ticket and state.started_us < 0:
+            from_us = schedule_start(k, pod, node, i, from_us)
+
+
+def schedule_start(k: Kubelet, pod: PodState, node: NodeState, i: int, from_us: int) -> int:
+    """Plan pulling the image and starting the container; returns when it will run."""
+    container = pod.plan.containers[i]
+    state = pod.containers[i]
+    behaviour = container.behaviour
+    if behaviour.image_pull_fails and _is_within(behaviour.image_pull_fails, from_us - pod.start_us):
+        at_us = from_us + k.image_check.a_us
+        state.start_ticket = k.loop.at(at_us, k.h_pull_failed, (pod.uid, i))
+        pod.last_start_us = max(pod.last_start_us, at_us)
+        return at_us
+    pulled_us = -1
+    ready_us = from_us
+    if k.pulls_take_time or behaviour.image_pull is not None:
+        ready_us, pulled_us = _pull(k, pod, node, i, from_us)
+    if pod.luck and not state.restarts:
+        ready_us += k.container_start.at_quantile(pod.luck[1])
+    else:
+        ready_us += k.start_delay()
+    state.start_ticket = k.loop.at(ready_us, k.h_start, (pod.uid, i, pulled_us))
+    if ready_us > pod.last_start_us:
+        pod.last_start_us = ready_us
+    return ready_us
+
+
+def _pull(k: Kubelet, pod: PodState, node: NodeState, i: int, from_us: int) -> tuple[int, int]:
+    """When the image is there, and how long pulling it took (-1: it was there).
+
+    A kubelet pulls one image at a time (serializeImagePulls).
+    """
+    container = pod.plan.containers[i]
+    there_us = node.images.get(container.image)
+    if there_us is not None or container.never_pulls:
+        present_us = max(from_us, there_us or 0)
+        return present_us + (k.image_check.a_us if container.always_pulls else 0), -1
+    pull = container.behaviour.image_pull or k.image_pull
+    luck = k.host.streams.draw_for("image-pull", node.name, container.image)
+    starts_us = max(from_us, node.pull_free_us)
+    done_us = starts_us + max(pull.at_quantile(luck) * k.pull_slowdown_milli // 1000, 0)
+    node.images[container.image] = done_us
+    node.pull_free_us = done_us
+    return done_us, done_us - from_us
+
+
+def _is_within(windows: tuple[tuple[int, int], ...], at_us: int) -> bool:
+    return any(start <= at_us < end for start, end in windows)
+
+
+def on_start(k: Kubelet, data: tuple[str, int, int]) -> None:
+    """A container runs."""
+    uid, i, pulled_us = data
+    pod = k.pods[uid]
+    plan = pod.plan
+    container = plan.containers[i]
+    state = pod.containers[i]
+    now_us = k.loop.now_us
+    state.start_ticket = NO_TICKET
+    if state.started_us >= 0:
+        state.restarts += 1
+        state.last = state.end or state.last
+    state.state = RUNNING
+    state.end = None
+    state.started_us = now_us
+    state.pull_backoff_us = 0
+    if not pod.ip:
+        node = k.nodes[pod.node]
+        pod.ip = node.ip if plan.host_network else node.take_ip()
+    _tell_start(k, pod, container.image, pulled_us)
+    working.plan_exit(k, pod, i)
+    state.is_started = container.startup is None
+    if container.is_init and not container.is_sidecar:
+        k.report(pod)
+        return
+    state.is_ready = state.is_started and container.readiness is None
+    if not plan.is_plain:
+        probing.arm(k, pod, i)
+        if container.is_sidecar and state.is_started:
+            start_next(k, pod, k.nodes[pod.node], now_us)
+        if _more_soon(pod, now_us):
+            return
+    k.report(pod)
+
+
+def _more_soon(pod: PodState, now_us: int) -> bool:
+    """Whether another container starts so soon that one status can speak for both."""
+    if pod.last_start_us - now_us >= SHORT_US:
+        return False
+    return any(s.start_ticket and s.state == WAITING and s.started_us < 0 for s in pod.containers)
+
+
+def _tell_start(k: Kubelet, pod: PodState, image: str, pulled_us: int) -> None:
+    if pulled_us < 0:
+        pulled = f'Container image "{image}" already present on machine and can be accessed by the pod'
+    else:
+        took = format_duration(pulled_us)
+        k.tell(pod.key, pod.uid, NORMAL, "Pulling", f'Pulling image "{image}"')
+        pulled = (
+            f'Successfully pulled image "{image}" in {took} ({took} including waiting). Image size: 0 bytes.'
+        )
+    k.tell(pod.key, pod.uid, NORMAL, "Pulled", pulled)
+    k.tell(pod.key, pod.uid, NORMAL, "Created", "Container created")
+    k.tell(pod.key, pod.uid, NORMAL, "Started", "Container started")
+
+
+def on_pull_failed(k: Kubelet, data: tuple[str, int]) -> None:
+    """Pulling failed: back off from 10 s, doubling to 300 s, and try again."""
+    uid, i = data
+    pod = k.pods[uid]
+    container = pod.plan.containers[i]
+    state = pod.containers[i]
+    behaviour = container.behaviour
+    now_us = k.loop.now_us
+    state.start_ticket = NO_TICKET
+    image = container.image
+    if not _is_within(behaviour.image_pull_fails, now_us - pod.start_us):
+        schedule_start(k, pod, k.nodes[pod.node], i, now_us)
+        return
+    error = f'failed to pull and unpack image "{image}": not found'
+    k.tell(pod.key, uid, NORMAL, "Pulling", f'Pulling image "{image}"')
+    k.tell(pod.key, uid, WARNING, "Failed", f'Failed to pull image "{image}": {error}')
+    k.tell(pod.key, uid, WARNING, "Failed", "Error: ErrImagePull")
+    latency = k.host.latency
+    doubled_us = min(2 * state.pull_backoff_us, latency.container_backoff_max_us)
+    state.pull_backoff_us = doubled_us or latency.container_backoff_us
+    state.reason, state.message = "ErrImagePull", error
+    k.report(pod)
+    # The kubelet's next look, a moment later, finds the pull backing off and says so.
+    k.tell(pod.key, uid, NORMAL, "BackOff", f'Back-off pulling image "{image}"')
+    state.reason = "ImagePullBackOff"
+    state.message = f'Back-off pulling image "{image}": ErrImagePull: {error}'
+    k.report(pod)
+    k.record(pod.key, "ImagePullBackOff", container.name)
+    state.start_ticket = k.loop.at(now_us + state.pull_backoff_us, k.h_pull_failed, (uid, i))
+
+
+def on_exit(k: Kubelet, data: tuple[str, int]) -> None:
+    """A container ended, by itself or because it was told to."""
+    uid, i = data
+    pod = k.pods[uid]
+    state = pod.containers[i]
+    end = state.exit_at
+    if end is None:
+        raise AssertionError(f"{pod.key}: an exit without an end")
+    working.settle(k, pod, i, end)
+    state.state = TERMINATED
+    state.end = end
+    state.exit_at = None
+    state.exit_ticket = NO_TICKET
+    state.is_ready = state.is_started = False
+    plan = pod.plan
+    container = plan.containers[i]
+    if end.exit_code == 0 and container.is_init and not container.is_sidecar:
+        state.is_ready = True
+    if plan.is_plain and not pod.is_stopping and not container.restarts_after(end.exit_code):
+        stopping.finish(k, pod)
+        return
+    stopping.disarm(k, state)
+    _after_exit(k, pod, i, end)
+
+
+def _after_exit(k: Kubelet, pod: PodState, i: int, end: Ended) -> None:
+    """What the end of one container means for the others."""
+    plan = pod.plan
+    container = plan.containers[i]
+    if pod.is_stopping:
+        if all(s.state != RUNNING for s in pod.containers):
+            stopping.finish(k, pod)
+        return
+    if container.is_init and not container.is_sidecar:
+        if end.exit_code == 0:
+            k.report(pod)
+            start_next(k, pod, k.nodes[pod.node], k.loop.now_us)
+        elif container.restarts_after(end.exit_code):
+            restart(k, pod, i)
+        else:
+            stopping.begin(k, pod, plan.grace_us)
+        return
+    if container.is_sidecar or container.restarts_after(end.exit_code):
+        restart(k, pod, i)
+    elif _is_over(pod):
+        stopping.begin(k, pod, plan.grace_us)
+    else:
+        k.report(pod)
+
+
+def _is_over(pod: PodState) -> bool:
+    """Whether every main container has ended and none will be started again."""
+    plan = pod.plan
+    for container, state in zip(
+        plan.containers[plan.init_count :], pod.containers[plan.init_count :], strict=True
+    ):
+        if state.state != TERMINATED or state.end is None or container.restarts_after(state.end.exit_code):
+            return False
+    return True
+
+
+def restart(k: Kubelet, pod: PodState, i: int) -> None:
+    """Start a container again: at once the first time, then after 10 s, doubling up to 300 s."""
+    state = pod.containers[i]
+    end = state.end
+    if end is None:
+        raise AssertionError(f"{pod.key}: a restart of a container that has not ended")
+    latency = k.host.latency
+    expired = _EXPIRES_AFTER_MAXIMA * latency.container_backoff_max_us
+    now_us = k.loop.now_us
+    if state.backoff_us == 0 or end.finished_us - state.backoff_from_us > expired:
+        state.backoff_us = 0
+        on_restart(k, (pod.uid, i))
+        return
+    until_us = end.finished_us + state.backoff_us
+    if until_us <= now_us:
+        on_restart(k, (pod.uid, i))
+        return
+    container = pod.plan.containers[i]
+    subject = f"{container.name} in pod {pod.key.name}_{pod.key.namespace}({pod.uid})"
+    backoff = go_duration(state.backoff_us)
+    state.last = end
+    state.end = None
+    state.state = WAITING
+    state.reason = "CrashLoopBackOff"
+    state.message = (
+        f"back-off {backoff} restarting failed container={container.name} "
+        f"pod={pod.key.name}_{pod.key.namespace}({pod.uid})"
+    )
+    state.start_ticket = k.loop.at(until_us, k.h_restart, (pod.uid, i))
+    k.report(pod)
+    k.tell(pod.key, pod.uid, WARNING, "BackOff", f"Back-off restarting failed container {subject}")
+    k.record(pod.key, "CrashLoopBackOff", f"{container.name} {backoff}")
+
+
+def on_restart(k: Kubelet, data: tuple[str, int]) -> None:
+    """The back-off is over: the next one will be longer."""
+    uid, i = data
+    pod = k.pods[uid]
+    state = pod.containers[i]
+    latency = k.host.latency
+    now_us = k.loop.now_us
+    doubled_us = min(2 * state.backoff_us, latency.container_backoff_max_us)
+    state.backoff_us = doubled_us or latency.container_backoff_us
+    state.backoff_from_us = now_us
+    state.start_ticket = NO_TICKET
+    schedule_start(k, pod, k.nodes[pod.node], i, now_us)
+
+
+def go_duration(duration_us: int) -> str:
+    """As Go prints a time.Duration of whole seconds: `10s`, `2m40s`, `5m0s`."""
+    minutes, seconds = divmod(duration_us // SECOND_US, 60)
+    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"

@@ -1,0 +1,117 @@
+"""How much work does a run do, and when does it end by itself?
+
+Sets a run's end when it starts, and closes its accounts when it ends: useful work, lost work, time spent on
+saving and restoring, and what the workload's next run resumes from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway.kube.timestamps import format_duration
+from fairway.twin.behaviour import SIGKILL_EXIT
+from fairway.twin.kubelet.states import RUNNING, ContainerState, Ended, PodState
+from fairway.twin.progress import identity_of, wall_us, work_after
+
+if TYPE_CHECKING:
+    from fairway.twin.kubelet.component import Kubelet
+
+
+def plan_exit(k: Kubelet, pod: PodState, i: int) -> None:
+    """Work out how and when this run ends by itself, and queue that."""
+    behaviour = pod.plan.containers[i].behaviour
+    state = pod.containers[i]
+    now_us = state.started_us
+    startup_us = startup_of(pod, i)
+    state.resumed_us = 0
+    state.work_us = 0
+    state.work_from_us = now_us + startup_us
+    exit_at: Ended | None = None
+    if behaviour.run is not None:
+        run_us = behaviour.run.a_us
+        if behaviour.run.form != "constant":
+            run_us = behaviour.run.at_quantile(pod.luck[2] if pod.luck else k.luck_of(pod)[2])
+        if behaviour.checkpoint_interval_us:
+            _resume(k, pod, i, state, run_us)
+        code = behaviour.exit_codes[0]
+        if len(behaviour.exit_codes) > 1:
+            code = behaviour.exit_code(k.progress.next_attempt(work_identity(k, pod, i)))
+        state.work_us = max(run_us - state.resumed_us, 0)
+        takes_us = wall_us(state.work_us, behaviour.checkpoint_interval_us, behaviour.checkpoint_us)
+        reason = "Error" if code else "Completed"
+        exit_at = Ended(code, reason, "", now_us, state.work_from_us + takes_us)
+    if behaviour.oom_after_us is not None:
+        oom_us = now_us + behaviour.oom_after_us
+        if exit_at is None or oom_us < exit_at.finished_us:
+            exit_at = Ended(SIGKILL_EXIT, "OOMKilled", "", now_us, oom_us)
+    state.exit_at = exit_at
+    if exit_at is not None:
+        noticed_us = exit_at.finished_us + k.relist_delay(pod)
+        state.exit_ticket = k.loop.at(noticed_us, k.h_exit, (pod.uid, i))
+
+
+def _resume(k: Kubelet, pod: PodState, i: int, state: ContainerState, run_us: int) -> None:
+    saved_us = k.progress.take(work_identity(k, pod, i))
+    if saved_us:
+        state.resumed_us = min(saved_us, run_us)
+        state.work_from_us += pod.plan.containers[i].behaviour.restore_us
+        k.record(pod.key, "Resumed", f"{pod.plan.containers[i].name} from {format_duration(saved_us)}")
+
+
+def work_identity(k: Kubelet, pod: PodState, i: int) -> str:
+    container = pod.plan.containers[i]
+    obj = k.store.get(pod.key)
+    if obj is None:
+        return f"{pod.uid}//{container.name}"
+    return identity_of(obj, container.name, container.behaviour.checkpoint_key)
+
+
+def startup_of(pod: PodState, i: int) -> int:
+    """How long this pod's container takes until its application is up."""
+    startup = pod.plan.containers[i].behaviour.startup
+    if startup.form == "constant":
+        return startup.a_us
+    return startup.at_quantile(pod.luck[3] if pod.luck else 0.5)
+
+
+def settle(k: Kubelet, pod: PodState, i: int, end: Ended) -> None:
+    """Close the accounts of a run: what it achieved, what is saved for the next one."""
+    state = pod.containers[i]
+    totals = k.progress.totals
+    behaviour = pod.plan.containers[i].behaviour
+    if behaviour.run is None:
+        totals.useful_us += end.finished_us - end.started_us
+        return
+    takes_us = wall_us(state.work_us, behaviour.checkpoint_interval_us, behaviour.checkpoint_us)
+    if end.exit_code == 0 and end.finished_us >= state.work_from_us + takes_us:
+        totals.useful_us += state.work_us
+        totals.overhead_us += end.finished_us - end.started_us - state.work_us
+        return
+    settle_loss(k, pod, i, end.finished_us)
+
+
+def lose_running(k: Kubelet, pod: PodState) -> None:
+    """Close the accounts of every running container: its work since the last checkpoint is lost now."""
+    now_us = k.loop.now_us
+    for i, state in enumerate(pod.containers):
+        if state.state == RUNNING:
+            if pod.plan.containers[i].behaviour.run is None:
+                k.progress.totals.useful_us += now_us - state.started_us
+            else:
+                settle_loss(k, pod, i, now_us)
+
+
+def settle_loss(k: Kubelet, pod: PodState, i: int, ended_us: int) -> None:
+    """A run ended before its work was done: what is saved waits for the next one, the rest is lost."""
+    state = pod.containers[i]
+    behaviour = pod.plan.containers[i].behaviour
+    totals = k.progress.totals
+    interval_us = behaviour.checkpoint_interval_us
+    work = work_after(ended_us - state.work_from_us, interval_us, behaviour.checkpoint_us)
+    done_us = min(work.done_us, state.work_us)
+    saved_us = min(work.saved_us, done_us)
+    totals.useful_us += saved_us
+    totals.lost_us += done_us - saved_us
+    totals.overhead_us += max(ended_us - state.started_us - done_us, 0)
+    if interval_us and state.resumed_us + saved_us:
+        k.progress.put_back(work_identity(k, pod, i), state.resumed_us + saved_us)
