@@ -19,11 +19,20 @@ import numpy as np
 import numpy.typing as npt
 
 from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.devices import MILLI, GpuDevices, devices_of
 from fairway.cluster.podcounts import PodCounts
 from fairway.cluster.records import LabelSets, PodRecord, is_preempted, start_time_us
 from fairway.cluster.shapes import HostPort, PodShape, Shapes, normalized_image
 from fairway.kube.objects import Key, Obj, labels_of
-from fairway.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, parse_resources
+from fairway.kube.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    GPU_MILLI,
+    MEMORY,
+    NVIDIA_GPU,
+    PODS,
+    parse_resources,
+)
 from fairway.kube.taints import Taint, parse_taints
 
 Ints = npt.NDArray[np.int64]
@@ -62,6 +71,7 @@ class NodeAccounts:
         self.touched: list[int] = []
         self.respecced: list[int] = []
         self.counts = PodCounts(self)
+        self.devices = GpuDevices()
         self.namespace_labels: dict[str, Mapping[str, str]] = {}
         self.image_version = 0
         self.born: list[int] = []
@@ -166,6 +176,7 @@ class NodeAccounts:
             is_terminating="deletionTimestamp" in meta,
             is_preempted=is_preempted(meta, status),
             start_us=start_time_us(status),
+            devices=devices_of(meta.get("annotations")),
         )
 
     def _take(self, record: PodRecord, node: str) -> None:
@@ -195,6 +206,8 @@ class NodeAccounts:
         self.pods[row][record.key] = record
         record.row = row
         self.counts.count(record, row, 1)
+        if record.shape.gpu_count:
+            self.devices.take(record, row)
         self.touched.append(row)
 
     def displace(self, record: PodRecord) -> None:
@@ -203,6 +216,8 @@ class NodeAccounts:
         self._count(record.shape, row, -1)
         del self.pods[row][record.key]
         self.counts.count(record, row, -1)
+        if record.shape.gpu_count:
+            self.devices.give(record, row)
         record.row = -1
         self.touched.append(row)
 
@@ -271,6 +286,7 @@ class NodeAccounts:
         self.allowed_pods, self.alive = longer(self.allowed_pods), longer(self.alive)
         self.unschedulable, self.taint_set = longer(self.unschedulable), longer(self.taint_set)
         self.counts.grow(self.alive.shape[0])
+        self.devices.grow(self.alive.shape[0])
 
     def _remove_node(self, name: str, row: int) -> None:
         for record in sorted(self.pods[row].values(), key=lambda r: r.key):
@@ -292,6 +308,8 @@ class NodeAccounts:
         self.allocatable[row] = 0
         for column, value in zip(columns, allocatable.values(), strict=True):
             self.allocatable[row, column] = value
+        shared = -(-allocatable.get(GPU_MILLI, 0) // MILLI)
+        self.devices.describe(row, min(shared, allocatable.get(NVIDIA_GPU, shared)))
         self.unschedulable[row] = bool(spec.get("unschedulable"))
         taints = parse_taints(spec.get("taints"))
         self.taints[row] = taints
@@ -344,6 +362,7 @@ class NodeAccounts:
             node: {key: twin.records[key] for key in pods} for node, pods in self._homeless.items()
         }
         twin.counts = self.counts.copy(twin)
+        twin.devices = self.devices.copy()
         return twin
 
 

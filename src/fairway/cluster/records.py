@@ -38,7 +38,18 @@ class LabelSets:
 class PodRecord:
     """A pod as it counts on a node. `row` is -1 while it is counted nowhere."""
 
-    __slots__ = ("is_preempted", "is_terminating", "key", "labels", "node", "row", "shape", "start_us", "uid")
+    __slots__ = (
+        "devices",
+        "is_preempted",
+        "is_terminating",
+        "key",
+        "labels",
+        "node",
+        "row",
+        "shape",
+        "start_us",
+        "uid",
+    )
 
     def __init__(
         self,
@@ -50,7 +61,9 @@ class PodRecord:
         is_terminating: bool = False,
         is_preempted: bool = False,
         start_us: int = 0,
+        devices: int = 0,
     ) -> None:
+        self.devices = devices
         self.key = key
         self.uid = uid
         self.shape = shape
@@ -70,6 +83,7 @@ class PodRecord:
             is_terminating=self.is_terminating,
             is_preempted=self.is_preempted,
             start_us=self.start_us,
+            devices=self.devices,
         )
         twin.row, twin.node = self.row, self.node
         return twin

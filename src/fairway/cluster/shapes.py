@@ -20,7 +20,7 @@ from fairway.kube.labels import EVERYTHING, IN, NOT_IN, NOTHING, Requirement, Se
 from fairway.kube.nodeselection import NodeSelection, node_selection
 from fairway.kube.objects import Obj
 from fairway.kube.podrequests import pod_requests, pod_requests_non_zero
-from fairway.kube.resources import CPU, MEMORY
+from fairway.kube.resources import CPU, GPU_MILLI, MEMORY, NVIDIA_GPU
 from fairway.kube.taints import Toleration, parse_tolerations
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -98,6 +98,8 @@ class PodShape:
     spread: tuple[SpreadConstraint, ...]
     images: tuple[str, ...]
     container_count: int
+    gpu_count: int
+    gpu_each: int
 
     @property
     def has_pod_terms(self) -> bool:
@@ -164,6 +166,8 @@ def _relevant_bytes(spec: Mapping[str, Any], namespace: str, labels: Mapping[str
 
 def _derive(shape_id: int, spec: dict[str, Any], namespace: str, labels: Mapping[str, str]) -> PodShape:
     non_zero = pod_requests_non_zero(spec)
+    requests = pod_requests(spec)
+    gpu_count, gpu_each = gpus_asked(requests)
     affinity = spec.get("affinity") or {}
     near, apart = affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {}
     required, preferred = (
@@ -172,7 +176,7 @@ def _derive(shape_id: int, spec: dict[str, Any], namespace: str, labels: Mapping
     )
     return PodShape(
         id=shape_id,
-        requests=pod_requests(spec),
+        requests=requests,
         non_zero_cpu=non_zero.get(CPU, 0),
         non_zero_memory=non_zero.get(MEMORY, 0),
         selection=node_selection(spec),
@@ -188,7 +192,23 @@ def _derive(shape_id: int, spec: dict[str, Any], namespace: str, labels: Mapping
         spread=tuple(spread_constraint(c, labels) for c in spec.get("topologySpreadConstraints") or ()),
         images=_images(spec),
         container_count=len(spec.get("containers") or ()) + len(spec.get("initContainers") or ()),
+        gpu_count=gpu_count,
+        gpu_each=gpu_each,
     )
+
+
+def gpus_asked(requests: Mapping[str, int]) -> tuple[int, int]:
+    """How many devices, and how many milli of each: whole GPUs, or a share of one.
+
+    `fairway.dev/gpu-milli` above 1000 asks for whole devices, as many as it takes.
+    """
+    whole = requests.get(NVIDIA_GPU, 0)
+    if whole:
+        return whole, 1000
+    milli = requests.get(GPU_MILLI, 0)
+    if not milli:
+        return 0, 0
+    return (1, milli) if milli <= 1000 else (-(-milli // 1000), 1000)
 
 
 def _weighted(raw: Any, namespace: str, labels: Mapping[str, str]) -> tuple[WeightedTerm, ...]:

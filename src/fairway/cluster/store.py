@@ -12,6 +12,7 @@ Graceful deletion of pods, finalizers, optimistic concurrency and generations fo
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fairway.cluster import errors
@@ -194,8 +195,10 @@ class Store:
         self._record(MODIFIED, key, new, old)
         return new
 
-    def bind(self, key: Key, node: str, status: dict[str, Any]) -> Obj:
-        """The binding subresource: `spec.nodeName` and the status that goes with it, in one write.
+    def bind(
+        self, key: Key, node: str, status: dict[str, Any], annotations: Mapping[str, str] | None = None
+    ) -> Obj:
+        """The binding subresource: `spec.nodeName`, status and annotations that go with it, in one write.
 
         Raises: ApiError (409) when the pod is bound already or being deleted.
         """
@@ -206,7 +209,10 @@ class Store:
         if "deletionTimestamp" in old["metadata"]:
             raise errors.conflict(key, f"pod {key.name} is being deleted, cannot be assigned to a host")
         new = {**old, "spec": {**spec, "nodeName": node}, "status": status}
-        new["metadata"] = {**old["metadata"], "resourceVersion": str(self.log.next)}
+        meta = {**old["metadata"], "resourceVersion": str(self.log.next)}
+        if annotations:
+            meta["annotations"] = {**(meta.get("annotations") or {}), **annotations}
+        new["metadata"] = meta
         self._record(MODIFIED, key, new, old)
         return new
 

@@ -17,6 +17,8 @@ MEMORY = "memory"
 EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
 NVIDIA_GPU = "nvidia.com/gpu"
+# Thousandths of one GPU, for nodes that share theirs. Ours: Kubernetes has no name for it.
+GPU_MILLI = "fairway.dev/gpu-milli"
 
 # Names without a domain that Kubernetes knows natively. Source: v1helper.IsNativeResource, validation.
 _NATIVE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE, PODS, "storage"})

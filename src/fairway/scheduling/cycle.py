@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ from fairway.kube.objects import Key
 from fairway.scheduling.nodelocal import NodeLocal
 from fairway.scheduling.podaffinity import affinity_refusals, affinity_scores, normalized
 from fairway.scheduling.podspread import constraints_of, spread_refusals, spread_scores
-from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
+from fairway.scheduling.profile import DEFAULT_PROFILE, GPU_POLICIES, Profile
 from fairway.scheduling.resourcescores import MAX_SCORE
 from fairway.scheduling.verdict import (
     NO_NODES,
@@ -38,6 +39,9 @@ from fairway.scheduling.verdict import (
     Scheduled,
     ScoreSheet,
 )
+
+if TYPE_CHECKING:
+    from fairway.scheduling.gpushare.plugin import GpuPolicies
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -80,6 +84,13 @@ class Scheduler:
     def __post_init__(self) -> None:
         self._spreads_hard = any(c.is_hard for c in self.profile.default_spread)
         self._spreads_soft = any(not c.is_hard for c in self.profile.default_spread)
+        self._policy_names = tuple(sorted(n for n in GPU_POLICIES if self.profile.weight(n)))
+        self._policies: GpuPolicies | None = None
+        if self._policy_names:
+            # Compiled loops: loaded only where a profile asks for them.
+            from fairway.scheduling.gpushare.plugin import GpuPolicies
+
+            self._policies = GpuPolicies(self.accounts)
 
     def fork(self, accounts: NodeAccounts, default_selector: SelectorOf) -> Scheduler:
         """The same state over a copy of the cluster; memos start empty."""
@@ -104,6 +115,8 @@ class Scheduler:
         if accounts.node_count == 0:
             return Diagnosis(_EMPTY, _EMPTY.astype(np.bool_), self.local(pod), prefilter=NO_NODES)
         local = self.local(pod)
+        if self._policies is not None:
+            self._policies.see(pod)
         refusal = self._refusals(pod, local)
         nominee = self._on_nominated_node(pod, refusal)
         if nominee is not None:
@@ -115,12 +128,25 @@ class Scheduler:
         if not len(rows):
             return self._diagnosis(pod, local, refusal, outside)
         if len(rows) == 1:
-            return Scheduled(accounts.names[int(rows[0])], 0, 1, evaluated, 1)
+            row = int(rows[0])
+            return Scheduled(accounts.names[row], 0, 1, evaluated, 1, self._devices(pod, row))
         totals = self._totals(pod, local, rows)
         best = int(totals.max())
         tied = rows[totals == best]
         winner = int(tied[draw % len(tied)])
-        return Scheduled(accounts.names[winner], best, len(rows), evaluated, len(tied))
+        devices = self._devices(pod, winner)
+        return Scheduled(accounts.names[winner], best, len(rows), evaluated, len(tied), devices)
+
+    def _devices(self, pod: PodRecord, row: int) -> int:
+        """Bit mask of the GPUs it gets where GPUs are shared: the policy's choice, else the tightest that fit."""
+        accounts = self.accounts
+        if not pod.shape.gpu_count or not accounts.devices.count[row]:
+            return 0
+        if self._policies is not None:
+            _, chosen = self._policies.scores(self._policy_names[0], pod, np.array([row], np.int64))
+            if chosen[0]:
+                return int(chosen[0])
+        return accounts.devices.tightest(row, pod.shape)
 
     def _refusals(self, pod: PodRecord, local: NodeLocal) -> Ints:
         """int64[row] of `Refusal`, the pods nominated elsewhere taken into account."""
@@ -165,6 +191,7 @@ class Scheduler:
             with_them = int(self.refusals(pod, local)[row])
             for other in others:
                 self.accounts.displace(other)
+                other.devices = 0
             local.refresh()
             if with_them:
                 refusal = refusal.copy()
@@ -258,6 +285,10 @@ class Scheduler:
                 needs_all = bool(pod.shape.spread) or not profile.is_spread_system_defaulted
                 scores = spread_scores(self.accounts, pod, local, soft, rows, requires_all=needs_all)
                 found.append(("PodTopologySpread", weight * scores))
+        if self._policies is not None:
+            for name in self._policy_names:
+                scores, _ = self._policies.scores(name, pod, rows)
+                found.append((name, profile.weight(name) * scores))
         weight = profile.weight("InterPodAffinity")
         if weight:
             raw = affinity_scores(self.accounts, pod, profile)

@@ -112,7 +112,7 @@ class NodeLocal:
         if len(accounts.touched) > self._touched:
             changed = accounts.touched[self._touched :]
             self._touched = len(accounts.touched)
-            if self._is_plain and len(changed) <= _FEW_ROWS:
+            if self._is_plain and len(changed) <= _FEW_ROWS and not self._shares_gpus():
                 for row in dict.fromkeys(changed):
                     self._weigh_one(row)
             else:
@@ -245,6 +245,10 @@ class NodeLocal:
                 refusal[clash] = Refusal.NODE_PORTS
                 too_big = too_big & ~clash
             hopeless = hopeless | (too_big & unfit)
+        if self._shares_gpus() and profile.filters_with("GpuShare"):
+            refusal = np.where(
+                (refusal == 0) & accounts.devices.short(self.shape, rows), Refusal.GPU_SHARE, refusal
+            )
         self.refusal[rows] = refusal
         self.is_hopeless[rows] = hopeless
         self.score[rows] = self._scores(rows)
@@ -252,6 +256,10 @@ class NodeLocal:
         if dead.any():
             self.refusal[rows] = np.where(dead, Refusal.NODE_NAME, self.refusal[rows])
             self.is_hopeless[rows] |= dead
+
+    def _shares_gpus(self) -> bool:
+        """Whether devices matter: it asks for GPUs, and some node hands them out in parts."""
+        return self.shape.gpu_count > 0 and self.accounts.devices.shared_rows > 0
 
     def _shortage(self, rows: Rows) -> tuple[Ints, Bools]:
         """int64[rows] bits of what is short, bool[rows] whether more is asked than the node has at all."""

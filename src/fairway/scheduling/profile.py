@@ -30,6 +30,9 @@ FILTER_PLUGINS = (
     "InterPodAffinity",
 )
 
+# The placement policies for shared GPUs that a profile may give a weight (see scheduling/gpushare).
+GPU_POLICIES = ("Random", "DotProduct", "GpuClustering", "GpuPacking", "BestFit", "FGD")
+
 DEFAULT_WEIGHTS: dict[str, int] = {
     "TaintToleration": 3,
     "NodeAffinity": 2,

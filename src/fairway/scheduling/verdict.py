@@ -89,13 +89,17 @@ VICTIMS_TERMINATING = "not eligible due to a terminating pod on the nominated no
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """The pod goes to `node`. `total` is the winning score (0 where only one node was feasible)."""
+    """The pod goes to `node`. `total` is the winning score (0 where only one node was feasible).
+
+    `devices` is a bit mask of its GPUs, on nodes that share theirs.
+    """
 
     node: str
     total: int
     feasible: int
     evaluated: int
     tied: int
+    devices: int = 0
 
 
 @dataclass(frozen=True, slots=True)

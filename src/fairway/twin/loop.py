@@ -20,11 +20,12 @@ Event = tuple[int, int, int, int, Any]
 """`(time_us, priority, sequence, handler index, data)`."""
 
 # What comes first among events of the same microsecond. With zero latency everything happens at one
-# time, and this order is the order of a day: what users and faults do, what watchers then see, what nodes
-# do about it, what controllers do, and the scheduler last, when the room is known.
+# time, and this order is the order of a day: what users and faults do, what happens on nodes, what watchers
+# see of all that (in one delivery), what controllers do about it, and the scheduler last, when the room is
+# known.
 INPUT = 0
-WATCH = 10
-NODES = 20
+NODES = 10
+WATCH = 20
 CONTROLLERS = 30
 SCHEDULER = 40
 HOUSEKEEPING = 50

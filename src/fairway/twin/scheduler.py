@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.devices import GPU_INDEX_ANNOTATION, annotation_of
 from fairway.cluster.records import PodRecord
 from fairway.kube.labels import label_selector
 from fairway.kube.objects import Key, Obj
@@ -215,7 +216,8 @@ class SchedulerComponent:
         status = {**(obj.get("status") or {})}
         status.pop("nominatedNodeName", None)
         status["conditions"] = _with_condition(status.get("conditions"), _scheduled(now_us))
-        self.host.store.bind(key, verdict.node, status)
+        annotations = {GPU_INDEX_ANNOTATION: annotation_of(verdict.devices)} if verdict.devices else None
+        self.host.store.bind(key, verdict.node, status, annotations)
         where = f"{key.namespace}/{key.name}"
         self._say(
             key, queued.record.uid, NORMAL, "Scheduled", f"Successfully assigned {where} to {verdict.node}"
@@ -303,7 +305,7 @@ class SchedulerComponent:
 def _is_to_schedule(pod: Obj) -> bool:
     if "deletionTimestamp" in pod["metadata"] or pod["spec"].get("schedulingGates"):
         return False
-    return (pod.get("status") or {}).get("phase", "Pending") == "Pending"
+    return bool((pod.get("status") or {}).get("phase", "Pending") == "Pending")
 
 
 def _asks_the_same(old: Obj, new: Obj) -> bool:

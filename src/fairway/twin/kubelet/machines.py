@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway.kube.kinds import BY_GROUP_KIND
 from fairway.kube.objects import Obj, labels_of
 from fairway.kube.resources import PODS, parse_resources
 from fairway.kube.taints import NO_EXECUTE, parse_taints
@@ -44,9 +43,6 @@ SHUTDOWN = Ending(
     "TerminationByKubelet",
     keeps_success=True,
 )
-
-if "Node" not in BY_GROUP_KIND:
-    raise AssertionError("the vocabulary must know nodes")
 
 
 def register(k: Kubelet, obj: Obj) -> None:
@@ -88,11 +84,16 @@ def vanish(k: Kubelet, name: str) -> None:
     node = k.nodes.pop(name, None)
     if node is None:
         return
+    # Should a machine of this name come back before its pods are collected, it finds them bound to it.
+    bound = dict(node.unseen)
     for uid in list(node.pods):
         pod = k.pods[uid]
         if not pod.is_lost:
             working.lose_running(k, pod)
         stopping.release(k, pod)
+        bound[uid] = pod.key
+    if bound:
+        k.homeless[name] = bound
     k.host.heartbeats.forget(name)
 
 
@@ -168,6 +169,9 @@ def recover(k: Kubelet, name: str) -> None:
         k.tell(node.key, node.uid, NORMAL, "Starting", "Starting kubelet.")
     post_status(k, node)
     k.record(node.key, "Recovered")
+    owed, node.owed = node.owed, {}
+    for pod in owed.values():
+        stopping.write_last_status(k, pod, node)
     for uid in list(node.pods):
         _catch_up(k, k.pods[uid], node)
     unseen, node.unseen = node.unseen, {}

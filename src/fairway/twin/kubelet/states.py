@@ -171,6 +171,7 @@ class NodeState:
         "name",
         "next_ip",
         "no_execute",
+        "owed",
         "pods",
         "pull_free_us",
         "uid",
@@ -193,6 +194,8 @@ class NodeState:
         self.pods: dict[str, None] = {}
         self.unseen: dict[str, Key] = {}
         """Pods bound here that the kubelet has not heard of yet."""
+        self.owed: dict[str, PodState] = {}
+        """Pods that ended while the API server could not be told."""
         self.labels: dict[str, str] = {}
         self.no_execute: tuple[Taint, ...] = ()
         self.images: dict[str, int] = {}
@@ -207,6 +210,7 @@ class NodeState:
         twin.used = dict(self.used)
         twin.pods = dict(self.pods)
         twin.unseen = dict(self.unseen)
+        twin.owed = {uid: pod.copy() for uid, pod in self.owed.items()}
         twin.images = dict(self.images)
         return twin
 

@@ -26,6 +26,7 @@ from fairway.twin.kubelet.states import (
     ContainerState,
     Ended,
     Ending,
+    NodeState,
     PodState,
 )
 from fairway.twin.kubelet.status import FAILED, TERMINAL, phase_of, pod_status
@@ -126,6 +127,17 @@ def delete(k: Kubelet, pod: PodState, obj: Obj) -> None:
 
 def finish(k: Kubelet, pod: PodState) -> None:
     """Nothing of the pod runs any more: free its place, write its last status, let it go if deleted."""
+    release(k, pod)
+    node = k.nodes.get(pod.node)
+    if node is None:
+        return
+    if node.is_reachable:
+        write_last_status(k, pod, node)
+    else:
+        node.owed[pod.uid] = pod
+
+
+def write_last_status(k: Kubelet, pod: PodState, node: NodeState) -> None:
     phase = phase_of(pod.plan, pod.containers, is_terminal=True)
     if phase not in TERMINAL:
         phase = FAILED
@@ -133,10 +145,8 @@ def finish(k: Kubelet, pod: PodState) -> None:
         if state.state != TERMINATED:
             _close_unstarted(pod, state)
         state.is_started = False
-    release(k, pod)
-    node = k.nodes.get(pod.node)
     obj = k.store.get(pod.key)
-    if node is None or obj is None or obj["metadata"]["uid"] != pod.uid:
+    if obj is None or obj["metadata"]["uid"] != pod.uid:
         return
     now_us = k.loop.now_us
     status = pod_status(obj, pod, node, phase, now_us)

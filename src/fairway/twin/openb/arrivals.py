@@ -52,7 +52,7 @@ def run_arrivals(load: Workload, policy: Policy, arrival: float, seed: int) -> A
     chance.skip(SEEDING_DRAWS)
     order = arrival_order(load, arrival, chance)
     chance.skip(INFORMER_DRAWS)
-    by_rank = np.argsort(np.array(chance.permutation(len(load.nodes)), np.int64))
+    by_rank = node_ranks(len(load.nodes), chance)
     nodes = GpuNodes(load.nodes.table[by_rank])
     moves = _place_all(load, policy, GpuNodes(nodes.table.copy()), order, chance)
     demand = load.gpu_milli_of[order]
@@ -94,6 +94,11 @@ def arrival_order(load: Workload, arrival: float, chance: GoRand) -> Int64s:
             return np.array(order, np.int64)
         total += demand_of[extra]
         order.append(extra)
+
+
+def node_ranks(nodes: int, chance: GoRand) -> Int64s:
+    """The nodes in a drawn order, in which equally good ones are taken: int64[rank]."""
+    return np.argsort(np.array(chance.permutation(nodes), np.int64))
 
 
 def _place_all(load: Workload, policy: Policy, nodes: GpuNodes, order: Int64s, chance: GoRand) -> Int64s:

@@ -17,7 +17,6 @@ from fairway.scheduling.gpushare.devices import MAX_DEVICES, MILLI
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 TIME_COLUMNS = ("creation_time", "deletion_time")
-MOST_PROBLEMS = 100  # reported of one file; a wrong file would otherwise be repeated in full
 LARGEST = 1 << 50  # above any CPU, memory or time stamp that is meant
 
 Row = TypeVar("Row")
@@ -108,7 +107,7 @@ def _read(
             problems.append(FieldProblem(str(path), line, bad.column, bad.value, bad.expected))
     if not rows and not problems:
         raise InvalidInput((FieldProblem(str(path), 1, "", "", "at least one row below the header"),))
-    return rows, problems[:MOST_PROBLEMS]
+    return rows, problems
 
 
 def _lines(path: Path) -> list[tuple[int, list[str]]]:

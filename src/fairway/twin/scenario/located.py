@@ -25,22 +25,16 @@ DURATION = "expected a duration such as 90s, 1h30m or 2d"
 _LARGEST = 2**53
 
 
+@dataclass(frozen=True, slots=True)
 class PlacedProblem(FieldProblem):
-    """A problem inside the text of a field: `column` is 1-based in the file's line, or in the text where the
-    text spans lines."""
+    """A problem inside the text of a field: `column` is 1-based, in the line of the file where the text stands
+    on one line, else in the text."""
 
-    __slots__ = ("column",)
-
-    def __init__(self, problem: FieldProblem, column: int) -> None:
-        super().__init__(
-            problem.file, problem.line, problem.path, problem.value, problem.expected, problem.subject
-        )
-        object.__setattr__(self, "column", column)
+    column: int = 0
 
     def __str__(self) -> str:
-        text = FieldProblem.__str__(self)
-        where = f"{self.file}:{self.line}"
-        return text.replace(f"{where}:", f"{where}:{self.column}:", 1) if self.line else text  # type: ignore[attr-defined]
+        where = f"{self.file}:{self.line}:" if self.line else f"{self.file}:"
+        return FieldProblem.__str__(self).replace(where, f"{where}{self.column}:", 1)
 
 
 def nearest(word: str, known: Iterable[str], most: int = 3) -> list[str]:

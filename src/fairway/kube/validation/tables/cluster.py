@@ -30,11 +30,12 @@ Event
   series EventSeries, action str, related ObjectReference, reportingComponent str, reportingInstance str
 PriorityClass
   apiVersion str, kind str, metadata ObjectMeta, value i32, globalDefault bool, description str,
-  preemptionPolicy str
+  preemptionPolicy str=PreemptLowerPriority|Never
 Lease
   apiVersion str, kind str, metadata ObjectMeta, spec LeaseSpec
 RuntimeClass
-  apiVersion str, kind str, metadata ObjectMeta, handler str, overhead Overhead, scheduling Scheduling
+  apiVersion str, kind str, metadata ObjectMeta, handler str!@label, overhead Overhead,
+  scheduling Scheduling
 NodeSpec
   podCIDR str, podCIDRs [str], providerID str, unschedulable bool, taints [Taint],
   configSource NodeConfigSource, externalID str, podPreemptionPolicy NodePodPreemptionPolicy
@@ -48,12 +49,13 @@ NamespaceSpec
 NamespaceStatus
   phase str, conditions [NamespaceCondition]
 ServiceSpec
-  ports [ServicePort], selector {str}, clusterIP str, clusterIPs [str], type str, externalIPs [str],
-  sessionAffinity str, loadBalancerIP str, loadBalancerSourceRanges [str], externalName str,
-  externalTrafficPolicy str, healthCheckNodePort i32, publishNotReadyAddresses bool,
-  sessionAffinityConfig SessionAffinityConfig, ipFamilies [str], ipFamilyPolicy str,
-  allocateLoadBalancerNodePorts bool, loadBalancerClass str, internalTrafficPolicy str,
-  trafficDistribution str
+  ports [ServicePort], selector {str}, clusterIP str, clusterIPs [str],
+  type str!=ClusterIP|ExternalName|LoadBalancer|NodePort, externalIPs [str],
+  sessionAffinity str!=ClientIP|None, loadBalancerIP str, loadBalancerSourceRanges [str],
+  externalName str, externalTrafficPolicy str=Cluster|Local, healthCheckNodePort i32,
+  publishNotReadyAddresses bool, sessionAffinityConfig SessionAffinityConfig, ipFamilies [str],
+  ipFamilyPolicy str, allocateLoadBalancerNodePorts bool, loadBalancerClass str,
+  internalTrafficPolicy str=Cluster|Local, trafficDistribution str
 ServiceStatus
   loadBalancer LoadBalancerStatus, conditions [Condition]
 ResourceQuotaSpec
@@ -67,8 +69,8 @@ EventSource
 EventSeries
   count i32, lastObservedTime time
 LeaseSpec
-  holderIdentity str, leaseDurationSeconds i32, acquireTime time, renewTime time, leaseTransitions i32,
-  strategy str, preferredHolder str
+  holderIdentity str, leaseDurationSeconds i32>0, acquireTime time, renewTime time,
+  leaseTransitions i32>=0, strategy str, preferredHolder str
 Overhead
   podFixed {qty}
 Scheduling
@@ -101,7 +103,8 @@ NodeFeatures
 NamespaceCondition
   type str, status str, lastTransitionTime time, reason str, message str
 ServicePort
-  name str, protocol str, appProtocol str, port i32, targetPort ios, nodePort i32
+  name str, protocol str!=SCTP|TCP|UDP, appProtocol str@key, port i32@portref, targetPort ios@portref,
+  nodePort i32
 SessionAffinityConfig
   clientIP ClientIPConfig
 LoadBalancerStatus

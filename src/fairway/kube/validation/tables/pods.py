@@ -10,37 +10,41 @@ TYPES = """
 Pod
   apiVersion str, kind str, metadata ObjectMeta, spec PodSpec, status PodStatus
 PodSpec
-  volumes [Volume], initContainers [Container], containers [Container],
-  ephemeralContainers [EphemeralContainer], restartPolicy str, terminationGracePeriodSeconds i64,
-  activeDeadlineSeconds i64, dnsPolicy str, nodeSelector {str}, serviceAccountName str,
-  serviceAccount str, automountServiceAccountToken bool, nodeName str, hostNetwork bool, hostPID bool,
-  hostIPC bool, shareProcessNamespace bool, securityContext PodSecurityContext,
-  imagePullSecrets [LocalObjectReference], hostname str, subdomain str, affinity Affinity,
-  schedulerName str, tolerations [Toleration], hostAliases [HostAlias], priorityClassName str,
-  priority i32, dnsConfig PodDNSConfig, readinessGates [PodReadinessGate], runtimeClassName str,
-  enableServiceLinks bool, preemptionPolicy str, overhead {qty},
+  volumes [Volume], resourceClaims [PodResourceClaim], containers [Container]!,
+  initContainers [Container], ephemeralContainers [EphemeralContainer],
+  restartPolicy str!=Always|OnFailure|Never, terminationGracePeriodSeconds i64, activeDeadlineSeconds i64,
+  dnsPolicy str!=ClusterFirstWithHostNet|ClusterFirst|Default|None, nodeSelector {str},
+  serviceAccountName str@subdomain, serviceAccount str, automountServiceAccountToken bool,
+  nodeName str@subdomain, hostNetwork bool, hostPID bool, hostIPC bool, shareProcessNamespace bool,
+  securityContext PodSecurityContext, imagePullSecrets [LocalObjectReference], hostname str@label,
+  subdomain str@label, affinity Affinity, schedulerName str, tolerations [Toleration],
+  hostAliases [HostAlias], priorityClassName str@subdomain, priority i32, dnsConfig PodDNSConfig,
+  readinessGates [PodReadinessGate], runtimeClassName str@subdomain, enableServiceLinks bool,
+  preemptionPolicy str=PreemptLowerPriority|Never, overhead {qty},
   topologySpreadConstraints [TopologySpreadConstraint], setHostnameAsFQDN bool, os PodOS, hostUsers bool,
-  schedulingGates [PodSchedulingGate], resourceClaims [PodResourceClaim], resources ResourceRequirements,
-  hostnameOverride str, schedulingGroup PodSchedulingGroup, evictionResponders [EvictionResponder]
+  schedulingGates [PodSchedulingGate], resources ResourceRequirements, hostnameOverride str@subdomain,
+  schedulingGroup PodSchedulingGroup, evictionResponders [EvictionResponder]
 Container
-  name str, image str, command [str], args [str], workingDir str, ports [ContainerPort],
-  envFrom [EnvFromSource], env [EnvVar], resources ResourceRequirements,
-  resizePolicy [ContainerResizePolicy], restartPolicy str, restartPolicyRules [ContainerRestartRule],
-  volumeMounts [VolumeMount], volumeDevices [VolumeDevice], livenessProbe Probe, readinessProbe Probe,
-  startupProbe Probe, lifecycle Lifecycle, terminationMessagePath str, terminationMessagePolicy str,
-  imagePullPolicy str, securityContext SecurityContext, stdin bool, stdinOnce bool, tty bool
+  name str!@label, image str!, terminationMessagePolicy str!=File|FallbackToLogsOnError,
+  ports [ContainerPort], env [EnvVar], envFrom [EnvFromSource], volumeMounts [VolumeMount],
+  volumeDevices [VolumeDevice], imagePullPolicy str!=Always|IfNotPresent|Never, command [str], args [str],
+  workingDir str, resources ResourceRequirements, resizePolicy [ContainerResizePolicy], restartPolicy str,
+  restartPolicyRules [ContainerRestartRule], livenessProbe Probe, readinessProbe Probe,
+  startupProbe Probe, lifecycle Lifecycle, terminationMessagePath str, securityContext SecurityContext,
+  stdin bool, stdinOnce bool, tty bool
 EphemeralContainer
-  name str, image str, command [str], args [str], workingDir str, ports [ContainerPort],
-  envFrom [EnvFromSource], env [EnvVar], resources ResourceRequirements,
-  resizePolicy [ContainerResizePolicy], restartPolicy str, restartPolicyRules [ContainerRestartRule],
-  volumeMounts [VolumeMount], volumeDevices [VolumeDevice], livenessProbe Probe, readinessProbe Probe,
-  startupProbe Probe, lifecycle Lifecycle, terminationMessagePath str, terminationMessagePolicy str,
-  imagePullPolicy str, securityContext SecurityContext, stdin bool, stdinOnce bool, tty bool,
-  targetContainerName str
+  name str!@label, image str!, terminationMessagePolicy str!=File|FallbackToLogsOnError,
+  ports [ContainerPort], env [EnvVar], envFrom [EnvFromSource], volumeMounts [VolumeMount],
+  volumeDevices [VolumeDevice], imagePullPolicy str!=Always|IfNotPresent|Never, command [str], args [str],
+  workingDir str, resources ResourceRequirements, resizePolicy [ContainerResizePolicy], restartPolicy str,
+  restartPolicyRules [ContainerRestartRule], livenessProbe Probe, readinessProbe Probe,
+  startupProbe Probe, lifecycle Lifecycle, terminationMessagePath str, securityContext SecurityContext,
+  stdin bool, stdinOnce bool, tty bool, targetContainerName str
 PodSecurityContext
-  seLinuxOptions SELinuxOptions, windowsOptions WindowsSecurityContextOptions, runAsUser i64,
-  runAsGroup i64, runAsNonRoot bool, supplementalGroups [i64], supplementalGroupsPolicy str, fsGroup i64,
-  sysctls [Sysctl], fsGroupChangePolicy str, seccompProfile SeccompProfile,
+  seLinuxOptions SELinuxOptions, windowsOptions WindowsSecurityContextOptions, runAsUser i64@id,
+  runAsGroup i64@id, runAsNonRoot bool, supplementalGroups [i64],
+  supplementalGroupsPolicy str=Merge|Strict, fsGroup i64@id, sysctls [Sysctl],
+  fsGroupChangePolicy str=Always|OnRootMismatch, seccompProfile SeccompProfile,
   appArmorProfile AppArmorProfile, seLinuxChangePolicy str
 Affinity
   nodeAffinity NodeAffinity, podAffinity PodAffinity, podAntiAffinity PodAntiAffinity
@@ -51,12 +55,12 @@ HostAlias
 PodDNSConfig
   nameservers [str], searches [str], options [PodDNSConfigOption]
 PodReadinessGate
-  conditionType str
+  conditionType str@key
 TopologySpreadConstraint
-  maxSkew i32, topologyKey str, whenUnsatisfiable str, labelSelector LabelSelector, minDomains i32,
-  nodeAffinityPolicy str, nodeTaintsPolicy str, matchLabelKeys [str]
+  maxSkew i32, topologyKey str, whenUnsatisfiable str, labelSelector LabelSelector, minDomains i32>0,
+  nodeAffinityPolicy str=Honor|Ignore, nodeTaintsPolicy str=Honor|Ignore, matchLabelKeys [str]
 PodOS
-  name str
+  name str!=linux|windows
 PodSchedulingGate
   name str
 PodResourceClaim
@@ -68,11 +72,11 @@ PodSchedulingGroup
 EvictionResponder
   name str, priority i32
 ContainerPort
-  name str, hostPort i32, containerPort i32, protocol str, hostIP str
+  name str@portname, containerPort i32!@port, hostPort i32@port, protocol str!=SCTP|TCP|UDP, hostIP str
 EnvFromSource
-  prefix str, configMapRef ConfigMapEnvSource, secretRef SecretEnvSource
+  prefix str@env, configMapRef ConfigMapEnvSource, secretRef SecretEnvSource
 EnvVar
-  name str, value str, valueFrom EnvVarSource
+  name str!@env, value str, valueFrom EnvVarSource
 ContainerResizePolicy
   resourceName str, restartPolicy str
 ContainerRestartRule
@@ -84,14 +88,14 @@ VolumeDevice
   name str, devicePath str
 Probe
   exec ExecAction, httpGet HTTPGetAction, tcpSocket TCPSocketAction, grpc GRPCAction,
-  initialDelaySeconds i32, timeoutSeconds i32, periodSeconds i32, successThreshold i32,
-  failureThreshold i32, terminationGracePeriodSeconds i64
+  initialDelaySeconds i32>=0, timeoutSeconds i32>=0, periodSeconds i32>=0, successThreshold i32>=0,
+  failureThreshold i32>=0, terminationGracePeriodSeconds i64
 Lifecycle
   postStart LifecycleHandler, preStop LifecycleHandler, stopSignal str
 SecurityContext
   capabilities Capabilities, privileged bool, seLinuxOptions SELinuxOptions,
-  windowsOptions WindowsSecurityContextOptions, runAsUser i64, runAsGroup i64, runAsNonRoot bool,
-  readOnlyRootFilesystem bool, allowPrivilegeEscalation bool, procMount str,
+  windowsOptions WindowsSecurityContextOptions, runAsUser i64@id, runAsGroup i64@id, runAsNonRoot bool,
+  readOnlyRootFilesystem bool, allowPrivilegeEscalation bool, procMount str=Default|Unmasked,
   seccompProfile SeccompProfile, appArmorProfile AppArmorProfile
 SELinuxOptions
   user str, role str, type str, level str
@@ -100,9 +104,9 @@ WindowsSecurityContextOptions
 Sysctl
   name str, value str
 SeccompProfile
-  type str, localhostProfile str
+  type str=Localhost|RuntimeDefault|Unconfined, localhostProfile str
 AppArmorProfile
-  type str, localhostProfile str
+  type str=Localhost|RuntimeDefault|Unconfined, localhostProfile str
 NodeAffinity
   requiredDuringSchedulingIgnoredDuringExecution NodeSelector,
   preferredDuringSchedulingIgnoredDuringExecution [PreferredSchedulingTerm]
@@ -117,22 +121,22 @@ PodDNSConfigOption
 ResourceClaim
   name str, request str
 ConfigMapEnvSource
-  name str, optional bool
+  name str!@subdomain, optional bool
 SecretEnvSource
-  name str, optional bool
+  name str!@subdomain, optional bool
 EnvVarSource
   fieldRef ObjectFieldSelector, resourceFieldRef ResourceFieldSelector,
   configMapKeyRef ConfigMapKeySelector, secretKeyRef SecretKeySelector, fileKeyRef FileKeySelector
 ContainerRestartRuleOnExitCodes
   operator str, values [i32]
 ExecAction
-  command [str]
+  command [str]!
 HTTPGetAction
-  path str, port ios, host str, scheme str, httpHeaders [HTTPHeader], protocol str
+  path str!, port ios@portref, host str, scheme str=HTTP|HTTPS, httpHeaders [HTTPHeader], protocol str
 TCPSocketAction
-  port ios, host str
+  port ios@portref, host str
 GRPCAction
-  port i32, service str, mode str
+  port i32@portref, service str, mode str
 LifecycleHandler
   exec ExecAction, httpGet HTTPGetAction, tcpSocket TCPSocketAction, sleep SleepAction
 Capabilities
@@ -147,11 +151,11 @@ PodAffinityTerm
 WeightedPodAffinityTerm
   weight i32, podAffinityTerm PodAffinityTerm
 ConfigMapKeySelector
-  name str, key str, optional bool
+  name str, key str!@configkey, optional bool
 SecretKeySelector
-  name str, key str, optional bool
+  name str, key str!@configkey, optional bool
 FileKeySelector
-  volumeName str, path str, key str, optional bool
+  volumeName str!@label, path str!, key str!@env, optional bool
 HTTPHeader
   name str, value str
 SleepAction

@@ -1,0 +1,96 @@
+"""What is a scenario? Frozen data: everything a run needs but the seed it may be given instead.
+
+Times are integer µs; `at_us` counts from the scenario's start. `where` is `file:line` for messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fairway.errors import FieldProblem
+from fairway.kube.labels import EVERYTHING, Selector
+from fairway.kube.objects import Obj
+from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
+from fairway.twin.distributions import Distribution
+from fairway.twin.latency import DEFAULT, Latency
+from fairway.twin.scenario.actions import Action
+from fairway.twin.scenario.assertions.grammar import Assertion
+from fairway.twin.traces.arrival import Arrivals
+from fairway.twin.twin import EPOCH_US
+
+API_VERSION = "fairway.dev/v1alpha1"
+KIND = "Scenario"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One entry of the timeline: what is done, in order. `every_us` and `times` repeat it."""
+
+    at_us: int
+    actions: tuple[Action, ...]
+    where: str
+    path: str
+    every_us: int = 0
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviourProfile:
+    """Annotations (`fairway.dev/…`) for the pods of matching workloads. Empty criteria match everything.
+
+    What an object says itself stays, unless `overrides`.
+    """
+
+    annotations: tuple[tuple[str, str], ...]
+    kinds: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    priority_classes: tuple[str, ...] = ()
+    selector: Selector = EVERYTHING
+    overrides: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FaultProcess:
+    """A random process that breaks nodes, one per matching node.
+
+    `kind`: NodeFailure (down after `after`, up again after `repair`) or SpotPreemption (a warning, then gone;
+    a replacement after `repair` unless that is None).
+    """
+
+    name: str
+    kind: str
+    after: Distribution
+    repair: Distribution | None
+    warning_us: int = 0
+    selector: Selector = EVERYTHING
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """`objects` are there at the start, in the order of their creation. `duration_us` None: until nothing is
+    left to happen, at most `horizon_us` after the last thing the scenario itself does."""
+
+    name: str
+    file: str
+    objects: tuple[Obj, ...]
+    seed: int = 0
+    start_us: int = EPOCH_US
+    duration_us: int | None = None
+    latency: Latency = DEFAULT
+    profiles: tuple[Profile, ...] = (DEFAULT_PROFILE,)
+    steps: tuple[Step, ...] = ()
+    arrivals: tuple[Arrivals, ...] = ()
+    behaviours: tuple[BehaviourProfile, ...] = ()
+    faults: tuple[FaultProcess, ...] = ()
+    assertions: tuple[Assertion, ...] = ()
+    description: str = ""
+    skipped: tuple[FieldProblem, ...] = field(default=())
+    """What lenient reading left out."""
+
+    @property
+    def last_input_us(self) -> int:
+        """When the scenario itself does something for the last time, from its start."""
+        steps = [s.at_us + s.every_us * (s.times - 1) for s in self.steps]
+        return max([0, *steps, *(a.last_us for a in self.arrivals)])
