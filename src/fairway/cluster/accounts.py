@@ -22,7 +22,7 @@ from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.devices import MILLI, GpuDevices, devices_of
 from fairway.cluster.podcounts import PodCounts
 from fairway.cluster.records import LabelSets, PodRecord, is_preempted, start_time_us
-from fairway.cluster.shapes import HostPort, PodShape, Shapes, normalized_image
+from fairway.cluster.shapes import HostPort, PodShape, Shapes
 from fairway.kube.objects import Key, Obj, labels_of
 from fairway.kube.resources import (
     CPU,
@@ -41,8 +41,11 @@ Bools = npt.NDArray[np.bool_]
 # Columns every account starts with; extended resources are added as nodes or pods name them.
 CPU_COLUMN, MEMORY_COLUMN, STORAGE_COLUMN = 0, 1, 2
 
-_REGION_LABELS = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
-_ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+# The deprecated names win, as in k8s.io/component-helpers/node/topology GetZoneKey.
+_REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+_ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+# What the API server labels every namespace with, so that selectors can name one.
+_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 TERMINAL = ("Succeeded", "Failed")
 
 
@@ -66,6 +69,7 @@ class NodeAccounts:
         self.taints: list[tuple[Taint, ...]] = []
         self.taint_sets: list[tuple[Taint, ...]] = [()]
         self.images: list[dict[str, int]] = []
+        self.image_holders: dict[str, dict[int, None]] = {}
         self.pods: list[dict[Key, PodRecord]] = []
         self.ports: list[dict[HostPort, int]] = []
         self.touched: list[int] = []
@@ -80,6 +84,7 @@ class NodeAccounts:
         self._homeless: dict[str, dict[Key, PodRecord]] = {}
         self._born: dict[str, int] = {}
         self._order: Ints | None = None
+        self._next: PodRecord | None = None
         self._allocate(16)
 
     def _allocate(self, rows: int) -> None:
@@ -130,7 +135,7 @@ class NodeAccounts:
         if change.type == DELETED:
             self.namespace_labels.pop(name, None)
         else:
-            self.namespace_labels[name] = labels_of(change.obj)
+            self.namespace_labels[name] = {_NAMESPACE_NAME_LABEL: name, **labels_of(change.obj)}
         self.counts.forget_namespace_matches()
 
     def _apply_pod(self, change: Change) -> None:
@@ -144,7 +149,7 @@ class NodeAccounts:
                 self._drop(record)
             return
         if record is None:
-            self._take(self.record(pod, key, change.old), node)
+            self._take(self._announced(pod, key) or self.record(pod, key, change.old), node)
             return
         meta = pod["metadata"]
         old = change.old
@@ -160,6 +165,18 @@ class NodeAccounts:
             return
         record.start_us = start_time_us(status)
         record.is_preempted = is_preempted(meta, status)
+
+    def announce(self, record: PodRecord) -> None:
+        """The pod of this record is about to be bound: no need to work it out again."""
+        self._next = record
+
+    def _announced(self, pod: Obj, key: Key) -> PodRecord | None:
+        record, self._next = self._next, None
+        meta = pod["metadata"]
+        if record is None or record.key != key or record.uid != meta.get("uid"):
+            return None
+        record.devices = devices_of(meta.get("annotations"))
+        return record
 
     def record(self, pod: Obj, key: Key, before: Obj | None = None) -> PodRecord:
         """What the accounts keep of a pod (not yet counted anywhere).
@@ -251,6 +268,9 @@ class NodeAccounts:
             return
         if row is None:
             row = self._add_node(name, change.obj)
+        elif change.old is not None and _seen_of(change.old) == _seen_of(change.obj):
+            # Conditions and heartbeats: nothing a placement looks at.
+            return
         self._describe(row, change.obj)
         self.respecced.append(row)
 
@@ -316,14 +336,39 @@ class NodeAccounts:
         self.taint_set[row] = self._taint_set(taints)
         self.counts.relabel(row, self.labels[row], labels_of(node))
         self.labels[row] = labels_of(node)
-        images = {}
-        for image in status.get("images") or ():
-            for name in image.get("names") or ():
-                images[normalized_image(name)] = int(image.get("sizeBytes") or 0)
-        if images != self.images[row]:
-            self.images[row] = images
-            self.image_version += 1
+        self._hold_images(row, _images_of(status))
         self._order = None
+
+    def _hold_images(self, row: int, images: dict[str, int]) -> None:
+        old = self.images[row]
+        if images == old:
+            return
+        for name in old:
+            holders = self.image_holders[name]
+            del holders[row]
+            if not holders:
+                del self.image_holders[name]
+        for name in images:
+            self.image_holders.setdefault(name, {})[row] = None
+        self.images[row] = images
+        self.image_version += 1
+
+    def image_size(self, name: str) -> int:
+        """Bytes of an image: what the oldest node that holds it says (nodes may disagree).
+
+        Source: pkg/scheduler/backend/cache/cache.go addNodeImageStates keeps the first size it hears.
+        """
+        holders = self.image_holders.get(name)
+        return self.images[min(holders, key=lambda row: self.born[row])][name] if holders else 0
+
+    def labels_of_namespace(self, name: str) -> Mapping[str, str]:
+        """Unlike kube, pods may be in a namespace nobody created: it has the label every namespace has."""
+        found = self.namespace_labels.get(name)
+        return {_NAMESPACE_NAME_LABEL: name} if found is None else found
+
+    def namespaces(self) -> list[str]:
+        """Every namespace that exists, or that pods were seen in; sorted."""
+        return sorted({*self.namespace_labels, *self.label_sets.namespaces})
 
     def _taint_set(self, taints: tuple[Taint, ...]) -> int:
         found = self._taint_set_of.get(taints)
@@ -337,13 +382,18 @@ class NodeAccounts:
 
         Source: pkg/scheduler/backend/cache/node_tree.go.
         """
+        twice = self.order_twice()
+        return twice[: len(twice) // 2]
+
+    def order_twice(self) -> Ints:
+        """`order` two times over: a search that starts anywhere and wraps around is one slice of it."""
         if self._order is None:
             zones: dict[str, list[int]] = {}
             for row in sorted(self.row_of.values(), key=lambda r: self.born[r]):
                 zones.setdefault(_zone(self.labels[row]), []).append(row)
             longest = max((len(z) for z in zones.values()), default=0)
             rows = [z[i] for i in range(longest) for z in zones.values() if i < len(z)]
-            self._order = np.array(rows, np.int64)
+            self._order = np.array(rows + rows, np.int64)
         return self._order
 
     def copy(self) -> NodeAccounts:
@@ -361,7 +411,9 @@ class NodeAccounts:
         twin._homeless = {
             node: {key: twin.records[key] for key in pods} for node, pods in self._homeless.items()
         }
+        twin.image_holders = {name: dict(rows) for name, rows in self.image_holders.items()}
         twin.counts = self.counts.copy(twin)
+        twin._next = None
         twin.devices = self.devices.copy()
         return twin
 
@@ -372,6 +424,28 @@ def _was_just_bound(before: Obj, pod: Obj) -> bool:
     if len(new) != len(old) + 1 or "nodeName" in old or "nodeName" not in new:
         return False
     return all(new.get(name) is value for name, value in old.items())
+
+
+def _seen_of(node: Obj) -> tuple[Any, ...]:
+    """What placement looks at in a node object."""
+    meta, spec, status = node.get("metadata") or {}, node.get("spec") or {}, node.get("status") or {}
+    return (
+        meta.get("uid"),
+        meta.get("labels"),
+        spec.get("taints"),
+        bool(spec.get("unschedulable")),
+        status.get("allocatable") or status.get("capacity"),
+        status.get("images"),
+    )
+
+
+def _images_of(status: Mapping[str, Any]) -> dict[str, int]:
+    """Bytes by every name a node gives an image, exactly as it says them."""
+    images: dict[str, int] = {}
+    for image in status.get("images") or ():
+        for name in image.get("names") or ():
+            images.setdefault(name, int(image.get("sizeBytes") or 0))
+    return images
 
 
 # How each attribute is copied: arrays; containers of immutable things; values and append-only interning.

@@ -37,17 +37,16 @@ class ChangeLog:
 
     def __init__(self, first: int = 1) -> None:
         self.first = first
-        self._changes: list[Change] = []
-
-    @property
-    def next(self) -> int:
+        self.next = first
         """The version the next change will carry."""
-        return self.first + len(self._changes)
+        self._changes: list[Change] = []
 
     def append(self, change: Change) -> None:
         self._changes.append(change)
+        self.next += 1
 
     def pop(self) -> Change:
+        self.next -= 1
         return self._changes.pop()
 
     def since(self, version: int) -> list[Change]:
@@ -75,6 +74,7 @@ class ChangeLog:
 
     def copy(self) -> ChangeLog:
         twin = ChangeLog(self.first)
+        twin.next = self.next
         twin._changes = list(self._changes)
         return twin
 

@@ -98,7 +98,9 @@ def annotation_of(devices: int) -> str:
 
 def devices_of(annotations: Mapping[str, str] | None) -> int:
     """The bit mask a pod's annotation names; 0 without one, or where it is not a list of indexes."""
-    text = (annotations or {}).get(GPU_INDEX_ANNOTATION) or ""
+    text = annotations.get(GPU_INDEX_ANNOTATION) if annotations else None
+    if not text:
+        return 0
     parts = [p.strip() for p in text.split(",") if p.strip()]
     if not all(p.isdigit() and int(p) < MAX_DEVICES for p in parts):
         return 0

@@ -93,8 +93,24 @@ def _status_at_birth(gk: str, obj: Obj) -> dict[str, Any] | None:
     return {}
 
 
+# Pods stamped from one template share their spec object. The spec is kept so that its id stays its own.
+_QOS_OF: dict[int, tuple[dict[str, Any], str]] = {}
+_QOS_KEPT = 1024
+
+
 def qos_class(spec: dict[str, Any]) -> str:
     """Guaranteed, Burstable or BestEffort. Source: pkg/apis/core/v1/helper/qos."""
+    known = _QOS_OF.get(id(spec))
+    if known is not None and known[0] is spec:
+        return known[1]
+    if len(_QOS_OF) >= _QOS_KEPT:
+        _QOS_OF.clear()
+    found = _qos_class(spec)
+    _QOS_OF[id(spec)] = (spec, found)
+    return found
+
+
+def _qos_class(spec: dict[str, Any]) -> str:
     if spec.get("resources"):
         containers = [spec]
     else:

@@ -151,7 +151,7 @@ class PodCounts:
                 continue
             matches = known.get(term)
             if matches is None:
-                namespace_labels = self._accounts.namespace_labels.get(labels.namespace) or {}
+                namespace_labels = self._accounts.labels_of_namespace(labels.namespace)
                 matches = term.term.matches(labels.namespace, labels.labels, namespace_labels)
                 known[term] = matches
             if matches and counts.any():

@@ -25,6 +25,7 @@ class LabelSets:
     """The interned label sets of a cluster."""
 
     def __init__(self) -> None:
+        self.namespaces: dict[str, None] = {}
         self._sets: dict[tuple[str, tuple[tuple[str, str], ...]], LabelSet] = {}
 
     def of(self, namespace: str, labels: Mapping[str, str]) -> LabelSet:
@@ -32,6 +33,7 @@ class LabelSets:
         found = self._sets.get(at)
         if found is None:
             found = self._sets[at] = LabelSet(len(self._sets), namespace, labels)
+            self.namespaces[namespace] = None
         return found
 
 

@@ -19,7 +19,7 @@ import msgspec
 from fairway.kube.labels import EVERYTHING, IN, NOT_IN, NOTHING, Requirement, Selector, label_selector
 from fairway.kube.nodeselection import NodeSelection, node_selection
 from fairway.kube.objects import Obj
-from fairway.kube.podrequests import pod_requests, pod_requests_non_zero
+from fairway.kube.podrequests import pod_requests, pod_requests_non_zero, pod_requests_scored
 from fairway.kube.resources import CPU, GPU_MILLI, MEMORY, NVIDIA_GPU
 from fairway.kube.taints import Toleration, parse_tolerations
 
@@ -79,12 +79,17 @@ class HostPort(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodShape:
-    """Everything about a pod that decides where it may go. Equality is identity: shapes are interned."""
+    """Everything about a pod that decides where it may go. Equality is identity: shapes are interned.
+
+    `requests` is what a node must have free; `scored` is what NodeResourcesFit scores the pod with before it is
+    placed, `non_zero_…` what it counts for in the scores of others afterwards (see `kube.podrequests`).
+    """
 
     id: int
     requests: dict[str, int]
     non_zero_cpu: int
     non_zero_memory: int
+    scored: dict[str, int]
     selection: NodeSelection
     tolerations: tuple[Toleration, ...]
     host_ports: tuple[HostPort, ...]
@@ -161,6 +166,7 @@ def _relevant_bytes(spec: Mapping[str, Any], namespace: str, labels: Mapping[str
         (c.get("resources"), c.get("ports"), c.get("image"), c.get("restartPolicy"))
         for c in spec.get("initContainers") or ()
     )
+    parts.append([v["image"] for v in spec.get("volumes") or () if v.get("image")])
     return msgspec.json.encode(parts)
 
 
@@ -179,6 +185,7 @@ def _derive(shape_id: int, spec: dict[str, Any], namespace: str, labels: Mapping
         requests=requests,
         non_zero_cpu=non_zero.get(CPU, 0),
         non_zero_memory=non_zero.get(MEMORY, 0),
+        scored=pod_requests_scored(spec),
         selection=node_selection(spec),
         tolerations=parse_tolerations(spec.get("tolerations")),
         host_ports=_host_ports(spec),
@@ -249,9 +256,9 @@ def spread_constraint(raw: Mapping[str, Any], labels: Mapping[str, str]) -> Spre
         topology_key=raw.get("topologyKey") or "",
         selector=_with(selector, extra),
         min_domains=int(raw.get("minDomains") or 1),
-        honors_affinity=raw.get("nodeAffinityPolicy", "Honor") == "Honor",
-        honors_taints=raw.get("nodeTaintsPolicy", "Ignore") == "Honor",
-        is_hard=raw.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule",
+        honors_affinity=(raw.get("nodeAffinityPolicy") or "Honor") == "Honor",
+        honors_taints=raw.get("nodeTaintsPolicy") == "Honor",
+        is_hard=(raw.get("whenUnsatisfiable") or "DoNotSchedule") == "DoNotSchedule",
     )
 
 
@@ -274,10 +281,12 @@ def _host_ports(spec: Mapping[str, Any]) -> tuple[HostPort, ...]:
 
 
 def _images(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names to look for among a node's images: of all containers and of image volumes."""
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-    return tuple(normalized_image(c.get("image") or "") for c in containers)
+    volumes = [v["image"].get("reference") or "" for v in spec.get("volumes") or () if v.get("image")]
+    return tuple(normalized_image(name) for name in [*(c.get("image") or "" for c in containers), *volumes])
 
 
 def normalized_image(name: str) -> str:
-    """`nginx` → `nginx:latest`. Source: imagelocality.normalizedImageName."""
+    """`nginx` → `nginx:latest`: how a pod's image is looked up. Source: imagelocality.normalizedImageName."""
     return name if name.rfind(":") > name.rfind("/") else name + ":latest"

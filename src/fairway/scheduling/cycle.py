@@ -222,28 +222,24 @@ class Scheduler:
 
     def _search(self, refusal: Ints) -> tuple[Ints, int]:
         """Feasible rows, in search order and no more than are wanted; and how many nodes were looked at."""
-        order = self.accounts.order()
-        count = len(order)
+        twice = self.accounts.order_twice()
+        count = len(twice) // 2
         wanted = feasible_nodes_to_find(count, self.profile.percentage_of_nodes_to_score)
         start = self.next_start % count
-        if wanted < count:
-            # Most searches end soon: look at a stretch twice as long as what is wanted before at everything.
-            near = order[start : start + 2 * wanted]
-            found = np.flatnonzero(refusal[near] == 0)
-            if len(found) >= wanted:
-                evaluated = int(found[wanted - 1]) + 1
-                self.next_start = (start + evaluated) % count
-                return near[found[:wanted]], evaluated
-        feasible = refusal[order] == 0
-        if start:
-            feasible = np.concatenate((feasible[start:], feasible[:start]))
-        found = np.flatnonzero(feasible)
-        evaluated = count
-        if len(found) >= wanted:
-            found = found[:wanted]
-            evaluated = int(found[-1]) + 1
+        # Most searches end soon: look at as many as are wanted, then at twice as many, then at everything.
+        rows = twice[start : start + wanted]
+        if not refusal[rows].any():
+            evaluated = wanted
+        else:
+            for stretch in (min(2 * wanted, count), count):
+                near = twice[start : start + stretch]
+                found = np.flatnonzero(refusal[near] == 0)
+                if len(found) >= wanted:
+                    break
+            evaluated = int(found[wanted - 1]) + 1 if len(found) >= wanted else count
+            rows = near[found[:wanted]]
         self.next_start = (start + evaluated) % count
-        return order[(found + start) % count], evaluated
+        return rows, evaluated
 
     def _diagnosis(self, pod: PodRecord, local: NodeLocal, refusal: Ints, outside: Bools | None) -> Diagnosis:
         hopeless = local.is_hopeless.copy()

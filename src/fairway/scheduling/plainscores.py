@@ -38,7 +38,8 @@ def plain_score(
 ) -> int:
     """The weighted sum of LeastAllocated and BalancedAllocation; `weights` in that order."""
     cpu, memory = allocatable[CPU_COLUMN], allocatable[MEMORY_COLUMN]
-    least = _least(cpu, non_zero[0] + shape.non_zero_cpu, memory, non_zero[1] + shape.non_zero_memory)
+    scored = shape.scored
+    least = _least(cpu, non_zero[0] + scored.get(CPU, 0), memory, non_zero[1] + scored.get(MEMORY, 0))
     total = weights[0] * least
     cpu_asked, memory_asked = shape.requests.get(CPU, 0), shape.requests.get(MEMORY, 0)
     if cpu_asked or memory_asked:

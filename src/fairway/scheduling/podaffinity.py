@@ -115,11 +115,11 @@ def _question(accounts: NodeAccounts, terms: tuple[PodTerm, ...]) -> PodQuestion
             continue
         names = term.namespaces
         if not term.namespace_selector.nothing:
-            selected = {
+            selected = [
                 n
-                for n, labels in accounts.namespace_labels.items()
-                if term.namespace_selector.matches(labels)
-            }
-            names = tuple(sorted(selected.union(names)))
+                for n in accounts.namespaces()
+                if term.namespace_selector.matches(accounts.labels_of_namespace(n))
+            ]
+            names = tuple(sorted({*selected, *names}))
         parts.append((names, term.selector))
     return PodQuestion(tuple(parts), is_live=False)

@@ -34,7 +34,7 @@ def fit_scores(accounts: NodeAccounts, shape: PodShape, strategy: FitStrategy, r
     total: Ints | int = 0
     weights: Ints | int = 0
     for resource, weight in strategy.resources:
-        asked = _asked_non_zero(shape, resource)
+        asked = shape.scored.get(resource, 0)
         if asked == 0 and _is_scalar(resource):
             continue
         capacity, used = _capacity_and_use(accounts, resource, rows, non_zero=True)
@@ -137,14 +137,6 @@ def _deviation(fractions: Sequence[Floats], present: Sequence[npt.NDArray[np.boo
 
 def _is_scalar(resource: str) -> bool:
     return resource not in (CPU, MEMORY, EPHEMERAL_STORAGE)
-
-
-def _asked_non_zero(shape: PodShape, resource: str) -> int:
-    if resource == CPU:
-        return shape.non_zero_cpu
-    if resource == MEMORY:
-        return shape.non_zero_memory
-    return shape.requests.get(resource, 0)
 
 
 def _capacity_and_use(

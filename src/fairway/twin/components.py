@@ -61,9 +61,12 @@ class Host:
 class Component(Protocol):
     """Something that acts in time. See the module's example."""
 
-    name: str
-    kinds: tuple[str, ...]
-    """Group kinds it observes, such as `Pod` or `Job.batch`; `EVERY_KIND` alone for all."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Group kinds it observes, such as `Pod` or `Job.batch`; `EVERY_KIND` alone for all."""
+        ...
 
     def attach(self, host: Host) -> None: ...
     def start(self) -> None: ...
@@ -104,7 +107,8 @@ class Feed:
 
     def after_event(self) -> None:
         """Queue a delivery if anything was written; call it after every write from outside the loop, too."""
-        version = self._log.next - 1
+        log = self._log
+        version = log.first + len(log) - 1
         if version == self._seen:
             return
         now_us = self._loop.now_us

@@ -9,8 +9,7 @@ Source: client-go tools/record/events_cache.go (eventLogger); kube-apiserver --e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import HOUR_US, rfc3339
@@ -20,31 +19,45 @@ WARNING = "Warning"
 
 # kube-apiserver --event-ttl, default.
 EVENT_TTL_US = HOUR_US
-# Distinct events kept. At about 300 bytes each: 15 MB.
+# Series kept. At about 400 bytes each: 20 MB.
 EVENT_LIMIT = 50_000
 
-_Ident = tuple[Key, str, str, str, str, str]
+Said = tuple[str, str, str]
+"""`(type, reason, message)`."""
 
 
-@dataclass(slots=True)
-class EventSeries:
-    """One distinct event. Identified by about, uid, type, reason, message and component."""
+class Told(NamedTuple):
+    """One distinct event: what was said about what, how often, first and last."""
 
-    count: int
+    about: Key
+    uid: str
+    type: str
+    reason: str
+    message: str
+    component: str
+    times: int
     first_us: int
     last_us: int
     serial: int
 
 
+_Ident = tuple[str, tuple[Said, ...], str, Key]
+_Series = tuple[int, int, int, int]
+
+
 class KubeEvents:
-    """Distinct events by what they say, in the order in which they were last seen."""
+    """Events in series: what is always said together (pulled, created, started) is kept together.
+
+    A series is `(count, first µs, last µs, serial)` by `(uid, what was said, component, about)`, in the order
+    in which it was last heard.
+    """
 
     def __init__(self, *, ttl_us: int = EVENT_TTL_US, limit: int = EVENT_LIMIT) -> None:
         self.ttl_us = ttl_us
         self.limit = limit
-        self.totals: dict[tuple[str, str, str], int] = {}
-        """How often anything was said: by (component, type, reason)."""
-        self._series: dict[_Ident, EventSeries] = {}
+        self._totals: dict[tuple[str, tuple[Said, ...]], int] = {}
+        self._reasons: dict[tuple[str, str, str], int] = {}
+        self._series: dict[_Ident, _Series] = {}
         self._serial = 0
 
     def emit(
@@ -60,38 +73,67 @@ class KubeEvents:
     ) -> None:
         """Say it (or count it, when it was said before)."""
         total = (component, type_, reason)
-        self.totals[total] = self.totals.get(total, 0) + times
-        ident = (about, uid, type_, reason, message, component)
-        series = self._series.pop(ident, None)
-        if series is not None and now_us - series.last_us <= self.ttl_us:
-            series.count += times
-            series.last_us = now_us
-        else:
-            self._serial += 1
-            series = EventSeries(times, now_us, now_us, self._serial)
-        self._series[ident] = series
-        if len(self._series) > self.limit:
-            del self._series[next(iter(self._series))]
+        self._reasons[total] = self._reasons.get(total, 0) + times
+        self._keep(now_us, (uid, ((type_, reason, message),), component, about), times)
 
-    def objects(self, now_us: int, namespace: str | None = None) -> list[Obj]:
-        """The events still alive, as core/v1 Event objects, in the order in which they were last seen."""
-        oldest = now_us - self.ttl_us
+    def emit_all(self, now_us: int, about: Key, uid: str, said: tuple[Said, ...], component: str) -> None:
+        """Say several things at once. `said` is best a shared constant: totals are kept per such tuple."""
+        total = (component, said)
+        self._totals[total] = self._totals.get(total, 0) + 1
+        self._keep(now_us, (uid, said, component, about), 1)
+
+    def _keep(self, now_us: int, ident: _Ident, times: int) -> None:
+        all_series = self._series
+        series = all_series.pop(ident, None)
+        if series is not None and now_us - series[2] <= self.ttl_us:
+            all_series[ident] = (series[0] + times, series[1], now_us, series[3])
+            return
+        self._serial += 1
+        all_series[ident] = (times, now_us, now_us, self._serial)
+        if len(all_series) > self.limit:
+            del all_series[next(iter(all_series))]
+
+    @property
+    def totals(self) -> dict[tuple[str, str, str], int]:
+        """How often anything was said, ever: by (component, type, reason), sorted."""
+        totals = dict(self._reasons)
+        for (component, said), count in self._totals.items():
+            for type_, reason, _ in said:
+                key = (component, type_, reason)
+                totals[key] = totals.get(key, 0) + count
+        return dict(sorted(totals.items()))
+
+    def told(self) -> list[Told]:
+        """Everything still kept, in the order in which it was last said."""
         return [
-            _event(ident, series)
-            for ident, series in self._series.items()
-            if series.last_us >= oldest and (namespace is None or _namespace(ident[0]) == namespace)
+            Told(about, uid, type_, reason, message, component, *series)
+            for (uid, said, component, about), series in self._series.items()
+            for type_, reason, message in said
         ]
 
-    def about(self, key: Key) -> list[tuple[EventSeries, str, str, str]]:
-        """What was said about one object: (series, type, reason, message), oldest first."""
-        return [(s, i[2], i[3], i[4]) for i, s in self._series.items() if i[0] == key]
+    def about(self, key: Key) -> list[Told]:
+        """What was said about one object, in the order in which it was last said."""
+        return [
+            Told(about, uid, type_, reason, message, component, *series)
+            for (uid, said, component, about), series in self._series.items()
+            if about == key
+            for type_, reason, message in said
+        ]
+
+    def objects(self, now_us: int, namespace: str | None = None) -> list[Obj]:
+        """The events still alive as core/v1 Event objects."""
+        oldest_us = now_us - self.ttl_us
+        return [
+            _event(told)
+            for told in self.told()
+            if told.last_us >= oldest_us and (namespace is None or _namespace(told.about) == namespace)
+        ]
 
     def fork(self) -> KubeEvents:
         twin = KubeEvents(ttl_us=self.ttl_us, limit=self.limit)
-        twin.totals = dict(self.totals)
-        twin._series = {
-            i: EventSeries(s.count, s.first_us, s.last_us, s.serial) for i, s in self._series.items()
-        }
+        twin._totals = dict(self._totals)
+        twin._reasons = dict(self._reasons)
+        twin._series = dict(self._series)
         twin._serial = self._serial
         return twin
 
@@ -101,29 +143,28 @@ def _namespace(about: Key) -> str:
     return about.namespace or "default"
 
 
-def _event(ident: _Ident, series: EventSeries) -> Obj:
-    about, uid, type_, reason, message, component = ident
-    kind, _, group = about.gk.partition(".")
-    involved: dict[str, Any] = {"kind": kind, "name": about.name, "uid": uid}
+def _event(told: Told) -> Obj:
+    kind, _, group = told.about.gk.partition(".")
+    involved: dict[str, Any] = {"kind": kind, "name": told.about.name, "uid": told.uid}
     if group:
         involved["apiVersion"] = group
-    if about.namespace:
-        involved["namespace"] = about.namespace
+    if told.about.namespace:
+        involved["namespace"] = told.about.namespace
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{about.name}.{series.serial:016x}",
-            "namespace": _namespace(about),
-            "creationTimestamp": rfc3339(series.first_us),
+            "name": f"{told.about.name}.{told.serial:012x}{told.reason.lower()[:4]}",
+            "namespace": _namespace(told.about),
+            "creationTimestamp": rfc3339(told.first_us),
         },
         "involvedObject": involved,
-        "type": type_,
-        "reason": reason,
-        "message": message,
-        "count": series.count,
-        "firstTimestamp": rfc3339(series.first_us),
-        "lastTimestamp": rfc3339(series.last_us),
-        "source": {"component": component},
-        "reportingComponent": component,
+        "type": told.type,
+        "reason": told.reason,
+        "message": told.message,
+        "count": told.times,
+        "firstTimestamp": rfc3339(told.first_us),
+        "lastTimestamp": rfc3339(told.last_us),
+        "source": {"component": told.component},
+        "reportingComponent": told.component,
     }

@@ -16,8 +16,11 @@ from typing import Any
 from fairway.errors import BugError
 
 Handler = Callable[[Any], None]
-Event = tuple[int, int, int, int, Any]
-"""`(time_us, priority, sequence, handler index, data)`."""
+Event = tuple[int, int, Any]
+"""`(ticket, handler index, data)`; its time and priority are the slot it waits in."""
+# Events of one time and priority wait in one slot: alone as they are, or several as a list whose first item
+# is the index of the next one. The heap then compares plain integers, and a burst is one heap entry.
+_Slot = Event | list[Any]
 
 # What comes first among events of the same microsecond. With zero latency everything happens at one
 # time, and this order is the order of a day: what users and faults do, what happens on nodes, what watchers
@@ -29,6 +32,9 @@ WATCH = 20
 CONTROLLERS = 30
 SCHEDULER = 40
 HOUSEKEEPING = 50
+
+# A slot's key is `time × 64 + priority`: priorities are 0 to 63.
+_PRIORITIES = 64
 
 # Events handled by one `run_until` or `run_until_idle` before it says that nothing converges. 10^9 events
 # are a day of computing; a loop that gets there at one virtual time is stuck far earlier (see below).
@@ -62,7 +68,8 @@ class Loop:
         "_handlers",
         "_heap",
         "_names",
-        "_sequence",
+        "_slots",
+        "_tickets",
         "after_event",
         "handled",
         "now_us",
@@ -76,8 +83,9 @@ class Loop:
         self.stopping = False
         self.after_event: Callable[[], None] = _nothing
         self.on_time: Callable[[int], None] = _no_clock
-        self._heap: list[Event] = []
-        self._sequence = 0
+        self._heap: list[int] = []
+        self._slots: dict[int, _Slot] = {}
+        self._tickets = 0
         self._cancelled: set[int] = set()
         self._handlers: list[Handler] = []
         self._names: list[str] = []
@@ -95,32 +103,52 @@ class Loop:
 
         A time in the past means now: a component that was late acts at once.
         """
-        self._sequence = sequence = self._sequence + 1
+        self._tickets = ticket = self._tickets + 1
         if time_us < self.now_us:
             time_us = self.now_us
-        heappush(self._heap, (time_us, priority, sequence, handler, data))
-        return sequence
+        key = time_us * _PRIORITIES + priority
+        slots = self._slots
+        slot = slots.get(key)
+        if slot is None:
+            slots[key] = (ticket, handler, data)
+            heappush(self._heap, key)
+        elif type(slot) is list:
+            slot.append((ticket, handler, data))
+        else:
+            slots[key] = [1, slot, (ticket, handler, data)]
+        return ticket
 
     def cancel(self, ticket: int) -> None:
         """Drop a queued event. O(1) amortised. Cancelling what already happened does nothing."""
         cancelled = self._cancelled
         cancelled.add(ticket)
-        if len(cancelled) > _SWEEP_AT and 2 * len(cancelled) > len(self._heap):
-            self._heap = [e for e in self._heap if e[2] not in cancelled]
-            heapify(self._heap)
-            self._cancelled = set()
+        if len(cancelled) > _SWEEP_AT and len(cancelled) > len(self._heap) // 2:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Take cancelled events out of the queue. O(queued)."""
+        cancelled = self._cancelled
+        for key, slot in list(self._slots.items()):
+            waiting = slot[slot[0] :] if type(slot) is list else [slot]
+            kept = [e for e in waiting if e[0] not in cancelled]
+            if not kept:
+                del self._slots[key]
+            elif len(kept) < len(waiting):
+                self._slots[key] = [1, *kept]
+        self._heap[:] = self._slots
+        heapify(self._heap)
+        cancelled.clear()
 
     def next_time(self) -> int | None:
         """When the next event is due, or None when nothing is queued."""
-        heap = self._heap
-        while heap and heap[0][2] in self._cancelled:
-            self._cancelled.discard(heappop(heap)[2])
-        return heap[0][0] if heap else None
+        if self._cancelled:
+            self._sweep()
+        return self._heap[0] // _PRIORITIES if self._heap else None
 
     @property
     def queued(self) -> int:
-        """Events queued, including cancelled ones not yet swept."""
-        return len(self._heap)
+        """Events queued, including cancelled ones not yet swept. O(queued)."""
+        return sum(len(s) - s[0] if type(s) is list else 1 for s in self._slots.values())
 
     def name_of(self, handler: int) -> str:
         return self._names[handler]
@@ -137,18 +165,33 @@ class Loop:
 
         The clock stands at the last event handled.
         """
-        # `_heap` and `_cancelled` are read anew on every turn: a sweep inside a handler replaces them.
+        heap, slots, cancelled = self._heap, self._slots, self._cancelled
         handlers = self._handlers
         after_event = self.after_event
+        horizon = until_us * _PRIORITIES + _PRIORITIES - 1
         done = 0
-        while done < limit and not self.stopping:
-            heap = self._heap
-            if not heap or heap[0][0] > until_us:
+        while done < limit and heap and not self.stopping:
+            key = heap[0]
+            if key > horizon:
                 break
-            time_us, _priority, sequence, handler, data = heappop(heap)
-            if self._cancelled and sequence in self._cancelled:
-                self._cancelled.discard(sequence)
+            slot = slots[key]
+            if type(slot) is list:
+                i = slot[0]
+                ticket, handler, data = slot[i]
+                if i + 1 < len(slot):
+                    slot[i] = None
+                    slot[0] = i + 1
+                else:
+                    heappop(heap)
+                    del slots[key]
+            else:
+                ticket, handler, data = slot
+                heappop(heap)
+                del slots[key]
+            if cancelled and ticket in cancelled:
+                cancelled.discard(ticket)
                 continue
+            time_us = key // _PRIORITIES
             if time_us != self.now_us:
                 if time_us < self.now_us:
                     raise BugError(f"the clock would go back from {self.now_us} to {time_us}")
@@ -198,7 +241,8 @@ class Loop:
         twin = Loop(self.now_us)
         twin.handled = self.handled
         twin._heap = list(self._heap)
-        twin._sequence = self._sequence
+        twin._slots = {key: list(s) if type(s) is list else s for key, s in self._slots.items()}
+        twin._tickets = self._tickets
         twin._cancelled = set(self._cancelled)
         return twin
 

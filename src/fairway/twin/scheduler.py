@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from fairway.cluster.accounts import TERMINAL
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.devices import GPU_INDEX_ANNOTATION, annotation_of
 from fairway.cluster.records import PodRecord
@@ -96,6 +97,8 @@ class SchedulerComponent:
     def observe(self, change: Change) -> None:
         now_us = self.host.loop.now_us
         if change.key.gk == "Pod":
+            if _changes_nothing_here(change):
+                return
             self._observe_pod(change, now_us)
         elif change.key.gk == "Namespace":
             self.queue.unpark_all(now_us)
@@ -216,6 +219,7 @@ class SchedulerComponent:
         status = {**(obj.get("status") or {})}
         status.pop("nominatedNodeName", None)
         status["conditions"] = _with_condition(status.get("conditions"), _scheduled(now_us))
+        self.accounts.announce(queued.record)
         annotations = {GPU_INDEX_ANNOTATION: annotation_of(verdict.devices)} if verdict.devices else None
         self.host.store.bind(key, verdict.node, status, annotations)
         where = f"{key.namespace}/{key.name}"
@@ -306,6 +310,19 @@ def _is_to_schedule(pod: Obj) -> bool:
     if "deletionTimestamp" in pod["metadata"] or pod["spec"].get("schedulingGates"):
         return False
     return bool((pod.get("status") or {}).get("phase", "Pending") == "Pending")
+
+
+def _changes_nothing_here(change: Change) -> bool:
+    """A pod that is bound and stays what it was to its node: a report of its kubelet, most of the time."""
+    old, pod = change.old, change.obj
+    if old is None or change.type == DELETED or old["spec"] is not pod["spec"]:
+        return False
+    if not pod["spec"].get("nodeName") or (pod.get("status") or {}).get("phase") in TERMINAL:
+        return False
+    meta, before = pod["metadata"], old["metadata"]
+    return meta.get("labels") is before.get("labels") and ("deletionTimestamp" in meta) == (
+        "deletionTimestamp" in before
+    )
 
 
 def _asks_the_same(old: Obj, new: Obj) -> bool:

@@ -33,7 +33,8 @@ class Controller:
     """One controller: `gk` is the kind of the keys it reconciles, `watches` the kinds whose changes it maps.
 
     `refused(view, key, now_us, message)` is asked once the runner has dropped a refused Create: `message` is
-    the API server's sentence. None: nothing beyond trying again later.
+    the API server's sentence. None: nothing beyond trying again later. After a refusal the rest of the
+    decision's actions are dropped. `delay_us`: how long after a change its keys are looked at.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Controller:
     map_change: MapChange
     reconcile: Reconcile
     refused: AfterRefusal | None = None
+    delay_us: int = 0
 
 
 def is_desire_changed(change: Change) -> bool:

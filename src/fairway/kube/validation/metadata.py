@@ -24,7 +24,7 @@ _KUBE_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _NAME_RULES: dict[str, Callable[[str], Complaints]] = {
     "Namespace": names.dns_label,
     "Service": names.dns1035_label,
-    "ResourceClaim.resource.k8s.io": names.dns_subdomain,
+    "StatefulSet.apps": names.dns_label,
 }
 # Names of these are free: they hold colons and capitals.
 _FREE_NAMES = frozenset({"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"})

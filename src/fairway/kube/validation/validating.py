@@ -6,9 +6,11 @@ An object that cannot be decoded is not judged further.
 
 from __future__ import annotations
 
-from fairway.kube.fieldpath import MapKey
+from fairway.kube.defaults import apply_defaults
 from fairway.kube.kinds import BY_GROUP_KIND, group_kind
 from fairway.kube.objects import Obj
+from fairway.kube.validation.context import Context
+from fairway.kube.validation.judging import judge
 from fairway.kube.validation.metadata import check_metadata
 from fairway.kube.validation.problem import Problem, invalid
 from fairway.kube.validation.schema import KNOWN_KINDS, struct_type, type_of
@@ -30,6 +32,9 @@ def validate(obj: Obj) -> list[Problem]:
     out: list[Problem] = []
     if not _is_configuration(obj):
         check_metadata(obj, out)
+    if struct is not None:
+        # Rules see the object as the API server does, after defaulting: a limit without a request has one.
+        judge(struct, apply_defaults(obj), Context(obj, out))
     return out
 
 
@@ -59,10 +64,8 @@ def _check_version(obj: Obj) -> list[Problem]:
 
 def _is_configuration(obj: Obj) -> bool:
     """Files of components (`KubeSchedulerConfiguration`) are not objects and have no metadata."""
-    return (
-        ".config.k8s.io/" in str(obj["apiVersion"])
-        or str(obj["kind"]).endswith("Configuration")
-        and "metadata" not in obj
+    return ".config.k8s.io/" in str(obj["apiVersion"]) or (
+        str(obj["kind"]).endswith("Configuration") and "metadata" not in obj
     )
 
 
@@ -74,6 +77,3 @@ def _check_loose_metadata(obj: Obj) -> list[Problem]:
         p._replace(path=("metadata", *p.path))
         for p in check_structure(struct_type("ObjectMeta"), obj["metadata"])
     ]
-
-
-__all__ = ["MapKey", "validate"]

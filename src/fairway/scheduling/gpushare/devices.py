@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairway.errors import UserError
 from fairway.scheduling.gpushare.kernels import kernel, leaf
 
 MILLI = 1000  # thousandths in one device
@@ -29,6 +30,7 @@ NODE_COLUMNS = RUNNING + WIDTHS
 COUNT, EACH, MODELS = range(2, 5)  # devices, milli of each, bit mask of the model codes that will do
 POD_COLUMNS = 5
 ANY_MODEL = -1  # a mask with every bit set
+MOST_MODELS = 63  # bits of a mask but the sign
 
 Int64s = NDArray[np.int64]
 Float64s = NDArray[np.float64]
@@ -94,7 +96,11 @@ class ModelCodes:
 
     @classmethod
     def of(cls, names: Iterable[str]) -> "ModelCodes":
-        return cls(tuple(sorted(dict.fromkeys(names))))
+        """Codes by name. Raises UserError for more names than a mask has bits."""
+        distinct = tuple(sorted(dict.fromkeys(names)))
+        if len(distinct) > MOST_MODELS:
+            raise UserError(f"{len(distinct)} GPU models: expected at most {MOST_MODELS}")
+        return cls(distinct)
 
     def code(self, name: str) -> int:
         return self.names.index(name)
@@ -125,7 +131,7 @@ def fits(nodes: Int64s, row: int, pod: Int64s) -> bool:
     able = 0
     for device in range(GPU, RUNNING):
         able += nodes[row, device] >= pod[EACH]
-    return able >= pod[COUNT]
+    return bool(able >= pod[COUNT])
 
 
 @leaf

@@ -7,8 +7,12 @@ node's free CPU serves at that rate is stranded. Place each pod where the strand
 least, on the tightest devices, and among equals where the least is left on them.
 
 It needs one number of the workload, no list of shapes, and a node costs a few operations instead of FGD's
-walk over devices × typical pods. The rate is the workload's own and not tuned: on the openb default workload every rate from
-0.9 to 1.1 times it does as well. Figures beside FGD's: docs/placement.md.
+walk over devices × typical pods. The rate is the workload's own, not tuned: on the openb default workload every
+rate from 0.9 to 1.1 times it does as well. GPU allocated at 100 % arrival, percent, means of ten runs:
+
+              default  cpu100  gpushare40  gpuspec10  multigpu20
+    FGD         95.23   95.21       93.96      94.66       95.53
+    Headroom    95.84   95.85       94.39      95.87       96.43
 """
 
 from fairway.scheduling.gpushare.devices import (

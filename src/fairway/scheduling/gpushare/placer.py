@@ -96,7 +96,7 @@ class Placer:
             return asked
         if asked.scored_at == NEVER:
             self._score_kinds(asked)
-        if 0 <= asked.scored_at and self._clock - asked.scored_at <= FEW:
+        if asked.scored_at >= 0 and self._clock - asked.scored_at <= FEW:
             rows = self._changes[asked.scored_at : self._clock]
         else:
             rows = (self._changed_at >= max(asked.scored_at, 0)).nonzero()[0]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.kube.objects import Key, Obj
 from fairway.twin.behaviour import ALIASES
 from fairway.twin.components import Host
+from fairway.twin.kubeevents import Said
 from fairway.twin.kubelet import machines, probing, starting, stopping
 from fairway.twin.kubelet.plans import Plans
 from fairway.twin.kubelet.states import NodeState, PodState
@@ -45,18 +47,15 @@ class Kubelet:
         self.store = host.store
         self._record = host.log.record
         self._emit = host.events.emit
-        self.h_start = loop.register("kubelet.start", lambda data: starting.on_start(self, data))
-        self.h_exit = loop.register("kubelet.exit", lambda data: starting.on_exit(self, data))
-        self.h_restart = loop.register("kubelet.restart", lambda data: starting.on_restart(self, data))
-        self.h_pull_failed = loop.register(
-            "kubelet.pullFailed", lambda data: starting.on_pull_failed(self, data)
-        )
-        self.h_probe = loop.register("kubelet.probe", lambda data: probing.on_probe(self, data))
+        self._emit_all = host.events.emit_all
+        self.h_start = loop.register("kubelet.start", partial(starting.on_start, self))
+        self.h_exit = loop.register("kubelet.exit", partial(starting.on_exit, self))
+        self.h_restart = loop.register("kubelet.restart", partial(starting.on_restart, self))
+        self.h_pull_failed = loop.register("kubelet.pullFailed", partial(starting.on_pull_failed, self))
+        self.h_probe = loop.register("kubelet.probe", partial(probing.on_probe, self))
         self.h_deadline = loop.register("kubelet.deadline", self._on_deadline)
-        self.h_remove = loop.register("kubelet.remove", lambda data: stopping.on_remove(self, data))
-        self.h_stop_critical = loop.register(
-            "kubelet.stopCritical", lambda data: machines.on_stop_critical(self, data)
-        )
+        self.h_remove = loop.register("kubelet.remove", partial(stopping.on_remove, self))
+        self.h_stop_critical = loop.register("kubelet.stopCritical", partial(machines.on_stop_critical, self))
         self._take_latency(host)
 
     def _take_latency(self, host: Host) -> None:
@@ -90,12 +89,10 @@ class Kubelet:
     # Watching
 
     def observe(self, change: Change) -> None:
-        if change.key[0] == "Pod":
-            self._observe_pod(change)
-        else:
+        key = change.key
+        if key[0] != "Pod":
             self._observe_node(change)
-
-    def _observe_pod(self, change: Change) -> None:
+            return
         obj = change.obj
         meta = obj["metadata"]
         pod = self.pods.get(meta["uid"])
@@ -108,16 +105,14 @@ class Kubelet:
         if change.type == DELETED:
             self._forget_waiting(obj)
             return
-        if not obj["spec"].get("nodeName"):
+        if "nodeName" not in obj["spec"] or obj["status"]["phase"] in TERMINAL:
             return
-        status = obj.get("status")
-        if status is not None and status.get("phase") in TERMINAL:
+        # Delivered late, the change may be history: what counts is what the pod is now.
+        now = self.store.get(key)
+        if now is None or now["metadata"]["uid"] != meta["uid"] or now["status"]["phase"] in TERMINAL:
             return
-        current = self.store.get(change.key)
-        if current is None or current["metadata"]["uid"] != meta["uid"]:
-            return
-        if (current.get("status") or {}).get("phase") not in TERMINAL:
-            starting.admit(self, change.key, current)
+        if now["spec"].get("nodeName"):
+            starting.admit(self, key, now)
 
     def _forget_waiting(self, obj: Obj) -> None:
         """A pod that we only kept in mind is gone."""
@@ -167,16 +162,17 @@ class Kubelet:
             pod.owes_status = True
             return
         pod.owes_status = False
-        obj = self.store.get(pod.key)
+        key = pod.key
+        obj = self.store.get(key)
         if obj is None or obj["metadata"]["uid"] != pod.uid:
             return
         phase = phase_of(pod.plan, pod.containers, is_terminal=False)
         if phase in TERMINAL:
             # A pod with anything left to stop is not terminal yet; its last status comes from `finish`.
             phase = "Running"
-        status = pod_status(obj, pod, node, phase, self.loop.now_us)
-        self.store.set_status(pod.key, status)
-        self._record(self.loop.now_us, NAME, "Pod", pod.key.namespace, pod.key.name, phase, node.name)
+        now_us = self.loop.now_us
+        self.store.set_status(key, pod_status(obj, pod, node, phase, now_us))
+        self._record(now_us, NAME, "Pod", key[1], key[2], phase, node.name)
 
     def write_status(self, key: Key, uid: str, make: Callable[[Obj], dict[str, Any]]) -> None:
         """Write a status made from the object as it is, if it is still that object."""
@@ -186,6 +182,10 @@ class Kubelet:
 
     def tell(self, about: Key, uid: str, type_: str, reason: str, message: str, times: int = 1) -> None:
         self._emit(self.loop.now_us, about, uid, type_, reason, message, NAME, times)
+
+    def tell_all(self, about: Key, uid: str, words: tuple[Said, ...]) -> None:
+        """Several events at once, in order."""
+        self._emit_all(self.loop.now_us, about, uid, words, NAME)
 
     def record(self, about: Key, reason: str, message: str = "") -> None:
         self._record(self.loop.now_us, NAME, about.gk, about.namespace, about.name, reason, message)

@@ -9,11 +9,12 @@ client-go util/flowcontrol/backoff.go (v1.36).
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, format_duration
-from fairway.twin.kubeevents import NORMAL, WARNING
+from fairway.twin.kubeevents import NORMAL, WARNING, Said
 from fairway.twin.kubelet import probing, stopping, working
 from fairway.twin.kubelet.admission import rejection
 from fairway.twin.kubelet.states import (
@@ -171,6 +172,7 @@ def on_start(k: Kubelet, data: tuple[str, int, int]) -> None:
     if not pod.ip:
         node = k.nodes[pod.node]
         pod.ip = node.ip if plan.host_network else node.take_ip()
+        pod.ips = [{"ip": pod.ip}]
     _tell_start(k, pod, container.image, pulled_us)
     working.plan_exit(k, pod, i)
     state.is_started = container.startup is None
@@ -195,17 +197,19 @@ def _more_soon(pod: PodState, now_us: int) -> bool:
 
 
 def _tell_start(k: Kubelet, pod: PodState, image: str, pulled_us: int) -> None:
+    k.tell_all(pod.key, pod.uid, _start_words(image, pulled_us))
+
+
+@lru_cache(maxsize=16384)
+def _start_words(image: str, pulled_us: int) -> tuple[Said, ...]:
+    created = (NORMAL, "Created", "Container created")
+    started = (NORMAL, "Started", "Container started")
     if pulled_us < 0:
-        pulled = f'Container image "{image}" already present on machine and can be accessed by the pod'
-    else:
-        took = format_duration(pulled_us)
-        k.tell(pod.key, pod.uid, NORMAL, "Pulling", f'Pulling image "{image}"')
-        pulled = (
-            f'Successfully pulled image "{image}" in {took} ({took} including waiting). Image size: 0 bytes.'
-        )
-    k.tell(pod.key, pod.uid, NORMAL, "Pulled", pulled)
-    k.tell(pod.key, pod.uid, NORMAL, "Created", "Container created")
-    k.tell(pod.key, pod.uid, NORMAL, "Started", "Container started")
+        there = f'Container image "{image}" already present on machine and can be accessed by the pod'
+        return ((NORMAL, "Pulled", there), created, started)
+    took = format_duration(pulled_us)
+    pulled = f'Successfully pulled image "{image}" in {took} ({took} including waiting). Image size: 0 bytes.'
+    return ((NORMAL, "Pulling", f'Pulling image "{image}"'), (NORMAL, "Pulled", pulled), created, started)
 
 
 def on_pull_failed(k: Kubelet, data: tuple[str, int]) -> None:

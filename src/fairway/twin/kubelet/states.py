@@ -98,12 +98,14 @@ class PodState:
     """One pod on one node."""
 
     __slots__ = (
+        "conditions",
         "containers",
         "containers_ready_since_us",
         "deadline_ticket",
         "ending",
         "initialized_since_us",
         "ip",
+        "ips",
         "is_initialized",
         "is_lost",
         "is_ready",
@@ -116,6 +118,7 @@ class PodState:
         "plan",
         "ready_since_us",
         "sandbox_since_us",
+        "scheduled_since",
         "start_us",
         "stop_by_us",
         "uid",
@@ -128,6 +131,7 @@ class PodState:
         self.plan = plan
         self.start_us = now_us
         self.ip = ""
+        self.ips: list[dict[str, str]] = []
         reason = "PodInitializing" if plan.init_count else "ContainerCreating"
         self.containers = [ContainerState(reason) for _ in plan.containers]
         self.ending: Ending | None = None
@@ -147,6 +151,9 @@ class PodState:
         self.ready_since_us = now_us
         self.containers_ready_since_us = now_us
         self.luck: tuple[float, ...] = ()
+        self.conditions: Any = None
+        """The conditions last written, where they were nobody's but ours; and since when it is scheduled."""
+        self.scheduled_since = ""
 
     def copy(self) -> PodState:
         twin = _copied(self)
@@ -162,6 +169,7 @@ class NodeState:
         "cidr",
         "images",
         "ip",
+        "ips",
         "is_reachable",
         "is_shutting_down",
         "is_up",
@@ -202,6 +210,7 @@ class NodeState:
         """Images and when they are (or will be) complete."""
         self.pull_free_us = 0
         self.ip = f"172.{16 + (number >> 16) % 16}.{number >> 8 & 255}.{number & 255}"
+        self.ips = [{"ip": self.ip}]
         self.cidr = f"10.{number >> 8 & 255}.{number & 255}."
         self.next_ip = 1
 

@@ -33,6 +33,8 @@ _BY_KUBELET = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersR
 
 def phase_of(plan: PodPlan, states: list[ContainerState], *, is_terminal: bool) -> str:
     """The pod's phase. `is_terminal`: all has been stopped and nothing will be started again."""
+    if plan.is_plain:
+        return _phase_of_plain(plan, states[0], is_terminal=is_terminal)
     pending_init = pending_sidecars = failed_init = 0
     running = waiting = stopped = restartable = succeeded = 0
     any_main_started = False
@@ -71,21 +73,39 @@ def phase_of(plan: PodPlan, states: list[ContainerState], *, is_terminal: bool) 
     return SUCCEEDED if stopped == succeeded else FAILED
 
 
+def _phase_of_plain(plan: PodPlan, state: ContainerState, *, is_terminal: bool) -> str:
+    """`phase_of` for a pod of one container."""
+    if state.state == RUNNING:
+        return RUNNING_PHASE
+    past = state.end if state.state == TERMINATED else state.last
+    if past is None:
+        return PENDING
+    if not is_terminal and plan.containers[0].restarts_after(past.exit_code):
+        return RUNNING_PHASE
+    return SUCCEEDED if state.state == TERMINATED and past.exit_code == 0 else FAILED
+
+
 def pod_status(obj: Obj, pod: PodState, node: NodeState, phase: str, now_us: int) -> dict[str, Any]:
     """The status to write now. Keeps what others wrote: conditions not the kubelet's, the nomination."""
     old = obj.get("status") or {}
     plan = pod.plan
-    terminal = phase in TERMINAL
-    ending = pod.ending if terminal else None
-    if ending is not None and phase == SUCCEEDED and ending.keeps_success:
-        ending = None
+    if plan.is_plain and pod.ending is None and len(old) <= _PLAIN_FIELDS:
+        plain = _plain_status(old, pod, node, phase, now_us)
+        if plain is not None:
+            return plain
+    ending = pod.ending if pod.ending is not None and phase in TERMINAL else None
+    if ending is not None:
+        if phase == SUCCEEDED and ending.keeps_success:
+            ending = None
+        else:
+            phase = FAILED
     status: dict[str, Any] = {
-        "phase": FAILED if ending is not None else phase,
-        "conditions": _conditions(old, pod, FAILED if ending is not None else phase, ending, now_us),
+        "phase": phase,
+        "conditions": _conditions(old, pod, phase, ending, now_us),
         "hostIP": node.ip,
-        "hostIPs": _ips(node.ip),
+        "hostIPs": node.ips,
         "startTime": rfc3339(pod.start_us),
-        "containerStatuses": _statuses(plan.containers[plan.init_count :], pod.containers[plan.init_count :]),
+        "containerStatuses": _main_statuses(plan, pod.containers),
         "qosClass": old.get("qosClass", "BestEffort"),
     }
     if ending is not None:
@@ -93,7 +113,7 @@ def pod_status(obj: Obj, pod: PodState, node: NodeState, phase: str, now_us: int
         status["message"] = ending.message
     if pod.ip:
         status["podIP"] = pod.ip
-        status["podIPs"] = _ips(pod.ip)
+        status["podIPs"] = pod.ips
     if plan.init_count:
         status["initContainerStatuses"] = _statuses(
             plan.containers[: plan.init_count], pod.containers[: plan.init_count]
@@ -102,6 +122,88 @@ def pod_status(obj: Obj, pod: PodState, node: NodeState, phase: str, now_us: int
         if kept in old:
             status[kept] = old[kept]
     return status
+
+
+# Fields of the status of a pod of which nobody but API server, scheduler and kubelet has said anything.
+_PLAIN_FIELDS = 10
+
+
+def _plain_status(
+    old: dict[str, Any], pod: PodState, node: NodeState, phase: str, now_us: int
+) -> dict[str, Any] | None:
+    """`pod_status` of an ordinary batch pod from one cached part; None where there is anything unusual."""
+    conditions = old.get("conditions")
+    if conditions is None:
+        scheduled_since = ""
+    elif conditions is pod.conditions:
+        scheduled_since = pod.scheduled_since
+    elif len(conditions) == 1 and len(conditions[0]) <= 4 and conditions[0].get("status") == "True":
+        scheduled_since = conditions[0].get("lastTransitionTime", "")
+    else:
+        return None
+    if "nominatedNodeName" in old or "resourceClaimStatuses" in old:
+        return None
+    state = pod.containers[0]
+    if state.is_ready != pod.is_ready:
+        pod.is_ready = state.is_ready
+        pod.ready_since_us = now_us
+    ended = phase in (SUCCEEDED, FAILED)
+    if ended:
+        sandbox_us = now_us
+    else:
+        sandbox_us = pod.sandbox_since_us if 0 <= pod.sandbox_since_us <= now_us else -SECOND_US
+    status: dict[str, Any] = _plain_part(
+        phase,
+        old.get("qosClass", "BestEffort"),
+        pod.start_us // SECOND_US,
+        sandbox_us // SECOND_US,
+        pod.ready_since_us // SECOND_US,
+        scheduled_since,
+        _status_key(pod.plan.containers[0], state),
+    ).copy()
+    pod.conditions = status["conditions"]
+    pod.scheduled_since = scheduled_since
+    status["hostIP"] = node.ip
+    status["hostIPs"] = node.ips
+    if pod.ip:
+        status["podIP"] = pod.ip
+        status["podIPs"] = pod.ips
+    return status
+
+
+@lru_cache(maxsize=65536)
+def _plain_part(
+    phase: str,
+    qos: str,
+    start_s: int,
+    sandbox_s: int,
+    ready_s: int,
+    scheduled_since: str,
+    container: tuple[Any, ...],
+) -> dict[str, Any]:
+    """Everything but addresses. `sandbox_s` -1: there is none yet."""
+    start = rfc3339(start_s * SECOND_US)
+    reason, message = "", ""
+    if phase in (SUCCEEDED, FAILED):
+        reason = "PodCompleted" if phase == SUCCEEDED else "PodFailed"
+    elif not container[-2]:
+        reason, message = "ContainersNotReady", f"containers with unready status: [{container[0]}]"
+    return {
+        "phase": phase,
+        "conditions": _own_conditions(
+            sandbox_s >= 0 and phase not in TERMINAL,
+            sandbox_s if sandbox_s >= 0 else start_s,
+            ("True", start_s, "PodCompleted" if phase == SUCCEEDED else "", ""),
+            ready_s,
+            reason,
+            message,
+            "",
+            scheduled_since or start,
+        ),
+        "startTime": start,
+        "containerStatuses": [_container_status(*container)],
+        "qosClass": qos,
+    }
 
 
 def rejected_status(obj: Obj, reason: str, message: str, now_us: int) -> dict[str, Any]:
@@ -123,47 +225,75 @@ def rejected_status(obj: Obj, reason: str, message: str, now_us: int) -> dict[st
 def _conditions(
     old: dict[str, Any], pod: PodState, phase: str, ending: Any, now_us: int
 ) -> list[dict[str, Any]]:
-    terminal = phase in TERMINAL
+    """The conditions to write; notes in the pod's state when it became ready or unready."""
     reason, message = _unready(pod, phase)
     gate_message = "" if reason or not pod.plan.readiness_gates else _gates_missing(old, pod)
     is_ready = not reason and not gate_message
     if is_ready != pod.is_ready:
         pod.is_ready = is_ready
         pod.ready_since_us = now_us
-    conditions, scheduled = [], None
+    others, scheduled = None, None
     for c in old.get("conditions") or ():
         if c["type"] == "PodScheduled":
             scheduled = c
         elif c["type"] not in _BY_KUBELET:
-            conditions.append(c)
-    if ending is not None and ending.disruption:
-        conditions = [c for c in conditions if c["type"] != "DisruptionTarget"]
-        conditions.append(condition("DisruptionTarget", "True", now_us, ending.disruption, ending.message))
+            others = [c] if others is None else [*others, c]
+    terminal = phase in TERMINAL
     has_sandbox = 0 <= pod.sandbox_since_us <= now_us and not terminal
-    conditions.append(
-        condition(
-            "PodReadyToStartContainers",
-            "True" if has_sandbox else "False",
-            pod.sandbox_since_us if has_sandbox else now_us if terminal else pod.start_us,
-        )
-    )
-    conditions.append(_initialized(pod, phase, now_us))
-    if is_ready:
-        since_us = pod.ready_since_us
-        conditions.append(condition("Ready", "True", since_us))
-        conditions.append(condition("ContainersReady", "True", since_us))
-    elif gate_message:
-        conditions.append(
-            condition("Ready", "False", pod.ready_since_us, "ReadinessGatesNotReady", gate_message)
-        )
-        conditions.append(condition("ContainersReady", "True", pod.ready_since_us))
-    else:
-        conditions.append(condition("Ready", "False", pod.ready_since_us, reason, message))
-        conditions.append(condition("ContainersReady", "False", pod.ready_since_us, reason, message))
+    sandbox_us = pod.sandbox_since_us if has_sandbox else now_us if terminal else pod.start_us
     if scheduled is None or scheduled.get("status") != "True":
-        scheduled = condition("PodScheduled", "True", pod.start_us)
-    conditions.append(scheduled)
-    return conditions
+        scheduled_since = ""
+    elif "lastTransitionTime" in scheduled and "observedGeneration" not in scheduled:
+        scheduled_since = scheduled["lastTransitionTime"]
+    else:
+        scheduled_since = None
+    own = _own_conditions(
+        has_sandbox,
+        sandbox_us // SECOND_US,
+        _initialized_key(pod, phase, now_us),
+        pod.ready_since_us // SECOND_US,
+        reason,
+        message,
+        gate_message,
+        scheduled_since or rfc3339(pod.start_us),
+    )
+    if scheduled_since is None and scheduled is not None:
+        own = [*own[:-1], scheduled]
+    if ending is not None and ending.disruption:
+        others = [c for c in others or () if c["type"] != "DisruptionTarget"]
+        others.append(condition("DisruptionTarget", "True", now_us, ending.disruption, ending.message))
+    return [*others, *own] if others else own
+
+
+@lru_cache(maxsize=65536)
+def _own_conditions(
+    has_sandbox: bool,
+    sandbox_s: int,
+    initialized: tuple[str, int, str, str],
+    ready_s: int,
+    reason: str,
+    message: str,
+    gate_message: str,
+    scheduled_since: str,
+) -> list[dict[str, Any]]:
+    """The kubelet's own five conditions in its order; pods with equal ones share the list."""
+    verdict = "False" if reason else "True"
+    if gate_message:
+        ready = _condition("Ready", "False", ready_s, "ReadinessGatesNotReady", gate_message)
+    else:
+        ready = _condition("Ready", verdict, ready_s, reason, message)
+    return [
+        _condition("PodReadyToStartContainers", "True" if has_sandbox else "False", sandbox_s, "", ""),
+        _condition("Initialized", *initialized),
+        ready,
+        _condition("ContainersReady", verdict, ready_s, reason, message),
+        {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": scheduled_since,
+        },
+    ]
 
 
 def _unready(pod: PodState, phase: str) -> tuple[str, str]:
@@ -173,6 +303,8 @@ def _unready(pod: PodState, phase: str) -> tuple[str, str]:
     if phase == FAILED:
         return "PodFailed", ""
     plan = pod.plan
+    if plan.is_plain and pod.containers[0].is_ready:
+        return "", ""
     unready = [
         c.name
         for c, state in zip(plan.containers, pod.containers, strict=True)
@@ -194,12 +326,13 @@ def _gates_missing(old: dict[str, Any], pod: PodState) -> str:
     return ", ".join(missing)
 
 
-def _initialized(pod: PodState, phase: str, now_us: int) -> dict[str, Any]:
+def _initialized_key(pod: PodState, phase: str, now_us: int) -> tuple[str, int, str, str]:
+    """Status, since (s), reason and message of the Initialized condition."""
     plan = pod.plan
     if phase == SUCCEEDED:
-        return condition("Initialized", "True", pod.initialized_since_us, "PodCompleted")
+        return "True", pod.initialized_since_us // SECOND_US, "PodCompleted", ""
     if pod.is_initialized:
-        return condition("Initialized", "True", pod.initialized_since_us)
+        return "True", pod.initialized_since_us // SECOND_US, "", ""
     missing = [
         c.name
         for c, state in zip(plan.containers[: plan.init_count], pod.containers, strict=False)
@@ -208,9 +341,9 @@ def _initialized(pod: PodState, phase: str, now_us: int) -> dict[str, Any]:
     if not missing:
         pod.is_initialized = True
         pod.initialized_since_us = now_us
-        return condition("Initialized", "True", now_us)
+        return "True", now_us // SECOND_US, "", ""
     message = f"containers with incomplete status: [{' '.join(missing)}]"
-    return condition("Initialized", "False", pod.start_us, "ContainersNotInitialized", message)
+    return "False", pod.start_us // SECOND_US, "ContainersNotInitialized", message
 
 
 def is_initialized(container: ContainerPlan, state: ContainerState) -> bool:
@@ -239,9 +372,10 @@ def _condition(type_: str, status: str, since_s: int, reason: str, message: str)
     return made
 
 
-@lru_cache(maxsize=16384)
-def _ips(ip: str) -> list[dict[str, str]]:
-    return [{"ip": ip}]
+def _main_statuses(plan: PodPlan, states: list[ContainerState]) -> list[dict[str, Any]]:
+    if plan.is_plain:
+        return _single(*_status_key(plan.containers[0], states[0]))
+    return _statuses(plan.containers[plan.init_count :], states[plan.init_count :])
 
 
 def _statuses(plans: tuple[ContainerPlan, ...], states: list[ContainerState]) -> list[dict[str, Any]]:

@@ -5,6 +5,12 @@
     twin.run(...)
     outcome = recorder.outcome()
 
-Reading order: `tables` (the answer's types), `recorder` (what it watches), `podledger`, `nodeledger`,
-`workloadledger` (columns being filled), `series` (the cluster over time).
+Reading order: `tables` (the answer's types), `recorder` (what it watches), `pods`, `nodes`,
+`workloads` (what is being noted), `series` (the cluster over time).
 """
+
+from fairway.twin.recorder.gpus import DEFAULT_GPUS, GpuResources
+from fairway.twin.recorder.recorder import Recorder
+from fairway.twin.recorder.tables import Outcome
+
+__all__ = ["DEFAULT_GPUS", "GpuResources", "Outcome", "Recorder"]

@@ -118,17 +118,17 @@ class WorkloadRow:
     queue: str
     created_us: int
     started_us: int | None
-    """When its first pod (or its owned workloads' first pod) was Running."""
+    """When its first pod was Running, its own or one of a workload it owns."""
     finished_us: int | None
     deleted_us: int | None
     outcome: str
-    """Complete, Failed, Running, Waiting (no pod ever ran), Suspended, or Deleted before it was over."""
+    """Complete, Failed, Running, Waiting (no pod ran yet), Suspended, Idle (has no pods) or Deleted."""
     reason: str
     message: str
     conditions: tuple[str, ...]
     """Types of its conditions that are True, as listed last."""
     pods: int
-    """Pods created for it directly."""
+    """Pods created for it, directly or through what it owns; so are the counts below."""
     pods_started: int
     pods_succeeded: int
     pods_failed: int
@@ -223,9 +223,8 @@ class SeriesRow:
     queue_length: float
     """Workloads (and pods without an owner) that wait: suspended, or with a pod that has no node."""
     fragmentation: float | None
-    """Share of free GPU that a GPU pod drawn from those seen so far could not use, at `start_us`; None: no
-    GPU was free, or none asked for. Looks at GPU, CPU and memory of each node, not at taints or affinity.
-    Source: the F of Weng et al., USENIX ATC 2023, on GPU pods and without device indexes."""
+    """Share of free GPU that a GPU pod drawn from those seen so far could not use, just before `end_us`; None:
+    no GPU was free, or none asked for. See `demand`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
-"""What is a scenario? Frozen data: everything a run needs but the seed it may be given instead.
+"""What is a scenario? Frozen data: all a run needs.
 
-Times are integer µs; `at_us` counts from the scenario's start. `where` is `file:line` for messages.
+Times are integer µs; `at_us` counts from the scenario's start. `where` is `file:line` for messages. Whoever
+runs it may give another seed: what depends on it (generated traces) is made when a twin is built.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from fairway.twin.distributions import Distribution
 from fairway.twin.latency import DEFAULT, Latency
 from fairway.twin.scenario.actions import Action
 from fairway.twin.scenario.assertions.grammar import Assertion
-from fairway.twin.traces.arrival import Arrivals
+from fairway.twin.traces.sources import TraceUse
 from fairway.twin.twin import EPOCH_US
 
 API_VERSION = "fairway.dev/v1alpha1"
@@ -70,7 +71,7 @@ class FaultProcess:
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """`objects` are there at the start, in the order of their creation. `duration_us` None: until nothing is
-    left to happen, at most `horizon_us` after the last thing the scenario itself does."""
+    left to happen, at most `running.HORIZON_US` after the last thing the scenario itself does."""
 
     name: str
     file: str
@@ -81,7 +82,7 @@ class Scenario:
     latency: Latency = DEFAULT
     profiles: tuple[Profile, ...] = (DEFAULT_PROFILE,)
     steps: tuple[Step, ...] = ()
-    arrivals: tuple[Arrivals, ...] = ()
+    traces: tuple[TraceUse, ...] = ()
     behaviours: tuple[BehaviourProfile, ...] = ()
     faults: tuple[FaultProcess, ...] = ()
     assertions: tuple[Assertion, ...] = ()
@@ -90,7 +91,6 @@ class Scenario:
     """What lenient reading left out."""
 
     @property
-    def last_input_us(self) -> int:
-        """When the scenario itself does something for the last time, from its start."""
-        steps = [s.at_us + s.every_us * (s.times - 1) for s in self.steps]
-        return max([0, *steps, *(a.last_us for a in self.arrivals)])
+    def last_step_us(self) -> int:
+        """When the timeline does something for the last time, from the start."""
+        return max([0, *(s.at_us + s.every_us * (s.times - 1) for s in self.steps)])

@@ -1,0 +1,102 @@
+"""Nodes, namespaces, priority classes, configuration.
+
+Source: pkg/apis/core/validation/validation.go ValidateNode, ValidateConfigMap, ValidateSecret;
+pkg/apis/scheduling/validation (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairway.kube import names
+from fairway.kube.fieldpath import MapKey, Path
+from fairway.kube.validation.context import Context
+from fairway.kube.validation.problem import duplicate, forbidden, invalid, required, too_long, unsupported
+from fairway.kube.validation.rules.resources import check_amounts
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+# Source: pkg/apis/scheduling/types.go HighestUserDefinablePriority.
+HIGHEST_USER_PRIORITY = 1_000_000_000
+_SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+# Data of one ConfigMap or Secret. Source: core.MaxSecretSize.
+_MAX_DATA_BYTES = 1024 * 1024
+
+
+def check_node(node: dict[str, Any], path: Path, context: Context) -> None:
+    """Unlike kube: a taint is reported below `spec`, where it stands, not below `metadata`."""
+    out = context.out
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate((node.get("spec") or {}).get("taints") or ()):
+        at = ("spec", "taints", index)
+        key, value, effect = (taint.get(n) or "" for n in ("key", "value", "effect"))
+        for complaint in names.label_key(key):
+            out.append(invalid((*at, "key"), key, complaint))
+        complaints = names.label_value(value)
+        if complaints:
+            out.append(invalid((*at, "value"), value, ";".join(complaints)))
+        if not effect:
+            out.append(required((*at, "effect")))
+        elif effect not in _EFFECTS:
+            out.append(unsupported((*at, "effect"), effect, _EFFECTS))
+        if (effect, key) in seen:
+            detail = "taints must be unique by key and effect pair"
+            out.append(duplicate(at, taint)._replace(detail=detail))
+        seen.add((effect, key))
+    status = node.get("status") or {}
+    for side in ("capacity", "allocatable"):
+        check_amounts(status.get(side), ("status", side), out)
+
+
+def check_priority_class(priority_class: dict[str, Any], path: Path, context: Context) -> None:
+    name = (priority_class.get("metadata") or {}).get("name") or ""
+    value = priority_class.get("value") or 0
+    if name.startswith("system-"):
+        known = _SYSTEM_CLASSES.get(name)
+        if known != value or priority_class.get("globalDefault"):
+            wrong = "is not a known system priority class" if known is None else f"must have value {known}"
+            detail = f"reserved for system use only. error: {name} {wrong}"
+            text = f"priority class names with 'system-' prefix are {detail}"
+            context.out.append(forbidden(("metadata", "name"), text))
+    elif value > HIGHEST_USER_PRIORITY:
+        detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
+        context.out.append(forbidden(("value",), detail))
+
+
+def check_data(obj: dict[str, Any], path: Path, context: Context) -> None:
+    """ConfigMaps and Secrets: legal keys, at most 1 MiB, no key twice."""
+    total = 0
+    plain, binary = obj.get("data") or {}, obj.get("binaryData") or {}
+    for member, data in (
+        ("data", plain),
+        ("binaryData", binary),
+        ("stringData", obj.get("stringData") or {}),
+    ):
+        for key, value in data.items():
+            at = (member, MapKey(key))
+            for complaint in names.config_key(key):
+                context.out.append(invalid(at, key, complaint))
+            if member == "data" and key in binary:
+                context.out.append(invalid(at, key, "duplicate of key present in binaryData"))
+            total += len(value or "")
+    if total > _MAX_DATA_BYTES:
+        context.out.append(too_long((), _MAX_DATA_BYTES))
+
+
+def check_autoscaler(spec: dict[str, Any], path: Path, context: Context) -> None:
+    low, high = spec.get("minReplicas"), spec.get("maxReplicas") or 0
+    if high < 1:
+        context.out.append(invalid((*path, "maxReplicas"), high, "must be greater than 0"))
+    elif low is not None and low > high:
+        detail = "must be greater than or equal to `minReplicas`"
+        context.out.append(invalid((*path, "maxReplicas"), high, detail))
+    if not spec.get("scaleTargetRef"):
+        context.out.append(required((*path, "scaleTargetRef", "kind")))
+
+
+RULES = {
+    "Node": check_node,
+    "PriorityClass": check_priority_class,
+    "ConfigMap": check_data,
+    "Secret": check_data,
+    "HorizontalPodAutoscalerSpec": check_autoscaler,
+}

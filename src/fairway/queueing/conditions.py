@@ -1,0 +1,111 @@
+"""Reading and writing `status.conditions`, and the reasons Kueue writes into them.
+
+Source: apimachinery meta.SetStatusCondition; apis/kueue/v1beta2/workload_types.go; pkg/util/api.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fairway.kube.timestamps import parse_rfc3339, rfc3339
+
+Condition = dict[str, Any]
+
+QUOTA_RESERVED = "QuotaReserved"
+ADMITTED = "Admitted"
+EVICTED = "Evicted"
+PREEMPTED = "Preempted"
+REQUEUED = "Requeued"
+FINISHED = "Finished"
+PODS_READY = "PodsReady"
+BLOCKED_ON_PREEMPTION_GATES = "BlockedOnPreemptionGates"
+WAITING_FOR_REPLACEMENT_PODS = "WaitingForReplacementPods"
+
+TRUE, FALSE = "True", "False"
+
+# Reasons of QuotaReserved=False.
+NO_MATCHING_FLAVOR = "NoMatchingFlavor"
+WAITING_FOR_QUOTA = "WaitingForQuota"
+EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
+TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
+WAITING_FOR_PREEMPTED_WORKLOADS = "WaitingForPreemptedWorkloads"
+MISCONFIGURED = "Misconfigured"
+SUSPENDED = "Suspended"
+PENDING_EVALUATION = "PendingEvaluation"
+WAITING_FOR_PODS_READY = "WaitingForPodsReady"
+ADMISSION_GATED = "AdmissionGated"
+ON_HOLD = "OnHold"
+
+# Reasons of Evicted=True.
+EVICTED_BY_PREEMPTION = "Preempted"
+EVICTED_BY_PODS_READY_TIMEOUT = "PodsReadyTimeout"
+EVICTED_BY_ADMISSION_CHECK = "AdmissionCheck"
+EVICTED_BY_NODE_FAILURES = "NodeFailures"
+
+# Reasons of Preempted=True.
+IN_CLUSTER_QUEUE = "InClusterQueue"
+IN_COHORT_RECLAMATION = "InCohortReclamation"
+IN_COHORT_FAIR_SHARING = "InCohortFairSharing"
+IN_COHORT_RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
+
+MAX_CONDITION_MESSAGE = 32 * 1024
+MAX_EVENT_MESSAGE = 1024
+# A time before every other: what Go calls the zero time.
+NO_TIME_US = -62_135_596_800 * 1_000_000
+
+
+def find(status: Mapping[str, Any], kind: str) -> Condition | None:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == kind:
+            found: Condition = condition
+            return found
+    return None
+
+
+def is_true(status: Mapping[str, Any], kind: str) -> bool:
+    condition = find(status, kind)
+    return condition is not None and condition.get("status") == TRUE
+
+
+def is_false(status: Mapping[str, Any], kind: str) -> bool:
+    condition = find(status, kind)
+    return condition is not None and condition.get("status") == FALSE
+
+
+def since_us(condition: Mapping[str, Any]) -> int:
+    """When it last changed."""
+    text = condition.get("lastTransitionTime")
+    return parse_rfc3339(text) if text else NO_TIME_US
+
+
+def with_condition(
+    conditions: list[Condition],
+    kind: str,
+    status: str,
+    *,
+    reason: str,
+    message: str,
+    now_us: int,
+    generation: int = 0,
+) -> list[Condition]:
+    """The list with this condition set; its time changes only when its status does."""
+    new: Condition = {
+        "type": kind,
+        "status": status,
+        "lastTransitionTime": rfc3339(now_us),
+        "reason": reason,
+        "message": truncated(message, MAX_CONDITION_MESSAGE),
+    }
+    if generation:
+        new["observedGeneration"] = generation
+    for index, old in enumerate(conditions):
+        if old.get("type") == kind:
+            if old.get("status") == status:
+                new["lastTransitionTime"] = old.get("lastTransitionTime")
+            return [*conditions[:index], new, *conditions[index + 1 :]]
+    return [*conditions, new]
+
+
+def truncated(message: str, limit: int) -> str:
+    return message if len(message) <= limit else message[: limit - 4] + " ..."

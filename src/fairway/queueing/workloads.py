@@ -1,0 +1,520 @@
+"""What does a Workload ask for, and what does it hold? Typed facts, computed once per spec.
+
+Identical pod templates share one `Shape`: requests per pod, node selection, tolerations and the scheduling
+hash that lets a queue set aside every workload that would fail for the same reason.
+
+Source: pkg/workload/workload.go (Info, totalRequestsFromPodSets, totalRequestsFromAdmission,
+computeSchedulingHash), pkg/util/priority, pkg/util/pod (SpecShape).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from fairway.kube.nodeselection import NodeSelection, node_selection
+from fairway.kube.objects import Obj, annotations_of, labels_of, meta_of, namespace_of, spec_of, status_of
+from fairway.kube.podrequests import pod_requests
+from fairway.kube.resources import Resources, parse_resources
+from fairway.kube.taints import Toleration, parse_tolerations
+from fairway.kube.timestamps import parse_rfc3339
+from fairway.queueing import conditions as conds
+from fairway.queueing.amounts import in_rank_order, saturated
+from fairway.queueing.conditions import NO_TIME_US
+from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
+from fairway.queueing.objects import FlavorResource
+from fairway.queueing.topologyassignments import DomainCount, TopologyAssignment, read_assignment
+from fairway.queueing.transformations import NO_TRANSFORMATIONS, Transformations
+
+JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
+PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
+ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
+SLICE_REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"
+ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
+IS_GROUP_WORKLOAD = "kueue.x-k8s.io/is-group-workload"
+
+_DEFAULT_PRIORITY = 0
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+class SliceConstraint(NamedTuple):
+    """Pods of one slice of this size stay within one domain of this level."""
+
+    topology: str
+    size: int
+
+
+class TopologyRequest(NamedTuple):
+    """`slices`: outermost constraint first. At most one of the first three is set; `is_explicit`: any at all."""
+
+    required: str
+    preferred: str
+    unconstrained: bool
+    slices: tuple[SliceConstraint, ...]
+    group: str
+    is_explicit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """One pod set of the spec. `per_pod`: what quota counts; `per_pod_on_node`: what a node must have free."""
+
+    name: str
+    count: int
+    min_count: int
+    per_pod: Resources
+    per_pod_on_node: Resources
+    tolerations: tuple[Toleration, ...]
+    node_selector: Mapping[str, str]
+    selection: NodeSelection
+    topology: TopologyRequest | None
+    spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Everything that follows from `spec.podSets` alone."""
+
+    pod_sets: tuple[PodSet, ...]
+    form: bytes
+    can_be_partially_admitted: bool
+    is_explicitly_topology_aware: bool
+
+
+class DomainUse(NamedTuple):
+    """Pods of one pod set in one domain."""
+
+    values: tuple[str, ...]
+    per_pod: Resources
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetTotal:
+    """What one pod set asks for, or holds where `flavors` names the flavors. `requests` are in rank order."""
+
+    name: str
+    count: int
+    requests: Resources
+    flavors: Mapping[str, str]
+    topology: TopologyAssignment | None = None
+    delayed_topology: str = ""
+    domains: tuple[DomainUse, ...] = ()
+
+    def scaled_to(self, count: int) -> PodSetTotal:
+        """For another number of pods; a pod set with a topology assignment keeps its size."""
+        if self.topology is not None or self.count in (0, count):
+            return self
+        requests = {n: saturated(v // self.count * count) for n, v in self.requests.items()}
+        return PodSetTotal(self.name, count, requests, self.flavors, delayed_topology=self.delayed_topology)
+
+
+Usage = tuple[tuple[FlavorResource, int], ...]
+TopologyUsage = tuple[tuple[str, tuple[DomainUse, ...]], ...]
+
+
+@dataclass(slots=True)
+class Workload:
+    """Facts of one Workload as it stands. Frozen by convention: a changed object is read anew.
+
+    `order_us`: when it counts as queued. `hash` "": not comparable with others. `cluster_queue`: where it holds
+    quota ("" while it does not).
+    """
+
+    key: str
+    uid: str
+    obj: Obj
+    shape: Shape
+    queue: str
+    priority: int
+    base_priority: int
+    order_us: int
+    totals: tuple[PodSetTotal, ...]
+    hash: str | bytes
+    cluster_queue: str
+    has_quota: bool
+    is_admitted: bool
+    is_evicted: bool
+    reserved_us: int
+    usage: Usage
+    topology_usage: TopologyUsage
+    unhealthy_nodes: tuple[str, ...] = ()
+    needs_second_pass: bool = False
+    queue_usage: float | None = None
+
+    @property
+    def namespace(self) -> str:
+        return self.key.partition("/")[0]
+
+    @property
+    def generation(self) -> int:
+        return int(meta_of(self.obj).get("generation") or 0)
+
+    @property
+    def job_uid(self) -> str:
+        return labels_of(self.obj).get(JOB_UID_LABEL) or ""
+
+    def total(self, name: str) -> PodSetTotal | None:
+        return next((t for t in self.totals if t.name == name), None)
+
+
+class WorkloadReader:
+    """Reads Workload objects under one configuration, sharing the shapes of equal specs."""
+
+    def __init__(
+        self,
+        gates: FeatureGates = DEFAULT_GATES,
+        transformations: Transformations = NO_TRANSFORMATIONS,
+        *,
+        requeue_by_eviction_time: bool = True,
+    ) -> None:
+        self.gates = gates
+        self.transformations = transformations
+        self.requeue_by_eviction_time = requeue_by_eviction_time
+        self._shapes: dict[bytes, Shape] = {}
+
+    def read(self, obj: Obj) -> Workload:
+        """O(size of the object) for a new shape, else O(pod sets)."""
+        spec, status = spec_of(obj), status_of(obj)
+        meta = meta_of(obj)
+        shape = self._shape(spec.get("podSets") or ())
+        admission = status.get("admission")
+        reclaimable = self._reclaimable(status)
+        if admission is not None:
+            totals = self._held(shape, admission, reclaimable)
+        else:
+            totals = _asked(shape, reclaimable)
+        base = spec.get("priority")
+        base_priority = _DEFAULT_PRIORITY if base is None else int(base)
+        priority = base_priority + self._boost(obj)
+        reserved = conds.find(status, conds.QUOTA_RESERVED)
+        has_quota = reserved is not None and reserved.get("status") == conds.TRUE
+        namespace = namespace_of(obj)
+        return Workload(
+            key=f"{namespace}/{meta.get('name') or ''}",
+            uid=meta.get("uid") or "",
+            obj=obj,
+            shape=shape,
+            queue=f"{namespace}/{spec.get('queueName') or ''}",
+            priority=priority,
+            base_priority=base_priority,
+            order_us=self._order_us(meta, status),
+            totals=totals,
+            hash=self._hash(shape, totals, priority),
+            cluster_queue=admission.get("clusterQueue") or "" if admission is not None else "",
+            has_quota=has_quota,
+            is_admitted=conds.is_true(status, conds.ADMITTED),
+            is_evicted=conds.is_true(status, conds.EVICTED),
+            reserved_us=conds.since_us(reserved) if has_quota and reserved is not None else -1,
+            usage=_quota_usage(totals),
+            topology_usage=self._topology_usage(totals),
+            unhealthy_nodes=tuple(n["name"] for n in status.get("unhealthyNodes") or ()),
+            needs_second_pass=has_quota and needs_second_pass(obj),
+        )
+
+    def _shape(self, pod_sets: Sequence[Mapping[str, Any]]) -> Shape:
+        key = _ENCODER.encode([_shape_key(ps) for ps in pod_sets])
+        found = self._shapes.get(key)
+        if found is None:
+            found = self._shapes[key] = self._new_shape(pod_sets)
+        return found
+
+    def _new_shape(self, pod_sets: Sequence[Mapping[str, Any]]) -> Shape:
+        read = tuple(self._pod_set(ps) for ps in pod_sets)
+        return Shape(
+            pod_sets=read,
+            form=_ENCODER.encode([_form(ps) for ps in pod_sets]),
+            can_be_partially_admitted=any(ps.count > ps.min_count for ps in read),
+            is_explicitly_topology_aware=any(
+                ps.topology is not None and ps.topology.is_explicit for ps in read
+            ),
+        )
+
+    def _pod_set(self, raw: Mapping[str, Any]) -> PodSet:
+        spec = (raw.get("template") or {}).get("spec") or {}
+        count = int(raw.get("count", 1))
+        on_node = in_rank_order(pod_requests(spec))
+        per_pod = self.transformations.apply(on_node)
+        minimum = raw.get("minCount")
+        return PodSet(
+            name=raw.get("name") or "main",
+            count=count,
+            min_count=count if minimum is None else int(minimum),
+            per_pod=in_rank_order({n: max(v, 0) for n, v in per_pod.items()}),
+            per_pod_on_node=on_node,
+            tolerations=parse_tolerations(spec.get("tolerations")),
+            node_selector=spec.get("nodeSelector") or {},
+            selection=node_selection(spec),
+            topology=_topology_request(raw.get("topologyRequest")),
+            spec=spec,
+        )
+
+    def _reclaimable(self, status: Mapping[str, Any]) -> dict[str, int]:
+        raw = status.get("reclaimablePods")
+        if not raw or not self.gates.reclaimable_pods:
+            return {}
+        return {r["name"]: int(r.get("count") or 0) for r in raw}
+
+    def _held(
+        self, shape: Shape, admission: Mapping[str, Any], reclaimable: Mapping[str, int]
+    ) -> tuple[PodSetTotal, ...]:
+        by_name = {ps.name: ps for ps in shape.pod_sets}
+        held = []
+        for raw in admission.get("podSetAssignments") or ():
+            name = raw.get("name") or "main"
+            held.append(self._held_by(raw, by_name.get(name), reclaimable.get(name, 0)))
+        return tuple(held)
+
+    def _held_by(self, raw: Mapping[str, Any], pod_set: PodSet | None, reclaimable: int) -> PodSetTotal:
+        name = raw.get("name") or "main"
+        whole = pod_set.count if pod_set is not None else 0
+        count = int(raw["count"]) if raw.get("count") is not None else whole
+        requests = in_rank_order(parse_resources(raw.get("resourceUsage")))
+        topology = delayed = None
+        domains: tuple[DomainUse, ...] = ()
+        if self.gates.topology_aware_scheduling:
+            topology = read_assignment(raw.get("topologyAssignment"))
+            delayed = raw.get("delayedTopologyRequest")
+            if topology is not None:
+                domains = _domain_uses(topology, pod_set, requests, count)
+        left = whole - min(reclaimable, whole)
+        if left < count:
+            requests = {n: v // count * left for n, v in requests.items()}
+            count = left
+        return PodSetTotal(name, count, requests, raw.get("flavors") or {}, topology, delayed or "", domains)
+
+    def _topology_usage(self, totals: Sequence[PodSetTotal]) -> TopologyUsage:
+        used: dict[str, list[DomainUse]] = {}
+        for total in totals:
+            if total.topology is not None:
+                for flavor in sorted(set(total.flavors.values())):
+                    used.setdefault(flavor, []).extend(total.domains)
+        return tuple((flavor, tuple(uses)) for flavor, uses in used.items())
+
+    def _boost(self, obj: Obj) -> int:
+        if not self.gates.priority_boost:
+            return 0
+        try:
+            return int(annotations_of(obj).get(PRIORITY_BOOST) or 0)
+        except ValueError:
+            return 0
+
+    def _order_us(self, meta: Mapping[str, Any], status: Mapping[str, Any]) -> int:
+        """Source: workload.Ordering.GetQueueOrderTimestamp."""
+        evicted = conds.find(status, conds.EVICTED)
+        if evicted is not None and evicted.get("status") == conds.TRUE:
+            reason = evicted.get("reason")
+            if reason == conds.EVICTED_BY_ADMISSION_CHECK or (
+                reason == conds.EVICTED_BY_PODS_READY_TIMEOUT and self.requeue_by_eviction_time
+            ):
+                return conds.since_us(evicted)
+        if not self.gates.priority_sorting_within_cohort:
+            preempted = conds.find(status, conds.PREEMPTED)
+            if (
+                preempted is not None
+                and preempted.get("status") == conds.TRUE
+                and preempted.get("reason") == conds.IN_COHORT_RECLAIM_WHILE_BORROWING
+            ):
+                return conds.since_us(preempted) + 1_000
+        created = meta.get("creationTimestamp")
+        return parse_rfc3339(created) if created else NO_TIME_US
+
+    def _hash(self, shape: Shape, totals: Sequence[PodSetTotal], priority: int) -> bytes | str:
+        if not self.gates.scheduling_equivalence_hashing:
+            return ""
+        counts = b",".join(b"%d" % t.count for t in totals)
+        return b"%d|%s|%s" % (priority, counts, shape.form)
+
+
+def key_of(obj: Obj) -> str:
+    """`namespace/name`."""
+    return f"{namespace_of(obj)}/{meta_of(obj).get('name') or ''}"
+
+
+def _shape_key(raw: Mapping[str, Any]) -> tuple[Any, ...]:
+    template = raw.get("template") or {}
+    return (
+        raw.get("name"),
+        raw.get("count"),
+        raw.get("minCount"),
+        raw.get("topologyRequest"),
+        template.get("spec"),
+    )
+
+
+def _form(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a pod set that decide how it schedules; workloads of one form fail alike."""
+    spec = (raw.get("template") or {}).get("spec") or {}
+    return {
+        "name": raw.get("name"),
+        "minCount": raw.get("minCount"),
+        "topologyRequest": raw.get("topologyRequest"),
+        "containers": [_container_form(c) for c in spec.get("containers") or ()],
+        "initContainers": [_container_form(c) for c in spec.get("initContainers") or ()],
+        **{
+            field: spec.get(field)
+            for field in (
+                "nodeSelector",
+                "affinity",
+                "tolerations",
+                "runtimeClassName",
+                "priority",
+                "topologySpreadConstraints",
+                "overhead",
+                "resourceClaims",
+                "resources",
+            )
+            if spec.get(field)
+        },
+    }
+
+
+def _container_form(raw: Mapping[str, Any]) -> tuple[Any, Any]:
+    return (raw.get("resources") or {}).get("requests"), raw.get("ports")
+
+
+def _topology_request(raw: Mapping[str, Any] | None) -> TopologyRequest | None:
+    if raw is None:
+        return None
+    layers = raw.get("podsetSliceRequiredTopologyConstraints") or ()
+    slices = tuple(SliceConstraint(c["topology"], int(c.get("size") or 0)) for c in layers)
+    outer = raw.get("podSetSliceRequiredTopology")
+    if not slices and outer is not None:
+        slices = (SliceConstraint(outer, int(raw.get("podSetSliceSize") or 0)),)
+    asks = ("unconstrained", "required", "preferred", "podSetSliceRequiredTopology", "podSetSliceSize")
+    return TopologyRequest(
+        required=raw.get("required") or "",
+        preferred=raw.get("preferred") or "",
+        unconstrained=bool(raw.get("unconstrained")),
+        slices=slices,
+        group=raw.get("podSetGroupName") or "",
+        is_explicit=bool(layers) or any(raw.get(field) is not None for field in asks),
+    )
+
+
+def _asked(shape: Shape, reclaimable: Mapping[str, int]) -> tuple[PodSetTotal, ...]:
+    asked = []
+    for ps in shape.pod_sets:
+        count = ps.count - min(reclaimable.get(ps.name, 0), ps.count)
+        requests = {name: saturated(value * count) for name, value in ps.per_pod.items()}
+        asked.append(PodSetTotal(ps.name, count, requests, {}))
+    return tuple(asked)
+
+
+def _domain_uses(
+    topology: TopologyAssignment, pod_set: PodSet | None, requests: Resources, count: int
+) -> tuple[DomainUse, ...]:
+    if pod_set is not None:
+        per_pod = pod_set.per_pod_on_node
+    else:
+        per_pod = {n: v // count for n, v in requests.items()} if count else {}
+    return tuple(DomainUse(d.values, per_pod, d.count) for d in topology.domains)
+
+
+def _quota_usage(totals: Sequence[PodSetTotal]) -> Usage:
+    used: dict[FlavorResource, int] = {}
+    for total in totals:
+        for resource, value in total.requests.items():
+            flavor = total.flavors.get(resource)
+            if flavor:
+                fr = FlavorResource(flavor, resource)
+                used[fr] = used.get(fr, 0) + value
+    return tuple(used.items())
+
+
+def is_active(obj: Obj) -> bool:
+    return spec_of(obj).get("active") is not False
+
+
+def is_finished(obj: Obj) -> bool:
+    return conds.is_true(status_of(obj), conds.FINISHED)
+
+
+def is_on_hold(obj: Obj) -> bool:
+    reserved = conds.find(status_of(obj), conds.QUOTA_RESERVED)
+    return (
+        reserved is not None
+        and reserved.get("status") == conds.FALSE
+        and reserved.get("reason") == conds.ON_HOLD
+    )
+
+
+def is_admissible(obj: Obj, gates: FeatureGates = DEFAULT_GATES) -> bool:
+    """Whether it belongs into a queue: active, unfinished, without quota, not held back."""
+    status = status_of(obj)
+    gated = gates.admission_gated_by and bool(annotations_of(obj).get(ADMISSION_GATED_BY))
+    return (
+        not gated
+        and not is_finished(obj)
+        and is_active(obj)
+        and not conds.is_true(status, conds.QUOTA_RESERVED)
+        and not is_on_hold(obj)
+        and not conds.is_true(status, conds.WAITING_FOR_REPLACEMENT_PODS)
+    )
+
+
+def check_states(obj: Obj) -> tuple[str, ...]:
+    return tuple(c.get("state") or "" for c in status_of(obj).get("admissionChecks") or ())
+
+
+def has_unhealthy_domain(obj: Obj) -> bool:
+    """Admitted with pods on a node that is known to be unhealthy."""
+    status = status_of(obj)
+    names = {n["name"] for n in status.get("unhealthyNodes") or ()}
+    if not names or not conds.is_true(status, conds.ADMITTED):
+        return False
+    for raw in (status.get("admission") or {}).get("podSetAssignments") or ():
+        assignment = read_assignment(raw.get("topologyAssignment"))
+        if assignment is not None and any(d.values[-1] in names for d in assignment.domains):
+            return True
+    return False
+
+
+def has_pending_topology(obj: Obj) -> bool:
+    assignments = (status_of(obj).get("admission") or {}).get("podSetAssignments") or ()
+    return any(
+        a.get("topologyAssignment") is None and a.get("delayedTopologyRequest") == "Pending"
+        for a in assignments
+    )
+
+
+def needs_second_pass(obj: Obj) -> bool:
+    """Whether a workload with quota has to be scheduled again: a delayed topology, or a node to replace."""
+    status = status_of(obj)
+    if (
+        is_finished(obj)
+        or conds.is_true(status, conds.EVICTED)
+        or not conds.is_true(status, conds.QUOTA_RESERVED)
+    ):
+        return False
+    states = check_states(obj)
+    if (
+        states
+        and all(s == "Ready" for s in states)
+        and has_pending_topology(obj)
+        and not conds.is_true(status, conds.ADMITTED)
+    ):
+        return True
+    return has_unhealthy_domain(obj)
+
+
+def has_closed_preemption_gate(obj: Obj) -> bool:
+    positions = {g["name"]: g.get("position") for g in status_of(obj).get("preemptionGates") or ()}
+    return any(
+        g["name"] not in positions or positions[g["name"]] == "Closed"
+        for g in spec_of(obj).get("preemptionGates") or ()
+    )
+
+
+def is_owned_by_single_pod(obj: Obj) -> bool:
+    owners = meta_of(obj).get("ownerReferences") or ()
+    if len(owners) != 1 or annotations_of(obj).get(IS_GROUP_WORKLOAD) == "true":
+        return False
+    return owners[0].get("kind") == "Pod" and owners[0].get("apiVersion") == "v1"
+
+
+def domain_counts(assignment: TopologyAssignment | None) -> tuple[DomainCount, ...]:
+    return () if assignment is None else assignment.domains

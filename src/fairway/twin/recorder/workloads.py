@@ -1,0 +1,268 @@
+"""The workloads of a run: what owned pods, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fairway.kube.objects import Obj, controller_of, dig, labels_of
+from fairway.kube.timestamps import SECOND_US, parse_rfc3339
+from fairway.twin.recorder.tables import Table, WorkloadRow
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+
+# Kinds that own pods, from their creation on. Any other kind is one as soon as a pod names it as its owner.
+KINDS = frozenset(
+    {
+        "Job.batch",
+        "CronJob.batch",
+        "ReplicaSet.apps",
+        "Deployment.apps",
+        "StatefulSet.apps",
+        "DaemonSet.apps",
+        "ReplicationController",
+        "JobSet.jobset.x-k8s.io",
+        "LeaderWorkerSet.leaderworkerset.x-k8s.io",
+        "Job.batch.volcano.sh",
+    }
+)
+_GROUPS = (".kubeflow.org", ".ray.io")
+
+# Condition types that end a workload, and what came of it. Source: batch/v1, jobset/v1alpha2, kubeflow.org/v1.
+_ENDS = {
+    "Complete": "Complete",
+    "Completed": "Complete",
+    "Succeeded": "Complete",
+    "Failed": "Failed",
+}
+_POD_TEMPLATES = (
+    ("spec", "template", "spec"),
+    ("spec", "jobTemplate", "spec", "template", "spec"),
+)
+
+
+def is_workload(gk: str) -> bool:
+    return gk in KINDS or gk.endswith(_GROUPS)
+
+
+class Workload:
+    """One workload as the run goes on. Times are µs since the run began; -1: not yet."""
+
+    __slots__ = (
+        "conditions",
+        "created",
+        "deleted",
+        "finished",
+        "gpu",
+        "gpu_peak",
+        "is_queued",
+        "is_suspended",
+        "kind",
+        "labels",
+        "message",
+        "name",
+        "namespace",
+        "outcome",
+        "parent",
+        "priority_class",
+        "queue",
+        "reason",
+        "started",
+        "uid",
+        "waiting",
+    )
+
+    def __init__(self, kind: str, namespace: str, name: str, uid: str, now: int) -> None:
+        self.kind = kind
+        self.namespace = namespace
+        self.name = name
+        self.uid = uid
+        self.labels: Mapping[str, str] = {}
+        self.parent: Workload | None = None
+        self.priority_class = ""
+        self.queue = ""
+        self.created = now
+        self.started = self.finished = self.deleted = -1
+        self.is_suspended = False
+        self.is_queued = False
+        self.waiting = 0
+        self.outcome = self.reason = self.message = ""
+        self.conditions: tuple[str, ...] = ()
+        self.gpu = self.gpu_peak = 0
+
+    @property
+    def root(self) -> Workload:
+        found = self
+        while found.parent is not None:
+            found = found.parent
+        return found
+
+    @property
+    def wants_queue(self) -> bool:
+        """Whether it waits: for a node for one of its pods, or suspended for its turn."""
+        return self.waiting > 0 or (self.is_suspended and self.finished < 0 and self.deleted < 0)
+
+
+class WorkloadLedger:
+    """Workloads by UID, and in order of creation."""
+
+    def __init__(self) -> None:
+        self.rows: list[Workload] = []
+        self._by_uid: dict[str, Workload] = {}
+
+    def get(self, uid: str) -> Workload | None:
+        return self._by_uid.get(uid)
+
+    def of_reference(self, namespace: str, ref: Mapping[str, Any], now: int) -> Workload:
+        """The owner a reference names; one never seen is noted as it is."""
+        uid = ref.get("uid") or ""
+        found = self._by_uid.get(uid)
+        if found is None:
+            found = self._add(
+                Workload(ref.get("kind") or "", namespace, ref.get("name") or "", uid, now), uid
+            )
+        return found
+
+    def _add(self, workload: Workload, uid: str) -> Workload:
+        self._by_uid[uid] = workload
+        self.rows.append(workload)
+        return workload
+
+    def see(self, obj: Obj, old: Obj | None, now: int, began_us: int) -> Workload:
+        """Take note of a workload's present state."""
+        meta = obj["metadata"]
+        uid = meta["uid"]
+        found = self._by_uid.get(uid)
+        if found is None:
+            created = min(now, _created(meta, now, began_us))
+            found = self._add(
+                Workload(obj["kind"], meta.get("namespace") or "", meta["name"], uid, created), uid
+            )
+            owner = controller_of(obj)
+            if owner is not None:
+                found.parent = self.of_reference(found.namespace, owner, now)
+        if (
+            old is None
+            or old.get("spec") is not obj.get("spec")
+            or old["metadata"].get("labels") is not meta.get("labels")
+        ):
+            _describe(found, obj)
+        status = obj.get("status")
+        if status and (old is None or old.get("status") is not status):
+            _conclude(found, status.get("conditions") or (), now)
+        return found
+
+    def remove(self, uid: str, now: int) -> Workload | None:
+        found = self._by_uid.pop(uid, None)
+        if found is not None:
+            found.deleted = now
+        return found
+
+    def table(self, began_us: int, tallies: Mapping[int, list[int]]) -> Table[WorkloadRow]:
+        """`tallies`: by id of the workload: pods, started, succeeded, failed, milli-GPU·µs held."""
+        return Table.of(WorkloadRow, [_row(w, began_us, tallies.get(id(w), _NO_PODS)) for w in self.rows])
+
+    def fork(self) -> tuple[WorkloadLedger, dict[int, Workload]]:
+        """A copy, and which copy stands for which original (by id)."""
+        copies: dict[int, Workload] = {}
+        for workload in self.rows:
+            twin = object.__new__(Workload)
+            for slot in Workload.__slots__:
+                setattr(twin, slot, getattr(workload, slot))
+            copies[id(workload)] = twin
+        for twin in copies.values():
+            if twin.parent is not None:
+                twin.parent = copies[id(twin.parent)]
+        ledger = WorkloadLedger()
+        ledger.rows = list(copies.values())
+        ledger._by_uid = {uid: copies[id(w)] for uid, w in self._by_uid.items()}
+        return ledger, copies
+
+
+_NO_PODS = [0, 0, 0, 0, 0]
+
+
+def _created(meta: Mapping[str, Any], now: int, began_us: int) -> int:
+    """When it was created, where it is older than this run; else now. The object only knows whole seconds."""
+    stamp = meta.get("creationTimestamp")
+    if not stamp:
+        return now
+    stamped = parse_rfc3339(stamp) - began_us
+    return stamped if stamped < now - SECOND_US else now
+
+
+def _describe(workload: Workload, obj: Obj) -> None:
+    labels = labels_of(obj)
+    workload.labels = labels
+    workload.queue = labels.get(QUEUE_LABEL) or ("" if workload.parent is None else workload.parent.queue)
+    workload.priority_class = labels.get(PRIORITY_LABEL) or _template_priority(obj)
+    workload.is_suspended = bool(dig(obj, "spec", "suspend")) and workload.kind != "CronJob"
+
+
+def _template_priority(obj: Obj) -> str:
+    for path in _POD_TEMPLATES:
+        template = dig(obj, *path)
+        if template:
+            return template.get("priorityClassName") or ""
+    return ""
+
+
+def _conclude(workload: Workload, conditions: Any, now: int) -> None:
+    true = tuple([c["type"] for c in conditions if c.get("status") == "True"])
+    if true == workload.conditions:
+        return
+    workload.conditions = true
+    if workload.kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"):
+        return
+    for condition in conditions:
+        outcome = _ENDS.get(condition["type"])
+        if outcome is not None and condition.get("status") == "True" and workload.finished < 0:
+            workload.finished = now
+            workload.outcome = outcome
+            workload.reason = condition.get("reason") or ""
+            workload.message = condition.get("message") or ""
+
+
+def _row(w: Workload, began_us: int, tally: list[int]) -> WorkloadRow:
+    def at(time: int) -> int | None:
+        return None if time < 0 else began_us + time
+
+    pods, started, succeeded, failed, held = tally
+    return WorkloadRow(
+        kind=w.kind,
+        namespace=w.namespace,
+        name=w.name,
+        uid=w.uid,
+        labels=w.labels,
+        owner_kind="" if w.parent is None else w.parent.kind,
+        owner_name="" if w.parent is None else w.parent.name,
+        priority_class=w.priority_class,
+        queue=w.queue,
+        created_us=began_us + w.created,
+        started_us=at(w.started),
+        finished_us=at(w.finished),
+        deleted_us=at(w.deleted),
+        outcome=_outcome(w, pods),
+        reason=w.reason,
+        message=w.message,
+        conditions=w.conditions,
+        pods=pods,
+        pods_started=started,
+        pods_succeeded=succeeded,
+        pods_failed=failed,
+        gpu_milli=w.gpu_peak,
+        held_gpu_milli_us=held,
+    )
+
+
+def _outcome(w: Workload, pods: int) -> str:
+    if w.outcome:
+        return w.outcome
+    if w.deleted >= 0:
+        return "Deleted"
+    if w.is_suspended:
+        return "Suspended"
+    if w.started >= 0:
+        return "Running"
+    return "Waiting" if pods else "Idle"

@@ -1,0 +1,185 @@
+"""Each policy's score and devices: by hand, and FGD against trying everything."""
+
+import numpy as np
+import pytest
+from gpuworld import clusters, expecting, node, pod, pods, score, slow_fgd, slow_fits, together, workloads
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairway.errors import UserError
+from fairway.scheduling.gpushare.devices import ModelCodes
+from fairway.scheduling.gpushare.policies import (
+    BEST_FIT,
+    DOT_PRODUCT,
+    FGD,
+    GPU_CLUSTERING,
+    GPU_PACKING,
+    HEADROOM,
+    POLICIES,
+    RANDOM,
+    policy_named,
+)
+from fairway.scheduling.gpushare.random_fit import drawn_device, drawn_row
+
+SHARE, WHOLE, PAIR, PLAIN = pod(1000, 1, 300), pod(1000, 1, 1000), pod(1000, 2, 1000), pod(1000)
+IDLE = node(128_000, [1000] * 8)
+
+CASES = {
+    # (policy, node, pod, score, device mask)
+    "packing: an idle node is the last resort, 33 - 8": (GPU_PACKING, IDLE, SHARE, 25, 0b1),
+    "packing: small idle nodes are not below their size": (GPU_PACKING, node(8000, [1000]), SHARE, 32, 0b1),
+    "packing: opening one device of a used node, 50 - 1": (
+        GPU_PACKING,
+        node(8000, [200, 1000, 1000]),
+        SHARE,
+        49,
+        0b10,
+    ),
+    "packing: opening two": (GPU_PACKING, node(8000, [200, 1000, 1000]), PAIR, 48, 0b110),
+    "packing: sharing a device with 40 % free, 100 - 4": (
+        GPU_PACKING,
+        node(8000, [400, 1000]),
+        SHARE,
+        96,
+        0b1,
+    ),
+    "packing: the tightest of two used devices": (GPU_PACKING, node(8000, [700, 350]), SHARE, 97, 0b10),
+    "packing: no GPU, no opinion": (GPU_PACKING, IDLE, PLAIN, 0, 0),
+    "clustering: only its own kind, half full": (
+        GPU_CLUSTERING,
+        node(8000, [500] * 8, running=[0]),
+        SHARE,
+        75 + 12,
+        0b1,
+    ),
+    "clustering: its own kind and others": (
+        GPU_CLUSTERING,
+        node(8000, [500] * 8, running=[0, 1]),
+        SHARE,
+        50 + 12,
+        0b1,
+    ),
+    "clustering: idle, of two devices": (GPU_CLUSTERING, node(8000, [1000] * 2), SHARE, 25 + 18, 0b1),
+    "clustering: only others": (GPU_CLUSTERING, node(8000, [1000] * 8, running=[2]), WHOLE, 0, 0b1),
+    "clustering: no GPU, no opinion": (GPU_CLUSTERING, IDLE, PLAIN, 0, 0),
+    "best fit: an idle largest node": (BEST_FIT, IDLE, pod(64_000, 4, 1000), 50, 0b1111),
+    "best fit: a perfect fit": (BEST_FIT, node(1000, [300]), SHARE, 100, 0b1),
+    "dot product: an idle largest node, all of it wanted": (
+        DOT_PRODUCT,
+        IDLE,
+        pod(128_000, 8, 1000),
+        0,
+        0xFF,
+    ),
+    "dot product: a quarter of CPU and of GPU": (DOT_PRODUCT, IDLE, pod(32_000, 2, 1000), 75, 0b11),
+    "random: fits": (RANDOM, IDLE, SHARE, 0, 0b1),
+    "does not fit: CPU": (BEST_FIT, node(999, [1000]), SHARE, -1, 0),
+    "does not fit: memory": (BEST_FIT, node(8000, [1000], memory_gib=0), SHARE, -1, 0),
+    "does not fit: devices": (BEST_FIT, node(8000, [1000, 999]), PAIR, -1, 0),
+    "does not fit: milli spread over devices": (BEST_FIT, node(8000, [200, 200]), SHARE, -1, 0),
+    "does not fit: model": (BEST_FIT, node(8000, [1000], model=2), pod(1000, 1, 300, models=0b011), -1, 0),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_by_hand(case):
+    policy, nodes, wanted, want_score, want_devices = CASES[case]
+    scores, chosen = score(policy, nodes, wanted)
+    assert scores == [want_score]
+    assert want_score < 0 or chosen == [want_devices]
+
+
+def test_fgd_takes_the_device_that_fragments_least():
+    """With whole devices expected, 300 milli belong on the device that is broken already."""
+    typical = expecting((pod(1000, 1, 1000), 1.0))
+    scores, chosen = score(FGD, node(8000, [1000, 700]), SHARE, typical)
+    assert chosen == [0b10]
+    # 700 lost before, 400 after: sigmoid(0.3)
+    assert scores == [int(100 / (1 + np.exp(-0.3)))]
+
+
+def test_fgd_is_indifferent_on_nodes_without_free_gpu():
+    assert score(FGD, node(8000, [0, 0]), PLAIN, expecting((WHOLE, 1.0))) == ([50], [0])
+
+
+@given(clusters(3), workloads(), pods(), st.data())
+@settings(max_examples=200, deadline=None)
+def test_fgd_is_the_best_of_all_devices(nodes, typical, wanted, data):
+    for row in range(len(nodes)):
+        for device in range(int(nodes.gpu_count[row])):
+            nodes.gpu_milli_free[row, device] = data.draw(st.sampled_from([0, 190, 500, 530, 1000]))
+    scores, chosen = score(FGD, nodes, wanted, typical)
+    for row in range(len(nodes)):
+        want, devices = slow_fgd(nodes, row, wanted, typical)
+        assert scores[row] == want
+        assert want < 0 or chosen[row] == devices
+
+
+@given(clusters(4), workloads(), pods(), st.sampled_from(sorted(POLICIES)))
+@settings(max_examples=200, deadline=None)
+def test_a_score_means_it_fits_on_the_chosen_devices(nodes, typical, wanted, name):
+    before = nodes.table.copy()
+    scores, chosen = score(POLICIES[name], nodes, wanted, typical)
+    assert (nodes.table == before).all()
+    for row in range(len(nodes)):
+        assert (scores[row] >= 0) == slow_fits(nodes, row, wanted)
+        if scores[row] >= 0:
+            devices = [d for d in range(8) if chosen[row] >> d & 1]
+            assert len(devices) == wanted[2]
+            assert all(nodes.gpu_milli_free[row, d] >= wanted[3] for d in devices)
+
+
+def test_only_the_given_rows_are_scored():
+    nodes = together(IDLE, IDLE, IDLE)
+    scores, chosen = np.full((2, 3), -7, np.int64)
+    BEST_FIT.score(nodes.table, np.array([1]), SHARE, scores, chosen)
+    assert scores.tolist() == [-7, scores[1], -7]
+
+
+def test_headroom_spares_the_cpu_beside_free_gpus():
+    """1000 milli per 4000 CPU expected: CPU-heavy pods go where GPUs are used up, whatever is left there."""
+    typical = expecting((pod(4000, 1, 1000), 1.0))
+    balanced, gpu_gone = node(8000, [1000, 1000]), node(8000, [0, 0])
+    scores, _ = score(HEADROOM, together(balanced, gpu_gone), pod(4000), typical)
+    assert scores[1] > scores[0]
+
+
+def test_headroom_takes_the_tightest_devices_among_equals():
+    typical = expecting((pod(4000, 1, 1000), 1.0))
+    scores, chosen = score(HEADROOM, together(node(90_000, [1000, 400]), node(90_000, [300])), SHARE, typical)
+    assert chosen == [0b10, 0b1]
+    assert scores[1] > scores[0]
+
+
+def test_random_draws_are_arguments():
+    scores = np.array([-1, 0, -1, 0, 0])
+    assert [drawn_row(scores, draw) for draw in range(4)] == [1, 3, 4, 1]
+    assert drawn_row(np.array([-1, -1]), 5) == -1
+    table = node(8000, [100, 300, 1000]).table
+    assert [drawn_device(table, 0, SHARE, 0, draw) for draw in (0, 1, 2)] == [0b10, 0b100, 0b10]
+    assert drawn_device(table, 0, WHOLE, 0b100, 7) == 0b100
+
+
+@pytest.mark.parametrize(
+    ("name", "want"), [("fgd", "FGD"), ("DotProd", "DotProduct"), ("bestfit", "BestFit")]
+)
+def test_policies_by_name(name, want):
+    assert policy_named(name).name == want
+
+
+def test_an_unknown_policy_names_those_there_are():
+    with pytest.raises(UserError, match="no placement policy 'FDG': expected one of Random, DotProduct"):
+        policy_named("FDG")
+
+
+def test_model_masks():
+    models = ModelCodes.of(["T4", "", "A10", "T4"])
+    assert models.names == ("", "A10", "T4")
+    assert (models.mask(["T4"]), models.mask(["T4", "A10", "H100"]), models.mask(["H100"])) == (
+        0b100,
+        0b110,
+        0,
+    )
+    assert models.mask([]) == -1
+    with pytest.raises(UserError, match="64 GPU models: expected at most 63"):
+        ModelCodes.of(str(i) for i in range(64))
