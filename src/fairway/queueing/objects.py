@@ -289,7 +289,7 @@ def _fair_weight(spec: Mapping[str, Any]) -> float:
 
 
 def _admission_checks(spec: Mapping[str, Any], flavors: frozenset[str]) -> dict[str, frozenset[str]]:
-    checks = {name: flavors for name in spec.get("admissionChecks") or ()}
+    checks = dict.fromkeys(spec.get("admissionChecks") or (), flavors)
     for rule in (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ():
         on = rule.get("onFlavors")
         checks[rule["name"]] = frozenset(on) if on else flavors

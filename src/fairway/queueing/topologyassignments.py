@@ -9,7 +9,6 @@ Source: pkg/util/tas/tas_assignment.go; KEP-2724.
 from __future__ import annotations
 
 import json
-import os.path
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ class DomainCount(NamedTuple):
     """`values`: the labels of the domain at the levels of the assignment."""
 
     values: tuple[str, ...]
-    count: int
+    pods: int
 
 
 class TopologyAssignment(NamedTuple):
@@ -33,7 +32,7 @@ class TopologyAssignment(NamedTuple):
     domains: tuple[DomainCount, ...]
 
     def pod_count(self) -> int:
-        return sum(d.count for d in self.domains)
+        return sum(d.pods for d in self.domains)
 
 
 def domain_id(values: Sequence[str]) -> str:
@@ -98,7 +97,7 @@ def _size(packed: Mapping[str, Any]) -> int:
 
 
 def _slice(levels: int, domains: Sequence[DomainCount]) -> dict[str, Any]:
-    counts = [d.count for d in domains]
+    counts = [d.pods for d in domains]
     uniform = all(c == counts[0] for c in counts)
     return {
         "domainCount": len(domains),
@@ -108,8 +107,8 @@ def _slice(levels: int, domains: Sequence[DomainCount]) -> dict[str, Any]:
 
 
 def _level(values: list[str]) -> dict[str, Any]:
-    prefix = os.path.commonprefix(values)
-    suffix = os.path.commonprefix([v[::-1] for v in values])[::-1]
+    prefix = _common_prefix(values)
+    suffix = _common_prefix([v[::-1] for v in values])[::-1]
     shortest, longest = min(map(len, values)), max(map(len, values))
     if len(prefix) == longest:
         return {"universal": prefix}
@@ -122,6 +121,15 @@ def _level(values: list[str]) -> dict[str, Any]:
         individual["suffix"] = suffix
     individual["roots"] = [v[len(prefix) : len(v) - len(suffix)] for v in values]
     return {"individual": individual}
+
+
+def _common_prefix(values: Sequence[str]) -> str:
+    """What all begin with: the first and the last of them in order decide."""
+    first, last = min(values), max(values)
+    for at, letter in enumerate(first):
+        if at >= len(last) or last[at] != letter:
+            return first[:at]
+    return first
 
 
 def _runs(assignment: TopologyAssignment) -> list[Sequence[DomainCount]]:

@@ -13,75 +13,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import msgspec
-
-from fairway.kube.nodeselection import NodeSelection, node_selection
 from fairway.kube.objects import Obj, annotations_of, labels_of, meta_of, namespace_of, spec_of, status_of
-from fairway.kube.podrequests import pod_requests
 from fairway.kube.resources import Resources, parse_resources
-from fairway.kube.taints import Toleration, parse_tolerations
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.queueing import conditions as conds
 from fairway.queueing.amounts import in_rank_order, saturated
 from fairway.queueing.conditions import NO_TIME_US
 from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
 from fairway.queueing.objects import FlavorResource
-from fairway.queueing.topologyassignments import DomainCount, TopologyAssignment, read_assignment
+from fairway.queueing.topologyassignments import TopologyAssignment, read_assignment
 from fairway.queueing.transformations import NO_TRANSFORMATIONS, Transformations
 
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
-ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 SLICE_REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"
 ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
-IS_GROUP_WORKLOAD = "kueue.x-k8s.io/is-group-workload"
 
 _DEFAULT_PRIORITY = 0
-_ENCODER = msgspec.json.Encoder(order="deterministic")
-
-
-class SliceConstraint(NamedTuple):
-    """Pods of one slice of this size stay within one domain of this level."""
-
-    topology: str
-    size: int
-
-
-class TopologyRequest(NamedTuple):
-    """`slices`: outermost constraint first. At most one of the first three is set; `is_explicit`: any at all."""
-
-    required: str
-    preferred: str
-    unconstrained: bool
-    slices: tuple[SliceConstraint, ...]
-    group: str
-    is_explicit: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PodSet:
-    """One pod set of the spec. `per_pod`: what quota counts; `per_pod_on_node`: what a node must have free."""
-
-    name: str
-    count: int
-    min_count: int
-    per_pod: Resources
-    per_pod_on_node: Resources
-    tolerations: tuple[Toleration, ...]
-    node_selector: Mapping[str, str]
-    selection: NodeSelection
-    topology: TopologyRequest | None
-    spec: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Everything that follows from `spec.podSets` alone."""
-
-    pod_sets: tuple[PodSet, ...]
-    form: bytes
-    can_be_partially_admitted: bool
-    is_explicitly_topology_aware: bool
 
 
 class DomainUse(NamedTuple):
@@ -89,7 +37,7 @@ class DomainUse(NamedTuple):
 
     values: tuple[str, ...]
     per_pod: Resources
-    count: int
+    pods: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,41 +164,11 @@ class WorkloadReader:
         )
 
     def _shape(self, pod_sets: Sequence[Mapping[str, Any]]) -> Shape:
-        key = _ENCODER.encode([_shape_key(ps) for ps in pod_sets])
+        key = shape_key(pod_sets)
         found = self._shapes.get(key)
         if found is None:
-            found = self._shapes[key] = self._new_shape(pod_sets)
+            found = self._shapes[key] = new_shape(pod_sets, self.transformations)
         return found
-
-    def _new_shape(self, pod_sets: Sequence[Mapping[str, Any]]) -> Shape:
-        read = tuple(self._pod_set(ps) for ps in pod_sets)
-        return Shape(
-            pod_sets=read,
-            form=_ENCODER.encode([_form(ps) for ps in pod_sets]),
-            can_be_partially_admitted=any(ps.count > ps.min_count for ps in read),
-            is_explicitly_topology_aware=any(
-                ps.topology is not None and ps.topology.is_explicit for ps in read
-            ),
-        )
-
-    def _pod_set(self, raw: Mapping[str, Any]) -> PodSet:
-        spec = (raw.get("template") or {}).get("spec") or {}
-        count = int(raw.get("count", 1))
-        on_node = in_rank_order(pod_requests(spec))
-        per_pod = self.transformations.apply(on_node)
-        minimum = raw.get("minCount")
-        return PodSet(
-            name=raw.get("name") or "main",
-            count=count,
-            min_count=count if minimum is None else int(minimum),
-            per_pod=in_rank_order({n: max(v, 0) for n, v in per_pod.items()}),
-            per_pod_on_node=on_node,
-            tolerations=parse_tolerations(spec.get("tolerations")),
-            node_selector=spec.get("nodeSelector") or {},
-            selection=node_selection(spec),
-            topology=_topology_request(raw.get("topologyRequest")),
-            spec=spec,
-        )
 
     def _reclaimable(self, status: Mapping[str, Any]) -> dict[str, int]:
         raw = status.get("reclaimablePods")
@@ -334,67 +252,6 @@ def key_of(obj: Obj) -> str:
     return f"{namespace_of(obj)}/{meta_of(obj).get('name') or ''}"
 
 
-def _shape_key(raw: Mapping[str, Any]) -> tuple[Any, ...]:
-    template = raw.get("template") or {}
-    return (
-        raw.get("name"),
-        raw.get("count"),
-        raw.get("minCount"),
-        raw.get("topologyRequest"),
-        template.get("spec"),
-    )
-
-
-def _form(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a pod set that decide how it schedules; workloads of one form fail alike."""
-    spec = (raw.get("template") or {}).get("spec") or {}
-    return {
-        "name": raw.get("name"),
-        "minCount": raw.get("minCount"),
-        "topologyRequest": raw.get("topologyRequest"),
-        "containers": [_container_form(c) for c in spec.get("containers") or ()],
-        "initContainers": [_container_form(c) for c in spec.get("initContainers") or ()],
-        **{
-            field: spec.get(field)
-            for field in (
-                "nodeSelector",
-                "affinity",
-                "tolerations",
-                "runtimeClassName",
-                "priority",
-                "topologySpreadConstraints",
-                "overhead",
-                "resourceClaims",
-                "resources",
-            )
-            if spec.get(field)
-        },
-    }
-
-
-def _container_form(raw: Mapping[str, Any]) -> tuple[Any, Any]:
-    return (raw.get("resources") or {}).get("requests"), raw.get("ports")
-
-
-def _topology_request(raw: Mapping[str, Any] | None) -> TopologyRequest | None:
-    if raw is None:
-        return None
-    layers = raw.get("podsetSliceRequiredTopologyConstraints") or ()
-    slices = tuple(SliceConstraint(c["topology"], int(c.get("size") or 0)) for c in layers)
-    outer = raw.get("podSetSliceRequiredTopology")
-    if not slices and outer is not None:
-        slices = (SliceConstraint(outer, int(raw.get("podSetSliceSize") or 0)),)
-    asks = ("unconstrained", "required", "preferred", "podSetSliceRequiredTopology", "podSetSliceSize")
-    return TopologyRequest(
-        required=raw.get("required") or "",
-        preferred=raw.get("preferred") or "",
-        unconstrained=bool(raw.get("unconstrained")),
-        slices=slices,
-        group=raw.get("podSetGroupName") or "",
-        is_explicit=bool(layers) or any(raw.get(field) is not None for field in asks),
-    )
-
-
 def _asked(shape: Shape, reclaimable: Mapping[str, int]) -> tuple[PodSetTotal, ...]:
     asked = []
     for ps in shape.pod_sets:
@@ -411,7 +268,7 @@ def _domain_uses(
         per_pod = pod_set.per_pod_on_node
     else:
         per_pod = {n: v // count for n, v in requests.items()} if count else {}
-    return tuple(DomainUse(d.values, per_pod, d.count) for d in topology.domains)
+    return tuple(DomainUse(d.values, per_pod, d.pods) for d in topology.domains)
 
 
 def _quota_usage(totals: Sequence[PodSetTotal]) -> Usage:
@@ -423,98 +280,3 @@ def _quota_usage(totals: Sequence[PodSetTotal]) -> Usage:
                 fr = FlavorResource(flavor, resource)
                 used[fr] = used.get(fr, 0) + value
     return tuple(used.items())
-
-
-def is_active(obj: Obj) -> bool:
-    return spec_of(obj).get("active") is not False
-
-
-def is_finished(obj: Obj) -> bool:
-    return conds.is_true(status_of(obj), conds.FINISHED)
-
-
-def is_on_hold(obj: Obj) -> bool:
-    reserved = conds.find(status_of(obj), conds.QUOTA_RESERVED)
-    return (
-        reserved is not None
-        and reserved.get("status") == conds.FALSE
-        and reserved.get("reason") == conds.ON_HOLD
-    )
-
-
-def is_admissible(obj: Obj, gates: FeatureGates = DEFAULT_GATES) -> bool:
-    """Whether it belongs into a queue: active, unfinished, without quota, not held back."""
-    status = status_of(obj)
-    gated = gates.admission_gated_by and bool(annotations_of(obj).get(ADMISSION_GATED_BY))
-    return (
-        not gated
-        and not is_finished(obj)
-        and is_active(obj)
-        and not conds.is_true(status, conds.QUOTA_RESERVED)
-        and not is_on_hold(obj)
-        and not conds.is_true(status, conds.WAITING_FOR_REPLACEMENT_PODS)
-    )
-
-
-def check_states(obj: Obj) -> tuple[str, ...]:
-    return tuple(c.get("state") or "" for c in status_of(obj).get("admissionChecks") or ())
-
-
-def has_unhealthy_domain(obj: Obj) -> bool:
-    """Admitted with pods on a node that is known to be unhealthy."""
-    status = status_of(obj)
-    names = {n["name"] for n in status.get("unhealthyNodes") or ()}
-    if not names or not conds.is_true(status, conds.ADMITTED):
-        return False
-    for raw in (status.get("admission") or {}).get("podSetAssignments") or ():
-        assignment = read_assignment(raw.get("topologyAssignment"))
-        if assignment is not None and any(d.values[-1] in names for d in assignment.domains):
-            return True
-    return False
-
-
-def has_pending_topology(obj: Obj) -> bool:
-    assignments = (status_of(obj).get("admission") or {}).get("podSetAssignments") or ()
-    return any(
-        a.get("topologyAssignment") is None and a.get("delayedTopologyRequest") == "Pending"
-        for a in assignments
-    )
-
-
-def needs_second_pass(obj: Obj) -> bool:
-    """Whether a workload with quota has to be scheduled again: a delayed topology, or a node to replace."""
-    status = status_of(obj)
-    if (
-        is_finished(obj)
-        or conds.is_true(status, conds.EVICTED)
-        or not conds.is_true(status, conds.QUOTA_RESERVED)
-    ):
-        return False
-    states = check_states(obj)
-    if (
-        states
-        and all(s == "Ready" for s in states)
-        and has_pending_topology(obj)
-        and not conds.is_true(status, conds.ADMITTED)
-    ):
-        return True
-    return has_unhealthy_domain(obj)
-
-
-def has_closed_preemption_gate(obj: Obj) -> bool:
-    positions = {g["name"]: g.get("position") for g in status_of(obj).get("preemptionGates") or ()}
-    return any(
-        g["name"] not in positions or positions[g["name"]] == "Closed"
-        for g in spec_of(obj).get("preemptionGates") or ()
-    )
-
-
-def is_owned_by_single_pod(obj: Obj) -> bool:
-    owners = meta_of(obj).get("ownerReferences") or ()
-    if len(owners) != 1 or annotations_of(obj).get(IS_GROUP_WORKLOAD) == "true":
-        return False
-    return owners[0].get("kind") == "Pod" and owners[0].get("apiVersion") == "v1"
-
-
-def domain_counts(assignment: TopologyAssignment | None) -> tuple[DomainCount, ...]:
-    return () if assignment is None else assignment.domains

@@ -70,7 +70,7 @@ class NodeLocal:
             profile.weight("NodeResourcesFit"),
             profile.weight("NodeResourcesBalancedAllocation"),
         )
-        self._is_plain = is_plain(shape, profile) and accounts.image_version == 0
+        self._is_plain = is_plain(shape, profile)
         self.has_preference = bool(shape.selection.preferred or profile.added_preferred)
         self._restart()
 
@@ -83,9 +83,8 @@ class NodeLocal:
         self.prefer_taints: Ints = np.zeros(rows, np.int64)
         self.preference: Ints = np.zeros(rows, np.int64)
         self._static: Ints = np.zeros(rows, np.int64)
-        self._image_version = self.accounts.image_version
-        self._is_plain = self._is_plain and self._image_version == 0
-        self._node_count = self.accounts.node_count
+        self._images_at = self._image_stamp()
+        self._image_scores = self._score_images()
         self._touched = len(self.accounts.touched)
         self._respecced = len(self.accounts.respecced)
         self._describe(_ALL_ROWS)
@@ -95,11 +94,7 @@ class NodeLocal:
     def refresh(self) -> None:
         """Catch up with what changed. O(changed rows)."""
         accounts = self.accounts
-        if accounts.alive.shape[0] != self.refusal.shape[0] or (
-            # Image scores are scaled by how many nodes hold the image.
-            accounts.image_version
-            and self._image_version + self._node_count != accounts.image_version + accounts.node_count
-        ):
+        if accounts.alive.shape[0] != self.refusal.shape[0] or self._images_moved():
             self._restart()
             return
         if len(accounts.respecced) > self._respecced:
@@ -117,6 +112,21 @@ class NodeLocal:
                     self._weigh_one(row)
             else:
                 self._weigh(np.array(sorted(set(changed)), np.int64))
+
+    def _image_stamp(self) -> tuple[int, int]:
+        """Image scores depend on who holds which image, and on how many nodes there are."""
+        return (self.accounts.image_version, self.accounts.node_count)
+
+    def _images_moved(self) -> bool:
+        """Whether image scores of all rows may be stale. Where no node holds one of the images, they are not."""
+        stamp = self._image_stamp()
+        if stamp == self._images_at:
+            return False
+        self._images_at = stamp
+        return self._image_scores is not None or self._finds_images()
+
+    def _finds_images(self) -> bool:
+        return any(image in self.accounts.image_holders for image in self.shape.images)
 
     # What the node object says
 
@@ -230,21 +240,26 @@ class NodeLocal:
         self.score[row] = plain_score(
             self.shape, allocatable, requested, accounts.non_zero[row].tolist(), self._plain_weights
         )
+        if self._image_scores is not None:
+            self.score[row] += self._image_scores[row]
 
     def _weigh(self, rows: Rows) -> None:
         accounts, profile = self.accounts, self.profile
         refusal = self._static[rows].copy()
         hopeless = refusal > 0
+        ports = bool(self.shape.host_ports) and profile.filters_with("NodePorts")
         if profile.filters_with("NodeResourcesFit"):
             short, too_big = self._shortage(rows)
             unfit = (short > 0) & ~hopeless
             self.short[rows] = short
             refusal[unfit] = Refusal.FIT
-            if self.shape.host_ports and profile.filters_with("NodePorts"):
+            if ports:
                 clash = self._port_clash(rows) & ~hopeless
                 refusal[clash] = Refusal.NODE_PORTS
                 too_big = too_big & ~clash
             hopeless = hopeless | (too_big & unfit)
+        elif ports:
+            refusal[self._port_clash(rows) & ~hopeless] = Refusal.NODE_PORTS
         if self._shares_gpus() and profile.filters_with("GpuShare"):
             refusal = np.where(
                 (refusal == 0) & accounts.devices.short(self.shape, rows), Refusal.GPU_SHARE, refusal
@@ -290,23 +305,29 @@ class NodeLocal:
             balanced = balanced_scores(accounts, shape, profile.balanced_resources, rows)
             if balanced is not None:
                 total += weight * balanced
-        weight = profile.weight("ImageLocality")
-        if weight and accounts.image_version:
-            total += weight * self._image_scores(rows)
+        if self._image_scores is not None:
+            total += self._image_scores[rows]
         return total
 
-    def _image_scores(self, rows: Rows) -> Ints:
+    def _score_images(self) -> Ints | None:
+        """int64[row]: ImageLocality's weighted score; None where it is 0 everywhere.
+
+        The more nodes hold an image, the more it counts: that spreads load off nodes that alone hold it.
+        """
         accounts, shape = self.accounts, self.shape
-        bytes_here = np.zeros(accounts.alive.shape[0], np.int64)
-        nodes = max(accounts.node_count, 1)
+        weight = self.profile.weight("ImageLocality")
+        if not weight or not self._finds_images():
+            return None
+        found = np.zeros(accounts.alive.shape[0], np.int64)
         for image in shape.images:
-            holders = [r for r, images in enumerate(accounts.images) if image in images]
-            for row in holders:
-                # The more nodes hold it, the more it counts: spreads load off nodes that alone hold an image.
-                bytes_here[row] += int(float(accounts.images[row][image]) * (len(holders) / nodes))
+            holders = list(accounts.image_holders.get(image, ()))
+            if holders:
+                found[holders] += int(
+                    float(accounts.image_size(image)) * (len(holders) / accounts.node_count)
+                )
         top = _IMAGE_MAX_BYTES_PER_CONTAINER * max(shape.container_count, 1)
-        clamped = np.clip(bytes_here[rows], _IMAGE_MIN_BYTES, top)
-        return MAX_SCORE * (clamped - _IMAGE_MIN_BYTES) // (top - _IMAGE_MIN_BYTES)
+        clamped = np.clip(found, _IMAGE_MIN_BYTES, top)
+        return weight * (MAX_SCORE * (clamped - _IMAGE_MIN_BYTES) // (top - _IMAGE_MIN_BYTES))
 
 
 def _ignored(profile: Profile, resource: str) -> bool:

@@ -58,9 +58,9 @@ def _assert_within(nodes, idle):
 
 def test_many_changes_between_two_looks():
     """More changes than are kept one by one, and more than the log starts with."""
-    nodes = GpuNodes.idle([1 << 20] * 40, [1 << 40] * 40, [8] * 40, [0] * 40)
+    nodes = GpuNodes.idle([64_000] * 40, [1 << 40] * 40, [8] * 40, [0] * 40)
     placer = Placer(BEST_FIT, nodes, expecting((pod(), 1.0)))
-    busy, rare = placer.add_shape(pod(1, 1, 50)), placer.add_shape(pod(1, 1, 1000))
+    busy, rare = placer.add_shape(pod(1, 1, 50, memory_gib=0)), placer.add_shape(pod(1, 1, 1000))
     placer.find(rare)
     for _ in range(3000):
         choice = placer.find(busy)

@@ -13,12 +13,12 @@ WEIGHT = 0.5  # of CPU, and of GPU
 
 @kernel
 def score(nodes: Int64s, rows: Int64s, pod: Int64s, scores: Int64s, chosen: Int64s) -> None:
-    """0 … 100, rounded down; on the node, the tightest devices."""
+    """0 … 100, rounded down, 0 on far larger nodes; the tightest devices."""
     for row in rows:
         scores[row], chosen[row] = -1, 0
         if fits(nodes, row, pod):
             gpu_left = gpu_milli_free(nodes, row) - pod[COUNT] * pod[EACH]
             left = (nodes[row, CPU] - pod[CPU]) / LARGEST_NODE_CPU_MILLI * WEIGHT
             left += gpu_left / LARGEST_NODE_GPU_MILLI * WEIGHT
-            scores[row] = int((1.0 - left) * 100.0)
+            scores[row] = max(0, int((1.0 - left) * 100.0))
             chosen[row] = tightest(nodes, row, pod)

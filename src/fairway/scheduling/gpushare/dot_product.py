@@ -13,7 +13,7 @@ LARGEST_NODE_GPU_MILLI = 8_000.0  # eight devices; makes GPU a fraction
 
 @kernel
 def score(nodes: Int64s, rows: Int64s, pod: Int64s, scores: Int64s, chosen: Int64s) -> None:
-    """0 … 100, rounded down; on the node, the tightest devices."""
+    """0 … 100, rounded down, 0 on far larger nodes; the tightest devices."""
     cpu = pod[CPU] / LARGEST_NODE_CPU_MILLI
     gpu = pod[COUNT] * pod[EACH] / LARGEST_NODE_GPU_MILLI
     for row in rows:
@@ -21,5 +21,5 @@ def score(nodes: Int64s, rows: Int64s, pod: Int64s, scores: Int64s, chosen: Int6
         if fits(nodes, row, pod):
             product = nodes[row, CPU] / LARGEST_NODE_CPU_MILLI * cpu
             product += gpu_milli_free(nodes, row) / LARGEST_NODE_GPU_MILLI * gpu
-            scores[row] = int(100.0 * (1.0 - product / 2.0))
+            scores[row] = max(0, int(100.0 * (1.0 - product / 2.0)))
             chosen[row] = tightest(nodes, row, pod)

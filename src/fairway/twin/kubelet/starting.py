@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet
 
 # Unlike kube: a status that would stand for less than this is not written. A real kubelet writes "Pending,
-# ContainerCreating" for every pod; when the start follows within a second nobody can act on it, and it would
-# be a third of all writes.
-SHORT_US = SECOND_US
+# ContainerCreating" for every pod; where the image is there the start follows within two seconds, nobody can
+# act on it in between, and it would be a third of all writes.
+SHORT_US = 2 * SECOND_US
 # A new pod's back-off starts over when it had none for this many times the maximum. Source: backoff.go.
 _EXPIRES_AFTER_MAXIMA = 2
 

@@ -36,59 +36,37 @@ class Ending(NamedTuple):
 
 
 class ContainerState:
-    """One container: where it is, how it will end, what it did before."""
+    """One container: where it is, how it will end, what it did before.
 
-    __slots__ = (
-        "attempt",
-        "backoff_from_us",
-        "backoff_us",
-        "end",
-        "exit_at",
-        "exit_ticket",
-        "is_ready",
-        "is_started",
-        "last",
-        "liveness_ticket",
-        "message",
-        "pull_backoff_us",
-        "readiness_ticket",
-        "reason",
-        "restarts",
-        "resumed_us",
-        "start_ticket",
-        "started_us",
-        "startup_ticket",
-        "state",
-        "work_from_us",
-        "work_us",
-    )
+    Most fields of most containers never change: those keep the class's value, and making one is cheap.
+    """
+
+    state = WAITING
+    message = ""
+    started_us = -1
+    end: Ended | None = None
+    last: Ended | None = None
+    restarts = 0
+    is_ready = False
+    is_started = False
+    exit_at: Ended | None = None
+    """How the current run is going to end, if nothing intervenes."""
+    start_ticket = NO_TICKET
+    exit_ticket = NO_TICKET
+    startup_ticket = NO_TICKET
+    readiness_ticket = NO_TICKET
+    liveness_ticket = NO_TICKET
+    backoff_us = 0
+    backoff_from_us = 0
+    pull_backoff_us = 0
+    resumed_us = 0
+    """Work that was already done when this run began."""
+    work_from_us = 0
+    work_us = 0
+    """Work left to do when this run began; 0 for a container that serves."""
 
     def __init__(self, reason: str) -> None:
-        self.state = WAITING
         self.reason = reason
-        self.message = ""
-        self.started_us = -1
-        self.end: Ended | None = None
-        self.last: Ended | None = None
-        self.restarts = 0
-        self.is_ready = False
-        self.is_started = False
-        self.exit_at: Ended | None = None
-        """How the current run is going to end, if nothing intervenes."""
-        self.start_ticket = NO_TICKET
-        self.exit_ticket = NO_TICKET
-        self.startup_ticket = NO_TICKET
-        self.readiness_ticket = NO_TICKET
-        self.liveness_ticket = NO_TICKET
-        self.backoff_us = 0
-        self.backoff_from_us = 0
-        self.pull_backoff_us = 0
-        self.attempt = 0
-        self.resumed_us = 0
-        """Work that was already done when this run began."""
-        self.work_from_us = 0
-        self.work_us = 0
-        """Work left to do when this run began; 0 for a container that serves."""
 
     def copy(self) -> ContainerState:
         return _copied(self)
@@ -97,32 +75,22 @@ class ContainerState:
 class PodState:
     """One pod on one node."""
 
-    __slots__ = (
-        "conditions",
-        "containers",
-        "containers_ready_since_us",
-        "deadline_ticket",
-        "ending",
-        "initialized_since_us",
-        "ip",
-        "ips",
-        "is_initialized",
-        "is_lost",
-        "is_ready",
-        "is_stopping",
-        "key",
-        "last_start_us",
-        "luck",
-        "node",
-        "owes_status",
-        "plan",
-        "ready_since_us",
-        "sandbox_since_us",
-        "scheduled_since",
-        "start_us",
-        "stop_by_us",
-        "uid",
-    )
+    ip = ""
+    ips: list[dict[str, str]] | None = None
+    ending: Ending | None = None
+    is_stopping = False
+    stop_by_us = 0
+    deadline_ticket = NO_TICKET
+    is_lost = False
+    """Its machine died: nothing of it runs, and nobody has said so yet."""
+    owes_status = False
+    """Something changed while the API server could not be reached."""
+    sandbox_since_us = -1
+    is_ready = False
+    luck: tuple[float, ...] = ()
+    conditions: Any = None
+    """The conditions last written, where they were nobody's but ours."""
+    scheduled_since = ""
 
     def __init__(self, uid: str, key: Key, node: str, plan: PodPlan, now_us: int) -> None:
         self.uid = uid
@@ -130,30 +98,16 @@ class PodState:
         self.node = node
         self.plan = plan
         self.start_us = now_us
-        self.ip = ""
-        self.ips: list[dict[str, str]] = []
-        reason = "PodInitializing" if plan.init_count else "ContainerCreating"
-        self.containers = [ContainerState(reason) for _ in plan.containers]
-        self.ending: Ending | None = None
-        self.is_stopping = False
-        self.stop_by_us = 0
-        self.deadline_ticket = NO_TICKET
-        self.is_lost = False
-        """Its machine died: nothing of it runs, and nobody has said so yet."""
-        self.owes_status = False
-        """Something changed while the API server could not be reached."""
-        self.sandbox_since_us = -1
         self.last_start_us = now_us
         """When the last container start now planned is due."""
-        self.is_initialized = not plan.init_count
         self.initialized_since_us = now_us
-        self.is_ready = False
         self.ready_since_us = now_us
-        self.containers_ready_since_us = now_us
-        self.luck: tuple[float, ...] = ()
-        self.conditions: Any = None
-        """The conditions last written, where they were nobody's but ours; and since when it is scheduled."""
-        self.scheduled_since = ""
+        self.is_initialized = not plan.init_count
+        if plan.is_plain:
+            self.containers = [ContainerState("ContainerCreating")]
+        else:
+            reason = "PodInitializing" if plan.init_count else "ContainerCreating"
+            self.containers = [ContainerState(reason) for _ in plan.containers]
 
     def copy(self) -> PodState:
         twin = _copied(self)
@@ -163,29 +117,6 @@ class PodState:
 
 class NodeState:
     """One machine and its kubelet."""
-
-    __slots__ = (
-        "allocatable",
-        "cidr",
-        "images",
-        "ip",
-        "ips",
-        "is_reachable",
-        "is_shutting_down",
-        "is_up",
-        "key",
-        "labels",
-        "max_pods",
-        "name",
-        "next_ip",
-        "no_execute",
-        "owed",
-        "pods",
-        "pull_free_us",
-        "uid",
-        "unseen",
-        "used",
-    )
 
     def __init__(self, name: str, uid: str, number: int) -> None:
         self.name = name
@@ -231,6 +162,5 @@ class NodeState:
 
 def _copied(record: _Record) -> _Record:
     twin: Any = object.__new__(type(record))
-    for slot in record.__slots__:
-        setattr(twin, slot, getattr(record, slot))
+    twin.__dict__.update(record.__dict__)
     return twin  # type: ignore[no-any-return]

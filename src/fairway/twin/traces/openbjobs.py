@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fairway.errors import InvalidInput
 from fairway.kube.timestamps import SECOND_US
-from fairway.twin.openb.trace import TracePod, read_pods
+from fairway.twin.openb.trace import POD_COLUMNS, TracePod, _pod, _read
 from fairway.twin.traces.jobs import JobTrace, TraceJob, in_order
 
 HEADER_START = "name,cpu_milli,memory_mib,num_gpu"
@@ -17,7 +18,10 @@ def read_openb(path: Path, *, lenient: bool = False) -> JobTrace:
 
     Raises: InvalidInput.
     """
-    pods, skipped = read_pods(path, lenient=lenient)
+    pods, problems = _read(path, POD_COLUMNS, _pod, lambda pod: pod.name)
+    if problems and not lenient:
+        raise InvalidInput(tuple(problems))
+    skipped = tuple(problems)
     timed = [pod for pod in pods if pod.created_s is not None]
     first_s = min((pod.created_s or 0 for pod in timed), default=0)
     notes = []
