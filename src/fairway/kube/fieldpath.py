@@ -27,7 +27,7 @@ def path_text(path: Path) -> str:
     """The path as Kubernetes writes it."""
     parts: list[str] = []
     for step in path:
-        if isinstance(step, int) or isinstance(step, MapKey):
+        if isinstance(step, (int, MapKey)):
             parts.append(f"[{step}]")
         else:
             parts.append(f".{step}" if parts else step)

@@ -43,7 +43,7 @@ def _compare(op: str, value: str | None, values: tuple[str, ...]) -> bool:
     """Gt and Lt: both sides must be integers, or it does not match."""
     if value is None or len(values) != 1:
         return False
-    if not re.fullmatch(r"[+-]?\d+", value) or not re.fullmatch(r"[+-]?\d+", values[0]):
+    if not re.fullmatch(r"[+-]?[0-9]+", value) or not re.fullmatch(r"[+-]?[0-9]+", values[0]):
         return False
     return int(value) > int(values[0]) if op == GT else int(value) < int(values[0])
 

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fairway.errors import FieldProblem, InvalidInput, WorldError
-from fairway.kube import jsontext, yamltext
-from fairway.kube import fieldpath
+from fairway.kube import fieldpath, jsontext, yamltext
 from fairway.kube.fieldpath import TextProblem, value_text
+from fairway.kube.manifestwriting import write_json, write_yaml
 from fairway.kube.objects import Obj
+
+__all__ = ["Manifest", "read_path", "read_text", "write_json", "write_yaml"]
 
 SUFFIXES = (".yaml", ".yml", ".json")
 # A dump of 100,000 pods is about 600 MB. YAML is read fifty times slower than JSON, so it gets less.
@@ -64,13 +66,13 @@ def read_path(path: Path, *, lenient: bool = False) -> list[Manifest]:
 
     Raises: InvalidInput listing everything unreadable (lenient: such documents come back as `broken`).
     """
-    if path.is_dir():
-        manifests = [m for file in _files_below(path) for m in _read_file(file)]
-        if not manifests:
-            expected = "expected at least one Kubernetes object in a .yaml, .yml or .json file"
-            raise InvalidInput((FieldProblem(str(path), 0, "", "", expected),))
-    else:
-        manifests = _read_file(path)
+    is_directory = os.path.isdir(path)  # Path.is_dir raises for a name too long
+    files = _files_below(path) if is_directory else iter((path,))
+    manifests = [m for file in files for m in _read_file(file)]
+    if not manifests:
+        where = "in a .yaml, .yml or .json file below it" if is_directory else "in it"
+        expected = f"expected at least one Kubernetes object {where}"
+        raise InvalidInput((FieldProblem(str(path), 0, "", "", expected),))
     return _settled(manifests, lenient)
 
 

@@ -30,16 +30,14 @@ from fairway.kube.objects import Obj
 from fairway.kube.yamlscalars import WORDS
 
 # Starts with a letter (or / or _), holds nothing YAML could take for syntax, and is not one of the words below.
-_PLAIN = re.compile(
-    r"[A-Za-z/_](?:[\w./@+=~^-]|:(?=[\w./@+=~^-]))*(?: (?:[\w./@+=~^-]|:(?=[\w./@+=~^-]))+)*", re.ASCII
-)
-# Dotted versions, image tags and dates start with a digit: plain only where a letter rules out a number.
-_DIGIT_FIRST = re.compile(r"[0-9][0-9]*[A-DF-Za-df-z](?:[\w.-])*", re.ASCII)
+_WORD = r"(?:[\w./@+=~^-]|:(?=[\w./@+=~^-]))"
+_PLAIN = re.compile(rf"[A-Za-z/_]{_WORD}*(?: {_WORD}+)*", re.ASCII)
+# Versions and identifiers may start with a digit: plain only where a letter rules out a number.
+_DIGIT_FIRST = re.compile(r"[0-9]+[A-DF-Za-df-z][\w.-]*", re.ASCII)
 _MAYBE_NUMBER = re.compile(r"0[xXbBoO][0-9a-fA-F_]*|[0-9][0-9_.:eE+-]*", re.ASCII)
 # Text that may stand in a literal block: printable, no line that starts or ends with a blank.
-_BLOCK = re.compile(
-    r"(?:[!-~\u00a1-\u1fff](?:[ -~\u00a1-\u1fff]*[!-~\u00a1-\u1fff])?\n|\n)*[!-~\u00a1-\u1fff](?:[ -~\u00a1-\u1fff]*[!-~\u00a1-\u1fff])?\n?"
-)
+_LINE = r"[!-~\u00a1-\u1fff](?:[ -~\u00a1-\u1fff]*[!-~\u00a1-\u1fff])?"
+_BLOCK = re.compile(rf"{_LINE}\n(?:{_LINE}\n|\n)*(?:{_LINE}\n?)?")
 
 _MANY_COLUMNS = 2**30
 _MAPPING_START = MappingStartEvent(None, None, True, flow_style=False)

@@ -143,11 +143,11 @@ def _host_ports(container: Obj) -> Obj:
 
 
 def _requests_from_limits(container: Obj) -> Obj:
-    resources = container.get("resources")
-    limits = resources.get("limits") if resources else None
+    resources: Obj = container.get("resources") or {}
+    limits: Obj = resources.get("limits") or {}
     if not limits:
         return container
-    requests = resources.get("requests") or {}  # type: ignore[union-attr]
+    requests: Obj = resources.get("requests") or {}
     missing = {name: value for name, value in limits.items() if name not in requests}
     if not missing:
         return container

@@ -6,6 +6,7 @@ operators of KEP-5471, which compare integers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,9 @@ NO_EXECUTE = "NoExecute"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 UNREACHABLE_TAINT = "node.kubernetes.io/unreachable"
+
+# An int64 as Kubernetes writes it: no sign but minus, no leading zeros, no underscores.
+_DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 class Taint(NamedTuple):
@@ -46,10 +50,9 @@ class Toleration(NamedTuple):
 
 
 def _compares(operator: str, wanted: str, actual: str) -> bool:
-    try:
-        threshold, value = int(wanted), int(actual)
-    except ValueError:
+    if not _DECIMAL.fullmatch(wanted) or not _DECIMAL.fullmatch(actual):
         return False
+    threshold, value = int(wanted), int(actual)
     return value < threshold if operator == "Lt" else value > threshold if operator == "Gt" else False
 
 

@@ -57,8 +57,8 @@ def _number(text: str) -> int | float | None:
     if match is not None:
         sign, *digits = match.groups()
         for base, group in zip(_BASES, digits, strict=True):
-            if group is not None and (value := _bounded(sign, group, base)) is not None:
-                return value
+            if group is not None and (whole := _bounded(sign, group, base)) is not None:
+                return whole
     if _FLOAT.fullmatch(text):
         value = float(text)
         if value in (float("inf"), float("-inf")):

@@ -88,8 +88,10 @@ class _Broken(Exception):
 
 
 def _next_document(text: str, start: int, bad_line: int) -> int | None:
-    """The index of the next `---` line below the broken line (0-based, counted from start)."""
-    match = _SEPARATOR.search(text, _line_start(text, start, bad_line + 1))
+    """The index of the next `---` line, from the broken line on (0-based, counted from start)."""
+    match = _SEPARATOR.search(text, _line_start(text, start, bad_line))
+    if match is not None and match.start() == start:  # the separator this document began with
+        match = _SEPARATOR.search(text, match.end())
     return match.start() if match else None
 
 
@@ -287,10 +289,12 @@ class _Frame:
 def _syntax_problem(error: yaml.YAMLError, text: str, line: int, path: Path) -> TextProblem:
     if isinstance(error, yaml.reader.ReaderError):
         position = error.position if isinstance(error.position, int) else 0
-        at = text.count("\n", 0, position) + 1
-        return TextProblem(at + line, (), "", f"expected text: {error.reason}")
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    at = mark.line if mark is not None else 0
+        bad = text.count("\n", 0, position) + 1
+        return TextProblem(bad + line, (), "", f"expected text: {error.reason}")
+    mark: Any = getattr(error, "problem_mark", None)
+    if mark is None:
+        mark = getattr(error, "context_mark", None)
+    at: int = mark.line if mark is not None else 0
     begin = _line_start(text, 0, at)
     bad_line = text[begin:].partition("\n")[0] if begin < len(text) else ""
     problem = getattr(error, "problem", None) or str(error)
@@ -323,7 +327,8 @@ def line_in_document(text: str, document: Document, path: Path) -> int:
         end = starts[path[1] + 1][0] if path[1] + 1 < len(starts) else document.end
         begin = text.rfind("\n", 0, index) + 1
         stop = text.rfind("\n", 0, end) + 1 if path[1] + 1 < len(starts) else end
-        return _find_line(text[begin:stop], line, (0, *path[2:]))
+        if text[begin:index].strip() == "-":  # in block style an item's lines are a list of their own
+            return _find_line(text[begin:stop], line, (0, *path[2:]))
     return _find_line(text[document.start : document.end], document.line, path)
 
 
@@ -368,7 +373,8 @@ def _enter(start: Event, events: Iterator[Event], step: str | int) -> tuple[int,
             _skip(key, events)
             value = next(events)
             if isinstance(key, ScalarEvent) and _key_matches(key, step):
-                return key.start_mark.line, value
+                mark: Any = key.start_mark
+                return mark.line, value
             _skip(value, events)
     return None
 

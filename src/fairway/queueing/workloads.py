@@ -21,8 +21,10 @@ from fairway.queueing.amounts import in_rank_order, saturated
 from fairway.queueing.conditions import NO_TIME_US
 from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
 from fairway.queueing.objects import FlavorResource
+from fairway.queueing.podsets import PodSet, Shape, new_shape, shape_key
 from fairway.queueing.topologyassignments import TopologyAssignment, read_assignment
 from fairway.queueing.transformations import NO_TRANSFORMATIONS, Transformations
+from fairway.queueing.workloadstate import needs_second_pass
 
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"

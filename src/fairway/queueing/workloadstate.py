@@ -99,7 +99,7 @@ def has_closed_preemption_gate(obj: Obj) -> bool:
 
 
 def is_owned_by_single_pod(obj: Obj) -> bool:
-    owners = meta_of(obj).get("ownerReferences") or ()
+    owners = meta_of(obj).get("ownerReferences") or []
     if len(owners) != 1 or annotations_of(obj).get(IS_GROUP_WORKLOAD) == "true":
         return False
-    return owners[0].get("kind") == "Pod" and owners[0].get("apiVersion") == "v1"
+    return (owners[0].get("kind"), owners[0].get("apiVersion")) == ("Pod", "v1")

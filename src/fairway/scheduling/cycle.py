@@ -25,20 +25,14 @@ from fairway.cluster.accounts import NodeAccounts
 from fairway.cluster.records import PodRecord
 from fairway.kube.labels import Selector
 from fairway.kube.objects import Key
+from fairway.scheduling.diagnosis import Diagnosis as Diagnosis
+from fairway.scheduling.filters import Filters
 from fairway.scheduling.nodelocal import NodeLocal
-from fairway.scheduling.podaffinity import affinity_refusals, affinity_scores, normalized
-from fairway.scheduling.podspread import constraints_of, spread_refusals, spread_scores
+from fairway.scheduling.podaffinity import affinity_scores, normalized
+from fairway.scheduling.podspread import constraints_of, spread_scores
 from fairway.scheduling.profile import DEFAULT_PROFILE, GPU_POLICIES, Profile
 from fairway.scheduling.resourcescores import MAX_SCORE
-from fairway.scheduling.verdict import (
-    NO_NODES,
-    PLUGINS,
-    REASONS,
-    TOO_MANY_PODS,
-    Refusal,
-    Scheduled,
-    ScoreSheet,
-)
+from fairway.scheduling.verdict import NO_NODES, Scheduled, ScoreSheet
 
 if TYPE_CHECKING:
     from fairway.scheduling.gpushare.plugin import GpuPolicies
@@ -56,18 +50,6 @@ SelectorOf = Callable[[Key], Selector | None]
 def no_selector(_: Key) -> Selector | None:
     """For callers whose pods belong to no Service, ReplicaSet or StatefulSet."""
     return None
-
-
-@dataclass
-class Diagnosis:
-    """Why each row was refused: arrays over rows, and the NodeLocal that knows the resource names."""
-
-    refusal: Ints
-    is_hopeless: Bools
-    local: NodeLocal
-    outside: Bools | None = None
-    prefilter: str = ""
-    prefilter_plugin: str = ""
 
 
 @dataclass
@@ -113,20 +95,18 @@ class Scheduler:
         """Steps 1, 3 and 4. `draw` picks among equally good nodes: any non-negative integer."""
         accounts = self.accounts
         if accounts.node_count == 0:
-            return Diagnosis(_EMPTY, _EMPTY.astype(np.bool_), self.local(pod), prefilter=NO_NODES)
+            return Diagnosis(_EMPTY, _EMPTY, _EMPTY.astype(np.bool_), prefilter=NO_NODES)
         local = self.local(pod)
         if self._policies is not None:
             self._policies.see(pod)
-        refusal = self._refusals(pod, local)
-        nominee = self._on_nominated_node(pod, refusal)
+        filters = self._filters(pod, local)
+        nominee = self._on_nominated_node(pod, filters.codes)
         if nominee is not None:
             return nominee
         outside = self._outside_pinned(pod)
-        if outside is not None:
-            refusal = np.where(outside, Refusal.NODE_AFFINITY, refusal)
-        rows, evaluated = self._search(refusal)
+        rows, evaluated = self._search(filters.codes, outside)
         if not len(rows):
-            return self._diagnosis(pod, local, refusal, outside)
+            return self._diagnosis(filters, outside)
         if len(rows) == 1:
             row = int(rows[0])
             return Scheduled(accounts.names[row], 0, 1, evaluated, 1, self._devices(pod, row))
@@ -148,55 +128,24 @@ class Scheduler:
                 return int(chosen[0])
         return accounts.devices.tightest(row, pod.shape)
 
-    def _refusals(self, pod: PodRecord, local: NodeLocal) -> Ints:
-        """int64[row] of `Refusal`, the pods nominated elsewhere taken into account."""
-        refusal = self.refusals(pod, local)
-        if self.nominated:
-            refusal = self._with_nominated(pod, local, refusal)
-        return refusal
-
-    def refusals(self, pod: PodRecord, local: NodeLocal) -> Ints:
-        """int64[row] of `Refusal` as things stand. May be `local`'s own array: read only."""
-        refusal = local.refusal
-        profile = self.profile
-        if profile.filters_with("PodTopologySpread"):
-            constraints = constraints_of(pod, profile, self._selector(pod, hard=True), hard=True)
-            if constraints:
-                spread = spread_refusals(self.accounts, pod, local, constraints)
-                refusal = np.where(refusal == 0, spread, refusal)
-        if profile.filters_with("InterPodAffinity"):
-            apart = affinity_refusals(self.accounts, pod)
-            if apart is not None:
-                refusal = np.where(refusal == 0, apart, refusal)
-        return refusal
+    def _filters(self, pod: PodRecord, local: NodeLocal) -> Filters:
+        hard = constraints_of(pod, self.profile, self._selector(pod, hard=True), hard=True)
+        nominees = self._nominees(pod) if self.nominated else {}
+        return Filters(self.accounts, self.profile, pod, local, spread=hard, nominees=nominees)
 
     def _selector(self, pod: PodRecord, *, hard: bool) -> Selector | None:
         if pod.shape.spread or not (self._spreads_hard if hard else self._spreads_soft):
             return None
         return self.default_selector(pod.key)
 
-    def _with_nominated(self, pod: PodRecord, local: NodeLocal, refusal: Ints) -> Ints:
-        """A node must also fit with the pods nominated to it that this pod may not displace."""
+    def _nominees(self, pod: PodRecord) -> dict[int, list[PodRecord]]:
+        """By row: the pods nominated to it that this pod may not displace."""
         by_row: dict[int, list[PodRecord]] = {}
         for other, node in self.nominated.values():
             row = self.accounts.row_of.get(node)
             if row is not None and other.key != pod.key and other.shape.priority >= pod.shape.priority:
                 by_row.setdefault(row, []).append(other)
-        for row, others in sorted(by_row.items()):
-            if refusal[row] != 0:
-                continue
-            for other in others:
-                self.accounts.place(other, row)
-            local.refresh()
-            with_them = int(self.refusals(pod, local)[row])
-            for other in others:
-                self.accounts.displace(other)
-                other.devices = 0
-            local.refresh()
-            if with_them:
-                refusal = refusal.copy()
-                refusal[row] = with_them
-        return refusal
+        return by_row
 
     def _on_nominated_node(self, pod: PodRecord, refusal: Ints) -> Scheduled | None:
         """A nominated pod tries its node first."""
@@ -206,7 +155,7 @@ class Scheduler:
         row = self.accounts.row_of.get(mine[1])
         if row is None or refusal[row] != 0:
             return None
-        return Scheduled(mine[1], 0, 1, 1, 1)
+        return Scheduled(mine[1], 0, 1, 1, 1, self._devices(pod, row))
 
     def _outside_pinned(self, pod: PodRecord) -> Bools | None:
         """bool[row]: rows the required terms exclude by name (PreFilter restricts the search); None: none."""
@@ -220,11 +169,18 @@ class Scheduler:
                 outside[row] = False
         return outside
 
-    def _search(self, refusal: Ints) -> tuple[Ints, int]:
+    def _search(self, refusal: Ints, outside: Bools | None) -> tuple[Ints, int]:
         """Feasible rows, in search order and no more than are wanted; and how many nodes were looked at."""
         twice = self.accounts.order_twice()
+        total = len(twice) // 2
+        if outside is not None:
+            twice = twice[~outside[twice]]
         count = len(twice) // 2
+        if not count:
+            return _EMPTY, 0
         wanted = feasible_nodes_to_find(count, self.profile.percentage_of_nodes_to_score)
+        if not self.profile.weights:
+            wanted = 1
         start = self.next_start % count
         # Most searches end soon: look at as many as are wanted, then at twice as many, then at everything.
         rows = twice[start : start + wanted]
@@ -238,18 +194,15 @@ class Scheduler:
                     break
             evaluated = int(found[wanted - 1]) + 1 if len(found) >= wanted else count
             rows = near[found[:wanted]]
-        self.next_start = (start + evaluated) % count
+        self.next_start = (self.next_start + evaluated) % total
         return rows, evaluated
 
-    def _diagnosis(self, pod: PodRecord, local: NodeLocal, refusal: Ints, outside: Bools | None) -> Diagnosis:
-        hopeless = local.is_hopeless.copy()
-        for code in (Refusal.SPREAD_LABEL, Refusal.POD_AFFINITY):
-            hopeless |= refusal == code
-        hopeless[~self.accounts.alive] = True
-        diagnosis = Diagnosis(refusal, hopeless, local, outside)
+    def _diagnosis(self, filters: Filters, outside: Bools | None) -> Diagnosis:
+        # What-ifs on the way to a preemption change the NodeLocal's arrays and change them back.
+        diagnosis = Diagnosis(filters.codes.copy(), filters.short(), filters.hopeless(), filters, outside)
         if outside is not None:
-            hopeless |= outside
-            if not pod.shape.selection.pinned_names():
+            diagnosis.is_hopeless |= outside
+            if not filters.pod.shape.selection.pinned_names():
                 diagnosis.prefilter = "pod affinity terms conflict"
                 diagnosis.prefilter_plugin = "NodeAffinity"
         return diagnosis
@@ -295,12 +248,11 @@ class Scheduler:
     def score_sheet(self, pod: PodRecord) -> ScoreSheet:
         """Every feasible node with its final score, as a cycle now would see it; changes nothing."""
         local = self.local(pod)
-        refusal = self._refusals(pod, local)
+        order = self.accounts.order()
         outside = self._outside_pinned(pod)
         if outside is not None:
-            refusal = np.where(outside, Refusal.NODE_AFFINITY, refusal)
-        order = self.accounts.order()
-        rows = order[refusal[order] == 0]
+            order = order[~outside[order]]
+        rows = order[self._filters(pod, local).codes[order] == 0]
         if not len(rows):
             return ScoreSheet((), ())
         parts = self._normalized_scores(pod, local, rows)
@@ -344,36 +296,3 @@ def _reversed_share(local: NodeLocal, rows: Ints) -> Ints | int:
     raw = local.prefer_taints[rows]
     top = int(raw.max())
     return MAX_SCORE - raw * MAX_SCORE // top if top else MAX_SCORE
-
-
-def reasons_of(diagnosis: Diagnosis, accounts: NodeAccounts) -> tuple[dict[str, int], tuple[str, ...]]:
-    """How many nodes say each reason, and which plugins said no (sorted)."""
-    alive = accounts.alive
-    counted = alive if diagnosis.outside is None else alive & ~diagnosis.outside
-    refusal = diagnosis.refusal[counted]
-    codes, counts = np.unique(refusal, return_counts=True)
-    reasons: dict[str, int] = {}
-    plugins: dict[str, None] = {}
-    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
-        if code == Refusal.NONE:
-            continue
-        plugins[PLUGINS[Refusal(code)]] = None
-        if code == Refusal.FIT:
-            _add_shortages(reasons, diagnosis.local, diagnosis.local.short[counted][refusal == code])
-        else:
-            reasons[REASONS[Refusal(code)]] = count
-    if diagnosis.outside is not None:
-        plugins["NodeAffinity"] = None
-        rest = int((alive & diagnosis.outside).sum())
-        if rest:
-            reasons["node(s) didn't satisfy plugin(s) [NodeAffinity]"] = rest
-    return reasons, tuple(sorted(plugins))
-
-
-def _add_shortages(reasons: dict[str, int], local: NodeLocal, short: Ints) -> None:
-    """A node short of several things counts under each."""
-    names = (TOO_MANY_PODS, *(f"Insufficient {r}" for r in local.resources))
-    for bit, name in enumerate(names):
-        count = int(((short >> bit) & 1).sum())
-        if count:
-            reasons[name] = count

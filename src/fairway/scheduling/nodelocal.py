@@ -18,6 +18,7 @@ from fairway.cluster.accounts import NodeAccounts
 from fairway.cluster.shapes import HostPort, PodShape
 from fairway.kube.labels import Requirement
 from fairway.kube.nodeselection import Term
+from fairway.kube.resources import is_extended
 from fairway.kube.taints import (
     NO_EXECUTE,
     NO_SCHEDULE,
@@ -331,7 +332,7 @@ class NodeLocal:
 
 
 def _ignored(profile: Profile, resource: str) -> bool:
-    return "/" in resource and profile.ignores(resource)
+    return is_extended(resource) and profile.ignores(resource)
 
 
 def _clashes(port: HostPort, used: dict[HostPort, int]) -> bool:

@@ -25,14 +25,16 @@ Bools = npt.NDArray[np.bool_]
 def affinity_refusals(accounts: NodeAccounts, pod: PodRecord) -> Ints | None:
     """int64[row] of `Refusal`; None when nothing that is required concerns this pod."""
     shape = pod.shape
-    existing = accounts.counts.carried(pod.labels, (REQUIRED_ANTI,))
-    if not existing and not shape.required_affinity and not shape.required_anti_affinity:
+    refusal: Ints | None = None
+    if shape.required_affinity or shape.required_anti_affinity:
+        refusal = np.zeros(accounts.alive.shape[0], np.int64)
+    for carried, counts in accounts.counts.carried(pod.labels, (REQUIRED_ANTI,)):
+        marked = _in_marked_domain(accounts, carried.term.topology_key, counts)
+        if marked.any():
+            refusal = np.zeros(accounts.alive.shape[0], np.int64) if refusal is None else refusal
+            refusal[marked] = Refusal.EXISTING_ANTI_AFFINITY
+    if refusal is None:
         return None
-    refusal = np.zeros(accounts.alive.shape[0], np.int64)
-    for carried, counts in existing:
-        refusal[_in_marked_domain(accounts, carried.term.topology_key, counts)] = (
-            Refusal.EXISTING_ANTI_AFFINITY
-        )
     for term in shape.required_anti_affinity:
         counts = accounts.counts.matching(_question(accounts, (term,)))
         refusal[_in_marked_domain(accounts, term.topology_key, counts)] = Refusal.POD_ANTI_AFFINITY

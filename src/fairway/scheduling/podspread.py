@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,14 @@ Bools = npt.NDArray[np.bool_]
 HOSTNAME = "kubernetes.io/hostname"
 
 
+class Move(NamedTuple):
+    """In a what-if, a pod came to a row (+1) or left it (-1); the accounts already show it."""
+
+    pod: PodRecord
+    row: int
+    sign: int
+
+
 def constraints_of(
     pod: PodRecord, profile: Profile, default_selector: Selector | None, *, hard: bool
 ) -> tuple[SpreadConstraint, ...]:
@@ -42,7 +51,11 @@ def constraints_of(
 
 
 def spread_refusals(
-    accounts: NodeAccounts, pod: PodRecord, local: NodeLocal, constraints: Sequence[SpreadConstraint]
+    accounts: NodeAccounts,
+    pod: PodRecord,
+    local: NodeLocal,
+    constraints: Sequence[SpreadConstraint],
+    moved: Sequence[Move] = (),
 ) -> Ints:
     """int64[row] of `Refusal`: nodes without the label, and nodes where the skew would exceed the maximum."""
     refusal = np.zeros(accounts.alive.shape[0], np.int64)
@@ -53,6 +66,9 @@ def spread_refusals(
         domains = accounts.counts.domains(constraint.topology_key)
         inside = inside & has_all
         counts = np.where(inside, _matching(accounts, pod, constraint.selector), 0)
+        for move in moved:
+            if inside[move.row] and _counts_by_move_alone(move.pod, pod, constraint.selector):
+                counts[move.row] += move.sign
         present = np.unique(domains.of_row[inside])
         sums = domains.sums(counts)
         # Domains without an eligible node count zero pods and do not pull the minimum down.
@@ -66,6 +82,16 @@ def spread_refusals(
         refusal[skewed] = Refusal.SPREAD_SKEW
         refusal[domains.of_row < 0] = Refusal.SPREAD_LABEL
     return refusal
+
+
+def _counts_by_move_alone(moved: PodRecord, pod: PodRecord, selector: Selector) -> bool:
+    """Pods being deleted, and any pod under an empty selector, are not counted, but a move counts them.
+
+    Source: podtopologyspread/filtering.go updateWithPod, which does not ask what countPodsMatchSelector asks.
+    """
+    if moved.labels.namespace != pod.labels.namespace or not (moved.is_terminating or is_empty(selector)):
+        return False
+    return selector.matches(moved.labels.labels)
 
 
 # What an empty minimum is upstream (math.MaxInt32): no domain at all never refuses by skew.

@@ -13,22 +13,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from fairway.cluster.accounts import NodeAccounts
 from fairway.cluster.records import PodRecord
 from fairway.kube.labels import EVERYTHING, Selector
-from fairway.scheduling.cycle import Diagnosis, Scheduler, reasons_of
-from fairway.scheduling.nodelocal import NodeLocal
+from fairway.scheduling.cycle import Scheduler
+from fairway.scheduling.diagnosis import Diagnosis, reasons_of, shortage_names
+from fairway.scheduling.filters import Filters, RowRefusal
+from fairway.scheduling.podspread import Move
 from fairway.scheduling.verdict import (
     NEVER_PREEMPTS,
+    NO_CLAIM_STATE,
     NO_CLAIMS_TO_DEALLOCATE,
     NO_NODES,
     NO_VICTIMS,
     PREEMPTION_NOT_HELPFUL,
     REASONS,
-    TOO_MANY_PODS,
-    UNRESOLVABLE,
     VICTIMS_TERMINATING,
     Preemption,
     Refusal,
@@ -69,28 +67,30 @@ def explain(
 
     `draw` chooses where the search for candidates starts, as upstream's random offset does.
     """
-    accounts = scheduler.accounts
-    if accounts.node_count == 0:
+    nodes = scheduler.accounts.node_count
+    if nodes == 0:
         return Unschedulable(NO_NODES, (), (), 0, clears_nomination=True)
-    reasons, plugins = reasons_of(diagnosis, accounts)
+    reasons, plugins = reasons_of(diagnosis, scheduler.accounts)
+    message = unavailable(nodes, reasons)
     if diagnosis.prefilter:
-        message = f"0/{accounts.node_count} nodes are available: {diagnosis.prefilter}."
+        message = f"0/{nodes} nodes are available: {diagnosis.prefilter}."
         reasons, plugins = {}, (diagnosis.prefilter_plugin,)
-    else:
-        message = unavailable(accounts.node_count, reasons)
+    sorted_reasons = tuple(sorted(reasons.items()))
+    if diagnosis.prefilter and scheduler.profile.has_dynamic_resources:
+        # DynamicResources looks for what its PreFilter would have left, had an earlier one not refused.
+        return Unschedulable(f"{message} {NO_CLAIM_STATE}", sorted_reasons, plugins, nodes)
     found, sentence = (None, "")
     if scheduler.profile.preempts:
         found, sentence = _preempt(scheduler, pod, diagnosis, budgets, draw)
-    sorted_reasons = tuple(sorted(reasons.items()))
     if found is not None:
-        return Unschedulable(message, sorted_reasons, plugins, accounts.node_count, found)
+        return Unschedulable(message, sorted_reasons, plugins, nodes, found)
     after = [NO_CLAIMS_TO_DEALLOCATE] if scheduler.profile.has_dynamic_resources else []
     if sentence:
         after.append(f"preemption: {sentence}")
     if after:
         message = f"{message} {', '.join(after)}"
     clears = sentence not in (NEVER_PREEMPTS, VICTIMS_TERMINATING)
-    return Unschedulable(message, sorted_reasons, plugins, accounts.node_count, clears_nomination=clears)
+    return Unschedulable(message, sorted_reasons, plugins, nodes, clears_nomination=clears)
 
 
 def _preempt(
@@ -104,9 +104,10 @@ def _preempt(
         return None, VICTIMS_TERMINATING
     order = accounts.order()
     potential = order[~diagnosis.is_hopeless[order] & (diagnosis.refusal[order] > 0)].tolist()
-    if diagnosis.prefilter:
-        potential = []
-    candidates, said = _dry_run(scheduler, pod, diagnosis.local, potential, budgets, draw)
+    candidates: list[_Candidate] = []
+    said: Counter[str] = Counter()
+    if potential and diagnosis.filters is not None:
+        candidates, said = _dry_run(scheduler, diagnosis.filters, potential, budgets, draw)
     if candidates:
         best = _least_harmful(candidates)
         victims = tuple(v.key for v in best.victims)
@@ -128,12 +129,7 @@ def _awaits_victims(scheduler: Scheduler, pod: PodRecord, diagnosis: Diagnosis) 
 
 
 def _dry_run(
-    scheduler: Scheduler,
-    pod: PodRecord,
-    local: NodeLocal,
-    potential: Sequence[int],
-    budgets: Sequence[Budget],
-    draw: int,
+    scheduler: Scheduler, filters: Filters, potential: Sequence[int], budgets: Sequence[Budget], draw: int
 ) -> tuple[list[_Candidate], Counter[str]]:
     """Candidates (enough of them), and what the other nodes said, counted per reason."""
     args = scheduler.profile.preemption
@@ -144,10 +140,9 @@ def _dry_run(
     clean: list[_Candidate] = []
     violating: list[_Candidate] = []
     said: Counter[str] = Counter()
-    offset = draw % count if count else 0
     for i in range(count):
-        row = potential[(offset + i) % count]
-        found = _victims_on(scheduler, pod, local, row, budgets)
+        row = potential[(draw + i) % count]
+        found = _victims_on(scheduler, filters, row, budgets)
         if isinstance(found, _Candidate):
             (violating if found.violations else clean).append(found)
             if clean and len(clean) + len(violating) >= wanted:
@@ -158,59 +153,64 @@ def _dry_run(
 
 
 def _victims_on(
-    scheduler: Scheduler, pod: PodRecord, local: NodeLocal, row: int, budgets: Sequence[Budget]
+    scheduler: Scheduler, filters: Filters, row: int, budgets: Sequence[Budget]
 ) -> _Candidate | tuple[str, ...]:
-    """The fewest, least important pods of one node whose eviction lets the pod in; else the reasons it stays out."""
+    """The fewest, least important pods of one node whose eviction lets the pod in; else why it stays out."""
     accounts = scheduler.accounts
-    lower = [p for p in accounts.pods[row].values() if p.shape.priority < pod.shape.priority]
+    lower = [p for p in accounts.pods[row].values() if p.shape.priority < filters.pod.shape.priority]
     if not lower:
         return (NO_VICTIMS,)
-    lower.sort(key=_importance)
+    lower = _most_important_first(lower)
     for p in lower:
         accounts.displace(p)
-    refusal = _refusal_at(scheduler, pod, local, row)
-    if refusal:
-        reasons = _reasons_at(accounts, local, row, refusal)
-        for p in lower:
-            accounts.place(p, row)
-        local.refresh()
-        return reasons
-    breaking, harmless = _by_budget(lower, budgets)
-    victims: list[PodRecord] = []
+    refusal = filters.at(row, [Move(p, row, -1) for p in lower])
+    gone = {p.key: p for p in lower}
     violations = 0
-    for p in (*breaking, *harmless):
-        accounts.place(p, row)
-        if _refusal_at(scheduler, pod, local, row):
-            accounts.displace(p)
-            victims.append(p)
-            violations += p in breaking
+    if not refusal.code:
+        breaking, harmless = _by_budget(lower, budgets)
+        for p in (*breaking, *harmless):
+            accounts.place(p, row)
+            del gone[p.key]
+            if filters.at(row, [Move(other, row, -1) for other in gone.values()]).code:
+                accounts.displace(p)
+                gone[p.key] = p
+                violations += p in breaking
+    victims = tuple(p for p in lower if p.key in gone)
     for p in victims:
         accounts.place(p, row)
-    local.refresh()
-    victims.sort(key=_importance)
-    return _Candidate(row, tuple(victims), violations)
+    filters.local.refresh()
+    if refusal.code:
+        return _reasons_at(filters, refusal)
+    # Without a victim nothing was in the way; upstream calls that an error and goes on.
+    return _Candidate(row, victims, violations) if victims else ()
 
 
-def _importance(pod: PodRecord) -> tuple[int, int, str, str]:
-    """Most important first: higher priority, then longer running. Source: util.MoreImportantPod."""
-    return (-pod.shape.priority, pod.start_us or _NEVER_STARTED, pod.key.namespace, pod.key.name)
+def _most_important_first(pods: Sequence[PodRecord]) -> list[PodRecord]:
+    """Higher priority first, then longer running. Source: util.MoreImportantPod.
+
+    A pod that has not started counts as starting when it is asked, so that of two, the one asked first seems
+    older: upstream's sort turns such pods round. UIDs stand for the order in which pods came to the node.
+    """
+    by_age = sorted(pods, key=lambda p: (p.uid, p.key))
+    place = {p.key: i for i, p in enumerate(by_age)}
+    return sorted(
+        by_age,
+        key=lambda p: (
+            -p.shape.priority,
+            p.start_us or _NEVER_STARTED,
+            place[p.key] if p.start_us else -place[p.key],
+        ),
+    )
 
 
 _NEVER_STARTED = 2**62
 
 
-def _refusal_at(scheduler: Scheduler, pod: PodRecord, local: NodeLocal, row: int) -> int:
-    """Filters on one node, with and without the pods nominated to it."""
-    local.refresh()
-    return int(scheduler._refusals(pod, local)[row])
-
-
-def _reasons_at(accounts: NodeAccounts, local: NodeLocal, row: int, refusal: int) -> tuple[str, ...]:
-    if refusal != Refusal.FIT:
-        return (REASONS[Refusal(refusal)],)
-    bits = int(local.short[row])
-    names = (TOO_MANY_PODS, *(f"Insufficient {r}" for r in local.resources))
-    return tuple(name for bit, name in enumerate(names) if bits >> bit & 1)
+def _reasons_at(filters: Filters, refusal: RowRefusal) -> tuple[str, ...]:
+    if refusal.code != Refusal.FIT:
+        return (REASONS[Refusal(refusal.code)],)
+    names = shortage_names(filters.local.resources)
+    return tuple(name for bit, name in enumerate(names) if refusal.short >> bit & 1)
 
 
 def _by_budget(
@@ -245,8 +245,3 @@ def _least_harmful(candidates: Sequence[_Candidate]) -> _Candidate:
         )
 
     return min(candidates, key=harm)
-
-
-def hopeless_refusals() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The refusals no eviction mends, as an array (for callers that classify many)."""
-    return np.array(sorted(UNRESOLVABLE), np.int64)

@@ -102,6 +102,7 @@ class SchedulingQueue:
         self._lines: dict[LineKey, Line] = {}
         self._ready: list[tuple[int, int, int, int, LineKey]] = []
         self._backing: list[tuple[int, int, int, int, int, LineKey]] = []
+        self._errors: list[tuple[int, int, LineKey]] = []
         self._sequence = 0
         self._tickets = 0
 
@@ -195,11 +196,20 @@ class SchedulingQueue:
 
     def _promote(self, now_us: int) -> None:
         """Lines whose backoff is over become active."""
+        while self._errors and self._errors[0][0] <= now_us:
+            _, ticket, key = heappop(self._errors)
+            line = self._lines.get(key)
+            if line is not None and line.ticket == ticket:
+                self._activate(line)
         while self._backing and self._backing[0][0] <= now_us:
             entry = heappop(self._backing)
             line = self._lines.get(entry[-1])
             if line is not None and line.ticket == entry[-2]:
                 self._activate(line)
+
+    def retry_at_us(self) -> int | None:
+        """When a line that waits for time alone is to be tried again."""
+        return self._errors[0][0] if self._errors else None
 
     def has_work(self, now_us: int) -> bool:
         return self.head(now_us) is not None
@@ -222,8 +232,8 @@ class SchedulingQueue:
         self._tickets += 1
         line.ticket = self._tickets
         if not plugins:
-            # Nobody to ask what would help (no nodes, an error): try again after the backoff.
-            self.unpark(line.key, now_us)
+            # Nobody to ask what would help (no nodes, an error): try again after the backoff, not before.
+            heappush(self._errors, (line.backoff_until_us, line.ticket, line.key))
 
     def set_apart(self, pod: QueuedPod, now_us: int, plugins: tuple[str, ...]) -> None:
         """The head preempted: it leaves its line for one of its own, where it waits for its victims to go."""
@@ -291,5 +301,6 @@ class SchedulingQueue:
         }
         twin._pods = {key: (copies[id(pod)], line) for key, (pod, line) in self._pods.items()}
         twin._ready, twin._backing = list(self._ready), list(self._backing)
+        twin._errors = list(self._errors)
         twin._sequence, twin._tickets = self._sequence, self._tickets
         return twin

@@ -8,6 +8,7 @@ Source: the EventsToRegister and isSchedulableAfter… functions of each plugin 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,18 +23,20 @@ _ABOUT_ROOM = frozenset({"NodeResourcesFit", "GpuShare"})
 
 @dataclass(frozen=True, slots=True)
 class PodMoved:
-    """A pod came to a node, left it, or changed its labels there."""
+    """A pod came to a node, left it, or changed there. `freed` is a node it was nominated to and is no more."""
 
     node: str
     came: bool
     left: bool
+    freed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeChanged:
-    """A node appeared, or changed in what placement looks at."""
+    """A node appeared, went, or changed in what placement looks at."""
 
     node: str
+    is_gone: bool = False
 
 
 Happening = PodMoved | NodeChanged
@@ -44,23 +47,45 @@ def happening(change: Change) -> Happening | None:
     if change.key.gk == "Pod":
         return _pod_moved(change)
     if change.key.gk == "Node" and _is_worth_a_look(change):
-        return NodeChanged(change.key.name)
+        return NodeChanged(change.key.name, is_gone=change.type == DELETED)
     return None
 
 
 def _pod_moved(change: Change) -> PodMoved | None:
-    now = _node_of(change.obj) if change.type != DELETED else ""
+    is_gone = change.type == DELETED
+    now = "" if is_gone else _node_of(change.obj)
     before = "" if change.old is None else _node_of(change.old)
+    # Others of its priority or below were kept off the node it was nominated to.
+    held = "" if before or change.old is None else _nominated_to(change.old)
+    freed = held if held != (now or ("" if is_gone else _nominated_to(change.obj))) else ""
     if now != before:
-        return PodMoved(now or before, came=bool(now), left=bool(before))
+        return PodMoved(now or before, came=bool(now), left=bool(before), freed=freed)
+    if freed:
+        return PodMoved(freed, came=False, left=True)
     if now and change.old is not None:
         old_meta, meta = change.old["metadata"], change.obj["metadata"]
         relabelled = old_meta.get("labels") != meta.get("labels")
         leaving = "deletionTimestamp" in meta and "deletionTimestamp" not in old_meta
-        if relabelled or leaving:
+        if relabelled or leaving or _was_resized(change.old, change.obj):
             # Spreading stops counting a pod the moment its deletion begins.
             return PodMoved(now, came=relabelled, left=True)
     return None
+
+
+def _nominated_to(pod: Obj) -> str:
+    return (pod.get("status") or {}).get("nominatedNodeName") or ""
+
+
+def _was_resized(old: Obj, new: Obj) -> bool:
+    """Whether containers ask for something else now (in-place resize): it may have freed room."""
+    if old.get("spec") is new.get("spec"):
+        return False
+    return _resources(old.get("spec") or {}) != _resources(new.get("spec") or {})
+
+
+def _resources(spec: dict[str, Any]) -> list[Any]:
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    return [spec.get("resources"), *(c.get("resources") for c in containers)]
 
 
 def _node_of(pod: Obj) -> str:
@@ -71,7 +96,7 @@ def _node_of(pod: Obj) -> str:
 
 
 def _is_worth_a_look(change: Change) -> bool:
-    if change.type != ADDED and change.old is not None:
+    if change.type not in (ADDED, DELETED) and change.old is not None:
         old, new = change.old, change.obj
         return _seen_of(old) != _seen_of(new)
     return True
@@ -87,31 +112,59 @@ def _seen_of(node: Obj) -> tuple[Any, ...]:
     )
 
 
-def wake(queue: SchedulingQueue, accounts: NodeAccounts, event: Happening, now_us: int) -> None:
-    """Unpark the lines the event may help. O(parked lines)."""
+def _ignores_nothing(_resource: str) -> bool:
+    return False
+
+
+def wake(
+    queue: SchedulingQueue,
+    accounts: NodeAccounts,
+    event: Happening,
+    now_us: int,
+    ignores: Callable[[str], bool] = _ignores_nothing,
+) -> None:
+    """Unpark the lines the event may help. O(parked lines).
+
+    `ignores` says which extended resources no profile checks (NodeResourcesFitArgs.ignoredResources).
+    """
     if isinstance(event, NodeChanged):
-        queue.unpark_all(now_us)
+        for line in queue.parked():
+            # Without a node the least crowded domain may be another; nothing else gains by it.
+            if not event.is_gone or "PodTopologySpread" in line.plugins:
+                queue.unpark(line.key, now_us)
         return
-    row = accounts.row_of.get(event.node)
+    rows = [
+        row
+        for node, emptied in ((event.node, event.left), (event.freed, True))
+        if emptied and (row := accounts.row_of.get(node)) is not None
+    ]
     for line in queue.parked():
-        if _may_help(queue, line, accounts, event, row):
+        if _may_help(queue, line, accounts, rows, ignores):
             queue.unpark(line.key, now_us)
 
 
 def _may_help(
-    queue: SchedulingQueue, line: Line, accounts: NodeAccounts, event: PodMoved, row: int | None
+    queue: SchedulingQueue,
+    line: Line,
+    accounts: NodeAccounts,
+    emptied: list[int],
+    ignores: Callable[[str], bool],
 ) -> bool:
     plugins = line.plugins
     if any(p in _ABOUT_PODS for p in plugins):
         return True
-    if not event.left or row is None:
+    if not emptied:
         return False
     if "NodePorts" in plugins:
         return True
-    return any(p in _ABOUT_ROOM for p in plugins) and _has_room(queue, line, accounts, row)
+    if not any(p in _ABOUT_ROOM for p in plugins):
+        return False
+    return any(_has_room(queue, line, accounts, row, ignores) for row in emptied)
 
 
-def _has_room(queue: SchedulingQueue, line: Line, accounts: NodeAccounts, row: int) -> bool:
+def _has_room(
+    queue: SchedulingQueue, line: Line, accounts: NodeAccounts, row: int, ignores: Callable[[str], bool]
+) -> bool:
     """Whether the request fits the node as it is, or could after evicting pods of lower priority."""
     shape = queue.record_of(line).shape
     if any(p.shape.priority < shape.priority for p in accounts.pods[row].values()):
@@ -123,5 +176,5 @@ def _has_room(queue: SchedulingQueue, line: Line, accounts: NodeAccounts, row: i
     return all(
         value <= allocatable[column] - requested[column]
         for name, value in shape.requests.items()
-        if value and (column := column_of.get(name)) is not None
+        if value and (column := column_of.get(name)) is not None and not ignores(name)
     )

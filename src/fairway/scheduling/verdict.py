@@ -63,24 +63,12 @@ PLUGINS: dict[Refusal, str] = {
     Refusal.EXISTING_ANTI_AFFINITY: "InterPodAffinity",
 }
 
-# Refusals that removing pods from the node cannot mend (UnschedulableAndUnresolvable). FIT says so per node:
-# a request larger than the node.
-UNRESOLVABLE = frozenset(
-    {
-        Refusal.NODE_UNSCHEDULABLE,
-        Refusal.NODE_NAME,
-        Refusal.TAINT,
-        Refusal.NODE_AFFINITY,
-        Refusal.NODE_AFFINITY_ENFORCED,
-        Refusal.SPREAD_LABEL,
-        Refusal.POD_AFFINITY,
-    }
-)
-
 TOO_MANY_PODS = "Too many pods"
 NO_NODES = "no nodes available to schedule pods"
 # What the DynamicResources plugin adds for a pod without resource claims, before preemption's own sentence.
 NO_CLAIMS_TO_DEALLOCATE = "no new claims to deallocate"
+# What it says where another plugin's PreFilter refused before its own could run.
+NO_CLAIM_STATE = "not found"
 PREEMPTION_NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NEVER_PREEMPTS = "not eligible due to preemptionPolicy=Never."

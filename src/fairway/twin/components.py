@@ -25,7 +25,7 @@ Event data must be immutable (numbers, strings, tuples): forks share it.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, Self
 
 from fairway.cluster.changes import Change
@@ -56,6 +56,8 @@ class Host:
     log: EventLog
     events: KubeEvents
     heartbeats: Heartbeats
+    parts: dict[str, Component] = field(default_factory=dict)
+    """The components by name, once all are attached."""
 
 
 class Component(Protocol):

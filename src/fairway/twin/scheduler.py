@@ -54,6 +54,7 @@ class SchedulerComponent:
         self.queue = SchedulingQueue()
         self._told: dict[LineKey, Told] = {}
         self._armed_us = -1
+        self._retry_us = -1
         self._tokens_milli = 0
         self._tokens_us = 0
         self._lines_by_labels = False
@@ -83,6 +84,7 @@ class SchedulerComponent:
         twin.queue = self.queue.fork()
         twin._told = {key: Told(t.message, t.versions) for key, t in self._told.items()}
         twin._armed_us = self._armed_us
+        twin._retry_us = self._retry_us
         twin._tokens_milli, twin._tokens_us = self._tokens_milli, self._tokens_us
         twin._lines_by_labels = self._lines_by_labels
         twin._to_tell = list(self._to_tell)
@@ -158,9 +160,17 @@ class SchedulerComponent:
         if self._armed_us >= loop.now_us:
             return
         if not self._to_tell and not self.queue.has_work(loop.now_us):
+            self._arm_retry()
             return
         self._armed_us = loop.now_us + self._cycle_us() + self._wait_for_token_us()
         loop.at(self._armed_us, self._cycle, None, SCHEDULER)
+
+    def _arm_retry(self) -> None:
+        """Nobody to try now; a line may wait for time alone (an error's backoff)."""
+        due_us = self.queue.retry_at_us()
+        if due_us is not None and due_us != self._retry_us:
+            self._retry_us = due_us
+            self.host.loop.at(due_us, self._cycle, None, SCHEDULER)
 
     def _wait_for_token_us(self) -> int:
         """How long the client's rate limit holds back the next write (0 where none is set)."""

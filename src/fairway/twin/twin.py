@@ -1,12 +1,12 @@
 """A cluster in its own time: components on one loop over one store.
 
-    twin = Twin(seed=42, latency=latency_named("zero"))
+    twin = Twin(seed=42, latency=latency_named("zero"), components=standard_components())
     twin.apply(objects)
     twin.run_for(2 * HOUR_US)
     later = twin.fork()                 # continues by itself, exactly as the original would
 
-Which components live here is the caller's choice (`components`); without one it is what every cluster has: a
-kubelet for every node, node lifecycle, taint eviction, pod and owner garbage collection.
+Which components live here is the caller's choice; `standard` has what every cluster has. Without any, a twin is
+a store with a clock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from types import FrameType
 
 from fairway.cluster.store import Store
 from fairway.errors import BugError
-from fairway.kube.objects import Obj
+from fairway.kube.kinds import kind_named
+from fairway.kube.objects import Key, Obj, gk_of
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.twin.components import Component, Feed, Host
 from fairway.twin.eventlog import EventLog
@@ -59,7 +60,7 @@ class Twin:
         *,
         seed: int = 0,
         latency: Latency = DEFAULT,
-        components: Iterable[Component] | None = None,
+        components: Iterable[Component] = (),
         start_us: int = EPOCH_US,
         keep_records: int = 0,
     ) -> None:
@@ -74,7 +75,7 @@ class Twin:
                 events=KubeEvents(),
                 heartbeats=Heartbeats(),
             ),
-            list(components or ()),
+            list(components),
             Feed(),
         )
         for component in self.components:
@@ -93,6 +94,7 @@ class Twin:
         feed.attach(host, components)
         for component in components:
             component.attach(host)
+        host.parts = {c.name: c for c in components}
 
     def _on_time(self, now_us: int) -> None:
         self.host.store.now_us = now_us
@@ -112,10 +114,8 @@ class Twin:
         return self.host.loop
 
     def component(self, name: str) -> Component:
-        for component in self.components:
-            if component.name == name:
-                return component
-        raise KeyError(name)
+        """Raises: KeyError."""
+        return self.host.parts[name]
 
     def digest(self) -> str:
         """Equal for two runs that did the same: the event log and the newest resource version."""
@@ -207,9 +207,6 @@ class Twin:
 
 def apply_object(store: Store, obj: Obj) -> Obj:
     """Create, or replace what is there, keeping its status when none is given."""
-    from fairway.kube.kinds import kind_named
-    from fairway.kube.objects import Key, gk_of
-
     gk = gk_of(obj)
     meta = obj.get("metadata") or {}
     namespace = (meta.get("namespace") or "default") if kind_named(gk).namespaced else ""

@@ -17,6 +17,7 @@ from fairway.scheduling.gpushare.policies import (
     HEADROOM,
     POLICIES,
     RANDOM,
+    plugin_scores,
     policy_named,
 )
 from fairway.scheduling.gpushare.random_fit import drawn_device, drawn_row
@@ -191,3 +192,10 @@ def test_model_masks():
     assert models.mask([]) == -1
     with pytest.raises(UserError, match="64 GPU models: expected at most 63"):
         ModelCodes.of(str(i) for i in range(64))
+
+
+def test_plugin_scores_keep_the_best_the_best():
+    assert plugin_scores(HEADROOM, np.array([7_000_000, 9_000_000, 8_999_999])).tolist() == [0, 100, 99]
+    assert plugin_scores(BEST_FIT, np.array([40, 40])).tolist() == [0, 0]
+    assert plugin_scores(FGD, np.array([49, 51])).tolist() == [49, 51]
+    assert plugin_scores(HEADROOM, np.array([], np.int64)).tolist() == []

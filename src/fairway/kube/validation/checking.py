@@ -7,15 +7,18 @@ from dataclasses import dataclass
 
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.fieldpath import path_text, value_text
+from fairway.kube.kinds import kind_named
 from fairway.kube.manifest import MAX_PROBLEMS, Manifest, capped
-from fairway.kube.objects import Key, Obj, key_of
+from fairway.kube.objects import Key, Obj, gk_of, key_of
 from fairway.kube.validation.problem import UNKNOWN_FIELD, Problem
 from fairway.kube.validation.validating import validate
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """`objects` in the order they were read; `skipped` counts the objects left out (lenient only)."""
+    """`objects` in the order they were read, cluster-scoped ones without a namespace.
+
+    `skipped` counts the objects left out (lenient only)."""
 
     objects: list[Obj]
     problems: tuple[FieldProblem, ...]
@@ -37,7 +40,7 @@ def check(manifests: Iterable[Manifest], *, lenient: bool = False) -> Checked:
         if found:
             problems.extend(found)
         else:
-            objects.append(manifest.obj)
+            objects.append(without_stray_namespace(manifest.obj))
     if problems and not lenient:
         raise InvalidInput(capped(problems))
     return Checked(objects, capped(problems), len(listed) - len(objects))
@@ -68,7 +71,7 @@ def _repeats(manifests: list[Manifest]) -> dict[int, int]:
     repeats: dict[int, int] = {}
     for index, manifest in enumerate(manifests):
         try:
-            key = key_of(manifest.obj)
+            key = _landed_key(manifest.obj)
             if not key.name:
                 continue
             first = seen.setdefault(key, index)
@@ -77,6 +80,20 @@ def _repeats(manifests: list[Manifest]) -> dict[int, int]:
         if first != index:
             repeats[index] = first
     return repeats
+
+
+def _landed_key(obj: Obj) -> Key:
+    """The key the object will have: without a namespace it lands in `default`."""
+    key = key_of(obj)
+    return key._replace(namespace=key.namespace or "default" if kind_named(key.gk).namespaced else "")
+
+
+def without_stray_namespace(obj: Obj) -> Obj:
+    """The object; of a cluster-scoped kind, without the namespace it may carry (the API server drops it)."""
+    meta = obj.get("metadata")
+    if not meta or not meta.get("namespace") or kind_named(gk_of(obj)).namespaced:
+        return obj
+    return {**obj, "metadata": {k: v for k, v in meta.items() if k != "namespace"}}
 
 
 def _repeat_problem(manifest: Manifest, first: Manifest) -> FieldProblem:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from fairway.kube.fieldpath import MapKey, Path
 from fairway.kube.names import Complaints
 from fairway.kube.validation.context import Context
 from fairway.kube.validation.formats import FORMATS
-from fairway.kube.validation.problem import Problem, invalid, required, unsupported
+from fairway.kube.validation.problem import Problem, invalid, invalids, required, unsupported
 from fairway.kube.validation.rules import ENTER_RULES, RULES, Rule
 from fairway.kube.validation.schema import LIST, MAP, STRUCT, Constraint, StructType, struct_type
 
@@ -49,7 +49,7 @@ def judge(struct: StructType, obj: dict[str, Any], context: Context) -> None:
         _follow(plan, obj, (), context)
 
 
-@lru_cache(maxsize=None)
+@cache
 def plan_of(type_name: str, depth: int = 0) -> Plan | None:
     """The plan of a type, or None where nothing in it or below it is ever wrong."""
     assert depth < _MAX_DEPTH, type_name
@@ -109,5 +109,4 @@ def _check_constraint(step: _Step, value: Any, path: Path, out: list[Problem]) -
     if constraint.choices and value not in constraint.choices:
         out.append(unsupported((*path, step.name), value, constraint.choices))
     if step.complain is not None:
-        for complaint in step.complain(value):
-            out.append(invalid((*path, step.name), value, complaint))
+        out.extend(invalids((*path, step.name), value, step.complain(value)))

@@ -14,7 +14,7 @@ from fairway.kube.kinds import BY_GROUP_KIND
 from fairway.kube.names import Complaints
 from fairway.kube.objects import Obj, gk_of
 from fairway.kube.validation.context import mapping, sequence
-from fairway.kube.validation.problem import Problem, forbidden, invalid, required, too_long
+from fairway.kube.validation.problem import Problem, invalid, invalids, required, too_long
 
 # Together, over all annotations of an object. Source: TotalAnnotationSizeLimitB.
 _ANNOTATION_BYTES = 256 * 1024
@@ -52,42 +52,34 @@ def _check_name(obj: Obj, meta: Obj, out: list[Problem]) -> None:
     prefix = meta.get("generateName") or ""
     name = meta.get("name") or ""
     if prefix and not is_free:
-        for complaint in rule(names.mask_trailing_dash(prefix)):
-            out.append(invalid(("metadata", "generateName"), prefix, complaint))
+        out.extend(invalids(("metadata", "generateName"), prefix, rule(names.mask_trailing_dash(prefix))))
     if not name:
         if not prefix:
             out.append(required(("metadata", "name"), "name or generateName is required"))
     elif not is_free:
-        for complaint in rule(name):
-            out.append(invalid(("metadata", "name"), name, complaint))
+        out.extend(invalids(("metadata", "name"), name, rule(name)))
 
 
 def _check_namespace(obj: Obj, meta: Obj, out: list[Problem]) -> None:
+    """On cluster-scoped kinds the API server drops a namespace without a word."""
     namespace = meta.get("namespace") or ""
     kind = BY_GROUP_KIND.get(gk_of(obj))
-    if not namespace:
+    if not namespace or (kind is not None and not kind.namespaced):
         return
-    if kind is not None and not kind.namespaced:
-        out.append(forbidden(("metadata", "namespace"), "not allowed on this type"))
-        return
-    for complaint in names.dns_label(namespace):
-        out.append(invalid(("metadata", "namespace"), namespace, complaint))
+    out.extend(invalids(("metadata", "namespace"), namespace, names.dns_label(namespace)))
 
 
 def check_labels(labels: Any, path: Path, out: list[Problem]) -> None:
     """Every key a qualified name, every value a label value."""
     for key, value in mapping(labels).items():
-        for complaint in names.label_key(key):
-            out.append(invalid(path, key, complaint))
-        for complaint in names.label_value(value or ""):
-            out.append(invalid(path, value, complaint))
+        out.extend(invalids(path, key, names.label_key(key)))
+        out.extend(invalids(path, value, names.label_value(value or "")))
 
 
 def check_annotations(annotations: Any, path: Path, out: list[Problem]) -> None:
     total = 0
     for key, value in mapping(annotations).items():
-        for complaint in names.label_key(key.lower()):
-            out.append(invalid(path, key, complaint))
+        out.extend(invalids(path, key, names.label_key(key.lower())))
         total += len(key.encode()) + len((value or "").encode())
     if total > _ANNOTATION_BYTES:
         out.append(too_long(path, _ANNOTATION_BYTES))
@@ -96,9 +88,8 @@ def check_annotations(annotations: Any, path: Path, out: list[Problem]) -> None:
 def _check_owners(owners: list[Obj], path: Path, out: list[Problem]) -> None:
     controller = ""
     for index, owner in enumerate(owners):
-        for name in ("apiVersion", "kind", "name", "uid"):
-            if not owner.get(name):
-                out.append(required((*path, index, name), "must not be empty"))
+        missing = [name for name in ("apiVersion", "kind", "name", "uid") if not owner.get(name)]
+        out.extend(required((*path, index, name), "must not be empty") for name in missing)
         if owner.get("controller"):
             this = f"{owner.get('kind')}/{owner.get('name')}"
             if controller:
@@ -110,8 +101,7 @@ def _check_owners(owners: list[Obj], path: Path, out: list[Problem]) -> None:
 
 def _check_finalizer(finalizer: str, path: Path, out: list[Problem]) -> None:
     complaints = names.label_key(finalizer)
-    for complaint in complaints:
-        out.append(invalid(path, finalizer, complaint))
+    out.extend(invalids(path, finalizer, complaints))
     if not complaints and "/" not in finalizer and finalizer not in _KUBE_FINALIZERS:
         detail = "name is neither a standard finalizer name nor is it fully qualified"
         out.append(invalid(path, finalizer, detail))

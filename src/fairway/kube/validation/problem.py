@@ -69,6 +69,11 @@ def invalid(path: Path, value: Any, detail: str) -> Problem:
     return Problem(path, value, INVALID, detail)
 
 
+def invalids(path: Path, value: Any, complaints: Iterable[str]) -> list[Problem]:
+    """One problem for each complaint about a value."""
+    return [Problem(path, value, INVALID, complaint) for complaint in complaints]
+
+
 def required(path: Path, detail: str = "") -> Problem:
     return Problem(path, "", REQUIRED, detail)
 

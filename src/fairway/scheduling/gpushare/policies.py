@@ -14,6 +14,9 @@ from fairway.scheduling.gpushare import (
     headroom,
     random_fit,
 )
+from fairway.scheduling.gpushare.devices import Int64s
+
+MOST_POINTS = 100  # a scheduler plugin's best score
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,23 +25,25 @@ class Policy:
 
     `score(nodes, rows, pod, scores, chosen)` writes scores[row] (higher is better, -1: does not fit) and
     chosen[row] (bit mask of devices) for these rows alone; all arrays are int64. A policy with
-    `uses_demand` takes the three arrays of TypicalPods after them. With `draws`, chance picks among the nodes
-    that fit (see random_fit).
+    `uses_demand` takes the arrays of TypicalPods after them. With `draws`, chance picks among the nodes that fit
+    (see random_fit). A policy that `spreads` has scores of any size: as a scheduler plugin it needs
+    `plugin_scores`.
     """
 
     name: str
     score: Callable[..., None]
     uses_demand: bool = False
     draws: bool = False
+    spreads: bool = False
 
 
 RANDOM = Policy("Random", random_fit.score, draws=True)
 DOT_PRODUCT = Policy("DotProduct", dot_product.score)
 GPU_CLUSTERING = Policy("GpuClustering", gpu_clustering.score)
 GPU_PACKING = Policy("GpuPacking", gpu_packing.score)
-BEST_FIT = Policy("BestFit", best_fit.score)
+BEST_FIT = Policy("BestFit", best_fit.score, spreads=True)
 FGD = Policy("FGD", fgd.score, uses_demand=True)
-HEADROOM = Policy("Headroom", headroom.score, uses_demand=True)  # our own
+HEADROOM = Policy("Headroom", headroom.score, uses_demand=True, spreads=True)  # our own
 
 PUBLISHED = (RANDOM, DOT_PRODUCT, GPU_CLUSTERING, GPU_PACKING, BEST_FIT, FGD)  # those of the FGD paper
 POLICIES = MappingProxyType({policy.name: policy for policy in (*PUBLISHED, HEADROOM)})
@@ -51,3 +56,16 @@ def policy_named(name: str) -> Policy:
         if known.lower() == name.lower():
             return POLICIES[ALIASES.get(known, known)]
     raise UserError(f"no placement policy {name!r}: expected one of {', '.join(POLICIES)}")
+
+
+def plugin_scores(policy: Policy, scores: Int64s) -> Int64s:
+    """The scores of nodes that passed the filters as a scheduler plugin gives them: 0 … 100.
+
+    What spreads is stretched from the lowest to the highest, rounded down: the best stay the best, alone. All
+    equal is 0, as in the FGD simulator.
+    """
+    if not policy.spreads or not len(scores):
+        return scores
+    low, high = scores.min(), scores.max()
+    stretched: Int64s = (scores - low) * MOST_POINTS // max(high - low, 1)
+    return stretched

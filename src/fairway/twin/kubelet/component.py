@@ -14,7 +14,7 @@ from fairway.twin.kubeevents import Said
 from fairway.twin.kubelet import machines, probing, starting, stopping
 from fairway.twin.kubelet.plans import Plans
 from fairway.twin.kubelet.states import NodeState, PodState
-from fairway.twin.kubelet.status import TERMINAL, phase_of, pod_status
+from fairway.twin.kubelet.status import TERMINAL, has_ended, phase_of, pod_status
 from fairway.twin.loop import NODES
 from fairway.twin.progress import Progress
 
@@ -105,11 +105,11 @@ class Kubelet:
         if change.type == DELETED:
             self._forget_waiting(obj)
             return
-        if "nodeName" not in obj["spec"] or obj["status"]["phase"] in TERMINAL:
+        if "nodeName" not in obj["spec"] or has_ended(obj):
             return
         # Delivered late, the change may be history: what counts is what the pod is now.
         now = self.store.get(key)
-        if now is None or now["metadata"]["uid"] != meta["uid"] or now["status"]["phase"] in TERMINAL:
+        if now is None or now["metadata"]["uid"] != meta["uid"] or has_ended(now):
             return
         if now["spec"].get("nodeName"):
             starting.admit(self, key, now)
@@ -120,6 +120,7 @@ class Kubelet:
         node = self.nodes.get(name)
         if node is not None:
             node.unseen.pop(uid, None)
+            node.owed.pop(uid, None)
         waiting = self.homeless.get(name)
         if waiting is not None:
             waiting.pop(uid, None)

@@ -28,7 +28,7 @@ from fairway.twin.kubelet.states import (
     NodeState,
     PodState,
 )
-from fairway.twin.kubelet.status import node_status
+from fairway.twin.kubelet.status import has_ended, node_status
 
 if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet
@@ -64,7 +64,7 @@ def register(k: Kubelet, obj: Obj) -> None:
         _fall_silent(k, node)
     for uid, key in k.homeless.pop(name, {}).items():
         pod = k.store.get(key)
-        if pod is not None and pod["metadata"]["uid"] == uid:
+        if pod is not None and pod["metadata"]["uid"] == uid and not has_ended(pod):
             starting.admit(k, key, pod)
 
 
@@ -72,7 +72,10 @@ def learn(node: NodeState, obj: Obj) -> None:
     """What the kubelet takes from its node object."""
     status = obj.get("status") or {}
     raw = status.get("allocatable") or status.get("capacity")
+    before = node.allocatable
     node.allocatable = parse_resources(raw) if raw else None
+    if before and any(v > (node.allocatable or {}).get(n, 0) for n, v in before.items()):
+        node.is_shrunk = True
     node.max_pods = None if node.allocatable is None else node.allocatable.get(PODS)
     node.labels = labels_of(obj)
     taints = (obj.get("spec") or {}).get("taints")
@@ -177,7 +180,7 @@ def recover(k: Kubelet, name: str) -> None:
     unseen, node.unseen = node.unseen, {}
     for uid, key in unseen.items():
         obj = k.store.get(key)
-        if obj is not None and obj["metadata"]["uid"] == uid:
+        if obj is not None and obj["metadata"]["uid"] == uid and not has_ended(obj):
             starting.admit(k, key, obj)
 
 
@@ -190,11 +193,12 @@ def _catch_up(k: Kubelet, pod: PodState, node: NodeState) -> None:
     lost, pod.is_lost = pod.is_lost, False
     if "deletionTimestamp" in obj["metadata"]:
         stopping.delete(k, pod, obj)
-    elif (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+    elif has_ended(obj):
         stopping.release(k, pod)
     elif lost:
         _restart_after_boot(k, pod, node)
-    elif pod.owes_status:
+    else:
+        # Whatever was written about it meanwhile (that it is not ready, say), the kubelet knows better.
         k.report(pod)
 
 

@@ -48,7 +48,9 @@ def admit(k: Kubelet, key: Key, obj: Obj) -> None:
         k.homeless.setdefault(spec["nodeName"], {})[uid] = key
         return
     if not (node.is_up and node.is_reachable):
-        node.unseen[uid] = key
+        # A pod that ended behind a partition is known; what others write about it changes nothing.
+        if uid not in node.owed:
+            node.unseen[uid] = key
         return
     if "deletionTimestamp" in meta:
         stopping.remove_unstarted(k, key, uid)

@@ -127,6 +127,8 @@ class NodeState:
         self.is_reachable = True
         """Whether its kubelet and the API server hear each other."""
         self.is_shutting_down = False
+        self.is_shrunk = False
+        """Whether it once had more to give than now: pods admitted before may ask for more than there is."""
         self.allocatable: dict[str, int] | None = None
         self.max_pods: int | None = None
         self.used: dict[str, int] = {}

@@ -28,6 +28,13 @@ from fairway.twin.kubelet.states import (
 PENDING, RUNNING_PHASE, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 TERMINAL = (SUCCEEDED, FAILED)
 
+
+def has_ended(pod: Obj) -> bool:
+    """Whether the API says the pod is over."""
+    status = pod.get("status")
+    return status is not None and status.get("phase") in TERMINAL
+
+
 _BY_KUBELET = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 
 

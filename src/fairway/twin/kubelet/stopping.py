@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway.cluster.errors import ApiError
+from fairway.errors import BugError
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.behaviour import SIGKILL_EXIT
@@ -209,7 +210,9 @@ def release(k: Kubelet, pod: PodState) -> None:
         del node.pods[pod.uid]
         used = node.used
         for name, amount in pod.plan.requests:
-            used[name] -= amount
+            used[name] = left = used[name] - amount
+            if left < 0:
+                raise BugError(f"{node.name}: {name} in use fell to {left} when {pod.key} left")
 
 
 def drop(k: Kubelet, pod: PodState) -> None:

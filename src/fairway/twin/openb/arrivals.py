@@ -51,6 +51,8 @@ def run_arrivals(load: Workload, policy: Policy, arrival: float, seed: int) -> A
     chance = GoRand(seed)
     chance.skip(SEEDING_DRAWS)
     order = arrival_order(load, arrival, chance)
+    if not len(order):
+        raise UserError(f"arrival {arrival:g}: every pod asks for more than that, expected a larger arrival")
     chance.skip(INFORMER_DRAWS)
     by_rank = node_ranks(len(load.nodes), chance)
     nodes = GpuNodes(load.nodes.table[by_rank])

@@ -5,8 +5,8 @@
     twin.run(...)
     outcome = recorder.outcome()
 
-Reading order: `tables` (the answer's types), `recorder` (what it watches), `pods`, `nodes`,
-`workloads` (what is being noted), `series` (the cluster over time).
+Reading order: `tables` (the answer's types), `recorder` (what it sees), `books` (what it enters),
+`pods`, `nodes`, `workloads`, `series` (where it is entered).
 """
 
 from fairway.twin.recorder.gpus import DEFAULT_GPUS, GpuResources

@@ -1,13 +1,13 @@
-"""The pods of a run, one list per column: what 100,000 of them cost is what their names cost.
+"""The pods of a run, kept by the column: what 100,000 of them cost is little more than their names.
 
-What pods of a kind have in common is one shared `Sort`; what few pods have (a refusal, a disruption) is kept
-by row. Times are µs since the run began; -1: not yet.
+All numbers of a pod stand side by side in one array; what pods of a kind have in common is one shared `Sort`;
+what few pods have (a refusal, a disruption) is kept by row. Times are µs since the run began; -1: not yet.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fairway.cluster.shapes import Shapes
@@ -18,12 +18,34 @@ from fairway.twin.recorder.tables import IntervalRow, PodRow, Table
 from fairway.twin.recorder.utilization import Use
 from fairway.twin.recorder.workloads import QUEUE_LABEL, Workload
 
+# Where a pod is (STATE): without a node, on one, running there, over.
 PENDING, BOUND, RUNNING, ENDED = range(4)
-"""Where a pod is: without a node, on one, running there, over."""
 
 PHASES = ("Pending", "Running", "Succeeded", "Failed")
 PHASE_CODES = {"Pending": 0, "Unknown": 1, "Running": 1, "Succeeded": 2, "Failed": 3}
 SUCCEEDED, FAILED = 2, 3
+
+# The numbers of a pod: `numbers[row * WIDTH + STARTED]`. PLACE and INTERVAL are indexes, -1 without.
+(
+    CREATED,
+    SCHEDULED,
+    STARTED,
+    READY,
+    FINISHED,
+    DELETED_AT,
+    PLACE,
+    INTERVAL,
+    HELD,
+    STATE,
+    PHASE,
+    RESTARTS,
+) = range(12)
+WIDTH = 12
+_NEW = array("q", [0, -1, -1, -1, -1, -1, -1, -1, 0, PENDING, 0, 0])
+
+# The numbers of an interval; END -1: still open.
+POD, WHERE, START, END = range(4)
+INTERVAL_WIDTH = 4
 
 _NO_LABELS: dict[str, str] = {}
 
@@ -39,67 +61,26 @@ class Sort(NamedTuple):
     size: Size
 
 
-class Intervals:
-    """Who held what, where, from when to when; end -1: still."""
-
-    __slots__ = ("cpu", "end", "gpu", "memory", "place", "pod", "start")
-
-    def __init__(self) -> None:
-        self.pod = array("q")
-        self.place = array("q")
-        self.gpu = array("q")
-        self.cpu = array("q")
-        self.memory = array("q")
-        self.start = array("q")
-        self.end = array("q")
-
-    def open(self, pod: int, place: int, size: Size, now: int) -> int:
-        self.pod.append(pod)
-        self.place.append(place)
-        self.gpu.append(size[0])
-        self.cpu.append(size[1])
-        self.memory.append(size[2])
-        self.start.append(now)
-        self.end.append(-1)
-        return len(self.end) - 1
-
-    def fork(self) -> Intervals:
-        twin = Intervals()
-        for slot in self.__slots__:
-            setattr(twin, slot, array("q", getattr(self, slot)))
-        return twin
-
-
 class PodLedger:
-    """Pods by row, in order of creation."""
+    """Pods by row, in order of creation, and the intervals in which they held something."""
 
     def __init__(self) -> None:
-        self.name: list[str] = []
-        self.uid: list[str] = []
+        self.names: list[str] = []
+        self.uids: list[str] = []
         self.labels: list[Mapping[str, str]] = []
-        self.owner: list[Workload | None] = []
-        self.sort: list[Sort] = []
-        self.state = array("b")
-        self.phase = array("b")
-        self.restarts = array("l")
-        self.place = array("q")
-        self.interval = array("q")
-        self.created = array("q")
-        self.scheduled = array("q")
-        self.started = array("q")
-        self.ready = array("q")
-        self.finished = array("q")
-        self.deleted = array("q")
-        self.held = array("q")
+        self.owners: list[Workload | None] = []
+        self.sorts: list[Sort] = []
+        self.numbers = array("q")
         self.row_of: dict[str, int] = {}
         """Pods that are not deleted, by UID."""
-        self.intervals = Intervals()
+        self.intervals = array("q")
+        self.interval_sizes: list[Size] = []
         self.reason: dict[int, str] = {}
         self.refusal: dict[int, str] = {}
         self.refusals: dict[int, int] = {}
         self.disruption: dict[int, str] = {}
         self.use: dict[int, Use] = {}
-        self._sorts: dict[Sort, Sort] = {}
+        self._sorts: dict[tuple[Any, ...], Sort] = {}
         self._sizes: dict[int, Size] = {}
 
     def size_of(self, pod: Obj, shapes: Shapes, gpus: GpuResources) -> Size:
@@ -116,7 +97,7 @@ class PodLedger:
         """A new pod; returns its row."""
         meta, spec = pod["metadata"], pod["spec"]
         labels = meta.get("labels") or _NO_LABELS
-        sort = Sort(
+        sort = (
             meta.get("namespace") or "",
             spec.get("priority") or 0,
             spec.get("priorityClassName") or "",
@@ -125,114 +106,125 @@ class PodLedger:
             size,
         )
         uid = meta["uid"]
-        row = len(self.name)
+        row = len(self.names)
         self.row_of[uid] = row
-        self.name.append(meta["name"])
-        self.uid.append(uid)
+        self.names.append(meta["name"])
+        self.uids.append(uid)
         self.labels.append(labels)
-        self.owner.append(owner)
-        self.sort.append(self._sorts.setdefault(sort, sort))
-        self.state.append(PENDING)
-        self.phase.append(0)
-        self.restarts.append(0)
-        self.created.append(now)
-        self.held.append(0)
-        for column in (
-            self.place,
-            self.interval,
-            self.scheduled,
-            self.started,
-            self.ready,
-            self.finished,
-            self.deleted,
-        ):
-            column.append(-1)
+        self.owners.append(owner)
+        self.sorts.append(self._sorts.get(sort) or self._sort(sort))
+        self.numbers.extend(_NEW)
+        self.numbers[row * WIDTH] = now
         return row
+
+    def _sort(self, values: tuple[Any, ...]) -> Sort:
+        return self._sorts.setdefault(values, Sort(*values))
 
     def resize(self, row: int, size: Size) -> None:
         """It asks for something else from now on (in-place resize)."""
-        sort = self.sort[row]._replace(size=size)
-        self.sort[row] = self._sorts.setdefault(sort, sort)
+        values = (*self.sorts[row][:-1], size)
+        self.sorts[row] = self._sorts.get(values) or self._sort(values)
 
-    def held_until(self, row: int, now: int) -> int:
-        """Milli-GPU·µs it has held so far."""
-        held, interval = self.held[row], self.interval[row]
-        if interval >= 0:
-            held += self.intervals.gpu[interval] * (now - self.intervals.start[interval])
+    def open(self, row: int, place: int, size: Size, now: int) -> None:
+        """An interval begins."""
+        self.numbers[row * WIDTH + INTERVAL] = len(self.interval_sizes)
+        self.interval_sizes.append(size)
+        self.intervals.extend((row, place, now, -1))
+
+    def close(self, row: int, now: int) -> tuple[Size, int]:
+        """The pod's open interval ends; returns what was held, and at which place."""
+        at = row * WIDTH
+        interval = self.numbers[at + INTERVAL]
+        self.numbers[at + INTERVAL] = -1
+        size = self.interval_sizes[interval]
+        interval *= INTERVAL_WIDTH
+        self.intervals[interval + END] = now
+        self.numbers[at + HELD] += size[0] * (now - self.intervals[interval + START])
+        return size, self.intervals[interval + WHERE]
+
+    def column(self, number: int) -> array[int]:
+        """One number of every pod, by row."""
+        return self.numbers[number::WIDTH]
+
+    def held_until(self, now: int) -> list[int]:
+        """Milli-GPU·µs each pod has held so far."""
+        held = list(self.column(HELD))
+        for row, interval in enumerate(self.column(INTERVAL)):
+            if interval >= 0:
+                since = self.intervals[interval * INTERVAL_WIDTH + START]
+                held[row] += self.interval_sizes[interval][0] * (now - since)
         return held
 
     def table(
-        self, began_us: int, now: int, places: list[str], preempted_by: Mapping[int, str]
+        self, began_us: int, now: int, places: Sequence[str], preempted_by: Mapping[int, str]
     ) -> Table[PodRow]:
         """The rows as they stand. `places`: names by index."""
-        rows = range(len(self.name))
-        owners, sorts = self.owner, self.sort
+        rows = range(len(self.names))
+        owners, sorts, use = self.owners, self.sorts, self.use
         roots = [None if o is None else o.root for o in owners]
         columns: dict[str, Any] = {
-            "namespace": [s.namespace for s in sorts],
-            "name": list(self.name),
-            "uid": list(self.uid),
+            "name": list(self.names),
+            "uid": list(self.uids),
             "labels": list(self.labels),
             "owner_kind": ["" if o is None else o.kind for o in owners],
             "owner_name": ["" if o is None else o.name for o in owners],
             "root_kind": ["" if r is None else r.kind for r in roots],
             "root_name": ["" if r is None else r.name for r in roots],
-            "priority": [s.priority for s in sorts],
-            "priority_class": [s.priority_class for s in sorts],
-            "queue": [s.queue for s in sorts],
             "gpu_milli": [s.size[0] for s in sorts],
             "cpu_milli": [s.size[1] for s in sorts],
             "memory_bytes": [s.size[2] for s in sorts],
-            "is_serving": [s.is_serving for s in sorts],
-            "phase": [PHASES[p] for p in self.phase],
+            "phase": [PHASES[p] for p in self.column(PHASE)],
             "reason": [self.reason.get(r, "") for r in rows],
-            "node": ["" if p < 0 else places[p] for p in self.place],
-            "created_us": [began_us + t for t in self.created],
-            "restarts": list(self.restarts),
+            "node": ["" if p < 0 else places[p] for p in self.column(PLACE)],
+            "restarts": list(self.column(RESTARTS)),
             "refusals": [self.refusals.get(r, 0) for r in rows],
             "unschedulable": [self.refusal.get(r, "") for r in rows],
             "disruption": [self.disruption.get(r, "") for r in rows],
             "preempted_by": [preempted_by.get(r, "") for r in rows],
-            "held_gpu_milli_us": [self.held_until(r, now) for r in rows],
-            "used_gpu_milli_us": [self.use[r].total_until(now) if r in self.use else None for r in rows],
+            "held_gpu_milli_us": self.held_until(now),
+            "used_gpu_milli_us": [use[r].total_until(now) if r in use else None for r in rows],
+            "created_us": [began_us + t for t in self.column(CREATED)],
         }
-        for name in ("scheduled", "started", "ready", "finished", "deleted"):
-            columns[f"{name}_us"] = [None if t < 0 else began_us + t for t in getattr(self, name)]
+        for i, name in enumerate(("namespace", "priority", "priority_class", "queue", "is_serving")):
+            columns[name] = [s[i] for s in sorts]
+        for number, name in _TIMES:
+            columns[name] = [None if t < 0 else began_us + t for t in self.column(number)]
         return Table(PodRow, columns)
 
-    def interval_table(self, began_us: int, places: list[str]) -> Table[IntervalRow]:
+    def interval_table(self, began_us: int, places: Sequence[str]) -> Table[IntervalRow]:
         """By start, then by pod."""
         i = self.intervals
-        order = sorted(range(len(i.end)), key=lambda at: (i.start[at], i.pod[at]))
-        pods = [i.pod[at] for at in order]
+        starts, pods = i[START::INTERVAL_WIDTH], i[POD::INTERVAL_WIDTH]
+        ends, where = i[END::INTERVAL_WIDTH], i[WHERE::INTERVAL_WIDTH]
+        order = sorted(range(len(starts)), key=lambda at: (starts[at], pods[at]))
+        sizes = [self.interval_sizes[at] for at in order]
         return Table(
             IntervalRow,
             {
-                "pod": pods,
-                "namespace": [self.sort[p].namespace for p in pods],
-                "name": [self.name[p] for p in pods],
-                "node": [places[i.place[at]] for at in order],
-                "gpu_milli": [i.gpu[at] for at in order],
-                "cpu_milli": [i.cpu[at] for at in order],
-                "memory_bytes": [i.memory[at] for at in order],
-                "start_us": [began_us + i.start[at] for at in order],
-                "end_us": [None if i.end[at] < 0 else began_us + i.end[at] for at in order],
+                "pod": [pods[at] for at in order],
+                "namespace": [self.sorts[pods[at]].namespace for at in order],
+                "name": [self.names[pods[at]] for at in order],
+                "node": [places[where[at]] for at in order],
+                "gpu_milli": [size[0] for size in sizes],
+                "cpu_milli": [size[1] for size in sizes],
+                "memory_bytes": [size[2] for size in sizes],
+                "start_us": [began_us + starts[at] for at in order],
+                "end_us": [None if ends[at] < 0 else began_us + ends[at] for at in order],
             },
         )
 
     def tallies(self, now: int) -> dict[int, list[int]]:
         """Pods, started, succeeded, failed, milli-GPU·µs held: by id of every workload that owns them."""
         found: dict[int, list[int]] = {}
-        for row, owner in enumerate(self.owner):
-            if owner is None:
-                continue
-            started, phase = self.started[row] >= 0, self.phase[row]
-            held = self.held_until(row, now)
-            above: Workload | None = owner
+        columns = zip(
+            self.owners, self.column(STARTED), self.column(PHASE), self.held_until(now), strict=True
+        )
+        for owner, started, phase, held in columns:
+            above = owner
             while above is not None:
                 tally = found.setdefault(id(above), [0, 0, 0, 0, 0])
                 tally[0] += 1
-                tally[1] += started
+                tally[1] += started >= 0
                 tally[2] += phase == SUCCEEDED
                 tally[3] += phase == FAILED
                 tally[4] += held
@@ -242,34 +234,24 @@ class PodLedger:
     def fork(self, workloads: Mapping[int, Workload]) -> PodLedger:
         """A copy whose owners are the copies given by id."""
         twin = PodLedger()
-        twin.name, twin.uid = list(self.name), list(self.uid)
-        twin.labels, twin.sort = list(self.labels), list(self.sort)
-        twin.owner = [None if o is None else workloads[id(o)] for o in self.owner]
-        for name in _ARRAYS:
-            column = getattr(self, name)
-            setattr(twin, name, array(column.typecode, column))
+        twin.owners = [None if o is None else workloads[id(o)] for o in self.owners]
+        for name in ("names", "uids", "labels", "sorts", "interval_sizes"):
+            setattr(twin, name, list(getattr(self, name)))
         for name in ("row_of", "reason", "refusal", "refusals", "disruption"):
             setattr(twin, name, dict(getattr(self, name)))
+        twin.numbers, twin.intervals = array("q", self.numbers), array("q", self.intervals)
         twin.use = {row: use.copy() for row, use in self.use.items()}
-        twin.intervals = self.intervals.fork()
         # Interned and append-only: shared.
         twin._sorts, twin._sizes = self._sorts, self._sizes
         return twin
 
 
-_ARRAYS = (
-    "state",
-    "phase",
-    "restarts",
-    "place",
-    "interval",
-    "created",
-    "scheduled",
-    "started",
-    "ready",
-    "finished",
-    "deleted",
-    "held",
+_TIMES = (
+    (SCHEDULED, "scheduled_us"),
+    (STARTED, "started_us"),
+    (READY, "ready_us"),
+    (FINISHED, "finished_us"),
+    (DELETED_AT, "deleted_us"),
 )
 
 

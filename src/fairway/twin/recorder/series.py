@@ -8,6 +8,7 @@ beyond, every second one is dropped and the distance doubles: means get coarser,
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from fairway.twin.recorder.tables import Peak, SeriesRow, Table
@@ -47,10 +48,11 @@ NAMES = (
     "queue_length",
 )
 # Those whose largest value is worth a line in a report.
-_PEAKED = (GPU_TOTAL, GPU_ALLOCATED, GPU_PENDING, NODES, PODS_PENDING, PODS_RUNNING, QUEUE_LENGTH)
+PEAKED = (GPU_TOTAL, GPU_ALLOCATED, GPU_PENDING, NODES, PODS_PENDING, PODS_RUNNING, QUEUE_LENGTH)
 
-# Cuts kept at most. A chart is a thousand pixels wide; a cut is about 600 bytes.
-CUT_LIMIT = 2048
+# Cuts kept at most. A chart is a thousand pixels wide; a cut is about 600 bytes and, on 1,200 nodes, 50 µs for
+# the fragmentation. A run of any length makes a few thousand.
+CUT_LIMIT = 1024
 
 
 class Cut(NamedTuple):
@@ -64,14 +66,15 @@ class Cut(NamedTuple):
 class SeriesLedger:
     """Values as they stand, their moments, and the cuts so far. Times are µs since the run began."""
 
-    __slots__ = ("_cut_at", "_moments", "_width", "cuts", "now", "peaks", "values")
+    __slots__ = ("_cut_at", "_peak_at", "_peaks", "_width", "cuts", "moments", "now", "values")
 
     def __init__(self) -> None:
         self.now = 0
         self.values = [0] * len(NAMES)
         self.cuts: list[Cut] = []
-        self.peaks: dict[int, tuple[int, int]] = dict.fromkeys(_PEAKED, (0, 0))
-        self._moments = [0] * len(NAMES)
+        self._peaks = [0] * len(NAMES)
+        self._peak_at = [0] * len(NAMES)
+        self.moments = [0] * len(NAMES)
         self._width = 1
         self._cut_at = -1
 
@@ -93,21 +96,21 @@ class SeriesLedger:
 
     def add(self, metric: int, delta: int) -> None:
         self.values[metric] += delta
-        self._moments[metric] += delta * self.now
+        self.moments[metric] += delta * self.now
 
     def add_all(self, deltas: tuple[tuple[int, int], ...]) -> None:
         """Several changes of the present moment: (metric, delta) each."""
-        now, values, moments = self.now, self.values, self._moments
+        now, values, moments = self.now, self.values, self.moments
         for metric, delta in deltas:
             values[metric] += delta
             moments[metric] += delta * now
 
     def integral(self, metric: int, until: int) -> int:
         """Exact, from the beginning, value·µs. `until` is not before the last change."""
-        return self.values[metric] * until - self._moments[metric]
+        return self.values[metric] * until - self.moments[metric]
 
     def _integrals(self, until: int) -> tuple[int, ...]:
-        return tuple([v * until - m for v, m in zip(self.values, self._moments, strict=True)])
+        return tuple([v * until - m for v, m in zip(self.values, self.moments, strict=True)])
 
     def _cut(self, at: int, fragmentation: float | None) -> None:
         cuts = self.cuts
@@ -123,10 +126,26 @@ class SeriesLedger:
             self.cuts = kept
 
     def _note_peaks(self) -> None:
-        values, peaks = self.values, self.peaks
-        for metric in _PEAKED:
-            if values[metric] > peaks[metric][0]:
-                peaks[metric] = (values[metric], self.now)
+        """What stands now lasted until the next change: is it the most so far? Unrolled, for it runs per moment."""
+        v, p = self.values, self._peaks
+        if v[PODS_PENDING] > p[PODS_PENDING]:
+            self._set_peak(PODS_PENDING)
+        if v[PODS_RUNNING] > p[PODS_RUNNING]:
+            self._set_peak(PODS_RUNNING)
+        if v[GPU_ALLOCATED] > p[GPU_ALLOCATED]:
+            self._set_peak(GPU_ALLOCATED)
+        if v[GPU_PENDING] > p[GPU_PENDING]:
+            self._set_peak(GPU_PENDING)
+        if v[QUEUE_LENGTH] > p[QUEUE_LENGTH]:
+            self._set_peak(QUEUE_LENGTH)
+        if v[GPU_TOTAL] > p[GPU_TOTAL]:
+            self._set_peak(GPU_TOTAL)
+        if v[NODES] > p[NODES]:
+            self._set_peak(NODES)
+
+    def _set_peak(self, metric: int) -> None:
+        self._peaks[metric] = self.values[metric]
+        self._peak_at[metric] = self.now
 
     def table(self, began_us: int, until: int, fragmentation: float | None) -> Table[SeriesRow]:
         """Means between the cuts, the last segment ending at `until` (µs since the run began)."""
@@ -140,7 +159,7 @@ class SeriesLedger:
             "end_us": starts[1:],
             "fragmentation": [c.fragmentation for c in cuts[1:]],
         }
-        pairs = list(zip(cuts, cuts[1:], strict=False))
+        pairs = list(pairwise(cuts))
         for metric, name in enumerate(NAMES):
             columns[name] = [
                 (b.integrals[metric] - a.integrals[metric]) / (b.at_us - a.at_us) for a, b in pairs
@@ -150,15 +169,15 @@ class SeriesLedger:
     def highest(self, began_us: int) -> dict[str, Peak]:
         """Peaks by name, the present moment included."""
         self._note_peaks()
-        return {NAMES[m]: Peak(value, began_us + at) for m, (value, at) in self.peaks.items()}
+        return {NAMES[m]: Peak(self._peaks[m], began_us + self._peak_at[m]) for m in PEAKED}
 
     def fork(self) -> SeriesLedger:
         twin = SeriesLedger()
         twin.now = self.now
         twin.values = list(self.values)
         twin.cuts = list(self.cuts)
-        twin.peaks = dict(self.peaks)
-        twin._moments = list(self._moments)
+        twin._peaks, twin._peak_at = list(self._peaks), list(self._peak_at)
+        twin.moments = list(self.moments)
         twin._width = self._width
         twin._cut_at = self._cut_at
         return twin

@@ -56,14 +56,13 @@ def uses_of(spec: Mapping[str, Any], annotations: Mapping[str, str], gpus: GpuRe
 class Use:
     """One pod's use as the run goes on."""
 
-    __slots__ = ("now_milli", "since", "steps", "ticket", "total")
+    __slots__ = ("now_milli", "since", "steps", "total")
 
     def __init__(self) -> None:
         self.steps: Uses = ()
         self.now_milli = 0
         self.since = 0
         self.total = 0
-        self.ticket = 0
 
     def change(self, now: int, milli: int) -> int:
         """Use this much from now on; returns the difference."""

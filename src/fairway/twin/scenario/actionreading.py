@@ -226,10 +226,10 @@ def _cordon(on: bool) -> Callable[[Field, Context], list[Action]]:
 
 
 def _drain(field: Field, _context: Context) -> list[Action]:
-    nodes, parts = _nodes(field, "gracePeriodSeconds", "force", "timeout")
+    nodes, parts = _nodes(field, "gracePeriodSeconds", "disableEviction", "timeout")
     grace = parts["gracePeriodSeconds"]
     grace_s = grace.integer() if grace.is_given else None
-    return [actions.Drain(nodes, grace_s, parts["force"].flag(), parts["timeout"].duration())]
+    return [actions.Drain(nodes, grace_s, parts["disableEviction"].flag(), parts["timeout"].duration())]
 
 
 def _fail_node(field: Field, _context: Context) -> list[Action]:
@@ -280,7 +280,9 @@ def _label(field: Field, _context: Context) -> list[Action]:
     out: list[Action] = []
     for item in field.one_or_many():
         parts = _targeted(item, "labels", required=("labels",))
-        gone: list[tuple[str, str | None]] = [(n, None) for n, f in parts["labels"].entries() if not f.is_given]
+        gone: list[tuple[str, str | None]] = [
+            (n, None) for n, f in parts["labels"].entries() if not f.is_given
+        ]
         labels = [*parts["labels"].words().items(), *gone]
         out.append(actions.SetLabels(read_choice(parts["target"]), tuple(labels)))
     return out

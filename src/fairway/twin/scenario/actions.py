@@ -80,11 +80,11 @@ class Cordon:
 @dataclass(frozen=True, slots=True)
 class Drain:
     """Cordon, then evict every pod that no DaemonSet owns, respecting disruption budgets until `timeout_us`
-    (0: for ever). `force` deletes instead of evicting."""
+    (0: for ever). `deletes`: delete them instead, whatever budgets say (kubectl's --disable-eviction)."""
 
     nodes: Choice
     grace_s: int | None = None
-    force: bool = False
+    deletes: bool = False
     timeout_us: int = 0
 
 

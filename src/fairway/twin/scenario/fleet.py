@@ -1,14 +1,14 @@
 """Many nodes from one description.
 
-    nodes:
-      - name: gpu-{i:2}            # gpu-00, gpu-01, …; {i} counts without zeros
-        count: 16
-        gpuModel: NVIDIA-H100-80GB-HBM3
-        capacity: {cpu: 192, memory: 2Ti, nvidia.com/gpu: 8}
-        reserved: {cpu: 2, memory: 16Gi}
-        zones: [a, b]              # dealt out in turn
-        labels: {pool: train}
-        taints: [nvidia.com/gpu=present:NoSchedule]
+nodes:
+  - name: gpu-{i:2}            # gpu-00, gpu-01, …; {i} counts without zeros
+    count: 16
+    gpuModel: NVIDIA-H100-80GB-HBM3
+    capacity: {cpu: 192, memory: 2Ti, nvidia.com/gpu: 8}
+    reserved: {cpu: 2, memory: 16Gi}
+    zones: [a, b]              # dealt out in turn
+    labels: {pool: train}
+    taints: [nvidia.com/gpu=present:NoSchedule]
 """
 
 from __future__ import annotations
@@ -87,7 +87,11 @@ def _labels(labels: dict[str, str], zones: tuple[str, ...], index: int) -> dict[
 
 
 def _node(
-    name: str, labels: dict[str, str], annotations: dict[str, str], spec: dict[str, Any], status: dict[str, Any]
+    name: str,
+    labels: dict[str, str],
+    annotations: dict[str, str],
+    spec: dict[str, Any],
+    status: dict[str, Any],
 ) -> Obj:
     own = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "kubernetes.io/hostname": name}
     meta: dict[str, Any] = {"name": name, "labels": {**own, **labels}}

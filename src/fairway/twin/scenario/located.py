@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path as Path_
 from typing import Any, TypeVar
 
 from fairway.errors import FieldProblem, InvalidInput
@@ -62,6 +63,14 @@ class Reading:
 
     def root(self) -> Field:
         return Field(self, (), self.manifest.obj)
+
+    def column_of(self, line: int, text: str) -> int:
+        """How many characters precede this text in its line; 0 where it does not stand there in one piece."""
+        try:
+            lines = Path_(self.manifest.file).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            return 0
+        return max(lines[line - 1].find(text), 0) if 0 < line <= len(lines) else 0
 
     def finish(self) -> None:
         """Raises: InvalidInput when anything was wrong."""

@@ -1,8 +1,8 @@
 """How do workloads behave that do not say so themselves? Annotations for the pods of those that match.
 
-    behaviours:
-      - match: {kinds: [Job], namespaces: [team-a], selector: app=train}
-        set: {run-time: "lognormal(2h, 0.6)", gpu-utilization: 85%}
+behaviours:
+  - match: {kinds: [Job], namespaces: [team-a], selector: app=train}
+    set: {run-time: "lognormal(2h, 0.6)", gpu-utilization: 85%}
 """
 
 from __future__ import annotations

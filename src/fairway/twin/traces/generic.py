@@ -83,7 +83,9 @@ def _check_columns(path: Path, columns: Sequence[str]) -> list[str]:
         if column not in columns:
             expected = f"required column; expected {', '.join(COLUMNS)}"
             close = difflib.get_close_matches(column, columns, 1)
-            raise _unusable(path, f"{expected}{f' (is {close[0]} meant to be it?)' if close else ''}", 1, column)
+            raise _unusable(
+                path, f"{expected}{f' (is {close[0]} meant to be it?)' if close else ''}", 1, column
+            )
     unknown = [c for c in columns if c not in COLUMNS]
     for column in unknown:
         close = difflib.get_close_matches(column.lower(), [c for c in COLUMNS if c not in columns], 1, 0.8)

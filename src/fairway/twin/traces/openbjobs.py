@@ -45,5 +45,4 @@ def _job(pod: TracePod, first_s: int) -> TraceJob:
         cpu_milli=pod.cpu_milli,
         memory_bytes=pod.memory_mib * _MIB,
         gpu_model="|".join(pod.gpu_models),
-        is_censored=pod.deleted_s is None,
     )

@@ -138,7 +138,7 @@ def _amount(read: Callable[[object], int]) -> Reader:
     def amount(cell: Any) -> int:
         try:
             value = read(cell.strip() if isinstance(cell, str) else cell)
-            if 0 <= of(cell.strip() if isinstance(cell, str) else cell) and value <= MAX_AMOUNT:
+            if of(cell.strip() if isinstance(cell, str) else cell) >= 0 and value <= MAX_AMOUNT:
                 return value
         except QuantityError as wrong:
             raise ValueError(str(wrong)) from None

@@ -68,7 +68,9 @@ def guess_format(path: Path) -> str:
         return KUBECTL
     if suffix in (".jsonl", ".ndjson", ".parquet"):
         return GENERIC
-    expected = "expected a trace: .csv, .jsonl, .parquet, or .json and .yaml of kubectl; say which with a format"
+    expected = (
+        "expected a trace: .csv, .jsonl, .parquet, or .json and .yaml of kubectl; say which with a format"
+    )
     raise InvalidInput((FieldProblem(str(path), 0, "", "", expected),))
 
 

@@ -101,9 +101,18 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
 
 
 def refused(view: View, key: Key, now_us: int, message: str) -> Reconciliation:
-    """After the creation of a pod was refused; it is tried again later."""
-    told = event(key, "FailedCreate", f"Error creating: {message}", COMPONENT, WARNING)
-    return Reconciliation((told,), now_us + pods.RETRY_REFUSED_US)
+    """After the creation of a pod was refused: say so, count what is there, try again later."""
+    owner = view.get(key)
+    if owner is None:
+        return NOTHING_TO_DO
+    actions: list[Action] = [event(key, "FailedCreate", f"Error creating: {message}", COMPONENT, WARNING)]
+    past = history.read(view, owner, "DaemonSet", hash_label=POD_HASH_LABEL)
+    found = claims.controlled(view, owner["metadata"]["uid"])
+    daemon = _gather(view, key, owner, found, hash_of(past.update), now_us)
+    status = _next_status(daemon, past.collision_count)
+    if status != (owner.get("status") or {}):
+        actions.append(SetStatus(key, status))
+    return Reconciliation(tuple(actions), now_us + pods.RETRY_REFUSED_US)
 
 
 def _gather(view: View, key: Key, owner: Obj, found: list[Obj], digest: str, now_us: int) -> Daemon:

@@ -71,22 +71,31 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
         _manage(view, one, past.update, now_us)
         live = [current["metadata"]["name"], *(revision_of(p) for p in one.pods)]
         one.actions.extend(history.truncated(past, live, one.wishes.history_limit))
-    status = _next_status(one, current, past, now_us)
-    if status != (owner.get("status") or {}):
-        one.actions.append(SetStatus(key, status))
+    _write_status(one, current, past, now_us)
     again = pods.next_available_us(one.pods, one.wishes.min_ready_s, now_us)
     return Reconciliation(tuple(one.actions), again) if one.actions or again else NOTHING_TO_DO
 
 
 def refused(view: View, key: Key, now_us: int, message: str) -> Reconciliation:
-    """After the creation of a pod was refused; it is tried again later."""
+    """After the creation of a pod was refused: say so, count what is there, try again later."""
     owner = view.get(key)
     if owner is None:
         return NOTHING_TO_DO
-    name = owner["metadata"]["name"]
-    why = f"create Pod in StatefulSet {name} failed error: {message}"
-    told = event(key, "FailedCreate", why, COMPONENT, WARNING)
-    return Reconciliation((told,), now_us + pods.RETRY_REFUSED_US)
+    past = history.read(view, owner, "StatefulSet", hash_label=HASH_LABEL)
+    current = _current(owner, past)
+    found = claims.controlled(view, owner["metadata"]["uid"])
+    one = _gather(key, owner, found, current, past.update)
+    pod = next((p["metadata"]["name"] for p in one.replicas if not is_created(p)), "")
+    why = f"create Pod {pod} in StatefulSet {owner['metadata']['name']} failed error: {message}"
+    one.actions.append(event(key, "FailedCreate", why, COMPONENT, WARNING))
+    _write_status(one, current, past, now_us)
+    return Reconciliation(tuple(one.actions), now_us + pods.RETRY_REFUSED_US)
+
+
+def _write_status(one: Set, current: Obj, past: History, now_us: int) -> None:
+    status = _next_status(one, current, past, now_us)
+    if status != (one.owner.get("status") or {}):
+        one.actions.append(SetStatus(one.key, status))
 
 
 def _current(owner: Obj, past: History) -> Obj:
@@ -221,13 +230,11 @@ def _next_status(one: Set, current: Obj, past: History, now_us: int) -> dict[str
 def map_change(view: View, change: Change) -> Sequence[Key]:
     if change.key.gk == STATEFUL_SET:
         return (change.key,) if is_desire_changed(change) else NO_KEYS
-    if change.key.gk == "Pod" and not is_relevant(change):
+    if not is_relevant(change):
         return NO_KEYS
     now = owner_key(change.obj, "StatefulSet", "apps", STATEFUL_SET)
     before = None if change.old is None else owner_key(change.old, "StatefulSet", "apps", STATEFUL_SET)
     return tuple(k for k in dict.fromkeys((now, before)) if k is not None)
 
 
-CONTROLLER = Controller(
-    "statefulset", STATEFUL_SET, (STATEFUL_SET, "Pod", history.REVISION_KIND), map_change, reconcile, refused
-)
+CONTROLLER = Controller("statefulset", STATEFUL_SET, (STATEFUL_SET, "Pod"), map_change, reconcile, refused)

@@ -16,6 +16,7 @@ from fairway.kube.validation.problem import (
     Problem,
     duplicate,
     invalid,
+    invalids,
     required,
     too_many,
     unsupported,
@@ -31,10 +32,10 @@ _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _STATUSES = ("False", "True", "Unknown")
 _MAX_CRON_NAME = 52
 _CRON_RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
-_CRON_WORDS = frozenset("@yearly @annually @monthly @weekly @daily @midnight @hourly".split())
+_CRON_WORDS = frozenset(["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"])
 _CRON_NAMES = {
-    3: "jan feb mar apr may jun jul aug sep oct nov dec".split(),
-    4: "sun mon tue wed thu fri sat".split(),
+    3: ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+    4: ["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
 }
 
 
@@ -137,8 +138,7 @@ def _check_failure_rule(
     for index, pattern in enumerate(conditions):
         where = (*at, "onPodConditions", index)
         type_, status = pattern.get("type") or "", pattern.get("status") or ""
-        for complaint in names.label_key(type_):
-            out.append(invalid((*where, "type"), type_, complaint))
+        out.extend(invalids((*where, "type"), type_, names.label_key(type_)))
         if not status:
             out.append(required((*where, "status"), 'valid values: ["False" "True" "Unknown"]'))
         elif status not in _STATUSES:
@@ -201,8 +201,7 @@ def _check_managed_by(spec: dict[str, Any], path: Path, out: list[Problem]) -> N
     if not domain or not rest:
         out.append(invalid(at, manager, 'must be a domain-prefixed path (such as "acme.io/foo")'))
         return
-    for complaint in names.dns_subdomain(domain):
-        out.append(invalid(at, domain, complaint))
+    out.extend(invalids(at, domain, names.dns_subdomain(domain)))
 
 
 def _check_restart_policy(spec: dict[str, Any], at: Path, out: list[Problem]) -> None:

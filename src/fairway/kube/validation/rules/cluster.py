@@ -11,7 +11,15 @@ from typing import Any
 from fairway.kube import names
 from fairway.kube.fieldpath import MapKey, Path
 from fairway.kube.validation.context import Context
-from fairway.kube.validation.problem import duplicate, forbidden, invalid, required, too_long, unsupported
+from fairway.kube.validation.problem import (
+    duplicate,
+    forbidden,
+    invalid,
+    invalids,
+    required,
+    too_long,
+    unsupported,
+)
 from fairway.kube.validation.rules.resources import check_amounts
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -29,8 +37,7 @@ def check_node(node: dict[str, Any], path: Path, context: Context) -> None:
     for index, taint in enumerate((node.get("spec") or {}).get("taints") or ()):
         at = ("spec", "taints", index)
         key, value, effect = (taint.get(n) or "" for n in ("key", "value", "effect"))
-        for complaint in names.label_key(key):
-            out.append(invalid((*at, "key"), key, complaint))
+        out.extend(invalids((*at, "key"), key, names.label_key(key)))
         complaints = names.label_value(value)
         if complaints:
             out.append(invalid((*at, "value"), value, ";".join(complaints)))
@@ -73,8 +80,7 @@ def check_data(obj: dict[str, Any], path: Path, context: Context) -> None:
     ):
         for key, value in data.items():
             at = (member, MapKey(key))
-            for complaint in names.config_key(key):
-                context.out.append(invalid(at, key, complaint))
+            context.out.extend(invalids(at, key, names.config_key(key)))
             if member == "data" and key in binary:
                 context.out.append(invalid(at, key, "duplicate of key present in binaryData"))
             total += len(value or "")

@@ -11,7 +11,7 @@ from typing import Any
 from fairway.kube import names, quantity
 from fairway.kube.fieldpath import Path
 from fairway.kube.validation.context import Context
-from fairway.kube.validation.problem import Problem, invalid, not_found, required, unsupported
+from fairway.kube.validation.problem import Problem, invalid, invalids, not_found, required, unsupported
 
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 FIELDS = (
@@ -38,7 +38,7 @@ _RESOURCES = (
     "requests.memory",
 )
 _SUBSCRIPT = re.compile(r"(.*)\['(.*)'\]")
-_DIVISORS = frozenset("1 1k 1M 1G 1T 1P 1E 1Ki 1Mi 1Gi 1Ti 1Pi 1Ei".split())
+_DIVISORS = frozenset(["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"])
 
 
 def check_variable(variable: dict[str, Any], path: Path, context: Context) -> None:
@@ -57,8 +57,7 @@ def check_variable(variable: dict[str, Any], path: Path, context: Context) -> No
     for name in ("configMapKeyRef", "secretKeyRef"):
         if name in chosen:
             of = source[name].get("name") or ""
-            for complaint in names.dns_subdomain(of):
-                out.append(invalid((*at, name, "name"), of, complaint))
+            out.extend(invalids((*at, name, "name"), of, names.dns_subdomain(of)))
     if not chosen:
         listed = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
         out.append(invalid(at, "", f"must specify one of: {listed}"))
@@ -90,8 +89,9 @@ def check_field(reference: dict[str, Any], allowed: tuple[str, ...], path: Path,
             detail = f"error converting fieldPath: field label does not support subscript: {field}"
             out.append(invalid((*path, "fieldPath"), field, detail))
             return
-        for complaint in names.label_key(key.lower() if base == "metadata.annotations" else key):
-            out.append(invalid(path, key, complaint))
+        out.extend(
+            invalids(path, key, names.label_key(key.lower() if base == "metadata.annotations" else key))
+        )
     elif field not in _KNOWN_FIELDS:
         detail = f"error converting fieldPath: field label not supported: {field}"
         out.append(invalid((*path, "fieldPath"), field, detail))

@@ -17,6 +17,7 @@ from fairway.kube.validation.problem import (
     duplicate,
     forbidden,
     invalid,
+    invalids,
     not_found,
     required,
     too_long,
@@ -113,9 +114,8 @@ def _check_init_containers(spec: dict[str, Any], path: Path, out: list[Problem])
         _check_host_ports(container, at, set(), out)
         if container.get("restartPolicy") == "Always":
             continue
-        for member in _NOT_FOR_INIT:
-            if container.get(member) is not None:
-                out.append(forbidden((*at, member), _NOT_FOR_INIT_TEXT))
+        present = [member for member in _NOT_FOR_INIT if container.get(member) is not None]
+        out.extend(forbidden((*at, member), _NOT_FOR_INIT_TEXT) for member in present)
 
 
 def _check_ephemeral_containers(spec: dict[str, Any], path: Path, out: list[Problem]) -> None:
@@ -129,9 +129,8 @@ def _check_ephemeral_containers(spec: dict[str, Any], path: Path, out: list[Prob
         target = container.get("targetContainerName")
         if target and target not in others:
             out.append(not_found((*at, "targetContainerName"), target))
-        for member in _NOT_FOR_EPHEMERAL:
-            if container.get(member):
-                out.append(forbidden((*at, member), "cannot be set for an Ephemeral Container"))
+        present = [member for member in _NOT_FOR_EPHEMERAL if container.get(member)]
+        out.extend(forbidden((*at, m), "cannot be set for an Ephemeral Container") for m in present)
 
 
 def _check_host_network(spec: dict[str, Any], path: Path, context: Context) -> None:
@@ -163,8 +162,7 @@ def _check_gates(spec: dict[str, Any], path: Path, out: list[Problem]) -> None:
     for index, gate in enumerate(spec.get("schedulingGates") or ()):
         at = (*path, "schedulingGates", index)
         name = gate.get("name") or ""
-        for complaint in label_key(name):
-            out.append(invalid(at, name, complaint))
+        out.extend(invalids(at, name, label_key(name)))
         if name in seen:
             out.append(duplicate(at, name))
         seen.add(name)
@@ -173,9 +171,8 @@ def _check_gates(spec: dict[str, Any], path: Path, out: list[Problem]) -> None:
 def _check_host_users(spec: dict[str, Any], path: Path, out: list[Problem]) -> None:
     if spec.get("hostUsers") is not False:
         return
-    for member in ("hostPID", "hostIPC"):
-        if spec.get(member):
-            out.append(forbidden((*path, member), "when `hostUsers` is false"))
+    present = [member for member in ("hostPID", "hostIPC") if spec.get(member)]
+    out.extend(forbidden((*path, member), "when `hostUsers` is false") for member in present)
 
 
 def _check_hostname(spec: dict[str, Any], path: Path, out: list[Problem]) -> None:
@@ -186,9 +183,8 @@ def _check_hostname(spec: dict[str, Any], path: Path, out: list[Problem]) -> Non
     if override is None:
         return
     at = (*path, "hostnameOverride")
-    for member in ("setHostnameAsFQDN", "hostNetwork"):
-        if spec.get(member):
-            out.append(forbidden(at, f"may not be specified when {member} is true"))
+    present = [member for member in ("setHostnameAsFQDN", "hostNetwork") if spec.get(member)]
+    out.extend(forbidden(at, f"may not be specified when {member} is true") for member in present)
     if len(override) > _MAX_HOSTNAME_BYTES:
         out.append(too_long(at, _MAX_HOSTNAME_BYTES))
 

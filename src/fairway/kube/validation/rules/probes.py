@@ -10,7 +10,7 @@ from typing import Any
 from fairway.kube.fieldpath import Path
 from fairway.kube.names import http_header
 from fairway.kube.validation.context import Context
-from fairway.kube.validation.problem import Problem, forbidden, invalid, required
+from fairway.kube.validation.problem import Problem, forbidden, invalid, invalids, required
 
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 
@@ -33,8 +33,7 @@ def _check_one_handler(handler: dict[str, Any], path: Path, out: list[Problem]) 
     chosen = [name for name in _HANDLERS if handler.get(name) is not None]
     if not chosen:
         out.append(required(path, "must specify a handler type"))
-    for name in chosen[1:]:
-        out.append(forbidden((*path, name), "may not specify more than 1 handler type"))
+    out.extend(forbidden((*path, n), "may not specify more than 1 handler type") for n in chosen[1:])
 
 
 def check_hook(hook: dict[str, Any], path: Path, context: Context) -> None:
@@ -60,8 +59,7 @@ def check_http(get: dict[str, Any], path: Path, context: Context) -> None:
     _check_port(get, path, context.out)
     for header in get.get("httpHeaders") or ():
         name = header.get("name") or ""
-        for complaint in http_header(name):
-            context.out.append(invalid((*path, "httpHeaders"), name, complaint))
+        context.out.extend(invalids((*path, "httpHeaders"), name, http_header(name)))
 
 
 def check_tcp(socket: dict[str, Any], path: Path, context: Context) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from fairway.kube import names, quantity
 from fairway.kube.fieldpath import MapKey, Path
 from fairway.kube.validation.context import Context
-from fairway.kube.validation.problem import Problem, duplicate, forbidden, invalid, required
+from fairway.kube.validation.problem import Problem, duplicate, forbidden, invalid, invalids, required
 from fairway.kube.validation.rules.resources import (
     QUOTA_NAMES,
     check_amount,
@@ -21,14 +21,23 @@ from fairway.kube.validation.rules.resources import (
 )
 
 _SCOPES = frozenset(
-    "Terminating NotTerminating BestEffort NotBestEffort PriorityClass VolumeAttributesClass "
-    "CrossNamespacePodAffinity".split()
+    [
+        "Terminating",
+        "NotTerminating",
+        "BestEffort",
+        "NotBestEffort",
+        "PriorityClass",
+        "VolumeAttributesClass",
+        "CrossNamespacePodAffinity",
+    ]
 )
 _EXISTS_ONLY = frozenset(
-    "Terminating NotTerminating BestEffort NotBestEffort CrossNamespacePodAffinity".split()
+    ["Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity"]
 )
 _CONFLICTS = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
-_POD_COMPUTE = frozenset("pods cpu memory limits.cpu limits.memory requests.cpu requests.memory".split())
+_POD_COMPUTE = frozenset(
+    ["pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"]
+)
 _OF_CLAIMS = frozenset({"persistentvolumeclaims", "requests.storage"})
 _EXISTS_TEXT = (
     "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
@@ -42,15 +51,16 @@ def check_quota(spec: dict[str, Any], path: Path, context: Context) -> None:
     hard = spec.get("hard") or {}
     for name, value in hard.items():
         at = (*path, "hard", MapKey(name))
-        for complaint in quota_name_complaints(name):
-            out.append(invalid(at, name, complaint))
+        out.extend(invalids(at, name, quota_name_complaints(name)))
         check_amount(name, value, at, out)
     scopes = spec.get("scopes") or []
     for scope in scopes:
         if scope not in _SCOPES:
             out.append(invalid((*path, "scopes"), scopes, "unsupported scope"))
-        for _ in _outside_scope(scope, hard):
-            out.append(invalid((*path, "scopes"), scopes, "unsupported scope applied to resource"))
+        out.extend(
+            invalid((*path, "scopes"), scopes, "unsupported scope applied to resource")
+            for _ in _outside_scope(scope, hard)
+        )
     _check_conflicts(scopes, scopes, (*path, "scopes"), out)
     selector = spec.get("scopeSelector")
     if selector is not None:
@@ -98,8 +108,9 @@ def _check_scope_selector(
         values = expression.get("values") or []
         if scope not in _SCOPES:
             out.append(invalid((*at, "scopeName"), scope, "unsupported scope"))
-        for _ in _outside_scope(scope, hard):
-            out.append(invalid(at, scope, "unsupported scope applied to resource"))
+        out.extend(
+            invalid(at, scope, "unsupported scope applied to resource") for _ in _outside_scope(scope, hard)
+        )
         if scope in _EXISTS_ONLY and operator != "Exists":
             out.append(invalid((*at, "operator"), operator, _EXISTS_TEXT))
         if operator in ("In", "NotIn"):
@@ -122,8 +133,7 @@ def check_limit_range(spec: dict[str, Any], path: Path, context: Context) -> Non
         at = (*path, "limits", index)
         type_ = item.get("type") or ""
         complaints = names.label_key(type_)
-        for complaint in complaints:
-            context.out.append(invalid((*at, "type"), type_, complaint))
+        context.out.extend(invalids((*at, "type"), type_, complaints))
         if not complaints and "/" not in type_ and type_ not in ("Pod", "Container", "PersistentVolumeClaim"):
             detail = "must be a standard limit type or fully qualified"
             context.out.append(invalid((*at, "type"), type_, detail))
@@ -142,8 +152,7 @@ def _check_item(item: dict[str, Any], type_: str, at: Path, out: list[Problem]) 
                 out.append(forbidden((*at, member), "may not be specified when `type` is 'Pod'"))
             continue
         for name in amounts:
-            for complaint in complaints(name):
-                out.append(invalid((*at, member, MapKey(name)), name, complaint))
+            out.extend(invalids((*at, member, MapKey(name)), name, complaints(name)))
     storage = {**(item.get("min") or {}), **(item.get("max") or {})}
     if type_ == "PersistentVolumeClaim" and "storage" not in storage:
         detail = "either minimum or maximum storage value is required, but neither was provided"

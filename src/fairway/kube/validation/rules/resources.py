@@ -20,6 +20,7 @@ from fairway.kube.validation.problem import (
     duplicate,
     forbidden,
     invalid,
+    invalids,
     not_found,
     required,
     unsupported,
@@ -29,8 +30,17 @@ _NEGATIVE = "must be greater than or equal to 0"
 _NOT_INTEGER = "must be an integer"
 _OF_CONTAINERS = frozenset({CPU, MEMORY, "ephemeral-storage"})
 _COUNTS = frozenset(
-    "pods resourcequotas services replicationcontrollers secrets configmaps persistentvolumeclaims "
-    "services.nodeports services.loadbalancers".split()
+    [
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    ]
 )
 _STANDARD = (
     _COUNTS
@@ -111,6 +121,29 @@ def _check_requirements(
 ) -> None:
     limits = resources.get("limits") or {}
     requests = resources.get("requests") or {}
+    if not _are_in_order(tuple(limits.items()), tuple(requests.items()), complaints):
+        _list_disorder(limits, requests, complaints, path, out)
+
+
+@lru_cache(maxsize=16384)
+def _are_in_order(
+    limits: tuple[tuple[str, Any], ...],
+    requests: tuple[tuple[str, Any], ...],
+    complaints: Callable[[str], tuple[str, ...]],
+) -> bool:
+    """Few containers differ in what they ask for: each combination is judged once."""
+    out: list[Problem] = []
+    _list_disorder(dict(limits), dict(requests), complaints, (), out)
+    return not out
+
+
+def _list_disorder(
+    limits: Mapping[str, Any],
+    requests: Mapping[str, Any],
+    complaints: Callable[[str], tuple[str, ...]],
+    path: Path,
+    out: list[Problem],
+) -> None:
     for name, value in limits.items():
         _check_entry(name, value, complaints, (*path, "limits", MapKey(name)), out)
     for name, value in requests.items():
@@ -124,8 +157,7 @@ def _check_requirements(
 def _check_entry(
     name: str, value: Any, complaints: Callable[[str], tuple[str, ...]], path: Path, out: list[Problem]
 ) -> None:
-    for complaint in complaints(name):
-        out.append(invalid(path, name, complaint))
+    out.extend(invalids(path, name, complaints(name)))
     check_amount(name, value, path, out)
     if is_hugepages(name) and not _is_multiple_of_page(name, quantity.of(value)):
         text = quantity.canonical(value)

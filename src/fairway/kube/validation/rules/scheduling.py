@@ -11,7 +11,15 @@ from typing import Any
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
 from fairway.kube.validation.context import Context
-from fairway.kube.validation.problem import Problem, duplicate, forbidden, invalid, required, unsupported
+from fairway.kube.validation.problem import (
+    Problem,
+    duplicate,
+    forbidden,
+    invalid,
+    invalids,
+    required,
+    unsupported,
+)
 from fairway.kube.validation.rules.selectors import check_label_selector, check_node_selector_term
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -24,8 +32,7 @@ def check_toleration(toleration: dict[str, Any], path: Path, context: Context) -
     key, operator = toleration.get("key") or "", toleration.get("operator") or ""
     value, effect = toleration.get("value") or "", toleration.get("effect") or ""
     if key:
-        for complaint in names.label_key(key):
-            out.append(invalid((*path, "key"), key, complaint))
+        out.extend(invalids((*path, "key"), key, names.label_key(key)))
     elif operator != "Exists":
         detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         out.append(invalid((*path, "operator"), operator, detail))
@@ -47,8 +54,7 @@ def _check_operator(operator: str, value: str, path: Path, out: list[Problem]) -
             detail = "value must be empty when `operator` is 'Exists'"
             out.append(invalid((*path, "operator"), value, detail))
     elif operator in ("Lt", "Gt"):
-        for complaint in names.decimal_integer(value):
-            out.append(invalid((*path, "value"), value, complaint))
+        out.extend(invalids((*path, "value"), value, names.decimal_integer(value)))
         if not names.decimal_integer(value) and not _MIN_INT64 <= int(value) <= _MAX_INT64:
             detail = f'strconv.ParseInt: parsing "{value}": value out of range'
             out.append(invalid((*path, "value"), value, detail))
@@ -93,14 +99,12 @@ def _check_pod_term(term: dict[str, Any], path: Path, out: list[Problem]) -> Non
     check_label_selector(term.get("labelSelector"), (*path, "labelSelector"), out)
     check_label_selector(term.get("namespaceSelector"), (*path, "namespaceSelector"), out)
     for name in term.get("namespaces") or ():
-        for complaint in names.dns_label(name):
-            out.append(invalid((*path, "namespace"), name, complaint))
+        out.extend(invalids((*path, "namespace"), name, names.dns_label(name)))
     _check_label_keys(term, path, out)
     key = term.get("topologyKey") or ""
     if not key:
         out.append(required((*path, "topologyKey"), "can not be empty"))
-    for complaint in names.label_key(key):
-        out.append(invalid((*path, "topologyKey"), key, complaint))
+    out.extend(invalids((*path, "topologyKey"), key, names.label_key(key)))
 
 
 def _check_label_keys(term: dict[str, Any], path: Path, out: list[Problem]) -> None:
@@ -113,8 +117,7 @@ def _check_label_keys(term: dict[str, Any], path: Path, out: list[Problem]) -> N
             out.append(forbidden((*path, member), detail))
             continue
         for index, key in enumerate(keys):
-            for complaint in names.label_key(key):
-                out.append(invalid((*path, member, index), key, complaint))
+            out.extend(invalids((*path, member, index), key, names.label_key(key)))
     matched, unmatched = term.get("matchLabelKeys") or (), term.get("mismatchLabelKeys") or ()
     for index, key in enumerate(matched):
         if key in unmatched:
@@ -152,8 +155,7 @@ def _check_spread_keys(constraint: dict[str, Any], path: Path, out: list[Problem
         *(e.get("key") for e in (selector or {}).get("matchExpressions") or ()),
     }
     for index, key in enumerate(keys):
-        for complaint in names.label_key(key):
-            out.append(invalid((*path, "matchLabelKeys", index), key, complaint))
+        out.extend(invalids((*path, "matchLabelKeys", index), key, names.label_key(key)))
         if key in selected:
             detail = "exists in both matchLabelKeys and labelSelector"
             out.append(invalid((*path, "matchLabelKeys", index), key, detail))

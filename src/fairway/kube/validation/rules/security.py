@@ -11,7 +11,7 @@ from typing import Any
 from fairway.kube.fieldpath import Path
 from fairway.kube.validation.context import Context
 from fairway.kube.validation.formats import FORMATS
-from fairway.kube.validation.problem import duplicate, invalid, required
+from fairway.kube.validation.problem import duplicate, invalid, invalids, required
 from fairway.kube.validation.rules.paths import check_descending
 
 _SYSCTL_TEXT = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
@@ -33,8 +33,7 @@ def check_context(security: dict[str, Any], path: Path, context: Context) -> Non
 
 def check_pod_context(security: dict[str, Any], path: Path, context: Context) -> None:
     for index, group in enumerate(security.get("supplementalGroups") or ()):
-        for complaint in FORMATS["id"](group):
-            context.out.append(invalid((*path, "supplementalGroups", index), group, complaint))
+        context.out.extend(invalids((*path, "supplementalGroups", index), group, FORMATS["id"](group)))
     seen: set[str] = set()
     for index, sysctl in enumerate(security.get("sysctls") or ()):
         at = (*path, "sysctls", index, "name")

@@ -12,7 +12,7 @@ from fairway.kube import names
 from fairway.kube.fieldpath import Path
 from fairway.kube.labels import label_selector
 from fairway.kube.validation.metadata import check_labels
-from fairway.kube.validation.problem import Problem, forbidden, invalid, required
+from fairway.kube.validation.problem import Problem, forbidden, invalid, invalids, required
 
 _SET = ("In", "NotIn")
 _PRESENCE = ("Exists", "DoesNotExist")
@@ -56,13 +56,11 @@ def _check_key_and_values(
     expression: Mapping[str, Any], at: Path, out: list[Problem], *, values_too: bool = True
 ) -> None:
     key = expression.get("key") or ""
-    for complaint in names.label_key(key):
-        out.append(invalid((*at, "key"), key, complaint))
+    out.extend(invalids((*at, "key"), key, names.label_key(key)))
     if not values_too:
         return
     for index, value in enumerate(expression.get("values") or ()):
-        for complaint in names.label_value(value):
-            out.append(invalid((*at, "values", index), value, complaint))
+        out.extend(invalids((*at, "values", index), value, names.label_value(value)))
 
 
 def check_node_selector_term(
@@ -88,8 +86,7 @@ def _check_match_field(expression: Mapping[str, Any], at: Path, out: list[Proble
         out.append(invalid((*at, "key"), expression.get("key") or "", "not a valid field selector key"))
         return
     for index, value in enumerate(values):
-        for complaint in names.dns_subdomain(value):
-            out.append(invalid((*at, "values", index), value, complaint))
+        out.extend(invalids((*at, "values", index), value, names.dns_subdomain(value)))
 
 
 def check_selects_template(spec: Mapping[str, Any], path: Path, kind: str, out: list[Problem]) -> None:

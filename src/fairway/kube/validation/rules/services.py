@@ -12,7 +12,7 @@ from fairway.kube import names
 from fairway.kube.fieldpath import Path
 from fairway.kube.validation.context import Context
 from fairway.kube.validation.metadata import check_labels
-from fairway.kube.validation.problem import Problem, duplicate, forbidden, invalid, required
+from fairway.kube.validation.problem import Problem, duplicate, forbidden, invalid, invalids, required
 
 _OUTSIDE = ("NodePort", "LoadBalancer")
 # Source: core.MaxClientIPServiceAffinitySeconds, one day.
@@ -48,8 +48,7 @@ def _check_external_name(spec: dict[str, Any], path: Path, out: list[Problem]) -
     name = (spec.get("externalName") or "").removesuffix(".")
     if not name:
         out.append(required((*path, "externalName")))
-    for complaint in names.dns_subdomain(name) if name else ():
-        out.append(invalid((*path, "externalName"), name, complaint))
+    out.extend(invalids((*path, "externalName"), name, names.dns_subdomain(name) if name else ()))
 
 
 def _check_ports(spec: dict[str, Any], path: Path, out: list[Problem]) -> None:
@@ -63,8 +62,7 @@ def _check_ports(spec: dict[str, Any], path: Path, out: list[Problem]) -> None:
         if not name and len(ports) > 1:
             out.append(required((*at, "name")))
         elif name:
-            for complaint in names.dns_label(name):
-                out.append(invalid((*at, "name"), name, complaint))
+            out.extend(invalids((*at, "name"), name, names.dns_label(name)))
             if name in seen_names:
                 out.append(duplicate((*at, "name"), name))
             seen_names.add(name)

@@ -12,7 +12,15 @@ from fairway.kube import names, quantity
 from fairway.kube.fieldpath import MapKey, Path
 from fairway.kube.validation.context import Context
 from fairway.kube.validation.metadata import check_labels
-from fairway.kube.validation.problem import Problem, duplicate, forbidden, invalid, required, unsupported
+from fairway.kube.validation.problem import (
+    Problem,
+    duplicate,
+    forbidden,
+    invalid,
+    invalids,
+    required,
+    unsupported,
+)
 from fairway.kube.validation.rules.env import FIELDS, check_field, check_resource
 from fairway.kube.validation.rules.paths import check_local, check_no_backsteps
 from fairway.kube.validation.rules.selectors import check_label_selector
@@ -58,8 +66,7 @@ def _check_pod_claim(claim: dict[str, Any], at: Path, seen: set[str], out: list[
     elif name in seen:
         out.append(duplicate((*at, "name"), name))
     else:
-        for complaint in names.dns_label(name):
-            out.append(invalid((*at, "name"), name, complaint))
+        out.extend(invalids((*at, "name"), name, names.dns_label(name)))
     seen.add(name)
     sources = [s for s in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(s) is not None]
     if len(sources) > 1:
@@ -69,8 +76,7 @@ def _check_pod_claim(claim: dict[str, Any], at: Path, seen: set[str], out: list[
         detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
         out.append(invalid(at, claim, detail))
     for source in sources:
-        for complaint in names.dns_subdomain(claim[source]):
-            out.append(invalid((*at, source), claim[source], complaint))
+        out.extend(invalids((*at, source), claim[source], names.dns_subdomain(claim[source])))
 
 
 def check_volume(volume: dict[str, Any], path: Path, context: Context) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
 from fairway.kube.validation.context import Context, PodFacts
-from fairway.kube.validation.problem import Problem, forbidden, invalid, required, unsupported
+from fairway.kube.validation.problem import Problem, forbidden, invalid, invalids, required, unsupported
 from fairway.kube.validation.rules.pods import check_restart_always
 from fairway.kube.validation.rules.selectors import (
     check_label_selector,
@@ -70,8 +70,7 @@ def _check_rolling_deployment(rolling: dict[str, Any], at: Path, out: list[Probl
 
 def check_count_or_percent(value: Any, path: Path, out: list[Problem]) -> None:
     if isinstance(value, str):
-        for complaint in names.percent(value):
-            out.append(invalid(path, value, complaint))
+        out.extend(invalids(path, value, names.percent(value)))
     elif value is not None and value < 0:
         out.append(invalid(path, value, "must be greater than or equal to 0"))
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from fairway.cluster.actions import Create, Emit, perform
 from fairway.cluster.changes import Change
-from fairway.cluster.errors import ApiError
 from fairway.cluster.garbage import collect
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
@@ -124,7 +123,11 @@ class World:
 
     def pods(self, **labels: str) -> list[Obj]:
         found = self.store.objects("Pod")
-        return [p for p in found if all((p["metadata"].get("labels") or {}).get(k) == v for k, v in labels.items())]
+        return [
+            p
+            for p in found
+            if all((p["metadata"].get("labels") or {}).get(k) == v for k, v in labels.items())
+        ]
 
     def pods_of(self, key: Key) -> list[Obj]:
         uid = self.get(key)["metadata"]["uid"]
@@ -155,7 +158,7 @@ class World:
             for change in changes:
                 self._kubelet(change)
         due = [at for at, t in self._timers.items() if t <= self.now_us]
-        work: dict[tuple[str, Key], None] = {at: None for at in sorted(due)}
+        work: dict[tuple[str, Key], None] = dict.fromkeys(sorted(due))
         for change in changes:
             for controller, key in affected(self.store, change):
                 work[(controller.name, key)] = None
@@ -214,12 +217,9 @@ class World:
             self.store.set_status(change.key, {**pod["status"], "phase": "Running", "conditions": [ready]})
 
     def _node_for(self, pod: Obj) -> str:
-        required = (
-            ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
-                "requiredDuringSchedulingIgnoredDuringExecution"
-            )
-            or {}
-        )
+        required = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
+            "requiredDuringSchedulingIgnoredDuringExecution"
+        ) or {}
         for term in required.get("nodeSelectorTerms") or ():
             for field in term.get("matchFields") or ():
                 return str(field["values"][0])
@@ -251,7 +251,12 @@ def template(image: str = "app:1", *, labels: dict[str, str] | None = None, **sp
 
 def job(name: str = "train", **spec: Any) -> Obj:
     spec.setdefault("template", template(restartPolicy="Never"))
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": spec,
+    }
 
 
 def deployment(name: str = "web", *, image: str = "app:1", **spec: Any) -> Obj:

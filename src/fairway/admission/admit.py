@@ -1,0 +1,69 @@
+"""Admission of a new object: every plugin that concerns workloads, in kube-apiserver's order.
+
+NamespaceLifecycle may refuse; LimitRanger (defaults), Priority and DefaultTolerationSeconds change a pod; then
+LimitRanger (bounds) and ResourceQuota may refuse it. Quota comes last, so that nothing is charged for what is
+refused.
+
+Source: pkg/kubeapiserver/options/plugins.go AllOrderedPlugins (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from fairway.admission import limitranger, namespace, priority, quota
+from fairway.admission.verdicts import Admitted, Refused, forbidden
+from fairway.cluster.actions import View
+from fairway.kube.defaults import add_default_tolerations
+from fairway.kube.objects import Obj, gk_of, namespace_of
+
+
+def admit(view: View, obj: Obj) -> Admitted | Refused:
+    """The object as it goes in, with its quota charges, or why it does not. O(policies of the namespace)."""
+    refusal = namespace.refusal(view, obj)
+    if refusal is not None:
+        return refusal
+    changed = _changed(view, obj) if gk_of(obj) == "Pod" else obj
+    if isinstance(changed, Refused):
+        return changed
+    refusal = limitranger.refusal(view, changed)
+    if refusal is not None:
+        return refusal
+    violation = quota.quota_violation(view, changed)
+    if violation is not None:
+        return forbidden(changed, violation, quota.PLUGIN)
+    return Admitted(changed, quota.charges(view, changed))
+
+
+class _Known(NamedTuple):
+    spec: dict[str, Any]
+    policies: list[Obj]
+    result: dict[str, Any]
+
+
+# Specs after the changing plugins, by the identity of the spec that came in, which is kept alive beside them.
+# Pods of one template share a spec, and go on sharing one: what is cached per spec further on stays cached.
+_KNOWN: dict[int, _Known] = {}
+_MAX_KNOWN = 16384
+
+
+def _changed(view: View, pod: Obj) -> Obj | Refused:
+    """The pod after the plugins that change it."""
+    spec = pod.get("spec") or {}
+    ranges = view.objects(limitranger.LIMIT_RANGE, namespace_of(pod) or "default")
+    policies = [*ranges, *view.objects(priority.PRIORITY_CLASS)]
+    known = _KNOWN.get(id(spec))
+    if known is not None and known.spec is spec and not ranges and _are_same(known.policies, policies):
+        return {**pod, "spec": known.result}
+    resolved = priority.resolved(view, limitranger.defaulted(view, pod))
+    if isinstance(resolved, Refused):
+        return resolved
+    changed = add_default_tolerations(resolved)
+    if len(_KNOWN) >= _MAX_KNOWN:
+        _KNOWN.clear()
+    _KNOWN[id(spec)] = _Known(spec, policies, changed.get("spec") or {})
+    return changed
+
+
+def _are_same(a: list[Obj], b: list[Obj]) -> bool:
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))

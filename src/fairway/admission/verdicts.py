@@ -1,0 +1,48 @@
+"""What admission answers: the object as it goes in, or why not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fairway.cluster.actions import SetStatus
+from fairway.kube.kinds import kind_named
+from fairway.kube.objects import Obj, gk_of, name_of
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """`charges` are to be written with the creation, or two objects could spend the same quota."""
+
+    obj: Obj
+    charges: tuple[SetStatus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An HTTP 403 (or 404 for a namespace that is not there), by the plugin that refused."""
+
+    plugin: str
+    reason: str
+    message: str
+    code: int = 403
+
+    def status(self) -> dict[str, Any]:
+        """The `Status` object the API server answers with."""
+        return {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code,
+        }
+
+
+def forbidden(obj: Obj, why: str, plugin: str) -> Refused:
+    """`pods "x" is forbidden: …`. Source: apimachinery errors.NewForbidden."""
+    kind = kind_named(gk_of(obj))
+    resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+    name = name_of(obj) or (obj.get("metadata") or {}).get("generateName") or ""
+    return Refused(plugin, "Forbidden", f'{resource} "{name}" is forbidden: {why}')

@@ -1,0 +1,54 @@
+"""What came of every flavor tried, merged over the resources of a pod set.
+
+Source: pkg/scheduler/flavorassigner/flavor_assigner_attempts.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fairway.queueing import conditions as conds
+from fairway.queueing.accounts import QueueAccount
+from fairway.queueing.assignment import Attempt, Mode, most_severe
+
+
+def merge_resource(
+    merged: dict[str, Attempt], attempts: Sequence[Attempt], resource: str, queue: QueueAccount
+) -> None:
+    """Add what was found for one resource; flavors of its group that were not tried do not provide it."""
+    for attempt in attempts:
+        known = merged.get(attempt.flavor)
+        merged[attempt.flavor] = replace(attempt) if known is None else _worse(known, attempt)
+    group = queue.spec.group_of(resource)
+    if not attempts or group is None or len(merged) == len(attempts):
+        return
+    tried = {a.flavor for a in attempts}
+    for flavor, attempt in merged.items():
+        if flavor in group.flavors and flavor not in tried:
+            reason = f"flavor {flavor} does not provide resource {resource}"
+            attempt.mode = Mode.NO_FIT
+            attempt.reasons = _union(attempt.reasons, (reason,))
+            attempt.no_fit_reason = conds.NO_MATCHING_FLAVOR
+
+
+def finalized(merged: dict[str, Attempt]) -> list[Attempt]:
+    return [merged[flavor] for flavor in sorted(merged)]
+
+
+def _worse(a: Attempt, b: Attempt) -> Attempt:
+    possibility = a.possibility
+    if b.possibility is not None and (possibility is None or b.possibility < possibility):
+        possibility = b.possibility
+    return Attempt(
+        flavor=b.flavor,
+        mode=min(a.mode, b.mode),
+        borrow=max(a.borrow, b.borrow),
+        possibility=possibility,
+        reasons=_union(a.reasons, b.reasons),
+        no_fit_reason=most_severe(a.no_fit_reason, b.no_fit_reason),
+    )
+
+
+def _union(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted({*a, *b}))

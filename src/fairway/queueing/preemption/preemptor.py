@@ -1,0 +1,75 @@
+"""Whom would a workload preempt, and what could preemption do for one resource?
+
+Source: pkg/scheduler/preemption/preemption.go GetTargets, preemption_oracle.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fairway.queueing.accounts import Accounts, QueueAccount
+from fairway.queueing.assignment import Assignment, Possibility
+from fairway.queueing.objects import FlavorResource
+from fairway.queueing.preemption.classical import classical_targets
+from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES, fair_targets
+from fairway.queueing.preemption.targets import Attempt, Target
+from fairway.queueing.quota import borrowing_height
+from fairway.queueing.topologyrequests import topology_requests
+from fairway.queueing.workloads import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Preemptor:
+    """`strategies` apply under fair sharing. `now_us` stands in for a reservation without a time."""
+
+    accounts: Accounts
+    now_us: int
+    uses_fair_sharing: bool = False
+    strategies: tuple[str, ...] = DEFAULT_STRATEGIES
+    uses_queue_usage: bool = False
+
+    def targets(self, queue: QueueAccount, workload: Workload, assignment: Assignment) -> list[Target]:
+        """Whom to preempt so that this assignment fits; empty: nobody, or it would not help."""
+        return self._search(
+            Attempt(
+                accounts=self.accounts,
+                queue=queue,
+                workload=workload,
+                requests=assignment.total_requests(workload),
+                frs=assignment.frs_needing_preemption(),
+                topology=topology_requests(assignment, workload, queue, self.accounts),
+                now_us=self.now_us,
+                uses_queue_usage=self.uses_queue_usage,
+            )
+        )
+
+    def simulate(
+        self, queue: QueueAccount, workload: Workload, fr: FlavorResource, value: int
+    ) -> tuple[Possibility, int]:
+        """What preemption could do for one resource in one flavor, and how far it would borrow after."""
+        targets = self._search(
+            Attempt(
+                accounts=self.accounts,
+                queue=queue,
+                workload=workload,
+                requests={fr: value},
+                frs=(fr,),
+                topology={},
+                now_us=self.now_us,
+                uses_queue_usage=self.uses_queue_usage,
+            )
+        )
+        if not targets:
+            return Possibility.NO_CANDIDATES, borrowing_height(queue, fr, value)[0]
+        victims = [t.workload for t in targets]
+        self.accounts.remove_usage_of(victims)
+        borrow, _ = borrowing_height(queue, fr, value)
+        self.accounts.add_usage_of(victims)
+        if any(w.cluster_queue == queue.name for w in victims):
+            return Possibility.PREEMPT, borrow
+        return Possibility.RECLAIM, borrow
+
+    def _search(self, attempt: Attempt) -> list[Target]:
+        if self.uses_fair_sharing:
+            return fair_targets(attempt, self.strategies)
+        return classical_targets(attempt)

@@ -1,0 +1,139 @@
+"""How many pods, slices and leaders fit into every domain?
+
+Source: pkg/cache/scheduler/tas_flavor_snapshot.go fillInCounts, fillLeafCounts, fillInCountsHelper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fairway.kube.resources import Resources
+from fairway.queueing.podsets import SliceConstraint
+from fairway.queueing.tas.matching import Matching
+from fairway.queueing.tas.requests import Exclusions
+from fairway.queueing.tas.tree import MANY_PODS, Domain, FlavorTopology, Leaf, pods_in
+
+
+@dataclass(slots=True)
+class Plan:
+    """What one search is after. Levels are indexes, 0 the widest.
+
+    `inner_sizes`: level → size of the slices that must stay together there (inner layers of constraints).
+    """
+
+    count: int
+    slice_size: int
+    leaders: int
+    requested_level: int
+    slice_level: int
+    is_required: bool
+    is_unconstrained: bool
+    inner_sizes: Mapping[int, int]
+    layers: tuple[SliceConstraint, ...]
+    uses_least_free: bool
+    respects_preferences: bool
+    exclusions: Exclusions = field(default_factory=Exclusions)
+
+    @property
+    def slices(self) -> int:
+        return self.count // self.slice_size
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Requests per pod with the pod itself counted; `leader` None: there is none.
+
+    `assumed`: domain → what earlier pod sets of the workload take. `within`: only below this domain.
+    """
+
+    worker: Resources
+    leader: Resources | None
+    assumed: Mapping[str, Resources]
+    as_if_empty: bool
+    within: str
+
+
+def fill(topology: FlavorTopology, matching: Matching, needs: Needs, plan: Plan) -> None:
+    """Set the counts of every domain. O(leaves × resources)."""
+    for level in topology.per_level:
+        for domain in level.values():
+            domain.clear()
+    plan.exclusions = _copy(matching.exclusions)
+    for leaf, score in matching.leaves:
+        leaf.affinity += score
+        _fill_leaf(leaf, needs, plan.exclusions)
+    for root in topology.roots:
+        fill_up(root, plan, 0, plan.inner_sizes)
+
+
+def _fill_leaf(leaf: Leaf, needs: Needs, exclusions: Exclusions) -> None:
+    within = needs.within
+    if within:
+        path = ",".join(leaf.values)
+        if path != within and not path.startswith(within + ","):
+            exclusions.topology_domain += 1
+            return
+    free = leaf.remaining(as_if_empty=needs.as_if_empty)
+    assumed = needs.assumed.get(leaf.id)
+    if assumed:
+        _subtract(free, assumed)
+    leaf.pods, limiting = pods_in(needs.worker, free)
+    if leaf.pods == 0 and limiting:
+        exclusions.resources[limiting] = exclusions.resources.get(limiting, 0) + 1
+    leaf.leaders = 0
+    if needs.leader is not None and pods_in(needs.leader, free)[0] > 0:
+        leaf.leaders = 1
+        _subtract(free, needs.leader)
+    leaf.pods_with_leader = pods_in(needs.worker, free)[0]
+
+
+def _subtract(free: Resources, taken: Mapping[str, int]) -> None:
+    for name, value in taken.items():
+        free[name] = free.get(name, 0) - value
+
+
+def fill_up(domain: Domain, plan: Plan, level: int, inner_sizes: Mapping[int, int]) -> None:
+    """The counts of a domain from those of its children."""
+    if not domain.children:
+        if level == plan.slice_level:
+            domain.slices = domain.pods // plan.slice_size
+            domain.slices_with_leader = domain.pods_with_leader // plan.slice_size
+        return
+    pods = slices = leaders = affinity = 0
+    least_pods_lost = least_slices_lost = MANY_PODS
+    may_take_leader = False
+    inner = inner_sizes.get(level + 1, 1)
+    for child in domain.children:
+        fill_up(child, plan, level + 1, inner_sizes)
+        of_child = child.pods // inner * inner
+        with_leader = child.pods_with_leader // inner * inner
+        pods += of_child
+        slices += child.slices
+        if plan.leaders == 0 or child.leaders > 0:
+            may_take_leader = True
+            least_pods_lost = min(of_child - with_leader, least_pods_lost)
+            least_slices_lost = min(child.slices - child.slices_with_leader, least_slices_lost)
+        leaders = max(child.leaders, leaders)
+        affinity += child.affinity
+    domain.pods = pods
+    domain.pods_with_leader = pods - least_pods_lost if may_take_leader else 0
+    domain.leaders = leaders
+    domain.affinity = affinity
+    if level == plan.slice_level:
+        domain.slices = domain.pods // plan.slice_size
+        domain.slices_with_leader = domain.pods_with_leader // plan.slice_size
+    else:
+        domain.slices = slices
+        domain.slices_with_leader = slices - least_slices_lost if may_take_leader else 0
+
+
+def _copy(exclusions: Exclusions) -> Exclusions:
+    return Exclusions(
+        exclusions.total_nodes,
+        exclusions.node_selector,
+        exclusions.affinity,
+        exclusions.topology_domain,
+        dict(exclusions.taints),
+        dict(exclusions.resources),
+    )

@@ -1,0 +1,73 @@
+"""What does an assignment ask of the topologies of its flavors?
+
+Source: pkg/scheduler/flavorassigner/tas_flavorassigner.go, errors.go.
+"""
+
+from __future__ import annotations
+
+from fairway.kube.objects import status_of
+from fairway.queueing.accounts import Accounts, QueueAccount
+from fairway.queueing.assignment import Assignment, PodSetAssignment
+from fairway.queueing.flavormatch import is_topology_implied, is_topology_requested
+from fairway.queueing.podsets import PodSet
+from fairway.queueing.tas.requests import PodSetRequest, RequestsByFlavor
+from fairway.queueing.workloads import Workload
+
+_NO_TOPOLOGY_KNOWN = "workload requires Topology, but there is no TAS cache information"
+_NO_TOPOLOGY_FLAVOR = "no TAS flavor assigned"
+
+
+def topology_requests(
+    assignment: Assignment, workload: Workload, queue: QueueAccount, accounts: Accounts
+) -> RequestsByFlavor:
+    """Per flavor the pod sets still without a place. Pod sets that cannot be placed at all are failed."""
+    requests: RequestsByFlavor = {}
+    if not accounts.gates.topology_aware_scheduling:
+        return requests
+    for pod_set in workload.shape.pod_sets:
+        if not is_topology_requested(pod_set, queue):
+            continue
+        ps = assignment.pod_set(pod_set.name)
+        if ps is None or ps.error or ps.count == 0:
+            continue
+        if ps.topology is not None and not _is_on_unhealthy_node(ps, workload):
+            continue
+        request, error = _request(ps, pod_set, workload, queue)
+        if error:
+            assignment.fail(ps, error)
+        elif request is not None:
+            requests.setdefault(request.flavor, []).append(request)
+    return requests
+
+
+def _is_on_unhealthy_node(ps: PodSetAssignment, workload: Workload) -> bool:
+    return ps.topology is not None and any(
+        d.values[-1] in workload.unhealthy_nodes for d in ps.topology.domains
+    )
+
+
+def _request(
+    ps: PodSetAssignment, pod_set: PodSet, workload: Workload, queue: QueueAccount
+) -> tuple[PodSetRequest | None, str]:
+    """The request, or None where the place is decided later; else an error."""
+    if not queue.topologies:
+        return None, _NO_TOPOLOGY_KNOWN
+    flavors = sorted({c.flavor for c in ps.flavors.values() if c.flavor in queue.topologies})
+    if not flavors:
+        return None, _NO_TOPOLOGY_FLAVOR
+    if len(flavors) > 1:
+        return None, f"more than one TAS flavor assigned: {', '.join(flavors)}"
+    flavor = flavors[0]
+    waits_for_nodes = not workload.has_quota and flavor in queue.provisioned_flavors
+    if queue.has_multikueue_check or waits_for_nodes:
+        ps.delayed_topology = "Pending"
+        return None, ""
+    updates = tuple(
+        update
+        for check in status_of(workload.obj).get("admissionChecks") or ()
+        if check.get("state") == "Ready"
+        for update in check.get("podSetUpdates") or ()
+        if update.get("name") == pod_set.name
+    )
+    implied = is_topology_implied(pod_set, queue)
+    return PodSetRequest(pod_set, ps.count, flavor, implied, updates), ""

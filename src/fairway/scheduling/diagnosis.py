@@ -1,0 +1,75 @@
+"""Why did no node do: per node, and added up into the reasons kube-scheduler prints.
+
+Source: pkg/scheduler/framework/types.go Diagnosis, FitError (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fairway.cluster.accounts import NodeAccounts
+from fairway.scheduling.filters import Filters
+from fairway.scheduling.verdict import PLUGINS, REASONS, TOO_MANY_PODS, Refusal
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass
+class Diagnosis:
+    """Arrays over rows. `filters` is None where nothing was filtered (no nodes).
+
+    `short`: bits as in `NodeLocal.short`; `outside`: rows that required node names exclude, if any are;
+    `prefilter`: what a PreFilter said that refused the pod everywhere.
+    """
+
+    refusal: Ints
+    short: Ints
+    is_hopeless: Bools
+    filters: Filters | None = None
+    outside: Bools | None = None
+    prefilter: str = ""
+    prefilter_plugin: str = ""
+
+
+def reasons_of(diagnosis: Diagnosis, accounts: NodeAccounts) -> tuple[dict[str, int], tuple[str, ...]]:
+    """How many nodes say each reason, and which plugins said no (sorted)."""
+    alive = accounts.alive
+    counted = alive if diagnosis.outside is None else alive & ~diagnosis.outside
+    refusal = diagnosis.refusal[counted]
+    codes, counts = np.unique(refusal, return_counts=True)
+    reasons: dict[str, int] = {}
+    plugins: dict[str, None] = {}
+    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+        if code == Refusal.NONE:
+            continue
+        plugins[PLUGINS[Refusal(code)]] = None
+        if code == Refusal.FIT:
+            _add_shortages(reasons, diagnosis, diagnosis.short[counted][refusal == code])
+        else:
+            reasons[REASONS[Refusal(code)]] = count
+    if diagnosis.outside is not None:
+        plugins["NodeAffinity"] = None
+        rest = int((alive & diagnosis.outside).sum())
+        if rest:
+            reasons["node(s) didn't satisfy plugin(s) [NodeAffinity]"] = rest
+    return reasons, tuple(sorted(plugins))
+
+
+def _add_shortages(reasons: dict[str, int], diagnosis: Diagnosis, short: Ints) -> None:
+    """A node short of several things counts under each."""
+    if diagnosis.filters is None:
+        return
+    for bit, name in enumerate(shortage_names(diagnosis.filters.local.resources)):
+        count = int(((short >> bit) & 1).sum())
+        if count:
+            reasons[name] = count
+
+
+def shortage_names(resources: Sequence[str]) -> tuple[str, ...]:
+    """What each bit of `NodeLocal.short` is called."""
+    return (TOO_MANY_PODS, *(f"Insufficient {r}" for r in resources))

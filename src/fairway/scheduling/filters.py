@@ -1,0 +1,143 @@
+"""Which nodes may this pod go to, all filters together: over the whole cluster, and on one node after a what-if.
+
+One `Filters` lives for one cycle. It is what kube-scheduler's PreFilter state is: whether a plugin has
+anything to say is settled when it is made, from the pods that are there, and a what-if (pods nominated to a
+node, victims taken away) does not change that.
+
+Source: pkg/scheduler/framework/runtime/framework.go RunFilterPluginsWithNominatedPods; the AddPod and RemovePod
+extensions of podtopologyspread and interpodaffinity (kube-scheduler v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fairway.cluster.accounts import NodeAccounts
+from fairway.cluster.records import PodRecord
+from fairway.cluster.shapes import SpreadConstraint
+from fairway.scheduling.nodelocal import NodeLocal
+from fairway.scheduling.podaffinity import affinity_refusals
+from fairway.scheduling.podspread import Move, spread_refusals
+from fairway.scheduling.profile import Profile
+from fairway.scheduling.verdict import Refusal
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+# Refusals beyond the node's own facts that evicting pods cannot mend.
+_HOPELESS_AMONG_PODS = (Refusal.SPREAD_LABEL, Refusal.POD_AFFINITY)
+
+
+class RowRefusal(NamedTuple):
+    """What the filters say of one node: a `Refusal` (0: it fits), what is short there, whether eviction helps."""
+
+    code: int
+    short: int
+    is_hopeless: bool
+
+
+class Filters:
+    """The filters of one cycle. `codes`: int64[row] of `Refusal`; read only, may be the NodeLocal's own array."""
+
+    def __init__(
+        self,
+        accounts: NodeAccounts,
+        profile: Profile,
+        pod: PodRecord,
+        local: NodeLocal,
+        *,
+        spread: tuple[SpreadConstraint, ...],
+        nominees: Mapping[int, Sequence[PodRecord]],
+    ) -> None:
+        """`spread`: the pod's hard constraints; `nominees`: by row, the pods it must leave room for."""
+        self._accounts = accounts
+        self.pod = pod
+        self.local = local
+        self._spread = spread if profile.filters_with("PodTopologySpread") else ()
+        self._nominees = nominees
+        self._minds_pods = False
+        self._overlaid: dict[int, RowRefusal] = {}
+        self.codes = self._everywhere(profile)
+        if nominees:
+            self._overlay()
+
+    def _everywhere(self, profile: Profile) -> Ints:
+        codes = self.local.refusal
+        if self._spread:
+            spread = spread_refusals(self._accounts, self.pod, self.local, self._spread)
+            codes = np.where(codes == 0, spread, codes)
+        if profile.filters_with("InterPodAffinity"):
+            apart = affinity_refusals(self._accounts, self.pod)
+            if apart is not None:
+                self._minds_pods = True
+                codes = np.where(codes == 0, apart, codes)
+        return codes
+
+    def _overlay(self) -> None:
+        """A node must also fit with the pods nominated to it; if it does not, that is the reason given."""
+        for row, others in sorted(self._nominees.items()):
+            with_them = self._with(others, row, ())
+            if with_them.code:
+                self._overlaid[row] = with_them
+        if self._overlaid:
+            self.codes = self.codes.copy()
+            for row, refusal in self._overlaid.items():
+                self.codes[row] = refusal.code
+
+    def at(self, row: int, moved: Sequence[Move] = ()) -> RowRefusal:
+        """One node after a what-if. `moved` are the pods the caller put on it or took off it since.
+
+        The node must fit with its nominated pods and without them.
+        """
+        nominees = self._nominees.get(row)
+        if nominees:
+            with_them = self._with(nominees, row, moved)
+            if with_them.code:
+                return with_them
+        return self._at(row, moved)
+
+    def _with(self, others: Sequence[PodRecord], row: int, moved: Sequence[Move]) -> RowRefusal:
+        accounts = self._accounts
+        for other in others:
+            accounts.place(other, row)
+        found = self._at(row, (*moved, *(Move(other, row, 1) for other in others)))
+        for other in others:
+            accounts.displace(other)
+            other.devices = 0
+        self.local.refresh()
+        return found
+
+    def _at(self, row: int, moved: Sequence[Move]) -> RowRefusal:
+        accounts, local = self._accounts, self.local
+        local.refresh()
+        code = int(local.refusal[row])
+        if code:
+            return RowRefusal(code, int(local.short[row]), bool(local.is_hopeless[row]))
+        if self._spread:
+            code = int(spread_refusals(accounts, self.pod, local, self._spread, moved)[row])
+        if not code and self._minds_pods:
+            apart = affinity_refusals(accounts, self.pod)
+            code = 0 if apart is None else int(apart[row])
+        return RowRefusal(code, 0, code in _HOPELESS_AMONG_PODS)
+
+    def hopeless(self) -> Bools:
+        """bool[row]: no eviction lets the pod in (or there is no node). A copy."""
+        hopeless = self.local.is_hopeless | ~self._accounts.alive
+        for code in _HOPELESS_AMONG_PODS:
+            hopeless |= self.codes == code
+        for row, refusal in self._overlaid.items():
+            hopeless[row] = refusal.is_hopeless
+        return hopeless
+
+    def short(self) -> Ints:
+        """int64[row], bits as in `NodeLocal.short`. A copy where pods nominated somewhere changed it."""
+        if not self._overlaid:
+            return self.local.short
+        short = self.local.short.copy()
+        for row, refusal in self._overlaid.items():
+            short[row] = refusal.short
+        return short

@@ -1,0 +1,186 @@
+"""Pure controllers on the loop: work queues, rates, retries, and carrying out what they decide.
+
+Each controller has a queue of keys without duplicates; a key that changes while it is worked on is queued
+once more when that is done. Requests draw from one budget shared by all controllers, as in
+kube-controller-manager. A refused creation is told to the controller and retried, later every time.
+
+Source: client-go util/workqueue (default_rate_limiters.go), kube-controller-manager --kube-api-qps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairway.cluster.actions import Action, Create, Emit, Reconciliation, perform
+from fairway.cluster.changes import Change
+from fairway.cluster.errors import ApiError
+from fairway.kube.objects import Key
+from fairway.kube.timestamps import SECOND_US
+from fairway.twin.components import Host
+from fairway.twin.loop import CONTROLLERS
+from fairway.workloads.controller import Controller
+
+# DefaultTypedItemBasedRateLimiter: 5 ms doubling to 1000 s, per item.
+_RETRY_BASE_US = 5_000
+_RETRY_MAX_US = 1000 * SECOND_US
+_NO_TICKET = 0
+
+Item = tuple[int, Key]
+"""Which controller (by number), which key."""
+
+
+class Controllers:
+    """All controllers of one control plane."""
+
+    def __init__(self, controllers: Sequence[Controller], name: str = "kube-controller-manager") -> None:
+        self.name = name
+        self.controllers = tuple(controllers)
+        watched = {gk: None for c in self.controllers for gk in c.watches}
+        self.kinds: tuple[str, ...] = tuple(watched)
+        self._by_kind = {
+            gk: tuple(i for i, c in enumerate(self.controllers) if gk in c.watches) for gk in watched
+        }
+        self._queued: dict[Item, int] = {}
+        """Keys waiting for their turn, and the event that is their turn."""
+        self._again: dict[Item, int] = {}
+        """Keys to be looked at at some time even if nothing changes."""
+        self._working: dict[Item, bool] = {}
+        """Keys whose actions are being carried out; true: changed meanwhile."""
+        self._failures: dict[Item, int] = {}
+        self._tokens_us = 0
+        """The budget of requests: when it would be full again, in µs."""
+
+    def attach(self, host: Host) -> None:
+        self.host = host
+        self._turn = host.loop.register(f"{self.name}.reconcile", self._on_turn)
+        self._wake = host.loop.register(f"{self.name}.again", self._on_again)
+        self._act = host.loop.register(f"{self.name}.act", self._on_act)
+        latency, stream = host.latency, host.streams.stream(self.name)
+        self._reconcile_us = latency.controller_reconcile.sampler(stream)
+        self._write_us = latency.api_write.sampler(stream)
+
+    def start(self) -> None:
+        """Queues fill as changes come."""
+
+    def fork(self) -> Controllers:
+        twin = Controllers(self.controllers, self.name)
+        twin._queued = dict(self._queued)
+        twin._again = dict(self._again)
+        twin._working = dict(self._working)
+        twin._failures = dict(self._failures)
+        twin._tokens_us = self._tokens_us
+        return twin
+
+    # Queueing
+
+    def observe(self, change: Change) -> None:
+        store = self.host.store
+        for i in self._by_kind[change.key[0]]:
+            for key in self.controllers[i].map_change(store, change):
+                self._enqueue((i, key))
+
+    def _enqueue(self, item: Item) -> None:
+        if item in self._queued:
+            return
+        if item in self._working:
+            self._working[item] = True
+            return
+        at_us = self.host.loop.now_us + self._reconcile_us() + self._write_us()
+        self._queued[item] = self.host.loop.at(at_us, self._turn, item, CONTROLLERS)
+
+    def _on_again(self, item: Item) -> None:
+        self._again.pop(item, None)
+        self._enqueue(item)
+
+    # Working
+
+    def _on_turn(self, item: Item) -> None:
+        self._queued.pop(item, None)
+        i, key = item
+        loop = self.host.loop
+        decided = self.controllers[i].reconcile(self.host.store, key, loop.now_us)
+        before = self._again.pop(item, _NO_TICKET)
+        if before:
+            loop.cancel(before)
+        if decided.again_at_us is not None:
+            self._again[item] = loop.at(decided.again_at_us, self._wake, item, CONTROLLERS)
+        self._carry_out(item, decided.actions, 0)
+
+    def _on_act(self, data: tuple[Item, tuple[Action, ...], int]) -> None:
+        self._carry_out(*data)
+
+    def _carry_out(self, item: Item, actions: tuple[Action, ...], done: int) -> None:
+        """Do the actions in order, as far as the request budget goes; the rest when it allows."""
+        while done < len(actions):
+            action = actions[done]
+            if not isinstance(action, Emit):
+                ready_us = self._take_token()
+                if ready_us > self.host.loop.now_us:
+                    self._working.setdefault(item, False)
+                    data = (item, actions, done)
+                    self.host.loop.at(ready_us, self._act, data, CONTROLLERS)
+                    return
+            if not self._do(item, action):
+                break
+            done += 1
+        else:
+            self._failures.pop(item, None)
+        if self._working.pop(item, False):
+            self._enqueue(item)
+
+    def _take_token(self) -> int:
+        """When the next request may go; takes a token if that is now. 0 requests a second: no limit."""
+        latency, now_us = self.host.latency, self.host.loop.now_us
+        if not latency.controller_qps:
+            return now_us
+        each_us = SECOND_US // latency.controller_qps
+        # Written as a time: the budget is full at `_tokens_us`, each request puts that off by its price.
+        full_us = max(self._tokens_us, now_us)
+        ready_us = full_us - (max(latency.controller_burst, 1) - 1) * each_us
+        if ready_us > now_us:
+            return ready_us
+        self._tokens_us = full_us + each_us
+        return now_us
+
+    def _do(self, item: Item, action: Action) -> bool:
+        """Carry out one action; False when the API refused it and the rest must wait."""
+        host, controller = self.host, self.controllers[item[0]]
+        if isinstance(action, Emit):
+            self._emit(action)
+            return True
+        try:
+            perform(host.store, action)
+        except ApiError as refused:
+            if isinstance(action, Create) and controller.refused is not None:
+                after = controller.refused(host.store, item[1], host.loop.now_us, refused.message)
+                self._after_refusal(after)
+            self._retry(item)
+            return False
+        return True
+
+    def _after_refusal(self, after: Reconciliation) -> None:
+        for action in after.actions:
+            if isinstance(action, Emit):
+                self._emit(action)
+            else:
+                perform(self.host.store, action)
+
+    def _retry(self, item: Item) -> None:
+        failures = self._failures.get(item, 0)
+        self._failures[item] = failures + 1
+        # 5 ms × 2^18 is beyond the maximum: the exponent need not grow further.
+        delay_us = min(_RETRY_BASE_US << min(failures, 18), _RETRY_MAX_US)
+        if item not in self._queued:
+            at_us = self.host.loop.now_us + delay_us
+            self._queued[item] = self.host.loop.at(at_us, self._turn, item, CONTROLLERS)
+
+    def _emit(self, said: Emit) -> None:
+        host = self.host
+        now_us = host.loop.now_us
+        obj = host.store.get(said.about)
+        uid = "" if obj is None else obj["metadata"]["uid"]
+        host.events.emit(now_us, said.about, uid, said.type, said.reason, said.message, said.component)
+        about = said.about
+        host.log.record(
+            now_us, said.component, about.gk, about.namespace, about.name, said.reason, said.message
+        )

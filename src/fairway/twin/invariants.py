@@ -1,0 +1,75 @@
+"""What must hold in a twin at any time, checked by recounting. O(nodes + pods that run).
+
+The cheap half of it is asserted as things happen (a node's use never falls below zero, the clock never goes
+back); this is the other half, for tests and for the end of a run.
+"""
+
+from __future__ import annotations
+
+from fairway.errors import BugError
+from fairway.kube.objects import Key
+from fairway.twin.kubelet.component import Kubelet
+from fairway.twin.twin import Twin
+
+
+class InvariantBroken(BugError):
+    """Something that cannot be true is."""
+
+
+def check(twin: Twin) -> None:
+    """Raises: InvariantBroken, naming the first thing that is wrong."""
+    kubelet = twin.host.parts.get("kubelet")
+    if isinstance(kubelet, Kubelet):
+        _check_nodes(kubelet)
+        _check_pods(twin, kubelet)
+
+
+def _check_nodes(kubelet: Kubelet) -> None:
+    for node in kubelet.nodes.values():
+        used: dict[str, int] = {}
+        for uid in node.pods:
+            for name, amount in kubelet.pods[uid].plan.requests:
+                used[name] = used.get(name, 0) + amount
+        left = {name: amount for name, amount in node.used.items() if amount}
+        if left != {name: amount for name, amount in used.items() if amount}:
+            raise InvariantBroken(f"node {node.name} counts {left} in use, its pods ask for {used}")
+        for name, amount in used.items():
+            limit = (node.allocatable or {}).get(name)
+            if limit is not None and amount > limit and not node.is_shrunk:
+                raise InvariantBroken(f"node {node.name} has {amount} of {limit} {name} in use")
+
+
+def _check_pods(twin: Twin, kubelet: Kubelet) -> None:
+    """Every pod a kubelet runs is in the API or was deleted by force; every bound pod has a kubelet or a reason."""
+    for pod in kubelet.pods.values():
+        if pod.node not in kubelet.nodes or pod.uid not in kubelet.nodes[pod.node].pods:
+            raise InvariantBroken(f"{pod.key} runs on {pod.node}, which does not know it")
+    for obj in twin.store.objects("Pod"):
+        meta, status = obj["metadata"], obj.get("status") or {}
+        if status.get("phase") in ("Succeeded", "Failed") and meta["uid"] in kubelet.pods:
+            raise InvariantBroken(f"{meta['namespace']}/{meta['name']} has ended and still runs")
+
+
+def unexplained(twin: Twin) -> list[Key]:
+    """Pods that have not ended and about which nobody can say why: of an idle twin, none should be left.
+
+    Explained are: pods of a kubelet; pods that wait for a node, with a PodScheduled condition saying why; pods
+    bound to a node that is silent, gone or not simulated.
+    """
+    kubelet = twin.host.parts.get("kubelet")
+    if not isinstance(kubelet, Kubelet):
+        return []
+    found = []
+    for obj in twin.store.objects("Pod"):
+        meta, status = obj["metadata"], obj.get("status") or {}
+        if status.get("phase") in ("Succeeded", "Failed") or meta["uid"] in kubelet.pods:
+            continue
+        node = (obj.get("spec") or {}).get("nodeName")
+        if node:
+            state = kubelet.nodes.get(node)
+            if state is None or not (state.is_up and state.is_reachable):
+                continue
+        elif any(c.get("type") == "PodScheduled" and c.get("reason") for c in status.get("conditions") or ()):
+            continue
+        found.append(Key("Pod", meta.get("namespace", ""), meta["name"]))
+    return found

@@ -1,0 +1,88 @@
+"""Latency models: named, from files, and what is wrong with a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from fairway.errors import InvalidInput
+from fairway.kube.timestamps import SECOND_US
+from fairway.twin.distributions import Distribution, parse_distribution
+from fairway.twin.latency import DEFAULT, NONE, YAML_NAMES, latency_named, read_latency
+
+
+def test_zero_takes_no_time_and_keeps_the_deadlines() -> None:
+    zero = latency_named("zero")
+    assert zero.image_pull.is_zero and zero.watch.is_zero and zero.controller_qps == 0
+    assert zero.node_monitor_grace_period_us == DEFAULT.node_monitor_grace_period_us == 50 * SECOND_US
+
+
+def test_a_file_says_what_differs(tmp_path: Path) -> None:
+    path = tmp_path / "latency.yaml"
+    path.write_text(
+        "base: zero\nimagePull: lognormal(45s, 0.6)\nnodeMonitorGracePeriod: 40s\n"
+        "controllerQPS: 100\nnodeEvictionRate: 0.5\n"
+    )
+    model = latency_named(str(path))
+    assert model.image_pull == Distribution("lognormal", 45 * SECOND_US, 0.6)
+    assert model.node_monitor_grace_period_us == 40 * SECOND_US
+    assert (model.controller_qps, model.node_eviction_rate_milli) == (100, 500)
+    assert model.sandbox_start == NONE.sandbox_start
+
+
+WRONG = {
+    "an unknown name": ("imagepull: 3s\n", 1, "unknown name"),
+    "not a duration": ("watch: 1s\nimagePull: quick\n", 2, "expected a duration"),
+    "low above high": ("imagePull: uniform(3s, 1s)\n", 1, "LOW at most HIGH"),
+    "a negative rate": ("controllerQPS: -1\n", 1, "0 or more"),
+    "an unknown base": ("base: fast\n", 1, "default or zero"),
+    "a list": ("- a\n", 1, "mapping"),
+    "no YAML": ("a: [\n", 2, "not YAML"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_file_that_is_wrong(name: str) -> None:
+    text, line, expected = WRONG[name]
+    with pytest.raises(InvalidInput) as caught:
+        read_latency(text, "l.yaml")
+    problem = caught.value.problems[0]
+    assert problem.line == line and expected in problem.expected
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(InvalidInput, match="default, zero or a readable"):
+        latency_named("/nowhere/l.yaml")
+
+
+def test_names_are_those_of_kubernetes() -> None:
+    assert {"nodeMonitorGracePeriod", "terminatedPodGcThreshold", "controllerQPS"} <= set(YAML_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("text", "low_s", "middle_s", "high_s"),
+    [
+        ("2s", 2, 2, 2),
+        ("uniform(1s, 3s)", 1, 2, 3),
+        ("exponential(10s)", 0, 6.93, 1000),
+        ("lognormal(20s, 0.5)", 0, 20, 1e4),
+    ],
+)
+def test_draws_follow_their_distribution(text: str, low_s: float, middle_s: float, high_s: float) -> None:
+    distribution = parse_distribution(text)
+    draw = distribution.sampler(Random(1))
+    drawn = sorted(draw() for _ in range(4001))
+    assert low_s * SECOND_US <= drawn[0] and drawn[-1] <= high_s * SECOND_US
+    assert drawn[2000] == pytest.approx(middle_s * SECOND_US, rel=0.1)
+    assert distribution.at_quantile(0.5) == pytest.approx(middle_s * SECOND_US, rel=0.01)
+    assert parse_distribution(str(distribution)) == distribution
+
+
+@pytest.mark.parametrize(
+    "text", ["", "uniform(1s)", "lognormal(1s, x)", "lognormal(1s, 99)", "exponential(1s, 2s)", "-3s"]
+)
+def test_what_is_no_distribution(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a duration"):
+        parse_distribution(text)
