@@ -109,7 +109,10 @@ CLUSTER: dict[str, Case] = {
     ),
     "negative capacity": (
         node(capacity={"cpu": "-1"}),
-        ['status.capacity[cpu]: Invalid value: "-1": must be greater than or equal to 0'],
+        [
+            'status.capacity[cpu]: Invalid value: "-1": must be greater than or equal to 0',
+            'status.allocatable[cpu]: Invalid value: "-1": must be greater than or equal to 0',
+        ],
     ),
     "a fraction of a GPU to allocate": (
         node(allocatable={"nvidia.com/gpu": "7500m"}),

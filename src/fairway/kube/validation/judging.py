@@ -78,7 +78,7 @@ def _follow(plan: Plan, value: dict[str, Any], path: Path, context: Context) -> 
         member = value.get(step.name)
         if step.constraint is not None:
             _check_constraint(step, member, path, context.out)
-        if step.plan is None or not member:
+        if step.plan is None or member is None:
             continue
         at = (*path, step.name)
         if step.container == LIST:

@@ -85,7 +85,11 @@ def in_order(candidates: list[Workload], attempt: Attempt) -> list[Workload]:
     queue, now = attempt.queue.name, attempt.now_us
     if not attempt.uses_queue_usage:
         return sorted(candidates, key=lambda w: rank(w, queue, now))
-    return sorted(candidates, key=cmp_to_key(lambda a, b: _by_queue_usage(a, b, queue, now)))
+
+    def compare(a: Workload, b: Workload) -> int:
+        return _by_queue_usage(a, b, queue, now)
+
+    return sorted(candidates, key=cmp_to_key(compare))
 
 
 def _by_queue_usage(a: Workload, b: Workload, queue: str, now_us: int) -> int:

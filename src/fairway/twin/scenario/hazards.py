@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairway.cluster.changes import ADDED, DELETED, Change
+from fairway.cluster.changes import ADDED, Change
 from fairway.kube.objects import Key, Obj, labels_of, name_of
 from fairway.twin.components import Host
 from fairway.twin.loop import INPUT
@@ -52,8 +52,6 @@ class Hazards:
             for number, process in enumerate(self.processes):
                 if _concerns(process, change.obj):
                     self._arm(number, name_of(change.obj), change.obj["metadata"]["uid"])
-        elif change.type == DELETED:
-            self.gone.pop(change.key.name, None)
 
     def _draw(self, process: FaultProcess, what: str, node: str, turn: int) -> float:
         return self.host.streams.draw_for("hazard", process.name, what, node, str(turn))

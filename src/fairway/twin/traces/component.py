@@ -42,6 +42,11 @@ class TraceComponent:
         twin.next = list(self.next)
         return twin
 
+    @property
+    def is_done(self) -> bool:
+        """Whether every job has arrived."""
+        return all(n == len(a.trace.jobs) for n, a in zip(self.next, self.arrivals, strict=True))
+
     def _arm(self, number: int) -> None:
         source = self.arrivals[number]
         if self.next[number] < len(source.trace.jobs):

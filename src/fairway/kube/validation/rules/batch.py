@@ -41,7 +41,7 @@ _CRON_NAMES = {
 
 def check_job(job: dict[str, Any], path: Path, context: Context) -> None:
     spec = job.get("spec") or {}
-    if not spec.get("template"):
+    if spec.get("template") is None:
         context.out.append(required(("spec", "template", "spec", "containers")))
     name, completions = (job.get("metadata") or {}).get("name") or "", spec.get("completions") or 0
     if spec.get("completionMode") == "Indexed" and completions > 0 and name:
@@ -235,7 +235,7 @@ def check_cron_spec(spec: dict[str, Any], path: Path, context: Context) -> None:
         out.append(invalid((*path, "schedule"), schedule, wrong))
     job = (spec.get("jobTemplate") or {}).get("spec") or {}
     at = (*path, "jobTemplate", "spec")
-    if not job.get("template"):
+    if job.get("template") is None:
         out.append(required((*at, "template", "spec", "containers")))
     if job.get("selector") is not None:
         out.append(invalid((*at, "selector"), job["selector"], "`selector` will be auto-generated"))

@@ -206,16 +206,16 @@ def check_template(template: dict[str, Any], path: Path, context: Context) -> No
     meta = template.get("metadata") or {}
     check_labels(meta.get("labels"), (*path, "metadata", "labels"), context.out)
     check_annotations(meta.get("annotations"), (*path, "metadata", "annotations"), context.out)
-    spec = template.get("spec") or {}
-    if not spec:
+    spec = template.get("spec")
+    if spec is None:
         context.out.append(required((*path, "spec", "containers")))
-    if spec.get("ephemeralContainers"):
+    elif spec.get("ephemeralContainers"):
         detail = "ephemeral containers not allowed in pod template"
         context.out.append(forbidden((*path, "spec", "ephemeralContainers"), detail))
 
 
 def check_pod(pod: dict[str, Any], path: Path, context: Context) -> None:
-    if not pod.get("spec"):
+    if pod.get("spec") is None:
         context.out.append(required(("spec", "containers")))
 
 

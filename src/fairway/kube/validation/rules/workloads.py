@@ -52,7 +52,7 @@ def check_deployment(spec: dict[str, Any], path: Path, context: Context) -> None
 
 def _check_template(spec: dict[str, Any], path: Path, kind: str, out: list[Problem]) -> None:
     template = spec.get("template")
-    if not template:
+    if template is None:
         out.append(required((*path, "template", "spec", "containers")))
         return
     check_restart_always(template, (*path, "template"), kind, out)

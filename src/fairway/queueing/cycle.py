@@ -1,0 +1,425 @@
+"""One scheduling cycle: who of the heads of all queues is admitted, who preempts, who waits and why?
+
+1. nominate: find flavors for every head; 2. order the entries; 3. process them one after another, each seeing
+what the earlier ones took: admit, preempt, or skip; 4. put the accounts back and report.
+
+The accounts are unchanged in the end; whoever carries the outcome out lets admitted workloads `hold` quota.
+
+Source: pkg/scheduler/scheduler.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fairway.kube.objects import annotations_of
+from fairway.queueing import conditions as conds
+from fairway.queueing.accounts import Accounts, FitsCheck, QueueAccount
+from fairway.queueing.admissibility import Namespaces, inadmissible
+from fairway.queueing.assignment import Assignment, Mode, ScanState, considered_text
+from fairway.queueing.entries import CycleOutcome, Entry, Eviction, Head, Outcome, RequeueReason, Status
+from fairway.queueing.entryorder import classical_order, fair_order
+from fairway.queueing.flavorassigner import FlavorSearch, Nomination, assign_flavors
+from fairway.queueing.objects import ANY, FlavorResource
+from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES
+from fairway.queueing.preemption.preemptor import Preemptor
+from fairway.queueing.preemption.targets import PREEMPTION_TEXT, Target
+from fairway.queueing.quota import Amounts
+from fairway.queueing.reducer import most_that_fits
+from fairway.queueing.tas.requests import DEFAULT_SEARCH, EMPTY_SEARCH
+from fairway.queueing.topologyrequests import topology_requests
+from fairway.queueing.workloads import SLICE_REPLACEMENT_FOR, TopologyUsage, Usage, Workload
+from fairway.queueing.workloadstate import check_states, has_closed_preemption_gate, has_unhealthy_domain
+
+FAILED_CHECKS = "The workload has failed admission checks"
+NO_LONGER_FITS = "Workload no longer fits after processing another workload"
+OVERLAPS = "Workload has overlapping preemption targets with another workload"
+DEFERRED = (
+    "Workload has overlapping preemption targets with another workload, "
+    "but will fit after these preemptions complete"
+)
+GATED = "Workload requires preemption, but it's gated"
+WAITING_FOR_PODS = "waiting for all admitted workloads to be in PodsReady condition"
+
+
+@dataclass(frozen=True, slots=True)
+class CycleOptions:
+    """`number`: cycles are numbered from 1. `waits_for_pods_ready`: admit one by one, each after the pods of
+
+    all before are ready; `all_pods_ready` says whether they are. `ignores_undeclared`: resources the
+    ClusterQueue does not cover are free. `uses_queue_usage`: admission fair sharing is on.
+    """
+
+    number: int
+    now_us: int
+    uses_fair_sharing: bool = False
+    strategies: tuple[str, ...] = DEFAULT_STRATEGIES
+    uses_queue_usage: bool = False
+    ignores_undeclared: bool = False
+    waits_for_pods_ready: bool = False
+    all_pods_ready: bool = True
+
+
+def run_cycle(
+    accounts: Accounts, heads: Sequence[Head], namespaces: Namespaces, options: CycleOptions
+) -> CycleOutcome:
+    """The outcome for every head. O(heads × flavors), more where preemption is looked into."""
+    return _Cycle(accounts, namespaces, options).run(heads)
+
+
+class _Cycle:
+    def __init__(self, accounts: Accounts, namespaces: Namespaces, options: CycleOptions) -> None:
+        accounts.settle()
+        self.accounts = accounts
+        self.gates = accounts.gates
+        self.namespaces = namespaces
+        self.options = options
+        self.preemptor = Preemptor(
+            accounts,
+            options.now_us,
+            options.uses_fair_sharing,
+            options.strategies,
+            options.uses_queue_usage,
+        )
+        self._preempted: dict[str, Workload] = {}
+        self._taken: list[tuple[QueueAccount, Usage, TopologyUsage]] = []
+        self._may_admit = not options.waits_for_pods_ready or options.all_pods_ready
+
+    def run(self, heads: Sequence[Head]) -> CycleOutcome:
+        entries, refused = self._nominate(heads)
+        processed: list[Entry] = []
+        for entry in self._in_order(entries):
+            self._process(entry)
+            processed.append(entry)
+        for queue, usage, topology in reversed(self._taken):
+            queue.remove_usage(usage, topology)
+        processed.extend(e for e in entries if not any(e is p for p in processed))
+        return CycleOutcome(tuple(_outcome(e) for e in (*processed, *refused)))
+
+    # 1. Nominate
+
+    def _nominate(self, heads: Sequence[Head]) -> tuple[list[Entry], list[Entry]]:
+        """Entries with assignments, and those refused before that."""
+        entries: list[Entry] = []
+        refused: list[Entry] = []
+        for head in heads:
+            workload = head.workload
+            if not workload.needs_second_pass and workload.key in self.accounts.holders:
+                continue
+            entry = Entry(head, self.accounts.queues.get(head.queue), scan=head.scan)
+            if self._refuse(entry):
+                refused.append(entry)
+                continue
+            entry.take(*self._assign(entry))
+            entries.append(entry)
+        return entries, refused
+
+    def _refuse(self, entry: Entry) -> bool:
+        """Whether the workload cannot even be considered; says why in the entry."""
+        workload, queue = entry.workload, entry.queue
+        if any(state in ("Retry", "Rejected") for state in check_states(workload.obj)):
+            entry.message, entry.reason = FAILED_CHECKS, conds.PENDING_EVALUATION
+            return True
+        if queue is None:
+            entry.message = f"ClusterQueue {entry.head.queue} not found"
+            entry.reason = conds.MISCONFIGURED
+            return True
+        if queue.inactivity is not None:
+            entry.message = f"ClusterQueue {entry.head.queue} is inactive"
+            entry.reason = conds.SUSPENDED
+            return True
+        problem = inadmissible(workload, queue.spec.namespace_selector, self.namespaces)
+        if problem is None:
+            return False
+        entry.message, entry.reason = problem.message, conds.MISCONFIGURED
+        if problem.is_namespace_mismatch:
+            entry.requeue_reason = RequeueReason.NAMESPACE_MISMATCH
+        return True
+
+    def _assign(self, entry: Entry) -> tuple[Assignment, list[Target]]:
+        """Flavors, and whom to preempt for them."""
+        queue, workload = entry.queue, entry.workload
+        assert queue is not None
+        if entry.scan is not None and self._is_outdated(entry.scan, queue, workload):
+            entry.scan = None
+        assignment, targets = self._find_assignment(entry, queue)
+        self._check_topology(assignment, targets, queue, workload)
+        return assignment, targets
+
+    def _is_outdated(self, scan: ScanState, queue: QueueAccount, workload: Workload) -> bool:
+        if self.gates.flavor_fungibility_preserve_scan_progress:
+            if not scan.is_of_shape(workload.hash):
+                return True
+            if self.options.number - scan.cycle <= 1:
+                return False
+        return queue.generation > scan.generation
+
+    def _find_assignment(self, entry: Entry, queue: QueueAccount) -> tuple[Assignment, list[Target]]:
+        """The full workload if it can, else as many of its pods as can."""
+        workload = entry.workload
+        replaced = self._replaced_slice(workload, queue)
+        of_slice = [Target(replaced, "")] if replaced is not None else []
+        search = FlavorSearch(
+            accounts=self.accounts,
+            queue=queue,
+            workload=workload,
+            oracle=self.preemptor,
+            cycle=self.options.number,
+            uses_fair_sharing=self.options.uses_fair_sharing,
+            ignores_undeclared=self.options.ignores_undeclared and self.gates.quota_check_strategy,
+            scan=entry.scan,
+            nomination=entry.nomination,
+            replaced_slice=replaced,
+        )
+        full = assign_flavors(search)
+        mode = full.mode()
+        if mode == Mode.FIT:
+            return full, of_slice
+        if mode == Mode.PREEMPT:
+            targets = self.preemptor.targets(queue, workload, full)
+            if targets:
+                return full, of_slice + targets
+        if self.gates.partial_admission and workload.shape.can_be_partially_admitted:
+            partial = most_that_fits(
+                workload.shape.pod_sets, lambda counts: self._try_partial(search, counts)
+            )
+            if partial is not None:
+                return partial[0], of_slice + partial[1]
+        return full, []
+
+    def _try_partial(self, search: FlavorSearch, counts: list[int]) -> tuple[Assignment, list[Target]] | None:
+        assignment = assign_flavors(search, counts)
+        mode = assignment.mode()
+        if mode == Mode.FIT:
+            return assignment, []
+        if mode == Mode.PREEMPT:
+            targets = self.preemptor.targets(search.queue, search.workload, assignment)
+            if targets:
+                return assignment, targets
+        return None
+
+    def _replaced_slice(self, workload: Workload, queue: QueueAccount) -> Workload | None:
+        if not self.gates.elastic_jobs_via_workload_slices:
+            return None
+        key = annotations_of(workload.obj).get(SLICE_REPLACEMENT_FOR)
+        return queue.workloads.get(key) if key else None
+
+    def _check_topology(
+        self, assignment: Assignment, targets: Sequence[Target], queue: QueueAccount, workload: Workload
+    ) -> None:
+        """Where its pods will go once the targets are gone, so that others do not take the place."""
+        if (
+            not self.gates.topology_aware_scheduling
+            or assignment.mode() != Mode.PREEMPT
+            or not (workload.shape.is_explicitly_topology_aware or queue.is_topology_only)
+            or has_unhealthy_domain(workload.obj)
+        ):
+            return
+        requests = topology_requests(assignment, workload, queue, self.accounts)
+        if targets:
+            victims = [t.workload for t in targets]
+            self.accounts.remove_usage_of(victims)
+            results = queue.find_domains(requests, workload, DEFAULT_SEARCH)
+            self.accounts.add_usage_of(victims)
+        else:
+            results = queue.find_domains(requests, workload, EMPTY_SEARCH)
+        assignment.take_topology(results, queue, workload)
+
+    # 2. Order
+
+    def _in_order(self, entries: Sequence[Entry]) -> Iterator[Entry]:
+        if self.options.uses_fair_sharing:
+            return fair_order(entries, self.gates)
+        return iter(classical_order(entries, self.gates))
+
+    # 3. Process
+
+    def _process(self, entry: Entry) -> None:
+        queue = entry.queue
+        assert queue is not None
+        (usage, topology), is_fitting = self._updated(entry, queue)
+        mode = entry.assignment.mode()
+        if mode != Mode.FIT and self._gives_up_replacement(entry):
+            return
+        if mode == Mode.NO_FIT:
+            entry.requeue_reason = RequeueReason.NO_FIT
+            entry.reason = entry.assignment.no_fit_reason
+            return
+        if mode == Mode.PREEMPT and self._cannot_preempt(entry, queue):
+            return
+        if mode == Mode.DEFERRED_FIT:
+            entry.message, entry.reason = DEFERRED, conds.WAITING_FOR_PREEMPTED_WORKLOADS
+            entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
+            entry.scan = None
+            self._take(queue, usage, topology)
+            return
+        if self._overlaps(entry.targets):
+            self._skip(entry, OVERLAPS, is_preemption=True)
+            return
+        if not is_fitting:
+            self._skip(entry, NO_LONGER_FITS, is_preemption=mode == Mode.PREEMPT)
+            return
+        self._preempted.update((t.workload.key, t.workload) for t in entry.targets)
+        self._take(queue, usage, topology)
+        replaced = next((t for t in entry.targets if not t.reason), None)
+        if mode == Mode.PREEMPT:
+            self._preempt(entry, queue, [t for t in entry.targets if t is not replaced])
+            return
+        self._admit(entry, queue, None if replaced is None else replaced.workload)
+
+    def _skip(self, entry: Entry, message: str, *, is_preemption: bool) -> None:
+        entry.skip(message, keeps_scan=self.gates.flavor_fungibility_preserve_scan_progress)
+        entry.reason = conds.WAITING_FOR_QUOTA
+        entry.skipped_preemption = is_preemption
+
+    def _overlaps(self, targets: Sequence[Target]) -> bool:
+        return any(t.workload.key in self._preempted for t in targets)
+
+    def _take(self, queue: QueueAccount, usage: Usage, topology: TopologyUsage) -> None:
+        """For the rest of the cycle."""
+        queue.add_usage(usage, topology)
+        self._taken.append((queue, usage, topology))
+
+    def _updated(self, entry: Entry, queue: QueueAccount) -> tuple[tuple[Usage, TopologyUsage], bool]:
+        """The usage of the entry and whether it still fits; assigned anew where others came between."""
+        usage = entry.usage()
+        check = self._fits(queue, usage, entry.targets)
+        overlaps = self.gates.recompute_assignment_upon_preemption_targets_overlap and self._overlaps(
+            entry.targets
+        )
+        lost_place = (
+            check == FitsCheck.NO_TOPOLOGY and self.gates.tas_recompute_assignment_within_scheduling_cycle
+        )
+        if not overlaps and not lost_place:
+            return usage, check == FitsCheck.OK
+        victims = list(self._preempted.values()) if overlaps else []
+        for victim in victims:
+            self.accounts.take_out(victim)
+        entry.scan = None
+        entry.nomination = _nomination(entry.assignment)
+        entry.take(*self._assign(entry))
+        for victim in victims:
+            self.accounts.put_back(victim)
+        if overlaps and entry.assignment.mode() == Mode.FIT:
+            entry.assignment.set_mode(Mode.DEFERRED_FIT)
+        usage = entry.usage()
+        check = self._fits(queue, usage, entry.targets)
+        entry.nomination = None
+        return usage, check == FitsCheck.OK
+
+    def _fits(
+        self, queue: QueueAccount, usage: tuple[Usage, TopologyUsage], targets: Sequence[Target]
+    ) -> FitsCheck:
+        """Once everybody preempted in this cycle, and its own targets, are gone."""
+        if not self._preempted and not targets:
+            return queue.fits(*usage)
+        gone = list((self._preempted | {t.workload.key: t.workload for t in targets}).values())
+        self.accounts.remove_usage_of(gone)
+        check = queue.fits(*usage)
+        self.accounts.add_usage_of(gone)
+        return check
+
+    def _gives_up_replacement(self, entry: Entry) -> bool:
+        """A workload whose node failed and that finds no other one is evicted."""
+        workload = entry.workload
+        if not self.gates.tas_failed_node_replacement_fail_fast or not has_unhealthy_domain(workload.obj):
+            return False
+        nodes = ",".join(workload.unhealthy_nodes)
+        message = f"Workload was evicted as there was no replacement for unhealthy node(s): {nodes}"
+        entry.status = Status.EVICTED
+        entry.evictions = (Eviction(workload, conds.EVICTED_BY_NODE_FAILURES, message),)
+        return True
+
+    def _cannot_preempt(self, entry: Entry, queue: QueueAccount) -> bool:
+        if not entry.targets:
+            entry.requeue_reason = RequeueReason.PREEMPTION_NO_CANDIDATES
+            entry.reason = conds.WAITING_FOR_QUOTA
+            self._reserve(entry, queue)
+            return True
+        gates_count = self.gates.concurrent_admission or self.gates.multi_kueue_orchestrated_preemption
+        if gates_count and has_closed_preemption_gate(entry.workload.obj):
+            entry.status, entry.message, entry.reason = Status.PREEMPTION_GATED, GATED, conds.ADMISSION_GATED
+            entry.requeue_reason = RequeueReason.PREEMPTION_GATED
+            entry.scan = None
+            return True
+        return False
+
+    def _reserve(self, entry: Entry, queue: QueueAccount) -> None:
+        """Keep what it needs from entries that come later, unless it can always be reclaimed from them."""
+        is_preferred = self.gates.prioritize_preemptor_workloads and entry.head.is_preemptor
+        if queue.spec.preemption.reclaim_within_cohort == ANY and not is_preferred:
+            return
+        usage = entry.net_usage(tuple(self._to_reserve(entry, queue).items()))
+        self._take(queue, *usage)
+
+    def _to_reserve(self, entry: Entry, queue: QueueAccount) -> Amounts:
+        """No more than the queue may use: its nominal quota, or with borrowing up to the limit."""
+        reserved: dict[FlavorResource, int] = {}
+        for fr, value in entry.assignment.usage.items():
+            left = queue.subtree.get(fr, 0) - queue.usage.get(fr, 0)
+            if entry.assignment.borrowing > 0:
+                limit = queue.borrowing_limits.get(fr)
+                reserved[fr] = value if limit is None else min(value, left + limit)
+            else:
+                reserved[fr] = max(0, min(value, left))
+        return reserved
+
+    def _preempt(self, entry: Entry, queue: QueueAccount, targets: Sequence[Target]) -> None:
+        entry.reason = conds.WAITING_FOR_PREEMPTED_WORKLOADS
+        path = queue.path()
+        entry.evictions = tuple(self._eviction(entry.workload, path, target) for target in targets)
+        entry.scan = None
+        if targets:
+            entry.message += f". Pending the preemption of {len(targets)} workload(s)"
+            entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
+
+    def _eviction(self, preemptor: Workload, path: str, target: Target) -> Eviction:
+        victim = target.workload
+        message = (
+            f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "
+            f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {PREEMPTION_TEXT[target.reason]}; "
+            f"preemptor path: {path}; preemptee path: {self.accounts.queues[victim.cluster_queue].path()}"
+        )
+        return Eviction(victim, target.reason, message, preemptor, is_under_way=victim.is_evicted)
+
+    def _admit(self, entry: Entry, queue: QueueAccount, replaced: Workload | None) -> None:
+        if not entry.workload.needs_second_pass:
+            if not self._may_admit:
+                entry.status, entry.message = Status.WAITING_FOR_PODS_READY, WAITING_FOR_PODS
+                entry.reason = conds.WAITING_FOR_PODS_READY
+                return
+            self._may_admit = not self.options.waits_for_pods_ready
+        entry.status = Status.ASSUMED
+        entry.replaced_slice = replaced
+        entry.admission = entry.assignment.admission(
+            queue.name, by_hostname_prefix=self.gates.tas_assignments_encoding_by_hostname_prefix
+        )
+
+
+def _nomination(assignment: Assignment) -> Nomination:
+    mapping: dict[str, Mapping[str, str]] = {}
+    for ps in assignment.pod_sets:
+        mapping[ps.name] = {resource: choice.flavor for resource, choice in ps.flavors.items()}
+    return mapping
+
+
+def _outcome(entry: Entry) -> Outcome:
+    requeue = entry.requeue_reason
+    if entry.status != Status.NOT_NOMINATED and requeue == RequeueReason.GENERIC:
+        requeue = RequeueReason.FAILED_AFTER_NOMINATION
+    is_admitted = entry.status == Status.ASSUMED
+    return Outcome(
+        head=entry.head,
+        status=entry.status,
+        message=entry.message,
+        reason=entry.reason,
+        requeue_reason=requeue,
+        assignment=entry.assignment if entry.assignment.pod_sets else None,
+        scan=entry.scan,
+        admission=entry.admission,
+        considered=considered_text(entry.assignment) if is_admitted else "",
+        evictions=entry.evictions,
+        replaced_slice=entry.replaced_slice,
+        skipped_preemption=entry.skipped_preemption,
+    )

@@ -1,0 +1,39 @@
+"""A twin that plays a scenario: the standard components, its traces, faults, timeline, and a recorder."""
+
+from __future__ import annotations
+
+from fairway.twin.components import Component
+from fairway.twin.recorder.recorder import Recorder
+from fairway.twin.scenario.assertions.watching import ReachingWatch
+from fairway.twin.scenario.component import ScenarioComponent
+from fairway.twin.scenario.entering import enter
+from fairway.twin.scenario.hazards import Hazards
+from fairway.twin.scenario.model import Scenario
+from fairway.twin.standard import standard_components
+from fairway.twin.traces.component import TraceComponent
+from fairway.twin.traces.sources import arrivals_of
+from fairway.twin.twin import Twin
+from fairway.workloads.registry import CONTROLLERS
+
+
+def build_twin(scenario: Scenario, *, seed: int | None = None, keep_records: int = 0) -> Twin:
+    """The twin, at its start: nothing has happened yet. `seed` None: the scenario's."""
+    seed = scenario.seed if seed is None else seed
+    components: list[Component] = [ScenarioComponent(scenario)]
+    if scenario.traces:
+        arrivals = tuple(arrivals_of(use, seed) for use in scenario.traces)
+        components.append(TraceComponent(arrivals, enter, scenario.start_us))
+    if scenario.faults:
+        components.append(Hazards(scenario.faults))
+    components += standard_components(scenario.profiles, CONTROLLERS)
+    watch = ReachingWatch.of(scenario.assertions)
+    if watch.goals:
+        components.append(watch)
+    components.append(Recorder())
+    return Twin(
+        seed=seed,
+        latency=scenario.latency,
+        components=components,
+        start_us=scenario.start_us,
+        keep_records=keep_records,
+    )
