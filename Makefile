@@ -13,6 +13,7 @@ help:
 	@echo "make clean   remove .venv and caches"
 
 # Debian splits venv out of python3; ensure it where we may, say so where we may not.
+# Compiling the placement kernels once here spares the first user of `fairway replay` the wait.
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "python3-venv is missing: installing it with apt-get"; \
@@ -21,6 +22,7 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fairway needs Python 3.11 or newer"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m fairway.scheduling.gpushare.warm
 	@touch $@
 
 run: $(STAMP)

@@ -63,6 +63,7 @@ SCALARS: dict[str, tuple[str, Any]] = {
     "a tagged integer": ('!!int "12"', 12),
     "a tagged float takes an integer": ("!!float 2", 2),
     "binary data": ("!!binary aGk=", "hi"),
+    "two arrows that merge nothing": ("<<", "<<"),
     "an unknown tag leaves text": ("!vault secret", "secret"),
     "a non-specific tag leaves text": ("! 12", "12"),
     "a literal block": ("|\n  a\n  b\n", "a\nb\n"),

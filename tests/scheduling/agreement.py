@@ -41,9 +41,7 @@ class Play:
 
     def step(self) -> str:
         """Place one more random pod; what both disagree about, or nothing."""
-        raw = worlds.random_pod(
-            self.r, self.count, [n["metadata"]["name"] for n in self.nodes], self.mix
-        )
+        raw = worlds.random_pod(self.r, self.count, [n["metadata"]["name"] for n in self.nodes], self.mix)
         self.count += 1
         pod = self.store.create(raw)
         record = self.store.accounts.record(pod, key_of(pod))

@@ -11,7 +11,7 @@ from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, key_of
 from fairway.scheduling.cycle import Diagnosis, Scheduler
 from fairway.scheduling.preemption import explain
-from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
+from fairway.scheduling.profile import DEFAULT_PROFILE, GPU_POLICIES, Profile
 from fairway.scheduling.verdict import Scheduled
 
 
@@ -131,7 +131,7 @@ def test_undo_gives_devices_back_exactly() -> None:
     assert (bench.store.accounts.devices.free == before).all()
 
 
-@pytest.mark.parametrize("policy", ["Random", "DotProduct", "GpuClustering", "GpuPacking", "BestFit", "FGD"])
+@pytest.mark.parametrize("policy", GPU_POLICIES)
 def test_every_policy_fills_a_node_without_over_allocating(policy: str) -> None:
     bench = Bench(node("a"), node("b"), profile=Profile(weights={policy: 1}))
     placed = sum(bench.put(share(f"p{i}", 450))[0] != "" for i in range(10))

@@ -38,7 +38,9 @@ class Mix:
     asks: tuple[str, ...]
 
 
-HARSH = Mix(0.15, 0.35, 0.07, 0.15, 0.2, 0.15, ("2", "4", "8", "3500m"), ("100m", "500m", "1", "1500m", "2", "0"))
+HARSH = Mix(
+    0.15, 0.35, 0.07, 0.15, 0.2, 0.15, ("2", "4", "8", "3500m"), ("100m", "500m", "1", "1500m", "2", "0")
+)
 MILD = Mix(0.05, 0.1, 0.02, 0.03, 0.05, 0.3, ("8", "16", "7500m"), ("100m", "500m", "1", "0"))
 CROWDED = Mix(0.05, 0.05, 0.02, 0.03, 0.05, 0.2, ("2", "2500m", "3"), ("500m", "1", "1500m", "2"))
 
@@ -93,7 +95,8 @@ def random_pod(r: Random, i: int, nodes: list[str], mix: Mix = HARSH) -> Obj:
     spec: Obj = {"containers": [_container(r, mix) for _ in range(r.choice((1, 1, 1, 2)))]}
     if r.random() < 0.15:
         spec["initContainers"] = [
-            _clean({**_container(r, mix), "restartPolicy": r.choice(("Always", ""))}) for _ in range(r.choice((1, 2)))
+            _clean({**_container(r, mix), "restartPolicy": r.choice(("Always", ""))})
+            for _ in range(r.choice((1, 2)))
         ]
     if r.random() < 0.1:
         spec["overhead"] = {"cpu": "250m", "memory": "64Mi"}
@@ -159,7 +162,9 @@ def _pod_level(r: Random) -> Obj:
     return _clean(
         {
             "requests": {"cpu": r.choice(("1", "3"))} if r.random() < 0.6 else {},
-            "limits": {"memory": "4Gi", **({"cpu": "4"} if r.random() < 0.5 else {})} if r.random() < 0.6 else {},
+            "limits": {"memory": "4Gi", **({"cpu": "4"} if r.random() < 0.5 else {})}
+            if r.random() < 0.6
+            else {},
         }
     )
 
@@ -216,7 +221,8 @@ def _affinity(r: Random, nodes: list[str], mix: Mix) -> Obj:
         near[REQUIRED] = {"nodeSelectorTerms": [_node_term(r, nodes) for _ in range(r.choice((1, 1, 2)))]}
     if r.random() < 0.2:
         near[PREFERRED] = [
-            {"weight": r.choice((1, 30, 100)), "preference": _node_term(r, nodes)} for _ in range(r.choice((1, 2)))
+            {"weight": r.choice((1, 30, 100)), "preference": _node_term(r, nodes)}
+            for _ in range(r.choice((1, 2)))
         ]
     if near:
         affinity["nodeAffinity"] = near
@@ -226,7 +232,8 @@ def _affinity(r: Random, nodes: list[str], mix: Mix) -> Obj:
             terms[REQUIRED] = [_pod_term(r) for _ in range(r.choice((1, 1, 2)))]
         if r.random() < likely:
             terms[PREFERRED] = [
-                {"weight": r.choice((1, 50, 100)), "podAffinityTerm": _pod_term(r)} for _ in range(r.choice((1, 2)))
+                {"weight": r.choice((1, 50, 100)), "podAffinityTerm": _pod_term(r)}
+                for _ in range(r.choice((1, 2)))
             ]
         if terms:
             affinity[kind] = terms
@@ -239,7 +246,11 @@ def _node_term(r: Random, nodes: list[str]) -> Obj:
         term["matchExpressions"] = [_node_expression(r) for _ in range(r.choice((1, 1, 2)))]
     if r.random() < 0.3:
         term["matchFields"] = [
-            {"key": "metadata.name", "operator": r.choice(("In", "NotIn")), "values": [r.choice((*nodes, "nowhere"))]}
+            {
+                "key": "metadata.name",
+                "operator": r.choice(("In", "NotIn")),
+                "values": [r.choice((*nodes, "nowhere"))],
+            }
             for _ in range(r.choice((1, 1, 1, 2)))
         ]
     return term

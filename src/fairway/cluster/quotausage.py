@@ -58,6 +58,8 @@ def amount(name: str, value: object) -> int:
 
 
 def format_used(name: str, value: int) -> str:
+    if value == 0:
+        return "0"
     return format_amount(base_resource(name), value)
 
 

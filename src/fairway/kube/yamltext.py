@@ -176,7 +176,7 @@ class _Builder:
                 if len(self._memo) >= _MEMO_SIZE:
                     self._memo.clear()
                 self._memo[text] = value
-            if text == "<<" and self._frame.key is _NO_KEY:
+            if text == "<<" and self._frame.key is _NO_KEY and type(self._frame.value) is dict:
                 self._frame.key = _MERGE
                 return
         elif event.tag is None or event.tag == "!":

@@ -31,7 +31,7 @@ FILTER_PLUGINS = (
 )
 
 # The placement policies for shared GPUs that a profile may give a weight (see scheduling/gpushare).
-GPU_POLICIES = ("Random", "DotProduct", "GpuClustering", "GpuPacking", "BestFit", "FGD")
+GPU_POLICIES = ("Random", "DotProduct", "GpuClustering", "GpuPacking", "BestFit", "FGD", "Headroom")
 
 DEFAULT_WEIGHTS: dict[str, int] = {
     "TaintToleration": 3,

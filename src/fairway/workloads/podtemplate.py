@@ -65,7 +65,7 @@ def fresh_names(view: View, gk: str, namespace: str, prefix: str, owner_uid: str
     Unlike kube: the API server draws them; here the decision does, so that its events can name the pods.
     """
     stem = prefix[:MAX_GENERATED_PREFIX_LENGTH]
-    seed = int(owner_uid.replace("-", ""), 16) if _is_hex(owner_uid) else 0
+    seed = _number(owner_uid)
     serial = view.version * _NAMES_PER_VERSION
     while True:
         serial += 1
@@ -74,12 +74,12 @@ def fresh_names(view: View, gk: str, namespace: str, prefix: str, owner_uid: str
             yield name
 
 
-def _is_hex(uid: str) -> bool:
+def _number(uid: str) -> int:
+    """A UID as a number; 0 for one that is none, as in hand-written dumps."""
     try:
-        int(uid.replace("-", ""), 16)
+        return int(uid.replace("-", ""), 16)
     except ValueError:
-        return False
-    return True
+        return 0
 
 
 def generate_name_prefix(owner_name: str) -> str:

@@ -2,8 +2,9 @@
 
 The tables are text: a type's name on a line of its own, then its fields as `name type`, separated by commas.
 Types: `str bool i32 i64 num bytes any`, `qty` (quantity), `ios` (integer or text), `time`, `dur` (duration),
-`[T]` (list), `{T}` (map from text) and names of other types. A type may carry constraints, checked after
-defaulting: `!` required, `=A|B` one of these, `>0` and `>=0` bounds, `@format` a named format (see `names`).
+`[T]` (list), `{T}` (map from text), `{T?}` (whose values may be null) and names of other types. A type may
+carry constraints, checked after defaulting: `!` required, `=A|B` one of these, `>0` and `>=0` bounds, `@format`
+a named format (see `formats`).
 
 This is the only place that knows the notation; unknown fields, wrong types and simple rules all come from it.
 """
@@ -23,7 +24,7 @@ STRUCT = "struct"
 LIST = "list"
 MAP = "map"
 
-_TYPE = re.compile(r"([\[{]?)(\w+)[\]}]?(!?)(>=?0)?(=[\w.|/-]+)?(@\w+)?")
+_TYPE = re.compile(r"([\[{]?)(\w+)(\??)[\]}]?(!?)(>=?0)?(=[\w.|/-]+)?(@\w+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,16 @@ class Constraint:
 
 @dataclass(slots=True)
 class FieldType:
-    """The type of a field: `kind` is a scalar's name, `struct`, `list` or `map`; `of` is what lists and maps hold."""
+    """The type of a field: `kind` is a scalar's name, `struct`, `list` or `map`; `of` is what lists and maps hold.
+
+    `nullable`: the values of a map may be null, which reads as empty text.
+    """
 
     kind: str
     struct: StructType | None = None
     of: FieldType | None = None
     constraint: Constraint | None = None
+    nullable: bool = False
 
 
 @dataclass(slots=True)
@@ -113,11 +118,11 @@ def _types() -> dict[str, StructType]:
 def _field_type(text: str, types: dict[str, StructType]) -> FieldType:
     match = _TYPE.fullmatch(text)
     assert match is not None, text
-    bracket, name, bang, bound, choices, form = match.groups()
+    bracket, name, nullable, bang, bound, choices, form = match.groups()
     inner = FieldType(name) if name in SCALARS else FieldType(STRUCT, types[name])
     made = inner
     if bracket:
-        made = FieldType(LIST if bracket == "[" else MAP, of=inner)
+        made = FieldType(LIST if bracket == "[" else MAP, of=inner, nullable=bool(nullable))
     if bang or bound or choices or form:
         made.constraint = Constraint(
             bool(bang),

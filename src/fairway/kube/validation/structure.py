@@ -83,7 +83,9 @@ def _decoder_of(declared: FieldType) -> Any:
         assert declared.of is not None
         of: Any = _decoder_of(declared.of)
         return (
-            list.__class_getitem__(of) if declared.kind == LIST else dict.__class_getitem__((str, of | None))
+            list.__class_getitem__(of)
+            if declared.kind == LIST
+            else dict.__class_getitem__((str, of | None if declared.nullable else of))
         )
     return _SCALARS[declared.kind]
 
@@ -124,7 +126,7 @@ def _locate(declared: FieldType, value: Any, path: Path, out: list[Problem]) -> 
             return
         assert declared.of is not None
         for key, member in value.items():
-            if member is not None:
+            if member is not None or not declared.nullable:
                 _locate(declared.of, member, (*path, MapKey(key)), out)
     elif not _fits(declared.kind, value):
         out.append(_wrong_scalar(path, value, declared.kind))

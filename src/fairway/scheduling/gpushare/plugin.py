@@ -21,7 +21,7 @@ from fairway.cluster.shapes import PodShape
 from fairway.kube.resources import CPU, MEMORY, NVIDIA_GPU
 from fairway.scheduling.gpushare import devices as table
 from fairway.scheduling.gpushare.fragmentation import TypicalPods, typical_pods
-from fairway.scheduling.gpushare.policies import POLICIES, Policy
+from fairway.scheduling.gpushare.policies import POLICIES, Policy, plugin_scores
 
 Ints = npt.NDArray[np.int64]
 
@@ -62,7 +62,7 @@ class GpuPolicies:
         chosen = np.zeros(len(self._nodes), np.int64)
         needs = _needs(pod.shape, self._models)
         policy.score(self._nodes, rows, needs, scores, chosen, *self._demand(policy))
-        found = np.maximum(scores[rows], 0)
+        found = plugin_scores(policy, np.maximum(scores[rows], 0))
         return (np.zeros_like(found) if policy.draws else found), chosen[rows]
 
     def _demand(self, policy: Policy) -> tuple[object, ...]:

@@ -22,14 +22,16 @@ def run_replicas(
     load: Workload, policy: Policy, arrival: float, seeds: Sequence[int], workers: int | None = None
 ) -> list[ArrivalRun]:
     """One run per seed, in the order of the seeds; the result does not depend on the number of workers."""
-    workers = min(workers or _cores(), len(seeds), MOST_WORKERS)
-    if workers == 1 or sys.platform != "linux":
-        return [run_arrivals(load, policy, arrival, seed) for seed in seeds]
+    # The first run, here, loads or compiles the kernels once for all workers.
+    first, rest = [run_arrivals(load, policy, arrival, seed) for seed in seeds[:1]], seeds[1:]
+    workers = min(workers or _cores(), len(rest), MOST_WORKERS)
+    if workers <= 1 or sys.platform != "linux":
+        return first + [run_arrivals(load, policy, arrival, seed) for seed in rest]
     # Forked workers inherit the workload and the loaded modules: starting anew would cost more than a run.
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         one = partial(_run_named, load, policy.name, arrival)
-        return list(pool.map(one, seeds, chunksize=-(-len(seeds) // workers)))
+        return first + list(pool.map(one, rest, chunksize=-(-len(rest) // (2 * workers))))
 
 
 def _run_named(load: Workload, policy_name: str, arrival: float, seed: int) -> ArrivalRun:

@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairway.kube.podrequests import container_requests
-from fairway.twin.behaviour import PREFIX, BehaviourError, behaviour_of, said
+from fairway.twin.behaviour import PREFIX, BehaviourError, Said, behaviour_of, said
 from fairway.twin.recorder.gpus import GpuResources
 
 _KEY = PREFIX + "gpu-utilization"
 
 # Changes of utilisation followed per pod; a profile with more is cut off there.
 STEP_LIMIT = 256
+# Distinct profiles remembered.
+_CACHE_LIMIT = 4096
 
 Uses = tuple[tuple[int, int], ...]
 """(µs since the start, milli-GPU in use from there on), sorted."""
@@ -28,9 +30,30 @@ def tells_use(annotations: Mapping[str, str] | None) -> bool:
     return bool(annotations) and any(name.startswith(_KEY) for name in annotations or ())
 
 
-def uses_of(spec: Mapping[str, Any], annotations: Mapping[str, str], gpus: GpuResources) -> Uses:
-    """The pod's use over time, its containers added up."""
-    words = said(annotations)
+class Profiles:
+    """Uses of pods, worked out once per template and wording."""
+
+    def __init__(self, gpus: GpuResources) -> None:
+        self._gpus = gpus
+        self._known: dict[tuple[int, Said], tuple[Any, Uses]] = {}
+
+    def of(self, pod: Mapping[str, Any]) -> Uses:
+        """The pod's use over time, its containers added up."""
+        spec = pod["spec"]
+        containers = spec.get("containers")
+        key = (id(containers), said(pod["metadata"].get("annotations") or {}))
+        known = self._known.get(key)
+        # The list is kept alive by the cache, so its id cannot have been reused.
+        if known is not None and known[0] is containers:
+            return known[1]
+        uses = _uses(spec, key[1], self._gpus)
+        if len(self._known) >= _CACHE_LIMIT:
+            self._known.clear()
+        self._known[key] = (containers, uses)
+        return uses
+
+
+def _uses(spec: Mapping[str, Any], words: Said, gpus: GpuResources) -> Uses:
     changes: dict[int, int] = {}
     for container in spec.get("containers") or ():
         asked = gpus.asked(container_requests(container))
@@ -51,33 +74,3 @@ def uses_of(spec: Mapping[str, Any], annotations: Mapping[str, str], gpus: GpuRe
         using += changes[at_us]
         steps.append((at_us, using))
     return tuple(steps)
-
-
-class Use:
-    """One pod's use as the run goes on."""
-
-    __slots__ = ("now_milli", "since", "steps", "total")
-
-    def __init__(self) -> None:
-        self.steps: Uses = ()
-        self.now_milli = 0
-        self.since = 0
-        self.total = 0
-
-    def change(self, now: int, milli: int) -> int:
-        """Use this much from now on; returns the difference."""
-        self.total += self.now_milli * (now - self.since)
-        self.since = now
-        delta = milli - self.now_milli
-        self.now_milli = milli
-        return delta
-
-    def total_until(self, now: int) -> int:
-        """Milli-GPU·µs."""
-        return self.total + self.now_milli * (now - self.since)
-
-    def copy(self) -> Use:
-        twin = Use()
-        for slot in self.__slots__:
-            setattr(twin, slot, getattr(self, slot))
-        return twin

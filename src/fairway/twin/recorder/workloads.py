@@ -1,4 +1,4 @@
-"""The workloads of a run: what owned pods, and how it ended."""
+"""The workloads of a run as they are noted: what owned pods, and how it ended."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from fairway.kube.objects import Obj, controller_of, dig, labels_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
-from fairway.twin.recorder.tables import Table, WorkloadRow
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
@@ -54,10 +53,7 @@ class Workload:
         "created",
         "deleted",
         "finished",
-        "gpu",
-        "gpu_peak",
-        "is_queued",
-        "is_suspended",
+        "index",
         "kind",
         "labels",
         "message",
@@ -69,11 +65,12 @@ class Workload:
         "queue",
         "reason",
         "started",
+        "suspensions",
         "uid",
-        "waiting",
     )
 
     def __init__(self, kind: str, namespace: str, name: str, uid: str, now: int) -> None:
+        self.index = -1
         self.kind = kind
         self.namespace = namespace
         self.name = name
@@ -84,12 +81,10 @@ class Workload:
         self.queue = ""
         self.created = now
         self.started = self.finished = self.deleted = -1
-        self.is_suspended = False
-        self.is_queued = False
-        self.waiting = 0
+        self.suspensions: tuple[int, ...] = ()
+        """When it was suspended, resumed, suspended, … in turn."""
         self.outcome = self.reason = self.message = ""
         self.conditions: tuple[str, ...] = ()
-        self.gpu = self.gpu_peak = 0
 
     @property
     def root(self) -> Workload:
@@ -99,9 +94,8 @@ class Workload:
         return found
 
     @property
-    def wants_queue(self) -> bool:
-        """Whether it waits: for a node for one of its pods, or suspended for its turn."""
-        return self.waiting > 0 or (self.is_suspended and self.finished < 0 and self.deleted < 0)
+    def is_suspended(self) -> bool:
+        return len(self.suspensions) % 2 == 1
 
 
 class WorkloadLedger:
@@ -125,6 +119,7 @@ class WorkloadLedger:
         return found
 
     def _add(self, workload: Workload, uid: str) -> Workload:
+        workload.index = len(self.rows)
         self._by_uid[uid] = workload
         self.rows.append(workload)
         return workload
@@ -147,7 +142,7 @@ class WorkloadLedger:
             or old.get("spec") is not obj.get("spec")
             or old["metadata"].get("labels") is not meta.get("labels")
         ):
-            _describe(found, obj)
+            _describe(found, obj, now)
         status = obj.get("status")
         if status and (old is None or old.get("status") is not status):
             _conclude(found, status.get("conditions") or (), now)
@@ -157,11 +152,9 @@ class WorkloadLedger:
         found = self._by_uid.pop(uid, None)
         if found is not None:
             found.deleted = now
+            if found.is_suspended:
+                found.suspensions = (*found.suspensions, now)
         return found
-
-    def table(self, began_us: int, tallies: Mapping[int, list[int]]) -> Table[WorkloadRow]:
-        """`tallies`: by id of the workload: pods, started, succeeded, failed, milli-GPU·µs held."""
-        return Table.of(WorkloadRow, [_row(w, began_us, tallies.get(id(w), _NO_PODS)) for w in self.rows])
 
     def fork(self) -> tuple[WorkloadLedger, dict[int, Workload]]:
         """A copy, and which copy stands for which original (by id)."""
@@ -180,9 +173,6 @@ class WorkloadLedger:
         return ledger, copies
 
 
-_NO_PODS = [0, 0, 0, 0, 0]
-
-
 def _created(meta: Mapping[str, Any], now: int, began_us: int) -> int:
     """When it was created, where it is older than this run; else now. The object only knows whole seconds."""
     stamp = meta.get("creationTimestamp")
@@ -192,12 +182,15 @@ def _created(meta: Mapping[str, Any], now: int, began_us: int) -> int:
     return stamped if stamped < now - SECOND_US else now
 
 
-def _describe(workload: Workload, obj: Obj) -> None:
+def _describe(workload: Workload, obj: Obj, now: int) -> None:
     labels = labels_of(obj)
     workload.labels = labels
     workload.queue = labels.get(QUEUE_LABEL) or ("" if workload.parent is None else workload.parent.queue)
     workload.priority_class = labels.get(PRIORITY_LABEL) or _template_priority(obj)
-    workload.is_suspended = bool(dig(obj, "spec", "suspend")) and workload.kind != "CronJob"
+    # A suspended CronJob makes no Jobs: nothing waits.
+    suspends = bool(dig(obj, "spec", "suspend")) and workload.kind != "CronJob" and workload.finished < 0
+    if suspends != workload.is_suspended:
+        workload.suspensions = (*workload.suspensions, now)
 
 
 def _template_priority(obj: Obj) -> str:
@@ -222,47 +215,3 @@ def _conclude(workload: Workload, conditions: Any, now: int) -> None:
             workload.outcome = outcome
             workload.reason = condition.get("reason") or ""
             workload.message = condition.get("message") or ""
-
-
-def _row(w: Workload, began_us: int, tally: list[int]) -> WorkloadRow:
-    def at(time: int) -> int | None:
-        return None if time < 0 else began_us + time
-
-    pods, started, succeeded, failed, held = tally
-    return WorkloadRow(
-        kind=w.kind,
-        namespace=w.namespace,
-        name=w.name,
-        uid=w.uid,
-        labels=w.labels,
-        owner_kind="" if w.parent is None else w.parent.kind,
-        owner_name="" if w.parent is None else w.parent.name,
-        priority_class=w.priority_class,
-        queue=w.queue,
-        created_us=began_us + w.created,
-        started_us=at(w.started),
-        finished_us=at(w.finished),
-        deleted_us=at(w.deleted),
-        outcome=_outcome(w, pods),
-        reason=w.reason,
-        message=w.message,
-        conditions=w.conditions,
-        pods=pods,
-        pods_started=started,
-        pods_succeeded=succeeded,
-        pods_failed=failed,
-        gpu_milli=w.gpu_peak,
-        held_gpu_milli_us=held,
-    )
-
-
-def _outcome(w: Workload, pods: int) -> str:
-    if w.outcome:
-        return w.outcome
-    if w.deleted >= 0:
-        return "Deleted"
-    if w.is_suspended:
-        return "Suspended"
-    if w.started >= 0:
-        return "Running"
-    return "Waiting" if pods else "Idle"

@@ -183,9 +183,7 @@ def evict_once(host: Host, key: Key, grace_s: int | None) -> str | None:
 
 
 def _kill_pod(host: Host, action: actions.KillPod) -> Troubles:
-    return _each(
-        host, action.pods, lambda key, _o: plan_fault(host, "kill", key, "", action.exit_code)
-    )
+    return _each(host, action.pods, lambda key, _o: plan_fault(host, "kill", key, "", action.exit_code))
 
 
 def _comment(host: Host, action: actions.Comment) -> Troubles:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from fairway.twin.components import Component
+from fairway.twin.controllers import Controllers
 from fairway.twin.recorder.recorder import Recorder
 from fairway.twin.scenario.assertions.watching import ReachingWatch
 from fairway.twin.scenario.component import ScenarioComponent
+from fairway.twin.scenario.controlplane import AdmittedControllers
 from fairway.twin.scenario.entering import enter
 from fairway.twin.scenario.hazards import Hazards
 from fairway.twin.scenario.model import Scenario
@@ -25,7 +27,9 @@ def build_twin(scenario: Scenario, *, seed: int | None = None, keep_records: int
         components.append(TraceComponent(arrivals, enter, scenario.start_us))
     if scenario.faults:
         components.append(Hazards(scenario.faults))
-    components += standard_components(scenario.profiles, CONTROLLERS)
+    for component in standard_components(scenario.profiles, CONTROLLERS):
+        is_plain = isinstance(component, Controllers)
+        components.append(AdmittedControllers(CONTROLLERS) if is_plain else component)
     watch = ReachingWatch.of(scenario.assertions)
     if watch.goals:
         components.append(watch)

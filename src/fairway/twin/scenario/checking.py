@@ -19,12 +19,14 @@ from fairway.twin.scenario.assertions.grammar import Assertion, Comparison, Reac
 from fairway.twin.scenario.entering import stored_key
 from fairway.twin.scenario.located import nearest
 from fairway.twin.scenario.model import Scenario, Step
-from fairway.twin.scenario.objects import template_path
+from fairway.twin.scenario.profiles import template_path
 from fairway.twin.traces.arrival import Arrivals, objects_for
 from fairway.twin.traces.sources import arrivals_of
 
 # Kinds whose objects controllers create from others; the names begin with their owner's.
-_MADE = frozenset({"Pod", "ReplicaSet.apps", "Job.batch", "Workload.kueue.x-k8s.io", "ControllerRevision.apps"})
+_MADE = frozenset(
+    {"Pod", "ReplicaSet.apps", "Job.batch", "Workload.kueue.x-k8s.io", "ControllerRevision.apps"}
+)
 _WILD = frozenset("*?[")
 
 
@@ -114,7 +116,9 @@ def _beyond_the_end(
     end = f"before the scenario ends, {format_duration(end_us)} after it starts (spec.duration)"
     for step in scenario.steps:
         if step.at_us >= end_us:
-            yield _located(step.where, f"{step.path}.at", format_duration(step.at_us), f"expected a time {end}")
+            yield _located(
+                step.where, f"{step.path}.at", format_duration(step.at_us), f"expected a time {end}"
+            )
     for use, source in zip(scenario.traces, arrivals, strict=True):
         if source.trace.jobs and source.first_us >= end_us:
             first = format_duration(source.first_us)

@@ -127,7 +127,9 @@ class ScenarioComponent:
         elif action.timeout_us and waited_us >= action.timeout_us:
             del self.drains[serial]
             after = format_duration(waited_us)
-            self._note(draining.path, [f"drain gave up after {after}: {len(left)} pods left, {left[0]} first"])
+            self._note(
+                draining.path, [f"drain gave up after {after}: {len(left)} pods left, {left[0]} first"]
+            )
         else:
             for key in left:
                 self._remove(key, action)

@@ -88,8 +88,8 @@ def _at(obj: Any, path: Path) -> Any:
 
 def _annotated(obj: Obj, path: Path, wanted: dict[str, str], forced: dict[str, str]) -> Obj:
     if path:
-        head, rest = path[0], path[1:]
-        return {**obj, head: _annotated(obj.get(str(head)) or {}, rest, wanted, forced)}
+        head, rest = str(path[0]), path[1:]
+        return {**obj, head: _annotated(obj.get(head) or {}, rest, wanted, forced)}
     meta = obj.get("metadata") or {}
     annotations = {**_prefixed(wanted), **(meta.get("annotations") or {}), **_prefixed(forced)}
     return {**obj, "metadata": {**meta, "annotations": annotations}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.manifest import Manifest
@@ -12,7 +11,7 @@ from fairway.kube.objects import Obj
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.twin.behaviour import KEYS, PREFIX
 from fairway.twin.behaviour import problems as behaviour_problems
-from fairway.twin.distributions import EXPECTED, Distribution, parse_distribution
+from fairway.twin.distributions import EXPECTED, ZERO, Distribution, parse_distribution
 from fairway.twin.latency import DEFAULT, NONE, Latency, latency_named, read_latency
 from fairway.twin.scenario import assertions
 from fairway.twin.scenario.actionreading import Context, read_step
@@ -201,8 +200,9 @@ DEFAULT_AFTER = Distribution("exponential", 1)
 
 
 def _time(field: Field) -> Distribution | None:
-    default: Any = None
-    return field.parsed(parse_distribution, EXPECTED, default)
+    if not field.is_given:
+        return None
+    return field.parsed(parse_distribution, EXPECTED, ZERO)
 
 
 def _assertion(field: Field) -> Assertion | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from fairway.kube.timestamps import DAY_US, MINUTE_US
 from fairway.twin.kubelet.component import Kubelet
+from fairway.twin.loop import DEFAULT_LIMIT
 from fairway.twin.recorder.recorder import Recorder
 from fairway.twin.recorder.tables import COMPLETE, INTERRUPTED, Outcome
 from fairway.twin.scenario.assertions.evidence import Evidence
@@ -25,7 +26,7 @@ from fairway.twin.scenario.building import build_twin
 from fairway.twin.scenario.component import ScenarioComponent, Trouble
 from fairway.twin.scenario.model import Scenario
 from fairway.twin.traces.component import TraceComponent
-from fairway.twin.twin import Progress, Twin
+from fairway.twin.twin import Progress, Twin, _between_events, _without_collector_pauses
 
 # A week: longer than almost every job; what goes on beyond it is a service, a CronJob, or stuck.
 HORIZON_US = 7 * DAY_US
@@ -95,7 +96,9 @@ def run_scenario(
     return run_twin(scenario, twin, seed=scenario.seed if seed is None else seed, progress=progress)
 
 
-def run_twin(scenario: Scenario, twin: Twin, *, seed: int, progress: ProgressCallback | None = None) -> Finished:
+def run_twin(
+    scenario: Scenario, twin: Twin, *, seed: int, progress: ProgressCallback | None = None
+) -> Finished:
     """Run a twin that `build_twin` made (or a fork of one) to the scenario's end."""
     began_s = time.perf_counter()
     before = twin.loop.handled
@@ -123,7 +126,7 @@ def _run(scenario: Scenario, twin: Twin, progress: ProgressCallback | None) -> s
         return DURATION
     horizon_us = last_input_us(scenario, twin) + HORIZON_US
     if not scenario.faults:
-        twin.run(horizon_us, progress=progress, advances=False)
+        _run_until_idle(twin, horizon_us, progress)
         return IDLE if twin.loop.next_time() is None else HORIZON
     while twin.now_us < horizon_us:
         twin.run(min(twin.now_us + _LOOK_EVERY_US, horizon_us), progress=progress)
@@ -132,6 +135,19 @@ def _run(scenario: Scenario, twin: Twin, progress: ProgressCallback | None) -> s
         if is_settled(twin):
             return SETTLED
     return HORIZON
+
+
+def _run_until_idle(twin: Twin, horizon_us: int, progress: ProgressCallback | None) -> None:
+    """As `Twin.run`, but where nothing is left to happen the clock stays at the last event."""
+    loop = twin.loop
+    twin.wake()
+    with _between_events(loop), _without_collector_pauses():
+        twin._run_slices(horizon_us, DEFAULT_LIMIT, progress)
+    if loop.stopping:
+        loop.stopping = False
+        raise KeyboardInterrupt
+    if loop.next_time() is not None:
+        loop.advance(horizon_us)
 
 
 def last_input_us(scenario: Scenario, twin: Twin) -> int:

@@ -114,7 +114,12 @@ class Sized:
 
     @property
     def available(self) -> int:
-        return int(self.status.get("availableReplicas", 0))
+        """Available pods that will stay.
+
+        Unlike kube: never more than `replicas`. A ReplicaSet scaled down a moment ago still reports the pods
+        it is about to delete; counting them would take down more than maxUnavailable.
+        """
+        return min(int(self.status.get("availableReplicas", 0)), self.replicas)
 
     @property
     def age_order(self) -> tuple[int, str]:

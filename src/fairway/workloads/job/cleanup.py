@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairway.cluster.actions import NOTHING_TO_DO, Delete, Reconciliation, View
-from fairway.cluster.changes import ADDED, DELETED, Change
+from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import FOREGROUND
 from fairway.kube.objects import Key, Obj, controller_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
@@ -52,7 +52,8 @@ def release_map(view: View, change: Change) -> Sequence[Key]:
     meta = change.obj["metadata"]
     if TRACKING_FINALIZER not in (meta.get("finalizers") or ()):
         return NO_KEYS
-    if change.type == ADDED or "deletionTimestamp" in meta or not meta.get("ownerReferences"):
+    # One that was created too late for its Job is deleted by the garbage collector, and comes by here then.
+    if "deletionTimestamp" in meta or not meta.get("ownerReferences"):
         return (change.key,) if _is_left_behind(view, change.obj) else NO_KEYS
     return NO_KEYS
 

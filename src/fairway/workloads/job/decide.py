@@ -328,13 +328,17 @@ def is_relevant(change: Change) -> bool:
     if change.type == ADDED or change.old is None:
         return False
     new, old = change.obj, change.old
-    if new["metadata"].get("deletionTimestamp") != old["metadata"].get("deletionTimestamp"):
+    meta, old_meta = new["metadata"], old["metadata"]
+    if meta.get("deletionTimestamp") != old_meta.get("deletionTimestamp"):
         return True
-    if new["metadata"].get("ownerReferences") is not old["metadata"].get("ownerReferences"):
+    if meta.get("ownerReferences") is not old_meta.get("ownerReferences"):
         return True
-    if new.get("status") is old.get("status"):
-        return False
-    if phase_of(new) != phase_of(old) or is_ready(new) != is_ready(old):
+    status, old_status = new.get("status"), old.get("status")
+    if status is old_status or status is None or old_status is None:
+        return status is not old_status
+    if status.get("phase") != old_status.get("phase"):
+        return True
+    if status.get("conditions") is not old_status.get("conditions") and is_ready(new) != is_ready(old):
         return True
     return (new.get("spec") or {}).get("restartPolicy") == "OnFailure" and restarts(new) != restarts(old)
 

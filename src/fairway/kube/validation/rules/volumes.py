@@ -21,7 +21,7 @@ from fairway.kube.validation.problem import (
     required,
     unsupported,
 )
-from fairway.kube.validation.rules.env import FIELDS, check_field, check_resource
+from fairway.kube.validation.rules.env import check_field, check_resource
 from fairway.kube.validation.rules.paths import check_local, check_no_backsteps
 from fairway.kube.validation.rules.selectors import check_label_selector
 
@@ -146,7 +146,7 @@ def check_downward_file(item: dict[str, Any], path: Path, context: Context) -> N
         check_local(item["path"], (*path, "path"), out)
     field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
     if field is not None:
-        check_field(field, (*_VOLUME_FIELDS, *FIELDS[:0]), (*path, "fieldRef"), out)
+        check_field(field, _VOLUME_FIELDS, (*path, "fieldRef"), out)
         if resource is not None:
             out.append(
                 invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
@@ -192,7 +192,11 @@ def check_claim_spec(spec: dict[str, Any], path: Path, context: Context) -> None
 def check_claim_template(template: dict[str, Any], path: Path, context: Context) -> None:
     meta = template.get("metadata") or {}
     check_labels(meta.get("labels"), (*path, "metadata", "labels"), context.out)
-    if not template.get("spec"):
+    check_claim(template, path, context)
+
+
+def check_claim(claim: dict[str, Any], path: Path, context: Context) -> None:
+    if claim.get("spec") is None:
         context.out.append(required((*path, "spec", "accessModes"), "at least 1 access mode is required"))
 
 
@@ -207,5 +211,6 @@ RULES = {
     "DownwardAPIVolumeFile": check_downward_file,
     "ImageVolumeSource": check_image,
     "PersistentVolumeClaimSpec": check_claim_spec,
+    "PersistentVolumeClaim": check_claim,
     "PersistentVolumeClaimTemplate": check_claim_template,
 }

@@ -18,9 +18,9 @@ ResourceQuota
 LimitRange
   apiVersion str, kind str, metadata ObjectMeta, spec LimitRangeSpec
 ConfigMap
-  apiVersion str, kind str, metadata ObjectMeta, immutable bool, data {str}, binaryData {bytes}
+  apiVersion str, kind str, metadata ObjectMeta, immutable bool, data {str?}, binaryData {bytes?}
 Secret
-  apiVersion str, kind str, metadata ObjectMeta, immutable bool, data {bytes}, stringData {str}, type str
+  apiVersion str, kind str, metadata ObjectMeta, immutable bool, data {bytes?}, stringData {str?}, type str
 ServiceAccount
   apiVersion str, kind str, metadata ObjectMeta, secrets [ObjectReference],
   imagePullSecrets [LocalObjectReference], automountServiceAccountToken bool

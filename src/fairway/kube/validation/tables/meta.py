@@ -10,7 +10,7 @@ TYPES = """
 ObjectMeta
   name str, generateName str, namespace str, selfLink str, uid str, resourceVersion str, generation i64,
   creationTimestamp time, deletionTimestamp time, deletionGracePeriodSeconds i64, labels {str},
-  annotations {str}, ownerReferences [OwnerReference], finalizers [str],
+  annotations {str?}, ownerReferences [OwnerReference], finalizers [str],
   managedFields [ManagedFieldsEntry]
 ObjectReference
   kind str, namespace str, name str, uid str, apiVersion str, resourceVersion str, fieldPath str

@@ -109,7 +109,7 @@ def _is_stalled(deployment: Obj) -> bool:
 def _all_ready(obj: Obj) -> bool:
     """As many replicas ready as asked for, and some asked for."""
     wanted = spec_of(obj).get("replicas", 1)
-    return 0 < wanted <= (status_of(obj).get("readyReplicas") or 0)
+    return bool(0 < wanted <= (status_of(obj).get("readyReplicas") or 0))
 
 
 def _daemons_ready(obj: Obj) -> bool:

@@ -1,0 +1,351 @@
+"""The queues between cycles: which workload is the head of each ClusterQueue, and which wait for an event?
+
+Within a ClusterQueue, workloads of one scheduling hash form a line: they would fail alike, so a refusal moves
+the whole line aside and an event brings it back, at the cost of one step per line, not per workload. Lines are
+ordered by their heads: priority, then age, then UID.
+
+Source: pkg/cache/queue/cluster_queue.go, pending_workloads.go, manager.go, inadmissible_workloads.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from heapq import heappop, heappush
+
+from fairway.queueing.assignment import ScanState
+from fairway.queueing.entries import Head, RequeueReason
+from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
+from fairway.queueing.objects import BEST_EFFORT_FIFO, STRICT_FIFO
+from fairway.queueing.workloads import Workload
+
+_IMMEDIATE = (
+    RequeueReason.FAILED_AFTER_NOMINATION,
+    RequeueReason.PENDING_PREEMPTION,
+    RequeueReason.PREEMPTION_FAILED,
+)
+_BULK = (RequeueReason.NO_FIT, RequeueReason.PREEMPTION_NO_CANDIDATES)
+
+# (LocalQueue key) → its usage under admission fair sharing.
+QueueUsage = Callable[[str], float]
+Rank = tuple[int, int, str, str]
+
+
+# (rank, sequence, pending): a heap entry counts while `pending.heap` is the heap it lies in.
+Item = tuple[Rank, int, "Pending"]
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A workload waiting. `ready_us`: not before then (backoff after an eviction); -1: at once."""
+
+    workload: Workload
+    scan: ScanState | None = None
+    ready_us: int = -1
+    line: _Line | None = None
+    heap: list[Item] | None = None
+
+    @property
+    def is_active(self) -> bool:
+        return self.line is not None and self.heap is self.line.active
+
+    def rank(self) -> Rank:
+        w = self.workload
+        return (-w.priority, w.order_us, w.uid, w.key)
+
+
+class _Line:
+    """Workloads of one hash: those that will be tried, and those that wait for an event. Both are heaps.
+
+    Moving everybody from one to the other swaps the heaps, or melts the smaller into the larger.
+    """
+
+    __slots__ = ("active", "delayed", "parked")
+
+    def __init__(self) -> None:
+        self.active: list[Item] = []
+        self.parked: list[Item] = []
+        self.delayed = 0
+
+    def activate_all(self) -> None:
+        self.active, self.parked = _melted(self.active, self.parked), []
+
+    def park_all(self) -> None:
+        self.active, self.parked = [], _melted(self.parked, self.active)
+
+
+def _melted(a: list[Item], b: list[Item]) -> list[Item]:
+    """One heap of both; entries that count in either count in it. O(smaller × log larger)."""
+    if len(a) < len(b):
+        a, b = b, a
+    for item in b:
+        if item[2].heap is b:
+            item[2].heap = a
+            heappush(a, item)
+    return a
+
+
+def _top(heap: list[Item]) -> Item | None:
+    """The first entry that counts; drops what moved on."""
+    while heap:
+        if heap[0][2].heap is heap:
+            return heap[0]
+        heappop(heap)
+    return None
+
+
+class ClusterQueuePending:
+    """What waits in one ClusterQueue."""
+
+    def __init__(
+        self, name: str, strategy: str = BEST_EFFORT_FIFO, gates: FeatureGates = DEFAULT_GATES
+    ) -> None:
+        self.name = name
+        self.strategy = strategy
+        self.gates = gates
+        self._lines: dict[object, _Line] = {}
+        self._members: dict[str, Pending] = {}
+        # Lines refused as a whole since the last event; newcomers of theirs wait with them.
+        self._refused: dict[object, str] = {}
+        self._pops = 0
+        self._sequence = 0
+        self._woken_at = -1
+        self._inflight: str = ""
+        self._sticky: str = ""
+        self._preemptor: tuple[str, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def active(self) -> tuple[str, ...]:
+        """Keys of workloads that will be tried, in no particular order."""
+        return tuple(k for k, p in self._members.items() if p.is_active)
+
+    def inadmissible(self) -> tuple[str, ...]:
+        """Keys of workloads that wait for an event."""
+        return tuple(k for k, p in self._members.items() if not p.is_active)
+
+    def get(self, key: str) -> Pending | None:
+        return self._members.get(key)
+
+    def in_order(self, usage: QueueUsage | None = None) -> list[Workload]:
+        """Everything that waits, in the order it would be tried."""
+        ranked = sorted(
+            self._members.values(),
+            key=lambda p: (
+                0.0 if usage is None else usage(p.workload.queue),
+                p.workload.key != self._sticky,
+                p.rank(),
+            ),
+        )
+        return [p.workload for p in ranked]
+
+    def push(self, workload: Workload, *, ready_us: int = -1, now_us: int = 0) -> None:
+        """A new or changed workload. One whose line was refused since the last event waits with its line."""
+        if workload.key == self._inflight:
+            return
+        old = self._members.get(workload.key)
+        scan = old.scan if old is not None and old.scan and old.scan.is_of_shape(workload.hash) else None
+        if old is not None:
+            self.remove(workload.key)
+        pending = Pending(workload, scan, ready_us)
+        line = self._line_key(workload)
+        waits = ready_us > now_us or (
+            self.strategy == BEST_EFFORT_FIFO and bool(workload.hash) and line in self._refused
+        )
+        self._insert(pending, is_active=not waits)
+
+    def remove(self, key: str) -> None:
+        pending = self._members.pop(key, None)
+        if pending is not None:
+            pending.line = pending.heap = None
+        if self._sticky == key:
+            self._sticky = ""
+        if self._preemptor is not None and self._preemptor[0] == key:
+            self._preemptor = None
+
+    def pop(self, usage: QueueUsage | None = None) -> Head | None:
+        """The head, which is in flight until it is requeued or forgotten. O(lines)."""
+        self._pops += 1
+        best = self._best(usage)
+        if best is None:
+            self._inflight = ""
+            return None
+        workload = best.workload
+        del self._members[workload.key]
+        best.line = best.heap = None
+        self._inflight = workload.key
+        return Head(
+            workload,
+            self.name,
+            best.scan,
+            is_preemptor=self._preemptor == (workload.key, workload.generation),
+        )
+
+    def requeue(
+        self,
+        head: Head,
+        workload: Workload,
+        reason: RequeueReason,
+        *,
+        scan: ScanState | None = None,
+        no_fit_reason: str = "",
+        ready_us: int = -1,
+        now_us: int = 0,
+    ) -> None:
+        """The head was not admitted. `workload`: its facts as they are now."""
+        key = workload.key
+        if reason == RequeueReason.PENDING_PREEMPTION:
+            self._preemptor = (key, head.workload.generation)
+            if self.strategy == BEST_EFFORT_FIFO:
+                self._sticky = key
+        if self._inflight == key:
+            self._inflight = ""
+        if key in self._members:
+            return
+        if self.strategy == STRICT_FIFO:
+            immediate = reason != RequeueReason.NAMESPACE_MISMATCH
+        else:
+            immediate = reason in _IMMEDIATE
+        pending_flavors = scan is not None and scan.has_pending_flavors()
+        pending = Pending(workload, scan, ready_us)
+        if ready_us <= now_us and (immediate or self._woken_at >= self._pops or pending_flavors):
+            self._insert(pending, is_active=True)
+            return
+        self._insert(pending, is_active=False)
+        if workload.hash and reason in _BULK and self.strategy == BEST_EFFORT_FIFO:
+            self._set_aside(self._line_key(workload), no_fit_reason)
+
+    def forget(self, key: str) -> None:
+        """The head was admitted, or is gone."""
+        if self._inflight == key:
+            self._inflight = ""
+
+    def refused_reason(self, key: str) -> str | None:
+        """Why a workload that was never tried waits: its line was refused for this reason."""
+        pending = self._members.get(key)
+        if pending is None or pending.is_active:
+            return None
+        return self._refused.get(self._line_key(pending.workload))
+
+    def wake(self, now_us: int, allows: Callable[[str], bool] | None = None) -> None:
+        """An event may help: everything that waits is tried again, backoffs aside.
+
+        `allows`: namespace → whether the queue's selector takes it; None: every one. O(lines) with None.
+        """
+        self._woken_at = self._pops
+        self._refused.clear()
+        for line in self._lines.values():
+            if not line.parked:
+                continue
+            if allows is None and not line.delayed:
+                line.activate_all()
+                continue
+            parked, line.parked = line.parked, []
+            line.delayed = 0
+            for item in parked:
+                pending = item[2]
+                if pending.heap is parked:
+                    may_move = pending.ready_us <= now_us and (
+                        allows is None or allows(pending.workload.namespace)
+                    )
+                    self._place(pending, line, is_active=may_move)
+
+    def _line_key(self, workload: Workload) -> object:
+        return workload.hash or workload.key
+
+    def _insert(self, pending: Pending, *, is_active: bool) -> None:
+        key = self._line_key(pending.workload)
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = _Line()
+        self._members[pending.workload.key] = pending
+        self._place(pending, line, is_active=is_active)
+
+    def _place(self, pending: Pending, line: _Line, *, is_active: bool) -> None:
+        heap = line.active if is_active else line.parked
+        pending.line, pending.heap = line, heap
+        if not is_active and pending.ready_us >= 0:
+            line.delayed += 1
+        self._sequence += 1
+        heappush(heap, (pending.rank(), self._sequence, pending))
+
+    def _set_aside(self, key: object, reason: str) -> None:
+        """Everybody in the line waits for the next event."""
+        self._refused[key] = reason or "PendingEvaluation"
+        self._lines[key].park_all()
+
+    def _best(self, usage: QueueUsage | None) -> Pending | None:
+        if usage is not None:
+            return self._least_used(usage)
+        sticky = self._members.get(self._sticky)
+        if sticky is not None and sticky.is_active:
+            return sticky
+        best: Item | None = None
+        empty: list[object] = []
+        for key, line in self._lines.items():
+            top = _top(line.active)
+            if top is not None:
+                if best is None or top < best:
+                    best = top
+            elif _top(line.parked) is None:
+                empty.append(key)
+        for key in empty:
+            del self._lines[key]
+        return None if best is None else best[2]
+
+    def _least_used(self, usage: QueueUsage) -> Pending | None:
+        """Admission fair sharing: the LocalQueue that used least goes first. O(workloads)."""
+        best: tuple[tuple[float, bool, Rank], Pending] | None = None
+        for pending in self._members.values():
+            if pending.is_active:
+                w = pending.workload
+                rank = (usage(w.queue), w.key != self._sticky, pending.rank())
+                if best is None or rank < best[0]:
+                    best = (rank, pending)
+        return None if best is None else best[1]
+
+
+class PendingWorkloads:
+    """All ClusterQueues' queues, and the second-pass queue."""
+
+    def __init__(self, gates: FeatureGates = DEFAULT_GATES) -> None:
+        self.gates = gates
+        self.queues: dict[str, ClusterQueuePending] = {}
+        self._second_pass: dict[str, Head] = {}
+
+    def queue(self, name: str, strategy: str = BEST_EFFORT_FIFO) -> ClusterQueuePending:
+        """The queue of a ClusterQueue, made if new."""
+        found = self.queues.get(name)
+        if found is None:
+            found = self.queues[name] = ClusterQueuePending(name, strategy, self.gates)
+        found.strategy = strategy
+        return found
+
+    def add_second_pass(self, head: Head) -> None:
+        """A workload with quota whose topology is to be found, or found anew."""
+        self._second_pass[head.workload.key] = head
+
+    def heads(self, is_active: Callable[[str], bool], usage: QueueUsage | None = None) -> list[Head]:
+        """One workload of every active ClusterQueue, after those of the second pass."""
+        heads = list(self._second_pass.values())
+        self._second_pass = {}
+        for name, queue in self.queues.items():
+            if is_active(name):
+                head = queue.pop(usage)
+                if head is not None:
+                    heads.append(head)
+        return heads
+
+    def wake(
+        self, names: Iterable[str], now_us: int, allows: Callable[[str, str], bool] | None = None
+    ) -> None:
+        """An event in these ClusterQueues (a whole cohort tree). `allows`: (queue, namespace); None: all."""
+        for name in names:
+            queue = self.queues.get(name)
+            if queue is not None:
+                queue.wake(now_us, None if allows is None else partial(allows, name))
+
+    def __iter__(self) -> Iterator[ClusterQueuePending]:
+        return iter(self.queues.values())
