@@ -5,6 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import oracle
+import worlds
+
 from fairway.cluster.records import PodRecord
 from fairway.cluster.store import Store
 from fairway.kube.labels import label_selector
@@ -13,8 +16,6 @@ from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.scheduling.cycle import Diagnosis, Scheduler
 from fairway.scheduling.preemption import Budget, explain
 from fairway.twin.owners import DefaultSelectors
-
-from scheduling import oracle, worlds
 
 Obj = dict[str, Any]
 

@@ -9,7 +9,7 @@ Source: pkg/cache/scheduler (cache.go, clusterqueue.go, snapshot.go, clusterqueu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 
 from fairway.kube.resources import Resources
@@ -194,6 +194,14 @@ class Accounts:
         if self._foreign.get(node) != usage:
             self._foreign[node] = usage
             self._is_stale = True
+
+    def foreign_usage(self, node: str) -> Resources:
+        """What `set_foreign_usage` said last."""
+        return self._foreign.get(node) or {}
+
+    def queue_specs(self) -> Mapping[str, ClusterQueue]:
+        """The ClusterQueues configured."""
+        return self._queue_specs
 
     def settle(self) -> None:
         """Rebuild the tree if the configuration changed. O(everything) then, else nothing."""

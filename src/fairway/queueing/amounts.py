@@ -47,6 +47,8 @@ def amount_text(resource: str, amount: int) -> str:
     """The quantity as Kueue's messages print it: cpu 1500 → `1500m`, gpu 1000 → `1k`, memory 2^31 → `2Gi`."""
     if is_unlimited(amount):
         return "<unlimited>"
+    if amount == 0:
+        return "0"
     amount = saturated(amount)
     if resource == CPU:
         return quantity.format_milli(amount)

@@ -368,20 +368,13 @@ class _Cycle:
     def _preempt(self, entry: Entry, queue: QueueAccount, targets: Sequence[Target]) -> None:
         entry.reason = conds.WAITING_FOR_PREEMPTED_WORKLOADS
         path = queue.path()
-        entry.evictions = tuple(self._eviction(entry.workload, path, target) for target in targets)
+        entry.evictions = tuple(
+            eviction_of(self.accounts, entry.workload, path, target) for target in targets
+        )
         entry.scan = None
         if targets:
             entry.message += f". Pending the preemption of {len(targets)} workload(s)"
             entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
-
-    def _eviction(self, preemptor: Workload, path: str, target: Target) -> Eviction:
-        victim = target.workload
-        message = (
-            f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "
-            f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {PREEMPTION_TEXT[target.reason]}; "
-            f"preemptor path: {path}; preemptee path: {self.accounts.queues[victim.cluster_queue].path()}"
-        )
-        return Eviction(victim, target.reason, message, preemptor, is_under_way=victim.is_evicted)
 
     def _admit(self, entry: Entry, queue: QueueAccount, replaced: Workload | None) -> None:
         if not entry.workload.needs_second_pass:
@@ -395,6 +388,17 @@ class _Cycle:
         entry.admission = entry.assignment.admission(
             queue.name, by_hostname_prefix=self.gates.tas_assignments_encoding_by_hostname_prefix
         )
+
+
+def eviction_of(accounts: Accounts, preemptor: Workload, path: str, target: Target) -> Eviction:
+    """The eviction of a target, with the message its conditions carry. `path`: of the preemptor's queue."""
+    victim = target.workload
+    message = (
+        f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "
+        f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {PREEMPTION_TEXT[target.reason]}; "
+        f"preemptor path: {path}; preemptee path: {accounts.queues[victim.cluster_queue].path()}"
+    )
+    return Eviction(victim, target.reason, message, preemptor, is_under_way=victim.is_evicted)
 
 
 def _nomination(assignment: Assignment) -> Nomination:

@@ -70,6 +70,7 @@ class Loop:
         "_names",
         "_slots",
         "_tickets",
+        "_waiting",
         "after_event",
         "handled",
         "now_us",
@@ -86,6 +87,7 @@ class Loop:
         self._heap: list[int] = []
         self._slots: dict[int, _Slot] = {}
         self._tickets = 0
+        self._waiting = 0
         self._cancelled: set[int] = set()
         self._handlers: list[Handler] = []
         self._names: list[str] = []
@@ -107,6 +109,7 @@ class Loop:
         if time_us < self.now_us:
             time_us = self.now_us
         key = time_us * _PRIORITIES + priority
+        self._waiting += 1
         slots = self._slots
         slot = slots.get(key)
         if slot is None:
@@ -122,7 +125,7 @@ class Loop:
         """Drop a queued event. O(1) amortised. Cancelling what already happened does nothing."""
         cancelled = self._cancelled
         cancelled.add(ticket)
-        if len(cancelled) > _SWEEP_AT and len(cancelled) > len(self._heap) // 2:
+        if len(cancelled) > _SWEEP_AT and 2 * len(cancelled) > self._waiting:
             self._sweep()
 
     def _sweep(self) -> None:
@@ -138,6 +141,7 @@ class Loop:
         self._heap[:] = self._slots
         heapify(self._heap)
         cancelled.clear()
+        self._waiting = sum(len(s) - s[0] if type(s) is list else 1 for s in self._slots.values())
 
     def next_time(self) -> int | None:
         """When the next event is due, or None when nothing is queued."""
@@ -147,8 +151,8 @@ class Loop:
 
     @property
     def queued(self) -> int:
-        """Events queued, including cancelled ones not yet swept. O(queued)."""
-        return sum(len(s) - s[0] if type(s) is list else 1 for s in self._slots.values())
+        """Events queued, including cancelled ones not yet swept."""
+        return self._waiting
 
     def name_of(self, handler: int) -> str:
         return self._names[handler]
@@ -188,6 +192,7 @@ class Loop:
                 ticket, handler, data = slot
                 heappop(heap)
                 del slots[key]
+            self._waiting -= 1
             if cancelled and ticket in cancelled:
                 cancelled.discard(ticket)
                 continue
@@ -243,6 +248,7 @@ class Loop:
         twin._heap = list(self._heap)
         twin._slots = {key: list(s) if type(s) is list else s for key, s in self._slots.items()}
         twin._tickets = self._tickets
+        twin._waiting = self._waiting
         twin._cancelled = set(self._cancelled)
         return twin
 

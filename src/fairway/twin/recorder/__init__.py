@@ -5,8 +5,8 @@
     twin.run(...)
     outcome = recorder.outcome()
 
-Reading order: `tables` (the answer's types), `recorder` (what it sees), `books` (what it enters),
-`pods`, `nodes`, `workloads`, `series` (where it is entered).
+Reading order: `tables` (the answer's types), `recorder` (what it sees), `pods`, `nodes`, `workloads` (what it
+notes), `facts` (the same as arrays), `steps`, `series`, `demand`, `rows` (what follows from it).
 """
 
 from fairway.twin.recorder.gpus import DEFAULT_GPUS, GpuResources

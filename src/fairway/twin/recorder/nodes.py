@@ -82,9 +82,7 @@ class NodeLedger:
         life = self.lives[place.life]
         life.labels = labels_of(node)
         found = node_resources(node)
-        offer = Offer(
-            now, gpus.capacity(found), found.get(CPU, 0), found.get(MEMORY, 0), is_open(node)
-        )
+        offer = Offer(now, gpus.capacity(found), found.get(CPU, 0), found.get(MEMORY, 0), is_open(node))
         if not life.offers or life.offers[-1][1:] != offer[1:]:
             if life.offers and life.offers[-1].since == now:
                 life.offers.pop()

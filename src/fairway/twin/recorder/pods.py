@@ -17,9 +17,7 @@ from fairway.cluster.shapes import Shapes
 from fairway.kube.objects import Obj
 from fairway.twin.recorder.gpus import GpuResources
 from fairway.twin.recorder.utilization import Uses
-from fairway.twin.recorder.workloads import QUEUE_LABEL, Workload
-
-NEVER = -(2**62)
+from fairway.twin.recorder.workloads import NEVER, QUEUE_LABEL, Workload
 
 PHASES = ("Pending", "Running", "Succeeded", "Failed")
 PHASE_CODES = {"Pending": 0, "Unknown": 1, "Running": 1, "Succeeded": 2, "Failed": 3}
@@ -151,12 +149,8 @@ class PodLedger:
 
     def bound_to(self, place: int) -> list[int]:
         """Rows bound to a node's name that are not over and hold nothing. O(pods)."""
-        columns = zip(
-            self.column(PLACE), self.column(FINISHED), self.column(INTERVAL), strict=True
-        )
-        return [
-            row for row, (p, over, i) in enumerate(columns) if p == place and over == NEVER and i < 0
-        ]
+        columns = zip(self.column(PLACE), self.column(FINISHED), self.column(INTERVAL), strict=True)
+        return [row for row, (p, over, i) in enumerate(columns) if p == place and over == NEVER and i < 0]
 
     def column(self, number: int) -> array[int]:
         """One number of every pod, by row."""

@@ -13,6 +13,9 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
+FAR = 2**62
+"""A time that never comes: what holds until then holds for good."""
+
 _EMPTY: Ints = np.zeros(0, np.int64)
 
 
@@ -48,7 +51,8 @@ def steps_of(changes: list[tuple[Ints, Ints]]) -> Steps:
 def spans(starts: Ints, ends: Ints, amounts: Ints) -> list[tuple[Ints, Ints]]:
     """The changes of amounts that hold over `[start, end)` each, for `steps_of`."""
     held = ends > starts
-    return [(starts[held], amounts[held]), (ends[held], -amounts[held])]
+    ended = held & (ends < FAR)
+    return [(starts[held], amounts[held]), (ends[ended], -amounts[ended])]
 
 
 def integral(steps: Steps, until: int) -> int:

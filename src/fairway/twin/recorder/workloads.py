@@ -8,6 +8,9 @@ from typing import Any
 from fairway.kube.objects import Obj, controller_of, dig, labels_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 
+NEVER = -(2**62)
+"""A time that is not yet. Times are µs since the run began, below zero for what happened before."""
+
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 
@@ -46,7 +49,7 @@ def is_workload(gk: str) -> bool:
 
 
 class Workload:
-    """One workload as the run goes on. Times are µs since the run began; -1: not yet."""
+    """One workload as the run goes on. When it started follows from its pods."""
 
     __slots__ = (
         "conditions",
@@ -64,7 +67,6 @@ class Workload:
         "priority_class",
         "queue",
         "reason",
-        "started",
         "suspensions",
         "uid",
     )
@@ -80,7 +82,7 @@ class Workload:
         self.priority_class = ""
         self.queue = ""
         self.created = now
-        self.started = self.finished = self.deleted = -1
+        self.finished = self.deleted = NEVER
         self.suspensions: tuple[int, ...] = ()
         """When it was suspended, resumed, suspended, … in turn."""
         self.outcome = self.reason = self.message = ""
@@ -92,6 +94,11 @@ class Workload:
         while found.parent is not None:
             found = found.parent
         return found
+
+    @property
+    def depth(self) -> int:
+        """Owners above it."""
+        return 0 if self.parent is None else 1 + self.parent.depth
 
     @property
     def is_suspended(self) -> bool:
@@ -188,7 +195,7 @@ def _describe(workload: Workload, obj: Obj, now: int) -> None:
     workload.queue = labels.get(QUEUE_LABEL) or ("" if workload.parent is None else workload.parent.queue)
     workload.priority_class = labels.get(PRIORITY_LABEL) or _template_priority(obj)
     # A suspended CronJob makes no Jobs: nothing waits.
-    suspends = bool(dig(obj, "spec", "suspend")) and workload.kind != "CronJob" and workload.finished < 0
+    suspends = bool(dig(obj, "spec", "suspend")) and workload.kind != "CronJob" and workload.finished == NEVER
     if suspends != workload.is_suspended:
         workload.suspensions = (*workload.suspensions, now)
 
@@ -210,7 +217,7 @@ def _conclude(workload: Workload, conditions: Any, now: int) -> None:
         return
     for condition in conditions:
         outcome = _ENDS.get(condition["type"])
-        if outcome is not None and condition.get("status") == "True" and workload.finished < 0:
+        if outcome is not None and condition.get("status") == "True" and workload.finished == NEVER:
             workload.finished = now
             workload.outcome = outcome
             workload.reason = condition.get("reason") or ""

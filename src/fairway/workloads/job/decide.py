@@ -40,7 +40,7 @@ from fairway.workloads.job.verdict import (
     of_indexes,
     start_of,
 )
-from fairway.workloads.pods import SUCCEEDED, is_ready, phase_of, restarts
+from fairway.workloads.pods import PENDING, SUCCEEDED, is_ready, phase_of, restarts
 
 JOB = "Job.batch"
 COMPONENT = "job-controller"
@@ -322,12 +322,13 @@ def map_change(view: View, change: Change) -> Sequence[Key]:
 
 
 def is_relevant(change: Change) -> bool:
-    """Whether a pod's change can change what its Job does. Creations were counted when they were decided."""
+    """Whether a pod's change can change what its Job does or says."""
     if change.type == DELETED:
         return True
-    if change.type == ADDED or change.old is None:
-        return False
     new, old = change.obj, change.old
+    if change.type == ADDED or old is None:
+        # Created by this controller, it was counted already; loaded from a dump, it was not.
+        return bool((new.get("spec") or {}).get("nodeName")) or phase_of(new) != PENDING
     meta, old_meta = new["metadata"], old["metadata"]
     if meta.get("deletionTimestamp") != old_meta.get("deletionTimestamp"):
         return True

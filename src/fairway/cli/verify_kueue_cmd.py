@@ -1,0 +1,23 @@
+"""`fairway verify kueue-table`: does Fairway decide the rows of Kueue's decision tables as Kueue does?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+
+def kueue_table(file: Path, verbose: bool) -> int:
+    """Run a table and print how many rows agree; the exit code: 0 all of them, 1 not all.
+
+    Raises: InvalidInput for a file that is no table.
+    """
+    from fairway.twin.recordings.kueue_tables import verify_table
+
+    result = verify_table(file)
+    for difference in result.differences if verbose else ():
+        typer.echo(difference.text())
+    for row in result.inapplicable:
+        typer.echo(row.text())
+    typer.echo(f"agree {result.agreed} of {result.total}")
+    return 0 if result.agreed == result.total else 1

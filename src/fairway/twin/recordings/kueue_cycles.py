@@ -1,0 +1,228 @@
+"""One row of Kueue's scheduling tables: set up queues and workloads, run one cycle, carry it out, compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairway.kube.objects import Obj
+from fairway.kube.timestamps import parse_rfc3339
+from fairway.queueing import objects as facts
+from fairway.queueing.accounts import Accounts
+from fairway.queueing.admissibility import Namespaces
+from fairway.queueing.cycle import CycleOptions, run_cycle
+from fairway.queueing.entries import CycleOutcome, Head, Outcome, RequeueReason
+from fairway.queueing.events import Event, admission_events, evicted_event, eviction_events, pending_event
+from fairway.queueing.gates import gates_from
+from fairway.queueing.pending import PendingWorkloads
+from fairway.queueing.statuses import admitted, evicted, pending, preempted
+from fairway.queueing.workloads import WorkloadReader
+from fairway.queueing.workloadstate import is_active, is_admissible, is_finished
+from fairway.twin.recordings.kueue_diff import (
+    Mismatch,
+    compare,
+    compare_events,
+    compare_objects,
+    normal_admission,
+)
+
+Row = Mapping[str, Any]
+
+_FAR_FUTURE_US = 4_102_444_800 * 1_000_000
+_NAMESPACE_LABELS: dict[str, dict[str, str]] = {
+    "default": {},
+    "eng-alpha": {"dep": "eng"},
+    "eng-beta": {"dep": "eng"},
+    "eng-gamma": {"dep": "eng"},
+    "sales": {"dep": "sales"},
+    "lend": {"dep": "lend"},
+}
+
+
+@dataclass(slots=True)
+class _World:
+    """What a row sets up, and what became of it. `objects`: the Workloads as they are now."""
+
+    accounts: Accounts
+    reader: WorkloadReader
+    queues: PendingWorkloads
+    local_queues: dict[str, str]
+    namespaces: Namespaces
+    now_us: int
+    objects: dict[str, Obj] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+
+
+def run_cycle_row(row: Row) -> list[Mismatch]:
+    """What differs; nothing where the row agrees."""
+    world = _set_up(row)
+    options = CycleOptions(number=1, now_us=world.now_us, uses_fair_sharing=bool(row.get("fairSharing")))
+    initially_admitted = {key for key, w in world.accounts.holders.items() if w.is_admitted}
+    world.accounts.settle()
+    heads = world.queues.heads(lambda name: world.accounts.queues[name].inactivity is None)
+    outcome = run_cycle(world.accounts, heads, world.namespaces, options)
+    _carry_out(world, outcome, fails=bool(row.get("admissionError")))
+    return _compare(row, world, outcome, initially_admitted)
+
+
+def _set_up(row: Row) -> _World:
+    gates, _ = gates_from(row.get("featureGates"))
+    accounts = Accounts(gates)
+    for obj in row.get("resourceFlavors") or ():
+        accounts.set_flavor(facts.resource_flavor(obj))
+    for obj in row.get("topologies") or ():
+        accounts.set_topology(facts.topology(obj))
+    for obj in row.get("cohorts") or ():
+        accounts.set_cohort(facts.cohort(obj))
+    for obj in row.get("clusterQueues") or ():
+        accounts.set_cluster_queue(facts.cluster_queue(obj))
+    for obj in row.get("nodes") or ():
+        accounts.set_node(facts.topology_node(obj))
+    for obj in row.get("pods") or ():
+        _count_foreign_pod(accounts, obj)
+    ranges: dict[str, list[Obj]] = {}
+    for obj in row.get("objects") or ():
+        if "limits" in (obj.get("spec") or {}):
+            ranges.setdefault(obj["metadata"].get("namespace") or "", []).append(obj)
+    world = _World(
+        accounts=accounts,
+        reader=WorkloadReader(gates),
+        queues=PendingWorkloads(gates),
+        local_queues={q.key: q.cluster_queue for q in map(facts.local_queue, row.get("localQueues") or ())},
+        namespaces=Namespaces(_NAMESPACE_LABELS, ranges),
+        now_us=_latest_time_us(row),
+    )
+    _add_workloads(world, row)
+    return world
+
+
+def _count_foreign_pod(accounts: Accounts, pod: Obj) -> None:
+    """Pods outside topology-aware scheduling take room on their nodes until they end."""
+    from fairway.kube.podrequests import pod_requests
+    from fairway.kube.resources import PODS, add_into
+
+    spec = pod.get("spec") or {}
+    if not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return
+    usage = dict(accounts.foreign_usage(spec["nodeName"]))
+    add_into(usage, pod_requests(spec) | {PODS: 1})
+    accounts.set_foreign_usage(spec["nodeName"], usage)
+
+
+def _add_workloads(world: _World, row: Row) -> None:
+    for name, spec in sorted(world.accounts.queue_specs().items()):
+        world.queues.queue(name, spec.queueing_strategy)
+    for obj in row.get("workloads") or ():
+        workload = world.reader.read(obj)
+        world.objects[workload.key] = obj
+        if workload.has_quota and not is_finished(obj) and is_active(obj):
+            world.accounts.hold(workload)
+            if workload.needs_second_pass:
+                world.queues.add_second_pass(Head(workload, workload.cluster_queue))
+            continue
+        queue = world.local_queues.get(workload.queue)
+        if queue in world.queues.queues and is_admissible(obj, world.accounts.gates):
+            world.queues.queues[queue].push(workload)
+
+
+def _latest_time_us(row: Row) -> int:
+    """The tables' clock stood at the time of the newest condition."""
+    times = [
+        parse_rfc3339(condition["lastTransitionTime"])
+        for kind in ("workloads", "wantWorkloads")
+        for obj in row.get(kind) or ()
+        for condition in (obj.get("status") or {}).get("conditions") or ()
+        if condition.get("lastTransitionTime")
+    ]
+    return max(times, default=_FAR_FUTURE_US)
+
+
+def _carry_out(world: _World, outcome: CycleOutcome, *, fails: bool) -> None:
+    for one in outcome.entries:
+        for eviction in one.evictions:
+            if eviction.is_under_way:
+                continue
+            key = eviction.workload.key
+            if eviction.preemptor is None:
+                world.objects[key] = evicted(
+                    world.objects[key], eviction.reason, eviction.message, world.now_us
+                )
+                world.events.append(evicted_event(key, eviction.reason, eviction.message))
+            else:
+                world.objects[key] = preempted(world.objects[key], eviction, world.now_us)
+                world.events.extend(eviction_events(eviction, one.head.queue))
+        if one.is_admitted and not fails:
+            _admit(world, one)
+        else:
+            _requeue(world, one)
+
+
+def _admit(world: _World, outcome: Outcome) -> None:
+    key = outcome.head.workload.key
+    assert outcome.admission is not None
+    before = world.objects[key]
+    queue = world.accounts.queues[outcome.head.queue].spec
+    after = admitted(before, outcome.admission, queue, world.now_us, world.accounts.gates)
+    world.objects[key] = after
+    world.accounts.hold(world.reader.read(after))
+    world.queues.queues[outcome.head.queue].forget(key)
+    world.events.extend(admission_events(outcome, before, after, world.now_us))
+    if outcome.replaced_slice is not None:
+        world.accounts.release(outcome.replaced_slice.key)
+
+
+def _requeue(world: _World, outcome: Outcome) -> None:
+    workload = outcome.head.workload
+    if workload.has_quota:
+        if workload.needs_second_pass and outcome.updates_status:
+            world.events.append(Event(workload.key, "Warning", "SecondPassFailed", outcome.message))
+        return
+    reason = outcome.requeue_reason
+    if outcome.is_admitted:
+        reason = RequeueReason.FAILED_AFTER_NOMINATION
+    queue = world.local_queues.get(workload.queue)
+    if queue in world.queues.queues:
+        world.queues.queues[queue].requeue(
+            outcome.head,
+            workload,
+            reason,
+            scan=outcome.scan,
+            no_fit_reason=outcome.reason,
+            now_us=world.now_us,
+        )
+    if outcome.updates_status:
+        gates = world.accounts.gates
+        world.objects[workload.key] = pending(world.objects[workload.key], outcome, world.now_us, gates)
+        world.events.append(pending_event(outcome, gates))
+
+
+def _compare(row: Row, world: _World, outcome: CycleOutcome, initially_admitted: set[str]) -> list[Mismatch]:
+    held = {
+        key: normal_admission(workload.obj["status"]["admission"])
+        for key, workload in sorted(world.accounts.holders.items())
+    }
+    found: list[Mismatch] = []
+    if "wantAssignments" in row:
+        wanted = {k: normal_admission(a) for k, a in (row["wantAssignments"] or {}).items()}
+        found.extend(compare("wantAssignments", dict(sorted(wanted.items())), held))
+    if "wantNewAssignments" in row:
+        wanted = {k: normal_admission(a) for k, a in (row["wantNewAssignments"] or {}).items()}
+        new = {k: a for k, a in held.items() if k not in initially_admitted}
+        found.extend(compare("wantNewAssignments", dict(sorted(wanted.items())), new))
+    active = {q.name: sorted(q.active()) for q in world.queues if q.active()}
+    parked = {q.name: sorted(q.inadmissible()) for q in world.queues if q.inadmissible()}
+    found.extend(compare("wantLeft", _sorted(row.get("wantLeft")), active))
+    found.extend(compare("wantInadmissibleLeft", _sorted(row.get("wantInadmissibleLeft")), parked))
+    if row.get("wantWorkloads") is not None:
+        found.extend(compare_objects(row["wantWorkloads"], world.objects.values()))
+    if row.get("wantEvents"):
+        found.extend(compare_events(row["wantEvents"], world.events))
+    skipped = outcome.skipped_preemptions()
+    for queue, count in sorted((row.get("wantSkippedPreemptions") or {}).items()):
+        found.extend(compare(f"wantSkippedPreemptions {queue}", count, skipped.get(queue, 0)))
+    return found
+
+
+def _sorted(of_queue: Mapping[str, list[str]] | None) -> dict[str, list[str]]:
+    return {queue: sorted(keys) for queue, keys in sorted((of_queue or {}).items())}

@@ -1,0 +1,6 @@
+"""Makes `builders`, which several rooms' tests share, importable."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -1,0 +1,62 @@
+"""Fairway and the brute-force oracle agree on random clusters: feasible nodes, scores, messages, preemption.
+
+A failure prints its seed; `agreement.disagreement(seed)` plays it again.
+"""
+
+from __future__ import annotations
+
+from agreement import Play, disagreement
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairway.kube.objects import key_of
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(st.integers(0, 10**9))
+def test_agrees_with_the_oracle(seed: int) -> None:
+    assert disagreement(seed) == ""
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.integers(0, 10**9))
+def test_nothing_is_overallocated_and_nothing_stands_where_a_filter_forbids(seed: int) -> None:
+    play = Play(seed)
+    for _ in range(12):
+        assert play.step() == ""
+        accounts = play.store.accounts
+        assert (accounts.requested <= accounts.allocatable).all()
+        assert (accounts.pod_count <= accounts.allowed_pods).all()
+        for row, pods in enumerate(accounts.pods):
+            _check_row(play, row, sorted(pods))
+
+
+def _check_row(play: Play, row: int, keys: list[object]) -> None:
+    """Ports are distinct and required node affinity and taints hold (nodes do not change in this test)."""
+    accounts = play.store.accounts
+    if not accounts.alive[row]:
+        return
+    taken = []
+    for record in accounts.pods[row].values():
+        assert record.shape.selection.allows(accounts.labels[row], accounts.names[row])
+        taken.extend((p.protocol, p.port) for p in record.shape.host_ports if p.ip == "0.0.0.0")
+        hard = [t for t in accounts.taints[row] if t.effect in ("NoSchedule", "NoExecute")]
+        assert all(any(t.tolerates(h) for t in record.shape.tolerations) for h in hard)
+    assert len(taken) == len(set(taken))
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.integers(0, 10**9))
+def test_deciding_changes_nothing(seed: int) -> None:
+    """Filters, scores and preemption what-ifs put everything back."""
+    play = Play(seed)
+    for _ in range(8):
+        assert play.step() == ""
+    before = play.store.accounts.copy()
+    for raw in list(play.world.pods):
+        stored = play.store.get(key_of(raw))
+        assert stored is not None
+    after = play.store.accounts
+    assert (before.requested == after.requested).all()
+    assert (before.non_zero == after.non_zero).all()
+    assert before.ports == after.ports
