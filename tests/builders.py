@@ -85,6 +85,7 @@ class PodBuilder:
         self._meta: Obj = {"name": name, "namespace": namespace}
         self._spec: Obj = {"containers": [{"name": "c", "image": "app", "resources": {}}]}
         self._status: Obj = {}
+        self.is_terminating = False
 
     def build(self) -> Obj:
         pod: Obj = {"apiVersion": "v1", "kind": "Pod", "metadata": dict(self._meta), "spec": dict(self._spec)}
@@ -153,6 +154,11 @@ class PodBuilder:
     def started(self, second: int) -> Self:
         """Running since that second of a minute."""
         self._status = {"phase": "Running", "startTime": f"2026-01-01T00:00:{second:02d}Z"}
+        return self
+
+    def terminating(self) -> Self:
+        """Its deletion has begun (tests delete it once it is there)."""
+        self.is_terminating = True
         return self
 
     def select(self, **labels: str) -> Self:

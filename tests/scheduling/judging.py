@@ -40,6 +40,8 @@ class Cluster:
                 stored = self.store.create(raw)
                 status = {**stored["status"], "phase": "Running", **raw.get("status", {})}
                 self.store.bind(key_of(stored), name, status)
+                if pod.is_terminating:
+                    self.store.delete(key_of(stored))
         selectors = DefaultSelectors(self.store)
         self.scheduler = Scheduler(self.store.accounts, self.profile, selectors.of)
         for name, pods in self.nominated.items():

@@ -17,6 +17,8 @@ from fairway.kube.timestamps import rfc3339
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_GENERATED_NAME_LENGTH = 58
 
+NAMESPACE_FINALIZER = "kubernetes"
+
 # Kinds that never carry metadata.generation. Source: their strategies do not set it.
 _WITHOUT_GENERATION = frozenset(
     {
@@ -66,6 +68,9 @@ def stamped(obj: Obj, *, gk: str, namespace: str, name: str, uid: str, version: 
     meta.pop("deletionTimestamp", None)
     meta.pop("deletionGracePeriodSeconds", None)
     stored = {**obj, "metadata": meta}
+    if gk == "Namespace":
+        # It stays until the namespace controller has emptied it and lifts this.
+        stored["spec"] = {**(obj.get("spec") or {}), "finalizers": [NAMESPACE_FINALIZER]}
     born = _status_at_birth(gk, obj)
     if born is not None:
         stored["status"] = born

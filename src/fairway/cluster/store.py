@@ -252,7 +252,8 @@ class Store:
             )
         grace = pod_grace_s(obj, grace_s) if key.gk == "Pod" else 0
         finalizers = _finalizers_for(meta.get("finalizers") or [], propagation)
-        if grace == 0 and not finalizers:
+        has_content = key.gk == "Namespace" and bool((obj.get("spec") or {}).get("finalizers"))
+        if grace == 0 and not finalizers and not has_content:
             self._remove(key, obj)
             return None
         until = rfc3339(self.now_us + grace * SECOND_US)
@@ -270,6 +271,8 @@ class Store:
             new_meta["generation"] = meta["generation"] + 1
         new_meta["resourceVersion"] = str(self.log.next)
         new = {**obj, "metadata": new_meta}
+        if has_content:
+            new["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
         self._record(MODIFIED, key, new, obj)
         return new
 
@@ -282,6 +285,7 @@ class Store:
         meta["resourceVersion"] = str(self.log.next)
         self._record(MODIFIED, key, new, old)
         waits = key.gk == "Pod" and meta.get("deletionGracePeriodSeconds", 0) > 0
+        waits = waits or (key.gk == "Namespace" and bool((new.get("spec") or {}).get("finalizers")))
         if "deletionTimestamp" in meta and not meta.get("finalizers") and not waits:
             self._remove(key, new)
         return new

@@ -157,8 +157,8 @@ def _requests_from_limits(container: Obj) -> Obj:
 def _pod_level_defaults(spec: Obj) -> Obj:
     """Pod-level limits that containers imply, and requests from containers or else from limits (KEP-2837)."""
     resources = spec["resources"]
-    limits = resources.get("limits") or {}
-    requests = resources.get("requests") or {}
+    old_limits = limits = resources.get("limits") or {}
+    old_requests = requests = resources.get("requests") or {}
     of_containers = {"containers": spec.get("containers"), "initContainers": spec.get("initContainers")}
     if limits or requests:
         implied = {
@@ -177,7 +177,7 @@ def _pod_level_defaults(spec: Obj) -> Obj:
             if name not in requests and (name in _POD_LEVEL or (is_native(name) and is_hugepages(name))):
                 missing.setdefault(name, value)
         requests = {**requests, **missing} if missing else requests
-    if limits is (resources.get("limits") or limits) and requests is (resources.get("requests") or requests):
+    if limits is old_limits and requests is old_requests:
         return spec
     return {**spec, "resources": {**resources, "limits": limits, "requests": requests}}
 

@@ -122,6 +122,8 @@ def format_milli(milli: int) -> str:
 
 
 def _format_decimal(exact: Fraction, *, exponent_form: bool) -> str:
+    if exact == 0:
+        return "0"
     digits = _ceil(exact * 10**9)
     exponent = -9
     while exponent < 18 and digits % 1000 == 0 and digits != 0:

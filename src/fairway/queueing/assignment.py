@@ -21,7 +21,7 @@ from fairway.queueing.objects import FlavorResource
 from fairway.queueing.quota import Amounts
 from fairway.queueing.tas.requests import TopologyResults
 from fairway.queueing.topologyassignments import TopologyAssignment, domain_id, write_assignment
-from fairway.queueing.workloads import DomainUse, TopologyUsage, Workload
+from fairway.queueing.workloads import DomainUse, SchedulingHash, TopologyUsage, Workload
 
 
 class Mode(IntEnum):
@@ -98,7 +98,7 @@ class ScanState:
     tried: tuple[Mapping[str, int], ...]
     generation: int
     cycle: int
-    hash: str | bytes
+    hash: SchedulingHash
 
     def has_pending_flavors(self) -> bool:
         return any(index != -1 for of_pod_set in self.tried for index in of_pod_set.values())
@@ -109,7 +109,7 @@ class ScanState:
         index = self.tried[pod_set].get(resource)
         return 0 if index is None else index + 1
 
-    def is_of_shape(self, form: str | bytes) -> bool:
+    def is_of_shape(self, form: SchedulingHash) -> bool:
         return not self.hash or not form or self.hash == form
 
 

@@ -6,7 +6,6 @@ Source: pkg/scheduler/flavorassigner/flavor_assigner_attempts.go.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from fairway.queueing import conditions as conds
 from fairway.queueing.accounts import QueueAccount
@@ -16,10 +15,13 @@ from fairway.queueing.assignment import Attempt, Mode, most_severe
 def merge_resource(
     merged: dict[str, Attempt], attempts: Sequence[Attempt], resource: str, queue: QueueAccount
 ) -> None:
-    """Add what was found for one resource; flavors of its group that were not tried do not provide it."""
+    """Add what was found for one resource; flavors of its group that were not tried do not provide it.
+
+    The attempts are taken over, not copied.
+    """
     for attempt in attempts:
         known = merged.get(attempt.flavor)
-        merged[attempt.flavor] = replace(attempt) if known is None else _worse(known, attempt)
+        merged[attempt.flavor] = attempt if known is None else _worse(known, attempt)
     group = queue.spec.group_of(resource)
     if not attempts or group is None or len(merged) == len(attempts):
         return

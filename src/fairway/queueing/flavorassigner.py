@@ -76,7 +76,7 @@ class Oracle(Protocol):
 Nomination = Mapping[str, Mapping[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FlavorSearch:
     """What one search works with. `cycle`: the number of the scheduling cycle."""
 

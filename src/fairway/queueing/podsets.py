@@ -70,12 +70,16 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Everything that follows from `spec.podSets` alone."""
+    """Everything that follows from `spec.podSets` alone.
+
+    `form_text`: what decides how it schedules; `form`: a number for it, given by the reader (-1: none yet).
+    """
 
     pod_sets: tuple[PodSet, ...]
-    form: bytes
+    form_text: bytes
     can_be_partially_admitted: bool
     is_explicitly_topology_aware: bool
+    form: int = -1
 
 
 def shape_key(pod_sets: Sequence[Mapping[str, Any]]) -> bytes:
@@ -87,7 +91,7 @@ def new_shape(pod_sets: Sequence[Mapping[str, Any]], transformations: Transforma
     read = tuple(_pod_set(raw, transformations) for raw in pod_sets)
     return Shape(
         pod_sets=read,
-        form=_ENCODER.encode([_form(raw) for raw in pod_sets]),
+        form_text=_ENCODER.encode([_form(raw) for raw in pod_sets]),
         can_be_partially_admitted=any(ps.count > ps.min_count for ps in read),
         is_explicitly_topology_aware=any(ps.topology is not None and ps.topology.is_explicit for ps in read),
     )

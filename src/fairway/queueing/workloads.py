@@ -10,7 +10,7 @@ computeSchedulingHash), pkg/util/priority, pkg/util/pod (SpecShape).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from fairway.kube.objects import Obj, annotations_of, labels_of, meta_of, namespace_of, spec_of, status_of
@@ -63,6 +63,8 @@ class PodSetTotal:
 
 
 Usage = tuple[tuple[FlavorResource, int], ...]
+# Equal: the workloads schedule alike (priority, form of the pod sets, counts).
+SchedulingHash = tuple[int, ...]
 TopologyUsage = tuple[tuple[str, tuple[DomainUse, ...]], ...]
 
 
@@ -70,7 +72,7 @@ TopologyUsage = tuple[tuple[str, tuple[DomainUse, ...]], ...]
 class Workload:
     """Facts of one Workload as it stands. Frozen by convention: a changed object is read anew.
 
-    `order_us`: when it counts as queued. `hash` "": not comparable with others. `cluster_queue`: where it holds
+    `order_us`: when it counts as queued. `hash` empty: not comparable with others. `cluster_queue`: where it holds
     quota ("" while it does not).
     """
 
@@ -83,7 +85,7 @@ class Workload:
     base_priority: int
     order_us: int
     totals: tuple[PodSetTotal, ...]
-    hash: str | bytes
+    hash: SchedulingHash
     cluster_queue: str
     has_quota: bool
     is_admitted: bool
@@ -125,24 +127,24 @@ class WorkloadReader:
         self.transformations = transformations
         self.requeue_by_eviction_time = requeue_by_eviction_time
         self._shapes: dict[bytes, Shape] = {}
+        self._forms: dict[bytes, int] = {}
 
     def read(self, obj: Obj) -> Workload:
         """O(size of the object) for a new shape, else O(pod sets)."""
-        spec, status = spec_of(obj), status_of(obj)
-        meta = meta_of(obj)
+        spec, status, meta = spec_of(obj), status_of(obj), meta_of(obj)
         shape = self._shape(spec.get("podSets") or ())
+        now = {c["type"]: c for c in status.get("conditions") or ()}
         admission = status.get("admission")
         reclaimable = self._reclaimable(status)
-        if admission is not None:
-            totals = self._held(shape, admission, reclaimable)
-        else:
-            totals = _asked(shape, reclaimable)
-        base = spec.get("priority")
-        base_priority = _DEFAULT_PRIORITY if base is None else int(base)
-        priority = base_priority + self._boost(obj)
-        reserved = conds.find(status, conds.QUOTA_RESERVED)
+        totals = (
+            _asked(shape, reclaimable) if admission is None else self._held(shape, admission, reclaimable)
+        )
+        base_priority = int(spec.get("priority") or _DEFAULT_PRIORITY)
+        priority = base_priority + self._boost(obj) if self.gates.priority_boost else base_priority
+        reserved = now.get(conds.QUOTA_RESERVED)
         has_quota = reserved is not None and reserved.get("status") == conds.TRUE
-        namespace = namespace_of(obj)
+        namespace = meta.get("namespace") or ""
+        unhealthy = status.get("unhealthyNodes")
         return Workload(
             key=f"{namespace}/{meta.get('name') or ''}",
             uid=meta.get("uid") or "",
@@ -151,17 +153,17 @@ class WorkloadReader:
             queue=f"{namespace}/{spec.get('queueName') or ''}",
             priority=priority,
             base_priority=base_priority,
-            order_us=self._order_us(meta, status),
+            order_us=self._order_us(meta, now),
             totals=totals,
             hash=self._hash(shape, totals, priority),
-            cluster_queue=admission.get("clusterQueue") or "" if admission is not None else "",
+            cluster_queue="" if admission is None else admission.get("clusterQueue") or "",
             has_quota=has_quota,
-            is_admitted=conds.is_true(status, conds.ADMITTED),
-            is_evicted=conds.is_true(status, conds.EVICTED),
+            is_admitted=_is_true(now, conds.ADMITTED),
+            is_evicted=_is_true(now, conds.EVICTED),
             reserved_us=conds.since_us(reserved) if has_quota and reserved is not None else -1,
-            usage=_quota_usage(totals),
-            topology_usage=self._topology_usage(totals),
-            unhealthy_nodes=tuple(n["name"] for n in status.get("unhealthyNodes") or ()),
+            usage=() if admission is None else _quota_usage(totals),
+            topology_usage=() if admission is None else self._topology_usage(totals),
+            unhealthy_nodes=tuple(n["name"] for n in unhealthy) if unhealthy else (),
             needs_second_pass=has_quota and needs_second_pass(obj),
         )
 
@@ -169,7 +171,9 @@ class WorkloadReader:
         key = shape_key(pod_sets)
         found = self._shapes.get(key)
         if found is None:
-            found = self._shapes[key] = new_shape(pod_sets, self.transformations)
+            found = new_shape(pod_sets, self.transformations)
+            number = self._forms.setdefault(found.form_text, len(self._forms))
+            found = self._shapes[key] = replace(found, form=number)
         return found
 
     def _reclaimable(self, status: Mapping[str, Any]) -> dict[str, int]:
@@ -215,38 +219,35 @@ class WorkloadReader:
         return tuple((flavor, tuple(uses)) for flavor, uses in used.items())
 
     def _boost(self, obj: Obj) -> int:
-        if not self.gates.priority_boost:
-            return 0
         try:
             return int(annotations_of(obj).get(PRIORITY_BOOST) or 0)
         except ValueError:
             return 0
 
-    def _order_us(self, meta: Mapping[str, Any], status: Mapping[str, Any]) -> int:
+    def _order_us(self, meta: Mapping[str, Any], now: Mapping[str, conds.Condition]) -> int:
         """Source: workload.Ordering.GetQueueOrderTimestamp."""
-        evicted = conds.find(status, conds.EVICTED)
-        if evicted is not None and evicted.get("status") == conds.TRUE:
-            reason = evicted.get("reason")
+        if _is_true(now, conds.EVICTED):
+            reason = now[conds.EVICTED].get("reason")
             if reason == conds.EVICTED_BY_ADMISSION_CHECK or (
                 reason == conds.EVICTED_BY_PODS_READY_TIMEOUT and self.requeue_by_eviction_time
             ):
-                return conds.since_us(evicted)
-        if not self.gates.priority_sorting_within_cohort:
-            preempted = conds.find(status, conds.PREEMPTED)
-            if (
-                preempted is not None
-                and preempted.get("status") == conds.TRUE
-                and preempted.get("reason") == conds.IN_COHORT_RECLAIM_WHILE_BORROWING
-            ):
+                return conds.since_us(now[conds.EVICTED])
+        if not self.gates.priority_sorting_within_cohort and _is_true(now, conds.PREEMPTED):
+            preempted = now[conds.PREEMPTED]
+            if preempted.get("reason") == conds.IN_COHORT_RECLAIM_WHILE_BORROWING:
                 return conds.since_us(preempted) + 1_000
         created = meta.get("creationTimestamp")
         return parse_rfc3339(created) if created else NO_TIME_US
 
-    def _hash(self, shape: Shape, totals: Sequence[PodSetTotal], priority: int) -> bytes | str:
+    def _hash(self, shape: Shape, totals: Sequence[PodSetTotal], priority: int) -> SchedulingHash:
         if not self.gates.scheduling_equivalence_hashing:
-            return ""
-        counts = b",".join(b"%d" % t.count for t in totals)
-        return b"%d|%s|%s" % (priority, counts, shape.form)
+            return ()
+        return (priority, shape.form, *(t.count for t in totals))
+
+
+def _is_true(now: Mapping[str, conds.Condition], kind: str) -> bool:
+    condition = now.get(kind)
+    return condition is not None and condition.get("status") == conds.TRUE
 
 
 def key_of(obj: Obj) -> str:

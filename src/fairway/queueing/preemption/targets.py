@@ -33,7 +33,7 @@ class Target:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Attempt:
     """What the preemptor wants: `requests` of quota, domains for `topology`; `frs` are those in short supply."""
 

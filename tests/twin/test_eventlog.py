@@ -1,0 +1,88 @@
+"""The event log and the core/v1 events."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from fairway.kube.objects import Key
+from fairway.kube.timestamps import HOUR_US
+from fairway.twin.eventlog import EventLog, jsonl_sink
+from fairway.twin.kubeevents import NORMAL, WARNING, KubeEvents
+
+POD = Key("Pod", "ns", "p")
+
+
+def fill(log: EventLog, count: int, start: int = 0) -> None:
+    for i in range(start, start + count):
+        log.record(i, "kubelet", "Pod", "ns", f"p{i}", "Running", "n")
+
+
+def test_equal_records_have_equal_digests_whenever_they_are_asked_for() -> None:
+    a, b = EventLog(), EventLog()
+    fill(a, 3000)
+    fill(b, 1500)
+    b.digest()
+    fill(b, 1500, 1500)
+    assert a.digest() == b.digest() and len(a) == len(b) == 3000
+    fill(b, 1, 9)
+    assert a.digest() != b.digest()
+
+
+def test_a_fork_goes_on_by_itself() -> None:
+    a = EventLog(keep=5)
+    fill(a, 10)
+    b = a.fork()
+    fill(a, 10, 10)
+    fill(b, 10, 10)
+    assert a.digest() == b.digest()
+    assert [r.name for r in b.records()] == ["p15", "p16", "p17", "p18", "p19"]
+
+
+def test_records_stream_as_json_lines() -> None:
+    stream = io.StringIO()
+    log = EventLog()
+    log.sinks.append(jsonl_sink(stream))
+    fill(log, 2)
+    log.flush()
+    first = json.loads(stream.getvalue().splitlines()[0])
+    assert first == {
+        "time_us": 0,
+        "component": "kubelet",
+        "kind": "Pod",
+        "namespace": "ns",
+        "name": "p0",
+        "reason": "Running",
+        "message": "n",
+    }
+
+
+def test_repeated_events_are_counted() -> None:
+    events = KubeEvents()
+    for t in (1, 5, 9):
+        events.emit(t, POD, "u", WARNING, "BackOff", "again", "kubelet")
+    events.emit(9, POD, "u", WARNING, "BackOff", "another", "kubelet", times=4)
+    told = events.about(POD)
+    assert [(t.times, t.first_us, t.last_us) for t in told] == [(3, 1, 9), (4, 9, 9)]
+    assert events.totals == {("kubelet", WARNING, "BackOff"): 7}
+
+
+def test_events_said_together_are_listed_apart() -> None:
+    events = KubeEvents()
+    said = ((NORMAL, "Pulled", "there"), (NORMAL, "Started", "Container started"))
+    events.emit_all(7, POD, "u", said, "kubelet")
+    objects = events.objects(7, "ns")
+    assert [o["reason"] for o in objects] == ["Pulled", "Started"]
+    assert objects[0]["involvedObject"] == {"kind": "Pod", "name": "p", "uid": "u", "namespace": "ns"}
+    assert len({o["metadata"]["name"] for o in objects}) == 2
+    assert events.objects(7, "other") == []
+
+
+def test_old_events_go() -> None:
+    events = KubeEvents(limit=3)
+    for i in range(5):
+        events.emit(i, Key("Pod", "ns", f"p{i}"), "u", NORMAL, "Started", "", "kubelet")
+    assert [t.about.name for t in events.told()] == ["p2", "p3", "p4"]
+    assert events.objects(2 * HOUR_US) == []
+    events.emit(2 * HOUR_US, Key("Pod", "ns", "p4"), "u", NORMAL, "Started", "", "kubelet")
+    assert events.told()[-1].times == 1

@@ -1,0 +1,248 @@
+"""Whole twins: determinism, forks mid-run, random histories, interruption."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
+from fairway.twin import faults, invariants
+from fairway.twin.latency import latency_named
+from fairway.twin.loop import LoopLimit
+from fairway.twin.standard import standard_components
+from fairway.twin.twin import Progress, Twin
+
+
+def node(name: str, cpu: str = "8") -> Obj:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"allocatable": {"cpu": cpu, "memory": "32Gi", "pods": "20"}},
+    }
+
+
+def pod(name: str, cpu: int, seconds: int, policy: str = "Never", **says: str) -> Obj:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "annotations": {
+                "fairway.dev/run-time": f"{seconds}s",
+                **{f"fairway.dev/{k.replace('_', '-')}": v for k, v in says.items()},
+            },
+        },
+        "spec": {
+            "restartPolicy": policy,
+            "containers": [{"name": "main", "image": "i:1", "resources": {"requests": {"cpu": str(cpu)}}}],
+        },
+    }
+
+
+def busy(seed: int = 1, latency: str = "default") -> Twin:
+    """Twelve nodes, pods of all kinds, two node failures, a slow registry."""
+    twin = Twin(
+        seed=seed, latency=latency_named(latency), components=standard_components(), keep_records=100_000
+    )
+    twin.apply(node(f"n{i:02}") for i in range(12))
+    for i in range(60):
+        policy = ("Never", "OnFailure", "Always")[i % 3]
+        code = "1,0" if i % 7 == 0 else "0"
+        twin.apply(
+            [pod(f"p{i:02}", 1 + i % 4, 60 + 37 * i % 900, policy, exit_code=code, checkpoint_interval="2m")]
+        )
+    start = twin.now_us
+    faults.fail_node(twin, "n03", start + 90 * SECOND_US, 4 * MINUTE_US)
+    faults.preempt_node(twin, "n07", start + 200 * SECOND_US)
+    faults.slow_registry(twin, start + 10 * SECOND_US, 3.0, MINUTE_US)
+    return twin
+
+
+def state(twin: Twin) -> list[Obj]:
+    return [*twin.store.objects("Pod"), *twin.store.objects("Node")]
+
+
+@pytest.mark.parametrize("latency", ["default", "zero"])
+def test_a_fork_mid_run_continues_as_the_original(latency: str) -> None:
+    twin = busy(latency=latency)
+    for _ in range(6):
+        twin.run_for(97 * SECOND_US)
+        copy = twin.fork()
+        before = twin.digest()
+        copy.run_for(HOUR_US)
+        invariants.check(copy)
+        assert twin.digest() == before
+        again = twin.fork()
+        again.run_for(HOUR_US)
+        assert again.digest() == copy.digest()
+    end = copy.now_us
+    twin.run(end)
+    assert twin.digest() == copy.digest()
+    assert state(twin) == state(copy)
+    assert twin.host.events.told() == copy.host.events.told()
+    assert twin.host.log.records() == copy.host.log.records()
+
+
+def test_what_happens_in_a_fork_stays_there() -> None:
+    twin = busy()
+    twin.run_for(MINUTE_US)
+    fork = twin.fork()
+    faults.fail_node(fork, "n00", fork.now_us)
+    fork.run_for(10 * MINUTE_US)
+    twin.run_for(10 * MINUTE_US)
+    assert "n00" not in twin.host.heartbeats.silent
+    assert twin.digest() != fork.digest()
+
+
+def test_seeds_differ_and_runs_of_one_seed_do_not() -> None:
+    digests = []
+    for seed in (1, 1, 2):
+        twin = busy(seed)
+        twin.run_for(HOUR_US)
+        digests.append(twin.digest())
+    assert digests[0] == digests[1] != digests[2]
+
+
+_RUN = (
+    "import sys; sys.path.insert(0, {here!r}); import test_twin; t = test_twin.busy(); "
+    "t.run_for(3600 * 10**6); print(t.digest())"
+)
+
+
+def test_the_digest_does_not_depend_on_the_hash_seed() -> None:
+    here = os.path.dirname(__file__)
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", _RUN.format(here=here)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "12345")
+    }
+    assert len(outputs) == 1
+
+
+def test_every_pod_ends_or_can_say_why_not() -> None:
+    twin = busy()
+    twin.apply([pod("giant", 64, 10)])
+    twin.run_for(24 * HOUR_US)
+    invariants.check(twin)
+    assert invariants.unexplained(twin) == []
+
+
+# Random histories: whatever users and faults do, in whatever order, nothing is over-allocated or forgotten.
+
+NAMES = [f"p{i}" for i in range(6)]
+NODES = ["a", "b", "c"]
+Step = st.one_of(
+    st.tuples(
+        st.just("apply"),
+        st.sampled_from(NAMES),
+        st.integers(1, 6),
+        st.integers(1, 400),
+        st.sampled_from(["Never", "OnFailure", "Always"]),
+        st.sampled_from(["0", "1", "1,0"]),
+    ),
+    st.tuples(st.just("delete"), st.sampled_from(NAMES), st.sampled_from([None, 0, 5])),
+    st.tuples(st.just("crash"), st.sampled_from(NODES), st.sampled_from([None, 5, 100, 500])),
+    st.tuples(st.just("partition"), st.sampled_from(NODES), st.sampled_from([None, 5, 100, 500])),
+    st.tuples(st.just("recover"), st.sampled_from(NODES)),
+    st.tuples(st.just("shutdown"), st.sampled_from(NODES)),
+    st.tuples(st.just("remove"), st.sampled_from(NODES)),
+    st.tuples(st.just("add"), st.sampled_from(NODES)),
+    st.tuples(st.just("kill"), st.sampled_from(NAMES)),
+    st.tuples(st.just("wait"), st.integers(0, 700)),
+)
+
+
+def act(twin: Twin, step: tuple[Any, ...]) -> None:
+    verb, rest, now = step[0], step[1:], twin.now_us
+    if verb == "apply":
+        name, cpu, seconds, policy, codes = rest
+        if twin.store.get(Key("Pod", "default", name)) is None:
+            twin.apply([pod(name, cpu, seconds, policy, exit_code=codes, checkpoint_interval="60s")])
+    elif verb == "delete":
+        if twin.store.get(Key("Pod", "default", rest[0])) is not None:
+            twin.store.delete(Key("Pod", "default", rest[0]), grace_s=rest[1])
+    elif verb == "crash":
+        faults.fail_node(twin, rest[0], now, None if rest[1] is None else rest[1] * SECOND_US)
+    elif verb == "partition":
+        faults.partition_node(twin, rest[0], now, None if rest[1] is None else rest[1] * SECOND_US)
+    elif verb == "recover":
+        faults.recover_node(twin, rest[0], now)
+    elif verb == "shutdown":
+        faults.shut_down_node(twin, rest[0], now, grace_us=20 * SECOND_US, critical_us=5 * SECOND_US)
+    elif verb == "remove":
+        if twin.store.get(Key("Node", "", rest[0])) is not None:
+            twin.store.delete(Key("Node", "", rest[0]))
+    elif verb == "add":
+        if twin.store.get(Key("Node", "", rest[0])) is None:
+            twin.apply([node(rest[0])])
+    elif verb == "kill":
+        faults.kill_container(twin, Key("Pod", "default", rest[0]), now)
+    elif verb == "wait":
+        twin.run_for(rest[0] * SECOND_US)
+
+
+@given(st.lists(Step, max_size=25), st.sampled_from(["zero", "default"]), st.integers(0, 25))
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_random_histories(steps: list[tuple[Any, ...]], latency: str, fork_at: int) -> None:
+    twin = Twin(seed=3, latency=latency_named(latency), components=standard_components())
+    twin.apply(node(n) for n in NODES)
+    copy = None
+    for i, step in enumerate(steps):
+        if i == fork_at:
+            copy = twin.fork()
+        act(twin, step)
+        if copy is not None:
+            act(copy, step)
+        invariants.check(twin)
+    for _ in range(3):
+        twin.run_for(HOUR_US)
+        invariants.check(twin)
+    assert invariants.unexplained(twin) == []
+    if copy is not None:
+        copy.run(twin.now_us)
+        assert copy.digest() == twin.digest()
+
+
+def test_progress_is_told_and_limits_hold() -> None:
+    twin = busy()
+    with pytest.raises(LoopLimit):
+        twin.run_for(HOUR_US, limit=50)
+    told: list[Progress] = []
+    twin.run_for(HOUR_US, progress=told.append)
+    assert all(p.events > 0 and p.now_us <= twin.now_us for p in told)
+
+
+@pytest.mark.skipif(
+    threading.current_thread() is not threading.main_thread(), reason="signals need the main thread"
+)
+def test_an_interrupt_stops_between_events_and_the_twin_goes_on() -> None:
+    twin, other = busy(), busy()
+    pull = twin.loop.register("test.interrupt", lambda _: signal.raise_signal(signal.SIGINT))
+    other.loop.register("test.interrupt", lambda _: None)
+    at = twin.now_us + 5 * MINUTE_US
+    twin.loop.at(at, pull)
+    other.loop.at(at, pull)
+    with pytest.raises(KeyboardInterrupt):
+        twin.run_for(HOUR_US)
+    assert twin.now_us == at
+    invariants.check(twin)
+    end = at + HOUR_US
+    twin.run(end)
+    other.run(end)
+    assert twin.digest() == other.digest()
