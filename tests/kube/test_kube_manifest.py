@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -313,3 +314,13 @@ def test_any_text_is_objects_or_problems_never_a_traceback(text: str) -> None:
 def test_any_bytes_are_objects_or_problems(data: bytes) -> None:
     got = manifest._read_bytes(data, "f.yaml")
     assert all(isinstance(m.obj, dict) for m in got)
+
+
+def test_the_collector_is_on_again_after_a_large_file() -> None:
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{n}", "note": "x" * 500}}
+        for n in range(8000)
+    ]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": pods})
+    assert len(read_text(text, "f.json")) == 8000
+    assert gc.isenabled()

@@ -8,5 +8,6 @@ This room knows no clock, no store and no policy; everything else imports it and
 
 Reading order: `kinds` (names and scopes of kinds), `objects` (reading plain objects), `quantity`, `resources`
 (vectors), `podrequests` (what a pod asks for), `labels` (selectors), `nodeselection` (node affinity),
-`taints`, `timestamps`, then `manifest` (files in and out) and `validation` (what is wrong with them).
+`taints`, `timestamps`, `conditions`, `events`, then `manifest` (files in and out; `yamltext` and `jsontext` read,
+`manifestwriting` writes), `validation` (what is wrong with them) and `defaults` (what the API server fills in).
 """

@@ -6,7 +6,6 @@ needs one, by stepping over siblings at the speed of the standard library's scan
 
 from __future__ import annotations
 
-import gc
 import json
 import re
 from typing import Any
@@ -30,15 +29,10 @@ def read_values(data: bytes) -> list[tuple[Any, int]]:
 
     Raises: TextProblem.
     """
-    was_enabled = gc.isenabled()
-    gc.disable()  # a million new containers and no garbage: each collection would only walk them again
     try:
         values = _decode(data)
     except RecursionError:
         raise TextProblem(0, (), "", f"nested more than {MAX_DEPTH} levels deep: refused") from None
-    finally:
-        if was_enabled:
-            gc.enable()
     for value, _ in values:
         if _is_too_deep(value):
             raise TextProblem(0, (), "", f"nested more than {MAX_DEPTH} levels deep: refused")

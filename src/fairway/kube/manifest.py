@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from fairway.errors import FieldProblem, InvalidInput, WorldError
 from fairway.kube import fieldpath, jsontext, yamltext
+from fairway.kube.collectorpause import collector_paused
 from fairway.kube.fieldpath import TextProblem, value_text
 from fairway.kube.manifestwriting import write_json, write_yaml
 from fairway.kube.objects import Obj
@@ -101,11 +102,15 @@ def capped(problems: list[FieldProblem]) -> tuple[FieldProblem, ...]:
 
 
 def _files_below(directory: Path) -> Iterator[Path]:
-    for folder, names, files in os.walk(directory):
+    for folder, names, files in os.walk(directory, onerror=_unreadable):
         names[:] = sorted(n for n in names if not n.startswith("."))
         for name in sorted(files):
             if not name.startswith(".") and name.lower().endswith(SUFFIXES):
                 yield Path(folder, name)
+
+
+def _unreadable(error: OSError) -> None:
+    raise WorldError(f"{error.filename}: cannot be read: {error.strerror}") from error
 
 
 def _read_file(path: Path) -> list[Manifest]:
@@ -121,6 +126,11 @@ def _read_file(path: Path) -> list[Manifest]:
 
 
 def _read_bytes(data: bytes, file: str) -> list[Manifest]:
+    with collector_paused(len(data)):
+        return _read_any(data, file)
+
+
+def _read_any(data: bytes, file: str) -> list[Manifest]:
     try:
         data = _decodable(data)
         if _is_json(data, file):

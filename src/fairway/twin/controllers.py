@@ -9,11 +9,13 @@ Source: client-go util/workqueue (default_rate_limiters.go), kube-controller-man
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 
-from fairway.cluster.actions import Action, Create, Emit, Reconciliation, perform
+from fairway.cluster.actions import Action, Create, Emit, Reconciliation, View, perform
 from fairway.cluster.changes import Change
 from fairway.cluster.errors import ApiError
+from fairway.errors import BugError
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.components import Host
@@ -28,18 +30,30 @@ _NO_TICKET = 0
 Item = tuple[int, Key]
 """Which controller (by number), which key."""
 
+Work = tuple[Item, tuple[Action, ...], int]
+"""What a decision wants done, and how much of it is."""
+
+Affected = Callable[[View, Change], Iterable[tuple[Controller, Key]]]
+"""Who has to look at what after a change: a faster answer than asking every controller that watches."""
+
 
 class Controllers:
     """All controllers of one control plane."""
 
-    def __init__(self, controllers: Sequence[Controller], name: str = "kube-controller-manager") -> None:
+    def __init__(
+        self,
+        controllers: Sequence[Controller],
+        affected: Affected | None = None,
+        name: str = "kube-controller-manager",
+    ) -> None:
         self.name = name
         self.controllers = tuple(controllers)
-        watched = {gk: None for c in self.controllers for gk in c.watches}
-        self.kinds: tuple[str, ...] = tuple(watched)
-        self._by_kind = {
-            gk: tuple(i for i, c in enumerate(self.controllers) if gk in c.watches) for gk in watched
-        }
+        self.affected = affected or self._ask_all
+        self._given = affected
+        self.kinds: tuple[str, ...] = tuple({gk: None for c in self.controllers for gk in c.watches})
+        self._number = {c.name: i for i, c in enumerate(self.controllers)}
+        if len(self._number) < len(self.controllers):
+            raise BugError(f"two controllers share a name: {[c.name for c in self.controllers]}")
         self._queued: dict[Item, int] = {}
         """Keys waiting for their turn, and the event that is their turn."""
         self._again: dict[Item, int] = {}
@@ -49,6 +63,9 @@ class Controllers:
         self._failures: dict[Item, int] = {}
         self._tokens_us = 0
         """The budget of requests: when it would be full again, in µs."""
+        self._short: deque[Work] = deque()
+        """Work that waits for the budget, in order; one event is planned for the first of it."""
+        self._is_armed = False
 
     def attach(self, host: Host) -> None:
         self.host = host
@@ -63,29 +80,34 @@ class Controllers:
         """Queues fill as changes come."""
 
     def fork(self) -> Controllers:
-        twin = Controllers(self.controllers, self.name)
+        twin = Controllers(self.controllers, self._given, self.name)
         twin._queued = dict(self._queued)
         twin._again = dict(self._again)
         twin._working = dict(self._working)
         twin._failures = dict(self._failures)
         twin._tokens_us = self._tokens_us
+        twin._short = self._short.copy()
+        twin._is_armed = self._is_armed
         return twin
 
     # Queueing
 
     def observe(self, change: Change) -> None:
-        store = self.host.store
-        for i in self._by_kind[change.key[0]]:
-            for key in self.controllers[i].map_change(store, change):
-                self._enqueue((i, key))
+        for controller, key in self.affected(self.host.store, change):
+            self._enqueue((self._number[controller.name], key), controller.delay_us)
 
-    def _enqueue(self, item: Item) -> None:
+    def _ask_all(self, view: View, change: Change) -> list[tuple[Controller, Key]]:
+        gk = change.key[0]
+        asked = [c for c in self.controllers if gk in c.watches]
+        return [(c, key) for c in asked for key in c.map_change(view, change)]
+
+    def _enqueue(self, item: Item, after_us: int = 0) -> None:
         if item in self._queued:
             return
         if item in self._working:
             self._working[item] = True
             return
-        at_us = self.host.loop.now_us + self._reconcile_us() + self._write_us()
+        at_us = self.host.loop.now_us + after_us + self._reconcile_us() + self._write_us()
         self._queued[item] = self.host.loop.at(at_us, self._turn, item, CONTROLLERS)
 
     def _on_again(self, item: Item) -> None:
@@ -106,41 +128,62 @@ class Controllers:
             self._again[item] = loop.at(decided.again_at_us, self._wake, item, CONTROLLERS)
         self._carry_out(item, decided.actions, 0)
 
-    def _on_act(self, data: tuple[Item, tuple[Action, ...], int]) -> None:
-        self._carry_out(*data)
+    def _on_act(self, _data: None) -> None:
+        """The budget allows a request again: go on with what has waited longest."""
+        self._is_armed = False
+        self._carry_out(*self._short.popleft())
+        self._arm()
 
     def _carry_out(self, item: Item, actions: tuple[Action, ...], done: int) -> None:
         """Do the actions in order, as far as the request budget goes; the rest when it allows."""
         while done < len(actions):
             action = actions[done]
-            if not isinstance(action, Emit):
-                ready_us = self._take_token()
-                if ready_us > self.host.loop.now_us:
-                    self._working.setdefault(item, False)
-                    data = (item, actions, done)
-                    self.host.loop.at(ready_us, self._act, data, CONTROLLERS)
-                    return
+            if not isinstance(action, Emit) and not self._take_token():
+                self._working.setdefault(item, False)
+                self._wait((item, actions, done))
+                return
             if not self._do(item, action):
                 break
             done += 1
         else:
-            self._failures.pop(item, None)
-        if self._working.pop(item, False):
+            if self._failures:
+                self._failures.pop(item, None)
+        if self._working and self._working.pop(item, False):
             self._enqueue(item)
 
-    def _take_token(self) -> int:
-        """When the next request may go; takes a token if that is now. 0 requests a second: no limit."""
+    def _wait(self, work: Work) -> None:
+        """Stand in line for the budget: at its head if the work was already under way."""
+        if work[2]:
+            self._short.appendleft(work)
+        else:
+            self._short.append(work)
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._short and not self._is_armed:
+            self._is_armed = True
+            self.host.loop.at(self._token_at(), self._act, None, CONTROLLERS)
+
+    def _token_at(self) -> int:
+        """When the next request may go. Written as a time: the budget is full at `_tokens_us`, and each
+        request puts that off by its price."""
         latency, now_us = self.host.latency, self.host.loop.now_us
         if not latency.controller_qps:
             return now_us
         each_us = SECOND_US // latency.controller_qps
-        # Written as a time: the budget is full at `_tokens_us`, each request puts that off by its price.
         full_us = max(self._tokens_us, now_us)
-        ready_us = full_us - (max(latency.controller_burst, 1) - 1) * each_us
-        if ready_us > now_us:
-            return ready_us
-        self._tokens_us = full_us + each_us
-        return now_us
+        return max(full_us - (max(latency.controller_burst, 1) - 1) * each_us, now_us)
+
+    def _take_token(self) -> bool:
+        """Whether a request may go now; if so its price is paid. 0 requests a second: no limit."""
+        qps = self.host.latency.controller_qps
+        if not qps:
+            return True
+        now_us = self.host.loop.now_us
+        if self._token_at() > now_us:
+            return False
+        self._tokens_us = max(self._tokens_us, now_us) + SECOND_US // qps
+        return True
 
     def _do(self, item: Item, action: Action) -> bool:
         """Carry out one action; False when the API refused it and the rest must wait."""

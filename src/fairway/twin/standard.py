@@ -14,13 +14,17 @@ from fairway.twin.ownergc import OwnerGarbageCollector
 from fairway.twin.podgc import PodGarbageCollector
 from fairway.twin.scheduler import SchedulerComponent
 from fairway.twin.tainteviction import TaintEviction
+from fairway.workloads import registry
 from fairway.workloads.controller import Controller
+from fairway.workloads.registry import CONTROLLERS
 
 
 def standard_components(
-    profiles: Iterable[Profile] = (DEFAULT_PROFILE,), controllers: Sequence[Controller] = ()
+    profiles: Iterable[Profile] = (DEFAULT_PROFILE,), controllers: Sequence[Controller] = CONTROLLERS
 ) -> list[Component]:
     """New components, in the order in which they see changes."""
+    # The registry knows which of its controllers a change concerns; of any others all are asked.
+    knows = registry.affected if controllers is CONTROLLERS else None
     components: list[Component] = [
         Faults(),
         Kubelet(),
@@ -30,6 +34,6 @@ def standard_components(
         OwnerGarbageCollector(),
     ]
     if controllers:
-        components.append(Controllers(controllers))
+        components.append(Controllers(controllers, knows))
     components.append(SchedulerComponent(profiles))
     return components

@@ -55,14 +55,18 @@ def _problems_of(
     # Lines are looked up only for problems that will be shown: each costs a walk through its text.
     located = [field_problem(manifest, p, locate=already + n < MAX_PROBLEMS) for n, p in enumerate(found)]
     if first is not None:
-        located.append(_repeat_problem(manifest, listed[first]))
+        is_shown = already + len(located) < MAX_PROBLEMS
+        located.append(_repeat_problem(manifest, listed[first], locate=is_shown))
     return located
 
 
 def find_duplicates(manifests: Iterable[Manifest]) -> list[FieldProblem]:
     """Objects whose kind, namespace and name another one has already; each names the place of the first."""
     listed = list(manifests)
-    return [_repeat_problem(listed[index], listed[first]) for index, first in _repeats(listed).items()]
+    return [
+        _repeat_problem(listed[index], listed[first], locate=n < MAX_PROBLEMS)
+        for n, (index, first) in enumerate(_repeats(listed).items())
+    ]
 
 
 def _repeats(manifests: list[Manifest]) -> dict[int, int]:
@@ -96,11 +100,12 @@ def without_stray_namespace(obj: Obj) -> Obj:
     return {**obj, "metadata": {k: v for k, v in meta.items() if k != "namespace"}}
 
 
-def _repeat_problem(manifest: Manifest, first: Manifest) -> FieldProblem:
-    key = key_of(manifest.obj)
-    where = f"{first.file}:{first.line}" if first.line else first.file
+def _repeat_problem(manifest: Manifest, first: Manifest, *, locate: bool) -> FieldProblem:
+    key = _landed_key(manifest.obj)
+    first_line = first.line if locate else 0
+    where = f"{first.file}:{first_line}" if first_line else first.file
     expected = f"Duplicate object: {key} is already defined at {where}"
-    line = manifest.line_of(("metadata", "name"))
+    line = manifest.line_of(("metadata", "name")) if locate else 0
     return FieldProblem(
         manifest.file, line, "metadata.name", value_text(key.name), expected, subject_of(manifest.obj)
     )

@@ -11,10 +11,11 @@ from fairway.kube.objects import Key, Obj
 from fairway.twin.behaviour import ALIASES
 from fairway.twin.components import Host
 from fairway.twin.kubeevents import Said
-from fairway.twin.kubelet import machines, probing, starting, stopping
+from fairway.twin.kubelet import machines, probing, pulling, starting, stopping
+from fairway.twin.kubelet.phases import TERMINAL, has_ended, phase_of
 from fairway.twin.kubelet.plans import Plans
 from fairway.twin.kubelet.states import NodeState, PodState
-from fairway.twin.kubelet.status import TERMINAL, has_ended, phase_of, pod_status
+from fairway.twin.kubelet.status import pod_status
 from fairway.twin.loop import NODES
 from fairway.twin.progress import Progress
 
@@ -51,7 +52,7 @@ class Kubelet:
         self.h_start = loop.register("kubelet.start", partial(starting.on_start, self))
         self.h_exit = loop.register("kubelet.exit", partial(starting.on_exit, self))
         self.h_restart = loop.register("kubelet.restart", partial(starting.on_restart, self))
-        self.h_pull_failed = loop.register("kubelet.pullFailed", partial(starting.on_pull_failed, self))
+        self.h_pull_failed = loop.register("kubelet.pullFailed", partial(pulling.on_pull_failed, self))
         self.h_probe = loop.register("kubelet.probe", partial(probing.on_probe, self))
         self.h_deadline = loop.register("kubelet.deadline", self._on_deadline)
         self.h_remove = loop.register("kubelet.remove", partial(stopping.on_remove, self))
@@ -155,6 +156,9 @@ class Kubelet:
 
     def start_next(self, pod: PodState) -> None:
         starting.start_next(self, pod, self.nodes[pod.node], self.loop.now_us)
+
+    def start_container(self, pod: PodState, i: int) -> None:
+        starting.schedule_start(self, pod, self.nodes[pod.node], i, self.loop.now_us)
 
     def report(self, pod: PodState) -> None:
         """Write the pod's status as it is now, or owe it while the API server cannot be reached."""

@@ -18,6 +18,8 @@ from fairway.kube.taints import NO_EXECUTE, parse_taints
 from fairway.twin.heartbeats import last_renewal_us
 from fairway.twin.kubeevents import NORMAL
 from fairway.twin.kubelet import starting, stopping, working
+from fairway.twin.kubelet.nodestatus import node_status
+from fairway.twin.kubelet.phases import has_ended
 from fairway.twin.kubelet.states import (
     NO_TICKET,
     RUNNING,
@@ -28,7 +30,6 @@ from fairway.twin.kubelet.states import (
     NodeState,
     PodState,
 )
-from fairway.twin.kubelet.status import has_ended, node_status
 
 if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, format_duration
 from fairway.twin.kubeevents import NORMAL, WARNING, Said
-from fairway.twin.kubelet import probing, stopping, working
+from fairway.twin.kubelet import probing, pulling, stopping, working
 from fairway.twin.kubelet.admission import rejection
+from fairway.twin.kubelet.phases import is_initialized
 from fairway.twin.kubelet.states import (
     NO_TICKET,
     RUNNING,
@@ -26,7 +27,7 @@ from fairway.twin.kubelet.states import (
     NodeState,
     PodState,
 )
-from fairway.twin.kubelet.status import is_initialized, rejected_status
+from fairway.twin.kubelet.status import rejected_status
 
 if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet
@@ -113,7 +114,7 @@ def schedule_start(k: Kubelet, pod: PodState, node: NodeState, i: int, from_us: 
     container = pod.plan.containers[i]
     state = pod.containers[i]
     behaviour = container.behaviour
-    if behaviour.image_pull_fails and _is_within(behaviour.image_pull_fails, from_us - pod.start_us):
+    if behaviour.image_pull_fails and pulling.is_within(behaviour.image_pull_fails, from_us - pod.start_us):
         at_us = from_us + k.image_check.a_us
         state.start_ticket = k.loop.at(at_us, k.h_pull_failed, (pod.uid, i))
         pod.last_start_us = max(pod.last_start_us, at_us)
@@ -121,7 +122,7 @@ def schedule_start(k: Kubelet, pod: PodState, node: NodeState, i: int, from_us: 
     pulled_us = -1
     ready_us = from_us
     if k.pulls_take_time or behaviour.image_pull is not None:
-        ready_us, pulled_us = _pull(k, pod, node, i, from_us)
+        ready_us, pulled_us = pulling.pull(k, pod, node, i, from_us)
     if pod.luck and not state.restarts:
         ready_us += k.container_start.at_quantile(pod.luck[1])
     else:
@@ -130,29 +131,6 @@ def schedule_start(k: Kubelet, pod: PodState, node: NodeState, i: int, from_us: 
     if ready_us > pod.last_start_us:
         pod.last_start_us = ready_us
     return ready_us
-
-
-def _pull(k: Kubelet, pod: PodState, node: NodeState, i: int, from_us: int) -> tuple[int, int]:
-    """When the image is there, and how long pulling it took (-1: it was there).
-
-    A kubelet pulls one image at a time (serializeImagePulls).
-    """
-    container = pod.plan.containers[i]
-    there_us = node.images.get(container.image)
-    if there_us is not None or container.never_pulls:
-        present_us = max(from_us, there_us or 0)
-        return present_us + (k.image_check.a_us if container.always_pulls else 0), -1
-    pull = container.behaviour.image_pull or k.image_pull
-    luck = k.host.streams.draw_for("image-pull", node.name, container.image)
-    starts_us = max(from_us, node.pull_free_us)
-    done_us = starts_us + max(pull.at_quantile(luck) * k.pull_slowdown_milli // 1000, 0)
-    node.images[container.image] = done_us
-    node.pull_free_us = done_us
-    return done_us, done_us - from_us
-
-
-def _is_within(windows: tuple[tuple[int, int], ...], at_us: int) -> bool:
-    return any(start <= at_us < end for start, end in windows)
 
 
 def on_start(k: Kubelet, data: tuple[str, int, int]) -> None:
@@ -212,37 +190,6 @@ def _start_words(image: str, pulled_us: int) -> tuple[Said, ...]:
     took = format_duration(pulled_us)
     pulled = f'Successfully pulled image "{image}" in {took} ({took} including waiting). Image size: 0 bytes.'
     return ((NORMAL, "Pulling", f'Pulling image "{image}"'), (NORMAL, "Pulled", pulled), created, started)
-
-
-def on_pull_failed(k: Kubelet, data: tuple[str, int]) -> None:
-    """Pulling failed: back off from 10 s, doubling to 300 s, and try again."""
-    uid, i = data
-    pod = k.pods[uid]
-    container = pod.plan.containers[i]
-    state = pod.containers[i]
-    behaviour = container.behaviour
-    now_us = k.loop.now_us
-    state.start_ticket = NO_TICKET
-    image = container.image
-    if not _is_within(behaviour.image_pull_fails, now_us - pod.start_us):
-        schedule_start(k, pod, k.nodes[pod.node], i, now_us)
-        return
-    error = f'failed to pull and unpack image "{image}": not found'
-    k.tell(pod.key, uid, NORMAL, "Pulling", f'Pulling image "{image}"')
-    k.tell(pod.key, uid, WARNING, "Failed", f'Failed to pull image "{image}": {error}')
-    k.tell(pod.key, uid, WARNING, "Failed", "Error: ErrImagePull")
-    latency = k.host.latency
-    doubled_us = min(2 * state.pull_backoff_us, latency.container_backoff_max_us)
-    state.pull_backoff_us = doubled_us or latency.container_backoff_us
-    state.reason, state.message = "ErrImagePull", error
-    k.report(pod)
-    # The kubelet's next look, a moment later, finds the pull backing off and says so.
-    k.tell(pod.key, uid, NORMAL, "BackOff", f'Back-off pulling image "{image}"')
-    state.reason = "ImagePullBackOff"
-    state.message = f'Back-off pulling image "{image}": ErrImagePull: {error}'
-    k.report(pod)
-    k.record(pod.key, "ImagePullBackOff", container.name)
-    state.start_ticket = k.loop.at(now_us + state.pull_backoff_us, k.h_pull_failed, (uid, i))
 
 
 def on_exit(k: Kubelet, data: tuple[str, int]) -> None:

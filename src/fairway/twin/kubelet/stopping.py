@@ -19,6 +19,7 @@ from fairway.kube.timestamps import SECOND_US
 from fairway.twin.behaviour import SIGKILL_EXIT
 from fairway.twin.kubeevents import NORMAL
 from fairway.twin.kubelet import working
+from fairway.twin.kubelet.phases import FAILED, TERMINAL, phase_of
 from fairway.twin.kubelet.plans import ContainerPlan
 from fairway.twin.kubelet.states import (
     NO_TICKET,
@@ -30,7 +31,7 @@ from fairway.twin.kubelet.states import (
     NodeState,
     PodState,
 )
-from fairway.twin.kubelet.status import FAILED, TERMINAL, phase_of, pod_status
+from fairway.twin.kubelet.status import pod_status
 
 if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet

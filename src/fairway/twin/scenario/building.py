@@ -15,7 +15,7 @@ from fairway.twin.standard import standard_components
 from fairway.twin.traces.component import TraceComponent
 from fairway.twin.traces.sources import arrivals_of
 from fairway.twin.twin import Twin
-from fairway.workloads.registry import CONTROLLERS
+from fairway.workloads.registry import CONTROLLERS, affected
 
 
 def build_twin(scenario: Scenario, *, seed: int | None = None, keep_records: int = 0) -> Twin:
@@ -29,7 +29,7 @@ def build_twin(scenario: Scenario, *, seed: int | None = None, keep_records: int
         components.append(Hazards(scenario.faults))
     for component in standard_components(scenario.profiles, CONTROLLERS):
         is_plain = isinstance(component, Controllers)
-        components.append(AdmittedControllers(CONTROLLERS) if is_plain else component)
+        components.append(AdmittedControllers(CONTROLLERS, affected) if is_plain else component)
     watch = ReachingWatch.of(scenario.assertions)
     if watch.goals:
         components.append(watch)

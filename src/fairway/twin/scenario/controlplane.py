@@ -17,8 +17,9 @@ class AdmittedControllers(Controllers):
     """`Controllers` behind admission."""
 
     def fork(self) -> AdmittedControllers:
-        twin = AdmittedControllers(self.controllers, self.name)
-        twin.__dict__.update(super().fork().__dict__)
+        twin = AdmittedControllers(self.controllers, self._given, self.name)
+        state = super().fork().__dict__
+        twin.__dict__.update({name: value for name, value in state.items() if name != "affected"})
         return twin
 
     def _do(self, item: Item, action: Action) -> bool:

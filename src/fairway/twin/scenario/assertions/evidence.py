@@ -20,8 +20,8 @@ from fairway.twin.scenario.assertions.grammar import (
     Condition,
     Either,
     Not,
+    Probe,
     Reaching,
-    Test,
 )
 from fairway.twin.scenario.assertions.vocabulary import (
     CPUS,
@@ -226,7 +226,7 @@ def holds(condition: Condition, row: Row, of: str) -> bool:
     return _test(condition, row, of)
 
 
-def _test(test: Test, row: Row, of: str) -> bool:
+def _test(test: Probe, row: Row, of: str) -> bool:
     if test.field == LABEL:
         value: Any = row.labels.get(test.key, "")
     else:

@@ -1,0 +1,147 @@
+"""`fairway simulate`: run what a directory describes, and say what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from fairway.twin.scenario.model import Scenario
+    from fairway.twin.scenario.running import Finished
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+FORMATS = ("table", "json", "junit")
+_SKIPPED_SHOWN = 20
+
+
+@app.command()
+def simulate(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR|FILE", exists=True, help="Manifests, or a directory with a scenario.yaml."
+        ),
+    ],
+    seed: Annotated[int | None, typer.Option(help="Instead of the scenario's.", show_default=False)] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Repeat under this many seeds; report the spread.")
+    ] = 1,
+    latency: Annotated[
+        str | None,
+        typer.Option(metavar="default|zero|FILE", help="How long components take.", show_default=False),
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option(help="Stop after this much simulated time, such as 8h.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write a run directory (see fairway report).")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML report.")
+    ] = None,
+    lenient: Annotated[
+        bool, typer.Option("--lenient", help="Skip objects that will not do, and count them.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Only the assertions, and no progress.")
+    ] = False,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="table|json|junit", help="How to print.")
+    ] = "table",
+) -> None:
+    """Run a directory of Kubernetes YAML, or a scenario with a timeline and assertions, in virtual time.
+
+    Exits 0 when every assertion holds, 1 when one does not.
+
+    Example: fairway simulate examples/01-two-teams --out runs/two-teams
+    """
+    from fairway.cli.output import check_output
+    from fairway.twin.scenario.loading import load_scenario
+
+    check_output(output, FORMATS)
+    scenario = _adjusted(load_scenario(path, lenient=lenient), latency, duration)
+    _say_skipped(scenario)
+    if seeds > 1:
+        raise typer.Exit(_many(scenario, seeds, seed, output))
+    finished = _one(scenario, seed, quiet)
+    if out is not None or html is not None:
+        _keep(finished, out, html)
+    _print(finished, output, quiet)
+    if finished.status.ended == "interrupted":
+        raise typer.Exit(130)
+    raise typer.Exit(0 if finished.passed else 1)
+
+
+def _say_skipped(scenario: Scenario) -> None:
+    if not scenario.skipped:
+        return
+    for problem in scenario.skipped[:_SKIPPED_SHOWN]:
+        typer.echo(str(problem), err=True)
+    typer.echo(f"fairway: skipped {len(scenario.skipped)} that will not do", err=True)
+
+
+def _adjusted(scenario: Scenario, latency: str | None, duration: str | None) -> Scenario:
+    from fairway.errors import UserError
+    from fairway.kube.timestamps import parse_duration
+    from fairway.twin.latency import latency_named
+
+    if latency is not None:
+        scenario = replace(scenario, latency=latency_named(latency))
+    if duration is not None:
+        try:
+            scenario = replace(scenario, duration_us=parse_duration(duration))
+        except ValueError as wrong:
+            raise UserError(f"--duration {duration!r}: {wrong}") from wrong
+    return scenario
+
+
+def _one(scenario: Scenario, seed: int | None, quiet: bool) -> Finished:
+    from fairway.cli.progressline import ProgressLine
+    from fairway.twin.scenario.running import run_scenario
+
+    line = ProgressLine(scenario.start_us, wanted=not quiet)
+    try:
+        return run_scenario(scenario, seed=seed, progress=line)
+    finally:
+        line.end()
+
+
+def _many(scenario: Scenario, seeds: int, first: int | None, output: str) -> int:
+    from fairway.cli.output import print_json
+    from fairway.errors import UserError
+    from fairway.twin.scenario.repeating import run_seeds
+    from fairway.twin.scenario.verdicts import repeated_json, spread_lines
+
+    if output == "junit":
+        raise UserError("--output junit: expected with a single seed; use -o json with --seeds")
+    repeated = run_seeds(scenario, seeds, first=first)
+    if output == "json":
+        print_json(repeated_json(repeated))
+    else:
+        held = sum(run.passed for run in repeated.runs)
+        typer.echo(f"{scenario.name}: {held} of {seeds} seeds pass (least … median … most)")
+        for text in spread_lines(repeated.spreads):
+            typer.echo(text)
+    return 0 if repeated.passed else 1
+
+
+def _keep(finished: Finished, out: Path | None, html: Path | None) -> None:
+    raise NotImplementedError
+
+
+def _print(finished: Finished, output: str, quiet: bool) -> None:
+    from fairway.cli.output import print_json
+    from fairway.twin.scenario.verdicts import finished_json, junit, verdict_lines
+
+    if output == "json":
+        print_json(finished_json(finished))
+        return
+    if output == "junit":
+        typer.echo(junit([finished]), nl=False)
+        return
+    for line in verdict_lines(finished.verdicts):
+        typer.echo(line)

@@ -1,0 +1,49 @@
+"""A run at hand: what it was, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairway.twin.recorder.tables import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What the outcome's tables do not say. Nothing in it depends on the wall clock: equal runs are equal files.
+
+    `assertions`: verdicts as `{"name", "passed", "shown", "note", "worst"}` (more is kept, not looked at).
+    `lost_work_us`: container time whose work no checkpoint saved; None: nobody measured it.
+    `notes`: sentences for the reader, such as rows of a trace that were skipped.
+    """
+
+    name: str
+    seed: int | None = None
+    latency: str = ""
+    source: str = ""
+    digest: str = ""
+    reason: str = ""
+    """Why the run is not complete; empty where it is."""
+    lost_work_us: int | None = None
+    assertions: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What reports and comparisons are made of."""
+
+    info: RunInfo
+    outcome: Outcome
+    directory: str = ""
+    missing: tuple[str, ...] = field(default=())
+    """Tables that a killed run did not get to write; they are empty."""
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def status(self) -> str:
+        return self.outcome.status

@@ -1,0 +1,210 @@
+"""A run directory: written while the run goes on, readable whenever the run is cut off.
+
+    summary.json          what the run was, how it stands, and its main figures (see `summary`)
+    pods.parquet          one row per pod, workload, node, … as in `twin.recorder.tables`
+    workloads.parquet  nodes.parquet  intervals.parquet  series.parquet
+    events/00000.parquet  the event log in parts, in order: time_us, component, kind, namespace, name, …
+
+Each file is put in its place whole. `summary.json` comes first, saying `running`, and again last, saying
+`complete` or `interrupted`; a run that was killed leaves the event log so far and a summary that says
+`running`, and is read with empty tables.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from fairway.errors import FieldProblem, InvalidInput, UserError, WorldError
+from fairway.results.atomic import replace_file, replace_text
+from fairway.results.frames import read_table, write_table
+from fairway.results.run import Run, RunInfo
+from fairway.results.summary import SCHEMA, info_of, outcome_parts, summary_of, unfinished_summary
+from fairway.twin.eventlog import Record
+from fairway.twin.recorder.recorder import Recorder
+from fairway.twin.recorder.tables import (
+    INTERRUPTED,
+    RUNNING,
+    IntervalRow,
+    NodeRow,
+    Outcome,
+    PodRow,
+    SeriesRow,
+    Table,
+    WorkloadRow,
+)
+
+SUMMARY = "summary.json"
+EVENTS = "events"
+TABLES: dict[str, type[Any]] = {
+    "pods": PodRow,
+    "workloads": WorkloadRow,
+    "nodes": NodeRow,
+    "intervals": IntervalRow,
+    "series": SeriesRow,
+}
+# Records in one part of the event log: about 2 MB of Parquet.
+PART_RECORDS = 100_000
+
+
+class RunWriter:
+    """Writes one run's directory. As a context manager it leaves an interrupted run behind when cut off.
+
+    with RunWriter(path, recorder, RunInfo("my-scenario", seed=42)) as writer:
+        twin.host.log.sinks.append(writer.on_records)
+        twin.run(...)
+        writer.finish(recorder.outcome(), info)
+    """
+
+    def __init__(self, path: Path, recorder: Recorder | None, info: RunInfo) -> None:
+        self.path = path
+        self._recorder = recorder
+        self._info = info
+        self._records: list[Record] = []
+        self._parts = 0
+        self._is_finished = False
+
+    def __enter__(self) -> RunWriter:
+        _claim(self.path)
+        replace_text(self.path / SUMMARY, _json(unfinished_summary(self._info, RUNNING)))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if self._is_finished:
+            return
+        reason = (
+            "stopped by Ctrl-C" if kind is KeyboardInterrupt else f"{kind.__name__}: {error}" if kind else ""
+        )
+        info = _with_reason(self._info, reason or "ended without an outcome")
+        if self._recorder is not None:
+            self.finish(self._recorder.outcome(INTERRUPTED), info)
+        else:
+            self._flush()
+            replace_text(self.path / SUMMARY, _json(unfinished_summary(info, INTERRUPTED)))
+
+    def on_records(self, batch: list[Record]) -> None:
+        """A sink for the twin's event log."""
+        self._records.extend(batch)
+        if len(self._records) >= PART_RECORDS:
+            self._flush()
+
+    def checkpoint(self, outcome: Outcome) -> None:
+        """Write the tables as they stand, so that even a killed run has them. The summary keeps saying `running`."""
+        self._write(outcome, self._info)
+
+    def finish(self, outcome: Outcome, info: RunInfo | None = None) -> Run:
+        """Write everything; `info` replaces what was said at the start."""
+        info = self._info if info is None else info
+        self._flush()
+        self._write(outcome, info)
+        self._is_finished = True
+        return Run(info, outcome, str(self.path))
+
+    def _write(self, outcome: Outcome, info: RunInfo) -> None:
+        for name, row in TABLES.items():
+            write_table(getattr(outcome, name), row, self.path / f"{name}.parquet")
+        replace_text(self.path / SUMMARY, _json(summary_of(Run(info, outcome))))
+
+    def _flush(self) -> None:
+        """Write the event log so far as its next part."""
+        if not self._records:
+            return
+        import polars as pl
+
+        frame = pl.DataFrame(self._records, schema=_EVENT_SCHEMA, orient="row")
+        part = self.path / EVENTS / f"{self._parts:05}.parquet"
+        replace_file(part, lambda to: frame.write_parquet(to, compression="zstd"))
+        self._parts += 1
+        self._records = []
+
+
+_EVENT_SCHEMA = ["time_us", "component", "kind", "namespace", "name", "reason", "message"]
+
+
+def write_run(path: Path, outcome: Outcome, info: RunInfo) -> Run:
+    """Write the directory of a run that is over, in one go (without its event log)."""
+    with RunWriter(path, None, info) as writer:
+        return writer.finish(outcome)
+
+
+def _claim(path: Path) -> None:
+    """Make the directory, or clear that of an earlier run; anything else that is there stays untouched.
+
+    Raises: UserError for a directory that is no run's; WorldError.
+    """
+    try:
+        if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not (path / SUMMARY).exists())):
+            raise UserError(
+                f"{path}: expected a new or empty directory, or an earlier run's (with {SUMMARY}) to replace"
+            )
+        (path / EVENTS).mkdir(parents=True, exist_ok=True)
+        for stale in (path / SUMMARY, *(path / f"{name}.parquet" for name in TABLES)):
+            stale.unlink(missing_ok=True)
+        for part in sorted((path / EVENTS).glob("*.parquet")):
+            part.unlink()
+    except OSError as failed:
+        raise WorldError(f"{path}: cannot be written: {failed.strerror or failed}") from failed
+
+
+def _with_reason(info: RunInfo, reason: str) -> RunInfo:
+    from dataclasses import replace
+
+    return replace(info, reason=info.reason or reason)
+
+
+def _json(data: dict[str, Any]) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+class RunFiles(NamedTuple):
+    """What is on disk of a run, unread."""
+
+    directory: Path
+    summary: dict[str, Any]
+
+
+def load_run(path: Path) -> Run:
+    """The run in a directory, also one that was cut off.
+
+    Raises: InvalidInput.
+    """
+    files = _open(path)
+    tables: dict[str, Any] = {}
+    missing = []
+    for name, row in TABLES.items():
+        file = files.directory / f"{name}.parquet"
+        if file.exists():
+            tables[name] = read_table(file, row)
+        else:
+            missing.append(name)
+            tables[name] = Table.of(row, [])
+    outcome = Outcome(**outcome_parts(files.summary), **tables)
+    return Run(info_of(files.summary), outcome, str(path), tuple(missing))
+
+
+def _open(path: Path) -> RunFiles:
+    file = path / SUMMARY if path.is_dir() or not path.exists() else path
+    try:
+        summary = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as failed:
+        expected = f"expected a run directory, as `fairway simulate --out DIR` writes it ({failed.strerror})"
+        raise InvalidInput((FieldProblem(str(file), 0, "", "", expected),)) from None
+    except ValueError as broken:
+        raise InvalidInput((FieldProblem(str(file), 0, "", "", f"not JSON: {broken}"),)) from None
+    schema = summary.get("schema") if isinstance(summary, dict) else None
+    if schema != SCHEMA:
+        problem = FieldProblem(str(file), 0, "schema", str(schema), f"expected {SCHEMA}")
+        raise InvalidInput((problem,))
+    return RunFiles(file.parent, summary)
+
+
+def read_events(path: Path) -> list[Record]:
+    """The event log of a run directory, in order."""
+    import polars as pl
+
+    parts = sorted((path / EVENTS).glob("*.parquet"))
+    return [Record(*row) for part in parts for row in pl.read_parquet(part).iter_rows()]

@@ -1,0 +1,285 @@
+"""The report of a run for a terminal: data → text, for any width from 80 columns on."""
+
+from __future__ import annotations
+
+from fairway.kube.timestamps import format_duration
+from fairway.results import words
+from fairway.results.figures import ALL, Figures, Group, Waits, figures_of
+from fairway.results.resample import on_grid
+from fairway.results.run import Run
+from fairway.results.textlayout import (
+    BAD,
+    DIM,
+    GOOD,
+    HEADING,
+    TITLE,
+    Line,
+    both_ends,
+    sparkline,
+    table,
+    wrapped,
+)
+from fairway.twin.recorder.tables import COMPLETE, RUNNING
+
+MIN_WIDTH, MAX_WIDTH = 60, 160
+# Rows of a ranking; what is left out is counted.
+RANKED_SHOWN = 8
+GROUPS_SHOWN = 12
+PODS_SHOWN = 8
+
+_LABEL, _VALUE, _NOTE = 12, 9, 32
+
+
+def report_lines(run: Run, width: int = 100, figures: Figures | None = None) -> list[Line]:
+    """Everything worth saying about a run, most important first."""
+    width = min(max(width, MIN_WIDTH), MAX_WIDTH)
+    figures = figures_of(run.outcome) if figures is None else figures
+    parts = [
+        _head(run, width),
+        _assertions(run, width),
+        _gpu(run, figures, width),
+        _waits(figures, width),
+        _reasons(figures, width),
+        _never_started(figures, width),
+        _losses(run, figures, width),
+        _notes(run, width),
+    ]
+    lines: list[Line] = []
+    for part in parts:
+        if part:
+            lines.extend([Line(""), *part] if lines else part)
+    return lines
+
+
+def _head(run: Run, width: int) -> list[Line]:
+    outcome, info = run.outcome, run.info
+    seed = "" if info.seed is None else f" · seed {info.seed}"
+    lines = [Line(both_ends(info.name or "run", f"{run.status}{seed}", width), TITLE)]
+    if run.status != COMPLETE:
+        lines.extend(Line(line.text.strip(), BAD) for line in wrapped(partial_words(run), width, ""))
+    if not outcome.duration_us:
+        return lines
+    peaks = outcome.peaks
+    size = ""
+    if "nodes" in peaks:
+        nodes = words.counted(peaks["nodes"].value, "node")
+        size = f" · {nodes}, {words.gpus(peaks['gpu_milli_total'].value)} GPUs"
+    latency = f" · latency {info.latency}" if info.latency else ""
+    spent = format_duration(outcome.duration_us)
+    when = f"{words.clock(outcome.began_us)} → {words.clock(outcome.ended_us)} UTC ({spent} simulated)"
+    lines.append(Line(words.cut(f"{when}{size}{latency}", width)))
+    return lines
+
+
+def partial_words(run: Run) -> str:
+    """What a run that is not complete has to say for itself."""
+    reason = f" ({run.info.reason})" if run.info.reason else ""
+    if run.status == RUNNING:
+        text = f"This run is still going on, or was killed{reason}: what follows is what it had written."
+    else:
+        text = f"This run was interrupted{reason}: everything below ends at that moment."
+    if run.missing:
+        text += f" Missing: {', '.join(run.missing)}."
+    return text
+
+
+def _assertions(run: Run, width: int) -> list[Line]:
+    verdicts = run.info.assertions
+    if not verdicts:
+        return []
+    passed = sum(bool(v.get("passed")) for v in verdicts)
+    lines = [Line(f"ASSERTIONS  {passed} of {len(verdicts)} hold", HEADING)]
+    for verdict in verdicts:
+        holds = bool(verdict.get("passed"))
+        text = both_ends(
+            f"  {'pass' if holds else 'FAIL'}  {verdict.get('name', '')}",
+            str(verdict.get("shown", "")),
+            width,
+        )
+        lines.append(Line(text, GOOD if holds else BAD))
+        notes = [verdict["note"]] if verdict.get("note") else []
+        lines.extend(Line(words.cut(f"        {n}", width)) for n in [*notes, *(verdict.get("worst") or ())])
+    return lines
+
+
+def _gpu(run: Run, figures: Figures, width: int) -> list[Line]:
+    outcome, gpu = run.outcome, figures.gpu
+    if not len(outcome.series):
+        return []
+    room = max(width - 2 - _LABEL - _VALUE - _NOTE - 4, 10)
+
+    def row(label: str, value: str, name: str, top: float, note: str) -> Line:
+        line = sparkline(on_grid(outcome.series, name, room), top)
+        return Line(words.cut(f"  {label:<{_LABEL}}{value:>{_VALUE}}  {line}  {note}", width))
+
+    total = max(outcome.series.column("gpu_milli_total"), default=0.0)
+    peaks = outcome.peaks
+    lines = [Line("OVER TIME", HEADING)]
+    if total:
+        held = f"{words.gpu_hours(gpu.held)} of {words.gpu_hours(gpu.offered)} GPU-hours"
+        lines.append(row("allocated", words.percent(gpu.allocated_ratio), "gpu_milli_allocated", total, held))
+        if gpu.told:
+            told = f"by {words.percent(gpu.told_ratio)} of that time"
+            used = words.percent(gpu.used_ratio)
+            lines.append(row("used", used, "gpu_milli_used", total, f"of the GPUs {told}"))
+        lines.append(
+            _peaked(
+                row, outcome.mean("gpu_milli_pending") / 1000, "GPUs asked", "gpu_milli_pending", run, 1000
+            )
+        )
+        fragmented = figures.fragmentation
+        if fragmented.mean is not None:
+            note = f"of free GPU no use to them; end {words.percent(fragmented.last)}"
+            lines.append(row("fragmented", words.percent(fragmented.mean), "fragmentation", 1.0, note))
+    lines.append(_peaked(row, outcome.mean("queue_length"), "queue", "queue_length", run, 1))
+    lines.append(_peaked(row, outcome.mean("pods_running"), "running", "pods_running", run, 1))
+    cpu_total = max(outcome.series.column("cpu_milli_total"), default=0.0)
+    memory_total = max(outcome.series.column("memory_bytes_total"), default=0.0)
+    lines.append(
+        row("cpu", words.percent(figures.cpu_allocated_ratio), "cpu_milli_allocated", cpu_total, "allocated")
+    )
+    lines.append(
+        row(
+            "memory",
+            words.percent(figures.memory_allocated_ratio),
+            "memory_bytes_allocated",
+            memory_total,
+            "allocated",
+        )
+    )
+    lines.append(Line(" " * (2 + _LABEL + _VALUE + 2) + _axis(outcome.duration_us, room), DIM))
+    if total and not gpu.told:
+        lines.append(
+            Line("  used: unknown; pods say so with the annotation fairway.dev/gpu-utilization", DIM)
+        )
+    if total:
+        lines.extend(_idle(figures, width))
+    assert peaks is not None
+    return lines
+
+
+def _peaked(row: object, mean: float, label: str, name: str, run: Run, unit: int) -> Line:
+    """A line that shows the mean, scaled to the peak, and names the peak."""
+    peak = run.outcome.peaks.get(name)
+    top = peak.value if peak else 0
+    when = format_duration(peak.at_us - run.outcome.began_us) if peak else ""
+    note = f"mean; at most {top / unit:,.6g} at +{when}" if peak and top else "never any"
+    return row(label, f"{mean:,.1f}", name, float(top), note)  # type: ignore[operator,no-any-return]
+
+
+def _axis(duration_us: int, room: int) -> str:
+    """`0` on the left, the run's length on the right, its half in between where there is room."""
+    end, middle = f"+{format_duration(duration_us)}", f"+{format_duration(duration_us // 2)}"
+    if room < len(end) + len(middle) + 12:
+        return "0" + end.rjust(room - 1)
+    at = room // 2 - len(middle) // 2
+    line = "0".ljust(at) + middle
+    return line + end.rjust(room - len(line))
+
+
+def _idle(figures: Figures, width: int) -> list[Line]:
+    gpu = figures.gpu
+    parts = [
+        (gpu.idle_in_demand, "while GPU pods waited"),
+        (gpu.idle_no_demand, "with nobody waiting"),
+        (gpu.idle_closed, "cordoned or not ready"),
+    ]
+    named = [f"{words.gpu_hours(value)} {what}" for value, what in parts if value > 0]
+    if not named:
+        return []
+    total = words.gpu_hours(gpu.offered - gpu.held)
+    return wrapped(f"idle {total} GPU-hours: {', '.join(named)}", width)
+
+
+def _waits(figures: Figures, width: int) -> list[Line]:
+    if not figures.waits or not figures.waits[0].pods:
+        return []
+    rows = []
+    left_out = 0
+    for by in dict.fromkeys(w.by for w in figures.waits):
+        groups = [w for w in figures.waits if w.by == by]
+        rows.extend(_wait_row(w) for w in groups[:GROUPS_SHOWN])
+        left_out += max(len(groups) - GROUPS_SHOWN, 0)
+    header = ("", "pods", "started", "waiting", "p50", "p90", "p95", "p99", "max")
+    pods = figures.pods
+    state = f"{words.counted(pods.total, 'pod')}: {pods.succeeded:,} succeeded, {pods.failed:,} failed, "
+    state += f"{pods.running:,} running, {pods.waiting:,} waiting at the end"
+    lines = [Line("WAITS", HEADING), Line(words.cut(f"  {state}", width)), *table(header, rows, width)]
+    if left_out:
+        lines.append(Line(f"  … and {words.counted(left_out, 'group')} more (-o json has all)", DIM))
+    return lines
+
+
+def _wait_row(waits: Waits) -> tuple[str, ...]:
+    name = "all pods" if waits.by == ALL else f"{waits.by} {waits.group or '(none)'}"
+    times = (waits.p50_us, waits.p90_us, waits.p95_us, waits.p99_us, waits.max_us)
+    counts = (waits.pods, waits.started, waits.waiting)
+    return (name, *(words.count(c) for c in counts), *(words.duration(t) for t in times))
+
+
+def _reasons(figures: Figures, width: int) -> list[Line]:
+    if not figures.reasons:
+        return []
+    rows = [
+        (r.reason, words.count(r.pods), words.count(r.pods_never_placed), words.count(r.told))
+        for r in figures.reasons[:RANKED_SHOWN]
+    ]
+    header = ("reason", "pods", "never placed", "told")
+    lines = [Line("WHY PODS WAITED  last words of the scheduler, by reason", HEADING)]
+    lines.extend(table(header, rows, width))
+    return lines + _more(len(figures.reasons), RANKED_SHOWN, "reason")
+
+
+def _more(total: int, shown: int, noun: str) -> list[Line]:
+    return [Line(f"  … and {words.counted(total - shown, noun)} more", DIM)] if total > shown else []
+
+
+def _never_started(figures: Figures, width: int) -> list[Line]:
+    if not figures.never_started:
+        return []
+    rows = [
+        (f"{p.namespace}/{p.name}", words.gpus(p.gpu_milli), words.duration(p.waited_us), p.reason)
+        for p in figures.never_started[:PODS_SHOWN]
+    ]
+    name_room = max(20, width // 3)
+    rows = [(words.cut(r[0], name_room), *r[1:]) for r in rows]
+    lines = [Line("NOT STARTED WHEN IT ENDED", HEADING)]
+    lines.extend(table(("pod", "GPUs", "waited", "why"), rows, width, left=(0, 3)))
+    return lines + _more(figures.pods.waiting, len(rows), "pod")
+
+
+def _losses(run: Run, figures: Figures, width: int) -> list[Line]:
+    pods, gpu = figures.pods, figures.gpu
+    if not (figures.evictions or figures.wasted or pods.restarts or run.info.lost_work_us):
+        return []
+    lines = [Line("EVICTED AND WASTED", HEADING)]
+    if figures.evictions:
+        lines.extend(
+            wrapped(f"{words.counted(pods.evicted, 'pod')} evicted: {_list(figures.evictions)}", width)
+        )
+    if figures.wasted:
+        total = sum(g.count for g in figures.wasted)
+        share = words.percent(gpu.wasted / gpu.held if gpu.held else None)
+        hours = f"{words.gpu_hours(gpu.wasted)} GPU-hours, {share} of what was allocated"
+        by = ", ".join(
+            f"{g.name} {words.count(g.count)} ({words.gpu_hours(g.gpu_milli_us)} h)"
+            for g in figures.wasted[:RANKED_SHOWN]
+        )
+        lines.extend(wrapped(f"{words.counted(total, 'pod')} started in vain ({hours}): {by}", width))
+    if pods.restarts:
+        lines.append(Line(f"  {words.counted(pods.restarts, 'container restart')}"))
+    if run.info.lost_work_us:
+        lost = words.duration(run.info.lost_work_us)
+        lines.append(Line(f"  {lost} of container time lost, not saved by any checkpoint"))
+    return lines
+
+
+def _list(groups: tuple[Group, ...]) -> str:
+    return ", ".join(f"{words.count(g.count)} {g.name}" for g in groups[:RANKED_SHOWN])
+
+
+def _notes(run: Run, width: int) -> list[Line]:
+    lines: list[Line] = []
+    for note in run.info.notes:
+        lines.extend(wrapped(note, width))
+    return [Line("NOTES", HEADING), *lines] if lines else []

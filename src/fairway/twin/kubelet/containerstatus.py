@@ -1,0 +1,97 @@
+"""What does a kubelet write about each container? One shared dict per distinct status.
+
+Source: pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses (v1.36).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from fairway.kube.timestamps import SECOND_US, rfc3339
+from fairway.twin.kubelet.plans import ContainerPlan, PodPlan
+from fairway.twin.kubelet.states import RUNNING, TERMINATED, ContainerState, Ended
+
+
+def main_statuses(plan: PodPlan, states: list[ContainerState]) -> list[dict[str, Any]]:
+    if plan.is_plain:
+        return _single(*status_key(plan.containers[0], states[0]))
+    return statuses(plan.containers[plan.init_count :], states[plan.init_count :])
+
+
+def statuses(plans: tuple[ContainerPlan, ...], states: list[ContainerState]) -> list[dict[str, Any]]:
+    if len(plans) == 1:
+        return _single(*status_key(plans[0], states[0]))
+    made = [container_status(*status_key(p, s)) for p, s in zip(plans, states, strict=True)]
+    if plans[0].is_init:
+        return made
+    return sorted(made, key=lambda status: str(status["name"]))
+
+
+def status_key(plan: ContainerPlan, state: ContainerState) -> tuple[Any, ...]:
+    """Everything a container's status shows, in whole seconds, hashable."""
+    if state.state == RUNNING:
+        now: tuple[Any, ...] = ("running", state.started_us // SECOND_US)
+    elif state.state == TERMINATED and state.end is not None:
+        now = _ended_key(state.end)
+    else:
+        now = ("waiting", state.reason, state.message)
+    last = None if state.last is None else _ended_key(state.last)
+    return plan.name, plan.image, now, last, state.restarts, state.is_ready, state.is_started
+
+
+def _ended_key(end: Ended) -> tuple[Any, ...]:
+    return (
+        "terminated",
+        end.exit_code,
+        end.reason,
+        end.message,
+        end.started_us // SECOND_US,
+        end.finished_us // SECOND_US,
+    )
+
+
+@lru_cache(maxsize=16384)
+def _single(*key: Any) -> list[dict[str, Any]]:
+    return [container_status(*key)]
+
+
+@lru_cache(maxsize=16384)
+def container_status(
+    name: str,
+    image: str,
+    now: tuple[Any, ...],
+    last: tuple[Any, ...] | None,
+    restarts: int,
+    is_ready: bool,
+    is_started: bool,
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "state": _state(now),
+        "lastState": {} if last is None else _state(last),
+        "ready": is_ready,
+        "restartCount": restarts,
+        "image": image,
+        "imageID": "",
+        "started": is_started,
+    }
+
+
+@lru_cache(maxsize=16384)
+def _state(key: tuple[Any, ...]) -> dict[str, Any]:
+    if key[0] == "running":
+        return {"running": {"startedAt": rfc3339(key[1] * SECOND_US)}}
+    if key[0] == "waiting":
+        waiting = {"reason": key[1]}
+        if key[2]:
+            waiting["message"] = key[2]
+        return {"waiting": waiting}
+    _, exit_code, reason, message, started_s, finished_s = key
+    ended: dict[str, Any] = {"exitCode": exit_code, "reason": reason}
+    if message:
+        ended["message"] = message
+    # A container nobody saw running has no times: Go's zero time, which prints as null.
+    ended["startedAt"] = None if started_s < 0 else rfc3339(started_s * SECOND_US)
+    ended["finishedAt"] = None if started_s < 0 else rfc3339(finished_s * SECOND_US)
+    return {"terminated": ended}

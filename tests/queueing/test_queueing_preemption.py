@@ -1,0 +1,282 @@
+"""Who has to go: Kueue's documentation on preemption and fair sharing (KEP-83, KEP-1337, KEP-1714) as cases."""
+
+from __future__ import annotations
+
+import pytest
+from queueworld import Case, World, cohort, flavor, play, queue, running, wl
+
+LOWER_THAN_5 = {"policy": "LowerPriority", "maxPriorityThreshold": 5}
+
+CASES = {
+    "lower priority in the same queue": Case(
+        queues=[queue("a", 4, within="LowerPriority")],
+        holding=[running("low", "a", 4, priority=1)],
+        waiting=[wl("high", "a", 4, priority=2)],
+        want={"high": "preempts low:InClusterQueue"},
+    ),
+    "equal priority is left alone": Case(
+        queues=[queue("a", 4, within="LowerPriority")],
+        holding=[running("same", "a", 4, priority=2)],
+        waiting=[wl("high", "a", 4, priority=2)],
+        want={"high": "waits WaitingForQuota"},
+    ),
+    "newer equal priority gives way where the policy says so": Case(
+        queues=[queue("a", 4, within="LowerOrNewerEqualPriority")],
+        holding=[running("newer", "a", 4, priority=2, age_s=10)],
+        waiting=[wl("older", "a", 4, priority=2, age_s=90)],
+        want={"older": "preempts newer:InClusterQueue"},
+    ),
+    "older equal priority does not": Case(
+        queues=[queue("a", 4, within="LowerOrNewerEqualPriority")],
+        holding=[running("older", "a", 4, priority=2, age_s=90)],
+        waiting=[wl("newer", "a", 4, priority=2, age_s=10)],
+        want={"newer": "waits WaitingForQuota"},
+    ),
+    "never means never": Case(
+        queues=[queue("a", 4)],
+        holding=[running("low", "a", 4)],
+        waiting=[wl("high", "a", 4, priority=9)],
+        want={"high": "waits WaitingForQuota"},
+    ),
+    "the lowest priority goes first": Case(
+        queues=[queue("a", 4, within="LowerPriority")],
+        holding=[running("low", "a", 2, priority=1), running("middle", "a", 2, priority=2)],
+        waiting=[wl("high", "a", 2, priority=3)],
+        want={"high": "preempts low:InClusterQueue"},
+    ),
+    "of equal priority the one admitted last": Case(
+        queues=[queue("a", 4, within="LowerPriority")],
+        holding=[running("long", "a", 2, since_s=90), running("short", "a", 2, since_s=5)],
+        waiting=[wl("high", "a", 2, priority=3)],
+        want={"high": "preempts short:InClusterQueue"},
+    ),
+    "no more than it takes": Case(
+        queues=[queue("a", 6, within="LowerPriority")],
+        holding=[
+            running("one", "a", 1, since_s=1),
+            running("two", "a", 2, since_s=2),
+            running("three", "a", 3),
+        ],
+        waiting=[wl("high", "a", 3, priority=3)],
+        want={"high": "preempts one:InClusterQueue two:InClusterQueue"},
+    ),
+    "whoever turns out not to be needed is put back": Case(
+        queues=[queue("a", 5, within="LowerPriority")],
+        holding=[running("small", "a", 1, since_s=1), running("large", "a", 4, since_s=2)],
+        waiting=[wl("high", "a", 4, priority=3)],
+        want={"high": "preempts large:InClusterQueue"},
+    ),
+    "one being evicted already is taken first": Case(
+        queues=[queue("a", 4, within="LowerPriority")],
+        holding=[
+            running("leaving", "a", 2, priority=2, since_s=90, conditions=["Evicted"]),
+            running("staying", "a", 2, priority=1, since_s=1),
+        ],
+        waiting=[wl("high", "a", 2, priority=3)],
+        want={"high": "preempts leaving:InClusterQueue"},
+    ),
+    "not even all of them would do: nobody goes": Case(
+        queues=[queue("a", 4, within="LowerPriority")],
+        holding=[running("low", "a", 2), running("equal", "a", 2, priority=3)],
+        waiting=[wl("high", "a", 3, priority=3)],
+        want={"high": "waits WaitingForQuota"},
+    ),
+    "reclaims nominal quota from a borrower": Case(
+        queues=[queue("a", 4, cohort="lab", reclaim="Any"), queue("b", 4, cohort="lab")],
+        holding=[running("guest", "b", 8, priority=9)],
+        waiting=[wl("owner", "a", 4)],
+        want={"owner": "preempts guest:InCohortReclamation"},
+    ),
+    "only lower priority where reclaim says so": Case(
+        queues=[queue("a", 4, cohort="lab", reclaim="LowerPriority"), queue("b", 4, cohort="lab")],
+        holding=[running("guest", "b", 8, priority=9)],
+        waiting=[wl("owner", "a", 4)],
+        want={"owner": "waits WaitingForQuota"},
+    ),
+    "those within their own quota are safe": Case(
+        queues=[queue("a", 2, cohort="lab", reclaim="Any"), queue("b", 4, cohort="lab")],
+        holding=[running("own", "b", 4), running("mine", "a", 2)],
+        waiting=[wl("more", "a", 2)],
+        want={"more": "waits WaitingForQuota"},
+    ),
+    "reclaiming stops once the sibling is back within its quota": Case(
+        queues=[queue("a", 6, cohort="lab", reclaim="Any"), queue("b", 2, cohort="lab")],
+        holding=[running(f"g{i}", "b", 2, since_s=i + 1) for i in range(4)],
+        waiting=[wl("owner", "a", 6)],
+        want={"owner": "preempts g0:InCohortReclamation g1:InCohortReclamation g2:InCohortReclamation"},
+    ),
+    "a preemptor that would borrow reclaims nothing": Case(
+        queues=[queue("a", 2, cohort="lab", reclaim="Any"), queue("b", 4, cohort="lab")],
+        holding=[running("guest", "b", 6)],
+        waiting=[wl("more", "a", 4)],
+        want={"more": "waits WaitingForQuota"},
+    ),
+    "unless it may borrow within the cohort": Case(
+        queues=[
+            queue("a", 2, cohort="lab", reclaim="LowerPriority", borrow_within={"policy": "LowerPriority"}),
+            queue("b", 2, cohort="lab"),
+            queue("c", 2, cohort="lab"),
+        ],
+        holding=[running("guest", "b", 6)],
+        waiting=[wl("more", "a", 4, priority=3)],
+        want={"more": "preempts guest:InCohortReclaimWhileBorrowing"},
+    ),
+    "borrowing within the cohort spares priorities above the threshold": Case(
+        queues=[
+            queue("a", 2, cohort="lab", reclaim="LowerPriority", borrow_within=LOWER_THAN_5),
+            queue("b", 2, cohort="lab"),
+            queue("c", 2, cohort="lab"),
+        ],
+        holding=[running("guest", "b", 6, priority=6)],
+        waiting=[wl("more", "a", 4, priority=9)],
+        want={"more": "waits WaitingForQuota"},
+    ),
+    "hierarchical advantage: a subtree takes back what is its own": Case(
+        queues=[queue("a", 0, cohort="team", reclaim="Any"), queue("z", 0, cohort="org")],
+        cohorts=[cohort("team", parent="org", gpu=4), cohort("org")],
+        holding=[running("guest", "z", 4, priority=9)],
+        waiting=[wl("owner", "a", 4)],
+        want={"owner": "preempts guest:InCohortReclamation"},
+    ),
+    "without preemption nothing is reserved twice: the second overlaps": Case(
+        queues=[
+            queue("a", 4, cohort="lab", reclaim="Any"),
+            queue("b", 4, cohort="lab", reclaim="Any"),
+            queue("c", 0, cohort="lab"),
+        ],
+        holding=[running("guest", "c", 8)],
+        waiting=[wl("one", "a", 4, age_s=90), wl("two", "b", 4, age_s=10)],
+        want={
+            "one": "preempts guest:InCohortReclamation",
+            "two": "waits WaitingForPreemptedWorkloads",
+        },
+    ),
+    "overlapping targets are skipped without recomputing": Case(
+        queues=[
+            queue("a", 4, cohort="lab", reclaim="Any"),
+            queue("b", 4, cohort="lab", reclaim="Any"),
+            queue("c", 0, cohort="lab"),
+        ],
+        holding=[running("guest", "c", 8)],
+        gates={"RecomputeAssignmentUponPreemptionTargetsOverlap": False},
+        waiting=[wl("one", "a", 4, age_s=90), wl("two", "b", 4, age_s=10)],
+        want={"one": "preempts guest:InCohortReclamation", "two": "waits WaitingForQuota"},
+        message={"two": "Workload has overlapping preemption targets with another workload"},
+    ),
+    "preemption in one flavor of two": Case(
+        queues=[queue("a", {"default": 4, "next": 2}, within="LowerPriority")],
+        flavors=[flavor("default"), flavor("next")],
+        holding=[running("low", "a", 4), running("peer", "a", 2, flavor="next", priority=5)],
+        waiting=[wl("high", "a", 4, priority=5)],
+        want={"high": "preempts low:InClusterQueue"},
+    ),
+    "fair sharing: the larger share gives": Case(
+        fair=True,
+        queues=[queue(n, 4, cohort="lab", reclaim="Any") for n in "abc"],
+        holding=[running("b1", "b", 4), running("b2", "b", 4, since_s=5), running("c1", "c", 4)],
+        waiting=[wl("a1", "a", 2)],
+        want={"a1": "preempts b2:InCohortReclamation"},
+    ),
+    "fair sharing: a borrower may preempt a larger borrower": Case(
+        fair=True,
+        queues=[queue(n, 0, cohort="lab", reclaim="Any") for n in "ab"],
+        cohorts=[cohort("lab", gpu=8)],
+        holding=[running(f"b{i}", "b", 2, since_s=i + 1) for i in range(4)],
+        waiting=[wl("a1", "a", 2)],
+        want={"a1": "preempts b0:InCohortFairSharing"},
+    ),
+    "fair sharing: equal shares leave each other alone": Case(
+        fair=True,
+        queues=[queue(n, 0, cohort="lab", reclaim="Any") for n in "ab"],
+        cohorts=[cohort("lab", gpu=8)],
+        holding=[running("a0", "a", 4), running("b0", "b", 4)],
+        waiting=[wl("a1", "a", 2)],
+        want={"a1": "waits WaitingForQuota"},
+    ),
+    "fair sharing: a larger weight may have more": Case(
+        fair=True,
+        queues=[
+            queue("a", 0, cohort="lab", reclaim="Any", weight=3),
+            queue("b", 0, cohort="lab", reclaim="Any", weight=1),
+        ],
+        cohorts=[cohort("lab", gpu=8)],
+        holding=[running("a0", "a", 4), running("b0", "b", 2, since_s=9), running("b1", "b", 2, since_s=1)],
+        waiting=[wl("a1", "a", 2)],
+        want={"a1": "preempts b1:InCohortFairSharing"},
+    ),
+    "fair sharing: weight zero has no claim to borrow": Case(
+        fair=True,
+        queues=[queue("a", 0, cohort="lab", reclaim="Any", weight=0), queue("b", 0, cohort="lab")],
+        cohorts=[cohort("lab", gpu=4)],
+        holding=[running("b0", "b", 4)],
+        waiting=[wl("a1", "a", 2)],
+        want={"a1": "waits WaitingForQuota"},
+    ),
+    "fair sharing: the smaller share is admitted first": Case(
+        fair=True,
+        queues=[queue("a", 0, cohort="lab"), queue("b", 0, cohort="lab")],
+        cohorts=[cohort("lab", gpu=8)],
+        holding=[running("a0", "a", 4)],
+        waiting=[wl("a1", "a", 4, priority=9, age_s=90), wl("b1", "b", 4)],
+        want={"b1": "admitted default", "a1": "waits WaitingForQuota"},
+    ),
+    "fair sharing: those who need not borrow go first": Case(
+        fair=True,
+        queues=[queue("a", 4, cohort="lab"), queue("b", 0, cohort="lab")],
+        waiting=[wl("b1", "b", 2, priority=9), wl("a1", "a", 4)],
+        want={"a1": "admitted default", "b1": "waits WaitingForQuota"},
+    ),
+    "fair sharing: a share is compared below the common cohort": Case(
+        fair=True,
+        queues=[
+            queue("a", 0, cohort="left", reclaim="Any"),
+            queue("b", 0, cohort="right", reclaim="Any"),
+            queue("c", 0, cohort="right", reclaim="Any"),
+        ],
+        cohorts=[cohort("left", "org"), cohort("right", "org"), cohort("org", gpu=8)],
+        holding=[running("b0", "b", 4, since_s=9), running("c0", "c", 4, since_s=1)],
+        waiting=[wl("a1", "a", 4)],
+        want={"a1": "preempts c0:InCohortFairSharing"},
+    ),
+    "fair sharing: only the first strategy": Case(
+        fair=True,
+        strategies=("LessThanOrEqualToFinalShare",),
+        queues=[queue(n, 0, cohort="lab", reclaim="Any") for n in "ab"],
+        cohorts=[cohort("lab", gpu=8)],
+        holding=[running("b0", "b", 8)],
+        waiting=[wl("a1", "a", 2)],
+        want={"a1": "waits WaitingForQuota"},
+    ),
+    "fair sharing: the second strategy lets one large workload go": Case(
+        fair=True,
+        queues=[queue(n, 0, cohort="lab", reclaim="Any") for n in "ab"],
+        cohorts=[cohort("lab", gpu=8)],
+        holding=[running("b0", "b", 8)],
+        waiting=[wl("a1", "a", 2)],
+        want={"a1": "preempts b0:InCohortFairSharing"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_preemption(case: Case) -> None:
+    said, messages = play(case)
+    assert said == case.want
+    for name, part in case.message.items():
+        assert part in messages[name]
+
+
+def test_the_message_names_who_why_and_both_paths() -> None:
+    case = CASES["hierarchical advantage: a subtree takes back what is its own"]
+    (eviction,) = World(case).cycle().evictions()
+    assert eviction.message == (
+        "Preempted to accommodate a workload (UID: uid-owner, JobUID: UNKNOWN) due to reclamation within the "
+        "cohort; preemptor path: /org/team/a; preemptee path: /org/z"
+    )
+
+
+def test_pending_preemption_is_counted_in_the_message() -> None:
+    (outcome,) = World(CASES["no more than it takes"]).cycle().entries
+    assert outcome.message.endswith("2 more needed. Pending the preemption of 2 workload(s)") or (
+        outcome.message.endswith("3 more needed. Pending the preemption of 2 workload(s)")
+    )

@@ -1,0 +1,194 @@
+"""The runner of pure controllers: queues, the request budget, retries, looking again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fairway.cluster.actions import Create, Emit, Reconciliation, SetStatus, View
+from fairway.cluster.changes import Change
+from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import SECOND_US
+from fairway.twin.controllers import Controllers
+from fairway.twin.latency import NONE, Latency
+from fairway.twin.standard import standard_components
+from fairway.twin.twin import EPOCH_US, Twin
+from fairway.workloads.controller import Controller
+
+S = SECOND_US
+
+
+def config(name: str, **data: str) -> Obj:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "d"},
+        "data": data,
+    }
+
+
+def its_key(_view: View, change: Change) -> Sequence[Key]:
+    return (change.key,) if "copy" not in change.key.name else ()
+
+
+class Log:
+    """Reconciliations as they happen: (second, name)."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[float, str]] = []
+
+
+def controller(reconcile: object, **more: object) -> Controller:
+    return Controller("c", "ConfigMap", ("ConfigMap",), its_key, reconcile, **more)  # type: ignore[arg-type]
+
+
+def world(c: Controller, latency: Latency = NONE) -> Twin:
+    return Twin(latency=latency, components=[Controllers([c])])
+
+
+def second(twin: Twin) -> float:
+    return (twin.now_us - EPOCH_US) / S
+
+
+def test_changes_of_one_moment_are_one_look() -> None:
+    log = Log()
+
+    def reconcile(_view: View, key: Key, now_us: int) -> Reconciliation:
+        log.seen.append(((now_us - EPOCH_US) / S, key.name))
+        return Reconciliation()
+
+    twin = world(controller(reconcile, delay_us=2 * S))
+    twin.apply([config("a"), config("b")])
+    twin.store.replace(config("a", x="1"))
+    twin.run_for(S)
+    twin.store.replace(config("a", x="2"))
+    twin.run_for(10 * S)
+    assert log.seen == [(2.0, "a"), (2.0, "b")]
+
+
+def test_looking_again_is_planned_anew_by_every_look() -> None:
+    log = Log()
+
+    def reconcile(_view: View, key: Key, now_us: int) -> Reconciliation:
+        at = (now_us - EPOCH_US) / S
+        log.seen.append((at, key.name))
+        return Reconciliation(again_at_us=now_us + 10 * S if at < 25 else None)
+
+    twin = world(controller(reconcile))
+    twin.apply([config("a")])
+    twin.run_for(5 * S)
+    twin.store.replace(config("a", x="1"))
+    twin.run_for(100 * S)
+    assert [at for at, _ in log.seen] == [0, 5, 15, 25]
+
+
+def test_requests_share_one_budget() -> None:
+    def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
+        if view.get(Key("ConfigMap", "d", f"{key.name}-copy-0")) is not None:
+            return Reconciliation()
+        return Reconciliation(tuple(Create(config(f"{key.name}-copy-{i}")) for i in range(50)))
+
+    twin = world(controller(reconcile), replace(NONE, controller_qps=20, controller_burst=30))
+    twin.apply([config("a"), config("b")])
+    counts = {}
+    for at in (0.0, 1.0, 2.0, 3.45, 3.55):
+        twin.run(EPOCH_US + round(at * S))
+        counts[at] = twin.store.count("ConfigMap") - 2
+    assert counts == {0.0: 30, 1.0: 50, 2.0: 70, 3.45: 99, 3.55: 100}
+    copy = world(controller(reconcile), replace(NONE, controller_qps=20, controller_burst=30))
+    copy.apply([config("a"), config("b")])
+    copy.run_for(S)
+    fork = copy.fork()
+    fork.run_for(10 * S)
+    assert fork.store.count("ConfigMap") == 102
+
+
+def test_a_refused_creation_is_told_and_retried_ever_later() -> None:
+    log = Log()
+    nameless: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "d"}}
+
+    def reconcile(_view: View, key: Key, now_us: int) -> Reconciliation:
+        log.seen.append(((now_us - EPOCH_US) / S, key.name))
+        return Reconciliation((Create(nameless), SetStatus(key, {"never": True})))
+
+    def refused(_view: View, key: Key, _now_us: int, message: str) -> Reconciliation:
+        return Reconciliation((Emit(key, "Warning", "FailedCreate", message, "c"),))
+
+    twin = world(controller(reconcile, refused=refused))
+    twin.apply([config("a")])
+    twin.run_for(S)
+    assert [at for at, _ in log.seen] == [0, 0.005, 0.015, 0.035, 0.075, 0.155, 0.315, 0.635]
+    told = twin.host.events.about(Key("ConfigMap", "d", "a"))
+    assert told[0].reason == "FailedCreate" and told[0].times == 8
+    found = twin.store.get(Key("ConfigMap", "d", "a"))
+    assert found is not None and "status" not in found
+
+
+def job(name: str, **spec: object) -> Obj:
+    template = {
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [
+                {
+                    "name": "c",
+                    "image": "i:1",
+                    "command": ["sleep", "30"],
+                    "resources": {"requests": {"cpu": "1"}},
+                }
+            ],
+        }
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"template": template, **spec},
+    }
+
+
+def test_a_job_from_start_to_end() -> None:
+    for latency in (NONE, Latency()):
+        twin = Twin(latency=latency, components=standard_components())
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n"},
+            "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}},
+        }
+        twin.apply([node, job("j", completions=5, parallelism=5)])
+        twin.run_for(600 * S)
+        done = twin.store.get(Key("Job.batch", "default", "j"))
+        assert done is not None
+        assert done["status"]["succeeded"] == 5
+        assert [c["type"] for c in done["status"]["conditions"]] == ["SuccessCriteriaMet", "Complete"]
+        twin.store.delete(Key("Job.batch", "default", "j"))
+        twin.run_for(60 * S)
+        assert twin.store.count("Pod") == 0
+
+
+def test_a_job_goes_on_elsewhere_when_its_node_is_gone() -> None:
+    from fairway.twin import faults
+
+    twin = Twin(latency=NONE, components=standard_components())
+    nodes = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": n},
+            "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}},
+        }
+        for n in ("a", "b")
+    ]
+    train = job("j")
+    train["spec"]["template"]["metadata"] = {
+        "annotations": {"fairway.dev/run-time": "1h", "fairway.dev/checkpoint-interval": "10m"}
+    }
+    twin.apply([*nodes, train])
+    twin.run_for(S)
+    (first,) = twin.store.objects("Pod")
+    faults.preempt_node(twin, first["spec"]["nodeName"], twin.now_us + 25 * 60 * S)
+    twin.run_for(7200 * S)
+    done = twin.store.get(Key("Job.batch", "default", "j"))
+    assert done is not None and done["status"].get("succeeded") == 1
+    kubelet = twin.host.parts["kubelet"]
+    assert kubelet.progress.totals.resumed == 1  # type: ignore[attr-defined]
