@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from fairway.twin.recordings.placements import verify_placements
 
 _ROOT = Path(__file__).parents[2]

@@ -80,9 +80,9 @@ def test_events_said_together_are_listed_apart() -> None:
 
 def test_old_events_go() -> None:
     events = KubeEvents(limit=3)
-    for i in range(5):
+    for i in range(6):
         events.emit(i, Key("Pod", "ns", f"p{i}"), "u", NORMAL, "Started", "", "kubelet")
-    assert [t.about.name for t in events.told()] == ["p2", "p3", "p4"]
+    assert [t.about.name for t in events.told()] == ["p3", "p4", "p5"]
     assert events.objects(2 * HOUR_US) == []
-    events.emit(2 * HOUR_US, Key("Pod", "ns", "p4"), "u", NORMAL, "Started", "", "kubelet")
+    events.emit(2 * HOUR_US, Key("Pod", "ns", "p5"), "u", NORMAL, "Started", "", "kubelet")
     assert events.told()[-1].times == 1

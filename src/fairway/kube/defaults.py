@@ -25,6 +25,8 @@ _MEMO_SIZE = 4096
 
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
+_MAX_INT32 = 2**31 - 1
+
 
 def apply_defaults(obj: Obj) -> Obj:
     """The object with the API server's defaults. Kinds without any come back as they are."""
@@ -87,7 +89,8 @@ def _job(job: Obj) -> Obj:
     spec = _filled(
         spec,
         parallelism=1,
-        backoffLimit=6,
+        # With a limit per index, the one for the whole Job only counts if it was said.
+        backoffLimit=6 if spec.get("backoffLimitPerIndex") is None else _MAX_INT32,
         completionMode="NonIndexed",
         suspend=False,
         podReplacementPolicy="Failed" if failure_policy is not None else "TerminatingOrFailed",

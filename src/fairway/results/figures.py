@@ -13,9 +13,6 @@ from typing import Any
 from fairway.twin.recorder.tables import GPU_HOUR, Outcome, ReasonCount
 
 PERCENTILES = (50, 90, 95, 99)
-# Pods that never started, named one by one.
-NEVER_STARTED_SHOWN = 20
-
 ALL, NAMESPACE, PRIORITY_CLASS, QUEUE = "all", "namespace", "priorityClass", "queue"
 
 
@@ -99,14 +96,18 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class NeverStarted:
-    """One pod that had not started when the run ended, and why as far as anybody said."""
+    """Pods of one owner and size that had not started when the run ended, and why as far as anybody said."""
 
     namespace: str
     name: str
-    owner: str
+    """The topmost owner's, or the pod's own where it has none."""
+    pods: int
     gpu_milli: int
+    """Of each."""
     waited_us: int
+    """Of the one that waited longest."""
     reason: str
+    """What the scheduler last said to that one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class Figures:
     wasted: tuple[Group, ...]
     """By namespace, most GPU time first."""
     never_started: tuple[NeverStarted, ...]
-    """The longest waiting first, `NEVER_STARTED_SHOWN` at most; `pods.waiting` counts all."""
+    """The longest waiting first."""
 
     def as_json(self) -> dict[str, Any]:
         data = asdict(self)
@@ -271,26 +272,29 @@ def _wasted(outcome: Outcome) -> tuple[Group, ...]:
 def _never_started(outcome: Outcome) -> tuple[NeverStarted, ...]:
     pods = outcome.pods
     started, finished = pods.column("started_us"), pods.column("finished_us")
-    rows = [r for r in range(len(pods)) if started[r] is None and finished[r] is None]
-    created, names = pods.column("created_us"), pods.column("name")
-    rows.sort(key=lambda r: (created[r], pods.columns["namespace"][r], names[r]))
+    groups: dict[tuple[str, str, int], list[int]] = {}
+    names = zip(pods.column("namespace"), pods.column("root_name"), pods.column("name"), strict=True)
+    for row, (namespace, root, name) in enumerate(names):
+        if started[row] is None and finished[row] is None:
+            key = (namespace, root or name, pods.columns["gpu_milli"][row])
+            groups.setdefault(key, []).append(row)
     found = []
-    for pod in (pods[r] for r in rows[:NEVER_STARTED_SHOWN]):
-        owner = f"{pod.root_kind}/{pod.root_name}" if pod.root_kind else ""
-        waited = outcome.ended_us - pod.created_us
-        found.append(
-            NeverStarted(
-                pod.namespace, pod.name, owner, pod.gpu_milli, waited, why_not(pod.node, pod.unschedulable)
-            )
-        )
-    return tuple(found)
+    for (namespace, name, gpu_milli), rows in groups.items():
+        oldest = pods[min(rows, key=lambda r: (pods.columns["created_us"][r], r))]
+        waited = outcome.ended_us - oldest.created_us
+        why = why_not(oldest.node, oldest.unschedulable)
+        found.append(NeverStarted(namespace, name, len(rows), gpu_milli, waited, why))
+    return tuple(sorted(found, key=lambda n: (-n.waited_us, n.namespace, n.name, n.gpu_milli)))
 
 
 def why_not(node: str, unschedulable: str) -> str:
-    """Why a pod has not started, as far as anybody said."""
+    """Why a pod has not started, as far as anybody said: the scheduler's own words, without its preamble."""
     if node:
         return f"bound to {node}, not started yet"
-    return unschedulable or "nobody said: held back by a scheduling gate, or not looked at yet"
+    if not unschedulable:
+        return "nobody said: held back by a scheduling gate, or not looked at yet"
+    _, found, reasons = unschedulable.partition(" nodes are available: ")
+    return reasons.split(". ", 1)[0].rstrip(".") if found else unschedulable
 
 
 def gpu_hours(gpu_milli_us: int) -> float:

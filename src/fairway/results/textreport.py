@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fairway.kube.timestamps import format_duration
 from fairway.results import words
 from fairway.results.figures import ALL, Figures, Group, Waits, figures_of
@@ -26,6 +28,9 @@ MIN_WIDTH, MAX_WIDTH = 60, 160
 RANKED_SHOWN = 8
 GROUPS_SHOWN = 12
 PODS_SHOWN = 8
+
+_Row = Callable[[str, str, str, float, str], Line]
+"""Label, value, column of the series, its top, note."""
 
 _LABEL, _VALUE, _NOTE = 12, 9, 32
 
@@ -66,7 +71,7 @@ def _head(run: Run, width: int) -> list[Line]:
         size = f" · {nodes}, {words.gpus(peaks['gpu_milli_total'].value)} GPUs"
     latency = f" · latency {info.latency}" if info.latency else ""
     spent = format_duration(outcome.duration_us)
-    when = f"{words.clock(outcome.began_us)} → {words.clock(outcome.ended_us)} UTC ({spent} simulated)"
+    when = f"{words.span(outcome.began_us, outcome.ended_us)} ({spent} simulated)"
     lines.append(Line(words.cut(f"{when}{size}{latency}", width)))
     return lines
 
@@ -112,59 +117,47 @@ def _gpu(run: Run, figures: Figures, width: int) -> list[Line]:
         line = sparkline(on_grid(outcome.series, name, room), top)
         return Line(words.cut(f"  {label:<{_LABEL}}{value:>{_VALUE}}  {line}  {note}", width))
 
-    total = max(outcome.series.column("gpu_milli_total"), default=0.0)
-    peaks = outcome.peaks
     lines = [Line("OVER TIME", HEADING)]
+    total = _most(run, "gpu_milli_total")
     if total:
         held = f"{words.gpu_hours(gpu.held)} of {words.gpu_hours(gpu.offered)} GPU-hours"
         lines.append(row("allocated", words.percent(gpu.allocated_ratio), "gpu_milli_allocated", total, held))
         if gpu.told:
-            told = f"by {words.percent(gpu.told_ratio)} of that time"
-            used = words.percent(gpu.used_ratio)
-            lines.append(row("used", used, "gpu_milli_used", total, f"of the GPUs {told}"))
-        lines.append(
-            _peaked(
-                row, outcome.mean("gpu_milli_pending") / 1000, "GPUs asked", "gpu_milli_pending", run, 1000
-            )
-        )
+            told = f"of GPUs that tell ({words.percent(gpu.told_ratio)})"
+            lines.append(row("used", words.percent(gpu.used_ratio), "gpu_milli_used", total, told))
+        pending = outcome.mean("gpu_milli_pending") / 1000
+        lines.append(_peaked(row, pending, "GPUs asked", "gpu_milli_pending", run, 1000))
         fragmented = figures.fragmentation
         if fragmented.mean is not None:
-            note = f"of free GPU no use to them; end {words.percent(fragmented.last)}"
+            note = f"of free GPU no use; end {words.percent(fragmented.last)}"
             lines.append(row("fragmented", words.percent(fragmented.mean), "fragmentation", 1.0, note))
     lines.append(_peaked(row, outcome.mean("queue_length"), "queue", "queue_length", run, 1))
     lines.append(_peaked(row, outcome.mean("pods_running"), "running", "pods_running", run, 1))
-    cpu_total = max(outcome.series.column("cpu_milli_total"), default=0.0)
-    memory_total = max(outcome.series.column("memory_bytes_total"), default=0.0)
-    lines.append(
-        row("cpu", words.percent(figures.cpu_allocated_ratio), "cpu_milli_allocated", cpu_total, "allocated")
-    )
-    lines.append(
-        row(
-            "memory",
-            words.percent(figures.memory_allocated_ratio),
-            "memory_bytes_allocated",
-            memory_total,
-            "allocated",
-        )
-    )
+    for label, ratio, name in (
+        ("cpu", figures.cpu_allocated_ratio, "cpu_milli"),
+        ("memory", figures.memory_allocated_ratio, "memory_bytes"),
+    ):
+        top = _most(run, f"{name}_total")
+        lines.append(row(label, words.percent(ratio), f"{name}_allocated", top, "allocated"))
     lines.append(Line(" " * (2 + _LABEL + _VALUE + 2) + _axis(outcome.duration_us, room), DIM))
     if total and not gpu.told:
         lines.append(
             Line("  used: unknown; pods say so with the annotation fairway.dev/gpu-utilization", DIM)
         )
-    if total:
-        lines.extend(_idle(figures, width))
-    assert peaks is not None
-    return lines
+    return lines + (_idle(figures, width) if total else [])
 
 
-def _peaked(row: object, mean: float, label: str, name: str, run: Run, unit: int) -> Line:
+def _most(run: Run, name: str) -> float:
+    return max(run.outcome.series.column(name), default=0.0)
+
+
+def _peaked(row: _Row, mean: float, label: str, name: str, run: Run, unit: int) -> Line:
     """A line that shows the mean, scaled to the peak, and names the peak."""
     peak = run.outcome.peaks.get(name)
     top = peak.value if peak else 0
     when = format_duration(peak.at_us - run.outcome.began_us) if peak else ""
     note = f"mean; at most {top / unit:,.6g} at +{when}" if peak and top else "never any"
-    return row(label, f"{mean:,.1f}", name, float(top), note)  # type: ignore[operator,no-any-return]
+    return row(label, f"{mean:,.1f}", name, float(top), note)
 
 
 def _axis(duration_us: int, room: int) -> str:
@@ -194,10 +187,12 @@ def _idle(figures: Figures, width: int) -> list[Line]:
 def _waits(figures: Figures, width: int) -> list[Line]:
     if not figures.waits or not figures.waits[0].pods:
         return []
-    rows = []
+    rows: list[tuple[str, ...]] = []
     left_out = 0
     for by in dict.fromkeys(w.by for w in figures.waits):
         groups = [w for w in figures.waits if w.by == by]
+        if by != ALL:
+            rows.append((f"by {by}", *[""] * 8))
         rows.extend(_wait_row(w) for w in groups[:GROUPS_SHOWN])
         left_out += max(len(groups) - GROUPS_SHOWN, 0)
     header = ("", "pods", "started", "waiting", "p50", "p90", "p95", "p99", "max")
@@ -211,7 +206,7 @@ def _waits(figures: Figures, width: int) -> list[Line]:
 
 
 def _wait_row(waits: Waits) -> tuple[str, ...]:
-    name = "all pods" if waits.by == ALL else f"{waits.by} {waits.group or '(none)'}"
+    name = "all pods" if waits.by == ALL else f"  {waits.group or '(none)'}"
     times = (waits.p50_us, waits.p90_us, waits.p95_us, waits.p99_us, waits.max_us)
     counts = (waits.pods, waits.started, waits.waiting)
     return (name, *(words.count(c) for c in counts), *(words.duration(t) for t in times))
@@ -231,21 +226,23 @@ def _reasons(figures: Figures, width: int) -> list[Line]:
 
 
 def _more(total: int, shown: int, noun: str) -> list[Line]:
-    return [Line(f"  … and {words.counted(total - shown, noun)} more", DIM)] if total > shown else []
+    rest = total - shown
+    return [Line(f"  … and {rest:,} more {noun}{'' if rest == 1 else 's'}", DIM)] if rest > 0 else []
 
 
 def _never_started(figures: Figures, width: int) -> list[Line]:
     if not figures.never_started:
         return []
-    rows = [
-        (f"{p.namespace}/{p.name}", words.gpus(p.gpu_milli), words.duration(p.waited_us), p.reason)
-        for p in figures.never_started[:PODS_SHOWN]
-    ]
     name_room = max(20, width // 3)
-    rows = [(words.cut(r[0], name_room), *r[1:]) for r in rows]
+    rows = []
+    for n in figures.never_started[:PODS_SHOWN]:
+        name = words.cut(f"{n.namespace}/{n.name}", name_room)
+        rows.append(
+            (name, words.count(n.pods), words.gpus(n.gpu_milli), words.duration(n.waited_us), n.reason)
+        )
     lines = [Line("NOT STARTED WHEN IT ENDED", HEADING)]
-    lines.extend(table(("pod", "GPUs", "waited", "why"), rows, width, left=(0, 3)))
-    return lines + _more(figures.pods.waiting, len(rows), "pod")
+    lines.extend(table(("", "pods", "GPUs each", "waited", "why"), rows, width, left=(0, 4)))
+    return lines + _more(len(figures.never_started), PODS_SHOWN, "group")
 
 
 def _losses(run: Run, figures: Figures, width: int) -> list[Line]:

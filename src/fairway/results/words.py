@@ -44,6 +44,12 @@ def clock(us: int) -> str:
     return datetime.fromtimestamp(us // SECOND_US, UTC).strftime("%Y-%m-%d %H:%M")
 
 
+def span(start_us: int, end_us: int) -> str:
+    """`2026-01-05 00:00 → 08:20 UTC`; the second date only where it differs."""
+    start, end = clock(start_us), clock(end_us)
+    return f"{start} → {end[11:] if start[:10] == end[:10] else end} UTC"
+
+
 def cut(text: str, room: int) -> str:
     """The text, or as much of it as fits, ending in an ellipsis."""
     return text if len(text) <= room else text[: max(room - 1, 0)] + "…"
