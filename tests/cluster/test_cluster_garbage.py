@@ -62,8 +62,9 @@ def test_background_takes_the_whole_family() -> None:
 
 def test_foreground_waits_for_those_that_block() -> None:
     store = _family(finalizers=["hold/it"])
+    born = store.version
     store.delete(OWNER, propagation=FOREGROUND)
-    _settle(store)
+    _settle(store, born)
     assert _names(store) == ["child", "owner"]
     assert store.require(OWNER)["metadata"]["finalizers"] == ["foregroundDeletion"]
     before = store.version

@@ -356,7 +356,7 @@ def test_a_failed_node_is_replaced_within_the_required_rack() -> None:
     old["status"]["unhealthyNodes"] = [{"name": "b1-r1-h1"}]
     world = World(Case(**{**vars(case), "holding": [old], "waiting": [old]}))
     assert world.heads()[0].workload.needs_second_pass
-    (outcome,) = world.cycle(heads=[h for h in _second_pass(world)]).entries
+    (outcome,) = world.cycle(heads=_second_pass(world)).entries
     assert sentence(outcome) == FIT
     assert places(outcome) == "b1-r1-h2:1 b1-r2-h1:1"
 

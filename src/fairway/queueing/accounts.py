@@ -48,6 +48,7 @@ class QueueAccount(QuotaNode):
         "has_multikueue_check",
         "inactivity",
         "is_topology_only",
+        "mismatches",
         "provisioned_flavors",
         "spec",
         "topologies",
@@ -63,6 +64,8 @@ class QueueAccount(QuotaNode):
         self.generation = 1
         self.inactivity: Inactivity | None = None
         self.is_topology_only = False
+        # (form of a workload, pod set, flavor) → why it cannot run there; the configuration settles it.
+        self.mismatches: dict[tuple[int, int, str], str] = {}
         self.has_multikueue_check = False
         self.provisioned_flavors: frozenset[str] = frozenset()
 

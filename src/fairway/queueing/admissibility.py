@@ -5,20 +5,16 @@ Source: pkg/workload/resources.go ValidateAdmissibility; pkg/util/limitrange.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fairway.kube.labels import Selector
-from fairway.kube.objects import Obj, spec_of
-from fairway.kube.podrequests import pod_requests
-from fairway.kube.resources import Resources, parse_resources
+from fairway.kube.objects import Obj
+from fairway.queueing.limits import aggregate, out_of_range, summarize
 from fairway.queueing.workloads import Workload
 
 NAMESPACE_MISMATCH = "workload namespace doesn't match ClusterQueue selector"
-_EXCEEDS_LIMITS = "requests must not exceed its limits"
-_ABOVE_MAX = "requests must not be above the limitRange max"
-_BELOW_MIN = "requests must not be below the limitRange min"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,103 +38,18 @@ def inadmissible(workload: Workload, selector: Selector, namespaces: Namespaces)
         return Inadmissible(f'workload namespace "{name}" does not exist: namespaces "{name}" not found')
     if not selector.matches(labels):
         return Inadmissible(NAMESPACE_MISMATCH, is_namespace_mismatch=True)
-    problems = [p for i, ps in enumerate(workload.shape.pod_sets) for p in _over_limits(_path(i), ps.spec)]
-    if problems:
-        return Inadmissible(f"resources validation failed: {_aggregate(problems)}")
+    if workload.shape.limit_problems:
+        return Inadmissible(f"resources validation failed: {aggregate(workload.shape.limit_problems)}")
     ranges = namespaces.limit_ranges.get(name)
     if ranges:
-        summary = _summarize(ranges)
+        summary = summarize(ranges)
+        problems: list[str] = []
         for index, pod_set in enumerate(workload.shape.pod_sets):
-            problems.extend(_out_of_range(_path(index), pod_set.spec, summary))
+            problems.extend(out_of_range(_path(index), pod_set.spec, summary))
         if problems:
-            return Inadmissible(f"resources didn't satisfy LimitRange constraints: {_aggregate(problems)}")
+            return Inadmissible(f"resources didn't satisfy LimitRange constraints: {aggregate(problems)}")
     return None
 
 
 def _path(index: int) -> str:
     return f"spec.podSets[{index}].template.spec"
-
-
-def _aggregate(problems: Sequence[str]) -> str:
-    """As apimachinery's Aggregate prints it: repeated messages once."""
-    unique = list(dict.fromkeys(problems))
-    return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
-
-
-def _problem(path: str, names: Iterable[str], message: str) -> str:
-    listed = ",".join(f'"{name}"' for name in names)
-    return f"{path}: Invalid value: [{listed}]: {message}"
-
-
-def _greater(a: Resources, b: Resources) -> list[str]:
-    """Names in both whose amount in `a` is larger."""
-    return sorted(name for name, value in a.items() if name in b and value > b[name])
-
-
-def _over_limits(path: str, spec: Mapping[str, Any]) -> list[str]:
-    problems = []
-    parts = [
-        (f"{path}.{kind}[{i}]", container.get("resources"))
-        for kind in ("initContainers", "containers")
-        for i, container in enumerate(spec.get(kind) or ())
-    ]
-    if spec.get("resources"):
-        parts.append((f"{path}.resources", spec["resources"]))
-    for at, resources in parts:
-        resources = resources or {}
-        if not resources.get("limits"):
-            continue
-        names = _greater(parse_resources(resources.get("requests")), parse_resources(resources["limits"]))
-        if names:
-            problems.append(_problem(at, names, _EXCEEDS_LIMITS))
-    return problems
-
-
-@dataclass(slots=True)
-class _Bounds:
-    max: Resources = field(default_factory=dict)
-    min: Resources = field(default_factory=dict)
-
-
-def _summarize(ranges: Sequence[Obj]) -> dict[str, _Bounds]:
-    """Per type the narrowest bounds of all ranges."""
-    summary: dict[str, _Bounds] = {}
-    for limit_range in ranges:
-        for item in spec_of(limit_range).get("limits") or ():
-            bounds = summary.setdefault(item.get("type") or "", _Bounds())
-            for name, value in parse_resources(item.get("max")).items():
-                bounds.max[name] = min(bounds.max.get(name, value), value)
-            for name, value in parse_resources(item.get("min")).items():
-                bounds.min[name] = max(bounds.min.get(name, value), value)
-    return summary
-
-
-def _out_of_range(path: str, spec: Mapping[str, Any], summary: Mapping[str, _Bounds]) -> list[str]:
-    problems: list[str] = []
-    of_container = summary.get("Container")
-    if of_container is not None:
-        for kind in ("initContainers", "containers"):
-            for index, container in enumerate(spec.get(kind) or ()):
-                resources = container.get("resources") or {}
-                requests = parse_resources(resources.get("requests"))
-                limits = parse_resources(resources.get("limits"))
-                both = requests.keys() & limits.keys()
-                low = requests | limits | {n: min(requests[n], limits[n]) for n in sorted(both)}
-                high = requests | limits | {n: max(requests[n], limits[n]) for n in sorted(both)}
-                problems.extend(_against(f"{path}.{kind}[{index}]", low, high, of_container))
-    of_pod = summary.get("Pod")
-    if of_pod is not None:
-        total = pod_requests(dict(spec))
-        problems.extend(_against(path, total, total, of_pod))
-    return problems
-
-
-def _against(path: str, low: Resources, high: Resources, bounds: _Bounds) -> list[str]:
-    problems = []
-    above = _greater(high, bounds.max)
-    if above:
-        problems.append(_problem(path, above, _ABOVE_MAX))
-    below = _greater(bounds.min, low)
-    if below:
-        problems.append(_problem(path, below, _BELOW_MIN))
-    return problems

@@ -21,7 +21,7 @@ from fairway.queueing.objects import FlavorResource
 from fairway.queueing.quota import Amounts
 from fairway.queueing.tas.requests import TopologyResults
 from fairway.queueing.topologyassignments import TopologyAssignment, domain_id, write_assignment
-from fairway.queueing.workloads import DomainUse, SchedulingHash, TopologyUsage, Workload
+from fairway.queueing.workloads import DomainUse, PodSetTotal, SchedulingHash, TopologyUsage, Workload
 
 
 class Mode(IntEnum):
@@ -237,6 +237,22 @@ class Assignment:
                     fr = FlavorResource(choice.flavor, resource)
                     wanted[fr] = wanted.get(fr, 0) + value
         return wanted
+
+    def held(self, workload: Workload) -> tuple[PodSetTotal, ...]:
+        """The pod sets as the workload holds them once this is its admission."""
+        totals = []
+        for ps in self.pod_sets:
+            domains: tuple[DomainUse, ...] = ()
+            if ps.topology is not None:
+                spec = next(p for p in workload.shape.pod_sets if p.name == ps.name)
+                per_pod = spec.per_pod_on_node
+                domains = tuple(DomainUse(d.values, per_pod, d.pods) for d in ps.topology.domains)
+            requests = {r: saturated(ps.requests.get(r, 0)) for r in ps.flavors}
+            flavors = {r: choice.flavor for r, choice in ps.flavors.items()}
+            totals.append(
+                PodSetTotal(ps.name, ps.count, requests, flavors, ps.topology, ps.delayed_topology, domains)
+            )
+        return tuple(totals)
 
     def frs_needing_preemption(self) -> tuple[FlavorResource, ...]:
         found = {

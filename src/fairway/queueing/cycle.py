@@ -94,7 +94,8 @@ class _Cycle:
             processed.append(entry)
         for queue, usage, topology in reversed(self._taken):
             queue.remove_usage(usage, topology)
-        processed.extend(e for e in entries if not any(e is p for p in processed))
+        if len(processed) < len(entries):
+            processed.extend(e for e in entries if not any(e is p for p in processed))
         return CycleOutcome(tuple(_outcome(e) for e in (*processed, *refused)))
 
     # 1. Nominate

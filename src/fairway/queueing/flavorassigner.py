@@ -310,11 +310,18 @@ def _refusal(
     if spec is None:
         reason = f"flavor {flavor} not found"
     else:
-        with_topology = search.accounts.gates.topology_aware_scheduling
+        shape = search.workload.shape
         for member in members:
-            pod_set = search.workload.shape.pod_sets[member.at]
-            reason = mismatch(search.queue, pod_set, spec, group, with_topology=with_topology)
-            if reason:
+            known = search.queue.mismatches
+            key = (shape.form, member.at, flavor)
+            found = known.get(key)
+            if found is None:
+                with_topology = search.accounts.gates.topology_aware_scheduling
+                pod_set = shape.pod_sets[member.at]
+                found = mismatch(search.queue, pod_set, spec, group, with_topology=with_topology)
+                known[key] = found
+            if found:
+                reason = found
                 break
     if reason:
         attempts.append(

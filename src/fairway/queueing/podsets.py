@@ -17,6 +17,7 @@ from fairway.kube.podrequests import pod_requests
 from fairway.kube.resources import Resources
 from fairway.kube.taints import Toleration, parse_tolerations
 from fairway.queueing.amounts import in_rank_order
+from fairway.queueing.limits import over_limits
 from fairway.queueing.transformations import Transformations
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -72,13 +73,15 @@ class PodSet:
 class Shape:
     """Everything that follows from `spec.podSets` alone.
 
-    `form_text`: what decides how it schedules; `form`: a number for it, given by the reader (-1: none yet).
+    `limit_problems`: requests above their own limits. `form_text`: what decides how it schedules; `form`: a
+    number for it, given by the reader (-1: none yet).
     """
 
     pod_sets: tuple[PodSet, ...]
     form_text: bytes
     can_be_partially_admitted: bool
     is_explicitly_topology_aware: bool
+    limit_problems: tuple[str, ...]
     form: int = -1
 
 
@@ -94,6 +97,11 @@ def new_shape(pod_sets: Sequence[Mapping[str, Any]], transformations: Transforma
         form_text=_ENCODER.encode([_form(raw) for raw in pod_sets]),
         can_be_partially_admitted=any(ps.count > ps.min_count for ps in read),
         is_explicitly_topology_aware=any(ps.topology is not None and ps.topology.is_explicit for ps in read),
+        limit_problems=tuple(
+            problem
+            for index, ps in enumerate(read)
+            for problem in over_limits(f"spec.podSets[{index}].template.spec", ps.spec)
+        ),
     )
 
 

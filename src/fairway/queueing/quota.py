@@ -10,7 +10,7 @@ Source: pkg/cache/scheduler/resource_node.go; KEP-79 (hierarchical cohorts).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fairway.queueing.objects import FlavorResource, Quota
 
@@ -33,6 +33,7 @@ class QuotaNode:
         "is_queue",
         "kept",
         "name",
+        "over",
         "parent",
         "queues",
         "quotas",
@@ -55,6 +56,8 @@ class QuotaNode:
         self.cohorts: list[QuotaNode] = []
         self.queues: list[QuotaNode] = []
         self.usage: Amounts = {}
+        # Children that use more than their own quota: they borrow, or lend less than they got.
+        self.over: dict[FlavorResource, dict[QuotaNode, None]] = {}
         self.configure(quotas)
 
     def configure(self, quotas: Mapping[FlavorResource, Quota]) -> None:
@@ -97,28 +100,48 @@ class QuotaNode:
 
     def add(self, fr: FlavorResource, value: int) -> None:
         """Count usage here and, where it exceeds what is kept, further up. O(depth)."""
-        node: QuotaNode | None = self
-        while node is not None:
+        node = self
+        while True:
             used = node.usage.get(fr, 0)
-            node.usage[fr] = used + value
+            now = node.usage[fr] = used + value
+            parent = node.parent
+            if parent is None:
+                return
+            if used <= node.subtree.get(fr, 0) < now:
+                parent.over.setdefault(fr, {})[node] = None
             free = node.kept.get(fr, 0) - used
             if free > 0:
                 value -= free
                 if value <= 0:
                     return
-            node = node.parent
+            node = parent
 
     def remove(self, fr: FlavorResource, value: int) -> None:
         """The inverse of `add`. O(depth)."""
-        node: QuotaNode | None = self
-        while node is not None:
+        node = self
+        while True:
             used = node.usage.get(fr, 0)
-            node.usage[fr] = used - value
+            now = node.usage[fr] = used - value
+            parent = node.parent
+            if parent is None:
+                return
+            if now <= node.subtree.get(fr, 0) < used:
+                parent.over[fr].pop(node, None)
             passed_on = used - node.kept.get(fr, 0)
             if passed_on <= 0:
                 return
-            value = min(value, passed_on)
-            node = node.parent
+            if passed_on < value:
+                value = passed_on
+            node = parent
+
+    def children_over(self, frs: Sequence[FlavorResource]) -> list[QuotaNode]:
+        """Children that use more than their own quota of any of these. O(those)."""
+        if len(frs) == 1:
+            return list(self.over.get(frs[0], ()))
+        found: dict[QuotaNode, None] = {}
+        for fr in frs:
+            found |= self.over.get(fr, {})
+        return list(found)
 
     # Questions
 
@@ -161,7 +184,10 @@ class QuotaNode:
 
     def is_within_nominal(self, frs: Iterable[FlavorResource]) -> bool:
         usage, subtree = self.usage, self.subtree
-        return all(usage.get(fr, 0) <= subtree.get(fr, 0) for fr in frs)
+        for fr in frs:  # noqa: SIM110 - a generator costs more than the loop
+            if usage.get(fr, 0) > subtree.get(fr, 0):
+                return False
+        return True
 
     def fits_in_quota(self, requests: Mapping[FlavorResource, int]) -> tuple[bool, Amounts]:
         """Whether the requests fit without borrowing, and what of them has to come from further up."""
@@ -208,6 +234,7 @@ def settle(root: QuotaNode) -> None:
     """Recompute subtree quotas and cohort usage below a root after the configuration changed. O(tree)."""
     node = root
     node.configure(node.quotas)
+    node.over = {}
     if not node.is_queue:
         node.usage = {}
     for child in (*node.cohorts, *node.queues):
@@ -216,6 +243,8 @@ def settle(root: QuotaNode) -> None:
             node.subtree[fr] = node.subtree.get(fr, 0) + quota - child.kept.get(fr, 0)
         for fr, used in child.usage.items():
             node.usage[fr] = node.usage.get(fr, 0) + max(0, used - child.kept.get(fr, 0))
+            if used > child.subtree.get(fr, 0):
+                node.over.setdefault(fr, {})[child] = None
     for fr, own in node.quotas.items():
         if own.lending_limit is not None:
             node.kept[fr] = max(0, node.subtree[fr] - own.lending_limit)

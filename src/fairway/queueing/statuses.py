@@ -21,6 +21,7 @@ from fairway.queueing.workloads import Workload
 from fairway.queueing.workloadstate import check_states, has_pending_topology
 
 _US_PER_S = 1_000_000
+_ENDED_BY_ADMISSION = (conds.EVICTED, conds.PREEMPTED, conds.BLOCKED_ON_PREEMPTION_GATES)
 
 
 def pending(obj: Obj, outcome: Outcome, now_us: int, gates: FeatureGates = DEFAULT_GATES) -> Obj:
@@ -91,12 +92,11 @@ def admitted(
         now_us=now_us,
         generation=generation,
     )
-    for kind in (conds.EVICTED, conds.PREEMPTED, conds.BLOCKED_ON_PREEMPTION_GATES):
-        old = conds.find({"conditions": conditions}, kind)
-        if old is not None and old.get("status") == conds.TRUE:
+    for old in conditions:
+        if old["type"] in _ENDED_BY_ADMISSION and old.get("status") == conds.TRUE:
             conditions = with_condition(
                 conditions,
-                kind,
+                old["type"],
                 conds.FALSE,
                 reason="QuotaReserved",
                 message=f"Previously: {old.get('message', '')}",
@@ -106,7 +106,7 @@ def admitted(
     status["conditions"] = conditions
     status.pop("unhealthyNodes", None)
     changed = {**obj, "status": status}
-    if has_all_required_checks(changed, queue):
+    if not queue.admission_checks or has_all_required_checks(changed, queue):
         return with_admitted_synced(changed, now_us, gates)
     return changed
 

@@ -167,6 +167,38 @@ class WorkloadReader:
             needs_second_pass=has_quota and needs_second_pass(obj),
         )
 
+    def read_admitted(
+        self, before: Workload, obj: Obj, admission: Mapping[str, Any], held: Sequence[PodSetTotal]
+    ) -> Workload:
+        """What `read` would say of a workload just given quota, from what is known already.
+
+        `obj`: with the admission written; `held`: its pod sets with their flavors.
+        """
+        status = status_of(obj)
+        if status.get("reclaimablePods") or status.get("admissionChecks"):
+            return self.read(obj)
+        now = {c["type"]: c for c in status["conditions"]}
+        totals = tuple(held)
+        return Workload(
+            key=before.key,
+            uid=before.uid,
+            obj=obj,
+            shape=before.shape,
+            queue=before.queue,
+            priority=before.priority,
+            base_priority=before.base_priority,
+            order_us=self._order_us(meta_of(obj), now),
+            totals=totals,
+            hash=self._hash(before.shape, totals, before.priority),
+            cluster_queue=admission["clusterQueue"],
+            has_quota=True,
+            is_admitted=_is_true(now, conds.ADMITTED),
+            is_evicted=False,
+            reserved_us=conds.since_us(now[conds.QUOTA_RESERVED]),
+            usage=_quota_usage(totals),
+            topology_usage=self._topology_usage(totals),
+        )
+
     def _shape(self, pod_sets: Sequence[Mapping[str, Any]]) -> Shape:
         key = shape_key(pod_sets)
         found = self._shapes.get(key)

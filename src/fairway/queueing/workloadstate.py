@@ -46,7 +46,8 @@ def is_admissible(obj: Obj, gates: FeatureGates = DEFAULT_GATES) -> bool:
 
 
 def check_states(obj: Obj) -> tuple[str, ...]:
-    return tuple(c.get("state") or "" for c in status_of(obj).get("admissionChecks") or ())
+    checks = status_of(obj).get("admissionChecks")
+    return tuple(c.get("state") or "" for c in checks) if checks else ()
 
 
 def has_unhealthy_domain(obj: Obj) -> bool:
@@ -73,6 +74,8 @@ def has_pending_topology(obj: Obj) -> bool:
 def needs_second_pass(obj: Obj) -> bool:
     """Whether a workload with quota has to be scheduled again: a delayed topology, or a node to replace."""
     status = status_of(obj)
+    if not status.get("admissionChecks") and not status.get("unhealthyNodes"):
+        return False
     if (
         is_finished(obj)
         or conds.is_true(status, conds.EVICTED)

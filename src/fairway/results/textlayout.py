@@ -51,13 +51,15 @@ def table(
     Columns that are empty in every row are dropped.
     """
     kept = [i for i in range(len(header)) if any(row[i] not in ("", NOTHING) for row in rows)]
-    widths = {i: max(len(header[i]), *(len(row[i]) for row in rows)) for i in kept}
+    widths = {i: max(len(header[i]), *(len(row[i]) for row in rows if any(row[1:]))) for i in kept}
     over = sum(widths.values()) + len(_GAP) * len(kept) - width
     if over > 0:
         giving = max((i for i in kept if i in left), key=lambda i: widths[i])
         widths[giving] = max(widths[giving] - over, 8)
 
     def line(row: Sequence[str]) -> str:
+        if not any(row[1:]):
+            return cut(_GAP + row[0], width)  # a heading within the table
         cells = []
         for i in kept:
             text = cut(row[i], widths[i])

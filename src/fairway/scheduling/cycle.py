@@ -211,8 +211,13 @@ class Scheduler:
 
     def _totals(self, pod: PodRecord, local: NodeLocal, rows: Ints) -> Ints:
         total = local.score[rows]
+        everywhere = 0
         for _, scores in self._normalized_scores(pod, local, rows):
-            total = total + scores
+            if isinstance(scores, int):
+                everywhere += scores
+            else:
+                total += scores
+        total += everywhere
         return total
 
     def _normalized_scores(

@@ -102,6 +102,7 @@ class SchedulingQueue:
         self._lines: dict[LineKey, Line] = {}
         self._ready: list[tuple[int, int, int, int, LineKey]] = []
         self._backing: list[tuple[int, int, int, int, int, LineKey]] = []
+        self._parked: dict[LineKey, None] = {}
         self._errors: list[tuple[int, int, LineKey]] = []
         self._sequence = 0
         self._tickets = 0
@@ -165,6 +166,7 @@ class SchedulingQueue:
         self._trim(line)
         if not line.heap:
             del self._lines[line.key]
+            self._parked.pop(line.key, None)
         elif head_left and line.state == ACTIVE:
             self._activate(line)
 
@@ -217,6 +219,7 @@ class SchedulingQueue:
     def _activate(self, line: Line) -> None:
         self._tickets += 1
         line.state, line.ticket = ACTIVE, self._tickets
+        self._parked.pop(line.key, None)
         queued_us, sequence, _ = line.heap[0]
         age = max(queued_us, line.refused_us)
         heappush(self._ready, (-line.priority, age, sequence, line.ticket, line.key))
@@ -226,6 +229,7 @@ class SchedulingQueue:
         line = self._lines[self._pods[pod.key][1]]
         pod.attempts += 1
         line.state, line.plugins = PARKED, plugins
+        self._parked[line.key] = None
         line.refusals += 1
         line.refused_us = now_us
         line.backoff_until_us = now_us + self.backoff_us(line.refusals)
@@ -251,9 +255,14 @@ class SchedulingQueue:
             return 0
         return min(self.initial_backoff_us << min(refusals - 1, 32), self.max_backoff_us)
 
+    @property
+    def has_parked(self) -> bool:
+        """Whether anybody waits for an event."""
+        return bool(self._parked)
+
     def parked(self) -> list[Line]:
         """Lines waiting for an event, oldest refusal first."""
-        lines = [line for line in self._lines.values() if line.state == PARKED]
+        lines = [self._lines[key] for key in self._parked]
         return sorted(lines, key=lambda line: (line.refused_us, line.heap[0][1]))
 
     def record_of(self, line: Line) -> PodRecord:
@@ -270,6 +279,7 @@ class SchedulingQueue:
             return
         self._tickets += 1
         line.state, line.ticket = BACKING_OFF, self._tickets
+        self._parked.pop(line.key, None)
         queued_us, sequence, _ = line.heap[0]
         age = max(queued_us, line.refused_us)
         entry = (line.backoff_until_us, -line.priority, age, sequence, line.ticket, line.key)
@@ -302,5 +312,6 @@ class SchedulingQueue:
         twin._pods = {key: (copies[id(pod)], line) for key, (pod, line) in self._pods.items()}
         twin._ready, twin._backing = list(self._ready), list(self._backing)
         twin._errors = list(self._errors)
+        twin._parked = dict(self._parked)
         twin._sequence, twin._tickets = self._sequence, self._tickets
         return twin

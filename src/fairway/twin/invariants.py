@@ -21,6 +21,7 @@ def check(twin: Twin) -> None:
     kubelet = twin.host.parts.get("kubelet")
     if isinstance(kubelet, Kubelet):
         _check_nodes(kubelet)
+        _check_accounts(twin, kubelet)
         _check_pods(twin, kubelet)
 
 
@@ -37,6 +38,19 @@ def _check_nodes(kubelet: Kubelet) -> None:
             limit = (node.allocatable or {}).get(name)
             if limit is not None and amount > limit and not node.is_shrunk:
                 raise InvariantBroken(f"node {node.name} has {amount} of {limit} {name} in use")
+
+
+def _check_accounts(twin: Twin, kubelet: Kubelet) -> None:
+    """What is bound to a node fits it. Pods that were bound past the scheduler and wait for a dead kubelet's
+    verdict, and nodes that shrank, are let off."""
+    accounts = twin.store.accounts
+    over = (accounts.requested > accounts.allocatable).any(axis=1) & accounts.alive
+    for row in over.nonzero()[0].tolist():
+        name = accounts.names[row]
+        node = kubelet.nodes.get(name)
+        if node is not None and not node.is_shrunk and not node.unseen and node.is_up:
+            taken, there = accounts.requested[row].tolist(), accounts.allocatable[row].tolist()
+            raise InvariantBroken(f"node {name} is over-allocated: {accounts.columns}: {taken} of {there}")
 
 
 def _check_pods(twin: Twin, kubelet: Kubelet) -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from fairway.kube.timestamps import HOUR_US, MINUTE_US
 from fairway.twin.scenario.assertions import BadAssertion, parse
-from fairway.twin.scenario.assertions.grammar import All, Comparison, Either, Not, Probe, Reaching, Window
+from fairway.twin.scenario.assertions.grammar import All, Comparison, Either, FieldTest, Not, Reaching, Window
 
-PROD = Probe("priorityClass", "==", ("prod",))
+PROD = FieldTest("priorityClass", "==", ("prod",))
 
 MEANINGS: list[tuple[str, Comparison | Reaching]] = [
     ("wait p95 < 10m", Comparison("wait", "p95", "<", 10 * MINUTE_US, "duration")),
@@ -31,7 +31,7 @@ MEANINGS: list[tuple[str, Comparison | Reaching]] = [
     (
         'count(evicted) == 0 where namespace == "serving"',
         Comparison(
-            "count", "", "==", 0, "count", "evicted", condition=Probe("namespace", "==", ("serving",))
+            "count", "", "==", 0, "count", "evicted", condition=FieldTest("namespace", "==", ("serving",))
         ),
     ),
     ("share(failed) <= 1.5%", Comparison("share", "", "<=", 0.015, "%", "failed")),
@@ -73,27 +73,27 @@ def _where(text: str) -> object:
 
 
 CONDITIONS: list[tuple[str, object]] = [
-    ('phase == "Pending"', Probe("phase", "==", ("Pending",))),
-    ("phase != 'Pending'", Probe("phase", "!=", ("Pending",))),
-    ('name like "web-*"', Probe("name", "like", ("web-*",))),
-    ('name not like "web-*"', Not(Probe("name", "like", ("web-*",)))),
-    ('kind in ("Job", "CronJob")', Probe("kind", "in", ("Job", "CronJob"))),
-    ('kind not in ("Job")', Probe("kind", "not in", ("Job",))),
-    ('label("team") == "a"', Probe("label", "==", ("a",), "team")),
-    ("gpus >= 2", Probe("gpus", ">=", (2000.0,))),
-    ("gpus >= 2 GPUs", Probe("gpus", ">=", (2000.0,))),
-    ("cpus < 4", Probe("cpus", "<", (4000.0,))),
-    ("memory > 16Gi", Probe("memory", ">", (float(16 * 2**30),))),
-    ("serving == true", Probe("serving", "==", (True,))),
-    ("wait > 5m", Probe("wait", ">", (float(5 * MINUTE_US),))),
-    ("priority < 0", Probe("priority", "<", (0.0,))),
-    ('not name == "x"', Not(Probe("name", "==", ("x",)))),
+    ('phase == "Pending"', FieldTest("phase", "==", ("Pending",))),
+    ("phase != 'Pending'", FieldTest("phase", "!=", ("Pending",))),
+    ('name like "web-*"', FieldTest("name", "like", ("web-*",))),
+    ('name not like "web-*"', Not(FieldTest("name", "like", ("web-*",)))),
+    ('kind in ("Job", "CronJob")', FieldTest("kind", "in", ("Job", "CronJob"))),
+    ('kind not in ("Job")', FieldTest("kind", "not in", ("Job",))),
+    ('label("team") == "a"', FieldTest("label", "==", ("a",), "team")),
+    ("gpus >= 2", FieldTest("gpus", ">=", (2000.0,))),
+    ("gpus >= 2 GPUs", FieldTest("gpus", ">=", (2000.0,))),
+    ("cpus < 4", FieldTest("cpus", "<", (4000.0,))),
+    ("memory > 16Gi", FieldTest("memory", ">", (float(16 * 2**30),))),
+    ("serving == true", FieldTest("serving", "==", (True,))),
+    ("wait > 5m", FieldTest("wait", ">", (float(5 * MINUTE_US),))),
+    ("priority < 0", FieldTest("priority", "<", (0.0,))),
+    ('not name == "x"', Not(FieldTest("name", "==", ("x",)))),
     (
         'name == "x" or gpus == 1 and cpus == 1',
         Either(
             (
-                Probe("name", "==", ("x",)),
-                All((Probe("gpus", "==", (1000.0,)), Probe("cpus", "==", (1000.0,)))),
+                FieldTest("name", "==", ("x",)),
+                All((FieldTest("gpus", "==", (1000.0,)), FieldTest("cpus", "==", (1000.0,)))),
             )
         ),
     ),
@@ -101,8 +101,8 @@ CONDITIONS: list[tuple[str, object]] = [
         '(name == "x" or gpus == 1) and cpus == 1',
         All(
             (
-                Either((Probe("name", "==", ("x",)), Probe("gpus", "==", (1000.0,)))),
-                Probe("cpus", "==", (1000.0,)),
+                Either((FieldTest("name", "==", ("x",)), FieldTest("gpus", "==", (1000.0,)))),
+                FieldTest("cpus", "==", (1000.0,)),
             )
         ),
     ),
@@ -130,7 +130,7 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("wait p95 < ", 11, "expected a duration"),
     ("wait p95 < 10", 12, "expected a duration such as 10m"),
     ("wait p95 < 60%", 12, "expected a duration"),
-    ("wait p0 < 1m", 6, "did you mean"),
+    ("wait p0 < 1m", 6, "p50, p95"),
     ("wait p101 < 1m", 6, "p50, p95"),
     ("wait average < 1m", 6, "expected one of mean, min, max, total"),
     ("gpu allocated p95 > 1%", 15, "expected one of mean, min, max"),
@@ -159,7 +159,7 @@ MISTAKES: list[tuple[str, int, str]] = [
     ('count(pods) == 0 where name == "x', 32, "closing quote"),
     ('count(pods) == 0 where name == "x" && gpus == 1', 36, "expected and, or, not"),
     ('fragmentation < 10% where name == "x"', 21, "where does not apply"),
-    ("lost work < 1h after 2h", 17, "over the whole run"),
+    ("lost work < 1h after 2h", 16, "over the whole run"),
     ("makespan max < 1h", 10, "is one value"),
     ("always wait < 10m", 8, "one per pod"),
     ("always count(pods) < 3", 8, "value over time"),

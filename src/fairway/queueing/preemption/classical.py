@@ -115,13 +115,13 @@ def _collect(
     found: list[_Candidate],
 ) -> None:
     """Below a cohort, wherever more than the own quota is used."""
-    for child in cohort.cohorts:
-        if child is not skip and not child.is_within_nominal(attempt.frs):
-            _collect(attempt, child, ancestor, skip, has_advantage, found)
-    for queue in cohort.queues:
-        if queue is not attempt.queue and not queue.is_within_nominal(attempt.frs):
-            assert isinstance(queue, QueueAccount)
-            found.extend(_from_queue(attempt, queue, ancestor, has_advantage=has_advantage))
+    for child in cohort.children_over(attempt.frs):
+        if not child.is_queue:
+            if child is not skip:
+                _collect(attempt, child, ancestor, skip, has_advantage, found)
+        elif child is not attempt.queue:
+            assert isinstance(child, QueueAccount)
+            found.extend(_from_queue(attempt, child, ancestor, has_advantage=has_advantage))
 
 
 def _from_queue(

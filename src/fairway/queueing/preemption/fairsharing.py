@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fairway.queueing import conditions as conds
 from fairway.queueing.accounts import QueueAccount
-from fairway.queueing.objects import NEVER
+from fairway.queueing.objects import NEVER, FlavorResource
 from fairway.queueing.preemption.targets import (
     Attempt,
     Target,
@@ -80,11 +80,18 @@ def _candidates(attempt: Attempt) -> list[Workload]:
     if policy.within_cluster_queue != NEVER:
         found.extend(_of_queue(attempt, queue, policy.within_cluster_queue))
     if queue.parent is not None and policy.reclaim_within_cohort != NEVER:
-        for other in queue.root().subtree_queues():
-            if other is not queue and any(other.borrows_with(fr) for fr in attempt.frs):
-                assert isinstance(other, QueueAccount)
+        for other in _borrowing_queues(queue.root(), attempt.frs):
+            if other is not queue:
                 found.extend(_of_queue(attempt, other, policy.reclaim_within_cohort))
     return found
+
+
+def _borrowing_queues(cohort: QuotaNode, frs: Sequence[FlavorResource]) -> Iterator[QueueAccount]:
+    for child in cohort.children_over(frs):
+        if isinstance(child, QueueAccount):
+            yield child
+    for below in cohort.cohorts:
+        yield from _borrowing_queues(below, frs)
 
 
 def _of_queue(attempt: Attempt, queue: QueueAccount, policy: str) -> list[Workload]:

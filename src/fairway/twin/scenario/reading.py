@@ -21,6 +21,7 @@ from fairway.twin.scenario.located import Field, Reading, did_you_mean
 from fairway.twin.scenario.model import BehaviourProfile, FaultProcess, Scenario
 from fairway.twin.scenario.objects import complete, manifests_of
 from fairway.twin.scenario.tracereading import read_trace_use
+from fairway.twin.traces.jobs import JobTrace
 from fairway.twin.twin import EPOCH_US
 
 SPEC = (
@@ -54,6 +55,12 @@ def read_scenario(manifest: Manifest, beside: list[Manifest], *, lenient: bool =
     start_us = spec["startTime"].moment(0, EPOCH_US)
     behaviours = tuple(b for item in spec["behaviours"].items() if (b := _behaviour(item)) is not None)
     objects, skipped = _objects(reading, spec, beside, base, behaviours, lenient)
+    traces = tuple(
+        use
+        for item in spec["traces"].items()
+        if (use := read_trace_use(item, base, start_us, lenient)) is not None
+    )
+    left_out = [p for use in traces if isinstance(use.source, JobTrace) for p in use.source.skipped]
     context = Context(start_us, lambda field: _applied(field, base, behaviours))
     scenario = Scenario(
         name=str((manifest.obj.get("metadata") or {}).get("name") or base.name),
@@ -65,14 +72,12 @@ def read_scenario(manifest: Manifest, beside: list[Manifest], *, lenient: bool =
         latency=_latency(spec["latency"], base),
         profiles=_profiles(spec["scheduler"], base),
         steps=tuple(s for item in spec["timeline"].items() if (s := read_step(item, context)) is not None),
-        traces=tuple(
-            u for i in spec["traces"].items() if (u := read_trace_use(i, base, start_us, lenient)) is not None
-        ),
+        traces=traces,
         behaviours=behaviours,
         faults=tuple(f for item in spec["faults"].items() if (f := _fault(item)) is not None),
         assertions=tuple(a for i in spec["assertions"].items() if (a := _assertion(i)) is not None),
         description=spec["description"].text(),
-        skipped=tuple(skipped),
+        skipped=(*skipped, *left_out),
     )
     reading.finish()
     return scenario

@@ -19,8 +19,8 @@ from fairway.twin.scenario.assertions.grammar import (
     All,
     Condition,
     Either,
+    FieldTest,
     Not,
-    Probe,
     Reaching,
 )
 from fairway.twin.scenario.assertions.vocabulary import (
@@ -226,7 +226,7 @@ def holds(condition: Condition, row: Row, of: str) -> bool:
     return _test(condition, row, of)
 
 
-def _test(test: Probe, row: Row, of: str) -> bool:
+def _test(test: FieldTest, row: Row, of: str) -> bool:
     if test.field == LABEL:
         value: Any = row.labels.get(test.key, "")
     else:

@@ -23,7 +23,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class FieldTest:
     """One field of a row against one value, or a list of them for `in` and `not in`. `key` names a label."""
 
     field: str
@@ -47,7 +47,7 @@ class Not:
     part: Condition
 
 
-Condition = Probe | All | Either | Not
+Condition = FieldTest | All | Either | Not
 
 
 @dataclass(frozen=True, slots=True)

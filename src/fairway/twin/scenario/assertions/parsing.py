@@ -37,8 +37,8 @@ from fairway.twin.scenario.assertions.grammar import (
     Comparison,
     Condition,
     Either,
+    FieldTest,
     Not,
-    Probe,
     Reaching,
     Window,
 )
@@ -329,16 +329,16 @@ class _Parser:
         name, key, of = self._field(rows)
         negated = bool(self._take_word("not"))
         if self._take_word("in"):
-            return Probe(name, NOT_IN if negated else IN, self._values(of, token), key)
+            return FieldTest(name, NOT_IN if negated else IN, self._values(of, token), key)
         if self._take_word("like"):
-            found = Probe(name, LIKE, (self._pattern(of, token),), key)
+            found = FieldTest(name, LIKE, (self._pattern(of, token),), key)
             return Not(found) if negated else found
         operator = "" if negated else self._take_sign(*OPERATORS)
         if not operator:
             self._fail(f"expected one of {' '.join(OPERATORS)}, in, not in, like")
         if of.type in (vocabulary.TEXT, FLAG) and operator not in ("==", "!="):
             self._fail(f"{name} is {of.type}: expected == or !=", self._tokens[self._at - 1])
-        return Probe(name, operator, (self._operand(of, name),), key)
+        return FieldTest(name, operator, (self._operand(of, name),), key)
 
     def _field(self, rows: str) -> tuple[str, str, FieldOf]:
         token = self._next()

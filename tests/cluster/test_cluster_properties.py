@@ -1,0 +1,269 @@
+"""Under random programs: accounts equal a recount, a rewind restores everything, copies agree with originals."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accountstate import account_state, recount
+from builders import GPU, HOSTNAME, ZONE, NodeBuilder, PodBuilder, node, pod
+from fairway.cluster.podcounts import PREFERRED, PREFERRED_ANTI, REQUIRED, REQUIRED_ANTI, PodQuestion
+from fairway.cluster.store import Store
+from fairway.kube.labels import label_selector
+from fairway.kube.objects import Key, Obj, key_of
+
+_ROLES = (REQUIRED_ANTI, REQUIRED, PREFERRED, PREFERRED_ANTI)
+_QUESTIONS = tuple(
+    PodQuestion(
+        (((namespace,) if namespace else None, label_selector({"matchLabels": {"app": app}})),), is_live
+    )
+    for namespace in ("default", "")
+    for app in ("web", "db")
+    for is_live in (False, True)
+)
+_MANY = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+class Program:
+    """Random writes to a store, all of them legal."""
+
+    def __init__(self, seed: int) -> None:
+        self.r = Random(seed)
+        self.store = Store(seed=seed)
+        self.made = 0
+        for name in ("default", "red"):
+            self.store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            self.step()
+
+    def step(self) -> None:
+        act = self.r.choices(
+            (
+                self.add_node,
+                self.change_node,
+                self.drop_node,
+                self.add_pod,
+                self.bind,
+                self.change_pod,
+                self.end,
+                self.drop,
+            ),
+            (3, 2, 1, 8, 8, 4, 2, 3),
+        )[0]
+        act()
+
+    def _pick(self, gk: str) -> Obj | None:
+        found = self.store.objects(gk)
+        return self.r.choice(found) if found else None
+
+    def _name(self) -> str:
+        self.made += 1
+        return f"x{self.made}"
+
+    def _node(self, name: str) -> NodeBuilder:
+        made = node(name).cpu(self.r.choice((2, 4, "3500m"))).label(**{ZONE: self.r.choice("ab")})
+        if self.r.random() < 0.3:
+            made.taint(self.r.choice("kl"), effect=self.r.choice(("NoSchedule", "PreferNoSchedule")))
+        if self.r.random() < 0.3:
+            made.gpu(4).image(self.r.choice(("i:1", "i:2")), mib=100)
+        if self.r.random() < 0.1:
+            made.cordoned()
+        return made
+
+    def add_node(self) -> None:
+        self.store.create(self._node(self._name()).build())
+
+    def change_node(self) -> None:
+        found = self._pick("Node")
+        if found is not None:
+            self.store.replace(self._node(found["metadata"]["name"]).build())
+
+    def drop_node(self) -> None:
+        found = self._pick("Node")
+        if found is not None:
+            self.store.delete(Key("Node", "", found["metadata"]["name"]))
+
+    def _pod(self, name: str) -> PodBuilder:
+        r = self.r
+        made = pod(name, r.choice(("default", "red")))
+        if r.random() < 0.8:
+            made.label(app=r.choice(("web", "db")))
+        if r.random() < 0.8:
+            made.cpu(r.choice(("100m", 1))).memory(r.choice(("1Gi", "64Mi")))
+        if r.random() < 0.2:
+            made.gpu(1)
+        if r.random() < 0.2:
+            made.port(r.choice((80, 81)))
+        if r.random() < 0.2:
+            made.apart(HOSTNAME)
+        if r.random() < 0.2:
+            made.prefer_near(r.choice((1, 5)), ZONE, app="db")
+        return made
+
+    def add_pod(self) -> None:
+        made = self.store.create(self._pod(self._name()).build())
+        if self.r.random() < 0.2:
+            # Some are born on a node, perhaps on one that is not there (yet).
+            self._bind(made, self.r.choice(("x1", "x2", "nowhere")))
+
+    def bind(self) -> None:
+        found, target = self._pick("Pod"), self._pick("Node")
+        if found is not None and target is not None and not found["spec"].get("nodeName"):
+            self._bind(found, target["metadata"]["name"])
+
+    def _bind(self, found: Obj, name: str) -> None:
+        if "deletionTimestamp" not in found["metadata"]:
+            self.store.bind(_key(found), name, {"phase": "Running", "startTime": "2026-01-01T00:00:01Z"})
+
+    def change_pod(self) -> None:
+        found = self._pick("Pod")
+        if found is None:
+            return
+        if self.r.random() < 0.5:
+            labels = {"app": self.r.choice(("web", "db"))}
+            self.store.replace({**found, "metadata": {**found["metadata"], "labels": labels}})
+        else:
+            status = {**found.get("status", {}), "podIP": f"10.0.0.{self.r.randrange(9)}"}
+            self.store.set_status(_key(found), status)
+
+    def end(self) -> None:
+        found = self._pick("Pod")
+        if found is not None:
+            status = {**found.get("status", {}), "phase": self.r.choice(("Succeeded", "Failed"))}
+            self.store.set_status(_key(found), status)
+
+    def drop(self) -> None:
+        found = self._pick("Pod")
+        if found is not None:
+            self.store.delete(_key(found), grace_s=self.r.choice((None, 0)))
+
+
+def _key(obj: Obj) -> Key:
+    return Key(obj["kind"], obj["metadata"]["namespace"], obj["metadata"]["name"])
+
+
+def _answers(store: Store) -> dict[str, Any]:
+    """What affinity and spreading would be told, by node name."""
+    accounts = store.accounts
+    names = accounts.row_of
+    carried = {}
+    for labels in ({"app": "web"}, {"app": "db"}, {}):
+        interned = accounts.label_sets.of("default", labels)
+        for term, counts in accounts.counts.carried(interned, _ROLES):
+            carried[str(sorted(labels)), term] = {n: int(counts[row]) for n, row in names.items()}
+    domains = accounts.counts.domains(ZONE)
+    values = {i: v for v, i in domains.id_of.items()}
+    return {
+        "matching": [
+            {n: int(accounts.counts.matching(q)[row]) for n, row in names.items()} for q in _QUESTIONS
+        ],
+        "carried": carried,
+        "zones": {n: values.get(int(domains.of_row[row])) for n, row in names.items()},
+    }
+
+
+@_MANY
+@given(st.integers(0, 10**9))
+def test_accounts_equal_a_recount(seed: int) -> None:
+    program = Program(seed)
+    _answers(program.store)
+    for _ in range(4):
+        program.run(15)
+        fresh = Store()
+        fresh.accounts = recount(program.store)
+        assert account_state(program.store.accounts) == account_state(fresh.accounts)
+        assert _answers(program.store) == _answers(fresh)
+
+
+@_MANY
+@given(st.integers(0, 10**9), st.integers(1, 40))
+def test_a_rewind_restores_everything(seed: int, steps: int) -> None:
+    program = Program(seed)
+    program.run(25)
+    store = program.store
+    before = _everything(store)
+    mark = store.mark()
+    program.run(steps)
+    store.rewind(mark)
+    assert _everything(store) == before
+    # And goes on as if nothing had been: the same writes give the same objects.
+    twin = store.fork()
+    for each in (store, twin):
+        each.create(pod("later").build())
+    assert _everything(store) == _everything(twin)
+
+
+@_MANY
+@given(st.integers(0, 10**9))
+def test_rewinds_nest(seed: int) -> None:
+    program = Program(seed)
+    store = program.store
+    marks = []
+    for _ in range(4):
+        program.run(8)
+        marks.append((store.mark(), _everything(store)))
+    for mark, state in reversed(marks):
+        store.rewind(mark)
+        assert _everything(store) == state
+
+
+@_MANY
+@given(st.integers(0, 10**9))
+def test_a_fork_shares_nothing_that_changes(seed: int) -> None:
+    program = Program(seed)
+    program.run(25)
+    before = _everything(program.store)
+    twin = program.store.fork()
+    assert _everything(twin) == before
+    other = Program(seed)
+    other.store, other.made = twin, 1000
+    other.run(25)
+    assert _everything(program.store) == before
+    state = _everything(twin)
+    program.run(25)
+    assert _everything(twin) == state
+
+
+@_MANY
+@given(st.integers(0, 10**9))
+def test_the_log_tells_the_whole_story(seed: int) -> None:
+    """Whoever follows the changes holds the objects that are there."""
+    program = Program(seed)
+    program.run(60)
+    held: dict[Key, Obj] = {}
+    for change in program.store.log.since(0):
+        assert (change.key in held) == (change.old is not None)
+        assert held.get(change.key) == change.old
+        if change.type == "DELETED":
+            del held[change.key]
+        else:
+            held[change.key] = change.obj
+    store = program.store
+    there = [o for gk in store.kinds() for o in store.objects(gk)]
+    assert sorted(held) == sorted(key_of(o) for o in there)
+    assert all(held[key_of(o)] is o for o in there)
+
+
+def _everything(store: Store) -> dict[str, Any]:
+    return {
+        "version": store.version,
+        "objects": {gk: store.objects(gk) for gk in store.kinds()},
+        "owners": {uid: store.by_uid(uid) is not None for uid in sorted(store.owners.key_by_uid)},
+        "accounts": account_state(store.accounts),
+        "answers": _answers(store),
+    }
+
+
+def test_extended_resources_get_columns_of_their_own() -> None:
+    store = Store()
+    store.create(node("n").gpu(4).build())
+    store.create(pod("p").gpu(3).build())
+    store.bind(Key("Pod", "default", "p"), "n", {})
+    accounts = store.accounts
+    column = accounts.column_of[GPU]
+    assert (accounts.allocatable[0, column], accounts.requested[0, column]) == (4, 3)
