@@ -11,11 +11,14 @@ import pytest
 from fairway.cli.main import main
 from fairway.errors import InvalidInput
 from fairway.kube.manifest import read_text
+from fairway.twin.scenario.actionreading import ACTIONS
 from fairway.twin.scenario.assertions import parse, vocabulary
 from fairway.twin.scenario.assertions.evidence import Evidence
 from fairway.twin.scenario.assertions.grammar import Assertion
 from fairway.twin.scenario.assertions.judging import judge
+from fairway.twin.scenario.fleet import FIELDS as FLEET
 from fairway.twin.scenario.loading import load_scenario
+from fairway.twin.scenario.reading import FAULT, MATCH, SPEC
 from fairway.twin.scenario.recipes import recipe_from_file
 from fairway.twin.scenario.running import Finished, run_scenario
 from fairway.twin.scenario.tracereading import _RECIPE, _USE
@@ -164,6 +167,28 @@ def test_the_documented_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (block,) = _blocks("traces.md", "console")
     for line in block.splitlines():
         assert main(shlex.split(line.removeprefix("$ fairway "))) == 0, line
+
+
+# docs/scenarios.md
+
+
+def test_the_documented_scenario_runs(tmp_path: Path) -> None:
+    (block,) = _blocks("scenarios.md", "yaml scenario")
+    (tmp_path / "scenario.yaml").write_text(block, encoding="utf-8")
+    (tmp_path / "jobs").mkdir()
+    serving = "apiVersion: v1\nkind: Namespace\nmetadata: {name: serving}\n"
+    (tmp_path / "jobs" / "a.yaml").write_text(serving, encoding="utf-8")
+    (tmp_path / "later.yaml").write_text(serving.replace("serving", "late"), encoding="utf-8")
+    result = run_scenario(load_scenario(tmp_path))
+    assert result.status.ended == "duration" and len(result.outcome.nodes) >= 8
+
+
+def test_every_field_and_action_is_documented() -> None:
+    document = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
+    for name in (*SPEC, *FLEET, *MATCH, *FAULT):
+        assert re.search(rf"\b{name}:", document), name
+    for name in ACTIONS:
+        assert re.search(rf"^\| .*`{name}`.* \|", document, re.MULTILINE), name
 
 
 def test_examples_are_plain_kubernetes() -> None:

@@ -155,7 +155,11 @@ Step = st.one_of(
         st.integers(1, 400),
         st.sampled_from(["Never", "OnFailure", "Always"]),
         st.sampled_from(["0", "1", "1,0"]),
+        st.sampled_from(["plain", "inits", "sidecar", "probed", "deadline", "hooked"]),
     ),
+    st.tuples(st.just("job"), st.sampled_from(["j1", "j2"]), st.integers(1, 4), st.integers(1, 300)),
+    st.tuples(st.just("cordon"), st.sampled_from(NODES), st.booleans()),
+    st.tuples(st.just("evict"), st.sampled_from(NAMES)),
     st.tuples(st.just("delete"), st.sampled_from(NAMES), st.sampled_from([None, 0, 5])),
     st.tuples(st.just("crash"), st.sampled_from(NODES), st.sampled_from([None, 5, 100, 500])),
     st.tuples(st.just("partition"), st.sampled_from(NODES), st.sampled_from([None, 5, 100, 500])),
@@ -168,12 +172,50 @@ Step = st.one_of(
 )
 
 
+def of_kind(made: Obj, kind: str) -> Obj:
+    """The pod with more to it than one container that runs."""
+    spec = made["spec"]
+    (main,) = spec["containers"]
+    if kind == "inits":
+        inits = [("a", ["sleep", "7"]), ("b", ["sh", "-c", "sleep 3; exit 1"])]
+        spec["initContainers"] = [{"name": n, "image": "i:2", "command": c} for n, c in inits]
+    elif kind == "sidecar":
+        probe = {"tcpSocket": {"port": 1}, "periodSeconds": 3, "failureThreshold": 4}
+        spec["initContainers"] = [
+            {"name": "side", "image": "i:3", "restartPolicy": "Always", "startupProbe": probe},
+            {"name": "log", "image": "i:3", "restartPolicy": "Always", "command": ["sleep", "40"]},
+        ]
+        made["metadata"]["annotations"]["fairway.dev/startup-time.side"] = "8s"
+    elif kind == "probed":
+        main["readinessProbe"] = {"httpGet": {"port": 1}, "periodSeconds": 7}
+        main["livenessProbe"] = {"httpGet": {"port": 1}, "periodSeconds": 5, "failureThreshold": 2}
+        made["metadata"]["annotations"]["fairway.dev/liveness-fails"] = "30s-50s"
+    elif kind == "deadline":
+        spec["activeDeadlineSeconds"] = 45
+    elif kind == "hooked":
+        spec["containers"].append({"name": "two", "image": "i:4", "command": ["sleep", "25"]})
+        main["lifecycle"] = {"preStop": {"sleep": {"seconds": 11}}}
+    return made
+
+
+def job(name: str, pods: int, seconds: int) -> Obj:
+    made = pod(name, 1, seconds)
+    template = {"metadata": {"annotations": made["metadata"]["annotations"]}, "spec": made["spec"]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"template": template, "parallelism": pods, "completions": 2 * pods},
+    }
+
+
 def act(twin: Twin, step: tuple[Any, ...]) -> None:
     verb, rest, now = step[0], step[1:], twin.now_us
     if verb == "apply":
-        name, cpu, seconds, policy, codes = rest
+        name, cpu, seconds, policy, codes, kind = rest
         if twin.store.get(Key("Pod", "default", name)) is None:
-            twin.apply([pod(name, cpu, seconds, policy, exit_code=codes, checkpoint_interval="60s")])
+            made = pod(name, cpu, seconds, policy, exit_code=codes, checkpoint_interval="60s")
+            twin.apply([of_kind(made, kind)])
     elif verb == "delete":
         if twin.store.get(Key("Pod", "default", rest[0])) is not None:
             twin.store.delete(Key("Pod", "default", rest[0]), grace_s=rest[1])
@@ -193,6 +235,14 @@ def act(twin: Twin, step: tuple[Any, ...]) -> None:
             twin.apply([node(rest[0])])
     elif verb == "kill":
         faults.kill_container(twin, Key("Pod", "default", rest[0]), now)
+    elif verb == "job":
+        if twin.store.get(Key("Job.batch", "default", rest[0])) is None:
+            twin.apply([job(*rest)])
+    elif verb == "cordon":
+        if twin.store.get(Key("Node", "", rest[0])) is not None:
+            twin.store.patch(Key("Node", "", rest[0]), {"spec": {"unschedulable": rest[1] or None}})
+    elif verb == "evict":
+        faults.evict_pod(twin, Key("Pod", "default", rest[0]), now)
     elif verb == "wait":
         twin.run_for(rest[0] * SECOND_US)
 

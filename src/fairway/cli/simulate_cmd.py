@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from fairway.results.run import Run, RunInfo
     from fairway.twin.scenario.model import Scenario
     from fairway.twin.scenario.running import Finished
 
@@ -16,6 +17,8 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 FORMATS = ("table", "json", "junit")
 _SKIPPED_SHOWN = 20
+STOPPED = "interrupted"
+INTERRUPTED = 130
 
 
 @app.command()
@@ -67,12 +70,12 @@ def simulate(
     _say_skipped(scenario)
     if seeds > 1:
         raise typer.Exit(_many(scenario, seeds, seed, output))
-    finished = _one(scenario, seed, quiet)
-    if out is not None or html is not None:
-        _keep(finished, out, html)
-    _print(finished, output, quiet)
-    if finished.status.ended == "interrupted":
-        raise typer.Exit(130)
+    finished, run = _one(scenario, seed, out, quiet)
+    if html is not None:
+        _write_html(run, html)
+    _print(finished, run, output, quiet)
+    if finished.status.ended == STOPPED:
+        raise typer.Exit(INTERRUPTED)
     raise typer.Exit(0 if finished.passed else 1)
 
 
@@ -99,15 +102,67 @@ def _adjusted(scenario: Scenario, latency: str | None, duration: str | None) -> 
     return scenario
 
 
-def _one(scenario: Scenario, seed: int | None, quiet: bool) -> Finished:
+def _one(scenario: Scenario, seed: int | None, out: Path | None, quiet: bool) -> tuple[Finished, Run]:
+    """Run once; with `out` the run directory grows meanwhile, and is readable whenever the run is cut off."""
+    from contextlib import ExitStack
+
     from fairway.cli.progressline import ProgressLine
+    from fairway.results.run import Run
+    from fairway.results.rundir import RunWriter
+    from fairway.twin.recorder.recorder import Recorder
     from fairway.twin.scenario.running import run_scenario
+    from fairway.twin.twin import Twin
 
     line = ProgressLine(scenario.start_us, wanted=not quiet)
-    try:
-        return run_scenario(scenario, seed=seed, progress=line)
-    finally:
-        line.end()
+    writers: list[RunWriter] = []
+    with ExitStack() as stack:
+        stack.callback(line.end)
+
+        def prepare(twin: Twin) -> None:
+            if out is None:
+                return
+            recorder = twin.host.parts["recorder"]
+            assert isinstance(recorder, Recorder)
+            writer = stack.enter_context(RunWriter(out, recorder, _info(scenario, seed)))
+            twin.host.log.sinks.append(writer.on_records)
+            writers.append(writer)
+
+        finished = run_scenario(scenario, seed=seed, progress=line, prepare=prepare)
+        info = _info(scenario, seed, finished)
+        if writers:
+            return finished, writers[0].finish(finished.outcome, info)
+        return finished, Run(info, finished.outcome)
+
+
+def _info(scenario: Scenario, seed: int | None, finished: Finished | None = None) -> RunInfo:
+    """What the run was; with `finished`, what came of it too."""
+    from fairway.results.run import RunInfo
+    from fairway.twin.scenario.verdicts import verdict_json
+
+    info = RunInfo(scenario.name, scenario.seed if seed is None else seed, source=scenario.file)
+    if finished is None:
+        return info
+    notes = (
+        [f"{len(scenario.skipped)} objects or rows were skipped: they will not do"]
+        if scenario.skipped
+        else []
+    )
+    notes += [f"{t.path}: {t.message}" for t in finished.status.troubles]
+    return replace(
+        info,
+        digest=finished.status.digest,
+        reason="stopped by Ctrl-C" if finished.status.ended == STOPPED else "",
+        assertions=tuple(verdict_json(v) for v in finished.verdicts),
+        notes=tuple(notes),
+    )
+
+
+def _write_html(run: Run, html: Path) -> None:
+    from fairway.results.atomic import replace_text
+    from fairway.results.htmlreport import html_report
+
+    replace_text(html, html_report(run))
+    typer.echo(f"fairway: wrote {html}", err=True)
 
 
 def _many(scenario: Scenario, seeds: int, first: int | None, output: str) -> int:
@@ -129,19 +184,36 @@ def _many(scenario: Scenario, seeds: int, first: int | None, output: str) -> int
     return 0 if repeated.passed else 1
 
 
-def _keep(finished: Finished, out: Path | None, html: Path | None) -> None:
-    raise NotImplementedError
-
-
-def _print(finished: Finished, output: str, quiet: bool) -> None:
+def _print(finished: Finished, run: Run, output: str, quiet: bool) -> None:
     from fairway.cli.output import print_json
     from fairway.twin.scenario.verdicts import finished_json, junit, verdict_lines
 
     if output == "json":
-        print_json(finished_json(finished))
-        return
-    if output == "junit":
+        from fairway.results.summary import summary_of
+
+        print_json({**finished_json(finished), "summary": summary_of(run)})
+    elif output == "junit":
         typer.echo(junit([finished]), nl=False)
-        return
-    for line in verdict_lines(finished.verdicts):
-        typer.echo(line)
+    elif quiet:
+        for line in verdict_lines(finished.verdicts):
+            typer.echo(line)
+    else:
+        _print_report(finished, run)
+
+
+def _print_report(finished: Finished, run: Run) -> None:
+    import shutil
+    import sys
+
+    from fairway.kube.timestamps import format_duration
+    from fairway.results.textlayout import as_text
+    from fairway.results.textreport import report_lines
+
+    width = shutil.get_terminal_size((100, 24)).columns
+    typer.echo(as_text(report_lines(run, min(width, 140)), colour=sys.stdout.isatty()).rstrip("\n"))
+    status = finished.status
+    simulated = format_duration(status.duration_us)
+    speed = f"simulated {simulated} in {status.wall_s:.2f} s, {status.speed_up:,.0f} × real time"
+    typer.echo(f"{speed}; digest {status.digest}", err=True)
+    if run.directory:
+        typer.echo(f"written to {run.directory}; look again with: fairway report {run.directory}", err=True)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fairway.cluster.accounts import NodeAccounts
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 class PodQuestion(NamedTuple):
@@ -73,9 +74,15 @@ class Domains:
 
     def sums(self, counts: Ints) -> Ints:
         """int64[domain]: the counts of each domain's rows. Never empty."""
-        inside = self.of_row >= 0
-        found = np.bincount(self.of_row[inside], weights=counts[inside], minlength=max(len(self.id_of), 1))
-        return found.astype(np.int64)
+        # Nodes without the label count into a domain before the first, which is cut off.
+        found = np.bincount(self.of_row + 1, weights=counts, minlength=max(len(self.id_of), 1) + 1)
+        return found[1:].astype(np.int64)
+
+    def present(self, inside: Bools) -> Bools:
+        """bool[domain]: whether any of these rows, all of them labelled, is in it. Never empty."""
+        found = np.zeros(max(len(self.id_of), 1), np.bool_)
+        found[self.of_row[inside]] = True
+        return found
 
 
 class PodCounts:

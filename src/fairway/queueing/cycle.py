@@ -18,13 +18,22 @@ from fairway.queueing import conditions as conds
 from fairway.queueing.accounts import Accounts, FitsCheck, QueueAccount
 from fairway.queueing.admissibility import Namespaces, inadmissible
 from fairway.queueing.assignment import Assignment, Mode, ScanState, considered_text
-from fairway.queueing.entries import CycleOutcome, Entry, Eviction, Head, Outcome, RequeueReason, Status
+from fairway.queueing.entries import (
+    CycleOutcome,
+    Entry,
+    Eviction,
+    Head,
+    Outcome,
+    Recomputation,
+    RequeueReason,
+    Status,
+)
 from fairway.queueing.entryorder import classical_order, fair_order
 from fairway.queueing.flavorassigner import FlavorSearch, Nomination, assign_flavors
 from fairway.queueing.objects import ANY, FlavorResource
 from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES
 from fairway.queueing.preemption.preemptor import Preemptor
-from fairway.queueing.preemption.targets import PREEMPTION_TEXT, Target
+from fairway.queueing.preemption.targets import PREEMPTION_TEXT, QueueUsage, Target
 from fairway.queueing.quota import Amounts
 from fairway.queueing.reducer import most_that_fits
 from fairway.queueing.tas.requests import DEFAULT_SEARCH, EMPTY_SEARCH
@@ -45,17 +54,17 @@ WAITING_FOR_PODS = "waiting for all admitted workloads to be in PodsReady condit
 
 @dataclass(frozen=True, slots=True)
 class CycleOptions:
-    """`number`: cycles are numbered from 1. `waits_for_pods_ready`: admit one by one, each after the pods of
+    """`number`: cycles are numbered from 1.
 
-    all before are ready; `all_pods_ready` says whether they are. `ignores_undeclared`: resources the
-    ClusterQueue does not cover are free. `uses_queue_usage`: admission fair sharing is on.
+    `waits_for_pods_ready`: admit one by one, each after the pods of all before are ready; `all_pods_ready` says whether they are. `ignores_undeclared`: resources the
+    ClusterQueue does not cover are free. `queue_usage`: of LocalQueues, where admission fair sharing is on.
     """
 
     number: int
     now_us: int
     uses_fair_sharing: bool = False
     strategies: tuple[str, ...] = DEFAULT_STRATEGIES
-    uses_queue_usage: bool = False
+    queue_usage: QueueUsage | None = None
     ignores_undeclared: bool = False
     waits_for_pods_ready: bool = False
     all_pods_ready: bool = True
@@ -80,7 +89,7 @@ class _Cycle:
             options.now_us,
             options.uses_fair_sharing,
             options.strategies,
-            options.uses_queue_usage,
+            options.queue_usage,
         )
         self._preempted: dict[str, Workload] = {}
         self._taken: list[tuple[QueueAccount, Usage, TopologyUsage]] = []
@@ -307,7 +316,17 @@ class _Cycle:
         usage = entry.usage()
         check = self._fits(queue, usage, entry.targets)
         entry.nomination = None
+        if overlaps:
+            entry.recomputation = self._verdict(entry, check)
         return usage, check == FitsCheck.OK
+
+    def _verdict(self, entry: Entry, check: FitsCheck) -> Recomputation:
+        """What came of looking for other targets than those of another preemption."""
+        if entry.assignment.mode() == Mode.DEFERRED_FIT:
+            return Recomputation.DEFERRED_FIT
+        if entry.targets and check == FitsCheck.OK and not self._overlaps(entry.targets):
+            return Recomputation.NEW_TARGETS
+        return Recomputation.SKIPPED
 
     def _fits(
         self, queue: QueueAccount, usage: tuple[Usage, TopologyUsage], targets: Sequence[Target]
@@ -427,4 +446,5 @@ def _outcome(entry: Entry) -> Outcome:
         evictions=entry.evictions,
         replaced_slice=entry.replaced_slice,
         skipped_preemption=entry.skipped_preemption,
+        recomputation=entry.recomputation,
     )

@@ -41,6 +41,15 @@ class RequeueReason(StrEnum):
     PREEMPTION_NO_CANDIDATES = "PreemptionNoCandidates"
 
 
+class Recomputation(StrEnum):
+    """What came of assigning an entry anew whose targets another entry preempts already."""
+
+    NONE = ""
+    DEFERRED_FIT = "deferred_fit"
+    NEW_TARGETS = "new_targets"
+    SKIPPED = "skipped"
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """The next workload of a ClusterQueue. `scan`: where its search over flavors stopped last time."""
@@ -84,6 +93,7 @@ class Outcome:
     evictions: tuple[Eviction, ...] = ()
     replaced_slice: Workload | None = None
     skipped_preemption: bool = False
+    recomputation: Recomputation = Recomputation.NONE
 
     @property
     def is_admitted(self) -> bool:
@@ -144,6 +154,7 @@ class Entry:
     evictions: tuple[Eviction, ...] = ()
     replaced_slice: Workload | None = None
     skipped_preemption: bool = False
+    recomputation: Recomputation = Recomputation.NONE
 
     @property
     def workload(self) -> Workload:

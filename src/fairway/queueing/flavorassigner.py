@@ -25,43 +25,29 @@ from fairway.queueing.assignment import (
     Possibility,
     ScanState,
     most_severe,
-    severity,
 )
 from fairway.queueing.attempts import finalized, merge_resource
 from fairway.queueing.flavormatch import mismatch
+from fairway.queueing.fungibility import (
+    BEST,
+    FIT,
+    MODE_OF,
+    NO_FIT,
+    OF_POSSIBILITY,
+    POSSIBILITY_OF,
+    WORST,
+    Grade,
+    is_preferred,
+    should_try_next,
+)
 from fairway.queueing.objects import (
     NEVER,
-    PREEMPTION_OVER_BORROWING,
-    TRY_NEXT_FLAVOR,
-    FlavorFungibility,
     FlavorResource,
     ResourceGroup,
 )
+from fairway.queueing.placement import place, resolve_no_fit_reason
 from fairway.queueing.quota import Amounts, borrowing_height
-from fairway.queueing.tas.requests import DEFAULT_SEARCH, EMPTY_SEARCH, failure_of
-from fairway.queueing.topologyrequests import topology_requests
 from fairway.queueing.workloads import PodSetTotal, Workload
-
-# How good a flavor is, finer than `Mode`: worse is smaller.
-_NO_FIT, _NO_CANDIDATES, _PREEMPT, _RECLAIM, _FIT = range(5)
-_MODE = (Mode.NO_FIT, Mode.PREEMPT, Mode.PREEMPT, Mode.PREEMPT, Mode.FIT)
-_POSSIBILITY = (None, Possibility.NO_CANDIDATES, Possibility.PREEMPT, Possibility.RECLAIM, None)
-_OF_POSSIBILITY = {
-    Possibility.NO_CANDIDATES: _NO_CANDIDATES,
-    Possibility.PREEMPT: _PREEMPT,
-    Possibility.RECLAIM: _RECLAIM,
-}
-# Deeper than any tree of cohorts.
-_DEEPEST = 1 << 30
-
-
-class Grade(NamedTuple):
-    mode: int
-    borrow: int
-
-
-_WORST = Grade(_NO_FIT, _DEEPEST)
-_BEST = Grade(_FIT, 0)
 
 
 class Oracle(Protocol):
@@ -124,9 +110,9 @@ def assign_flavors(search: FlavorSearch, counts: Sequence[int] | None = None) ->
         workload.hash,
     )
     if complete and assignment.mode() != Mode.NO_FIT and search.accounts.gates.topology_aware_scheduling:
-        _place(search, assignment)
+        place(assignment, queue, workload, search.accounts)
     if search.accounts.gates.unadmitted_workloads_observability:
-        _resolve_no_fit_reason(assignment, queue)
+        resolve_no_fit_reason(assignment, queue)
     return assignment
 
 
@@ -257,7 +243,7 @@ def _find_flavor(
     fungibility = search.queue.spec.fungibility
     wanted = {name: value for name, value in requests.items() if name in group.covered}
     best: dict[str, FlavorChoice] | None = None
-    best_grade = _WORST
+    best_grade = WORST
     reasons: list[str] = []
     attempts: list[Attempt] = []
     last = -1
@@ -274,20 +260,20 @@ def _find_flavor(
         attempts.append(attempt)
         reasons.extend(attempt.reasons)
         if gates.flavor_fungibility:
-            if not _should_try_next(grade, fungibility):
+            if not should_try_next(grade, fungibility):
                 best, best_grade = choices, grade
                 break
-            if _is_preferred(grade, best_grade, fungibility):
+            if is_preferred(grade, best_grade, fungibility):
                 best, best_grade = choices, grade
         elif grade.mode > best_grade.mode:
             best, best_grade = choices, grade
-            if grade.mode == _FIT:
+            if grade.mode == FIT:
                 return _Found(best, [], attempts)
     if gates.flavor_fungibility and best:
         tried = -1 if last == len(group.flavors) - 1 else last
         for choice in best.values():
             choice.tried_index = tried
-        if best_grade.mode == _FIT:
+        if best_grade.mode == FIT:
             return _Found(best, [], attempts)
     return _Found(best, reasons, attempts)
 
@@ -351,7 +337,7 @@ def _try_flavor(
     assumed: Amounts,
 ) -> tuple[dict[str, FlavorChoice], Grade, Attempt]:
     choices: dict[str, FlavorChoice] = {}
-    worst, deepest = _BEST, 0
+    worst, deepest = BEST, 0
     reasons: list[str] = []
     no_fit_reason = ""
     fungibility = search.queue.spec.fungibility
@@ -359,7 +345,7 @@ def _try_flavor(
         if search.replaced_slice is not None:
             value, reason = _beyond_slice(search, members, flavor, resource, value)
             if reason:
-                worst = _WORST
+                worst = WORST
                 reasons.append(reason)
                 no_fit_reason = most_severe(no_fit_reason, conds.NO_MATCHING_FLAVOR)
         fr = FlavorResource(flavor, resource)
@@ -368,12 +354,17 @@ def _try_flavor(
             reasons.append(fit.reason)
             no_fit_reason = most_severe(no_fit_reason, fit.no_fit_reason)
         deepest = max(deepest, fit.grade.borrow)
-        if _is_preferred(worst, fit.grade, fungibility):
+        if is_preferred(worst, fit.grade, fungibility):
             worst = fit.grade
-        if worst.mode != _NO_FIT:
-            choices[resource] = FlavorChoice(flavor, _MODE[fit.grade.mode], fit.grade.borrow)
+        if worst.mode != NO_FIT:
+            choices[resource] = FlavorChoice(flavor, MODE_OF[fit.grade.mode], fit.grade.borrow)
     attempt = Attempt(
-        flavor, _MODE[worst.mode], deepest, _POSSIBILITY[worst.mode], tuple(sorted(reasons)), no_fit_reason
+        flavor,
+        MODE_OF[worst.mode],
+        deepest,
+        POSSIBILITY_OF[worst.mode],
+        tuple(sorted(reasons)),
+        no_fit_reason,
     )
     return choices, worst, attempt
 
@@ -405,19 +396,19 @@ def _fits_quota(search: FlavorSearch, fr: FlavorResource, assumed: int, value: i
             f"requests ({amount_text(fr.resource, assumed)}) + current podset request "
             f"({amount_text(fr.resource, value)}) > maximum capacity ({amount_text(fr.resource, most)})"
         )
-        return _Fit(Grade(_NO_FIT, 0), reason, conds.EXCEEDS_MAX_QUOTA)
+        return _Fit(Grade(NO_FIT, 0), reason, conds.EXCEEDS_MAX_QUOTA)
     borrow, may_reclaim = borrowing_height(queue, fr, total)
     free = max(0, queue.available(fr))
     if total <= free:
-        return _Fit(Grade(_FIT, borrow))
+        return _Fit(Grade(FIT, borrow))
     reason = (
         f"insufficient unused quota for {fr.resource} in flavor {fr.flavor}, "
         f"{amount_text(fr.resource, total - free)} more needed"
     )
     if queue.subtree.get(fr, 0) >= total or may_reclaim or _may_preempt_while_borrowing(search):
         possibility, borrow = search.oracle.simulate(queue, search.workload, fr, total)
-        return _Fit(Grade(_OF_POSSIBILITY[possibility], borrow), reason, "")
-    return _Fit(Grade(_NO_FIT, borrow), reason, conds.WAITING_FOR_QUOTA)
+        return _Fit(Grade(OF_POSSIBILITY[possibility], borrow), reason, "")
+    return _Fit(Grade(NO_FIT, borrow), reason, conds.WAITING_FOR_QUOTA)
 
 
 def _may_preempt_while_borrowing(search: FlavorSearch) -> bool:
@@ -425,82 +416,3 @@ def _may_preempt_while_borrowing(search: FlavorSearch) -> bool:
     return policy.borrow_while_reclaiming or (
         search.uses_fair_sharing and policy.reclaim_within_cohort != NEVER
     )
-
-
-def _should_try_next(grade: Grade, fungibility: FlavorFungibility) -> bool:
-    if grade.mode in (_NO_FIT, _NO_CANDIDATES):
-        return True
-    if grade.mode in (_PREEMPT, _RECLAIM) and fungibility.when_can_preempt == TRY_NEXT_FLAVOR:
-        return True
-    return grade.borrow != 0 and fungibility.when_can_borrow == TRY_NEXT_FLAVOR
-
-
-def _is_preferred(a: Grade, b: Grade, fungibility: FlavorFungibility) -> bool:
-    """Whether `a` is strictly better than `b`."""
-    if a.mode == _NO_FIT:
-        return False
-    if b.mode == _NO_FIT:
-        return True
-    if (a.mode == _NO_CANDIDATES) != (b.mode == _NO_CANDIDATES):
-        return a.mode != _NO_CANDIDATES
-    if fungibility.preference == PREEMPTION_OVER_BORROWING:
-        return (-a.borrow, a.mode) > (-b.borrow, b.mode)
-    return (a.mode, -a.borrow) > (b.mode, -b.borrow)
-
-
-def _place(search: FlavorSearch, assignment: Assignment) -> None:
-    """Find domains for what fits; where there are none now, see whether there would be on an empty cluster."""
-    queue, workload = search.queue, search.workload
-    requests = topology_requests(assignment, workload, queue, search.accounts)
-    if assignment.mode() == Mode.FIT:
-        results = queue.find_domains(requests, workload, DEFAULT_SEARCH)
-        failure = failure_of(results)
-        if failure is None:
-            assignment.take_topology(results, queue, workload)
-        else:
-            name, result = failure
-            ps = assignment.pod_set(name)
-            assert ps is not None
-            ps.reasons.append(result.failure)
-            assignment.set_pod_set_mode(name, Mode.PREEMPT)
-    if assignment.mode() != Mode.PREEMPT or workload.unhealthy_nodes:
-        return
-    failure = failure_of(queue.find_domains(requests, workload, EMPTY_SEARCH))
-    if failure is None:
-        for of_flavor in requests.values():
-            for request in of_flavor:
-                assignment.set_pod_set_mode(request.pod_set.name, Mode.PREEMPT)
-        return
-    name, result = failure
-    ps = assignment.pod_set(name)
-    assert ps is not None
-    for attempt in ps.attempts:
-        if attempt.flavor == result.flavor:
-            attempt.mode, attempt.no_fit_reason = Mode.NO_FIT, conds.TOPOLOGY_PLACEMENT_FAILED
-            break
-    assignment.set_pod_set_mode(name, Mode.NO_FIT)
-
-
-def _resolve_no_fit_reason(assignment: Assignment, queue: QueueAccount) -> None:
-    """Per resource group the mildest reason of its flavors, over groups and pod sets the most severe."""
-    if assignment.mode() != Mode.NO_FIT:
-        return
-    overall = ""
-    for ps in assignment.pod_sets:
-        if ps.mode() != Mode.NO_FIT:
-            continue
-        if not ps.attempts:
-            overall = most_severe(overall, conds.NO_MATCHING_FLAVOR)
-            continue
-        mildest: dict[int, str] = {}
-        for index, attempt in enumerate(ps.attempts):
-            if attempt.mode != Mode.NO_FIT:
-                continue
-            groups = [i for i, g in enumerate(queue.spec.groups) if attempt.flavor in g.flavors]
-            for group in groups or [-1 - index]:
-                reason = mildest.get(group)
-                if reason is None or severity(attempt.no_fit_reason) < severity(reason):
-                    mildest[group] = attempt.no_fit_reason
-        for reason in mildest.values():
-            overall = most_severe(overall, reason)
-    assignment.no_fit_reason = overall

@@ -104,6 +104,7 @@ class ClusterQueuePending:
         self.name = name
         self.strategy = strategy
         self.gates = gates
+        self.by_usage = False
         self._lines: dict[object, _Line] = {}
         self._members: dict[str, Pending] = {}
         # Lines refused as a whole since the last event; newcomers of theirs wait with them.
@@ -315,12 +316,14 @@ class PendingWorkloads:
         self.queues: dict[str, ClusterQueuePending] = {}
         self._second_pass: dict[str, Head] = {}
 
-    def queue(self, name: str, strategy: str = BEST_EFFORT_FIFO) -> ClusterQueuePending:
-        """The queue of a ClusterQueue, made if new."""
+    def queue(
+        self, name: str, strategy: str = BEST_EFFORT_FIFO, *, by_usage: bool = False
+    ) -> ClusterQueuePending:
+        """The queue of a ClusterQueue, made if new. `by_usage`: its LocalQueues take turns by usage."""
         found = self.queues.get(name)
         if found is None:
             found = self.queues[name] = ClusterQueuePending(name, strategy, self.gates)
-        found.strategy = strategy
+        found.strategy, found.by_usage = strategy, by_usage
         return found
 
     def add_second_pass(self, head: Head) -> None:
@@ -333,7 +336,7 @@ class PendingWorkloads:
         self._second_pass = {}
         for name, queue in self.queues.items():
             if is_active(name):
-                head = queue.pop(usage)
+                head = queue.pop(usage if queue.by_usage else None)
                 if head is not None:
                     heads.append(head)
         return heads

@@ -95,7 +95,6 @@ class Workload:
     topology_usage: TopologyUsage
     unhealthy_nodes: tuple[str, ...] = ()
     needs_second_pass: bool = False
-    queue_usage: float | None = None
 
     @property
     def namespace(self) -> str:

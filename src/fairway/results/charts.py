@@ -7,7 +7,7 @@ from math import log
 
 from fairway.results import words
 from fairway.results.axes import duration_ticks
-from fairway.results.drawing import SERIES_COLOURS, Drawing, Line, Point, Shape, Text
+from fairway.results.drawing import Drawing, Line, Point, Shape, Text
 from fairway.results.plotting import (
     HEIGHT,
     WIDTH,
@@ -20,13 +20,12 @@ from fairway.results.plotting import (
 )
 from fairway.results.resample import on_grid
 from fairway.results.run import Run
-from fairway.results.shares import OTHERS, held_by
+from fairway.results.shares import GROUPS, REST, held_by, namespace_colours
 from fairway.twin.recorder.tables import Outcome
 
 # Stretches a line is drawn in at most: two pixels each.
 BINS = 440
-# Groups with a colour of their own; the rest share the last one.
-GROUPS = 7
+_ALL_PODS = "all pods"
 
 
 def charts_of(run: Run) -> dict[str, Drawing]:
@@ -93,7 +92,7 @@ def allocation(outcome: Outcome) -> Drawing | None:
         shapes.append(Line(step_points(plot, edges, used), "c1", 1.6))
         columns.append(("used, as far as told", "c1", used))
     shapes.append(Line(step_points(plot, edges, total), "muted", 1.4, dash=True))
-    shapes.extend(legend(plot, [(name, colour) for name, colour, _ in columns]))
+    shapes.extend(legend(plot.right, 40, [(name, colour) for name, colour, _ in columns]))
     return _drawing(plot, "GPUs allocated and used", shapes, _readout(plot, edges, "GPUs", columns))
 
 
@@ -102,6 +101,7 @@ def holders(outcome: Outcome) -> Drawing | None:
     shares = held_by(outcome, "namespace", BINS, GROUPS)
     if len(shares.names) < 2:
         return None
+    colours = namespace_colours(outcome)
     totals = [sum(column) for column in zip(*shares.values, strict=True)]
     plot, ticks = plot_for(outcome.began_us, outcome.ended_us, max(totals))
     shapes = frame(plot, "GPUs allocated by namespace", "GPUs", ticks)
@@ -109,11 +109,11 @@ def holders(outcome: Outcome) -> Drawing | None:
     columns: list[tuple[str, str, Sequence[float]]] = []
     # From the top of the stack down, each area over the one before.
     for i in reversed(range(len(shares.names))):
-        colour = "c7" if shares.names[i] == OTHERS else SERIES_COLOURS[i]
-        shapes.append(step_area(plot, shares.edges, heights, colour, 0.85))
+        colour = colours.get(shares.names[i], REST)
+        shapes.append(step_area(plot, shares.edges, heights, colour))
         heights = [h - v for h, v in zip(heights, shares.values[i], strict=True)]
         columns.insert(0, (shares.names[i], colour, shares.values[i]))
-    shapes.extend(legend(plot, [(name, colour) for name, colour, _ in columns]))
+    shapes.extend(legend(plot.right, 40, [(name, colour) for name, colour, _ in columns]))
     return _drawing(
         plot, "GPUs allocated by namespace", shapes, _readout(plot, shares.edges, "GPUs", columns)
     )
@@ -131,7 +131,7 @@ def queue(outcome: Outcome) -> Drawing | None:
     shapes.append(Line(step_points(plot, edges, pods), "c4", 1.4))
     shapes.append(Line(step_points(plot, edges, waiting), "c5", 1.8))
     columns = [("pods without a node", "c4", pods), ("workloads", "c5", waiting)]
-    shapes.extend(legend(plot, [(name, colour) for name, colour, _ in columns]))
+    shapes.extend(legend(plot.right, 40, [(name, colour) for name, colour, _ in columns]))
     return _drawing(plot, "Queue length", shapes, _readout(plot, edges, "", columns))
 
 
@@ -151,7 +151,7 @@ def fragmentation(outcome: Outcome) -> Drawing | None:
     shapes.append(step_area(plot, edges, lost, "c5", 0.55))
     shapes.append(Line(step_points(plot, edges, lost), "c5", 1.4))
     columns = [("free", "c2", free), ("of no use to the pods seen (expected)", "c5", lost)]
-    shapes.extend(legend(plot, [(name, colour) for name, colour, _ in columns]))
+    shapes.extend(legend(plot.right, 40, [(name, colour) for name, colour, _ in columns]))
     return _drawing(
         plot, "Free GPUs, and those no pod of this run fits", shapes, _readout(plot, edges, "GPUs", columns)
     )
@@ -183,12 +183,13 @@ def waits(outcome: Outcome) -> Drawing | None:
         at = x(us)
         shapes.append(Line(((at, plot.ceiling), (at, plot.floor + 4)), "grid"))
         shapes.append(Text(at, plot.floor + 18, label, anchor="middle"))
-    for i, (_, total, group) in enumerate(groups):
-        shapes.append(Line(_distribution(plot, x, total, group), SERIES_COLOURS[i % 8], 1.8))
-    names = [
-        (f"{name} ({words.count(total)})", SERIES_COLOURS[i % 8]) for i, (name, total, _) in enumerate(groups)
-    ]
-    shapes.extend(legend(plot, names))
+    colours = namespace_colours(outcome)
+    entries = []
+    for name, total, group in groups:
+        colour = "ink" if name == _ALL_PODS else colours.get(name, REST)
+        shapes.append(Line(_distribution(plot, x, total, group), colour, 1.8, dash=name == _ALL_PODS))
+        entries.append((f"{name} ({words.count(total)})", colour))
+    shapes.extend(legend(plot.right, 40, entries))
     return Drawing(plot.width, plot.height, "Waits", tuple(shapes))
 
 
@@ -207,7 +208,7 @@ def _wait_groups(outcome: Outcome) -> list[tuple[str, int, list[int]]]:
     if len(by) < 2:
         return groups
     everything = sorted(wait for _, found in by.values() for wait in found)
-    return [("all pods", len(pods), everything), *groups]
+    return [(_ALL_PODS, len(pods), everything), *groups]
 
 
 def _distribution(plot: Plot, x: Callable[[int], float], total: int, ordered: list[int]) -> tuple[Point, ...]:

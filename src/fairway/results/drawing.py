@@ -88,7 +88,20 @@ class Text:
     bold: bool = False
 
 
-Shape = Line | Area | Box | Text
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A grid of cells, stretched without smoothing: `rgba` holds 4 bytes per cell, row by row."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    columns: int
+    rows: int
+    rgba: bytes
+
+
+Shape = Line | Area | Box | Text | Picture
 
 
 @dataclass(frozen=True, slots=True)

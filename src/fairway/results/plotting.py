@@ -70,16 +70,16 @@ def frame(plot: Plot, title: str, unit: str, ticks: Sequence[float]) -> list[Sha
     return shapes
 
 
-def legend(plot: Plot, entries: Sequence[tuple[str, str]]) -> list[Shape]:
-    """(name, colour) each, right-aligned above the plot."""
+def legend(right: float, baseline: float, entries: Sequence[tuple[str, str]]) -> list[Shape]:
+    """(name, colour) each, ending at `right`."""
     shapes: list[Shape] = []
-    x = float(plot.right)
+    x = right
     for name, colour in reversed(entries):
         # Letters of this size are about six pixels wide.
         x -= 6.2 * len(name)
-        shapes.append(Text(x, 40, name, "ink", 11))
+        shapes.append(Text(x, baseline, name, "ink", 11))
         x -= 16
-        shapes.append(Box(x, 31, 11, 11, colour))
+        shapes.append(Box(x, baseline - 9, 11, 11, colour))
         x -= 14
     return shapes
 

@@ -6,7 +6,7 @@ from io import BytesIO
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from fairway.results.drawing import LIGHT, Area, Box, Drawing, Line, Point, Text
+from fairway.results.drawing import LIGHT, Area, Box, Drawing, Line, Picture, Point, Text
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
@@ -33,6 +33,12 @@ def png_bytes(drawing: Drawing) -> bytes:
             )
         elif isinstance(shape, Box):
             _box(draw, shape, zoom)
+        elif isinstance(shape, Picture):
+            cells = Image.frombytes("RGBA", (shape.columns, shape.rows), shape.rgba)
+            cells = cells.resize(
+                (round(shape.width * zoom), round(shape.height * zoom)), Image.Resampling.NEAREST
+            )
+            image.paste(cells, (round(shape.x * zoom), round(shape.y * zoom)), cells)
     size = (drawing.width * SCALE, drawing.height * SCALE)
     image = image.resize(size, Image.Resampling.LANCZOS)
     # Letters keep their hinting: they are drawn at their own size, last.

@@ -7,9 +7,25 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fairway.results.drawing import SERIES_COLOURS
 from fairway.twin.recorder.tables import Outcome
 
 OTHERS = "others"
+# Groups with a colour of their own; the rest share the last one.
+GROUPS = 7
+REST = "c7"
+
+
+def namespace_colours(outcome: Outcome) -> dict[str, str]:
+    """A colour for each of the namespaces that held most GPU time (or have most pods), the same in every chart."""
+    weight: dict[str, list[int]] = {}
+    pods = outcome.pods
+    for namespace, held in zip(pods.column("namespace"), pods.column("held_gpu_milli_us"), strict=True):
+        found = weight.setdefault(namespace, [0, 0])
+        found[0] += held
+        found[1] += 1
+    ranked = sorted(weight, key=lambda n: (-weight[n][0], -weight[n][1], n))
+    return dict(zip(ranked, SERIES_COLOURS[:GROUPS], strict=False))
 
 
 class Shares(NamedTuple):

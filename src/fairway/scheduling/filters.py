@@ -100,6 +100,15 @@ class Filters:
                 return with_them
         return self._at(row, moved)
 
+    def is_about_room(self, row: int) -> bool:
+        """Whether resources alone decide on this node, once its own facts allow the pod."""
+        return (
+            not self._spread
+            and not self._minds_pods
+            and self.local.is_about_room
+            and row not in self._nominees
+        )
+
     def _with(self, others: Sequence[PodRecord], row: int, moved: Sequence[Move]) -> RowRefusal:
         accounts = self._accounts
         for other in others:

@@ -66,7 +66,7 @@ class NodeLocal:
         self._tolerates_unschedulable = is_tolerated(
             Taint(UNSCHEDULABLE_TAINT, "", NO_SCHEDULE), shape.tolerations
         )
-        self._plain_asked = [(2 << i, accounts.column(n), v) for i, (n, v) in enumerate(self._asked)]
+        self.asked = [(2 << i, accounts.column(n), v) for i, (n, v) in enumerate(self._asked)]
         self._plain_weights = (
             profile.weight("NodeResourcesFit"),
             profile.weight("NodeResourcesBalancedAllocation"),
@@ -209,8 +209,7 @@ class NodeLocal:
     def _preferences(self, rows: Rows) -> Ints:
         total = np.zeros(self.accounts.alive[rows].shape, np.int64)
         for weight, term in (*self.shape.selection.preferred, *self.profile.added_preferred):
-            # Unlike a required term, an empty preferred term matches every node. Source:
-            # nodeaffinity.NewPreferredSchedulingTerms drops it, so it adds nothing.
+            # An empty preferred term adds nothing: nodeaffinity.NewPreferredSchedulingTerms drops it.
             total += weight * self._term(term, rows)
         return total
 
@@ -226,7 +225,7 @@ class NodeLocal:
         static = int(self._static[row])
         short = 1 if accounts.pod_count[row] >= accounts.allowed_pods[row] else 0
         too_big = False
-        for bit, column, value in self._plain_asked:
+        for bit, column, value in self.asked:
             if value > allocatable[column] - requested[column]:
                 short |= bit
                 too_big = too_big or value > allocatable[column]
@@ -272,6 +271,15 @@ class NodeLocal:
         if dead.any():
             self.refusal[rows] = np.where(dead, Refusal.NODE_NAME, self.refusal[rows])
             self.is_hopeless[rows] |= dead
+
+    @property
+    def is_about_room(self) -> bool:
+        """Whether the pods on a node matter by what they ask for alone, not by ports or devices."""
+        return (
+            not self.shape.host_ports
+            and not self._shares_gpus()
+            and self.profile.filters_with("NodeResourcesFit")
+        )
 
     def _shares_gpus(self) -> bool:
         """Whether devices matter: it asks for GPUs, and some node hands them out in parts."""

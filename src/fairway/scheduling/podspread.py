@@ -69,16 +69,15 @@ def spread_refusals(
         for move in moved:
             if inside[move.row] and _counts_by_move_alone(move.pod, pod, constraint.selector):
                 counts[move.row] += move.sign
-        present = np.unique(domains.of_row[inside])
-        sums = domains.sums(counts)
         # Domains without an eligible node count zero pods and do not pull the minimum down.
-        low = int(sums[present].min()) if len(present) else _NO_DOMAIN
-        if len(present) < constraint.min_domains:
+        present = domains.present(inside)
+        sums = np.where(present, domains.sums(counts), 0)
+        domain_count = int(np.count_nonzero(present))
+        low = int(sums[present].min()) if domain_count else _NO_DOMAIN
+        if domain_count < constraint.min_domains:
             low = 0
         own = 1 if constraint.selector.matches(pod.labels.labels) else 0
-        in_domains = np.zeros(len(sums) + 1, np.int64)
-        in_domains[present] = sums[present]
-        skewed = in_domains[domains.of_row] + own - low > constraint.max_skew
+        skewed = np.append(sums, 0)[domains.of_row] + own - low > constraint.max_skew
         refusal[skewed] = Refusal.SPREAD_SKEW
         refusal[domains.of_row < 0] = Refusal.SPREAD_LABEL
     return refusal
@@ -124,7 +123,7 @@ def spread_scores(
             counts = matching[rows]
         else:
             # Nodes without the key share the domain of the empty value where keys are not required.
-            size = len(np.unique(of_rows[~ignored]))
+            size = int(np.count_nonzero(np.bincount(of_rows[~ignored] + 1)))
             if requires_all:
                 inside = inside & has_all
             counts = np.append(domains.sums(np.where(inside, matching, 0)), 0)[of_rows]

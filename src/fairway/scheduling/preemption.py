@@ -2,7 +2,7 @@
 
 On every node that eviction could help, all pods of lower priority are taken away in a what-if; if the pod then
 fits, as many as possible are let back, those whose eviction would break a PodDisruptionBudget first. Among the
-candidate nodes the least harmful wins. The what-if mutates the accounts and puts everything back.
+candidate nodes the least harmful wins. `evictions` does the what-if on one node.
 
 Source: pkg/scheduler/framework/preemption/preemption.go and plugins/defaultpreemption (v1.36).
 """
@@ -11,53 +11,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fairway.cluster.records import PodRecord
-from fairway.kube.labels import EVERYTHING, Selector
 from fairway.scheduling.cycle import Scheduler
-from fairway.scheduling.diagnosis import Diagnosis, reasons_of, shortage_names
-from fairway.scheduling.filters import Filters, RowRefusal
-from fairway.scheduling.podspread import Move
+from fairway.scheduling.diagnosis import Diagnosis, reasons_of
+from fairway.scheduling.evictions import NEVER_STARTED, Candidate, victims_on
+from fairway.scheduling.evictions import Budget as Budget
+from fairway.scheduling.filters import Filters
 from fairway.scheduling.verdict import (
     NEVER_PREEMPTS,
     NO_CLAIM_STATE,
     NO_CLAIMS_TO_DEALLOCATE,
     NO_NODES,
-    NO_VICTIMS,
     PREEMPTION_NOT_HELPFUL,
-    REASONS,
     VICTIMS_TERMINATING,
     Preemption,
-    Refusal,
     Unschedulable,
     unavailable,
 )
 
 _PRIORITY_OFFSET = 2**31
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """What a PodDisruptionBudget still allows. `disrupted` names pods whose eviction is already counted."""
-
-    namespace: str
-    selector: Selector
-    allowed: int
-    disrupted: frozenset[str] = frozenset()
-
-    def covers(self, pod: PodRecord) -> bool:
-        labels = pod.labels
-        if not labels.labels or labels.namespace != self.namespace or self.selector == EVERYTHING:
-            return False
-        return self.selector.matches(labels.labels) and pod.key.name not in self.disrupted
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    row: int
-    victims: tuple[PodRecord, ...]
-    violations: int
 
 
 def explain(
@@ -104,7 +77,7 @@ def _preempt(
         return None, VICTIMS_TERMINATING
     order = accounts.order()
     potential = order[~diagnosis.is_hopeless[order] & (diagnosis.refusal[order] > 0)].tolist()
-    candidates: list[_Candidate] = []
+    candidates: list[Candidate] = []
     said: Counter[str] = Counter()
     if potential and diagnosis.filters is not None:
         candidates, said = _dry_run(scheduler, diagnosis.filters, potential, budgets, draw)
@@ -130,20 +103,20 @@ def _awaits_victims(scheduler: Scheduler, pod: PodRecord, diagnosis: Diagnosis) 
 
 def _dry_run(
     scheduler: Scheduler, filters: Filters, potential: Sequence[int], budgets: Sequence[Budget], draw: int
-) -> tuple[list[_Candidate], Counter[str]]:
+) -> tuple[list[Candidate], Counter[str]]:
     """Candidates (enough of them), and what the other nodes said, counted per reason."""
     args = scheduler.profile.preemption
     count = len(potential)
     wanted = min(
         max(count * args.min_candidate_nodes_percentage // 100, args.min_candidate_nodes_absolute), count
     )
-    clean: list[_Candidate] = []
-    violating: list[_Candidate] = []
+    clean: list[Candidate] = []
+    violating: list[Candidate] = []
     said: Counter[str] = Counter()
     for i in range(count):
         row = potential[(draw + i) % count]
-        found = _victims_on(scheduler, filters, row, budgets)
-        if isinstance(found, _Candidate):
+        found = victims_on(scheduler.accounts, filters, row, budgets)
+        if isinstance(found, Candidate):
             (violating if found.violations else clean).append(found)
             if clean and len(clean) + len(violating) >= wanted:
                 break
@@ -152,90 +125,12 @@ def _dry_run(
     return [*clean, *violating], said
 
 
-def _victims_on(
-    scheduler: Scheduler, filters: Filters, row: int, budgets: Sequence[Budget]
-) -> _Candidate | tuple[str, ...]:
-    """The fewest, least important pods of one node whose eviction lets the pod in; else why it stays out."""
-    accounts = scheduler.accounts
-    lower = [p for p in accounts.pods[row].values() if p.shape.priority < filters.pod.shape.priority]
-    if not lower:
-        return (NO_VICTIMS,)
-    lower = _most_important_first(lower)
-    for p in lower:
-        accounts.displace(p)
-    refusal = filters.at(row, [Move(p, row, -1) for p in lower])
-    gone = {p.key: p for p in lower}
-    violations = 0
-    if not refusal.code:
-        breaking, harmless = _by_budget(lower, budgets)
-        for p in (*breaking, *harmless):
-            accounts.place(p, row)
-            del gone[p.key]
-            if filters.at(row, [Move(other, row, -1) for other in gone.values()]).code:
-                accounts.displace(p)
-                gone[p.key] = p
-                violations += p in breaking
-    victims = tuple(p for p in lower if p.key in gone)
-    for p in victims:
-        accounts.place(p, row)
-    filters.local.refresh()
-    if refusal.code:
-        return _reasons_at(filters, refusal)
-    # Without a victim nothing was in the way; upstream calls that an error and goes on.
-    return _Candidate(row, victims, violations) if victims else ()
-
-
-def _most_important_first(pods: Sequence[PodRecord]) -> list[PodRecord]:
-    """Higher priority first, then longer running. Source: util.MoreImportantPod.
-
-    A pod that has not started counts as starting when it is asked, so that of two, the one asked first seems
-    older: upstream's sort turns such pods round. UIDs stand for the order in which pods came to the node.
-    """
-    by_age = sorted(pods, key=lambda p: (p.uid, p.key))
-    place = {p.key: i for i, p in enumerate(by_age)}
-    return sorted(
-        by_age,
-        key=lambda p: (
-            -p.shape.priority,
-            p.start_us or _NEVER_STARTED,
-            place[p.key] if p.start_us else -place[p.key],
-        ),
-    )
-
-
-_NEVER_STARTED = 2**62
-
-
-def _reasons_at(filters: Filters, refusal: RowRefusal) -> tuple[str, ...]:
-    if refusal.code != Refusal.FIT:
-        return (REASONS[Refusal(refusal.code)],)
-    names = shortage_names(filters.local.resources)
-    return tuple(name for bit, name in enumerate(names) if refusal.short >> bit & 1)
-
-
-def _by_budget(
-    pods: Sequence[PodRecord], budgets: Sequence[Budget]
-) -> tuple[list[PodRecord], list[PodRecord]]:
-    """Those whose eviction would overdraw a budget, and the rest; both in the order given."""
-    left = [b.allowed for b in budgets]
-    breaking: list[PodRecord] = []
-    harmless: list[PodRecord] = []
-    for pod in pods:
-        overdraws = False
-        for i, budget in enumerate(budgets):
-            if budget.covers(pod):
-                left[i] -= 1
-                overdraws = overdraws or left[i] < 0
-        (breaking if overdraws else harmless).append(pod)
-    return breaking, harmless
-
-
-def _least_harmful(candidates: Sequence[_Candidate]) -> _Candidate:
+def _least_harmful(candidates: Sequence[Candidate]) -> Candidate:
     """Fewest budget violations, lowest top priority, lowest sum of priorities, fewest pods, latest start."""
 
-    def harm(c: _Candidate) -> tuple[int, int, int, int, int]:
+    def harm(c: Candidate) -> tuple[int, int, int, int, int]:
         top = c.victims[0].shape.priority
-        starts = [v.start_us or _NEVER_STARTED for v in c.victims if v.shape.priority == top]
+        starts = [v.start_us or NEVER_STARTED for v in c.victims if v.shape.priority == top]
         return (
             c.violations,
             top,

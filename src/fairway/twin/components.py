@@ -28,7 +28,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
-from fairway.cluster.changes import Change
+from fairway.cluster.changes import MODIFIED, Change
 from fairway.cluster.store import Store
 from fairway.errors import BugError
 from fairway.twin.eventlog import EventLog
@@ -61,7 +61,11 @@ class Host:
 
 
 class Component(Protocol):
-    """Something that acts in time. See the module's example."""
+    """Something that acts in time. See the module's example.
+
+    One that has `skips_pod_status = True` is spared the changes of pods that are neither created, bound,
+    respecified nor deleted: most of them.
+    """
 
     @property
     def name(self) -> str: ...
@@ -91,6 +95,7 @@ class Feed:
         self._batches: deque[int] = deque()
         self._watchers: dict[str, tuple[Component, ...]] = {}
         self._watch_all: tuple[Component, ...] = ()
+        self._watch_pod_status: tuple[Component, ...] = ()
 
     def attach(self, host: Host, components: list[Component]) -> None:
         self._loop = host.loop
@@ -106,6 +111,9 @@ class Feed:
                     self._watchers[gk] = ()
         for gk in self._watchers:
             self._watchers[gk] = tuple(c for c in components if gk in c.kinds or EVERY_KIND in c.kinds)
+
+        pods = self._watchers.get("Pod", self._watch_all)
+        self._watch_pod_status = tuple(c for c in pods if not getattr(c, "skips_pod_status", False))
 
     def after_event(self) -> None:
         """Queue a delivery if anything was written; call it after every write from outside the loop, too."""
@@ -135,7 +143,11 @@ class Feed:
         watch_all = self._watch_all
         for version in range(self._delivered + 1, until + 1):
             change = log.at(version)
-            for component in watchers.get(change.key[0], watch_all):
+            if change.key[0] == "Pod" and _is_status_only(change):
+                concerned = self._watch_pod_status
+            else:
+                concerned = watchers.get(change.key[0], watch_all)
+            for component in concerned:
                 component.observe(change)
         self._delivered = until
         if len(log) > 2 * self.changes_kept:
@@ -149,3 +161,14 @@ class Feed:
         twin._due_us = self._due_us
         twin._batches = self._batches.copy()
         return twin
+
+
+def _is_status_only(change: Change) -> bool:
+    """Whether nothing but the status (or labels and the like) of a living object changed: most pod changes."""
+    old = change.old
+    return (
+        old is not None
+        and change.type == MODIFIED
+        and change.obj["spec"] is old["spec"]
+        and "deletionTimestamp" not in change.obj["metadata"]
+    )

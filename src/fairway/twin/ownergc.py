@@ -18,6 +18,7 @@ class OwnerGarbageCollector:
 
     name = NAME
     kinds: tuple[str, ...] = (EVERY_KIND,)
+    skips_pod_status = True
 
     def attach(self, host: Host) -> None:
         self.host = host

@@ -42,6 +42,7 @@ class TaintEviction:
 
     name = NAME
     kinds: tuple[str, ...] = ("Node", "Pod")
+    skips_pod_status = True
 
     def __init__(self) -> None:
         self.tainted: dict[str, tuple[Taint, ...]] = {}

@@ -155,7 +155,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,10}[a-z0-9]", fullmatch=True)
-WORDS = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), max_size=12)
+WORDS = st.text("aZ09-_.,;|'\"=é漢", max_size=8)
 LABELS = st.dictionaries(NAMES, NAMES, max_size=3).map(lambda d: tuple(sorted(d.items())))
 GPUS = st.one_of(st.integers(0, 1000), st.integers(1, 64).map(lambda n: n * 1000))
 RUNS = st.one_of(st.none(), st.integers(0, 10**13))
@@ -189,8 +189,8 @@ def jobs(draw: st.DrawFn) -> TraceJob:
 def test_round_trip(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("round") / name
 
-    @settings(max_examples=80, deadline=None, derandomize=True)
-    @given(st.lists(jobs(), min_size=1, max_size=8, unique_by=lambda j: j.job_id))
+    @settings(max_examples=40, deadline=None, derandomize=True)
+    @given(st.lists(jobs(), min_size=1, max_size=4, unique_by=lambda j: j.job_id))
     def reads_what_was_written(listed: list[TraceJob]) -> None:
         trace = JobTrace("x", in_order(listed))
         write_generic(trace, path)

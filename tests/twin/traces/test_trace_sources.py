@@ -6,6 +6,7 @@ import json
 import math
 import statistics
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +28,22 @@ from fairway.twin.traces.sources import TraceUse, guess_format, jobs_of, read_tr
 
 
 def test_poisson_arrivals() -> None:
-    """240 days at 20/h: mean gap 3 min, its deviation equals its mean, counts per hour have variance = mean."""
-    trace = generate(Recipe(duration_us=240 * DAY_US, rate_per_hour=20), seed=1)
+    """60 days at 20/h: mean gap 3 min, its deviation equals its mean, counts per hour have variance = mean."""
+    trace = generate(Recipe(duration_us=60 * DAY_US, rate_per_hour=20), seed=1)
     times = [j.submit_us for j in trace.jobs]
-    gaps = [b - a for a, b in zip(times, times[1:], strict=False)]
-    assert math.isclose(statistics.fmean(gaps), 3 * MINUTE_US, rel_tol=0.01)
-    assert math.isclose(statistics.pstdev(gaps), 3 * MINUTE_US, rel_tol=0.01)
-    per_hour = [0] * (240 * 24)
+    gaps = [b - a for a, b in pairwise(times)]
+    assert math.isclose(statistics.fmean(gaps), 3 * MINUTE_US, rel_tol=0.02)
+    assert math.isclose(statistics.pstdev(gaps), 3 * MINUTE_US, rel_tol=0.02)
+    per_hour = [0] * (60 * 24)
     for t in times:
         per_hour[t // HOUR_US] += 1
-    assert math.isclose(statistics.pvariance(per_hour), 20, rel_tol=0.05)
+    assert math.isclose(statistics.pvariance(per_hour), 20, rel_tol=0.1)
 
 
 def test_diurnal_arrivals() -> None:
     """The stated rate on working days, the stated ratio of peak to trough, the stated share on weekends."""
     recipe = Recipe(
-        duration_us=280 * DAY_US,
+        duration_us=70 * DAY_US,
         rate_per_hour=20,
         pattern=DIURNAL,
         peak_hour=15,
@@ -58,41 +59,41 @@ def test_diurnal_arrivals() -> None:
             by_hour[of_day // HOUR_US] += 1
         else:
             weekend += 1
-    assert math.isclose(working / (200 * 24), 20, rel_tol=0.01)
-    assert math.isclose(weekend / (80 * 24), 8, rel_tol=0.03)
+    assert math.isclose(working / (50 * 24), 20, rel_tol=0.02)
+    assert math.isclose(weekend / (20 * 24), 8, rel_tol=0.05)
     peak, trough = by_hour[14] + by_hour[15], by_hour[2] + by_hour[3]
     # Two hours around peak and trough: their means are 0.9886 of the swing.
-    assert math.isclose(peak / trough, (1 + 0.6 * 0.9886) / (1 - 0.6 * 0.9886), rel_tol=0.05)
+    assert math.isclose(peak / trough, (1 + 0.6 * 0.9886) / (1 - 0.6 * 0.9886), rel_tol=0.1)
     assert rate_at(recipe, 15 * HOUR_US) / rate_at(recipe, 3 * HOUR_US) == pytest.approx(4)
 
 
 def test_run_times_are_log_normal() -> None:
-    recipe = Recipe(jobs=20_000, run_time=Distribution("lognormal", 30 * MINUTE_US, 1.2))
+    recipe = Recipe(jobs=8_000, run_time=Distribution("lognormal", 30 * MINUTE_US, 1.2))
     logs = [math.log(j.run_us or 1) for j in generate(recipe, seed=3).jobs]
-    assert math.isclose(math.exp(statistics.median(logs)), 30 * MINUTE_US, rel_tol=0.03)
+    assert math.isclose(math.exp(statistics.median(logs)), 30 * MINUTE_US, rel_tol=0.05)
     assert math.isclose(statistics.pstdev(logs), 1.2, rel_tol=0.02)
 
 
 def test_mixes() -> None:
     recipe = Recipe(
-        jobs=20_000,
+        jobs=8_000,
         gpus=(("0.5", 1), ("1", 6), ("8", 3)),
         users=zipf(4, 1.0),
         exit_codes=(("0", 9), ("1", 1)),
         replicas=(("1", 3), ("4", 1)),
     )
     jobs = generate(recipe, seed=4).jobs
-    assert len(jobs) == 20_000
+    assert len(jobs) == 8_000
 
     def share(of: Any) -> float:
         return sum(1 for j in jobs if of(j)) / len(jobs)
 
-    assert share(lambda j: j.gpu_milli == 500) == pytest.approx(0.1, abs=0.01)
-    assert share(lambda j: j.gpu_milli == 8000) == pytest.approx(0.3, abs=0.01)
-    assert share(lambda j: j.user == "user-1") == pytest.approx(12 / 25, abs=0.01)
-    assert share(lambda j: j.user == "user-4") == pytest.approx(3 / 25, abs=0.01)
-    assert share(lambda j: j.exit_code == 1) == pytest.approx(0.1, abs=0.01)
-    assert share(lambda j: j.replicas == 4) == pytest.approx(0.25, abs=0.01)
+    assert share(lambda j: j.gpu_milli == 500) == pytest.approx(0.1, abs=0.02)
+    assert share(lambda j: j.gpu_milli == 8000) == pytest.approx(0.3, abs=0.02)
+    assert share(lambda j: j.user == "user-1") == pytest.approx(12 / 25, abs=0.02)
+    assert share(lambda j: j.user == "user-4") == pytest.approx(3 / 25, abs=0.02)
+    assert share(lambda j: j.exit_code == 1) == pytest.approx(0.1, abs=0.02)
+    assert share(lambda j: j.replicas == 4) == pytest.approx(0.25, abs=0.02)
 
 
 def test_one_ingredient_leaves_the_others_alone() -> None:
@@ -133,7 +134,7 @@ def test_faster_keeps_run_times() -> None:
 def test_load_scales_the_number_of_jobs(load: float) -> None:
     trace = generate(Recipe(jobs=4000), seed=7)
     jobs = with_load(trace, load, seed=1).jobs
-    assert len(jobs) == pytest.approx(4000 * load, rel=0.03)
+    assert len(jobs) == pytest.approx(4000 * load, abs=4 * math.sqrt(4000 / 4))
     assert len({j.job_id for j in jobs}) == len(jobs)
     assert list(jobs) == sorted(jobs, key=lambda j: (j.submit_us, j.job_id))
     assert all(0 <= j.submit_us <= trace.last_us for j in jobs)
@@ -142,7 +143,7 @@ def test_load_scales_the_number_of_jobs(load: float) -> None:
 def test_more_load_has_every_job_of_less() -> None:
     trace = generate(Recipe(jobs=500), seed=8)
     ids = [{j.job_id for j in with_load(trace, load, seed=2).jobs} for load in (0.5, 0.8, 1.2, 1.3, 2.0)]
-    assert all(less <= more for less, more in zip(ids, ids[1:], strict=False))
+    assert all(less <= more for less, more in pairwise(ids))
 
 
 def test_uses_apply_in_order() -> None:
@@ -337,13 +338,16 @@ def test_a_bad_time_in_a_dump_is_located(tmp_path: Path) -> None:
 
 def test_a_dump_of_nothing(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="expected pods or jobs"):
-        read_dump(dump([], tmp_path))
+        read_dump(dump([{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}], tmp_path))
 
 
 # openb
 
 
-OPENB = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+OPENB = (
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,"
+    "creation_time,deletion_time,scheduled_time\n"
+)
 
 
 def test_openb_pods_become_jobs(tmp_path: Path) -> None:

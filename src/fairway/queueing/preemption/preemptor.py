@@ -12,7 +12,7 @@ from fairway.queueing.assignment import Assignment, Possibility
 from fairway.queueing.objects import FlavorResource
 from fairway.queueing.preemption.classical import classical_targets
 from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES, fair_targets
-from fairway.queueing.preemption.targets import Attempt, Target
+from fairway.queueing.preemption.targets import Attempt, QueueUsage, Target
 from fairway.queueing.quota import borrowing_height
 from fairway.queueing.topologyrequests import topology_requests
 from fairway.queueing.workloads import Workload
@@ -26,7 +26,7 @@ class Preemptor:
     now_us: int
     uses_fair_sharing: bool = False
     strategies: tuple[str, ...] = DEFAULT_STRATEGIES
-    uses_queue_usage: bool = False
+    queue_usage: QueueUsage | None = None
 
     def targets(self, queue: QueueAccount, workload: Workload, assignment: Assignment) -> list[Target]:
         """Whom to preempt so that this assignment fits; empty: nobody, or it would not help."""
@@ -39,7 +39,7 @@ class Preemptor:
                 frs=assignment.frs_needing_preemption(),
                 topology=topology_requests(assignment, workload, queue, self.accounts),
                 now_us=self.now_us,
-                uses_queue_usage=self.uses_queue_usage,
+                queue_usage=self.queue_usage,
             )
         )
 
@@ -56,7 +56,7 @@ class Preemptor:
                 frs=(fr,),
                 topology={},
                 now_us=self.now_us,
-                uses_queue_usage=self.uses_queue_usage,
+                queue_usage=self.queue_usage,
             )
         )
         if not targets:

@@ -5,7 +5,7 @@ Source: pkg/scheduler/preemption/preemption.go, common/ordering.go, common/preem
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 
@@ -15,6 +15,9 @@ from fairway.queueing.objects import ANY, LOWER_OR_NEWER_EQUAL_PRIORITY, LOWER_P
 from fairway.queueing.quota import Amounts
 from fairway.queueing.tas.requests import DEFAULT_SEARCH, RequestsByFlavor, failure_of
 from fairway.queueing.workloads import Workload
+
+# LocalQueue → what it used lately, weighted (admission fair sharing).
+QueueUsage = Callable[[str], float]
 
 PREEMPTION_TEXT: Mapping[str, str] = {
     conds.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
@@ -44,7 +47,7 @@ class Attempt:
     frs: Sequence[FlavorResource]
     topology: RequestsByFlavor
     now_us: int
-    uses_queue_usage: bool = False
+    queue_usage: QueueUsage | None = None
 
 
 def satisfies_policy(preemptor: Workload, candidate: Workload, policy: str) -> bool:
@@ -82,29 +85,25 @@ def rank(candidate: Workload, queue: str, now_us: int) -> tuple[bool, bool, int,
 
 def in_order(candidates: list[Workload], attempt: Attempt) -> list[Workload]:
     """Candidates in the order they are to go."""
-    queue, now = attempt.queue.name, attempt.now_us
-    if not attempt.uses_queue_usage:
+    queue, now, usage = attempt.queue.name, attempt.now_us, attempt.queue_usage
+    if usage is None:
         return sorted(candidates, key=lambda w: rank(w, queue, now))
+    accounts, used = attempt.accounts, usage
 
     def compare(a: Workload, b: Workload) -> int:
-        return _by_queue_usage(a, b, queue, now)
+        of_a, of_b = rank(a, queue, now), rank(b, queue, now)
+        if of_a[:2] == of_b[:2] and _by_usage(accounts, a, b) and used(a.queue) != used(b.queue):
+            return -1 if used(a.queue) > used(b.queue) else 1
+        return (of_a > of_b) - (of_a < of_b)
 
     return sorted(candidates, key=cmp_to_key(compare))
 
 
-def _by_queue_usage(a: Workload, b: Workload, queue: str, now_us: int) -> int:
-    """Within one ClusterQueue the LocalQueue that used most gives first."""
-    of_a, of_b = rank(a, queue, now_us), rank(b, queue, now_us)
-    if (
-        of_a[:2] == of_b[:2]
-        and a.cluster_queue == b.cluster_queue
-        and a.queue != b.queue
-        and a.queue_usage is not None
-        and b.queue_usage is not None
-        and a.queue_usage != b.queue_usage
-    ):
-        return -1 if a.queue_usage > b.queue_usage else 1
-    return (of_a > of_b) - (of_a < of_b)
+def _by_usage(accounts: Accounts, a: Workload, b: Workload) -> bool:
+    """Within one ClusterQueue with usage-based admission the LocalQueue that used most gives first."""
+    if a.cluster_queue != b.cluster_queue or a.queue == b.queue:
+        return False
+    return accounts.queues[a.cluster_queue].spec.uses_usage_ordering
 
 
 def fits(attempt: Attempt, *, may_borrow: bool) -> bool:

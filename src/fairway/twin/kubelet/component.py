@@ -30,6 +30,7 @@ class Kubelet:
 
     name = NAME
     kinds: tuple[str, ...] = ("Pod", "Node")
+    skips_pod_status = True
 
     def __init__(self, aliases: Mapping[str, str] = ALIASES) -> None:
         self.nodes: dict[str, NodeState] = {}

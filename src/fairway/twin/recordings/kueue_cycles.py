@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fairway.kube.objects import Obj
+from fairway.kube.podrequests import pod_requests
+from fairway.kube.resources import PODS, add_into
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.queueing import objects as facts
 from fairway.queueing.accounts import Accounts
@@ -17,6 +20,7 @@ from fairway.queueing.events import Event, admission_events, evicted_event, evic
 from fairway.queueing.gates import gates_from
 from fairway.queueing.pending import PendingWorkloads
 from fairway.queueing.statuses import admitted, evicted, pending, preempted
+from fairway.queueing.transformations import transformations
 from fairway.queueing.workloads import WorkloadReader
 from fairway.queueing.workloadstate import is_active, is_admissible, is_finished
 from fairway.twin.recordings.kueue_diff import (
@@ -58,7 +62,9 @@ def run_cycle_row(row: Row) -> list[Mismatch]:
     """What differs; nothing where the row agrees."""
     world = _set_up(row)
     options = CycleOptions(number=1, now_us=world.now_us, uses_fair_sharing=bool(row.get("fairSharing")))
-    initially_admitted = {key for key, w in world.accounts.holders.items() if w.is_admitted}
+    initially_admitted = {
+        key for key, w in world.accounts.holders.items() if w.is_admitted and not w.unhealthy_nodes
+    }
     world.accounts.settle()
     heads = world.queues.heads(lambda name: world.accounts.queues[name].inactivity is None)
     outcome = run_cycle(world.accounts, heads, world.namespaces, options)
@@ -77,6 +83,8 @@ def _set_up(row: Row) -> _World:
         accounts.set_cohort(facts.cohort(obj))
     for obj in row.get("clusterQueues") or ():
         accounts.set_cluster_queue(facts.cluster_queue(obj))
+    for obj in row.get("admissionChecks") or ():
+        accounts.set_check(facts.admission_check(obj))
     for obj in row.get("nodes") or ():
         accounts.set_node(facts.topology_node(obj))
     for obj in row.get("pods") or ():
@@ -87,7 +95,9 @@ def _set_up(row: Row) -> _World:
             ranges.setdefault(obj["metadata"].get("namespace") or "", []).append(obj)
     world = _World(
         accounts=accounts,
-        reader=WorkloadReader(gates),
+        reader=WorkloadReader(
+            gates, transformations({"transformations": row.get("resourceTransformations")})
+        ),
         queues=PendingWorkloads(gates),
         local_queues={q.key: q.cluster_queue for q in map(facts.local_queue, row.get("localQueues") or ())},
         namespaces=Namespaces(_NAMESPACE_LABELS, ranges),
@@ -99,9 +109,6 @@ def _set_up(row: Row) -> _World:
 
 def _count_foreign_pod(accounts: Accounts, pod: Obj) -> None:
     """Pods outside topology-aware scheduling take room on their nodes until they end."""
-    from fairway.kube.podrequests import pod_requests
-    from fairway.kube.resources import PODS, add_into
-
     spec = pod.get("spec") or {}
     if not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return
@@ -118,7 +125,8 @@ def _add_workloads(world: _World, row: Row) -> None:
         world.objects[workload.key] = obj
         if workload.has_quota and not is_finished(obj) and is_active(obj):
             world.accounts.hold(workload)
-            if workload.needs_second_pass:
+            # Only this suite queues what needs a second pass.
+            if workload.needs_second_pass and row.get("suite") == "TestScheduleForTAS":
                 world.queues.add_second_pass(Head(workload, workload.cluster_queue))
             continue
         queue = world.local_queues.get(workload.queue)
@@ -216,11 +224,14 @@ def _compare(row: Row, world: _World, outcome: CycleOutcome, initially_admitted:
     found.extend(compare("wantInadmissibleLeft", _sorted(row.get("wantInadmissibleLeft")), parked))
     if row.get("wantWorkloads") is not None:
         found.extend(compare_objects(row["wantWorkloads"], world.objects.values()))
-    if row.get("wantEvents"):
-        found.extend(compare_events(row["wantEvents"], world.events))
+    if row.get("wantEvents") or str(row.get("suite")).startswith("TestScheduleForTAS"):
+        found.extend(compare_events(row.get("wantEvents") or (), world.events))
     skipped = outcome.skipped_preemptions()
     for queue, count in sorted((row.get("wantSkippedPreemptions") or {}).items()):
         found.extend(compare(f"wantSkippedPreemptions {queue}", count, skipped.get(queue, 0)))
+    for queue, counts in sorted((row.get("wantPreemptionTargetRecomputations") or {}).items()):
+        got = Counter(o.recomputation.value for o in outcome.entries if o.head.queue == queue)
+        found.extend(compare(f"recomputations {queue}", counts, {r: got[r] for r in counts}))
     return found
 
 

@@ -31,7 +31,7 @@ EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 
 _INDEX = re.compile(r"\{i(?::(\d))?\}")
 _TAINT = re.compile(r"([\w./-]+?)(?:=([\w.-]*))?:(\w+)")
-_FIELDS = (
+FIELDS = (
     "name",
     "count",
     "first",
@@ -49,7 +49,7 @@ _FIELDS = (
 
 def read_fleet(field: Field) -> list[Obj]:
     """The Node objects of one template."""
-    parts = field.members(*_FIELDS, required=("name", "capacity"))
+    parts = field.members(*FIELDS, required=("name", "capacity"))
     count = parts["count"].integer(1, 1, MAX_COUNT)
     first = parts["first"].integer(0, 0, 10**9)
     pattern = parts["name"].text("node-{i}")

@@ -40,7 +40,18 @@ SPEC = (
     "assertions",
 )
 NODE_FAILURE, SPOT_PREEMPTION = "NodeFailure", "SpotPreemption"
-_MATCH = ("kinds", "namespaces", "names", "priorityClasses", "selector")
+FAULT = (
+    "name",
+    "kind",
+    "meanTimeBetween",
+    "after",
+    "repairTime",
+    "replaceAfter",
+    "warning",
+    "selector",
+    "nodes",
+)
+MATCH = ("kinds", "namespaces", "names", "priorityClasses", "selector")
 
 
 def read_scenario(manifest: Manifest, beside: list[Manifest], *, lenient: bool = False) -> Scenario:
@@ -150,7 +161,7 @@ def _profiles(field: Field, base: Path) -> tuple[Profile, ...]:
 
 def _behaviour(field: Field) -> BehaviourProfile | None:
     parts = field.members("match", "set", "override", required=("set",))
-    match = parts["match"].members(*_MATCH)
+    match = parts["match"].members(*MATCH)
     annotations = {name.removeprefix(PREFIX): value for name, value in parts["set"].words().items()}
     for wrong in behaviour_problems({f"{PREFIX}{n}": v for n, v in annotations.items()}):
         name = wrong.annotation.removeprefix(PREFIX)
@@ -169,18 +180,7 @@ def _behaviour(field: Field) -> BehaviourProfile | None:
 
 
 def _fault(field: Field) -> FaultProcess | None:
-    names = (
-        "name",
-        "kind",
-        "meanTimeBetween",
-        "after",
-        "repairTime",
-        "replaceAfter",
-        "warning",
-        "selector",
-        "nodes",
-    )
-    parts = field.members(*names, required=("kind",))
+    parts = field.members(*FAULT, required=("kind",))
     kind = parts["kind"].choice((NODE_FAILURE, SPOT_PREEMPTION), NODE_FAILURE)
     if parts["meanTimeBetween"].is_given == parts["after"].is_given:
         field.reject("expected either meanTimeBetween (exponential) or after (any distribution)")

@@ -9,7 +9,7 @@ started has no run time. Services (pods that restart Always) are left out: nobod
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,18 +85,19 @@ def read_dump(path: Path, *, lenient: bool = False) -> JobTrace:
     if not jobs and not pods:
         expected = "expected pods or jobs, as kubectl get nodes,pods,jobs -A -o json prints them"
         raise InvalidInput((FieldProblem(str(path), 0, "", "", expected),))
+    taken_us = _taken_us(pods)
     tally = _Tally()
     rows: list[tuple[int, TraceJob]] = []
     problems: list[FieldProblem] = []
     for manifest, members in _grouped(jobs, pods, tally):
         try:
-            rows.append(_row(manifest.obj, members, _taken_us(pods), models, tally))
+            rows.append(_row(manifest.obj, members, taken_us, models, tally))
         except (ValueError, QuantityError, KeyError, TypeError, AttributeError) as wrong:
             problems.append(_problem(manifest, wrong))
     if problems and not lenient:
         raise InvalidInput(tuple(problems))
     base_us = min((at_us for at_us, _ in rows), default=0)
-    moved = in_order(_moved(job, at_us - base_us) for at_us, job in rows)
+    moved = in_order(replace(job, submit_us=at_us - base_us) for at_us, job in rows)
     return JobTrace(str(path), moved, tally.lines(), (*skipped, *problems))
 
 
@@ -105,12 +106,6 @@ def _problem(manifest: Manifest, wrong: Exception) -> FieldProblem:
     line = manifest.line_of(("metadata", "creationTimestamp"))
     expected = "expected times and quantities as the API server writes them"
     return FieldProblem(manifest.file, line, "", "", f"{expected} ({wrong})", subject)
-
-
-def _moved(job: TraceJob, submit_us: int) -> TraceJob:
-    from dataclasses import replace
-
-    return replace(job, submit_us=submit_us)
 
 
 def _grouped(
@@ -153,7 +148,13 @@ def _times(pod: Obj) -> list[int]:
             dig(status, "state", "running", "startedAt"),
             dig(status, "state", "terminated", "finishedAt"),
         ]
-    return [parse_rfc3339(t) for t in texts if t]
+    found = []
+    for text in texts:
+        try:
+            found.append(parse_rfc3339(text) if text else 0)
+        except (ValueError, TypeError):
+            continue  # the row it belongs to says so
+    return found
 
 
 def _row(

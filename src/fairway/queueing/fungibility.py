@@ -1,0 +1,53 @@
+"""How good is a flavor for a workload, and is it good enough to stop looking?
+
+Source: pkg/scheduler/flavorassigner/flavorassigner.go granularMode, isPreferred, shouldTryNextFlavor; KEP-582.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fairway.queueing.assignment import Mode, Possibility
+from fairway.queueing.objects import PREEMPTION_OVER_BORROWING, TRY_NEXT_FLAVOR, FlavorFungibility
+
+# How good a flavor is, finer than `Mode`: worse is smaller.
+NO_FIT, NO_CANDIDATES, PREEMPT, RECLAIM, FIT = range(5)
+MODE_OF = (Mode.NO_FIT, Mode.PREEMPT, Mode.PREEMPT, Mode.PREEMPT, Mode.FIT)
+POSSIBILITY_OF = (None, Possibility.NO_CANDIDATES, Possibility.PREEMPT, Possibility.RECLAIM, None)
+OF_POSSIBILITY = {
+    Possibility.NO_CANDIDATES: NO_CANDIDATES,
+    Possibility.PREEMPT: PREEMPT,
+    Possibility.RECLAIM: RECLAIM,
+}
+# Deeper than any tree of cohorts.
+_DEEPEST = 1 << 30
+
+
+class Grade(NamedTuple):
+    mode: int
+    borrow: int
+
+
+WORST = Grade(NO_FIT, _DEEPEST)
+BEST = Grade(FIT, 0)
+
+
+def should_try_next(grade: Grade, fungibility: FlavorFungibility) -> bool:
+    if grade.mode in (NO_FIT, NO_CANDIDATES):
+        return True
+    if grade.mode in (PREEMPT, RECLAIM) and fungibility.when_can_preempt == TRY_NEXT_FLAVOR:
+        return True
+    return grade.borrow != 0 and fungibility.when_can_borrow == TRY_NEXT_FLAVOR
+
+
+def is_preferred(a: Grade, b: Grade, fungibility: FlavorFungibility) -> bool:
+    """Whether `a` is strictly better than `b`."""
+    if a.mode == NO_FIT:
+        return False
+    if b.mode == NO_FIT:
+        return True
+    if (a.mode == NO_CANDIDATES) != (b.mode == NO_CANDIDATES):
+        return a.mode != NO_CANDIDATES
+    if fungibility.preference == PREEMPTION_OVER_BORROWING:
+        return (-a.borrow, a.mode) > (-b.borrow, b.mode)
+    return (a.mode, -a.borrow) > (b.mode, -b.borrow)
