@@ -101,8 +101,15 @@ def capped(problems: list[FieldProblem]) -> tuple[FieldProblem, ...]:
     return (*problems[:MAX_PROBLEMS], last)
 
 
+# A folder with this file in it holds no manifests: results of a run, say, written among them.
+IGNORE_MARK = ".fairway-ignore"
+
+
 def _files_below(directory: Path) -> Iterator[Path]:
     for folder, names, files in os.walk(directory, onerror=_unreadable):
+        if IGNORE_MARK in files:
+            names[:] = []
+            continue
         names[:] = sorted(n for n in names if not n.startswith("."))
         for name in sorted(files):
             if not name.startswith(".") and name.lower().endswith(SUFFIXES):

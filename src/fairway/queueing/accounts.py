@@ -46,6 +46,7 @@ class QueueAccount(QuotaNode):
         "gates",
         "generation",
         "has_multikueue_check",
+        "in_cycle",
         "inactivity",
         "is_topology_only",
         "mismatches",
@@ -63,9 +64,11 @@ class QueueAccount(QuotaNode):
         self.topologies: dict[str, FlavorTopology] = {}
         self.generation = 1
         self.inactivity: Inactivity | None = None
+        # Its cohorts form a cycle: it counts as active, and yet nothing in it can be decided.
+        self.in_cycle = False
         self.is_topology_only = False
-        # (form of a workload, pod set, flavor) → why it cannot run there; the configuration settles it.
-        self.mismatches: dict[tuple[int, int, str], str] = {}
+        # (form of a workload, pod set, resource group, flavor) → why it cannot run there; the configuration settles it.
+        self.mismatches: dict[tuple[int, int, int, str], str] = {}
         self.has_multikueue_check = False
         self.provisioned_flavors: frozenset[str] = frozenset()
 
@@ -258,10 +261,11 @@ class Accounts:
             in_cycle = queue.spec.cohort in cyclic
             if queue.spec.cohort and not in_cycle:
                 _adopt(self.cohorts[queue.spec.cohort], queue)
-            self._describe(queue, in_cycle)
+            queue.in_cycle = in_cycle
+            self._describe(queue)
         self._renew(generations)
 
-    def _describe(self, queue: QueueAccount, in_cycle: bool) -> None:
+    def _describe(self, queue: QueueAccount) -> None:
         spec = queue.spec
         flavors = [f for g in spec.groups for f in g.flavors]
         aware = {f for f in flavors if f in self.flavors and self.flavors[f].topology}
@@ -283,7 +287,6 @@ class Accounts:
             missing_topologies={f: t for f, t in topologies.items() if f not in self.topologies}
             if self.gates.topology_aware_scheduling
             else {},
-            in_cycle=in_cycle,
         )
 
     def _renew(self, generations: dict[str, int]) -> None:

@@ -56,8 +56,9 @@ WAITING_FOR_PODS = "waiting for all admitted workloads to be in PodsReady condit
 class CycleOptions:
     """`number`: cycles are numbered from 1.
 
-    `waits_for_pods_ready`: admit one by one, each after the pods of all before are ready; `all_pods_ready` says whether they are. `ignores_undeclared`: resources the
-    ClusterQueue does not cover are free. `queue_usage`: of LocalQueues, where admission fair sharing is on.
+    `waits_for_pods_ready`: admit one by one, each after the pods of all before are ready; `all_pods_ready`:
+    they are. `ignores_undeclared`: resources the ClusterQueue does not cover are free. `queue_usage`: of
+    LocalQueues, where admission fair sharing is on.
     """
 
     number: int
@@ -135,7 +136,7 @@ class _Cycle:
             entry.message = f"ClusterQueue {entry.head.queue} not found"
             entry.reason = conds.MISCONFIGURED
             return True
-        if queue.inactivity is not None:
+        if queue.inactivity is not None or queue.in_cycle:
             entry.message = f"ClusterQueue {entry.head.queue} is inactive"
             entry.reason = conds.SUSPENDED
             return True

@@ -299,7 +299,7 @@ def _refusal(
         shape = search.workload.shape
         for member in members:
             known = search.queue.mismatches
-            key = (shape.form, member.at, flavor)
+            key = (shape.form, member.at, group.at, flavor)
             found = known.get(key)
             if found is None:
                 with_topology = search.accounts.gates.topology_aware_scheduling

@@ -33,7 +33,6 @@ def inactivity_of(
     missing_flavors: Sequence[str],
     checks: Mapping[str, AdmissionCheck],
     missing_topologies: Mapping[str, str],
-    in_cycle: bool,
 ) -> Inactivity | None:
     """None: it can. `missing_topologies`: flavor → topology that is not there."""
     found: list[tuple[str, str]] = []
@@ -51,8 +50,6 @@ def inactivity_of(
     if found:
         messages = ", ".join(message for _, message in found)
         return Inactivity(found[0][0], f"Can't admit new workloads: {messages}.")
-    if in_cycle:
-        return Inactivity("CohortHasCycle", "Can't admit new workloads: its cohorts form a cycle.")
     return None
 
 

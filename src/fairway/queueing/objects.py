@@ -60,10 +60,11 @@ class Quota(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    """Flavors are tried in this order for every covered resource."""
+    """Flavors are tried in this order for every covered resource. `at`: its position in the ClusterQueue."""
 
     covered: frozenset[str]
     flavors: tuple[str, ...]
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +238,10 @@ def topology_node(obj: Obj) -> TopologyNode:
 def _resource_groups(raw: Any) -> tuple[tuple[ResourceGroup, ...], dict[FlavorResource, Quota]]:
     groups: list[ResourceGroup] = []
     quotas: dict[FlavorResource, Quota] = {}
-    for group in raw or ():
+    for at, group in enumerate(raw or ()):
         flavors = group.get("flavors") or ()
-        groups.append(
-            ResourceGroup(frozenset(group.get("coveredResources") or ()), tuple(f["name"] for f in flavors))
-        )
+        covered = frozenset(group.get("coveredResources") or ())
+        groups.append(ResourceGroup(covered, tuple(f["name"] for f in flavors), at))
         for flavor in flavors:
             for resource in flavor.get("resources") or ():
                 quotas[FlavorResource(flavor["name"], resource["name"])] = _quota(resource)

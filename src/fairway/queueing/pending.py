@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
 
+from fairway.kube.objects import spec_of, status_of
 from fairway.queueing.assignment import ScanState
+from fairway.queueing.conditions import EVICTED, REQUEUED, find
 from fairway.queueing.entries import Head, RequeueReason
 from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
 from fairway.queueing.objects import BEST_EFFORT_FIFO, STRICT_FIFO
 from fairway.queueing.workloads import Workload
+from fairway.queueing.workloadstate import has_closed_preemption_gate
 
 _IMMEDIATE = (
     RequeueReason.FAILED_AFTER_NOMINATION,
@@ -95,6 +98,22 @@ def _top(heap: list[Item]) -> Item | None:
     return None
 
 
+def _is_same(old: Pending, new: Workload) -> bool:
+    """Nothing changed that could make a difference to whether it can be admitted."""
+    before, after = old.workload.obj, new.obj
+    if before is after:
+        return True
+    was, now = status_of(before), status_of(after)
+    return (
+        spec_of(before) == spec_of(after)
+        and old.workload.priority == new.priority
+        and was.get("reclaimablePods") == now.get("reclaimablePods")
+        and find(was, EVICTED) == find(now, EVICTED)
+        and find(was, REQUEUED) == find(now, REQUEUED)
+        and has_closed_preemption_gate(before) == has_closed_preemption_gate(after)
+    )
+
+
 class ClusterQueuePending:
     """What waits in one ClusterQueue."""
 
@@ -143,28 +162,35 @@ class ClusterQueuePending:
         return [p.workload for p in ranked]
 
     def push(self, workload: Workload, *, ready_us: int = -1, now_us: int = 0) -> None:
-        """A new or changed workload. One whose line was refused since the last event waits with its line."""
+        """A new or changed workload.
+
+        One that waits for an event goes on waiting unless something that matters changed; a newcomer whose
+        line was refused since the last event waits with it.
+        """
         if workload.key == self._inflight:
             return
         old = self._members.get(workload.key)
+        if old is not None and not old.is_active and old.ready_us == ready_us and _is_same(old, workload):
+            old.workload = workload
+            return
         scan = old.scan if old is not None and old.scan and old.scan.is_of_shape(workload.hash) else None
+        was_active = old is not None and old.is_active
         if old is not None:
-            self.remove(workload.key)
-        pending = Pending(workload, scan, ready_us)
-        line = self._line_key(workload)
-        waits = ready_us > now_us or (
-            self.strategy == BEST_EFFORT_FIFO and bool(workload.hash) and line in self._refused
-        )
-        self._insert(pending, is_active=not waits)
+            self._detach(old)
+        refused = bool(workload.hash) and self._line_key(workload) in self._refused
+        waits = ready_us > now_us or (self.strategy == BEST_EFFORT_FIFO and refused)
+        self._insert(Pending(workload, scan, ready_us), is_active=was_active or not waits)
 
     def remove(self, key: str) -> None:
-        pending = self._members.pop(key, None)
+        """It is gone, or holds quota now."""
+        pending = self._members.get(key)
         if pending is not None:
-            pending.line = pending.heap = None
-        if self._sticky == key:
-            self._sticky = ""
-        if self._preemptor is not None and self._preemptor[0] == key:
-            self._preemptor = None
+            self._detach(pending)
+        self.forget(key)
+
+    def _detach(self, pending: Pending) -> None:
+        del self._members[pending.workload.key]
+        pending.line = pending.heap = None
 
     def pop(self, usage: QueueUsage | None = None) -> Head | None:
         """The head, which is in flight until it is requeued or forgotten. O(lines)."""
@@ -174,8 +200,7 @@ class ClusterQueuePending:
             self._inflight = ""
             return None
         workload = best.workload
-        del self._members[workload.key]
-        best.line = best.heap = None
+        self._detach(best)
         self._inflight = workload.key
         return Head(
             workload,
@@ -222,6 +247,10 @@ class ClusterQueuePending:
         """The head was admitted, or is gone."""
         if self._inflight == key:
             self._inflight = ""
+        if self._sticky == key:
+            self._sticky = ""
+        if self._preemptor is not None and self._preemptor[0] == key:
+            self._preemptor = None
 
     def refused_reason(self, key: str) -> str | None:
         """Why a workload that was never tried waits: its line was refused for this reason."""

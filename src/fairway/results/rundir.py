@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from fairway.errors import FieldProblem, InvalidInput, UserError, WorldError
+from fairway.kube.manifest import IGNORE_MARK
 from fairway.results.atomic import replace_file, replace_text
 from fairway.results.frames import read_table, write_table
 from fairway.results.run import Run, RunInfo
@@ -142,6 +143,8 @@ def _claim(path: Path) -> None:
                 f"{path}: expected a new or empty directory, or an earlier run's (with {SUMMARY}) to replace"
             )
         (path / EVENTS).mkdir(parents=True, exist_ok=True)
+        # A run written beside the manifests it came from is not read as manifests next time.
+        (path / IGNORE_MARK).touch()
         for stale in (path / SUMMARY, *(path / f"{name}.parquet" for name in TABLES)):
             stale.unlink(missing_ok=True)
         for part in sorted((path / EVENTS).glob("*.parquet")):

@@ -102,15 +102,25 @@ class Filters:
 
     def is_about_room(self, row: int) -> bool:
         """Whether resources alone decide on this node, once its own facts allow the pod."""
-        return (
-            not self._spread
-            and not self._minds_pods
-            and self.local.is_about_room
-            and row not in self._nominees
-        )
+        return self._is_about_room and row not in self._nominees
+
+    @property
+    def _is_about_room(self) -> bool:
+        return not self._spread and not self._minds_pods and self.local.is_about_room
+
+    def _room_with(self, others: Sequence[PodRecord], row: int) -> RowRefusal:
+        static = self.local.static_refusal(row)
+        if static:
+            return RowRefusal(static, 0, True)
+        short = self.local.shortage_with(row, others)
+        if not short:
+            return RowRefusal(0, 0, False)
+        return RowRefusal(Refusal.FIT, short, self.local.is_too_small(row))
 
     def _with(self, others: Sequence[PodRecord], row: int, moved: Sequence[Move]) -> RowRefusal:
         accounts = self._accounts
+        if self._is_about_room:
+            return self._room_with(others, row)
         for other in others:
             accounts.place(other, row)
         found = self._at(row, (*moved, *(Move(other, row, 1) for other in others)))

@@ -9,12 +9,14 @@ NodeResourcesFit, NodeResourcesBalancedAllocation, ImageLocality.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fairway.cluster.accounts import NodeAccounts
+from fairway.cluster.records import PodRecord
 from fairway.cluster.shapes import HostPort, PodShape
 from fairway.kube.labels import Requirement
 from fairway.kube.nodeselection import Term
@@ -280,6 +282,26 @@ class NodeLocal:
             and not self._shares_gpus()
             and self.profile.filters_with("NodeResourcesFit")
         )
+
+    def shortage_with(self, row: int, others: Sequence[PodRecord]) -> int:
+        """Bits of what would be short on a row if these pods were there, too."""
+        accounts = self.accounts
+        allocatable, requested = accounts.allocatable[row].tolist(), accounts.requested[row].tolist()
+        short = int(accounts.pod_count[row] + len(others) >= accounts.allowed_pods[row])
+        for name, (bit, column, value) in zip(self.resources, self.asked, strict=True):
+            taken = requested[column] + sum(o.shape.requests.get(name, 0) for o in others)
+            if value > allocatable[column] - taken:
+                short |= bit
+        return short
+
+    def static_refusal(self, row: int) -> int:
+        """What the node object alone says (0: nothing against it)."""
+        return int(self._static[row])
+
+    def is_too_small(self, row: int) -> bool:
+        """Whether the pod asks for more than the node has at all."""
+        allocatable = self.accounts.allocatable[row].tolist()
+        return any(value > allocatable[column] for _, column, value in self.asked)
 
     def _shares_gpus(self) -> bool:
         """Whether devices matter: it asks for GPUs, and some node hands them out in parts."""

@@ -154,7 +154,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
             read_generic(tmp_path / name)
 
 
-NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,10}[a-z0-9]", fullmatch=True)
+NAMES = st.text("abz09", min_size=1, max_size=8)
 WORDS = st.text("aZ09-_.,;|'\"=é漢", max_size=8)
 LABELS = st.dictionaries(NAMES, NAMES, max_size=3).map(lambda d: tuple(sorted(d.items())))
 GPUS = st.one_of(st.integers(0, 1000), st.integers(1, 64).map(lambda n: n * 1000))
