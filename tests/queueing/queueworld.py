@@ -14,9 +14,10 @@ from fairway.kube.timestamps import rfc3339
 from fairway.queueing import objects as facts
 from fairway.queueing.accounts import Accounts
 from fairway.queueing.admissibility import Namespaces
-from fairway.queueing.cycle import CycleOptions, run_cycle
+from fairway.queueing.cycle import run_cycle
 from fairway.queueing.entries import CycleOutcome, Head, Outcome
 from fairway.queueing.gates import gates_from
+from fairway.queueing.nomination import CycleOptions
 from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES
 from fairway.queueing.workloads import Workload, WorkloadReader
 

@@ -132,6 +132,17 @@ def test_a_changed_workload_takes_its_new_place() -> None:
     assert [pop(queue), pop(queue), pop(queue)] == ["two", "one", ""]
 
 
+def test_writing_its_own_refusal_does_not_wake_a_workload() -> None:
+    queue = filled(one=(1, 0, 90))
+    head = head_of(queue)
+    queue.requeue(head, head.workload, RequeueReason.GENERIC)
+    told = {**head.workload.obj, "status": {"conditions": [{"type": "QuotaReserved", "status": "False"}]}}
+    queue.push(READER.read(told))
+    assert queue.inadmissible() == ("default/one",)
+    queue.push(read("one", 2, age_s=90))
+    assert queue.active() == ("default/one",)
+
+
 def test_admission_fair_sharing_takes_from_the_queue_that_used_least() -> None:
     queue = filled(heavy=(1, 9, 90))
     light = READER.read(wl("light", "b", 1))

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from queueworld import NAMESPACES, NOW_S, Case, World, cohort, flavor, queue, usage_of, wl
 
 from fairway.queueing.accounts import Accounts, QueueAccount
-from fairway.queueing.cycle import CycleOptions, run_cycle
+from fairway.queueing.cycle import run_cycle
 from fairway.queueing.entries import Head, Outcome
+from fairway.queueing.nomination import CycleOptions
 from fairway.queueing.objects import FlavorResource
 from fairway.queueing.preemption.targets import Target
 from fairway.queueing.quota import QuotaNode

@@ -81,7 +81,7 @@ def test_a_fork_mid_run_continues_as_the_original(latency: str) -> None:
         copy = twin.fork()
         before = twin.digest()
         copy.run_for(HOUR_US)
-        invariants.check(copy)
+        invariants.check(copy.host)
         assert twin.digest() == before
         again = twin.fork()
         again.run_for(HOUR_US)
@@ -139,8 +139,8 @@ def test_every_pod_ends_or_can_say_why_not() -> None:
     twin = busy()
     twin.apply([pod("giant", 64, 10)])
     twin.run_for(24 * HOUR_US)
-    invariants.check(twin)
-    assert invariants.unexplained(twin) == []
+    invariants.check(twin.host)
+    assert invariants.unexplained(twin.host) == []
 
 
 # Random histories: whatever users and faults do, in whatever order, nothing is over-allocated or forgotten.
@@ -259,11 +259,11 @@ def test_random_histories(steps: list[tuple[Any, ...]], latency: str, fork_at: i
         act(twin, step)
         if copy is not None:
             act(copy, step)
-        invariants.check(twin)
+        invariants.check(twin.host)
     for _ in range(3):
         twin.run_for(HOUR_US)
-        invariants.check(twin)
-    assert invariants.unexplained(twin) == []
+        invariants.check(twin.host)
+    assert invariants.unexplained(twin.host) == []
     if copy is not None:
         copy.run(twin.now_us)
         assert copy.digest() == twin.digest()
@@ -291,7 +291,7 @@ def test_an_interrupt_stops_between_events_and_the_twin_goes_on() -> None:
     with pytest.raises(KeyboardInterrupt):
         twin.run_for(HOUR_US)
     assert twin.now_us == at
-    invariants.check(twin)
+    invariants.check(twin.host)
     end = at + HOUR_US
     twin.run(end)
     other.run(end)

@@ -42,6 +42,7 @@ EVICTED_BY_PREEMPTION = "Preempted"
 EVICTED_BY_PODS_READY_TIMEOUT = "PodsReadyTimeout"
 EVICTED_BY_ADMISSION_CHECK = "AdmissionCheck"
 EVICTED_BY_NODE_FAILURES = "NodeFailures"
+EVICTED_BY_FLAVOR_MIGRATION = "FlavorMigration"
 
 # Reasons of Preempted=True.
 IN_CLUSTER_QUEUE = "InClusterQueue"

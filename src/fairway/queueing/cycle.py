@@ -11,13 +11,11 @@ Source: pkg/scheduler/scheduler.go.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from fairway.kube.objects import annotations_of
 from fairway.queueing import conditions as conds
 from fairway.queueing.accounts import Accounts, FitsCheck, QueueAccount
 from fairway.queueing.admissibility import Namespaces, inadmissible
-from fairway.queueing.assignment import Assignment, Mode, ScanState, considered_text
+from fairway.queueing.assignment import Assignment, Mode, considered_text
 from fairway.queueing.entries import (
     CycleOutcome,
     Entry,
@@ -29,16 +27,19 @@ from fairway.queueing.entries import (
     Status,
 )
 from fairway.queueing.entryorder import classical_order, fair_order
-from fairway.queueing.flavorassigner import FlavorSearch, Nomination, assign_flavors
+from fairway.queueing.flavorassigner import Nomination
+from fairway.queueing.nomination import CycleOptions, Nominator
 from fairway.queueing.objects import ANY, FlavorResource
-from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES
-from fairway.queueing.preemption.preemptor import Preemptor
-from fairway.queueing.preemption.targets import PREEMPTION_TEXT, QueueUsage, Target
+from fairway.queueing.preemption.targets import PREEMPTION_TEXT, Target
 from fairway.queueing.quota import Amounts
-from fairway.queueing.reducer import most_that_fits
-from fairway.queueing.tas.requests import DEFAULT_SEARCH, EMPTY_SEARCH
-from fairway.queueing.topologyrequests import topology_requests
-from fairway.queueing.workloads import SLICE_REPLACEMENT_FOR, TopologyUsage, Usage, Workload
+from fairway.queueing.variants import (
+    BETTER_IS_ADMITTED,
+    TARGET_TOO_LOW,
+    admitted_sibling,
+    is_variant,
+    may_migrate,
+)
+from fairway.queueing.workloads import TopologyUsage, Usage, Workload
 from fairway.queueing.workloadstate import check_states, has_closed_preemption_gate, has_unhealthy_domain
 
 FAILED_CHECKS = "The workload has failed admission checks"
@@ -50,25 +51,6 @@ DEFERRED = (
 )
 GATED = "Workload requires preemption, but it's gated"
 WAITING_FOR_PODS = "waiting for all admitted workloads to be in PodsReady condition"
-
-
-@dataclass(frozen=True, slots=True)
-class CycleOptions:
-    """`number`: cycles are numbered from 1.
-
-    `waits_for_pods_ready`: admit one by one, each after the pods of all before are ready; `all_pods_ready`:
-    they are. `ignores_undeclared`: resources the ClusterQueue does not cover are free. `queue_usage`: of
-    LocalQueues, where admission fair sharing is on.
-    """
-
-    number: int
-    now_us: int
-    uses_fair_sharing: bool = False
-    strategies: tuple[str, ...] = DEFAULT_STRATEGIES
-    queue_usage: QueueUsage | None = None
-    ignores_undeclared: bool = False
-    waits_for_pods_ready: bool = False
-    all_pods_ready: bool = True
 
 
 def run_cycle(
@@ -85,13 +67,7 @@ class _Cycle:
         self.gates = accounts.gates
         self.namespaces = namespaces
         self.options = options
-        self.preemptor = Preemptor(
-            accounts,
-            options.now_us,
-            options.uses_fair_sharing,
-            options.strategies,
-            options.queue_usage,
-        )
+        self._nominator = Nominator(accounts, options)
         self._preempted: dict[str, Workload] = {}
         self._taken: list[tuple[QueueAccount, Usage, TopologyUsage]] = []
         self._may_admit = not options.waits_for_pods_ready or options.all_pods_ready
@@ -122,7 +98,7 @@ class _Cycle:
             if self._refuse(entry):
                 refused.append(entry)
                 continue
-            entry.take(*self._assign(entry))
+            entry.take(*self._nominator.assign(entry))
             entries.append(entry)
         return entries, refused
 
@@ -148,95 +124,6 @@ class _Cycle:
             entry.requeue_reason = RequeueReason.NAMESPACE_MISMATCH
         return True
 
-    def _assign(self, entry: Entry) -> tuple[Assignment, list[Target]]:
-        """Flavors, and whom to preempt for them."""
-        queue, workload = entry.queue, entry.workload
-        assert queue is not None
-        if entry.scan is not None and self._is_outdated(entry.scan, queue, workload):
-            entry.scan = None
-        assignment, targets = self._find_assignment(entry, queue)
-        self._check_topology(assignment, targets, queue, workload)
-        return assignment, targets
-
-    def _is_outdated(self, scan: ScanState, queue: QueueAccount, workload: Workload) -> bool:
-        if self.gates.flavor_fungibility_preserve_scan_progress:
-            if not scan.is_of_shape(workload.hash):
-                return True
-            if self.options.number - scan.cycle <= 1:
-                return False
-        return queue.generation > scan.generation
-
-    def _find_assignment(self, entry: Entry, queue: QueueAccount) -> tuple[Assignment, list[Target]]:
-        """The full workload if it can, else as many of its pods as can."""
-        workload = entry.workload
-        replaced = self._replaced_slice(workload, queue)
-        of_slice = [Target(replaced, "")] if replaced is not None else []
-        search = FlavorSearch(
-            accounts=self.accounts,
-            queue=queue,
-            workload=workload,
-            oracle=self.preemptor,
-            cycle=self.options.number,
-            uses_fair_sharing=self.options.uses_fair_sharing,
-            ignores_undeclared=self.options.ignores_undeclared and self.gates.quota_check_strategy,
-            scan=entry.scan,
-            nomination=entry.nomination,
-            replaced_slice=replaced,
-        )
-        full = assign_flavors(search)
-        mode = full.mode()
-        if mode == Mode.FIT:
-            return full, of_slice
-        if mode == Mode.PREEMPT:
-            targets = self.preemptor.targets(queue, workload, full)
-            if targets:
-                return full, of_slice + targets
-        if self.gates.partial_admission and workload.shape.can_be_partially_admitted:
-            partial = most_that_fits(
-                workload.shape.pod_sets, lambda counts: self._try_partial(search, counts)
-            )
-            if partial is not None:
-                return partial[0], of_slice + partial[1]
-        return full, []
-
-    def _try_partial(self, search: FlavorSearch, counts: list[int]) -> tuple[Assignment, list[Target]] | None:
-        assignment = assign_flavors(search, counts)
-        mode = assignment.mode()
-        if mode == Mode.FIT:
-            return assignment, []
-        if mode == Mode.PREEMPT:
-            targets = self.preemptor.targets(search.queue, search.workload, assignment)
-            if targets:
-                return assignment, targets
-        return None
-
-    def _replaced_slice(self, workload: Workload, queue: QueueAccount) -> Workload | None:
-        if not self.gates.elastic_jobs_via_workload_slices:
-            return None
-        key = annotations_of(workload.obj).get(SLICE_REPLACEMENT_FOR)
-        return queue.workloads.get(key) if key else None
-
-    def _check_topology(
-        self, assignment: Assignment, targets: Sequence[Target], queue: QueueAccount, workload: Workload
-    ) -> None:
-        """Where its pods will go once the targets are gone, so that others do not take the place."""
-        if (
-            not self.gates.topology_aware_scheduling
-            or assignment.mode() != Mode.PREEMPT
-            or not (workload.shape.is_explicitly_topology_aware or queue.is_topology_only)
-            or has_unhealthy_domain(workload.obj)
-        ):
-            return
-        requests = topology_requests(assignment, workload, queue, self.accounts)
-        if targets:
-            victims = [t.workload for t in targets]
-            self.accounts.remove_usage_of(victims)
-            results = queue.find_domains(requests, workload, DEFAULT_SEARCH)
-            self.accounts.add_usage_of(victims)
-        else:
-            results = queue.find_domains(requests, workload, EMPTY_SEARCH)
-        assignment.take_topology(results, queue, workload)
-
     # 2. Order
 
     def _in_order(self, entries: Sequence[Entry]) -> Iterator[Entry]:
@@ -249,6 +136,10 @@ class _Cycle:
     def _process(self, entry: Entry) -> None:
         queue = entry.queue
         assert queue is not None
+        if self._is_variant(entry) and admitted_sibling(entry.workload, queue, better=True) is not None:
+            self._skip(entry, BETTER_IS_ADMITTED, is_preemption=False)
+            entry.reason = conds.PENDING_EVALUATION
+            return
         (usage, topology), is_fitting = self._updated(entry, queue)
         mode = entry.assignment.mode()
         if mode != Mode.FIT and self._gives_up_replacement(entry):
@@ -309,7 +200,7 @@ class _Cycle:
             self.accounts.take_out(victim)
         entry.scan = None
         entry.nomination = _nomination(entry.assignment)
-        entry.take(*self._assign(entry))
+        entry.take(*self._nominator.assign(entry))
         for victim in victims:
             self.accounts.put_back(victim)
         if overlaps and entry.assignment.mode() == Mode.FIT:
@@ -397,12 +288,36 @@ class _Cycle:
             entry.message += f". Pending the preemption of {len(targets)} workload(s)"
             entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
 
+    def _is_variant(self, entry: Entry) -> bool:
+        return self.gates.concurrent_admission and is_variant(entry.workload.obj)
+
+    def _migrates(self, entry: Entry, queue: QueueAccount) -> bool:
+        """Whether a less favorable sibling runs, which has to go before this one is admitted."""
+        sibling = admitted_sibling(entry.workload, queue, better=False)
+        if sibling is None:
+            return False
+        if not may_migrate(entry.workload, queue):
+            entry.reason, entry.message = conds.PENDING_EVALUATION, TARGET_TOO_LOW
+            return True
+        message = (
+            f"Evicted to accommodate a workload (UID: {entry.workload.uid}) "
+            "due to migration to more favorable resource flavor"
+        )
+        entry.reason = conds.WAITING_FOR_PREEMPTED_WORKLOADS
+        entry.evictions = (Eviction(sibling, conds.EVICTED_BY_FLAVOR_MIGRATION, message),)
+        entry.scan = None
+        entry.requeue_reason = RequeueReason.PENDING_MIGRATION
+        entry.message += ". Pending the migration of 1 workload(s)"
+        return True
+
     def _admit(self, entry: Entry, queue: QueueAccount, replaced: Workload | None) -> None:
+        if not entry.workload.needs_second_pass and not self._may_admit:
+            entry.status, entry.message = Status.WAITING_FOR_PODS_READY, WAITING_FOR_PODS
+            entry.reason = conds.WAITING_FOR_PODS_READY
+            return
+        if self._is_variant(entry) and self._migrates(entry, queue):
+            return
         if not entry.workload.needs_second_pass:
-            if not self._may_admit:
-                entry.status, entry.message = Status.WAITING_FOR_PODS_READY, WAITING_FOR_PODS
-                entry.reason = conds.WAITING_FOR_PODS_READY
-                return
             self._may_admit = not self.options.waits_for_pods_ready
         entry.status = Status.ASSUMED
         entry.replaced_slice = replaced

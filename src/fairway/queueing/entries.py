@@ -36,6 +36,7 @@ class RequeueReason(StrEnum):
     NAMESPACE_MISMATCH = "NamespaceMismatch"
     PREEMPTION_GATED = "PreemptionGated"
     PENDING_PREEMPTION = "PendingPreemption"
+    PENDING_MIGRATION = "PendingMigration"
     PREEMPTION_FAILED = "PreemptionFailed"
     NO_FIT = "NoFit"
     PREEMPTION_NO_CANDIDATES = "PreemptionNoCandidates"

@@ -47,6 +47,7 @@ from fairway.queueing.objects import (
 )
 from fairway.queueing.placement import place, resolve_no_fit_reason
 from fairway.queueing.quota import Amounts, borrowing_height
+from fairway.queueing.variants import allowed_flavors
 from fairway.queueing.workloads import PodSetTotal, Workload
 
 
@@ -291,6 +292,10 @@ def _refusal(
         return (
             f"skipping flavor {flavor} as it is not found in the nomination mapping for resource {resource}"
         )
+    if search.accounts.gates.concurrent_admission:
+        allowed = allowed_flavors(search.workload.obj)
+        if allowed is not None and flavor not in allowed:
+            return f"skipping flavor {flavor} due to WorkloadAllowedResourceFlavorAnnotation annotation"
     spec = search.accounts.flavors.get(flavor)
     reason = ""
     if spec is None:

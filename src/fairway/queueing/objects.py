@@ -95,7 +95,10 @@ class FlavorFungibility:
 
 @dataclass(frozen=True, slots=True)
 class ClusterQueue:
-    """`admission_checks`: check → flavors it applies to. `uses_usage_ordering`: admission fair sharing is on."""
+    """`admission_checks`: check → flavors it applies to. `uses_usage_ordering`: admission fair sharing is on.
+
+    `last_acceptable_flavor`: of concurrent admission.
+    """
 
     name: str
     cohort: str
@@ -109,6 +112,7 @@ class ClusterQueue:
     admission_checks: Mapping[str, frozenset[str]]
     stop_policy: str
     uses_usage_ordering: bool
+    last_acceptable_flavor: str = ""
 
     def group_of(self, resource: str) -> ResourceGroup | None:
         """The resource group that covers a resource."""
@@ -189,6 +193,7 @@ def cluster_queue(obj: Obj) -> ClusterQueue:
         admission_checks=_admission_checks(spec, flavors),
         stop_policy=spec.get("stopPolicy") or NO_STOP,
         uses_usage_ordering=scope.get("admissionMode") == USAGE_BASED_ADMISSION,
+        last_acceptable_flavor=_last_acceptable_flavor(spec),
     )
 
 
@@ -286,6 +291,12 @@ def _fungibility(raw: Mapping[str, Any]) -> FlavorFungibility:
 def _fair_weight(spec: Mapping[str, Any]) -> float:
     weight = (spec.get("fairSharing") or {}).get("weight")
     return 1.0 if weight is None else float(quantity.of(weight))
+
+
+def _last_acceptable_flavor(spec: Mapping[str, Any]) -> str:
+    """The worst flavor concurrent admission migrates to."""
+    migration = (spec.get("concurrentAdmissionPolicy") or {}).get("migration") or {}
+    return (migration.get("constraints") or {}).get("lastAcceptableFlavorName") or ""
 
 
 def _admission_checks(spec: Mapping[str, Any], flavors: frozenset[str]) -> dict[str, frozenset[str]]:

@@ -26,6 +26,7 @@ from fairway.queueing.workloadstate import has_closed_preemption_gate
 _IMMEDIATE = (
     RequeueReason.FAILED_AFTER_NOMINATION,
     RequeueReason.PENDING_PREEMPTION,
+    RequeueReason.PENDING_MIGRATION,
     RequeueReason.PREEMPTION_FAILED,
 )
 _BULK = (RequeueReason.NO_FIT, RequeueReason.PREEMPTION_NO_CANDIDATES)
@@ -222,7 +223,7 @@ class ClusterQueuePending:
     ) -> None:
         """The head was not admitted. `workload`: its facts as they are now."""
         key = workload.key
-        if reason == RequeueReason.PENDING_PREEMPTION:
+        if reason in (RequeueReason.PENDING_PREEMPTION, RequeueReason.PENDING_MIGRATION):
             self._preemptor = (key, head.workload.generation)
             if self.strategy == BEST_EFFORT_FIFO:
                 self._sticky = key

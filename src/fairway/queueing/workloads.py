@@ -29,7 +29,7 @@ from fairway.queueing.workloadstate import needs_second_pass
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
 SLICE_REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"
-ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
+ALLOWED_FLAVORS = "kueue.x-k8s.io/workload-allowed-resource-flavors"
 
 _DEFAULT_PRIORITY = 0
 
@@ -64,7 +64,7 @@ class PodSetTotal:
 
 Usage = tuple[tuple[FlavorResource, int], ...]
 # Equal: the workloads schedule alike (priority, form of the pod sets, counts).
-SchedulingHash = tuple[int, ...]
+SchedulingHash = tuple[int | str, ...]
 TopologyUsage = tuple[tuple[str, tuple[DomainUse, ...]], ...]
 
 
@@ -154,7 +154,7 @@ class WorkloadReader:
             base_priority=base_priority,
             order_us=self._order_us(meta, now),
             totals=totals,
-            hash=self._hash(shape, totals, priority),
+            hash=self._hash(shape, totals, priority, obj),
             cluster_queue="" if admission is None else admission.get("clusterQueue") or "",
             has_quota=has_quota,
             is_admitted=_is_true(now, conds.ADMITTED),
@@ -188,7 +188,7 @@ class WorkloadReader:
             base_priority=before.base_priority,
             order_us=self._order_us(meta_of(obj), now),
             totals=totals,
-            hash=self._hash(before.shape, totals, before.priority),
+            hash=self._hash(before.shape, totals, before.priority, obj),
             cluster_queue=admission["clusterQueue"],
             has_quota=True,
             is_admitted=_is_true(now, conds.ADMITTED),
@@ -270,9 +270,12 @@ class WorkloadReader:
         created = meta.get("creationTimestamp")
         return parse_rfc3339(created) if created else NO_TIME_US
 
-    def _hash(self, shape: Shape, totals: Sequence[PodSetTotal], priority: int) -> SchedulingHash:
+    def _hash(self, shape: Shape, totals: Sequence[PodSetTotal], priority: int, obj: Obj) -> SchedulingHash:
         if not self.gates.scheduling_equivalence_hashing:
             return ()
+        if self.gates.concurrent_admission:
+            allowed = annotations_of(obj).get(ALLOWED_FLAVORS, "")
+            return (priority, shape.form, allowed, *(t.count for t in totals))
         return (priority, shape.form, *(t.count for t in totals))
 
 

@@ -21,6 +21,8 @@ from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, controller_of
 from fairway.kube.resources import CPU, GPU_MILLI, MEMORY, NVIDIA_GPU, Resources, format_amount
 from fairway.scheduling.cycle import Scheduler
+from fairway.scheduling.filters import Filters
+from fairway.scheduling.podspread import constraints_of
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.scheduling.verdict import Refusal, Scheduled
 from fairway.twin.owners import DefaultSelectors
@@ -33,20 +35,20 @@ PENDING, PRESENT, GIVEN = "pending", "present", "given"
 REMAINDER = "remainder"
 SHAPE = "shape"
 _WORDS: dict[str, str] = {
-    SHAPE: "fewer GPUs free on the node than a pod asks for",
+    SHAPE: "too few GPUs free on the node",
     REMAINDER: "left over beside the pods that fit",
     CPU: "CPU exhausted first",
     MEMORY: "memory exhausted first",
     "cpu and memory": "CPU and memory exhausted first",
-    "pods": "as many pods as the node allows",
+    "pods": "too many pods on the node",
     "cordoned": "node cordoned",
-    "taint": "taint that no waiting pod tolerates",
-    "affinity": "node affinity or selector of the pods",
+    "taint": "taint not tolerated",
+    "affinity": "node affinity or selector",
     "pod affinity": "affinity or anti-affinity between pods",
-    "spread": "topology spread of the pods",
+    "spread": "topology spread",
     "ports": "host port taken",
-    "gpu share": "no GPU with a large enough free part",
-    "other": "another resource exhausted first",
+    "gpu share": "no single GPU free enough",
+    "other": "another resource exhausted",
 }
 _CAUSES: dict[int, str] = {
     Refusal.NODE_UNSCHEDULABLE: "cordoned",
@@ -222,7 +224,9 @@ def _demand(
     if asked is not None:
         return GIVEN, [(asked, 1)], 0
     accounts = store.accounts
-    waiting, present, gated = [], [], 0
+    waiting: list[PodRecord] = []
+    present: list[PodRecord] = []
+    gated = 0
     for pod in store.objects("Pod"):
         spec, meta = pod.get("spec") or {}, pod["metadata"]
         if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") or "deletionTimestamp" in meta:
@@ -240,12 +244,20 @@ def _demand(
 
 
 def _by_shape(records: Iterable[PodRecord]) -> list[tuple[PodRecord, int]]:
-    """Pods that filters judge alike. Labels matter to those that look at other pods."""
-    found: dict[tuple[int, int], list[PodRecord]] = {}
+    """Pods that filters judge alike, the largest groups first. Labels matter to those that look at other pods."""
+    found: dict[tuple[object, ...], list[PodRecord]] = {}
     for record in records:
-        by_labels = record.labels.id if record.shape.has_pod_terms or record.shape.spread else -1
-        found.setdefault((record.shape.id, by_labels), []).append(record)
-    return [(group[0], len(group)) for group in found.values()]
+        shape = record.shape
+        minds = shape.has_pod_terms or shape.spread or shape.host_ports
+        alike: tuple[object, ...] = (shape.id, record.labels.id)
+        if not minds:
+            # Images and preferences tell shapes apart that fit the same nodes.
+            asked = tuple(sorted(shape.requests.items()))
+            chosen = (shape.selection.node_selector, shape.selection.required)
+            alike = (asked, chosen, shape.tolerations)
+        found.setdefault(alike, []).append(record)
+    groups = sorted(found.values(), key=lambda g: (-len(g), g[0].key))
+    return [(group[0], len(group)) for group in groups]
 
 
 # What the scheduler says
@@ -269,26 +281,33 @@ class _Verdict:
                 cause = self.causes.get(accounts.row_of[node.node], "")
                 counts[cause] = counts.get(cause, 0) + 1
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        return ", ".join(f"{n} {_WORDS[cause]}" for cause, n in ranked if cause)
+        return ", ".join(f"{n} × {_WORDS[cause]}" for cause, n in ranked if cause)
 
 
 def _judge(scheduler: Scheduler, pod: PodRecord) -> _Verdict:
     accounts = scheduler.accounts
-    # A pod that is there is judged as one more of its kind: another name, in no place.
-    probe = _another(pod, 0)
-    local = scheduler.local(probe)
-    refusal = scheduler.refusals(probe, local)
+    filters = _filters(scheduler, pod)
+    shorts = filters.short()
     causes = {}
-    for row in np.flatnonzero(accounts.alive).tolist():
-        code = int(refusal[row])
+    for row in np.flatnonzero(accounts.alive & (filters.codes != 0)).tolist():
+        code = int(filters.codes[row])
         if code == Refusal.FIT:
-            short = int(local.short[row])
-            lacking = [r for i, r in enumerate(local.resources) if short >> (i + 1) & 1]
+            short = int(shorts[row])
+            lacking = [r for i, r in enumerate(filters.local.resources) if short >> (i + 1) & 1]
             causes[row] = _cause_of_shortage(lacking, bool(short & 1))
-        elif code:
+        else:
             causes[row] = _CAUSES[code]
     fit = how_many_fit(scheduler, pod)
     return _Verdict(causes, fit, dict(fit.by_node))
+
+
+def _filters(scheduler: Scheduler, pod: PodRecord) -> Filters:
+    """The scheduler's filters for one more pod like this one."""
+    selector = None if pod.shape.spread else scheduler.default_selector(pod.key)
+    hard = constraints_of(pod, scheduler.profile, selector, hard=True)
+    probe = _another(pod, 0)
+    local = scheduler.local(probe)
+    return Filters(scheduler.accounts, scheduler.profile, probe, local, spread=hard, nominees={})
 
 
 def _cause_of_shortage(lacking: Sequence[str], is_full: bool) -> str:
@@ -307,9 +326,8 @@ def how_many_fit(scheduler: Scheduler, pod: PodRecord) -> Fit:
     """
     if _minds_others(scheduler, pod):
         return _fit_one_by_one(scheduler, pod)
-    accounts, probe = scheduler.accounts, _another(pod, 0)
-    refusal = scheduler.refusals(probe, scheduler.local(probe))
-    rows = np.flatnonzero((refusal == 0) & accounts.alive)
+    accounts = scheduler.accounts
+    rows = np.flatnonzero((_filters(scheduler, pod).codes == 0) & accounts.alive)
     counts = accounts.allowed_pods[rows] - accounts.pod_count[rows]
     for name, value in pod.shape.requests.items():
         if value > 0:
@@ -343,6 +361,7 @@ def _fit_one_by_one(scheduler: Scheduler, pod: PodRecord) -> Fit:
         verdict = what_if.place(one_more)
         if not isinstance(verdict, Scheduled):
             return _fit(found)
+        one_more.devices = verdict.devices
         accounts.place(one_more, accounts.row_of[verdict.node])
         found[verdict.node] = found.get(verdict.node, 0) + 1
     return _fit(found, is_at_least=True)

@@ -14,7 +14,7 @@ Source: pkg/scheduler/schedule_one.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -99,7 +99,7 @@ class Scheduler:
         local = self.local(pod)
         if self._policies is not None:
             self._policies.see(pod)
-        filters = self._filters(pod, local)
+        filters = self._filters(pod, local, self._nominees(pod))
         nominee = self._on_nominated_node(pod, filters.codes)
         if nominee is not None:
             return nominee
@@ -128,9 +128,14 @@ class Scheduler:
                 return int(chosen[0])
         return accounts.devices.tightest(row, pod.shape)
 
-    def _filters(self, pod: PodRecord, local: NodeLocal) -> Filters:
+    def refusals(self, pod: PodRecord, local: NodeLocal) -> Ints:
+        """int64[row] of `Refusal` as things stand, nominations aside. May be `local`'s own array: read only."""
+        return self._filters(pod, local, {}).codes
+
+    def _filters(
+        self, pod: PodRecord, local: NodeLocal, nominees: Mapping[int, Sequence[PodRecord]]
+    ) -> Filters:
         hard = constraints_of(pod, self.profile, self._selector(pod, hard=True), hard=True)
-        nominees = self._nominees(pod) if self.nominated else {}
         return Filters(self.accounts, self.profile, pod, local, spread=hard, nominees=nominees)
 
     def _selector(self, pod: PodRecord, *, hard: bool) -> Selector | None:
@@ -141,6 +146,8 @@ class Scheduler:
     def _nominees(self, pod: PodRecord) -> dict[int, list[PodRecord]]:
         """By row: the pods nominated to it that this pod may not displace."""
         by_row: dict[int, list[PodRecord]] = {}
+        if not self.nominated:
+            return by_row
         for other, node in self.nominated.values():
             row = self.accounts.row_of.get(node)
             if row is not None and other.key != pod.key and other.shape.priority >= pod.shape.priority:
@@ -257,7 +264,7 @@ class Scheduler:
         outside = self._outside_pinned(pod)
         if outside is not None:
             order = order[~outside[order]]
-        rows = order[self._filters(pod, local).codes[order] == 0]
+        rows = order[self._filters(pod, local, self._nominees(pod)).codes[order] == 0]
         if not len(rows):
             return ScoreSheet((), ())
         parts = self._normalized_scores(pod, local, rows)

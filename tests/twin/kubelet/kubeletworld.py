@@ -76,7 +76,7 @@ class World:
 
     def at(self, seconds: float) -> World:
         self.twin.run(EPOCH_US + round(seconds * S))
-        invariants.check(self.twin)
+        invariants.check(self.twin.host)
         return self
 
     def us(self, seconds: float) -> int:

@@ -341,3 +341,24 @@ def test_ended_pods_beyond_the_threshold_are_collected() -> None:
     assert sum(world.get(f"p{i}") is not None for i in range(6)) == 6
     world.at(21)
     assert [world.get(f"p{i}") is not None for i in range(6)] == [False] * 3 + [True] * 3
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"says": {"run_time": "1h", "readiness_fails": "20s-"}},
+        {"says": {"run_time": "1h", "image_pull_fails": "true"}},
+        {
+            "says": {"run_time": "1h"},
+            "initContainers": [container("a", "sleep 15"), container("b", "sleep 9")],
+        },
+    ],
+)
+def test_a_pod_that_somebody_else_declares_over_is_stopped(extra: Obj) -> None:
+    main = container("main", readinessProbe={"httpGet": {"port": 1}})
+    world = World(pod("p", main, **extra)).at(5)
+    key = Key("Pod", "default", "p")
+    world.twin.store.set_status(key, {**world.need()["status"], "phase": "Failed", "reason": "Told"})
+    world.at(300)
+    assert world.need()["status"]["reason"] == "Told"
+    assert world.kubelet.pods == {} and world.kubelet.nodes["n"].pods == {}

@@ -12,7 +12,7 @@ from fairway.kube.resources import Resources
 from fairway.queueing.podsets import SliceConstraint
 from fairway.queueing.tas.matching import Matching
 from fairway.queueing.tas.requests import Exclusions
-from fairway.queueing.tas.tree import MANY_PODS, Domain, FlavorTopology, Leaf, pods_in
+from fairway.queueing.tas.tree import MANY_PODS, Domain, FlavorTopology, Leaf
 
 
 @dataclass(slots=True)
@@ -74,23 +74,43 @@ def _fill_leaf(leaf: Leaf, needs: Needs, exclusions: Exclusions) -> None:
         if path != within and not path.startswith(within + ","):
             exclusions.topology_domain += 1
             return
-    free = leaf.remaining(as_if_empty=needs.as_if_empty)
     assumed = needs.assumed.get(leaf.id)
-    if assumed:
-        _subtract(free, assumed)
-    leaf.pods, limiting = pods_in(needs.worker, free)
+    used = None if needs.as_if_empty else leaf.used
+    leaf.pods, limiting = _room(needs.worker, leaf.capacity, used, assumed, None)
     if leaf.pods == 0 and limiting:
         exclusions.resources[limiting] = exclusions.resources.get(limiting, 0) + 1
-    leaf.leaders = 0
-    if needs.leader is not None and pods_in(needs.leader, free)[0] > 0:
+    if needs.leader is not None and _room(needs.leader, leaf.capacity, used, assumed, None)[0] > 0:
         leaf.leaders = 1
-        _subtract(free, needs.leader)
-    leaf.pods_with_leader = pods_in(needs.worker, free)[0]
+        leaf.pods_with_leader = _room(needs.worker, leaf.capacity, used, assumed, needs.leader)[0]
+    else:
+        leaf.leaders = 0
+        leaf.pods_with_leader = leaf.pods
 
 
-def _subtract(free: Resources, taken: Mapping[str, int]) -> None:
-    for name, value in taken.items():
-        free[name] = free.get(name, 0) - value
+def _room(
+    per_pod: Resources,
+    capacity: Resources,
+    used: Resources | None,
+    assumed: Resources | None,
+    leader: Resources | None,
+) -> tuple[int, str]:
+    """How many pods fit beside all that, and the resource that limits them. The pod itself counts in `per_pod`."""
+    fewest, limiting = MANY_PODS + 1, ""
+    for name, value in per_pod.items():
+        if value == 0:
+            pods = MANY_PODS
+        else:
+            free = capacity.get(name, 0)
+            if used:
+                free -= used.get(name, 0)
+            if assumed:
+                free -= assumed.get(name, 0)
+            if leader:
+                free -= leader.get(name, 0)
+            pods = min(free // value, MANY_PODS) if free > 0 else 0
+        if pods < fewest or (pods == fewest and name < limiting):
+            fewest, limiting = pods, name
+    return fewest, limiting
 
 
 def fill_up(domain: Domain, plan: Plan, level: int, inner_sizes: Mapping[int, int]) -> None:

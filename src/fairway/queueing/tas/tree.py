@@ -73,12 +73,11 @@ class Leaf(Domain):
         self.used: Resources = {}
         self.node: TopologyNode | None = None
 
-    def remaining(self, *, as_if_empty: bool = False) -> Resources:
+    def remaining(self) -> Resources:
         """What is free, as a new vector."""
         free = dict(self.capacity)
-        if not as_if_empty:
-            for name, value in self.used.items():
-                free[name] = free.get(name, 0) - value
+        for name, value in self.used.items():
+            free[name] = free.get(name, 0) - value
         return free
 
 

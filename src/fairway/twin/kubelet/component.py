@@ -172,6 +172,10 @@ class Kubelet:
         obj = self.store.get(key)
         if obj is None or obj["metadata"]["uid"] != pod.uid:
             return
+        if has_ended(obj):
+            # Somebody else declared it over: what still runs is stopped, and the verdict stands.
+            stopping.begin(self, pod, pod.plan.grace_us)
+            return
         phase = phase_of(pod.plan, pod.containers, is_terminal=False)
         if phase in TERMINAL:
             # A pod with anything left to stop is not terminal yet; its last status comes from `finish`.

@@ -228,7 +228,8 @@ def _after_exit(k: Kubelet, pod: PodState, i: int, end: Ended) -> None:
     if container.is_init and not container.is_sidecar:
         if end.exit_code == 0:
             k.report(pod)
-            start_next(k, pod, k.nodes[pod.node], k.loop.now_us)
+            if not pod.is_stopping:
+                start_next(k, pod, k.nodes[pod.node], k.loop.now_us)
         elif container.restarts_after(end.exit_code):
             restart(k, pod, i)
         else:

@@ -19,7 +19,7 @@ from fairway.kube.timestamps import SECOND_US
 from fairway.twin.behaviour import SIGKILL_EXIT
 from fairway.twin.kubeevents import NORMAL
 from fairway.twin.kubelet import working
-from fairway.twin.kubelet.phases import FAILED, TERMINAL, phase_of
+from fairway.twin.kubelet.phases import FAILED, TERMINAL, has_ended, phase_of
 from fairway.twin.kubelet.plans import ContainerPlan
 from fairway.twin.kubelet.states import (
     NO_TICKET,
@@ -151,9 +151,12 @@ def write_last_status(k: Kubelet, pod: PodState, node: NodeState) -> None:
     if obj is None or obj["metadata"]["uid"] != pod.uid:
         return
     now_us = k.loop.now_us
-    status = pod_status(obj, pod, node, phase, now_us)
-    written = k.store.set_status(pod.key, status)
-    k.record(pod.key, status["phase"], status.get("reason", ""))
+    if has_ended(obj):
+        written = obj
+    else:
+        status = pod_status(obj, pod, node, phase, now_us)
+        written = k.store.set_status(pod.key, status)
+        k.record(pod.key, status["phase"], status.get("reason", ""))
     if "deletionTimestamp" in written["metadata"]:
         later_us = now_us + k.teardown_delay()
         if later_us > now_us:

@@ -14,13 +14,15 @@ from fairway.kube.timestamps import parse_rfc3339
 from fairway.queueing import objects as facts
 from fairway.queueing.accounts import Accounts
 from fairway.queueing.admissibility import Namespaces
-from fairway.queueing.cycle import CycleOptions, run_cycle
+from fairway.queueing.cycle import run_cycle
 from fairway.queueing.entries import CycleOutcome, Head, Outcome, RequeueReason
 from fairway.queueing.events import Event, admission_events, evicted_event, eviction_events, pending_event
 from fairway.queueing.gates import gates_from
+from fairway.queueing.nomination import CycleOptions
 from fairway.queueing.pending import PendingWorkloads
 from fairway.queueing.statuses import admitted, evicted, pending, preempted
 from fairway.queueing.transformations import transformations
+from fairway.queueing.variants import is_parent
 from fairway.queueing.workloads import WorkloadReader
 from fairway.queueing.workloadstate import is_active, is_admissible, is_finished
 from fairway.twin.recordings.kueue_diff import (
@@ -130,6 +132,8 @@ def _add_workloads(world: _World, row: Row) -> None:
                 world.queues.add_second_pass(Head(workload, workload.cluster_queue))
             continue
         queue = world.local_queues.get(workload.queue)
+        if world.accounts.gates.concurrent_admission and is_parent(obj):
+            continue
         if queue in world.queues.queues and is_admissible(obj, world.accounts.gates):
             world.queues.queues[queue].push(workload)
 

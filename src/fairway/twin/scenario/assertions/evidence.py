@@ -54,7 +54,7 @@ class Evidence:
     outcome: Outcome
     reached: dict[Reaching, Reached] = field(default_factory=dict)
     lost_work_us: int | None = None
-    _pods: dict[Condition | None, list[PodRow]] = field(default_factory=dict, repr=False)
+    _rows: dict[tuple[str, Condition | None], list[Any]] = field(default_factory=dict, repr=False)
 
     @property
     def start_us(self) -> int:
@@ -65,18 +65,17 @@ class Evidence:
         return self.outcome.ended_us
 
     def rows(self, of: str, condition: Condition | None) -> list[Any]:
-        """The rows a condition chooses."""
-        if of == PODS and condition in self._pods:
-            return self._pods[condition]
-        tables: dict[str, Iterable[Any]] = {
-            PODS: self.outcome.pods,
-            WORKLOADS: (w for w in self.outcome.workloads if not w.owner_kind),
-            NODES: self.outcome.nodes,
-        }
-        found = [row for row in tables[of] if condition is None or holds(condition, row, of)]
-        if of == PODS:
-            self._pods[condition] = found
-        return found
+        """The rows a condition chooses; made once. Workloads are those that nobody else owns."""
+        known = self._rows.get((of, condition))
+        if known is None:
+            if condition is not None:
+                known = [row for row in self.rows(of, None) if holds(condition, row, of)]
+            elif of == WORKLOADS:
+                known = [row for row in self.outcome.workloads if not row.owner_kind]
+            else:
+                known = list(self.outcome.pods if of == PODS else self.outcome.nodes)
+            self._rows[(of, condition)] = known
+        return known
 
     # Samples
 
@@ -135,13 +134,13 @@ class Evidence:
         intervals = self.outcome.intervals
         if condition is None:
             return range(len(intervals))
-        good = [holds(condition, row, PODS) for row in self.outcome.pods]
+        good = [holds(condition, row, PODS) for row in self.rows(PODS, None)]
         pods = intervals.column("pod")
         return [i for i in range(len(intervals)) if good[pods[i]]]
 
     def _nodes(self, amount: Callable[[Any], float]) -> Curve:
         deltas = []
-        for node in self.outcome.nodes:
+        for node in self.rows(NODES, None):
             deltas.append((node.created_us, amount(node)))
             if node.deleted_us is not None:
                 deltas.append((node.deleted_us, -amount(node)))

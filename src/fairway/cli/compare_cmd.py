@@ -1,0 +1,44 @@
+"""`fairway compare`: how do runs differ?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def compare(
+    directories: Annotated[
+        list[Path],
+        typer.Argument(metavar="A B [C…]", help="Run directories; A is what others are measured against."),
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="table|json", help="How to print.")
+    ] = "table",
+) -> None:
+    """Put runs side by side, the differences that matter first.
+
+    A difference matters when it is large both absolutely and relatively: a wait that changed by 10 % and by
+    10 s, a share that changed by a point.
+
+    Example: fairway compare runs/fifo runs/priority
+    """
+    from fairway.cli.output import check_output, print_json
+    from fairway.cli.screen import print_lines
+    from fairway.errors import UserError
+    from fairway.results.compare import compare as compared
+    from fairway.results.comparetext import comparison_lines
+    from fairway.results.rundir import load_run
+
+    check_output(output)
+    if len(directories) < 2:
+        raise UserError("expected two run directories or more, such as: fairway compare runs/a runs/b")
+    comparison = compared([load_run(directory) for directory in directories])
+    if output == "json":
+        print_json(comparison.as_json())
+    else:
+        print_lines(lambda width: comparison_lines(comparison, width))
