@@ -5,10 +5,15 @@ The cluster: blocks b1, b2 of racks r1, r2 of hosts; hosts are named `b1-r1-h1` 
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
-from queueworld import Case, World, flavor, pod_set, queue, running, sentence, taint, wl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from queueworld import Case, World, flavor, pod_set, queue, running, sentence, taint, usage_of, wl
+
+from fairway.queueing import objects as facts
 
 BLOCK, RACK, HOST = "cloud/block", "cloud/rack", "kubernetes.io/hostname"
 LEVELS = {"metadata": {"name": "dc"}, "spec": {"levels": [{"nodeLabel": n} for n in (BLOCK, RACK, HOST)]}}
@@ -376,3 +381,84 @@ def _second_pass(world: World) -> list[Any]:
     from fairway.queueing.entries import Head
 
     return [Head(w, w.cluster_queue) for w in world.accounts.holders.values()]
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.integers(0, 10**6))
+def test_nodes_that_come_and_go_leave_what_a_fresh_start_would_see(seed: int) -> None:
+    draw = random.Random(seed)
+    case, _ = CASES["a required rack holds all pods"]
+    world = World(case)
+    live = world.accounts
+    nodes = {n["metadata"]["name"]: n for n in NODES}
+    foreign: dict[str, dict[str, int]] = {}
+    for step in range(25):
+        name = draw.choice([n["metadata"]["name"] for n in NODES])
+        action = draw.choice(("add", "drop", "foreign", "hold", "release", "settle"))
+        if action == "add":
+            nodes[name] = host(1, draw.randint(1, 2), 1, draw.randint(1, 8))
+            nodes[name]["metadata"] = {**nodes[name]["metadata"], "name": name}
+            nodes[name]["metadata"]["labels"] = {**nodes[name]["metadata"]["labels"], HOST: name}
+            live.set_node(facts.topology_node(nodes[name]))
+        elif action == "drop":
+            nodes.pop(name, None)
+            live.drop_node(name)
+        elif action == "foreign":
+            foreign[name] = {"gpu": draw.randint(0, 2), "pods": 1}
+            live.set_foreign_usage(name, foreign[name])
+        elif action == "hold":
+            obj = running(f"w{step}", "a", 1, pod_sets=pods(1, 1, required(HOST)), assigned=on(name))
+            live.hold(world.reader.read(obj))
+        elif action == "release" and live.holders:
+            live.release(draw.choice(sorted(live.holders)))
+        else:
+            live.settle()
+    live.settle()
+    fresh = World(Case(**{**vars(case), "nodes": list(nodes.values())})).accounts
+    for node, usage in foreign.items():
+        fresh.set_foreign_usage(node, usage)
+    for workload in live.holders.values():
+        fresh.hold(workload)
+    fresh.settle()
+    assert usage_of(live) == usage_of(fresh)
+    assert capacity_of(live) == capacity_of(fresh)
+
+
+def capacity_of(accounts: Any) -> dict[str, dict[str, int]]:
+    leaves = accounts.topologies["default"].leaves
+    return {name: {r: v for r, v in sorted(leaves[name].capacity.items()) if v} for name in sorted(leaves)}
+
+
+def elastic(name: str, count: int, replaces: str = "", **more: Any) -> dict[str, Any]:
+    notes = {"kueue.x-k8s.io/elastic-job": "true"}
+    if replaces:
+        notes["kueue.x-k8s.io/workload-slice-replacement-for"] = f"default/{replaces}"
+    made = running if "assigned" in more else wl
+    return made(name, "a", count, pod_sets=pods(count, 1, ANYWHERE), annotations=notes, **more)
+
+
+@pytest.mark.parametrize(
+    ("count", "where"), [(3, "b1-r1-h1:1 b2-r2-h2:2"), (2, "b2-r2-h2:2"), (1, "b2-r2-h2:1")]
+)
+def test_an_elastic_job_keeps_its_pods_where_they_are(count: int, where: str) -> None:
+    """Two pods fill what the host has left; the third, if any, goes elsewhere."""
+    held = {"topologyAssignment": {"levels": [HOST], "domains": [{"values": ["b2-r2-h2"], "count": 2}]}}
+    nodes = [host(1, 1, 1), host(2, 2, 2, gpu=2)]
+    case, _ = tas_case(
+        [elastic("next", count, "first")],
+        FIT,
+        holding=[elastic("first", 2, assigned=held)],
+        nodes=nodes,
+        gates={"ElasticJobsViaWorkloadSlicesWithTAS": True},
+    )
+    (outcome,) = World(case).cycle().entries
+    assert (sentence(outcome), places(outcome)) == (FIT, where)
+    assert outcome.replaced_slice is not None
+
+
+def test_an_elastic_job_cannot_require_a_domain() -> None:
+    obj = elastic("next", 2)
+    obj["spec"]["podSets"] = pods(2, 1, required(RACK))
+    case, _ = tas_case([obj], "", gates={"ElasticJobsViaWorkloadSlicesWithTAS": True})
+    (outcome,) = World(case).cycle().entries
+    assert outcome.message.startswith("failed to assign flavors to pod set main: required topology is not")

@@ -45,6 +45,14 @@ def test_defaults_depend_on_the_restart_policy() -> None:
     assert of({}, "Always").run is None
 
 
+def test_general_annotations_speak_for_main_containers_only() -> None:
+    words = said({"fairway.dev/run-time": "1h", "fairway.dev/run-time.fetch": "2m"})
+    assert behaviour_of({"name": "wait"}, "Never", words, is_init=True).run == constant(SECOND_US)
+    assert behaviour_of({"name": "fetch"}, "Never", words, is_init=True).run == constant(2 * MINUTE_US)
+    assert behaviour_of({"name": "proxy"}, "Always", words, is_init=True).run is None
+    assert behaviour_of({"name": "main"}, "Never", words).run == constant(HOUR_US)
+
+
 def test_command_and_annotation_together() -> None:
     made = of({"fairway.dev/exit-code": "2"}, command=["sleep"], args=["5"])
     assert (made.run, made.exit_code(0), made.stop_us) == (constant(5 * SECOND_US), 2, None)

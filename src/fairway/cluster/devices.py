@@ -31,6 +31,9 @@ class GpuDevices:
         self.free: Ints = np.zeros((16, MAX_DEVICES), np.int64)
         self.count: Ints = np.zeros(16, np.int64)
         self.shared_rows = 0
+        # What pods without an annotation were given, by UID: counted anew (relabelled, an undone deletion), they
+        # hold what they held.
+        self._given: dict[str, int] = {}
 
     def grow(self, rows: int) -> None:
         more = rows - len(self.count)
@@ -55,7 +58,11 @@ class GpuDevices:
         if not shape.gpu_count or not self.count[row]:
             return
         if not record.devices:
-            record.devices = self.tightest(row, shape)
+            given = self._given.get(record.uid, 0)
+            free = self.free[row].tolist()
+            is_free = given and all(free[i] >= shape.gpu_each for i in indexes(given))
+            record.devices = given if is_free else self.tightest(row, shape)
+            self._given[record.uid] = record.devices
         for device in indexes(record.devices):
             self.free[row, device] -= shape.gpu_each
 
@@ -83,6 +90,7 @@ class GpuDevices:
         twin = GpuDevices()
         twin.free, twin.count = self.free.copy(), self.count.copy()
         twin.shared_rows = self.shared_rows
+        twin._given = dict(self._given)
         return twin
 
 

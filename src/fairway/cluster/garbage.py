@@ -32,24 +32,24 @@ def _after(store: Store, change: Change) -> int:
     touched = 0
     if change.type == DELETED:
         for dependent in store.owners.dependents(meta["uid"]):
-            touched += _reconsider(store, dependent, foreground=False)
+            touched += _reconsider(store, dependent)
         for ref in meta.get("ownerReferences") or ():
             touched += _finish_foreground(store, ref.get("uid", ""))
         return touched
     if change.type == ADDED and meta.get("ownerReferences"):
-        touched += _reconsider(store, change.key, foreground=False)
+        touched += _reconsider(store, change.key)
     finalizers = meta.get("finalizers") or ()
     if "deletionTimestamp" in meta and finalizers:
         if ORPHAN_FINALIZER in finalizers:
             touched += _orphan(store, change.key, meta["uid"])
         elif FOREGROUND_FINALIZER in finalizers:
             for dependent in store.owners.dependents(meta["uid"]):
-                touched += _reconsider(store, dependent, foreground=True)
+                touched += _reconsider(store, dependent)
             touched += _finish_foreground(store, meta["uid"])
     return touched
 
 
-def _reconsider(store: Store, key: Key, *, foreground: bool) -> int:
+def _reconsider(store: Store, key: Key) -> int:
     """Delete a dependent nobody living owns; otherwise drop its references to the dead."""
     obj = store.get(key)
     if obj is None:
@@ -66,7 +66,7 @@ def _reconsider(store: Store, key: Key, *, foreground: bool) -> int:
         return 1
     if not refs or "deletionTimestamp" in obj["metadata"]:
         return 0
-    blocks = foreground and waiting and store.owners.has_dependents(obj["metadata"]["uid"])
+    blocks = waiting and store.owners.has_dependents(obj["metadata"]["uid"])
     store.delete(key, propagation=FOREGROUND if blocks else BACKGROUND)
     return 1
 

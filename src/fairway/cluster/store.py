@@ -21,6 +21,7 @@ from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change, ChangeLog,
 from fairway.cluster.metadata import bumps_generation, generated_name, stamped, uid_for
 from fairway.cluster.owners import OwnerIndex
 from fairway.cluster.patches import json_patch, merge_patch, strategic_patch
+from fairway.errors import BugError
 from fairway.kube.kinds import kind_named
 from fairway.kube.objects import Key, Obj, gk_of
 from fairway.kube.timestamps import SECOND_US, rfc3339
@@ -320,6 +321,10 @@ class Store:
 
     def rewind(self, mark: Mark) -> None:
         """Undo every change since the mark, newest first: objects, versions and indexes are as they were."""
+        if mark.version < self.log.first - 1:
+            raise BugError(
+                f"version {mark.version} was compacted away: nothing before {self.log.first} can be undone"
+            )
         while self.version > mark.version:
             undone = inverse(self.log.pop())
             self._put(undone)

@@ -136,6 +136,7 @@ class Accounts:
         self._foreign: dict[str, Resources] = {}
         self._changed: dict[str, None] = {}
         self._is_stale = False
+        self._are_nodes_stale = False
 
     # Configuration
 
@@ -189,17 +190,21 @@ class Accounts:
     def set_node(self, node: TopologyNode) -> None:
         if self._nodes.get(node.name) != node:
             self._nodes[node.name] = node
-            self._is_stale = True
+            self._are_nodes_stale = True
 
     def drop_node(self, name: str) -> None:
         if self._nodes.pop(name, None) is not None:
-            self._is_stale = True
+            self._are_nodes_stale = True
 
     def set_foreign_usage(self, node: str, usage: Resources) -> None:
         """What pods outside topology-aware scheduling take of a node; their number under `pods`."""
-        if self._foreign.get(node) != usage:
+        old = self._foreign.get(node) or {}
+        if old != usage:
             self._foreign[node] = usage
-            self._is_stale = True
+            if not self._is_stale and not self._are_nodes_stale:
+                for topology in self.topologies.values():
+                    topology.take_foreign(node, old, -1)
+                    topology.take_foreign(node, usage, 1)
 
     def foreign_usage(self, node: str) -> Resources:
         """What `set_foreign_usage` said last."""
@@ -210,21 +215,19 @@ class Accounts:
         return self._queue_specs
 
     def settle(self) -> None:
-        """Rebuild the tree if the configuration changed. O(everything) then, else nothing."""
-        if not self._is_stale:
+        """Rebuild what the configuration changed: O(everything), or O(nodes) where only nodes did, else nothing."""
+        if not self._is_stale and not self._are_nodes_stale:
             return
-        self._is_stale = False
         self._build_topologies()
-        self._build_tree()
+        if self._is_stale:
+            self._build_tree()
+        self._is_stale = self._are_nodes_stale = False
+        for queue in self.queues.values():
+            flavors = (f for g in queue.spec.groups for f in g.flavors)
+            queue.topologies = {f: self.topologies[f] for f in flavors if f in self.topologies}
         for workload in self.holders.values():
-            queue = self.queues.get(workload.cluster_queue)
-            if queue is not None:
-                queue.workloads[workload.key] = workload
-                for fr, value in workload.usage:
-                    queue.usage[fr] = queue.usage.get(fr, 0) + value
+            if workload.topology_usage and workload.cluster_queue in self.queues:
                 self._count_domains(workload, 1)
-        for root in self._roots():
-            settle(root)
 
     def _build_topologies(self) -> None:
         self.topologies = {}
@@ -263,6 +266,14 @@ class Accounts:
                 _adopt(self.cohorts[queue.spec.cohort], queue)
             queue.in_cycle = in_cycle
             self._describe(queue)
+        for workload in self.holders.values():
+            of = self.queues.get(workload.cluster_queue)
+            if of is not None:
+                of.workloads[workload.key] = workload
+                for fr, value in workload.usage:
+                    of.usage[fr] = of.usage.get(fr, 0) + value
+        for root in self._roots():
+            settle(root)
         self._renew(generations)
 
     def _describe(self, queue: QueueAccount) -> None:
@@ -270,7 +281,6 @@ class Accounts:
         flavors = [f for g in spec.groups for f in g.flavors]
         aware = {f for f in flavors if f in self.flavors and self.flavors[f].topology}
         queue.is_topology_only = all(f in aware for f in flavors)
-        queue.topologies = {f: self.topologies[f] for f in flavors if f in self.topologies}
         checks = {n: c for n in spec.admission_checks if (c := self._checks.get(n)) is not None}
         queue.has_multikueue_check = any(c.controller == MULTIKUEUE_CONTROLLER for c in checks.values())
         queue.provisioned_flavors = frozenset(
@@ -334,7 +344,8 @@ class Accounts:
             queue.workloads[workload.key] = workload
             for fr, value in workload.usage:
                 queue.add(fr, value)
-            self._count_domains(workload, 1)
+            if not self._are_nodes_stale:
+                self._count_domains(workload, 1)
 
     def release(self, key: str) -> Workload | None:
         """It holds quota no longer."""
@@ -345,7 +356,8 @@ class Accounts:
         if queue is not None and queue.workloads.pop(key, None) is not None:
             for fr, value in workload.usage:
                 queue.remove(fr, value)
-            self._count_domains(workload, -1)
+            if not self._are_nodes_stale:
+                self._count_domains(workload, -1)
             queue.generation += 1
         return workload
 

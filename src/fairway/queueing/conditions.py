@@ -50,6 +50,9 @@ IN_COHORT_RECLAMATION = "InCohortReclamation"
 IN_COHORT_FAIR_SHARING = "InCohortFairSharing"
 IN_COHORT_RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
 
+# Reason of Finished=True where the next slice of an elastic job took over.
+SLICE_REPLACED = "WorkloadSliceReplaced"
+
 MAX_CONDITION_MESSAGE = 32 * 1024
 MAX_EVENT_MESSAGE = 1024
 # A time before every other: what Go calls the zero time.

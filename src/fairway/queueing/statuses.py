@@ -228,6 +228,33 @@ def evicted(obj: Obj, reason: str, message: str, now_us: int, *, cause: str = ""
     return {**obj, "status": status}
 
 
+def finished(obj: Obj, reason: str, message: str, now_us: int) -> Obj:
+    """It is over, for this reason."""
+    status = dict(status_of(obj))
+    status["conditions"] = with_condition(
+        status.get("conditions") or [],
+        conds.FINISHED,
+        conds.TRUE,
+        reason=reason,
+        message=message,
+        now_us=now_us,
+        generation=_generation(obj),
+    )
+    return {**obj, "status": status}
+
+
+def slice_replaced(old: Obj, by: Workload, now_us: int) -> Obj:
+    """A slice of an elastic job makes way for the next one."""
+    return finished(old, conds.SLICE_REPLACED, replaced_message(by), now_us)
+
+
+def replaced_message(by: Workload) -> str:
+    return (
+        f"Replaced to accommodate a workload (UID: {by.uid}, JobUID: {by.job_uid}) "
+        "due to workload slice aggregation"
+    )
+
+
 def _check_reset(check: Mapping[str, Any], now_us: int) -> dict[str, Any]:
     state = check.get("state")
     if state == "Pending":

@@ -12,6 +12,7 @@ from fairway.queueing.flavormatch import is_topology_implied, is_topology_reques
 from fairway.queueing.podsets import PodSet
 from fairway.queueing.tas.requests import PodSetRequest, RequestsByFlavor
 from fairway.queueing.workloads import Workload
+from fairway.queueing.workloadstate import is_elastic
 
 _NO_TOPOLOGY_KNOWN = "workload requires Topology, but there is no TAS cache information"
 _NO_TOPOLOGY_FLAVOR = "no TAS flavor assigned"
@@ -33,11 +34,27 @@ def topology_requests(
         if ps.topology is not None and not _is_on_unhealthy_node(ps, workload):
             continue
         request, error = _request(ps, pod_set, workload, queue)
+        if accounts.gates.elastic_jobs_via_workload_slices_with_tas and is_elastic(workload.obj):
+            error = _elastic_error(pod_set) or error
+            old = assignment.replaced_slice
+            total = None if old is None else old.total(pod_set.name)
+            if request is not None and total is not None:
+                request.previous = total.topology
         if error:
             assignment.fail(ps, error)
         elif request is not None:
             requests.setdefault(request.flavor, []).append(request)
     return requests
+
+
+def _elastic_error(pod_set: PodSet) -> str:
+    """Slices of an elastic job cannot ask for a domain: they grow where there is room."""
+    topology = pod_set.topology
+    if topology is not None and topology.required:
+        return "required topology is not supported with ElasticJobsViaWorkloadSlices"
+    if topology is not None and topology.preferred:
+        return "preferred topology is not supported with ElasticJobsViaWorkloadSlices"
+    return ""
 
 
 def _is_on_unhealthy_node(ps: PodSetAssignment, workload: Workload) -> bool:

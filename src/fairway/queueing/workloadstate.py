@@ -11,6 +11,7 @@ from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
 from fairway.queueing.topologyassignments import read_assignment
 
 ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
+ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
 IS_GROUP_WORKLOAD = "kueue.x-k8s.io/is-group-workload"
 
 
@@ -99,6 +100,11 @@ def has_closed_preemption_gate(obj: Obj) -> bool:
         g["name"] not in positions or positions[g["name"]] == "Closed"
         for g in spec_of(obj).get("preemptionGates") or ()
     )
+
+
+def is_elastic(obj: Obj) -> bool:
+    """Its job may grow and shrink, one slice after another."""
+    return annotations_of(obj).get(ELASTIC_JOB) == "true"
 
 
 def is_owned_by_single_pod(obj: Obj) -> bool:

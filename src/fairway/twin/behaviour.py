@@ -1,8 +1,9 @@
 """How does a container behave? From annotations, from plain commands, or by a documented default.
 
-Annotations of the pod, all optional, as `fairway.dev/<key>`; `fairway.dev/<key>.<container>` speaks for one
-container and wins over the general one. Durations are `90s`, `1h30m` or a bare number of seconds; where it
-says *varies*, `uniform(LOW, HIGH)`, `lognormal(MEDIAN, SIGMA)` and `exponential(MEAN)` are drawn once per pod.
+Annotations of the pod, all optional, as `fairway.dev/<key>`, speak for its main containers;
+`fairway.dev/<key>.<container>` speaks for one container, init containers and sidecars included, and wins.
+Durations are `90s`, `1h30m` or a bare number of seconds; where it says *varies*, `uniform(LOW, HIGH)`,
+`lognormal(MEDIAN, SIGMA)` and `exponential(MEAN)` are drawn once per pod.
 
 | key | value | meaning |
 |---|---|---|
@@ -26,7 +27,8 @@ Other annotation names can stand for these: `ALIASES` maps them.
 
 Without `run-time` the command decides if it is understood (`commands`); a process that is PID 1 of its
 container ignores SIGTERM unless it asked for it, which `sleep` and `sh` do not, so those stop at SIGKILL.
-Otherwise a pod that restarts Always runs for ever, and one that does not runs `DEFAULT_RUN_US`.
+Otherwise a sidecar or a container that restarts Always runs for ever, an init container
+`DEFAULT_INIT_RUN_US`, any other `DEFAULT_RUN_US`.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fairway.kube.quantity import QuantityError, whole_ceil
-from fairway.kube.timestamps import MINUTE_US, parse_duration
+from fairway.kube.timestamps import MINUTE_US, SECOND_US, parse_duration
 from fairway.twin.commands import understand
 from fairway.twin.distributions import ZERO, Distribution, constant, parse_distribution
 
@@ -48,6 +50,8 @@ ALIASES: Mapping[str, str] = {"rec/seconds": "run-time", "rec/exit": "exit-code"
 # How long a run-to-completion container runs when nothing says: long enough to be seen, short enough not to
 # hide that nobody said it. `fairway simulate` names the pods it was used for.
 DEFAULT_RUN_US = MINUTE_US
+# How long an init container runs when nothing says: most prepare a volume or wait for a name to resolve.
+DEFAULT_INIT_RUN_US = SECOND_US
 SIGKILL_EXIT = 137
 SIGTERM_EXIT = 143
 
@@ -115,25 +119,28 @@ def said(annotations: Mapping[str, str], aliases: Mapping[str, str] = ALIASES) -
     return tuple(found)
 
 
-def behaviour_of(container: Mapping[str, Any], restart_policy: str, annotations: Said) -> Behaviour:
-    """How this container behaves in a pod with these annotations.
+def behaviour_of(
+    container: Mapping[str, Any], restart_policy: str, annotations: Said, *, is_init: bool = False
+) -> Behaviour:
+    """How this container behaves in a pod with these annotations. A sidecar is an init container that restarts
+    Always.
 
     Raises: BehaviourError.
     """
     suffix = "." + str(container.get("name", ""))
-    general = {key: (value, name) for key, value, name in annotations if "." not in key}
-    own = {
-        key.removesuffix(suffix): (value, name) for key, value, name in annotations if key.endswith(suffix)
-    }
+    words = {} if is_init else {k: (value, name) for k, value, name in annotations if "." not in k}
+    for key, value, name in annotations:
+        if key.endswith(suffix):
+            words[key.removesuffix(suffix)] = (value, name)
     changes: dict[str, Any] = {}
-    for key, (value, name) in {**general, **own}.items():
+    for key, (value, name) in words.items():
         reader = _READERS.get(key)
         if reader is not None:
             try:
                 changes.update(reader(value))
             except (ValueError, QuantityError) as wrong:
                 raise BehaviourError(name, value, str(wrong)) from None
-    return replace(_from_command(container, restart_policy, "run" in changes), **changes)
+    return replace(_unannotated(container, restart_policy, "run" in changes, is_init), **changes)
 
 
 def problems(annotations: Mapping[str, str], aliases: Mapping[str, str] = ALIASES) -> list[BehaviourError]:
@@ -154,18 +161,19 @@ def problems(annotations: Mapping[str, str], aliases: Mapping[str, str] = ALIASE
     return found
 
 
-def _from_command(container: Mapping[str, Any], restart_policy: str, run_is_said: bool) -> Behaviour:
-    command = container.get("command") or ()
-    run = (
-        understand(tuple(str(word) for word in (*command, *(container.get("args") or ()))))
-        if command
-        else None
-    )
+def _unannotated(
+    container: Mapping[str, Any], restart_policy: str, run_is_said: bool, is_init: bool
+) -> Behaviour:
+    """What the command says, or the default."""
+    command = (*(container.get("command") or ()), *(container.get("args") or ()))
+    run = understand(tuple(str(word) for word in command)) if container.get("command") else None
     if run is not None:
         duration = None if run.run_us is None else constant(run.run_us)
         return Behaviour(run=duration, exit_codes=(run.exit_code,), stop_us=None)
     if restart_policy == "Always" or run_is_said:
         return Behaviour()
+    if is_init:
+        return Behaviour(run=constant(DEFAULT_INIT_RUN_US))
     return Behaviour(run=constant(DEFAULT_RUN_US), is_default=True)
 
 

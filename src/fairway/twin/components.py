@@ -59,6 +59,18 @@ class Host:
     parts: dict[str, Component] = field(default_factory=dict)
     """The components by name, once all are attached."""
 
+    def fork(self) -> Host:
+        """Independent copies of everything but the components."""
+        return Host(
+            loop=self.loop.fork(),
+            store=self.store.fork(),
+            streams=self.streams.copy(),
+            latency=self.latency,
+            log=self.log.fork(),
+            events=self.events.fork(),
+            heartbeats=self.heartbeats.fork(),
+        )
+
 
 class Component(Protocol):
     """Something that acts in time. See the module's example.

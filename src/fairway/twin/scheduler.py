@@ -31,6 +31,7 @@ from fairway.twin.owners import DefaultSelectors
 
 _PDB = "PodDisruptionBudget.policy"
 _CYCLES_AT_ONCE = 32
+_NOTE_LENGTH = 1024
 
 
 @dataclass(slots=True)
@@ -109,9 +110,13 @@ class SchedulerComponent:
         if self.queue.has_parked:
             event = happening(change)
             if event is not None:
-                wake(self.queue, self.accounts, event, now_us)
+                wake(self.queue, self.accounts, event, now_us, self._ignores)
         if self._armed_us < now_us:
             self._arm()
+
+    def _ignores(self, resource: str) -> bool:
+        """Whether every profile leaves this resource to somebody else."""
+        return all(p.ignores(resource) for p in self._profiles.values())
 
     def _observe_pod(self, change: Change, now_us: int) -> None:
         key, pod = change.key, change.obj
@@ -284,7 +289,7 @@ class SchedulerComponent:
             status.pop("nominatedNodeName", None)
         status["conditions"] = _with_condition(status.get("conditions"), _unschedulable(message, now_us))
         self.host.store.set_status(queued.key, status)
-        self._say(queued.key, queued.record.uid, WARNING, "FailedScheduling", message)
+        self._say(queued.key, queued.record.uid, WARNING, "FailedScheduling", _shortened(message))
 
     def _evict(self, scheduler: Scheduler, record: PodRecord, verdict: Unschedulable, now_us: int) -> None:
         preemption = verdict.preemption
@@ -293,10 +298,12 @@ class SchedulerComponent:
         store = self.host.store
         for key in preemption.victims:
             victim = store.get(key)
-            if victim is None:
+            if victim is None or "deletionTimestamp" in victim["metadata"]:
                 continue
             status = {**(victim.get("status") or {})}
-            status["conditions"] = _with_condition(status.get("conditions"), _disrupted(self.name, now_us))
+            status["conditions"] = _with_condition(
+                status.get("conditions"), _disrupted(record.shape.scheduler_name, now_us)
+            )
             store.set_status(key, status)
             store.delete(key)
             by = f"Preempted by pod {record.uid} on node {preemption.node}"
@@ -305,9 +312,16 @@ class SchedulerComponent:
         for key, (other, node) in sorted(scheduler.nominated.items()):
             if node == preemption.node and other.shape.priority < record.shape.priority:
                 del scheduler.nominated[key]
+                self._forget_nomination(key)
                 line = self.queue.line_of(key)
                 if line is not None:
                     self.queue.unpark(line.key, now_us)
+
+    def _forget_nomination(self, key: Key) -> None:
+        obj = self.host.store.get(key)
+        if obj is not None and "nominatedNodeName" in (obj.get("status") or {}):
+            status = {k: v for k, v in obj["status"].items() if k != "nominatedNodeName"}
+            self.host.store.set_status(key, status)
 
     def _budgets(self) -> list[Budget]:
         budgets = []
@@ -327,6 +341,11 @@ class SchedulerComponent:
         host = self.host
         host.events.emit(host.loop.now_us, key, uid, type_, reason, message, self.name)
         host.log.record(host.loop.now_us, self.name, "Pod", key.namespace, key.name, reason, message)
+
+
+def _shortened(message: str) -> str:
+    """As long as an event's note may be. Source: schedule_one.go truncateMessage."""
+    return message if len(message) <= _NOTE_LENGTH else message[: _NOTE_LENGTH - 4] + " ..."
 
 
 def _is_to_schedule(pod: Obj) -> bool:

@@ -204,22 +204,12 @@ class Twin:
 
     def fork(self) -> Twin:
         """An independent copy at this moment, O(state). Log sinks stay with the original."""
-        host = self.host
         twin = object.__new__(Twin)
-        twin._assemble(
-            Host(
-                loop=host.loop.fork(),
-                store=host.store.fork(),
-                streams=host.streams.copy(),
-                latency=host.latency,
-                log=host.log.fork(),
-                events=host.events.fork(),
-                heartbeats=host.heartbeats.fork(),
-            ),
-            [component.fork() for component in self.components],
-            self._feed.fork(),
-        )
-        if twin.host.loop.handler_names() != host.loop.handler_names():
+        with _without_collector_pauses():
+            twin._assemble(
+                self.host.fork(), [component.fork() for component in self.components], self._feed.fork()
+            )
+        if twin.host.loop.handler_names() != self.host.loop.handler_names():
             raise BugError("a forked component registered other handlers than its original")
         return twin
 

@@ -275,6 +275,24 @@ def test_a_trace_row_is_cut_off(tmp_path: Path) -> None:
     assert message.startswith("cut.csv:3: run_time: b,10:") and "truncated" in message
 
 
+CRON = """\
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec:
+  schedule: "0 3 * * *"
+  timeZone: Mars/Olympus
+  jobTemplate:
+    spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
+"""
+
+
+def test_cron_in_an_unknown_zone(tmp_path: Path) -> None:
+    message = problems_of(CRON, tmp_path)[0]
+    assert message.startswith(f"{at(6)} CronJob nightly: spec.timeZone:") and "Mars/Olympus" in message
+
+
 def test_lenient_reading_skips_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "scenario.yaml").write_text(f"{HEAD}  traces: [{{path: cut.csv}}]\n", encoding="utf-8")
     (tmp_path / "cut.csv").write_text("job_id,submit_time,run_time\na,0,60\nb,10\n", encoding="utf-8")

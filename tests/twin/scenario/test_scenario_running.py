@@ -26,7 +26,14 @@ from fairway.twin.scenario.running import (
     Finished,
     run_scenario,
 )
-from fairway.twin.scenario.verdicts import finished_json, junit, repeated_json, spread_lines, verdict_lines
+from fairway.twin.scenario.verdicts import (
+    finished_json,
+    junit,
+    junit_repeated,
+    repeated_json,
+    spread_lines,
+    verdict_lines,
+)
 from fairway.twin.twin import Progress, Twin
 
 NODE = "  nodes: [{name: 'gpu-{i}', count: 2, capacity: {cpu: 8, memory: 32Gi, nvidia.com/gpu: 4}}]\n"
@@ -334,6 +341,8 @@ def test_seeds_and_their_spread(processes: int, tmp_path: Path) -> None:
     assert spread.lowest <= spread.median <= spread.highest
     assert all(len(line) <= 100 for line in spread_lines(repeated.spreads))
     assert json.loads(json.dumps(repeated_json(repeated)))["passed"] is False
+    suite = ElementTree.fromstring(junit_repeated(repeated)).find("testsuite")
+    assert suite is not None and (suite.get("tests"), suite.get("failures")) == ("2", "1")
 
 
 def test_watching_objects_reach_states(tmp_path: Path) -> None:

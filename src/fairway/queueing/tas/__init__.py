@@ -5,7 +5,7 @@ in one, anywhere; in slices). Out: pods per domain, or the reason there is no pl
 
 Reading order: `requests`, `tree`, `matching` (which nodes may be used), `capacity` (how many pods fit where),
 `levels` (on which level, in which domains), `distribution` (how many pods each takes), `balanced` (evenly),
-`replacement` (one node for another), `search` (all of it).
+`replacement` (one node for another), `elastic` (growing jobs), `search` (all of it).
 
 Source: pkg/cache/scheduler/tas_*.go; KEP-2724.
 """

@@ -9,6 +9,7 @@ Source: pkg/cache/scheduler/tas_flavor_snapshot.go FindTopologyAssignmentsForFla
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from fairway.kube.resources import PODS, Resources
 from fairway.queueing.gates import FeatureGates
@@ -16,8 +17,10 @@ from fairway.queueing.podsets import TopologyRequest
 from fairway.queueing.tas.balanced import place_balanced
 from fairway.queueing.tas.capacity import Needs, Plan, fill
 from fairway.queueing.tas.distribution import distribute
+from fairway.queueing.tas.elastic import place_elastic
 from fairway.queueing.tas.levels import LevelFit, fit_level
 from fairway.queueing.tas.matching import matching_leaves, requirements_of
+from fairway.queueing.tas.merging import Assumed, assume, merged
 from fairway.queueing.tas.ranking import sorted_without_leader
 from fairway.queueing.tas.replacement import replacement_domain, replacement_request, without_node
 from fairway.queueing.tas.requests import PodSetRequest, SearchOptions, TopologyResult, TopologyResults
@@ -26,7 +29,6 @@ from fairway.queueing.topologyassignments import DomainCount, TopologyAssignment
 from fairway.queueing.workloads import Workload
 from fairway.queueing.workloadstate import is_owned_by_single_pod
 
-Assumed = dict[str, Resources]
 Placement = dict[str, TopologyAssignment]
 
 
@@ -49,6 +51,14 @@ def find_for_flavor(
                 return results
             continue
         leader, workers = _leader_and_workers(members)
+        if gates.elastic_jobs_via_workload_slices_with_tas and workers.previous is not None:
+            find = partial(_find, topology, assumed=assumed, gates=gates, as_if_empty=options.simulate_empty)
+            elastic = place_elastic(topology, workers, leader, assumed, find)
+            if elastic is not None:
+                results |= elastic
+                if elastic[workers.pod_set.name].failure:
+                    return results
+                continue
         found = _find(topology, workers, leader, assumed, gates, as_if_empty=options.simulate_empty)
         for member in members:
             name = member.pod_set.name
@@ -61,7 +71,7 @@ def find_for_flavor(
         for member in members:
             placed = found.get(member.pod_set.name)
             if placed is not None:
-                _assume(assumed, placed, member)
+                assume(assumed, placed, member)
     return results
 
 
@@ -70,14 +80,6 @@ def _leader_and_workers(members: Sequence[PodSetRequest]) -> tuple[PodSetRequest
         return None, members[0]
     first, second = members[0], members[1]
     return (first, second) if second.count > first.count else (second, first)
-
-
-def _assume(assumed: Assumed, placed: TopologyAssignment, request: PodSetRequest) -> None:
-    for domain in placed.domains:
-        taken = assumed.setdefault(domain_id(domain.values), {})
-        for name, value in request.pod_set.per_pod_on_node.items():
-            taken[name] = taken.get(name, 0) + value * domain.pods
-        taken[PODS] = taken.get(PODS, 0) + domain.pods
 
 
 def _replace(
@@ -103,7 +105,7 @@ def _replace(
             return False
         merged, moved = found
         results[name] = TopologyResult(merged)
-        _assume(assumed, moved, request)
+        assume(assumed, moved, request)
     return True
 
 
@@ -138,20 +140,7 @@ def _replacement(
     moved = found.get(request.pod_set.name)
     if moved is None or not moved.domains:
         return f"cannot find replacement assignment for unhealthy node: {node}"
-    return _merged(topology, moved, kept), moved
-
-
-def _merged(topology: FlavorTopology, a: TopologyAssignment, b: TopologyAssignment) -> TopologyAssignment:
-    def rank(domain: DomainCount) -> str:
-        return domain_id(topology.leaves[domain_id(domain.values)].values)
-
-    merged: list[DomainCount] = []
-    for domain in sorted((*a.domains, *b.domains), key=rank):
-        if merged and merged[-1].values == domain.values:
-            merged[-1] = DomainCount(domain.values, merged[-1].pods + domain.pods)
-        else:
-            merged.append(domain)
-    return TopologyAssignment(a.levels, tuple(merged))
+    return merged(topology, moved, kept), moved
 
 
 def _find(

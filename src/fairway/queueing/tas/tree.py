@@ -96,6 +96,7 @@ class FlavorTopology:
         self.tolerations = flavor.tolerations
         self.is_lowest_level_node = self.levels[-1] == HOSTNAME_LABEL
         self.leaves: dict[str, Leaf] = {}
+        self.leaf_of_node: dict[str, Leaf] = {}
         self.roots: list[Domain] = []
         self.per_level: list[dict[str, Domain]] = [{} for _ in self.levels]
         # Node selection → leaves it allows; nodes are fixed for the life of this object.
@@ -114,10 +115,17 @@ class FlavorTopology:
             leaf = self.leaves[identity] = Leaf(identity, values)
             if self.is_lowest_level_node:
                 leaf.node = node
+        self.leaf_of_node[node.name] = leaf
         for name, value in node.allocatable.items():
             leaf.capacity[name] = leaf.capacity.get(name, 0) + value
-        for name, value in (foreign or {}).items():
-            leaf.capacity[name] = leaf.capacity.get(name, 0) - value
+        self.take_foreign(node.name, foreign or {}, 1)
+
+    def take_foreign(self, node: str, usage: Mapping[str, int], sign: int) -> None:
+        """Pods outside the topology take this of a node (+1), or give it back (-1)."""
+        leaf = self.leaf_of_node.get(node)
+        if leaf is not None:
+            for name, value in usage.items():
+                leaf.capacity[name] = leaf.capacity.get(name, 0) - sign * value
 
     def _connect(self, domain: Domain) -> None:
         """Hang a domain below its parent, making parents as needed."""

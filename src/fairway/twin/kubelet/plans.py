@@ -154,11 +154,12 @@ def plan_of(spec: dict[str, Any], words: Said) -> PodPlan:
         own_policy = container.get("restartPolicy") or (
             ON_FAILURE if is_init and policy == ALWAYS else policy
         )
+        kind = (ALWAYS if is_sidecar else NEVER) if is_init else own_policy
         try:
-            behaviour = behaviour_of(container, own_policy if not is_init else _kind(is_sidecar), words)
+            behaviour = behaviour_of(container, kind, words, is_init=is_init)
         except BehaviourError as wrong:
             problem = wrong
-            behaviour = behaviour_of(container, own_policy if not is_init else _kind(is_sidecar), ())
+            behaviour = behaviour_of(container, kind, (), is_init=is_init)
         plans.append(_container(container, behaviour, own_policy, is_init=is_init, is_sidecar=is_sidecar))
     deadline = spec.get("activeDeadlineSeconds")
     grace = spec.get("terminationGracePeriodSeconds")
@@ -175,11 +176,6 @@ def plan_of(spec: dict[str, Any], words: Said) -> PodPlan:
         len(plans) == 1 and not probed and not gates,
         problem,
     )
-
-
-def _kind(is_sidecar: bool) -> str:
-    """Which default an init container falls back on: sidecars serve, others finish."""
-    return ALWAYS if is_sidecar else NEVER
 
 
 def _admission_order(request: tuple[str, int]) -> tuple[int, str]:

@@ -59,14 +59,14 @@ def on_pull_failed(k: Kubelet, data: tuple[str, int]) -> None:
     state.pull_backoff_us = doubled_us or latency.container_backoff_us
     state.reason, state.message = "ErrImagePull", error
     k.report(pod)
-    if pod.is_stopping:
+    if pod.uid not in k.pods:
         return
     # The kubelet's next look, a moment later, finds the pull backing off and says so.
     k.tell(pod.key, uid, NORMAL, "BackOff", f'Back-off pulling image "{image}"')
     state.reason = "ImagePullBackOff"
     state.message = f'Back-off pulling image "{image}": ErrImagePull: {error}'
     k.report(pod)
-    if pod.is_stopping:
+    if pod.uid not in k.pods:
         return
     k.record(pod.key, "ImagePullBackOff", container.name)
     state.start_ticket = k.loop.at(now_us + state.pull_backoff_us, k.h_pull_failed, (uid, i))

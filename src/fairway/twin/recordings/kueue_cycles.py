@@ -14,13 +14,21 @@ from fairway.kube.timestamps import parse_rfc3339
 from fairway.queueing import objects as facts
 from fairway.queueing.accounts import Accounts
 from fairway.queueing.admissibility import Namespaces
+from fairway.queueing.conditions import SLICE_REPLACED
 from fairway.queueing.cycle import run_cycle
 from fairway.queueing.entries import CycleOutcome, Head, Outcome, RequeueReason
 from fairway.queueing.events import Event, admission_events, evicted_event, eviction_events, pending_event
 from fairway.queueing.gates import gates_from
 from fairway.queueing.nomination import CycleOptions
 from fairway.queueing.pending import PendingWorkloads
-from fairway.queueing.statuses import admitted, evicted, pending, preempted
+from fairway.queueing.statuses import (
+    admitted,
+    evicted,
+    pending,
+    preempted,
+    replaced_message,
+    slice_replaced,
+)
 from fairway.queueing.transformations import transformations
 from fairway.queueing.variants import is_parent
 from fairway.queueing.workloads import WorkloadReader
@@ -180,8 +188,11 @@ def _admit(world: _World, outcome: Outcome) -> None:
     world.accounts.hold(world.reader.read(after))
     world.queues.queues[outcome.head.queue].forget(key)
     world.events.extend(admission_events(outcome, before, after, world.now_us))
-    if outcome.replaced_slice is not None:
-        world.accounts.release(outcome.replaced_slice.key)
+    old = outcome.replaced_slice
+    if old is not None:
+        world.objects[old.key] = slice_replaced(world.objects[old.key], outcome.head.workload, world.now_us)
+        message = replaced_message(outcome.head.workload)
+        world.events.append(Event(old.key, "Normal", SLICE_REPLACED, message))
 
 
 def _requeue(world: _World, outcome: Outcome) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from fairway.kube import names
 from fairway.kube.objects import Obj
 from fairway.kube.quantity import canonical, format_binary, format_milli, milli_ceil, whole_ceil
-from fairway.kube.resources import CPU, NVIDIA_GPU
+from fairway.kube.resources import CPU, GPU_MILLI, NVIDIA_GPU
 from fairway.kube.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
 from fairway.twin.scenario.located import Field
 
@@ -38,6 +38,7 @@ FIELDS = (
     "capacity",
     "reserved",
     "gpuModel",
+    "sharesGpus",
     "instanceType",
     "zones",
     "labels",
@@ -61,6 +62,8 @@ def read_fleet(field: Field) -> list[Obj]:
         return []
     capacity = parts["capacity"].quantities()
     capacity.setdefault("pods", DEFAULT_PODS)
+    if parts["sharesGpus"].flag():
+        capacity.setdefault(GPU_MILLI, str(1000 * whole_ceil(capacity.get(NVIDIA_GPU, "0"))))
     status = _status(capacity, parts["reserved"])
     zones = parts["zones"].texts()
     spec = _spec(parts)

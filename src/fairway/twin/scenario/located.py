@@ -215,6 +215,8 @@ class Field:
 
     def moment(self, start_us: int, default: int = 0) -> int:
         """A time in µs: a duration since the start, or an RFC 3339 time."""
+        if self.value is None:
+            return default
         if isinstance(self.value, str) and "T" in self.value:
             expected = "expected an RFC 3339 time such as 2026-01-31T08:00:00Z"
             found = self.parsed(parse_rfc3339, expected, default)

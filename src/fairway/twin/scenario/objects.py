@@ -11,13 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube import fieldpath
 from fairway.kube.defaults import apply_defaults
-from fairway.kube.fieldpath import MapKey, path_text
+from fairway.kube.fieldpath import MapKey, path_text, value_text
 from fairway.kube.manifest import Manifest, read_path
-from fairway.kube.objects import Key, Obj, controller_of, gk_of, key_of
+from fairway.kube.objects import Key, Obj, controller_of, gk_of, key_of, spec_of
 from fairway.kube.validation import check
 from fairway.kube.validation.checking import subject_of
 from fairway.twin.behaviour import problems as behaviour_problems
@@ -128,7 +129,8 @@ def complete(
     problems: list[FieldProblem] = list(checked.problems)
     objects = []
     for obj in without_dependents(checked.objects):
-        wrong = _annotation_problems(by_object[id(obj)])
+        manifest = by_object[id(obj)]
+        wrong = [*_annotation_problems(manifest), *_zone_problems(manifest)]
         problems.extend(wrong)
         if not wrong:
             objects.append(with_profiles(apply_defaults(as_new(obj)), behaviours))
@@ -193,3 +195,21 @@ def _annotation_problems(manifest: Manifest) -> list[FieldProblem]:
                 )
             )
     return found
+
+
+def _zone_problems(manifest: Manifest) -> list[FieldProblem]:
+    """A CronJob in a time zone nobody knows would never run. Source: ValidateCronJobSpec, validateTimeZone."""
+    if gk_of(manifest.obj) != "CronJob.batch":
+        return []
+    name = spec_of(manifest.obj).get("timeZone")
+    if name is None:
+        return []
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        path = ("spec", "timeZone")
+        expected = f"unknown time zone {name}; expected a name of the IANA database such as Europe/Paris"
+        subject = subject_of(manifest.obj)
+        line = manifest.line_of(path)
+        return [FieldProblem(manifest.file, line, path_text(path), value_text(name), expected, subject)]
+    return []

@@ -157,6 +157,32 @@ def junit(finished: Sequence[Finished]) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
+def junit_repeated(repeated: Repeated) -> str:
+    """One test case per assertion over all seeds: it passes when every run does."""
+    root = ElementTree.Element("testsuites", name="fairway")
+    failures = sum(spread.passed < spread.runs for spread in repeated.spreads)
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        name=repeated.scenario.name,
+        tests=str(len(repeated.spreads)),
+        failures=str(failures),
+        errors=str(sum(run.ended == STOPPED for run in repeated.runs)),
+        time=f"{sum(run.wall_s for run in repeated.runs):.3f}",
+    )
+    for spread in repeated.spreads:
+        attributes = {"classname": repeated.scenario.name, "name": spread.assertion.title, "time": "0"}
+        case = ElementTree.SubElement(suite, "testcase", attributes)
+        held = f"{spread.passed} of {spread.runs} seeds: {spread_text(spread)}"
+        if spread.failed_seeds:
+            failure = ElementTree.SubElement(case, "failure", message=held)
+            failure.text = f"fails with seed {', '.join(map(str, spread.failed_seeds))}"
+        else:
+            ElementTree.SubElement(case, "system-out").text = held
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
 def _case(suite: ElementTree.Element, run: Finished, verdict: Verdict) -> None:
     assertion = verdict.assertion
     file, _, line = assertion.where.rpartition(":")
