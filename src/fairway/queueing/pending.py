@@ -49,6 +49,7 @@ class Pending:
     ready_us: int = -1
     line: _Line | None = None
     heap: list[Item] | None = None
+    is_front: bool = False
 
     @property
     def is_active(self) -> bool:
@@ -65,9 +66,10 @@ class _Line:
     Moving everybody from one to the other swaps the heaps, or melts the smaller into the larger.
     """
 
-    __slots__ = ("active", "delayed", "parked")
+    __slots__ = ("active", "delayed", "key", "parked")
 
-    def __init__(self) -> None:
+    def __init__(self, key: object) -> None:
+        self.key = key
         self.active: list[Item] = []
         self.parked: list[Item] = []
         self.delayed = 0
@@ -126,6 +128,10 @@ class ClusterQueuePending:
         self.gates = gates
         self.by_usage = False
         self._lines: dict[object, _Line] = {}
+        # At least the first active entry of every line; entries that moved on are dropped when they surface.
+        self._fronts: list[Item] = []
+        # Lines in which something waits for an event.
+        self._waiting: dict[object, _Line] = {}
         self._members: dict[str, Pending] = {}
         # Lines refused as a whole since the last event; newcomers of theirs wait with them.
         self._refused: dict[object, str] = {}
@@ -189,12 +195,8 @@ class ClusterQueuePending:
             self._detach(pending)
         self.forget(key)
 
-    def _detach(self, pending: Pending) -> None:
-        del self._members[pending.workload.key]
-        pending.line = pending.heap = None
-
     def pop(self, usage: QueueUsage | None = None) -> Head | None:
-        """The head, which is in flight until it is requeued or forgotten. O(lines)."""
+        """The head, which is in flight until it is requeued or forgotten. O(log lines)."""
         self._pops += 1
         best = self._best(usage)
         if best is None:
@@ -267,11 +269,11 @@ class ClusterQueuePending:
         """
         self._woken_at = self._pops
         self._refused.clear()
-        for line in self._lines.values():
-            if not line.parked:
-                continue
+        waiting, self._waiting = self._waiting, {}
+        for line in waiting.values():
             if allows is None and not line.delayed:
                 line.activate_all()
+                self._show_front(line)
                 continue
             parked, line.parked = line.parked, []
             line.delayed = 0
@@ -290,22 +292,47 @@ class ClusterQueuePending:
         key = self._line_key(pending.workload)
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = _Line()
+            line = self._lines[key] = _Line(key)
         self._members[pending.workload.key] = pending
         self._place(pending, line, is_active=is_active)
 
     def _place(self, pending: Pending, line: _Line, *, is_active: bool) -> None:
-        heap = line.active if is_active else line.parked
-        pending.line, pending.heap = line, heap
-        if not is_active and pending.ready_us >= 0:
-            line.delayed += 1
         self._sequence += 1
-        heappush(heap, (pending.rank(), self._sequence, pending))
+        item = (pending.rank(), self._sequence, pending)
+        pending.line = line
+        if is_active:
+            pending.heap = line.active
+            heappush(line.active, item)
+            self._show_front(line)
+            return
+        pending.heap = line.parked
+        heappush(line.parked, item)
+        self._waiting[line.key] = line
+        line.delayed += pending.ready_us >= 0
+
+    def _show_front(self, line: _Line) -> None:
+        """The first active entry of a line competes for the head of the queue."""
+        front = _top(line.active)
+        if front is not None and not front[2].is_front:
+            front[2].is_front = True
+            heappush(self._fronts, front)
+
+    def _detach(self, pending: Pending) -> None:
+        line = pending.line
+        del self._members[pending.workload.key]
+        pending.line = pending.heap = None
+        if line is not None:
+            self._show_front(line)
+            if not line.active and _top(line.parked) is None:
+                self._lines.pop(line.key, None)
+                self._waiting.pop(line.key, None)
 
     def _set_aside(self, key: object, reason: str) -> None:
         """Everybody in the line waits for the next event."""
         self._refused[key] = reason or "PendingEvaluation"
-        self._lines[key].park_all()
+        line = self._lines[key]
+        line.park_all()
+        self._waiting[key] = line
 
     def _best(self, usage: QueueUsage | None) -> Pending | None:
         if usage is not None:
@@ -313,18 +340,14 @@ class ClusterQueuePending:
         sticky = self._members.get(self._sticky)
         if sticky is not None and sticky.is_active:
             return sticky
-        best: Item | None = None
-        empty: list[object] = []
-        for key, line in self._lines.items():
-            top = _top(line.active)
-            if top is not None:
-                if best is None or top < best:
-                    best = top
-            elif _top(line.parked) is None:
-                empty.append(key)
-        for key in empty:
-            del self._lines[key]
-        return None if best is None else best[2]
+        fronts = self._fronts
+        while fronts:
+            pending = fronts[0][2]
+            if pending.is_active:
+                return pending
+            pending.is_front = False
+            heappop(fronts)
+        return None
 
     def _least_used(self, usage: QueueUsage) -> Pending | None:
         """Admission fair sharing: the LocalQueue that used least goes first. O(workloads)."""

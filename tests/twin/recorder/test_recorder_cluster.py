@@ -162,8 +162,8 @@ def test_fragmentation_is_what_the_pods_of_the_run_cannot_use() -> None:
 @pytest.mark.parametrize(
     ("message", "want"),
     [
-        ("0/4 nodes are available: 1 Insufficient memory, 3 node(s) had untolerated taint(s). preemption: 0/4 nodes are "
-         "available: 1 No preemption victims found for incoming pod, 3 Preemption is not helpful for scheduling.",
+        ("0/4 nodes are available: 1 Insufficient memory, 3 node(s) had untolerated taint(s). preemption: "
+         "0/4 nodes are available: 1 No preemption victims found for incoming pod, 3 Preemption is not helpful.",
          ("Insufficient memory", "node(s) had untolerated taint(s)")),
         ("no nodes available to schedule pods", ("no nodes available to schedule pods",)),
         ("0/2 nodes are available: pod affinity terms conflict. preemption: 0/2", ("pod affinity terms conflict",)),
