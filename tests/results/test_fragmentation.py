@@ -30,7 +30,7 @@ from fairway.scheduling.cycle import Scheduler
 def store_of(*objects: NodeBuilder | PodBuilder) -> Store:
     store = Store()
     for each in objects:
-        store.create(each.build())
+        store.load(each.build())
     return store
 
 

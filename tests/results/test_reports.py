@@ -48,7 +48,7 @@ def test_terminal_report_of_an_interrupted_run(width: int) -> None:
     assert "Missing: intervals." in text.replace("\n", " ")
 
 
-@pytest.mark.parametrize("width", [60, *WIDTHS])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_long_names_do_not_break_lines(width: int) -> None:
     world = Recorded().node("n" * 60, gpus=8)
     for i in range(20):

@@ -64,6 +64,7 @@ class NodeAccounts:
         self.row_of: dict[str, int] = {}
         self.shapes = Shapes()
         self.label_sets = LabelSets()
+        self.pods_by_priority: dict[int, int] = {}
         self.records: dict[Key, PodRecord] = {}
         self.labels: list[Mapping[str, str]] = []
         self.taints: list[tuple[Taint, ...]] = []
@@ -248,6 +249,11 @@ class NodeAccounts:
         self.non_zero[row, 0] += sign * shape.non_zero_cpu
         self.non_zero[row, 1] += sign * shape.non_zero_memory
         self.pod_count[row] += sign
+        standing = self.pods_by_priority.get(shape.priority, 0) + sign
+        if standing:
+            self.pods_by_priority[shape.priority] = standing
+        else:
+            del self.pods_by_priority[shape.priority]
         if shape.host_ports:
             ports = self.ports[row]
             for port in shape.host_ports:
@@ -464,6 +470,7 @@ _FLAT = (
     "column_of",
     "names",
     "row_of",
+    "pods_by_priority",
     "labels",
     "taints",
     "taint_sets",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairway.cluster.changes import ADDED, DELETED, Change
+from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.kube.objects import Key, Obj
 
 
@@ -15,6 +15,13 @@ class OwnerIndex:
 
     def apply(self, change: Change) -> None:
         meta = change.obj["metadata"]
+        old = change.old
+        if (
+            change.type == MODIFIED
+            and old is not None
+            and old["metadata"].get("ownerReferences") is meta.get("ownerReferences")
+        ):
+            return
         if change.type == DELETED:
             self.key_by_uid.pop(meta["uid"], None)
             self._unlink(change.key, change.obj)
@@ -23,8 +30,7 @@ class OwnerIndex:
             self.key_by_uid[meta["uid"]] = change.key
             self._link(change.key, change.obj)
             return
-        old = change.old
-        if old is not None and old["metadata"].get("ownerReferences") is not meta.get("ownerReferences"):
+        if old is not None:
             self._unlink(change.key, old)
             self._link(change.key, change.obj)
 

@@ -398,7 +398,8 @@ def _node(
     allocated = sum(h.gpu_milli for h in holders)
     free = max(total - allocated, 0)
     name = accounts.names[row]
-    usable, weights = 0, dict[str, int]()
+    # Where nobody asks for GPUs, none of the free ones is lost.
+    usable, weights = 0 if samples else free, dict[str, int]()
     for (sample, pods), verdict in zip(samples, verdicts, strict=True):
         here = verdict.fits_on.get(name, 0) * gpus.asked(sample.shape.requests)
         usable = max(usable, min(here, free))

@@ -23,7 +23,7 @@ from fairway.results.textlayout import (
 )
 from fairway.twin.recorder.tables import COMPLETE, RUNNING
 
-MIN_WIDTH, MAX_WIDTH = 60, 160
+MIN_WIDTH, MAX_WIDTH = 80, 160
 # Rows of a ranking; what is left out is counted.
 RANKED_SHOWN = 8
 GROUPS_SHOWN = 12

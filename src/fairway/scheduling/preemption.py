@@ -23,6 +23,7 @@ from fairway.scheduling.verdict import (
     NO_CLAIM_STATE,
     NO_CLAIMS_TO_DEALLOCATE,
     NO_NODES,
+    NO_VICTIMS,
     PREEMPTION_NOT_HELPFUL,
     VICTIMS_TERMINATING,
     Preemption,
@@ -79,7 +80,10 @@ def _preempt(
     potential = order[~diagnosis.is_hopeless[order] & (diagnosis.refusal[order] > 0)].tolist()
     candidates: list[Candidate] = []
     said: Counter[str] = Counter()
-    if potential and diagnosis.filters is not None:
+    if all(priority >= pod.shape.priority for priority in accounts.pods_by_priority):
+        # Nobody anywhere may be evicted for it: no need to ask node by node.
+        said[NO_VICTIMS] = len(potential)
+    elif potential and diagnosis.filters is not None:
         candidates, said = _dry_run(scheduler, diagnosis.filters, potential, budgets, draw)
     if candidates:
         best = _least_harmful(candidates)
