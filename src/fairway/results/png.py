@@ -39,15 +39,14 @@ def png_bytes(drawing: Drawing) -> bytes:
                 (round(shape.width * zoom), round(shape.height * zoom)), Image.Resampling.NEAREST
             )
             image.paste(cells, (round(shape.x * zoom), round(shape.y * zoom)), cells)
-    size = (drawing.width * SCALE, drawing.height * SCALE)
-    image = image.resize(size, Image.Resampling.LANCZOS)
+    image = image.reduce(_OVERSAMPLED)
     # Letters keep their hinting: they are drawn at their own size, last.
     draw = ImageDraw.Draw(image)
     for shape in drawing.shapes:
         if isinstance(shape, Text):
             _text(draw, shape)
     out = BytesIO()
-    image.save(out, "PNG", optimize=True)
+    image.save(out, "PNG")
     return out.getvalue()
 
 
