@@ -111,8 +111,9 @@ class Scheduler:
             row = int(rows[0])
             return Scheduled(accounts.names[row], 0, 1, evaluated, 1, self._devices(pod, row))
         totals = self._totals(pod, local, rows)
-        best = int(totals.max())
-        tied = rows[totals == best]
+        # argmax and nonzero are C calls; max and boolean indexing go through Python and cost more than the work.
+        best = int(totals[totals.argmax()])
+        tied = rows[(totals == best).nonzero()[0]]
         winner = int(tied[draw % len(tied)])
         devices = self._devices(pod, winner)
         return Scheduled(accounts.names[winner], best, len(rows), evaluated, len(tied), devices)
@@ -191,7 +192,7 @@ class Scheduler:
         start = self.next_start % count
         # Most searches end soon: look at as many as are wanted, then at twice as many, then at everything.
         rows = twice[start : start + wanted]
-        if not refusal[rows].any():
+        if not np.count_nonzero(refusal[rows]):
             evaluated = wanted
         else:
             for stretch in (min(2 * wanted, count), count):

@@ -91,12 +91,23 @@ def affected(view: View, change: Change) -> list[tuple[Controller, Key]]:
     return out
 
 
+_NOBODY = "nobody"
+
+
+def _is_new_to_adopters(change: Change) -> bool:
+    """Whether a pod without owners appeared, left, or changed its labels: only then could somebody take it."""
+    old = change.old
+    if change.type != MODIFIED or old is None:
+        return True
+    return old["metadata"].get("labels") is not change.obj["metadata"].get("labels")
+
+
 def _asked_about_pod(view: View, change: Change) -> Sequence[Controller]:
     """The controllers a pod's change can concern: asking them all takes a third of a short Job's time."""
     references = change.obj["metadata"].get("ownerReferences")
     if change.old is not None and change.old["metadata"].get("ownerReferences") is not references:
         return WATCHERS["Pod"]
-    kind = ""
+    kind = "" if references or _is_new_to_adopters(change) else _NOBODY
     for ref in references or ():
         if ref.get("controller"):
             kind = ref["kind"]
