@@ -33,7 +33,7 @@ def run(quick: bool) -> Iterator[BenchRow]:
     twin.apply(_node(i) for i in range(NODES))
     started_s = time.perf_counter()
     spec = _spec()
-    for second in range(0, -(-pods // ARRIVALS_PER_S)):
+    for second in range(-(-pods // ARRIVALS_PER_S)):
         first = second * ARRIVALS_PER_S
         twin.apply(_pod(i, spec) for i in range(first, min(first + ARRIVALS_PER_S, pods)))
         twin.run(twin.now_us + SECOND_US)
