@@ -30,7 +30,7 @@ from fairway.kube.taints import (
     first_untolerated,
     is_tolerated,
 )
-from fairway.scheduling.plainscores import is_plain, plain_score
+from fairway.scheduling.plainscores import is_plain, plain_score, plain_scores
 from fairway.scheduling.profile import Profile
 from fairway.scheduling.resourcescores import MAX_SCORE, Rows, balanced_scores, fit_scores
 from fairway.scheduling.verdict import Refusal
@@ -110,7 +110,7 @@ class NodeLocal:
         if len(accounts.touched) > self._touched:
             changed = accounts.touched[self._touched :]
             self._touched = len(accounts.touched)
-            if self._is_plain and len(changed) <= _FEW_ROWS and not self._shares_gpus():
+            if self._is_plain and len(changed) <= _FEW_ROWS:
                 for row in dict.fromkeys(changed):
                     self._weigh_one(row)
             else:
@@ -237,13 +237,23 @@ class NodeLocal:
         elif static:
             self.refusal[row], self.is_hopeless[row] = static, True
         else:
-            self.refusal[row] = Refusal.FIT if short else 0
+            self.refusal[row] = Refusal.FIT if short else self._device_refusal(row)
             self.is_hopeless[row] = too_big
         self.score[row] = plain_score(
             self.shape, allocatable, requested, accounts.non_zero[row].tolist(), self._plain_weights
         )
         if self._image_scores is not None:
             self.score[row] += self._image_scores[row]
+
+    def _device_refusal(self, row: int) -> int:
+        """GPU_SHARE where the node shares its GPUs and too few devices have enough free, else 0."""
+        if not self._shares_gpus() or not self.profile.filters_with("GpuShare"):
+            return 0
+        devices = self.accounts.devices
+        if not devices.count[row]:
+            return 0
+        able = sum(free >= self.shape.gpu_each for free in devices.free[row].tolist())
+        return 0 if able >= self.shape.gpu_count else Refusal.GPU_SHARE
 
     def _weigh(self, rows: Rows) -> None:
         accounts, profile = self.accounts, self.profile
@@ -327,6 +337,9 @@ class NodeLocal:
 
     def _scores(self, rows: Rows) -> Ints:
         accounts, shape, profile = self.accounts, self.shape, self.profile
+        if self._is_plain:
+            total = plain_scores(accounts, shape, rows, self._plain_weights)
+            return total if self._image_scores is None else total + self._image_scores[rows]
         total = np.zeros(accounts.alive[rows].shape, np.int64)
         weight = profile.weight("NodeResourcesFit")
         if weight:

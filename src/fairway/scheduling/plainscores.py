@@ -1,19 +1,21 @@
-"""The resource scores of one node in plain integers, for the default strategy on cpu and memory.
+"""The resource scores of the default strategy on cpu and memory, twice: for one node and for many.
 
-`resourcescores` answers the same for many rows at once; on a single row its array calls cost more than the
-arithmetic, and re-scoring the one node a placement changed is what a busy scheduler does most. A property
-test holds the two equal.
+`resourcescores` answers for any strategy, at three times the array calls. On a single row even few calls cost
+more than the arithmetic, and re-scoring the one node a placement changed is what a busy scheduler does most.
+Property tests hold all three equal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairway.cluster.accounts import CPU_COLUMN, MEMORY_COLUMN
+import numpy as np
+
+from fairway.cluster.accounts import CPU_COLUMN, MEMORY_COLUMN, Ints, NodeAccounts
 from fairway.cluster.shapes import PodShape
 from fairway.kube.resources import CPU, MEMORY
 from fairway.scheduling.profile import LEAST_ALLOCATED, Profile
-from fairway.scheduling.resourcescores import MAX_SCORE
+from fairway.scheduling.resourcescores import MAX_SCORE, Rows
 
 _CPU_AND_MEMORY = (CPU, MEMORY)
 
@@ -27,6 +29,28 @@ def is_plain(shape: PodShape, profile: Profile) -> bool:
         and profile.fit.resources == ((CPU, 1), (MEMORY, 1))
         and profile.balanced_resources == _CPU_AND_MEMORY
     )
+
+
+def plain_scores(accounts: NodeAccounts, shape: PodShape, rows: Rows, weights: tuple[int, int]) -> Ints:
+    """`plain_score` of many rows in as few array calls as it takes: int64[rows]."""
+    capacity = accounts.allocatable[rows, :2]
+    present = capacity > 0
+    divisor = np.maximum(capacity, 1)
+    use = accounts.non_zero[rows] + np.array(
+        [shape.scored.get(CPU, 0), shape.scored.get(MEMORY, 0)], np.int64
+    )
+    each = np.maximum((capacity - use) * MAX_SCORE // divisor, 0) * present
+    has = present[:, 0].astype(np.int64) + present[:, 1]
+    total: Ints = weights[0] * ((each[:, 0] + each[:, 1]) // np.maximum(has, 1))
+    asked = np.array([shape.requests.get(CPU, 0), shape.requests.get(MEMORY, 0)], np.int64)
+    if asked[0] or asked[1]:
+        used = accounts.requested[rows, :2]
+        # [before, after] × rows × [cpu, memory]
+        fractions = np.minimum(np.stack((used, used + asked)) / divisor, 1.0)
+        spread = np.abs((fractions[..., 0] - fractions[..., 1]) / 2) * (has == 2)
+        balance = ((1 - spread) * float(MAX_SCORE)).astype(np.int64)
+        total += weights[1] * (MAX_SCORE // 2 + (MAX_SCORE // 2 + balance[1] - balance[0]) // 2)
+    return total
 
 
 def plain_score(
