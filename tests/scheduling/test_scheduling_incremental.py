@@ -17,7 +17,7 @@ from fairway.cluster.store import Store
 from fairway.kube.objects import key_of
 from fairway.scheduling.cycle import Diagnosis, Scheduler
 from fairway.scheduling.nodelocal import NodeLocal
-from fairway.scheduling.plainscores import is_plain, plain_score
+from fairway.scheduling.plainscores import is_plain, plain_score, plain_scores
 from fairway.scheduling.preemption import explain
 from fairway.scheduling.profile import DEFAULT_PROFILE
 from fairway.scheduling.resourcescores import balanced_scores, fit_scores
@@ -120,6 +120,7 @@ def test_plain_scores_equal_the_arrays(seed: int) -> None:
             for row in rows.tolist()
         ]
         assert plain == total.tolist()
+        assert plain_scores(accounts, shape, rows, weights).tolist() == plain
 
 
 @_MANY

@@ -66,6 +66,8 @@ class Scheduler:
     def __post_init__(self) -> None:
         self._spreads_hard = any(c.is_hard for c in self.profile.default_spread)
         self._spreads_soft = any(not c.is_hard for c in self.profile.default_spread)
+        # What TaintToleration gives every node where none has a PreferNoSchedule taint.
+        self._everywhere = MAX_SCORE * self.profile.weight("TaintToleration")
         self._policy_names = tuple(sorted(n for n in GPU_POLICIES if self.profile.weight(n)))
         self._policies: GpuPolicies | None = None
         if self._policy_names:
@@ -99,6 +101,10 @@ class Scheduler:
         local = self.local(pod)
         if self._policies is not None:
             self._policies.see(pod)
+        if self._stands_alone(pod, local):
+            alone = self._place_alone(pod, local, draw)
+            if alone is not None:
+                return alone
         filters = self._filters(pod, local, self._nominees(pod))
         nominee = self._on_nominated_node(pod, filters.codes)
         if nominee is not None:
@@ -117,6 +123,40 @@ class Scheduler:
         winner = int(tied[draw % len(tied)])
         devices = self._devices(pod, winner)
         return Scheduled(accounts.names[winner], best, len(rows), evaluated, len(tied), devices)
+
+    def _stands_alone(self, pod: PodRecord, local: NodeLocal) -> bool:
+        """Whether each node can be judged by itself: nothing depends on other pods or on who else is feasible."""
+        shape = pod.shape
+        return not (
+            shape.spread
+            or shape.has_pod_terms
+            or local.has_preference
+            or local.any_prefer_taints
+            or self.nominated
+            or self._spreads_hard
+            or self._policies is not None
+            or self.accounts.counts.has_carried
+            or shape.selection.required
+            or (self._spreads_soft and self.default_selector(pod.key) is not None)
+        )
+
+    def _place_alone(self, pod: PodRecord, local: NodeLocal, draw: int) -> Scheduled | None:
+        """Steps 1 and 4 on the ranking of the shape, where the first nodes looked at all fit; else None."""
+        twice = self.accounts.order_twice()
+        count = len(twice) // 2
+        wanted = feasible_nodes_to_find(count, self.profile.percentage_of_nodes_to_score)
+        if wanted < 2 or not self.profile.weights:
+            return None
+        start = self.next_start % count
+        ranks = local.ranking(twice)[start : start + wanted]
+        if ranks[ranks.argmin()] < 0:
+            return None
+        best = ranks[ranks.argmax()]
+        tied = (ranks == best).nonzero()[0]
+        row = int(twice[start + tied[draw % len(tied)]])
+        self.next_start = (self.next_start + wanted) % count
+        total = int(best) + self._everywhere
+        return Scheduled(self.accounts.names[row], total, wanted, wanted, len(tied), self._devices(pod, row))
 
     def _devices(self, pod: PodRecord, row: int) -> int:
         """Bit mask of the GPUs it gets where GPUs are shared: the policy's choice, else the tightest that fit."""

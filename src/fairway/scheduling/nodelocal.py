@@ -74,6 +74,9 @@ class NodeLocal:
             profile.weight("NodeResourcesBalancedAllocation"),
         )
         self._is_plain = is_plain(shape, profile)
+        self._ranked_for: Ints | None = None
+        self._ranked: Ints = np.zeros(0, np.int64)
+        self._position: Ints = np.zeros(0, np.int64)
         self.has_preference = bool(shape.selection.preferred or profile.added_preferred)
         self._restart()
 
@@ -130,6 +133,18 @@ class NodeLocal:
 
     def _finds_images(self) -> bool:
         return any(image in self.accounts.image_holders for image in self.shape.images)
+
+    def ranking(self, twice: Ints) -> Ints:
+        """int64[2 × nodes]: each node's score in search order, -1 where it is refused; kept up to date by row.
+
+        `twice`: `accounts.order_twice()`, of which a search is one slice. O(1) while the nodes stay the same.
+        """
+        if self._ranked_for is not twice:
+            self._ranked_for = twice
+            self._ranked = np.where(self.refusal[twice] == 0, self.score[twice], -1)
+            self._position = np.zeros(self.refusal.shape[0], np.int64)
+            self._position[twice[: len(twice) // 2]] = np.arange(len(twice) // 2)
+        return self._ranked
 
     # What the node object says
 
@@ -244,6 +259,11 @@ class NodeLocal:
         )
         if self._image_scores is not None:
             self.score[row] += self._image_scores[row]
+        if self._ranked_for is not None:
+            at = self._position[row]
+            rank = self.score[row] if self.refusal[row] == 0 else -1
+            self._ranked[at] = rank
+            self._ranked[at + len(self._ranked) // 2] = rank
 
     def _device_refusal(self, row: int) -> int:
         """GPU_SHARE where the node shares its GPUs and too few devices have enough free, else 0."""
@@ -279,6 +299,7 @@ class NodeLocal:
         self.refusal[rows] = refusal
         self.is_hopeless[rows] = hopeless
         self.score[rows] = self._scores(rows)
+        self._ranked_for = None
         dead = ~accounts.alive[rows]
         if dead.any():
             self.refusal[rows] = np.where(dead, Refusal.NODE_NAME, self.refusal[rows])
