@@ -153,8 +153,17 @@ def _info(scenario: Scenario, seed: int | None, finished: Finished | None = None
         digest=finished.status.digest,
         reason="stopped by Ctrl-C" if finished.status.ended == STOPPED else "",
         assertions=tuple(verdict_json(v) for v in finished.verdicts),
+        lost_work_us=_lost_work_us(finished),
         notes=tuple(notes),
     )
+
+
+def _lost_work_us(finished: Finished) -> int | None:
+    """Container time whose work no checkpoint saved; None where no kubelet kept count."""
+    from fairway.twin.kubelet.component import Kubelet
+
+    kubelet = finished.twin.host.parts.get("kubelet")
+    return kubelet.progress.totals.lost_us if isinstance(kubelet, Kubelet) else None
 
 
 def _write_html(run: Run, html: Path) -> None:
@@ -167,15 +176,14 @@ def _write_html(run: Run, html: Path) -> None:
 
 def _many(scenario: Scenario, seeds: int, first: int | None, output: str) -> int:
     from fairway.cli.output import print_json
-    from fairway.errors import UserError
     from fairway.twin.scenario.repeating import run_seeds
-    from fairway.twin.scenario.verdicts import repeated_json, spread_lines
+    from fairway.twin.scenario.verdicts import junit_repeated, repeated_json, spread_lines
 
-    if output == "junit":
-        raise UserError("--output junit: expected with a single seed; use -o json with --seeds")
     repeated = run_seeds(scenario, seeds, first=first)
     if output == "json":
         print_json(repeated_json(repeated))
+    elif output == "junit":
+        typer.echo(junit_repeated(repeated), nl=False)
     else:
         held = sum(run.passed for run in repeated.runs)
         typer.echo(f"{scenario.name}: {held} of {seeds} seeds pass (least … median … most)")

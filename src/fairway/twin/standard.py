@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
+from fairway.twin.admittedcontrollers import AdmittedControllers
 from fairway.twin.components import Component
-from fairway.twin.controllers import Controllers
 from fairway.twin.faults import Faults
 from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.nodelifecycle import NodeLifecycle
@@ -34,6 +34,6 @@ def standard_components(
         OwnerGarbageCollector(),
     ]
     if controllers:
-        components.append(Controllers(controllers, knows))
+        components.append(AdmittedControllers(controllers, knows))
     components.append(SchedulerComponent(profiles))
     return components

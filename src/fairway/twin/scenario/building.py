@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from fairway.twin.components import Component
-from fairway.twin.controllers import Controllers
 from fairway.twin.recorder.recorder import Recorder
 from fairway.twin.scenario.assertions.watching import ReachingWatch
 from fairway.twin.scenario.component import ScenarioComponent
-from fairway.twin.scenario.controlplane import AdmittedControllers
 from fairway.twin.scenario.entering import enter
 from fairway.twin.scenario.hazards import Hazards
 from fairway.twin.scenario.model import Scenario
@@ -15,7 +13,6 @@ from fairway.twin.standard import standard_components
 from fairway.twin.traces.component import TraceComponent
 from fairway.twin.traces.sources import arrivals_of
 from fairway.twin.twin import Twin
-from fairway.workloads.registry import CONTROLLERS, affected
 
 
 def build_twin(scenario: Scenario, *, seed: int | None = None, keep_records: int = 0) -> Twin:
@@ -27,9 +24,7 @@ def build_twin(scenario: Scenario, *, seed: int | None = None, keep_records: int
         components.append(TraceComponent(arrivals, enter, scenario.start_us))
     if scenario.faults:
         components.append(Hazards(scenario.faults))
-    for component in standard_components(scenario.profiles, CONTROLLERS):
-        is_plain = isinstance(component, Controllers)
-        components.append(AdmittedControllers(CONTROLLERS, affected) if is_plain else component)
+    components += standard_components(scenario.profiles)
     watch = ReachingWatch.of(scenario.assertions)
     if watch.goals:
         components.append(watch)
