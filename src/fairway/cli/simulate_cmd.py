@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,14 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from fairway.cli.progressline import ProgressLine
     from fairway.results.run import Run, RunInfo
+    from fairway.results.rundir import RunWriter
+    from fairway.twin.recorder.recorder import Recorder
     from fairway.twin.scenario.model import Scenario
     from fairway.twin.scenario.running import Finished
+    from fairway.twin.twin import Progress
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 FORMATS = ("table", "json", "junit")
 _SKIPPED_SHOWN = 20
+# Wall seconds between two writings of the tables of a run that goes on.
+_CHECKPOINT_EVERY_S = 15
 STOPPED = "interrupted"
 INTERRUPTED = 130
 
@@ -114,7 +121,7 @@ def _one(scenario: Scenario, seed: int | None, out: Path | None, quiet: bool) ->
     from fairway.twin.twin import Twin
 
     line = ProgressLine(scenario.start_us, wanted=not quiet)
-    writers: list[RunWriter] = []
+    writers: list[tuple[RunWriter, Recorder]] = []
     with ExitStack() as stack:
         stack.callback(line.end)
 
@@ -125,13 +132,30 @@ def _one(scenario: Scenario, seed: int | None, out: Path | None, quiet: bool) ->
             assert isinstance(recorder, Recorder)
             writer = stack.enter_context(RunWriter(out, recorder, _info(scenario, seed)))
             twin.host.log.sinks.append(writer.on_records)
-            writers.append(writer)
+            writers.append((writer, recorder))
 
-        finished = run_scenario(scenario, seed=seed, progress=line, prepare=prepare)
+        progress = _Checkpoints(line, writers)
+        finished = run_scenario(scenario, seed=seed, progress=progress, prepare=prepare)
         info = _info(scenario, seed, finished)
         if writers:
-            return finished, writers[0].finish(finished.outcome, info)
+            return finished, writers[0][0].finish(finished.outcome, info)
         return finished, Run(info, finished.outcome)
+
+
+class _Checkpoints:
+    """Progress for the terminal, and every few seconds the tables so far: a killed run is readable, too."""
+
+    def __init__(self, line: ProgressLine, writers: list[tuple[RunWriter, Recorder]]) -> None:
+        self._line = line
+        self._writers = writers
+        self._due_s = time.monotonic() + _CHECKPOINT_EVERY_S
+
+    def __call__(self, progress: Progress) -> None:
+        self._line(progress)
+        if self._writers and time.monotonic() >= self._due_s:
+            writer, recorder = self._writers[0]
+            writer.checkpoint(recorder.outcome("running"))
+            self._due_s = time.monotonic() + _CHECKPOINT_EVERY_S
 
 
 def _info(scenario: Scenario, seed: int | None, finished: Finished | None = None) -> RunInfo:

@@ -136,12 +136,6 @@ _ALL: list[Kind] = [
 BY_GROUP_KIND: dict[str, Kind] = {k.group_kind: k for k in _ALL}
 
 
-def split_api_version(api_version: str) -> tuple[str, str]:
-    """`batch/v1` → (`batch`, `v1`); `v1` → (``, `v1`)."""
-    group, _, version = api_version.rpartition("/")
-    return group, version
-
-
 def group_kind(api_version: str, kind: str) -> str:
     """The name a kind goes by in the store: `Job.batch`, `Pod`."""
     group = api_version.rpartition("/")[0]

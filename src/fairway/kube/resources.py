@@ -68,16 +68,6 @@ def is_hugepages(resource: str) -> bool:
     return resource.startswith("hugepages-")
 
 
-def is_countable(resource: str) -> bool:
-    """Whether requests for it take room on a node in the scheduler's accounts (Source: NewResource)."""
-    return (
-        resource in _NATIVE
-        or "/" in resource
-        or is_hugepages(resource)
-        or resource.startswith("attachable-volumes-")
-    )
-
-
 def add_into(total: Resources, vector: Mapping[str, int]) -> None:
     for name, value in vector.items():
         total[name] = total.get(name, 0) + value
@@ -87,15 +77,3 @@ def max_into(total: Resources, vector: Mapping[str, int]) -> None:
     for name, value in vector.items():
         if value > total.get(name, 0):
             total[name] = value
-
-
-def subtract(a: Mapping[str, int], b: Mapping[str, int]) -> Resources:
-    """a − b over the names of both; may go below zero."""
-    out = dict(a)
-    for name, value in b.items():
-        out[name] = out.get(name, 0) - value
-    return out
-
-
-def fits_in(need: Mapping[str, int], free: Mapping[str, int]) -> bool:
-    return all(value <= free.get(name, 0) for name, value in need.items() if value > 0)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from fairway.cluster.accounts import TERMINAL
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.devices import GPU_INDEX_ANNOTATION, annotation_of
 from fairway.cluster.records import PodRecord
+from fairway.kube.conditions import set_condition
 from fairway.kube.labels import label_selector
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import rfc3339
@@ -246,7 +246,10 @@ class SchedulerComponent:
         scheduler.nominated.pop(key, None)
         status = {**(obj.get("status") or {})}
         status.pop("nominatedNodeName", None)
-        status["conditions"] = _with_condition(status.get("conditions"), _scheduled(now_us))
+        now = rfc3339(now_us)
+        status["conditions"] = set_condition(
+            status.get("conditions"), "PodScheduled", "True", now_text=now, lastProbeTime=None
+        )
         self.accounts.announce(queued.record)
         annotations = {GPU_INDEX_ANNOTATION: annotation_of(verdict.devices)} if verdict.devices else None
         self.host.store.bind(key, verdict.node, status, annotations)
@@ -287,7 +290,15 @@ class SchedulerComponent:
             status["nominatedNodeName"] = nominate
         elif nominate == "":
             status.pop("nominatedNodeName", None)
-        status["conditions"] = _with_condition(status.get("conditions"), _unschedulable(message, now_us))
+        status["conditions"] = set_condition(
+            status.get("conditions"),
+            "PodScheduled",
+            "False",
+            "Unschedulable",
+            message,
+            rfc3339(now_us),
+            lastProbeTime=None,
+        )
         self.host.store.set_status(queued.key, status)
         self._say(queued.key, queued.record.uid, WARNING, "FailedScheduling", _shortened(message))
 
@@ -301,8 +312,15 @@ class SchedulerComponent:
             if victim is None or "deletionTimestamp" in victim["metadata"]:
                 continue
             status = {**(victim.get("status") or {})}
-            status["conditions"] = _with_condition(
-                status.get("conditions"), _disrupted(record.shape.scheduler_name, now_us)
+            why = f"{record.shape.scheduler_name}: preempting to accommodate a higher priority pod"
+            status["conditions"] = set_condition(
+                status.get("conditions"),
+                "DisruptionTarget",
+                "True",
+                "PreemptionByScheduler",
+                why,
+                rfc3339(now_us),
+                lastProbeTime=None,
             )
             store.set_status(key, status)
             store.delete(key)
@@ -372,53 +390,3 @@ def _asks_the_same(old: Obj, new: Obj) -> bool:
     if old["spec"] is not new["spec"] and old["spec"] != new["spec"]:
         return False
     return bool(old["metadata"].get("labels") == new["metadata"].get("labels"))
-
-
-def _scheduled(now_us: int) -> dict[str, Any]:
-    return {
-        "type": "PodScheduled",
-        "status": "True",
-        "lastProbeTime": None,
-        "lastTransitionTime": rfc3339(now_us),
-    }
-
-
-def _unschedulable(message: str, now_us: int) -> dict[str, Any]:
-    return {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": "Unschedulable",
-        "message": message,
-        "lastProbeTime": None,
-        "lastTransitionTime": rfc3339(now_us),
-    }
-
-
-def _disrupted(scheduler: str, now_us: int) -> dict[str, Any]:
-    return {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "PreemptionByScheduler",
-        "message": f"{scheduler}: preempting to accommodate a higher priority pod",
-        "lastProbeTime": None,
-        "lastTransitionTime": rfc3339(now_us),
-    }
-
-
-def _with_condition(conditions: list[dict[str, Any]] | None, new: dict[str, Any]) -> list[dict[str, Any]]:
-    """The conditions with this one set; its transition time only moves when its status does."""
-    if not conditions:
-        return [new]
-    out = []
-    found = False
-    for condition in conditions:
-        if condition.get("type") == new["type"]:
-            found = True
-            if condition.get("status") == new["status"]:
-                new = {**new, "lastTransitionTime": condition.get("lastTransitionTime")}
-            out.append(new)
-        else:
-            out.append(condition)
-    if not found:
-        out.append(new)
-    return out

@@ -6,10 +6,6 @@ Source: apimachinery pkg/util/intstr GetScaledValueFromIntOrPercent (v1.34).
 from __future__ import annotations
 
 
-def is_percent(value: int | str) -> bool:
-    return isinstance(value, str) and value.endswith("%")
-
-
 def scaled(value: int | str, total: int, *, round_up: bool) -> int:
     """`value` as a number: itself, or that percentage of `total`, rounded as asked.
 

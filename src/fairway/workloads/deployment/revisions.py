@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairway.cluster.actions import View
-from fairway.kube.objects import Key, Obj, annotations_of, controller_of, labels_of
+from fairway.kube.objects import Key, Obj, annotations_of, labels_of
 from fairway.workloads.deployment.sets import (
     DESIRED_REPLICAS,
     MAX_REPLICAS,
@@ -141,8 +141,3 @@ def _keep_history(new: Sized, before: str) -> None:
     while history and length > MAX_REVISION_HISTORY_CHARS:
         length -= len(history.pop(0)) + 1
     new.annotations[REVISION_HISTORY] = ",".join([*history, before])
-
-
-def is_owned_by(obj: Obj, uid: str) -> bool:
-    ref = controller_of(obj)
-    return ref is not None and ref.get("uid") == uid
