@@ -4,7 +4,8 @@ In: a cluster's accounts and one pod. Out: a frozen verdict (`verdict.Scheduled`
 Decisions are pure; whoever runs them binds, evicts and writes conditions.
 
 Reading order: `verdict` (what can be decided, in kube-scheduler's words), `profile` (plugins, weights,
-arguments) and `config` (KubeSchedulerConfiguration files), `cycle` (one scheduling cycle), `nodelocal`,
-`resourcescores`, `podaffinity`, `podspread` (the plugins), `preemption`, `queue` (who is next, and what brings
-a pod back), then `gpushare` (parts of GPUs, and the placement policies of the FGD paper).
+arguments) and `config` (KubeSchedulerConfiguration files), `cycle` (one scheduling cycle), `filters` and
+`nodelocal`, `resourcescores` and `plainscores`, `podaffinity`, `podspread` (the plugins), `diagnosis` (why not),
+`preemption` and `evictions`, `queue` (who is next) and `requeue` (what brings a pod back), then `gpushare` (parts
+of GPUs, and the placement policies of the FGD paper).
 """
