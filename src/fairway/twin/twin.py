@@ -130,8 +130,9 @@ class Twin:
 
     def apply(self, objects: Iterable[Obj]) -> None:
         """Create each object, or replace it where it exists (its status is kept), now."""
-        for obj in objects:
-            apply_object(self.store, obj)
+        with _without_collector_pauses():
+            for obj in objects:
+                apply_object(self.store, obj)
         self.wake()
 
     def wake(self) -> None:
