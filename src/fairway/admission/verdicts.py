@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairway.cluster.actions import SetStatus
-from fairway.kube.kinds import kind_named
-from fairway.kube.objects import Obj, gk_of, name_of
+from fairway.cluster.errors import ApiError, resource_name
+from fairway.kube.objects import Obj, key_of, name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +29,11 @@ class Refused:
 
     def status(self) -> dict[str, Any]:
         """The `Status` object the API server answers with."""
-        return {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": self.message,
-            "reason": self.reason,
-            "code": self.code,
-        }
+        return ApiError(self.code, self.reason, self.message).status()
 
 
 def forbidden(obj: Obj, why: str, plugin: str) -> Refused:
     """`pods "x" is forbidden: …`. Source: apimachinery errors.NewForbidden."""
-    kind = kind_named(gk_of(obj))
-    resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+    resource = resource_name(key_of(obj))
     name = name_of(obj) or (obj.get("metadata") or {}).get("generateName") or ""
     return Refused(plugin, "Forbidden", f'{resource} "{name}" is forbidden: {why}')

@@ -1,8 +1,9 @@
 """How fast is Fairway, beside what else there is?
 
 In: nothing. Out: rows of `name figure unit ratio reference`; a ratio above 1 is better than the reference.
-Each module measures one room; `lifecycles` measures pods end to end. Figures are medians of what one process
-on one core did; the reference is somebody else's published number or a limit we set, named in the row.
+Each module measures one room; `lifecycles` measures pods end to end. A figure is what one process measured once,
+just now: compare rows of one run, since machines are shared. The reference is somebody else's published number
+or a limit we set, named in the row.
 """
 
 from __future__ import annotations

@@ -43,21 +43,22 @@ class ApiError(FairwayError):
         return body
 
 
-def _resource(key: Key) -> str:
+def resource_name(key: Key) -> str:
+    """The plural with its group, as error sentences name a kind: `pods`, `jobs.batch`."""
     kind = kind_named(key.gk)
     return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
 
 
 def not_found(key: Key) -> ApiError:
-    return ApiError(404, "NotFound", f'{_resource(key)} "{key.name}" not found', key)
+    return ApiError(404, "NotFound", f'{resource_name(key)} "{key.name}" not found', key)
 
 
 def already_exists(key: Key) -> ApiError:
-    return ApiError(409, "AlreadyExists", f'{_resource(key)} "{key.name}" already exists', key)
+    return ApiError(409, "AlreadyExists", f'{resource_name(key)} "{key.name}" already exists', key)
 
 
 def conflict(key: Key, why: str) -> ApiError:
-    message = f'Operation cannot be fulfilled on {_resource(key)} "{key.name}": {why}'
+    message = f'Operation cannot be fulfilled on {resource_name(key)} "{key.name}": {why}'
     return ApiError(409, "Conflict", message, key)
 
 

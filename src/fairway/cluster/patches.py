@@ -31,13 +31,11 @@ _MERGE_KEYS: dict[str, str] = {
     "ownerReferences": "uid",
     "addresses": "type",
     "secrets": "name",
-    "taints": "key",
 }
 # `ports` is keyed by containerPort in a container and by port in a Service.
 _PORT_KEYS = ("containerPort", "port")
 _PRIMITIVE_MERGE = frozenset({"finalizers", "podCIDRs"})
-# NodeSpec.taints is replaced whole in the published API (patchStrategy is absent); kept here as kubectl sees it.
-_REPLACED = frozenset({"taints", "tolerations"})
+# Not in the table, so replaced whole: NodeSpec.taints and tolerations carry no patchMergeKey in the published API.
 
 
 def merge_patch(obj: Any, patch: Any) -> Any:
@@ -105,7 +103,7 @@ def _strategic_list(obj: list[Any], patch: list[Any], field: str) -> list[Any]:
 
 def _merge_key(field: str, obj: list[Any], patch: list[Any]) -> str | None:
     items = [*obj, *patch]
-    if not items or not all(isinstance(i, dict) for i in items) or field in _REPLACED:
+    if not items or not all(isinstance(i, dict) for i in items):
         return None
     if field == "ports":
         return next((k for k in _PORT_KEYS if all(k in i for i in items)), None)
