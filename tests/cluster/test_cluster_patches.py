@@ -6,11 +6,15 @@ import copy
 from typing import Any
 
 import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 
 from fairway.cluster.errors import ApiError
+from fairway.cluster.jsonpatch import JsonPatchRefused
 from fairway.cluster.patches import json_patch, merge_patch, strategic_patch
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key
+from fairway.kube.schema.node import Schema, definition_schema
 
 MERGE: dict[str, tuple[Any, Any, Any]] = {
     # RFC 7386, appendix A.
@@ -33,69 +37,145 @@ def _containers(*names: str, **image: str) -> dict[str, Any]:
     return {"containers": [{"name": n, "image": image.get(n, "old")} for n in names]}
 
 
-STRATEGIC: dict[str, tuple[Any, Any, Any]] = {
+POD, CONTAINER, SERVICE, NODE_STATUS, META, DEPLOYMENT = (
+    "core.v1.PodSpec",
+    "core.v1.Container",
+    "core.v1.ServiceSpec",
+    "core.v1.NodeStatus",
+    "",
+    "apps.v1.DeploymentSpec",
+)
+# Type of what is patched, before, patch, after.
+STRATEGIC: dict[str, tuple[str, Any, Any, Any]] = {
     "containers merge by name": (
+        POD,
         _containers("a", "b"),
         {"containers": [{"name": "b", "image": "x"}]},
+        # What the patch names comes as early as the live order allows.
         _containers("a", "b", b="x"),
     ),
-    "a new container comes last": (_containers("a"), _containers("z"), _containers("a", "z")),
+    # As the documentation of `kubectl patch` shows.
+    "a new container without an order comes first": (
+        POD,
+        _containers("a"),
+        _containers("z"),
+        _containers("z", "a"),
+    ),
+    "a new container in the order kubectl sends": (
+        POD,
+        _containers("a", "b"),
+        {
+            "$setElementOrder/containers": [{"name": "a"}, {"name": "z"}, {"name": "b"}],
+            "containers": [{"name": "z", "image": "old"}],
+        },
+        _containers("a", "z", "b"),
+    ),
+    # b is before c in the live list, and stays so.
+    "items change places": (
+        POD,
+        _containers("a", "b", "c"),
+        {"$setElementOrder/containers": [{"name": "c"}, {"name": "a"}]},
+        _containers("b", "c", "a"),
+    ),
+    "what only the server has keeps its place": (
+        POD,
+        _containers("sidecar", "a", "b"),
+        {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]},
+        _containers("sidecar", "b", "a"),
+    ),
     "one is deleted": (
+        POD,
         _containers("a", "b"),
         {"containers": [{"name": "a", "$patch": "delete"}]},
         _containers("b"),
     ),
     "the list is replaced": (
+        POD,
         _containers("a"),
         {"containers": [{"$patch": "replace"}, {"name": "q"}]},
         {"containers": [{"name": "q"}]},
     ),
     "env merges within a container": (
+        POD,
         {"containers": [{"name": "a", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}]}]},
         {"containers": [{"name": "a", "env": [{"name": "X", "value": "3"}]}]},
         {"containers": [{"name": "a", "env": [{"name": "X", "value": "3"}, {"name": "Y", "value": "2"}]}]},
     ),
     "ports by containerPort": (
+        CONTAINER,
         {"ports": [{"containerPort": 80, "name": "web"}]},
         {"ports": [{"containerPort": 80, "name": "http"}]},
         {"ports": [{"containerPort": 80, "name": "http"}]},
     ),
     "a service's ports by port": (
+        SERVICE,
         {"ports": [{"port": 80, "targetPort": 1}]},
-        {"ports": [{"port": 81}]},
-        {"ports": [{"port": 80, "targetPort": 1}, {"port": 81}]},
+        {"ports": [{"port": 80, "targetPort": 2}]},
+        {"ports": [{"port": 80, "targetPort": 2}]},
     ),
     "conditions by type": (
-        {"conditions": [{"type": "Ready", "status": "False"}]},
+        NODE_STATUS,
+        {"conditions": [{"type": "Ready", "status": "False"}, {"type": "DiskPressure", "status": "False"}]},
         {"conditions": [{"type": "Ready", "status": "True"}]},
-        {"conditions": [{"type": "Ready", "status": "True"}]},
+        {"conditions": [{"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "False"}]},
     ),
     "tolerations are replaced": (
+        POD,
         {"tolerations": [{"key": "a"}]},
         {"tolerations": [{"key": "b"}]},
         {"tolerations": [{"key": "b"}]},
     ),
-    "args are replaced": ({"args": ["a"]}, {"args": ["b"]}, {"args": ["b"]}),
-    "finalizers add up": ({"finalizers": ["a"]}, {"finalizers": ["b", "a"]}, {"finalizers": ["a", "b"]}),
+    "args are replaced": (CONTAINER, {"args": ["a"]}, {"args": ["b"]}, {"args": ["b"]}),
+    "finalizers add up": (
+        META,
+        {"finalizers": ["a"]},
+        {"finalizers": ["b", "a"]},
+        {"finalizers": ["b", "a"]},
+    ),
     "some of a primitive list go": (
+        META,
         {"finalizers": ["a", "b"]},
         {"$deleteFromPrimitiveList/finalizers": ["a"]},
         {"finalizers": ["b"]},
     ),
-    "null deletes a field": ({"a": 1, "b": 2}, {"a": None}, {"b": 2}),
-    "a map is replaced": ({"s": {"a": 1}}, {"s": {"$patch": "replace", "b": 2}}, {"s": {"b": 2}}),
-    "a map is emptied": ({"s": {"a": 1}}, {"s": {"$patch": "delete"}}, {"s": {}}),
+    "null deletes a field": (POD, {"nodeName": "n", "hostname": "h"}, {"nodeName": None}, {"hostname": "h"}),
+    "nulls of what is new are dropped": (
+        POD,
+        {},
+        {"securityContext": {"runAsUser": None, "fsGroup": 1}},
+        {"securityContext": {"fsGroup": 1}},
+    ),
+    "a map is replaced": (
+        POD,
+        {"nodeSelector": {"a": "1"}},
+        {"nodeSelector": {"$patch": "replace", "b": "2"}},
+        {"nodeSelector": {"b": "2"}},
+    ),
+    "a map is emptied": (
+        POD,
+        {"nodeSelector": {"a": "1"}},
+        {"nodeSelector": {"$patch": "delete"}},
+        {"nodeSelector": {}},
+    ),
     "only named keys are retained": (
+        DEPLOYMENT,
         {"strategy": {"type": "RollingUpdate", "rollingUpdate": {}}},
         {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}},
         {"strategy": {"type": "Recreate"}},
     ),
     "the order kubectl sends is no field": (
+        POD,
         _containers("a"),
         {"$setElementOrder/containers": [{"name": "a"}]},
         _containers("a"),
     ),
 }
+
+
+def _type(name: str) -> Schema:
+    full = f"io.k8s.api.{name}" if name else "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+    return definition_schema(full)
+
 
 JSON: dict[str, tuple[Any, list[dict[str, Any]], Any]] = {
     "add": ({"a": 1}, [{"op": "add", "path": "/b", "value": 2}], {"a": 1, "b": 2}),
@@ -126,14 +206,36 @@ JSON_WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
         {"op": "test", "path": "/a", "value": 2},
         "testing value /a failed: test failed",
     ),
-    "removing what is not there": ({}, {"op": "remove", "path": "/a"}, "path does not exist: /a"),
+    "removing what is not there": (
+        {},
+        {"op": "remove", "path": "/a"},
+        "error in remove for path: '/a': Unable to remove nonexistent key: a: missing value",
+    ),
     "replacing what is not there": (
         {},
         {"op": "replace", "path": "/a", "value": 1},
-        "path does not exist: /a",
+        "replace operation does not apply: doc is missing key: /a: missing value",
     ),
-    "adding below what is not there": ({}, {"op": "add", "path": "/a/b", "value": 1}, "path does not exist"),
-    "a place beyond a list": ({"a": []}, {"op": "add", "path": "/a/1", "value": 1}, "path does not exist"),
+    "adding below what is not there": (
+        {},
+        {"op": "add", "path": "/a/b", "value": 1},
+        'add operation does not apply: doc is missing path: "/a/b": missing value',
+    ),
+    "a place beyond a list": (
+        {"a": []},
+        {"op": "add", "path": "/a/1", "value": 1},
+        "error in add for path: '/a/1': Unable to access invalid index: 1: invalid index referenced",
+    ),
+    "moving what is not there": (
+        {},
+        {"op": "move", "from": "/a", "path": "/b"},
+        "move operation does not apply: doc is missing from path: /a: missing value",
+    ),
+    "true is not one": (
+        {"a": True},
+        {"op": "test", "path": "/a", "value": 1},
+        "testing value /a failed: test failed",
+    ),
     "no such operation": ({}, {"op": "merge", "path": "/a"}, "Unexpected kind: merge"),
 }
 
@@ -148,9 +250,9 @@ def test_merge(name: str) -> None:
 
 @pytest.mark.parametrize("name", STRATEGIC)
 def test_strategic(name: str) -> None:
-    before, patch, want = STRATEGIC[name]
+    type_name, before, patch, want = STRATEGIC[name]
     given = copy.deepcopy(before)
-    assert strategic_patch(given, patch) == want
+    assert strategic_patch(given, patch, _type(type_name)) == want
     assert given == before
 
 
@@ -165,10 +267,20 @@ def test_json(name: str) -> None:
 @pytest.mark.parametrize("name", JSON_WRONG)
 def test_json_wrong(name: str) -> None:
     before, operation, want = JSON_WRONG[name]
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(JsonPatchRefused) as caught:
         json_patch(before, [operation])
+    assert (caught.value.code, caught.value.message) == (422, want)
+
+
+def test_a_json_patch_is_a_list() -> None:
+    with pytest.raises(ApiError) as caught:
+        json_patch({}, {"op": "add"})
     assert caught.value.code == 400
-    assert want in caught.value.message
+
+
+def test_without_a_key_an_item_has_no_place() -> None:
+    with pytest.raises(ApiError, match="does not contain declared merge key: name"):
+        strategic_patch(_containers("a"), {"containers": [{"image": "x"}]}, _type(POD))
 
 
 @pytest.mark.parametrize(
@@ -188,3 +300,62 @@ def test_the_store_takes_all_three(form: str, patch: Any) -> None:
     patched = store.patch(key, patch, form=form)
     assert patched["spec"] == {"parallelism": 2}
     assert (patched["metadata"]["generation"], patched["metadata"]["resourceVersion"]) == (2, "2")
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(("a", "a/b", "c~d")),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(("a", "b/c", "d~e", "")), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def _operations(old: Any, new: Any, path: str = "") -> list[dict[str, Any]]:
+    """A plain way from one document to the other."""
+    if type(old) is not type(new) or not isinstance(old, (dict, list)):
+        return (
+            [] if old == new and type(old) is type(new) else [{"op": "replace", "path": path, "value": new}]
+        )
+    if isinstance(old, list):
+        removed = [{"op": "remove", "path": f"{path}/0"} for _ in old]
+        return [*removed, *({"op": "add", "path": f"{path}/-", "value": v} for v in new)]
+    steps = []
+    for key in sorted({*old, *new}):
+        at = f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
+        if key not in new:
+            steps.append({"op": "remove", "path": at})
+        elif key not in old:
+            steps.append({"op": "add", "path": at, "value": new[key]})
+        else:
+            steps.extend(_operations(old[key], new[key], at))
+    return steps
+
+
+@drawn(_VALUES, _VALUES)
+def test_json_patch_leads_from_any_document_to_any_other(old: Any, new: Any) -> None:
+    assert json_patch(old, [*_operations(old, new), {"op": "test", "path": "", "value": new}]) == new
+
+
+@drawn(_VALUES, _VALUES)
+def test_merging_twice_is_merging_once(old: Any, new: Any) -> None:
+    once = merge_patch(old, new)
+    assert merge_patch(once, new) == once
+
+
+_ITEMS = st.lists(st.sampled_from("abcd"), unique=True, max_size=4)
+
+
+@drawn(_ITEMS, _ITEMS, st.booleans())
+def test_strategic_lists_keep_every_item_once(live: list[str], patch: list[str], ordered: bool) -> None:
+    """Nothing is lost or doubled; the patch's items keep their order, and so do the server's own."""
+    body: dict[str, Any] = {"containers": [{"name": n, "image": "new"} for n in patch]}
+    if ordered:
+        body["$setElementOrder/containers"] = [{"name": n} for n in patch]
+    merged = strategic_patch(_containers(*live), body, _type(POD))["containers"]
+    names = [c["name"] for c in merged]
+    assert sorted(names) == sorted({*live, *patch})
+    assert [n for n in names if n in patch] == patch
+    assert [n for n in names if n not in patch] == [n for n in live if n not in patch]
+    assert all((c["image"] == "new") is (c["name"] in patch) for c in merged)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tinyworld import START_US, World, is_over, names, template
 
+from fairway.kube.cron import Schedule, ScheduleError, parse
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
-from fairway.workloads.cronjob.schedule import Schedule, ScheduleError, parse
 
 CJ = Key("CronJob.batch", "default", "nightly")
 

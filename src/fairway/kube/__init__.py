@@ -8,6 +8,8 @@ This room knows no clock, no store and no policy; everything else imports it and
 
 Reading order: `kinds` (names and scopes of kinds), `objects` (reading plain objects), `quantity`, `resources`
 (vectors), `podrequests` (what a pod asks for), `labels` (selectors), `nodeselection` (node affinity),
-`taints`, `timestamps`, `conditions`, `events`, then `manifest` (files in and out; `yamltext` and `jsontext` read,
-`manifestwriting` writes), `validation` (what is wrong with them) and `defaults` (what the API server fills in).
+`taints`, `timestamps`, `cron`, `conditions`, `events`, then `manifest` (files in and out; `yamltext` and
+`jsontext` read, `manifestwriting` writes), `located` (fields of our own documents), `validation` (what is
+wrong with them), `schema` (every kind's fields, as the API server knows them) and `defaults` (what the API
+server fills in).
 """

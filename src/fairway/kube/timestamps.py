@@ -28,7 +28,8 @@ _UNIT_NS = {
 
 @lru_cache(maxsize=4096)
 def _rfc3339_second(second: int) -> str:
-    return (_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # `strftime` costs six times as much.
+    return (_EPOCH + timedelta(seconds=second)).isoformat()[:19] + "Z"
 
 
 def rfc3339(time_us: int) -> str:

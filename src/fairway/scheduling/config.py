@@ -19,7 +19,7 @@ from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.manifest import Manifest, capped, read_path
 from fairway.kube.timestamps import SECOND_US
 from fairway.scheduling.configargs import Changes, read_args
-from fairway.scheduling.configfields import DUPLICATE, REQUIRED, Part
+from fairway.scheduling.configfields import DUPLICATE, REQUIRED, Part, root_of
 from fairway.scheduling.configplugins import PLUGINS, read_plugins
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.scheduling.queue import INITIAL_BACKOFF_US, MAX_BACKOFF_US
@@ -83,7 +83,7 @@ def read_configuration(manifest: Manifest) -> SchedulerConfiguration:
     Raises: InvalidInput listing every problem.
     """
     problems: list[FieldProblem] = []
-    root = Part(manifest, problems, (), manifest.obj)
+    root = root_of(manifest, problems)
     configuration = _read(root) if _is_ours(root) else SchedulerConfiguration()
     if problems:
         raise InvalidInput(capped(problems))

@@ -1,4 +1,4 @@
-"""Reading a configuration file field by field, every problem located and none of them the last.
+"""Reading a configuration file field by field, in the words of the API server.
 
 Source of the words: apimachinery util/validation/field (v1.36) for values, strict decoding for unknown fields.
 """
@@ -6,10 +6,9 @@ Source of the words: apimachinery util/validation/field (v1.36) for values, stri
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from fairway.errors import FieldProblem
-from fairway.kube.fieldpath import Path, path_text, value_text
+from fairway.kube.located import Field, Reading
 from fairway.kube.manifest import Manifest
 
 REQUIRED = "Required value"
@@ -17,60 +16,21 @@ DUPLICATE = "Duplicate value"
 _INT32 = (-(2**31), 2**31 - 1)
 
 
-class Part:
+class Part(Field):
     """A value in the file, or the place where one is missing (`value` None)."""
 
-    __slots__ = ("_manifest", "path", "problems", "value")
-
-    def __init__(
-        self, manifest: Manifest, problems: list[FieldProblem], path: Path = (), value: Any = None
-    ) -> None:
-        self._manifest = manifest
-        self.problems = problems
-        self.path = path
-        self.value = value
+    __slots__ = ()
 
     @property
-    def is_given(self) -> bool:
-        return self.value is not None
+    def problems(self) -> list[FieldProblem]:
+        """What is wrong with the file so far."""
+        return self.reading.problems
 
-    def reject(self, expected: str) -> None:
-        """Note what is wrong with this value."""
-        shown = "" if self.value is None else value_text(self.value)
-        line = self._manifest.line_of(self.path)
-        problem = FieldProblem(self._manifest.file, line, path_text(self.path), shown, expected)
-        self.problems.append(problem)
+    def expected_members(self, names: tuple[str, ...]) -> str:
+        return "expected a mapping"
 
-    def at(self, step: str | int, value: Any) -> Part:
-        return Part(self._manifest, self.problems, (*self.path, step), value)
-
-    def members(self, *names: str) -> dict[str, Part]:
-        """These members of a mapping; others are unknown fields."""
-        value = self.value if self.value is not None else {}
-        if not isinstance(value, dict):
-            self.reject("expected a mapping")
-            value = {}
-        for name, given in value.items():
-            if name not in names:
-                self.at(name, given).reject(f"unknown field: expected one of {', '.join(sorted(names))}")
-        return {name: self.at(name, value.get(name)) for name in names}
-
-    def items(self) -> list[Part]:
-        """The items of a list; none where it is missing."""
-        if self.value is None:
-            return []
-        if not isinstance(self.value, list):
-            self.reject("expected a list")
-            return []
-        return [self.at(i, v) for i, v in enumerate(self.value)]
-
-    def text(self, default: str = "") -> str:
-        if self.value is None:
-            return default
-        if not isinstance(self.value, str):
-            self.reject("expected text")
-            return default
-        return self.value
+    def unknown_member(self, name: str, names: tuple[str, ...]) -> str:
+        return f"unknown field: expected one of {', '.join(sorted(names))}"
 
     def required_text(self) -> str:
         found = self.text()
@@ -86,15 +46,9 @@ class Part:
             return default
         return found
 
-    def flag(self, default: bool = False) -> bool:
-        if self.value is None:
-            return default
-        if not isinstance(self.value, bool):
-            self.reject("expected true or false")
-            return default
-        return self.value
-
-    def integer(self, default: int, low: int | None = None, high: int | None = None, words: str = "") -> int:
+    def integer(
+        self, default: int = 0, low: int | None = None, high: int | None = None, words: str = ""
+    ) -> int:
         """A whole number within bounds; `words` say what is wrong with one that is not."""
         if self.value is None:
             return default
@@ -107,6 +61,11 @@ class Part:
             self.reject(words or f"expected a whole number from {least} to {most}")
             return default
         return self.value
+
+
+def root_of(manifest: Manifest, problems: list[FieldProblem]) -> Part:
+    """The whole document; what is wrong with it is added to `problems`."""
+    return Part(Reading(manifest, problems), (), manifest.obj)
 
 
 def unsupported(known: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from fairway.kube.validation.metadata import check_metadata
 from fairway.kube.validation.problem import Problem, invalid
 from fairway.kube.validation.schema import KNOWN_KINDS, struct_type, type_of
 from fairway.kube.validation.structure import check_structure
+from fairway.kube.validation.training import check_training
 
 # Groups of which all kinds are known: another kind in them is a mistake, not a custom resource.
 _CLOSED_GROUPS = frozenset({"", "apps", "batch", "policy"})
@@ -35,6 +36,8 @@ def validate(obj: Obj) -> list[Problem]:
     if struct is not None:
         # Rules see the object as the API server does, after defaulting: a limit without a request has one.
         judge(struct, apply_defaults(obj), Context(obj, out))
+    else:
+        out.extend(check_training(obj))
     return out
 
 

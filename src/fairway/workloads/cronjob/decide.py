@@ -21,12 +21,12 @@ from fairway.cluster.actions import (
     View,
 )
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
+from fairway.kube.cron import ScheduleError, parse
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
 from fairway.workloads.claims import controlled
 from fairway.workloads.controller import NO_KEYS, WARNING, Controller, event, is_desire_changed, owner_key
 from fairway.workloads.cronjob.missed import due, next_look_us
-from fairway.workloads.cronjob.schedule import ScheduleError, parse
 from fairway.workloads.job.verdict import condition_true, is_finished
 from fairway.workloads.podtemplate import owned_by
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fairway.kube.cron import Every, Schedule, ScheduleError
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
-from fairway.workloads.cronjob.schedule import Every, Schedule, ScheduleError
 
 # Beyond this many missed starts upstream warns. Source: mostRecentScheduleTime.
 MANY_MISSED = 100

@@ -1,0 +1,142 @@
+"""The OpenAPI definitions of Kubernetes' own kinds: names, descriptions, list keys.
+
+They come from the package `kubernetes-validate`, which ships the API server's document of every release as one file
+of JSON (decision 0010). The file is read once, on first use: its definitions stay undecoded slices of one buffer of
+1.6 MB, and each is decoded when somebody asks for it. The package itself is never imported: it would load a JSON
+Schema validator nobody needs here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fairway.errors import WorldError
+
+# The release whose objects are spoken. The package keeps about a dozen; without this one, the newest it has.
+RELEASE = "v1.36.0"
+
+OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"
+MICRO_TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"
+
+_PACKAGE = "kubernetes_validate"
+_REF = "#/$defs/"
+# Where the file's dialect (JSON Schema) lost what the API's document says of these types.
+_AS_OPENAPI: dict[str, dict[str, Any]] = {
+    QUANTITY: {"type": "string"},
+    INT_OR_STRING: {"type": "string", "format": "int-or-string"},
+}
+
+
+class _File(msgspec.Struct):
+    definitions: dict[str, msgspec.Raw] = msgspec.field(name="$defs")
+
+
+class GroupVersionKind(msgspec.Struct, frozen=True):
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+class _Named(msgspec.Struct):
+    kinds: list[GroupVersionKind] = msgspec.field(
+        name="x-kubernetes-group-version-kind", default_factory=list
+    )
+
+
+def definition(name: str) -> dict[str, Any]:
+    """One definition in OpenAPI v2's dialect, references as `#/definitions/…`. A fresh dict at each call."""
+    body = msgspec.json.decode(_raw_definitions()[name])
+    body.update(_AS_OPENAPI.get(name, {}))
+    converted: dict[str, Any] = _from_json_schema(body)
+    if name in _AS_OPENAPI:
+        converted.pop("oneOf", None)
+    return converted
+
+
+def definition_names() -> list[str]:
+    """All names, sorted."""
+    return sorted(_raw_definitions())
+
+
+def definition_name(api_version: str, kind: str) -> str | None:
+    """The name of a built-in kind's definition: `v1`, `Pod` → `io.k8s.api.core.v1.Pod`."""
+    return _names_by_kind().get((api_version, kind))
+
+
+def kinds_of(name: str) -> list[GroupVersionKind]:
+    """The group, version and kind a definition stands for: none for parts of objects."""
+    return msgspec.json.decode(_raw_definitions()[name], type=_Named).kinds
+
+
+@lru_cache(maxsize=1)
+def _names_by_kind() -> dict[tuple[str, str], str]:
+    found: dict[tuple[str, str], str] = {}
+    for name in definition_names():
+        last = name.rpartition(".")[2]
+        for gvk in kinds_of(name):
+            # `Eviction`, `Scale` and options are listed under groups that only pass them through.
+            if gvk.kind == last:
+                found.setdefault((gvk.api_version, gvk.kind), name)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _raw_definitions() -> dict[str, msgspec.Raw]:
+    return msgspec.json.decode(_file().read_bytes(), type=_File).definitions
+
+
+def _file() -> Path:
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise WorldError(
+            "the Kubernetes OpenAPI document is not installed: install the package kubernetes-validate"
+        )
+    schemas = Path(spec.origin).parent / "kubernetes-json-schema"
+    chosen = schemas / f"{RELEASE}-local" / "_definitions.json"
+    if chosen.is_file():
+        return chosen
+    others = sorted(schemas.glob("v*-local/_definitions.json"), key=lambda p: _release_of(p.parent.name))
+    if not others:
+        raise WorldError(f"no Kubernetes OpenAPI document under {schemas}: reinstall kubernetes-validate")
+    return others[-1]
+
+
+def _release_of(folder: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in folder.removeprefix("v").removesuffix("-local").split("."))
+
+
+def _from_json_schema(node: Any) -> Any:
+    """The dialect of OpenAPI: `[string, null]` is `string`, an enum of the kind's own name goes."""
+    if isinstance(node, list):
+        return [_from_json_schema(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    out: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "type" and isinstance(value, list):
+            out[key] = next(t for t in value if t != "null")
+        elif key == "$ref" and isinstance(value, str):
+            out[key] = "#/definitions/" + value.removeprefix(_REF)
+        elif key == "properties":
+            out[key] = {name: _property(name, member) for name, member in value.items()}
+        else:
+            out[key] = _from_json_schema(value)
+    return out
+
+
+def _property(name: str, member: dict[str, Any]) -> Any:
+    if name in ("apiVersion", "kind") and "enum" in member:
+        member = {k: v for k, v in member.items() if k != "enum"}
+    return _from_json_schema(member)

@@ -1,0 +1,63 @@
+"""A CustomResourceDefinition's `openAPIV3Schema` as a `Schema` tree.
+
+What `x-kubernetes-embedded-resource` and the root imply is made explicit here: both have apiVersion, kind and
+metadata, whatever the schema says of them. Source: apiextensions-apiserver pkg/apiserver/schema (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairway.kube.schema.node import (
+    INT_OR_STRING,
+    STRING,
+    Schema,
+    object_meta_schema,
+    set_list_extensions,
+)
+
+META_FIELDS = ("apiVersion", "kind", "metadata")
+
+
+def custom_schema(open_api_v3: dict[str, Any]) -> Schema:
+    """The tree of a CRD version's `schema.openAPIV3Schema`."""
+    root = _node(open_api_v3)
+    root.is_embedded = True
+    _imply_metadata(root)
+    return root
+
+
+def _node(body: dict[str, Any]) -> Schema:
+    node = Schema(
+        type=body.get("type", ""),
+        format=body.get("format", ""),
+        is_open=bool(body.get("x-kubernetes-preserve-unknown-fields")),
+        is_embedded=bool(body.get("x-kubernetes-embedded-resource")),
+        is_nullable=bool(body.get("nullable")),
+        default=body.get("default"),
+        raw=body,
+    )
+    if body.get("x-kubernetes-int-or-string"):
+        node.type, node.format = STRING, INT_OR_STRING
+    for name, member in (body.get("properties") or {}).items():
+        node.properties[name] = _node(member)
+    values = body.get("additionalProperties")
+    if isinstance(values, dict):
+        node.values = _node(values)
+    elif values is True:
+        node.values = Schema(raw={}, is_open=True)
+    if isinstance(body.get("items"), dict):
+        node.items = _node(body["items"])
+    set_list_extensions(node, body)
+    if node.is_embedded:
+        _imply_metadata(node)
+    return node
+
+
+def _imply_metadata(node: Schema) -> None:
+    node.properties = {
+        "apiVersion": Schema(type=STRING, raw={}, is_nullable=False),
+        "kind": Schema(type=STRING, raw={}, is_nullable=False),
+        **{name: member for name, member in node.properties.items() if name != "metadata"},
+        "metadata": object_meta_schema(),
+    }
