@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairway.admission.request import CREATE, UPDATE, AdmissionRequest
 from fairway.cluster import quotausage
 from fairway.cluster.actions import SetStatus, View
 from fairway.cluster.quotausage import amount, format_used, hard_of, quota_key, quotas_in
@@ -25,12 +26,25 @@ PLUGIN = "ResourceQuota"
 _MUST_BE_SAID = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 
 
-def quota_violation(view: View, obj: Obj) -> str | None:
-    """The sentence after `is forbidden:` if a quota has no room for this object; None if all have."""
+def is_counted_request(request: AdmissionRequest) -> bool:
+    """Whether a request can use up quota: creations, and updates of what counts by its size."""
+    if request.subresource or not request.namespace:
+        return False
+    if request.operation == CREATE:
+        return not (request.kind.kind == "Namespace" and not request.kind.group)
+    kinds = ("Service", "PersistentVolumeClaim")
+    return request.operation == UPDATE and not request.kind.group and request.kind.kind in kinds
+
+
+def quota_violation(view: View, obj: Obj, old: Obj | None = None) -> str | None:
+    """The sentence after `is forbidden:` if a quota has no room for this object; None if all have.
+
+    With `old`, only what the update adds counts.
+    """
     for quota in quotas_in(view, namespace_of(obj) or "default"):
         if not quotausage.matches_scopes(quota, obj):
             continue
-        wanted = _wanted(quota, obj)
+        wanted = _wanted(quota, obj, old)
         if not wanted:
             continue
         name = quota["metadata"]["name"]
@@ -43,14 +57,14 @@ def quota_violation(view: View, obj: Obj) -> str | None:
     return None
 
 
-def charges(view: View, obj: Obj) -> tuple[SetStatus, ...]:
+def charges(view: View, obj: Obj, old: Obj | None = None) -> tuple[SetStatus, ...]:
     """What letting it in writes: every matching quota's `status.used`, grown by what it counts."""
     written = []
     for quota in quotas_in(view, namespace_of(obj) or "default"):
         status: dict[str, Any] = quota.get("status") or {}
         if not status.get("used") or not quotausage.matches_scopes(quota, obj):
             continue
-        wanted = _wanted(quota, obj)
+        wanted = _wanted(quota, obj, old)
         grown = {
             n: format_used(n, amount(n, v) + wanted[n]) if wanted.get(n) else v
             for n, v in status["used"].items()
@@ -60,10 +74,13 @@ def charges(view: View, obj: Obj) -> tuple[SetStatus, ...]:
     return tuple(written)
 
 
-def _wanted(quota: Obj, obj: Obj) -> Resources:
+def _wanted(quota: Obj, obj: Obj, old: Obj | None = None) -> Resources:
     """What the object counts, of what the quota bounds."""
     hard = (quota.get("spec") or {}).get("hard") or {}
     usage = quotausage.usage_of(obj)
+    if old is not None and quotausage.matches_scopes(quota, old):
+        before = quotausage.usage_of(old)
+        usage = {n: v - before.get(n, 0) for n, v in usage.items() if v > before.get(n, 0)}
     wanted = {n: v for n, v in usage.items() if n in hard}
     if gk_of(obj) == "Pod":
         # Bounded but not asked for: nothing is used, but it has to be said.

@@ -141,13 +141,19 @@ def _of_service(service: Obj) -> Resources:
     return {"services.nodeports": ports} if spec.get("type") == "NodePort" else {}
 
 
+_BY_ATTRIBUTES = "VolumeAttributesClass"
+
+
 def matches_scopes(quota: Obj, obj: Obj) -> bool:
-    """Whether a quota's scopes include this object; scopes speak of pods only."""
+    """Whether a quota's scopes include this object: claims by their attributes class, pods by all others."""
     spec = quota.get("spec") or {}
     terms = [{"scopeName": s, "operator": "Exists"} for s in spec.get("scopes") or ()]
     terms += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     if not terms:
         return True
+    if gk_of(obj) == "PersistentVolumeClaim":
+        name = dig(obj, "spec", "volumeAttributesClassName") or ""
+        return all(t.get("scopeName") == _BY_ATTRIBUTES and _matches_class(t, name) for t in terms)
     return gk_of(obj) == "Pod" and all(_matches_scope(t, obj) for t in terms)
 
 
@@ -163,13 +169,13 @@ def _matches_scope(term: dict[str, Any], pod: Obj) -> bool:
     if scope == "NotBestEffort":
         return qos_class(spec) != "BestEffort"
     if scope == "PriorityClass":
-        return _matches_priority_class(term, spec.get("priorityClassName") or "")
+        return _matches_class(term, spec.get("priorityClassName") or "")
     if scope == "CrossNamespacePodAffinity":
         return _crosses_namespaces(spec)
     return False
 
 
-def _matches_priority_class(term: dict[str, Any], name: str) -> bool:
+def _matches_class(term: dict[str, Any], name: str) -> bool:
     operator, values = term.get("operator", "Exists"), term.get("values") or ()
     if operator == "Exists":
         return bool(name)

@@ -1,0 +1,242 @@
+"""Admission of a write, in kube-apiserver's order: what every plugin changes, then what every plugin refuses.
+
+    chain = Chain(view, authorizer)          # once per server
+    store.followers.append(chain)            # so that it sees policies and webhooks change
+    outcome = drive(chain.mutating(request), call)       # `call` performs a CallWebhook, gives a WebhookAnswer
+    ... defaults, object validation of outcome.obj ...
+    outcome = drive(chain.validating(request_with_that_obj), call)
+    ... write outcome.obj and outcome.charges in one transaction ...
+
+Both phases are generators that yield `CallWebhook`, are sent `WebhookAnswer` and return an `Outcome`: a server that
+serves others meanwhile writes `outcome = yield from chain.mutating(request)`. Warnings of both phases go to the
+client. For a dry run the charges are not written.
+
+Changing: NamespaceLifecycle (refuses), LimitRanger, ServiceAccount, TaintNodesByCondition, Priority,
+DefaultTolerationSeconds, ExtendedResourceToleration (if asked for), DefaultStorageClass, RuntimeClass,
+DefaultIngressClass, PodTopologyLabels, MutatingAdmissionPolicy, MutatingAdmissionWebhook; then RBAC's check against
+escalation, which upstream's storage of roles makes at this point.
+Refusing: LimitRanger, ServiceAccount, PodSecurity, Priority, RuntimeClass, ValidatingAdmissionPolicy,
+ValidatingAdmissionWebhook, ResourceQuota.
+
+Source: pkg/kubeapiserver/options/plugins.go AllOrderedPlugins; apiserver pkg/admission/{chain,reinvocation}.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+
+from fairway.admission import intree, quota
+from fairway.admission.answers import denied, forbidden, invalid
+from fairway.admission.cel.functions.authorizing import Ask
+from fairway.admission.intree import Options
+from fairway.admission.podsecurity.admission import PLUGIN as POD_SECURITY
+from fairway.admission.podsecurity.admission import verdict as pod_security_verdict
+from fairway.admission.policies import validating as validating_policies
+from fairway.admission.policies.checking import problems
+from fairway.admission.policies.index import GROUP, PolicyIndex
+from fairway.admission.policies.matching import is_exempt
+from fairway.admission.policies.mutating import Policy as MutatingPolicy
+from fairway.admission.policies.mutating import mutate
+from fairway.admission.rbac import escalation
+from fairway.admission.rbac.authorizer import Authorizer
+from fairway.admission.request import (
+    DELETE,
+    AdmissionRequest,
+    Admitted,
+    CallWebhook,
+    Denied,
+    Outcome,
+    WebhookAnswer,
+)
+from fairway.admission.webhooks.phases import Called, call_mutating, call_validating
+from fairway.cluster.actions import View
+from fairway.cluster.changes import Change
+from fairway.kube.objects import Obj
+
+Steps = Generator[CallWebhook, WebhookAnswer, Outcome]
+
+# Reviews are questions, not objects: policies and webhooks do not see them.
+_UNSEEN = frozenset(
+    (
+        "tokenreviews",
+        "selfsubjectreviews",
+        "subjectaccessreviews",
+        "localsubjectaccessreviews",
+        "selfsubjectaccessreviews",
+        "selfsubjectrulesreviews",
+    )
+)
+
+
+def drive(steps: Steps, call: Callable[[CallWebhook], WebhookAnswer]) -> Outcome:
+    """Run a phase to its end, with `call` as the one who performs webhook calls."""
+    try:
+        wanted = next(steps)
+        while True:
+            wanted = steps.send(call(wanted))
+    except StopIteration as end:
+        outcome: Outcome = end.value
+        return outcome
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What a phase has gathered for the client and the audit log."""
+
+    warnings: list[str]
+    audit: dict[str, str]
+
+    def add(self, called: Called) -> None:
+        self.warnings += called.warnings
+        self.audit.update(called.audit)
+
+    def on(self, outcome: Outcome) -> Outcome:
+        warnings = tuple(dict.fromkeys((*self.warnings, *outcome.warnings)))
+        return replace(outcome, warnings=warnings, audit={**self.audit, **outcome.audit})
+
+
+class Chain:
+    """All plugins over one view. A store follower: policies and webhooks are compiled once."""
+
+    def __init__(
+        self, view: View, authorizer: Authorizer | None = None, options: Options | None = None
+    ) -> None:
+        self._view = view
+        self._authorizer = authorizer
+        self._ask: Ask | None = None if authorizer is None else authorizer.authorize
+        self._options = options or Options()
+        self._index = PolicyIndex(view)
+
+    def apply(self, change: Change) -> None:
+        self._index.apply(change)
+
+    def mutating(self, request: AdmissionRequest) -> Steps:
+        """Everything that may change the object."""
+        notes = _Notes([], {})
+        first = intree.changed(self._view, request, self._options)
+        if isinstance(first, Denied):
+            return first
+        if self._is_seen(request):
+            outcome = yield from self._configured(replace(request, obj=first), notes)
+            if isinstance(outcome, Denied):
+                return notes.on(outcome)
+            first = outcome.obj
+        if self._authorizer is not None:
+            refused = escalation.refusal(self._authorizer, replace(request, obj=first))
+            if refused is not None:
+                return notes.on(refused)
+        return notes.on(Admitted(first))
+
+    def _configured(self, request: AdmissionRequest, notes: _Notes) -> Steps:
+        """Mutating policies and webhooks, and a second round if something changed what came before it."""
+        policies = self._index.mutating() if request.obj is not None and request.operation != DELETE else ()
+        obj, invoked = request.obj, frozenset[tuple[str, str]]()
+        if policies:
+            mutated = mutate(self._view, self._ask, request, policies)
+            if mutated.refusals:
+                causes = [{"message": r} for r in mutated.refusals]
+                return denied(request, "MutatingAdmissionPolicy", mutated.refusals[0], causes=causes)
+            obj, invoked = mutated.obj, mutated.invoked
+        called = yield from call_mutating(self._view, self._ask, self._index, replace(request, obj=obj))
+        notes.add(called)
+        if called.refusal is not None:
+            return Denied("MutatingAdmissionWebhook", called.refusal)
+        if called.obj == request.obj:
+            return Admitted(request.obj)
+        return (yield from self._again(request, called, policies, invoked, notes))
+
+    def _again(
+        self,
+        request: AdmissionRequest,
+        called: Called,
+        policies: tuple[MutatingPolicy, ...],
+        invoked: frozenset[tuple[str, str]],
+        notes: _Notes,
+    ) -> Steps:
+        """The built-in plugins see what policies and webhooks made, and those that asked for it do too."""
+        again = intree.changed(self._view, replace(request, obj=called.obj), self._options)
+        if isinstance(again, Denied):
+            return again
+        obj = again
+        if invoked:
+            now = replace(request, obj=obj)
+            mutated = mutate(self._view, self._ask, now, policies, invoked)
+            if mutated.refusals:
+                return denied(request, "MutatingAdmissionPolicy", mutated.refusals[0])
+            obj = mutated.obj
+        if called.invoked:
+            now = replace(request, obj=obj)
+            second = yield from call_mutating(self._view, self._ask, self._index, now, called.invoked)
+            notes.add(second)
+            if second.refusal is not None:
+                return Denied("MutatingAdmissionWebhook", second.refusal)
+            obj = second.obj
+        return Admitted(obj)
+
+    def validating(self, request: AdmissionRequest) -> Steps:
+        """Everything that may refuse; the object is as it will be stored."""
+        notes = _Notes([], {})
+        refused = _ill_formed(request) or intree.refused(self._view, request)
+        if refused is None:
+            refused = self._pod_security(request, notes)
+        if refused is None:
+            refused = intree.refused_late(self._view, request)
+        if refused is None and self._is_seen(request):
+            refused = self._policies(request, notes)
+            if refused is None:
+                called = yield from call_validating(self._view, self._ask, self._index, request)
+                notes.add(called)
+                if called.refusal is not None:
+                    refused = Denied("ValidatingAdmissionWebhook", called.refusal)
+        if refused is not None:
+            return notes.on(refused)
+        return notes.on(self._quota(request))
+
+    def _pod_security(self, request: AdmissionRequest, notes: _Notes) -> Denied | None:
+        said = pod_security_verdict(self._view, request)
+        notes.warnings += said.warnings
+        notes.audit.update(said.audit)
+        if said.invalid:
+            return invalid(request, POD_SECURITY, said.invalid)
+        return forbidden(request, POD_SECURITY, said.forbidden) if said.forbidden else None
+
+    def _policies(self, request: AdmissionRequest, notes: _Notes) -> Denied | None:
+        policies = self._index.validating()
+        if not policies:
+            return None
+        said = validating_policies.judge(self._view, self._ask, request, policies)
+        notes.warnings += said.warnings
+        notes.audit.update(said.audit)
+        if not said.denials:
+            return None
+        first = said.denials[0]
+        reason = first.reason or "Invalid"
+        return forbidden(
+            request,
+            "ValidatingAdmissionPolicy",
+            first.message,
+            reason=reason,
+            code=validating_policies.CODES.get(reason, 422),
+            causes=[{"message": first.message}],
+        )
+
+    def _quota(self, request: AdmissionRequest) -> Outcome:
+        obj: Obj | None = request.obj
+        if obj is None or not quota.is_counted_request(request):
+            return Admitted(obj)
+        violation = quota.quota_violation(self._view, obj, request.old)
+        if violation is not None:
+            return forbidden(request, quota.PLUGIN, violation)
+        return Admitted(obj, charges=quota.charges(self._view, obj, request.old))
+
+    def _is_seen(self, request: AdmissionRequest) -> bool:
+        return request.resource.resource not in _UNSEEN and not is_exempt(request)
+
+
+def _ill_formed(request: AdmissionRequest) -> Denied | None:
+    """Policies and webhook configurations that could not work. Upstream's storage checks them at this point."""
+    if request.resource.group != GROUP or request.obj is None or request.subresource:
+        return None
+    found = problems(request.obj)
+    return invalid(request, "Validation", found) if found else None

@@ -1,0 +1,337 @@
+"""`x-kubernetes-validations`: CEL rules inside the schema of a CustomResourceDefinition.
+
+    problems(schema, obj, old)      # what an object violates: field errors, to be put into a 422
+    rule_problems(schema, path)     # what does not compile: field errors of the CustomResourceDefinition
+
+Rules see `self` (their part of the object) and, where the object is updated and its part can be found again,
+`oldSelf`; a rule that names `oldSelf` is skipped otherwise. A rule is not held against a part that did not change.
+
+Unlike kube: dates inside `self` are strings; only a `self` that is itself a date is a timestamp.
+
+Source: apiextensions-apiserver pkg/apiserver/schema/cel/validation.go, compilation.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from fairway.admission.cel.compiling import BOOL, STRING, Error, Program, Variables, compiled
+from fairway.admission.cel.evaluating import BUDGET, Evaluation
+from fairway.admission.rbac.attributes import quoted
+from fairway.kube.fieldpath import MapKey, Path, path_text
+
+Schema = dict[str, Any]
+
+INVALID, FORBIDDEN = "FieldValueInvalid", "FieldValueForbidden"
+REQUIRED, DUPLICATE = "FieldValueRequired", "FieldValueDuplicate"
+
+_ABSENT: Any = object()
+_MAX_DEPTH = 64
+
+_KEYWORDS = frozenset(
+    (
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
+        *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    )
+)
+_SCALARS = {"integer": "int", "string": "string", "boolean": "bool", "number": "double"}
+
+
+class RuleProblem(NamedTuple):
+    """A field error. `reason` is a cause's reason; printed as in a 422."""
+
+    path: str
+    reason: str
+    value: str
+    detail: str
+
+    @property
+    def body(self) -> str:
+        """Everything after the path: the `message` of a status cause."""
+        if self.reason == REQUIRED:
+            return f"Required value: {self.detail}"
+        if self.reason == FORBIDDEN:
+            return f"Forbidden: {self.detail}"
+        if self.reason == DUPLICATE:
+            return f'Duplicate value: "{self.value}"'
+        return f'Invalid value: "{self.value}": {self.detail}'
+
+    def __str__(self) -> str:
+        return f"{self.path or '<nil>'}: {self.body}"
+
+
+def problems(schema: Schema, obj: Any, old: Any = None, path: Path = ()) -> list[RuleProblem]:
+    """Every rule of the schema that the object violates. Free for schemas without rules."""
+    if not has_rules(schema):
+        return []
+    walk = _Walk(BUDGET)
+    before = _ABSENT if old is None else old
+    try:
+        return list(walk.visit(schema, obj, before, path, is_root=not path))
+    except _OutOfBudgetError as spent:
+        return [RuleProblem(path_text(path), INVALID, "object", str(spent))]
+
+
+def has_rules(schema: Any, depth: int = 0) -> bool:
+    """Whether there is a rule anywhere in a schema."""
+    if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+        return False
+    if schema.get("x-kubernetes-validations"):
+        return True
+    parts = [
+        schema.get("items"),
+        schema.get("additionalProperties"),
+        *(schema.get("properties") or {}).values(),
+    ]
+    return any(has_rules(part, depth + 1) for part in parts)
+
+
+class _OutOfBudgetError(Exception):
+    """The rules cost too much; nothing further is run."""
+
+
+class _Walk:
+    """One pass over an object; all its rules share one budget."""
+
+    def __init__(self, budget: int) -> None:
+        self._left = budget
+
+    def visit(
+        self, schema: Schema, value: Any, old: Any, path: Path, *, is_root: bool = False
+    ) -> Iterator[RuleProblem]:
+        if value is None:
+            return
+        for rule in schema.get("x-kubernetes-validations") or ():
+            problem = self._judge(schema, rule, _View(schema, is_root), value, old, path)
+            if problem is not None:
+                yield problem
+        yield from self._children(schema, value, old, path)
+
+    def _children(self, schema: Schema, value: Any, old: Any, path: Path) -> Iterator[RuleProblem]:
+        if isinstance(value, dict):
+            properties = schema.get("properties") or {}
+            extra = schema.get("additionalProperties")
+            before = old if isinstance(old, dict) else {}
+            for name in value:
+                if name in properties:
+                    yield from self.visit(
+                        properties[name], value[name], before.get(name, _ABSENT), (*path, name)
+                    )
+                elif isinstance(extra, dict):
+                    key = MapKey(name)
+                    yield from self.visit(extra, value[name], before.get(name, _ABSENT), (*path, key))
+        elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+            for index, item in enumerate(value):
+                yield from self.visit(schema["items"], item, _correlated(schema, item, old), (*path, index))
+
+    def _judge(
+        self, schema: Schema, rule: Schema, view: _View, value: Any, old: Any, path: Path
+    ) -> RuleProblem | None:
+        program = _program(rule.get("rule") or "", bool(rule.get("optionalOldSelf")), view.type_name)
+        is_transition = _names_old(rule.get("rule") or "")
+        if is_transition and old is _ABSENT and not rule.get("optionalOldSelf"):
+            return None
+        if not is_transition and old is not _ABSENT and old == value:
+            return None
+        where = _at(path, rule.get("fieldPath"))
+        kind = schema.get("type") or "object"
+        if isinstance(program, Error):
+            return RuleProblem(where, INVALID, kind, f"rule compile error: {program.text}")
+        names = {"self": view.seen(value), "oldSelf": None if old is _ABSENT else view.seen(old)}
+        names["hasOldSelf"] = old is not _ABSENT
+        evaluation = Evaluation(names, self._left)
+        verdict = evaluation.evaluate(program)
+        self._left -= 1
+        if verdict is True:
+            return None
+        if isinstance(verdict, Error):
+            return self._errored(rule, verdict, where, kind)
+        detail = _message(rule, names, view.type_name)
+        return RuleProblem(where, rule.get("reason") or INVALID, kind, detail)
+
+    def _errored(self, rule: Schema, error: Error, where: str, kind: str) -> RuleProblem:
+        said = str(rule.get("message") or rule.get("rule") or "").strip()
+        if error.kind == "budget":
+            if error.text.startswith("validation failed"):
+                raise _OutOfBudgetError(error.text)
+            detail = (
+                f"no further validation rules will be run due to call cost exceeds limit for rule: {said}"
+            )
+        elif error.text.startswith("no such overload"):
+            detail = (
+                f"'{error.text}': call arguments did not match a supported operator, function or macro "
+                f"signature for rule: {said}"
+            )
+        else:
+            detail = f"{error.text} evaluating rule: {said}"
+        return RuleProblem(where, INVALID, kind, detail)
+
+
+class _View:
+    """How a part of the object looks to a rule: property names escaped, only what a root shows."""
+
+    def __init__(self, schema: Schema, is_root: bool) -> None:
+        self._schema = schema
+        self._is_root = is_root
+        self.type_name = _SCALARS.get(schema.get("type") or "", "dyn")
+        if schema.get("x-kubernetes-int-or-string"):
+            self.type_name = "dyn"
+        if self.type_name == "string" and schema.get("format") in ("date-time", "date"):
+            self.type_name = "timestamp"
+
+    def seen(self, value: Any) -> Any:
+        if self.type_name == "timestamp":
+            return _timestamp(value)
+        if self.type_name == "double" and isinstance(value, int):
+            return float(value)
+        shown = _escaped(self._schema, value)
+        if self._is_root and isinstance(shown, dict) and isinstance(shown.get("metadata"), dict):
+            meta = {k: v for k, v in shown["metadata"].items() if k in ("name", "generateName")}
+            shown = {**shown, "metadata": meta}
+        return shown
+
+
+def _timestamp(value: Any) -> Any:
+    try:
+        return datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+    except ValueError:
+        return value
+
+
+def _escaped(schema: Any, value: Any) -> Any:
+    """Properties under the names expressions use; keys of maps stay as they are."""
+    if not isinstance(schema, dict):
+        return value
+    if isinstance(value, dict):
+        properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
+        return {
+            (escape(k) if k in properties else k): _escaped(properties.get(k, extra), v)
+            for k, v in value.items()
+        }
+    if isinstance(value, list):
+        return [_escaped(schema.get("items"), v) for v in value]
+    return value
+
+
+def escape(name: str) -> str:
+    """`namespace` → `__namespace__`, `foo-bar` → `foo__dash__bar`. Source: apiserver pkg/cel/escaping.go."""
+    if name in _KEYWORDS:
+        return f"__{name}__"
+    out = name.replace("__", "__underscores__")
+    for char, word in ((".", "dot"), ("-", "dash"), ("/", "slash")):
+        out = out.replace(char, f"__{word}__")
+    return out
+
+
+def _correlated(schema: Schema, item: Any, old: Any) -> Any:
+    """The same item before: only lists with keys say which one that is."""
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    if (
+        schema.get("x-kubernetes-list-type") != "map"
+        or not isinstance(old, list)
+        or not isinstance(item, dict)
+    ):
+        return _ABSENT
+    for before in old:
+        if isinstance(before, dict) and all(before.get(k) == item.get(k) for k in keys):
+            return before
+    return _ABSENT
+
+
+_OLD = re.compile(r"\boldSelf\b")
+
+
+def _names_old(expression: str) -> bool:
+    return _OLD.search(expression) is not None
+
+
+@lru_cache(8192)
+def _program(expression: str, is_optional: bool, type_name: str) -> Program | Error:
+    names: Variables = (
+        ("self", type_name),
+        ("oldSelf", "dyn" if is_optional else type_name),
+        ("hasOldSelf", "bool"),
+    )
+    if is_optional:
+        # The interpreter takes no optionals from outside: one is made around the rule.
+        value = "hasOldSelf ? optional.of(oldSelf) : optional.none()"
+        expression = f"cel.bind(oldSelf, {value}, {expression})"
+    return compiled(expression, names, (BOOL,))
+
+
+def _message(rule: Schema, names: dict[str, Any], type_name: str) -> str:
+    expression = rule.get("messageExpression")
+    if expression:
+        variables: Variables = (("self", type_name), ("oldSelf", type_name), ("hasOldSelf", "bool"))
+        program = compiled(expression, variables, (STRING,))
+        text = program if isinstance(program, Error) else Evaluation(names).evaluate(program)
+        if isinstance(text, str) and text.strip() and "\n" not in text.strip():
+            return text.strip()
+    message = str(rule.get("message") or "").strip()
+    return message or f"failed rule: {str(rule.get('rule') or '').strip()}"
+
+
+_STEP = re.compile(r"\.([A-Za-z_]\w*)|\['((?:[^'\\]|\\.)*)'\]")
+
+
+def _at(path: Path, field_path: str | None) -> str:
+    found = _STEP.finditer(field_path or "")
+    return path_text((*path, *(f[1] if f[1] is not None else f[2].replace("\\'", "'") for f in found)))
+
+
+def rule_problems(schema: Schema, path: str) -> list[RuleProblem]:
+    """Rules that do not compile; `path` is where the schema stands in the CustomResourceDefinition."""
+    found = []
+    for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
+        found += _rule_problems(schema, rule, f"{path}.x-kubernetes-validations[{index}]")
+    for name, part in sorted((schema.get("properties") or {}).items()):
+        found += rule_problems(part, f"{path}.properties[{name}]")
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), dict):
+            found += rule_problems(schema[name], f"{path}.{name}")
+    return found
+
+
+def _rule_problems(schema: Schema, rule: Schema, path: str) -> list[RuleProblem]:
+    expression = str(rule.get("rule") or "").strip()
+    if not expression:
+        return [RuleProblem(f"{path}.rule", REQUIRED, "", "rule is not specified")]
+    found: list[RuleProblem] = []
+    type_name = _View(schema, False).type_name
+    program = _program(rule["rule"], bool(rule.get("optionalOldSelf")), type_name)
+    if isinstance(program, Error):
+        found.append(_CompileProblem(f"{path}.rule", INVALID, _go_text(rule), program.text))
+    if rule.get("messageExpression"):
+        variables: Variables = (("self", type_name), ("oldSelf", type_name), ("hasOldSelf", "bool"))
+        message = compiled(rule["messageExpression"], variables, (STRING,))
+        if isinstance(message, Error):
+            detail = f"messageExpression {message.text}"
+            found.append(_CompileProblem(f"{path}.messageExpression", INVALID, _go_text(rule), detail))
+    return found
+
+
+class _CompileProblem(RuleProblem):
+    """Its value is a Go struct, printed without quotes."""
+
+    __slots__ = ()
+
+    @property
+    def body(self) -> str:
+        return f"Invalid value: {self.value}: {self.detail}"
+
+
+def _go_text(rule: Schema) -> str:
+    """How Go prints a ValidationRule with %#v."""
+    fields = (
+        f"Rule:{quoted(rule.get('rule') or '')}",
+        f"Message:{quoted(rule.get('message') or '')}",
+        f"MessageExpression:{quoted(rule.get('messageExpression') or '')}",
+        "Reason:(*apiextensions.FieldValueErrorReason)(nil)",
+        f"FieldPath:{quoted(rule.get('fieldPath') or '')}",
+        "OptionalOldSelf:(*bool)(nil)",
+    )
+    return f"apiextensions.ValidationRule{{{', '.join(fields)}}}"

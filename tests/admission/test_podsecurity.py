@@ -1,0 +1,304 @@
+"""Pod Security Standards: every check's sentence, levels and versions, and what namespaces are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from admissionrequests import World, namespace, pod, request
+
+from fairway.admission.podsecurity.evaluation import detail, violations
+from fairway.admission.podsecurity.levels import LATEST, LevelVersion, policy_of
+from fairway.admission.request import UPDATE, Admitted, Denied
+from fairway.kube.objects import Key, Obj
+
+GOOD: dict[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+def spec(security: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    container: dict[str, Any] = {"name": "c", "image": "i"}
+    if security is not None:
+        container["securityContext"] = security
+    return {"containers": [container], **fields}
+
+
+def good(**changes: Any) -> dict[str, Any]:
+    """A container's security that keeps to restricted, but for the changes."""
+    return {k: v for k, v in {**GOOD, **changes}.items() if v is not None}
+
+
+BASELINE: dict[str, tuple[dict[str, Any], str]] = {
+    "a plain pod": (spec(), ""),
+    "host network": (spec(hostNetwork=True), "host namespaces (hostNetwork=true)"),
+    "all host namespaces": (
+        spec(hostNetwork=True, hostPID=True, hostIPC=True),
+        "host namespaces (hostNetwork=true, hostPID=true, hostIPC=true)",
+    ),
+    "privileged": (
+        spec({"privileged": True}),
+        'privileged (container "c" must not set securityContext.privileged=true)',
+    ),
+    "two privileged containers": (
+        {"containers": [{"name": n, "securityContext": {"privileged": True}} for n in "ab"]},
+        'privileged (containers "a", "b" must not set securityContext.privileged=true)',
+    ),
+    "an init container comes first": (
+        {
+            "containers": [{"name": "c", "securityContext": {"privileged": True}}],
+            "initContainers": [{"name": "i", "securityContext": {"privileged": True}}],
+        },
+        'privileged (containers "i", "c" must not set securityContext.privileged=true)',
+    ),
+    "a capability": (
+        spec({"capabilities": {"add": ["SYS_ADMIN", "CHOWN", "NET_RAW"]}}),
+        'non-default capabilities (container "c" must not include "NET_RAW", "SYS_ADMIN" in '
+        "securityContext.capabilities.add)",
+    ),
+    "a default capability": (spec({"capabilities": {"add": ["CHOWN"]}}), ""),
+    "a host path": (
+        spec(volumes=[{"name": "v", "hostPath": {"path": "/"}}]),
+        'hostPath volumes (volume "v")',
+    ),
+    "a host port": (
+        {"containers": [{"name": "c", "ports": [{"hostPort": 80}, {"hostPort": 443}]}]},
+        'hostPort (container "c" uses hostPorts 443, 80)',
+    ),
+    "a probe of another host": (
+        {"containers": [{"name": "c", "livenessProbe": {"httpGet": {"host": "example.com"}}}]},
+        'probe or lifecycle host (container "c" uses probe or lifecycle host "example.com")',
+    ),
+    "an unmasked proc": (
+        spec({"procMount": "Unmasked"}),
+        'procMount (container "c" must not set securityContext.procMount to "Unmasked")',
+    ),
+    "an unmasked proc in a user namespace": (spec({"procMount": "Unmasked"}, hostUsers=False), ""),
+    "an SELinux type": (
+        spec({"seLinuxOptions": {"type": "spc_t", "user": "u", "role": "r"}}),
+        'seLinuxOptions (container "c" set forbidden securityContext.seLinuxOptions: type "spc_t"; user may not '
+        "be set; role may not be set)",
+    ),
+    "an SELinux type of the pod": (
+        spec(securityContext={"seLinuxOptions": {"type": "spc_t"}}),
+        'seLinuxOptions (pod set forbidden securityContext.seLinuxOptions: type "spc_t")',
+    ),
+    "seccomp unconfined": (
+        spec(
+            {"seccompProfile": {"type": "Unconfined"}},
+            securityContext={"seccompProfile": {"type": "Unconfined"}},
+        ),
+        'seccompProfile (pod and container "c" must not set securityContext.seccompProfile.type to "Unconfined")',
+    ),
+    "AppArmor unconfined": (
+        spec({"appArmorProfile": {"type": "Unconfined"}}),
+        'forbidden AppArmor profile (container "c" must not set AppArmor profile type to "Unconfined")',
+    ),
+    "a sysctl": (
+        spec(securityContext={"sysctls": [{"name": "kernel.msgmax"}, {"name": "net.ipv4.tcp_rmem"}]}),
+        "forbidden sysctls (kernel.msgmax)",
+    ),
+    "a Windows host process": (
+        spec(securityContext={"windowsOptions": {"hostProcess": True}}),
+        "hostProcess (pod must not set securityContext.windowsOptions.hostProcess=true)",
+    ),
+    "several at once, by identifier": (
+        spec({"privileged": True}, hostPID=True),
+        "host namespaces (hostPID=true), "
+        'privileged (container "c" must not set securityContext.privileged=true)',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BASELINE)
+def test_baseline(name: str) -> None:
+    of_pod, want = BASELINE[name]
+    assert detail(violations(LevelVersion("baseline"), {}, of_pod)) == want
+
+
+RESTRICTED: dict[str, tuple[dict[str, Any], str]] = {
+    "a good pod": (spec(GOOD), ""),
+    "a plain pod": (
+        spec(),
+        'allowPrivilegeEscalation != false (container "c" must set '
+        "securityContext.allowPrivilegeEscalation=false), "
+        'unrestricted capabilities (container "c" must set securityContext.capabilities.drop=["ALL"]), '
+        'runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true), '
+        'seccompProfile (pod or container "c" must set securityContext.seccompProfile.type to '
+        '"RuntimeDefault" or "Localhost")',
+    ),
+    "a capability it may add": (spec(good(capabilities={"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]})), ""),
+    "a capability it may not": (
+        spec(good(capabilities={"drop": ["ALL"], "add": ["CHOWN"]})),
+        'unrestricted capabilities (container "c" must not include "CHOWN" in securityContext.capabilities.add)',
+    ),
+    "root by number": (spec(good(runAsUser=0)), 'runAsUser=0 (container "c" must not set runAsUser=0)'),
+    "root by the pod": (
+        spec(GOOD, securityContext={"runAsUser": 0}),
+        "runAsUser=0 (pod must not set runAsUser=0)",
+    ),
+    "explicitly maybe root": (
+        spec(good(runAsNonRoot=False)),
+        'runAsNonRoot != true (container "c" must not set securityContext.runAsNonRoot=false)',
+    ),
+    "non-root by the pod": (spec(good(runAsNonRoot=None), securityContext={"runAsNonRoot": True}), ""),
+    "seccomp by the pod": (
+        spec(good(seccompProfile=None), securityContext={"seccompProfile": {"type": "Localhost"}}),
+        "",
+    ),
+    "root inside a user namespace": (spec(good(runAsNonRoot=None, runAsUser=0), hostUsers=False), ""),
+    "an NFS volume": (
+        spec(GOOD, volumes=[{"name": "n", "nfs": {}}, {"name": "e", "emptyDir": {}}]),
+        'restricted volume types (volume "n" uses restricted volume type "nfs")',
+    ),
+    "a host path is told once": (
+        spec(GOOD, volumes=[{"name": "h", "hostPath": {}}, {"name": "n", "nfs": {}}]),
+        'restricted volume types (volumes "h", "n" use restricted volume types "hostPath", "nfs")',
+    ),
+    "Windows needs neither": (
+        spec({"runAsNonRoot": True}, os={"name": "windows"}),
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RESTRICTED)
+def test_restricted(name: str) -> None:
+    of_pod, want = RESTRICTED[name]
+    assert detail(violations(LevelVersion("restricted"), {}, of_pod)) == want
+
+
+def test_annotations_count_for_app_armor() -> None:
+    meta = {"annotations": {"container.apparmor.security.beta.kubernetes.io/c": "unconfined"}}
+    assert detail(violations(LevelVersion("baseline"), meta, spec())) == (
+        "forbidden AppArmor profile (annotation must not set AppArmor profile type to "
+        '"container.apparmor.security.beta.kubernetes.io/c="unconfined"")'
+    )
+
+
+VERSIONS: dict[str, tuple[LevelVersion, dict[str, Any], bool]] = {
+    "probes of other hosts before 1.34": (
+        LevelVersion("baseline", 33),
+        {"containers": [{"name": "c", "livenessProbe": {"tcpSocket": {"host": "x"}}}]},
+        True,
+    ),
+    "a sysctl before it was allowed": (
+        LevelVersion("baseline", 28),
+        spec(securityContext={"sysctls": [{"name": "net.ipv4.tcp_fin_timeout"}]}),
+        False,
+    ),
+    "a sysctl since it is allowed": (
+        LevelVersion("baseline", 29),
+        spec(securityContext={"sysctls": [{"name": "net.ipv4.tcp_fin_timeout"}]}),
+        True,
+    ),
+    "dropping ALL is asked since 1.22": (LevelVersion("restricted", 21), spec(good(capabilities=None)), True),
+    "user namespaces help since 1.35": (
+        LevelVersion("restricted", 34),
+        spec(good(runAsNonRoot=None), hostUsers=False),
+        False,
+    ),
+    "a version to come is the latest": (LevelVersion("restricted", 99), spec(GOOD), True),
+    "privileged asks nothing": (LevelVersion("privileged"), spec({"privileged": True}, hostPID=True), True),
+}
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_versions(name: str) -> None:
+    asked, of_pod, want = VERSIONS[name]
+    assert (violations(asked, {}, of_pod) == ()) is want
+
+
+P = "pod-security.kubernetes.io/"
+
+
+def test_whoever_enforces_is_warned_too() -> None:
+    policy = policy_of({f"{P}enforce": "baseline", f"{P}enforce-version": "v1.30"})
+    assert policy.warn == LevelVersion("baseline", 30)
+    assert policy.audit == LevelVersion("privileged", LATEST)
+
+
+def test_a_broken_level_is_restricted_and_reported() -> None:
+    policy = policy_of({f"{P}enforce": "strict", f"{P}warn-version": "1.30"})
+    assert policy.enforce.level == "restricted"
+    assert policy.problems == (
+        'metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "strict": must be one of privileged, '
+        "baseline, restricted",
+        'metadata.labels[pod-security.kubernetes.io/warn-version]: Invalid value: "1.30": must be "latest" or "v1.x"',
+    )
+
+
+def test_a_pod_is_refused_in_kubernetes_words() -> None:
+    world = World(namespace("team-a", {f"{P}enforce": "restricted"}))
+    refused = world.validate(
+        request(
+            pod(
+                containers=[
+                    {"name": "c", "image": "i", "securityContext": good(allowPrivilegeEscalation=None)}
+                ]
+            )
+        )
+    )
+    assert isinstance(refused, Denied)
+    assert (refused.code, refused.plugin) == (403, "PodSecurity")
+    assert refused.message == (
+        'pods "p" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false '
+        '(container "c" must set securityContext.allowPrivilegeEscalation=false)'
+    )
+    assert refused.audit == {"pod-security.kubernetes.io/enforce-policy": "restricted:latest"}
+
+
+def deployment(**of_pod: Any) -> Obj:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "team-a"},
+        "spec": {"template": {"metadata": {}, "spec": spec(**of_pod)}},
+    }
+
+
+def test_a_workload_is_only_warned_about() -> None:
+    world = World(namespace("team-a", {f"{P}enforce": "baseline", f"{P}audit": "baseline"}))
+    outcome = world.validate(request(deployment(hostPID=True)))
+    said = 'would violate PodSecurity "baseline:latest": host namespaces (hostPID=true)'
+    assert isinstance(outcome, Admitted)
+    assert outcome.warnings == (said,)
+    assert outcome.audit == {"pod-security.kubernetes.io/audit-violations": said}
+
+
+def test_a_namespace_is_told_which_pods_would_be_refused() -> None:
+    world = World(namespace("team-a"), pod("a", hostPID=True), pod("b", hostPID=True), pod("c"))
+    old = world.store.require(Key("Namespace", "", "team-a"))
+    new = {**old, "metadata": {**old["metadata"], "labels": {f"{P}enforce": "baseline"}}}
+    outcome = world.validate(request(new, UPDATE, old))
+    assert outcome.warnings == (
+        'existing pods in namespace "team-a" violate the new PodSecurity enforce level "baseline:latest"',
+        "a (and 1 other pod): host namespaces",
+    )
+
+
+def test_labels_that_make_no_sense_are_invalid() -> None:
+    outcome = World().validate(request(namespace("n", {f"{P}enforce": "strict"})))
+    assert isinstance(outcome, Denied)
+    assert outcome.code == 422
+    assert outcome.message == (
+        'Namespace "n" is invalid: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "strict": '
+        "must be one of privileged, baseline, restricted"
+    )
+
+
+def test_of_a_running_pod_only_images_matter() -> None:
+    world = World(namespace("team-a", {f"{P}enforce": "baseline"}))
+    old = pod(hostPID=True)
+    same = {**old, "metadata": {**old["metadata"], "labels": {"a": "b"}}}
+    assert isinstance(world.validate(request(same, UPDATE, old)), Admitted)
+    other = pod(hostPID=True, containers=[{"name": "c", "image": "j"}])
+    assert isinstance(world.validate(request(other, UPDATE, old)), Denied)
+
+
+def test_subresources_are_not_asked() -> None:
+    world = World(namespace("team-a", {f"{P}enforce": "restricted"}))
+    assert isinstance(world.validate(request(pod(), UPDATE, pod(), subresource="status")), Admitted)
