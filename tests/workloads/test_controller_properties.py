@@ -351,7 +351,8 @@ def test_daemon_sets_settle_on_every_node_that_wants_them(
         elif op == "remove" and world.store.get(node) is not None:
             world.delete(node)
             for pod in world.pods_of(AGENT):
-                if pods.node_of(pod) == node.name:
+                # The controller may have deleted the second of a surging pair once the first was gone.
+                if pods.node_of(pod) == node.name and world.store.get(pod_key(pod)) is not None:
                     world.delete(pod_key(pod), grace_s=0)
         elif op == "image":
             world.patch(AGENT, {"spec": {"template": template(value, labels=labels)}})

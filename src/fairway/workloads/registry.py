@@ -20,6 +20,14 @@ from fairway.workloads.deployment import rollout
 from fairway.workloads.disruption import budget
 from fairway.workloads.job import cleanup
 from fairway.workloads.job import decide as job
+from fairway.workloads.jobset import decide as jobset
+from fairway.workloads.kubeflow import controllers as kubeflow
+from fairway.workloads.kubeflow.framework import JOB_ROLE
+from fairway.workloads.leaderworkerset import decide as leaderworkerset
+from fairway.workloads.leaderworkerset import groups as leaderworkergroups
+from fairway.workloads.leaderworkerset.marks import SET_NAME
+from fairway.workloads.ray import cluster as raycluster
+from fairway.workloads.ray import job as rayjob
 from fairway.workloads.statefulset import decide as statefulset
 
 # `podgc.CONTROLLER` is left to runners that have no pod garbage collection of their own.
@@ -34,6 +42,12 @@ CONTROLLERS: tuple[Controller, ...] = (
     replicaset.CONTROLLER,
     statefulset.CONTROLLER,
     daemonset.CONTROLLER,
+    jobset.CONTROLLER,
+    *kubeflow.CONTROLLERS,
+    raycluster.CONTROLLER,
+    rayjob.CONTROLLER,
+    leaderworkerset.CONTROLLER,
+    leaderworkergroups.CONTROLLER,
     budget.CONTROLLER,
     resourcequota.CONTROLLER,
     namespaces.CONTROLLER,
@@ -71,6 +85,8 @@ _OF_POD_OWNER: dict[str, tuple[Controller, ...]] = {
     "ReplicaSet": (replicaset.CONTROLLER,),
     "StatefulSet": (statefulset.CONTROLLER,),
     "DaemonSet": (daemonset.CONTROLLER,),
+    **{c.gk.partition(".")[0]: (c,) for c in kubeflow.CONTROLLERS},
+    "RayCluster": (raycluster.CONTROLLER,),
 }
 
 
@@ -113,6 +129,10 @@ def _asked_about_pod(view: View, change: Change) -> Sequence[Controller]:
             kind = ref["kind"]
             break
     asked: Sequence[Controller] = _OF_POD_OWNER.get(kind, ())
+    if kind == "Job" and JOB_ROLE in (change.obj["metadata"].get("labels") or ()):
+        asked = (*asked, kubeflow.LAUNCHERS)
+    if kind == "StatefulSet" and SET_NAME in (change.obj["metadata"].get("labels") or ()):
+        asked = (*asked, leaderworkerset.CONTROLLER, leaderworkergroups.CONTROLLER)
     namespace = change.key[1]
     if view.objects(budget.PDB, namespace):
         asked = (*asked, budget.CONTROLLER)
