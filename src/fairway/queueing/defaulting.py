@@ -1,6 +1,9 @@
-"""What the API server writes into a Kueue object that leaves fields out.
+"""What the API server writes into a Kueue object that leaves fields out: the defaults of its schema.
 
-Source: the `+kubebuilder:default` markers in apis/kueue/v1beta2.
+`webhooks.defaulted` does this and all that follows at the API's door; here only the schema speaks, for objects that
+are read without one.
+
+Source: the defaults in config/components/crd/bases (v1beta2).
 """
 
 from __future__ import annotations
@@ -8,30 +11,27 @@ from __future__ import annotations
 from typing import Any
 
 from fairway.kube.objects import Obj, spec_of
-from fairway.queueing.objects import BEST_EFFORT_FIFO, MAY_STOP_SEARCH, NEVER, NO_STOP, TRY_NEXT_FLAVOR
+from fairway.queueing.webhooks.structure import with_defaults
+from fairway.queueing.webhooks.tables import schema_of
 
 
 def defaulted_cluster_queue(obj: Obj) -> Obj:
     """A ClusterQueue with its defaults filled in."""
-    spec = dict(spec_of(obj))
-    spec.setdefault("queueingStrategy", BEST_EFFORT_FIFO)
-    spec.setdefault("stopPolicy", NO_STOP)
-    fungibility = {"whenCanBorrow": MAY_STOP_SEARCH, "whenCanPreempt": TRY_NEXT_FLAVOR}
-    spec["flavorFungibility"] = fungibility | (spec.get("flavorFungibility") or {})
-    preemption: dict[str, Any] = {"reclaimWithinCohort": NEVER, "withinClusterQueue": NEVER}
-    preemption |= spec.get("preemption") or {}
-    preemption["borrowWithinCohort"] = {"policy": NEVER} | (preemption.get("borrowWithinCohort") or {})
-    spec["preemption"] = preemption
-    return {**obj, "spec": spec}
+    return _defaulted("ClusterQueue", obj)
 
 
 def defaulted_local_queue(obj: Obj) -> Obj:
     """A LocalQueue with its defaults filled in."""
-    return {**obj, "spec": {"stopPolicy": NO_STOP, **spec_of(obj)}}
+    return _defaulted("LocalQueue", obj)
 
 
 def defaulted_workload(obj: Obj) -> Obj:
     """A Workload with its defaults filled in: active, and every pod set named and counted."""
-    spec = {"active": True, **spec_of(obj)}
-    spec["podSets"] = [{"name": "main", "count": 1, **pod_set} for pod_set in spec.get("podSets") or ()]
-    return {**obj, "spec": spec}
+    return _defaulted("Workload", obj)
+
+
+def _defaulted(kind: str, obj: Obj) -> Obj:
+    node = schema_of(kind, "v1beta2")
+    assert node is not None
+    filled: dict[str, Any] = with_defaults(node, {**obj, "spec": dict(spec_of(obj))})
+    return filled
