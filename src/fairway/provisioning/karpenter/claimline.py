@@ -1,0 +1,136 @@
+"""In which order does a pod try the claims of its batch?
+
+Those with the fewest pods first. Claims that ask the same of a node's labels form a class, kept in order. A pod of a
+shape seen before skips the claims that can never hold it; where those pile up, the shape gets heaps of its own that
+follow the changes since, so that a thousand nodes filled by a thousand equal pods cost a thousand steps, not a
+million.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush, merge
+
+from fairway.provisioning.karpenter.claims import Claim
+from fairway.provisioning.karpenter.requirements import Requirements
+
+Rank = tuple[int, int]
+Entry = tuple[Rank, int]
+# How many claims in vain make a shape worth heaps of its own, and how many changes make them not worth following.
+_VAIN_STEPS = 64
+_MOST_CHANGES = 512
+
+
+class Tried:
+    """What a shape knows of the claims: which can never hold it, and which classes never will."""
+
+    __slots__ = ("closed", "heaps", "never", "seen")
+
+    def __init__(self) -> None:
+        self.never: set[int] = set()
+        self.closed: set[Requirements] = set()
+        self.heaps: dict[Requirements, list[Entry]] | None = None
+        self.seen = 0
+
+
+class ClaimLine:
+    """The claims of a batch, by class and rank."""
+
+    __slots__ = ("_classes", "_log", "_sequence", "claims")
+
+    def __init__(self) -> None:
+        self.claims: list[Claim] = []
+        self._classes: dict[Requirements, list[Entry]] = {}
+        self._log: list[int] = []
+        self._sequence = 0
+
+    def classes(self) -> list[Requirements]:
+        return [labels for labels, line in self._classes.items() if line]
+
+    def append(self, claim: Claim) -> int:
+        """A new claim, with its first pod; its index."""
+        self.claims.append(claim)
+        index = len(self.claims) - 1
+        self._sequence += 1
+        claim.rank = (1, self._sequence)
+        self._enter(claim, index)
+        return index
+
+    def moved(self, index: int, was: Requirements) -> None:
+        """A claim took another pod, and asks something else of labels maybe."""
+        claim = self.claims[index]
+        line = self._classes[was]
+        del line[bisect_left(line, (claim.rank, index))]
+        self._sequence += 1
+        claim.rank = (len(claim.pods), -self._sequence)
+        if claim.requirements is was:
+            insort(line, (claim.rank, index))
+        else:
+            self._enter(claim, index)
+
+    def _enter(self, claim: Claim, index: int) -> None:
+        insort(self._classes.setdefault(claim.requirements, []), (claim.rank, index))
+        self._log.append(index)
+
+    def walk(self, classes: Iterable[Requirements], tried: Tried) -> Iterator[int]:
+        """The claims of these classes in order, without those in `tried.never`. Close it when done."""
+        if tried.heaps is None or len(self._log) - tried.seen > _MOST_CHANGES:
+            return self._walk_all(classes, tried)
+        return self._walk_own(classes, tried)
+
+    def _walk_all(self, classes: Iterable[Requirements], tried: Tried) -> Iterator[int]:
+        lines = [self._classes[labels] for labels in classes]
+        steps = 0
+        try:
+            for _, index in merge(*lines) if len(lines) > 1 else lines[0] if lines else ():
+                steps += 1
+                if index not in tried.never:
+                    yield index
+        finally:
+            if steps > _VAIN_STEPS:
+                self._give_heaps(tried)
+
+    def _give_heaps(self, tried: Tried) -> None:
+        never = tried.never
+        tried.heaps = {
+            labels: [entry for entry in line if entry[1] not in never]
+            for labels, line in self._classes.items()
+            if labels not in tried.closed
+        }
+        tried.seen = len(self._log)
+
+    def _walk_own(self, classes: Iterable[Requirements], tried: Tried) -> Iterator[int]:
+        heaps = self._caught_up(tried)
+        heads = [(heap[0], i, labels) for i, labels in enumerate(classes) if (heap := heaps.get(labels))]
+        heapify(heads)
+        aside: list[tuple[Requirements, Entry]] = []
+        try:
+            while heads:
+                _, tie, labels = heappop(heads)
+                heap = heaps[labels]
+                entry = heappop(heap)
+                claim = self.claims[entry[1]]
+                if claim.requirements is labels and entry[1] not in tried.never:
+                    if claim.rank != entry[0]:
+                        heappush(heap, (claim.rank, entry[1]))
+                    else:
+                        aside.append((labels, entry))
+                        yield entry[1]
+                if heap:
+                    heappush(heads, (heap[0], tie, labels))
+        finally:
+            for labels, (_, index) in aside:
+                claim = self.claims[index]
+                if index not in tried.never and claim.requirements is labels:
+                    heappush(heaps[labels], (claim.rank, index))
+
+    def _caught_up(self, tried: Tried) -> dict[Requirements, list[Entry]]:
+        heaps = tried.heaps or {}
+        for index in self._log[tried.seen :]:
+            claim = self.claims[index]
+            if index not in tried.never and claim.requirements not in tried.closed:
+                heappush(heaps.setdefault(claim.requirements, []), (claim.rank, index))
+        tried.seen = len(self._log)
+        tried.heaps = heaps
+        return heaps

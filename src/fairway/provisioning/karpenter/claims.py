@@ -1,0 +1,200 @@
+"""A node that is about to be asked for: what it must still satisfy, and which types could.
+
+A `Template` is what a NodePool allows; a `Claim` starts as one and narrows with every pod it takes. Pods only ever
+narrow it, so a pod that a claim cannot hold for its size or its requirements it can never hold.
+
+Source: pkg/controllers/provisioning/scheduling/nodeclaim.go, nodeclaimtemplate.go, scheduler.go (daemon groups).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fairway.kube.objects import Obj
+from fairway.kube.resources import Resources, add_into
+from fairway.kube.taints import parse_tolerations
+from fairway.provisioning.karpenter.fleet import Fleet, unsatisfied_min_values
+from fairway.provisioning.karpenter.labels import HOSTNAME, INITIALIZED, REGISTERED, WELL_KNOWN
+from fairway.provisioning.karpenter.nodepools import NodePool
+from fairway.provisioning.karpenter.podfacts import (
+    HostPort,
+    PodFacts,
+    Shape,
+    host_ports,
+    port_conflict,
+    requests_of,
+    untolerated,
+)
+from fairway.provisioning.karpenter.relaxing import tolerating_preferred_taints, without_required_term
+from fairway.provisioning.karpenter.requirement import one_of
+from fairway.provisioning.karpenter.requirements import Requirements, affinity_requirements
+from fairway.provisioning.karpenter.why import TypeRefusal
+
+# Labels a claim's node will have once it is up, so that DaemonSets which wait for them are counted.
+SIMULATED = (REGISTERED, INITIALIZED)
+
+
+class DaemonGroup(NamedTuple):
+    """Types on which the same DaemonSets would run, what those ask together, and their host ports."""
+
+    mask: int
+    overhead: Resources
+    ports: tuple[HostPort, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What a NodePool allows: its requirements and the types that suit them."""
+
+    pool: NodePool
+    fleet: Fleet
+    requirements: Requirements
+    mask: int
+    groups: tuple[DaemonGroup, ...]
+
+
+def template_of(
+    pool: NodePool, fleet: Fleet, daemons: tuple[Obj, ...], *, best_effort: bool
+) -> Template | TypeRefusal:
+    """The template, or why no type suits the NodePool."""
+    simulated = [one_of(label, ("true",)) for label in SIMULATED]
+    wanted = pool.requirements.plus(simulated)
+    bare = Template(pool, fleet, wanted, fleet.all, (DaemonGroup(fleet.all, {}, ()),))
+    found = filter_types(bare, bare.mask, wanted, {}, {}, (), best_effort=best_effort)
+    if isinstance(found, TypeRefusal):
+        return found
+    return Template(pool, fleet, wanted, found.mask, _daemon_groups(bare, found.mask, daemons))
+
+
+def _daemon_groups(template: Template, mask: int, daemons: tuple[Obj, ...]) -> tuple[DaemonGroup, ...]:
+    masks = [_daemon_mask(template, d) & mask for d in daemons]
+    by_set: dict[tuple[int, ...], int] = {}
+    for i in template.fleet.indexes(mask):
+        running = tuple(d for d, there in enumerate(masks) if there >> i & 1)
+        by_set[running] = by_set.get(running, 0) | 1 << i
+    groups = []
+    for running, types in by_set.items():
+        overhead: Resources = {}
+        for d in running:
+            add_into(overhead, requests_of(daemons[d].get("spec") or {}))
+        ports = tuple(p for d in running for p in host_ports(daemons[d].get("spec") or {}))
+        groups.append(DaemonGroup(types, overhead, ports))
+    return tuple(groups)
+
+
+def _daemon_mask(template: Template, daemon: Obj) -> int:
+    """The types on which a DaemonSet's pod would run; each alternative of its affinity gets its turn.
+
+    Source: isDaemonPodCompatible.
+    """
+    spec = daemon.get("spec") or {}
+    tolerations = parse_tolerations((tolerating_preferred_taints(spec) or spec).get("tolerations"))
+    if untolerated(template.pool.taints, tolerations) is not None:
+        return 0
+    found, left = 0, spec
+    while left is not None:
+        wanted = affinity_requirements(left, with_preferred=False)
+        if template.requirements.is_compatible(wanted, WELL_KNOWN):
+            found |= template.fleet.compatible(wanted)
+        left = without_required_term(left)
+    return found
+
+
+class Filtered(NamedTuple):
+    """Types that remain, and `minValues` that had to give way (best effort)."""
+
+    mask: int
+    relaxed: dict[str, int]
+
+
+def filter_types(
+    template: Template,
+    mask: int,
+    wanted: Requirements,
+    total: Resources,
+    requests: Resources,
+    ports: tuple[HostPort, ...],
+    *,
+    taken: tuple[HostPort, ...] = (),
+    best_effort: bool = False,
+) -> Filtered | TypeRefusal:
+    """Which of these types suit requirements, resources with the daemons' overhead, and offerings.
+
+    Source: filterInstanceTypesByRequirements. A type `fits` only where it is also offered, as upstream has it.
+    """
+    fleet = template.fleet
+    suited, offered = fleet.compatible(wanted), fleet.offered(wanted)
+    remaining = any_fits = eligible = 0
+    for group in template.groups:
+        if ports and port_conflict(ports, (*group.ports, *taken)):
+            continue
+        types = group.mask & mask
+        if not types:
+            continue
+        fits = types & offered & fleet.fitting(_sum(total, group.overhead) if group.overhead else total)
+        eligible |= types
+        any_fits |= fits
+        remaining |= fits & suited
+    short = ""
+    relaxed: dict[str, int] = {}
+    if wanted.has_min_values:
+        _, relaxed = unsatisfied_min_values(fleet.of(remaining), wanted)
+        if relaxed and not best_effort:
+            short = f"minValues requirement is not met for label(s) (label(s)=[{' '.join(sorted(relaxed))}])"
+            remaining = 0
+    if remaining:
+        return Filtered(remaining, relaxed)
+    return TypeRefusal(
+        requirements=wanted,
+        requests=requests,
+        overheads=tuple(g.overhead for g in template.groups),
+        met=bool(suited & eligible),
+        fits=bool(any_fits),
+        offered=bool(offered & eligible),
+        met_and_offered=bool(suited & offered & eligible & ~any_fits),
+        fits_and_offered=bool(any_fits & ~suited),
+        min_values=short,
+    )
+
+
+def _sum(a: Resources, b: Resources) -> Resources:
+    total = dict(a)
+    add_into(total, b)
+    return total
+
+
+@dataclass(slots=True, eq=False)
+class Claim:
+    """A node being packed. `requirements` leave the hostname out; `rank` orders claims, the emptiest first."""
+
+    template: Template
+    hostname: str
+    requirements: Requirements
+    mask: int
+    rank: tuple[int, int]
+    requests: Resources = field(default_factory=dict)
+    pods: list[PodFacts] = field(default_factory=list)
+    ports: tuple[HostPort, ...] = ()
+    min_values_relaxed: bool = False
+
+    def fits(self, shape: Shape) -> int:
+        """The types that could hold this pod too, for size alone."""
+        total = dict(self.requests)
+        add_into(total, shape.requests)
+        fleet = self.template.fleet
+        found = 0
+        for group in self.template.groups:
+            types = group.mask & self.mask
+            if types:
+                found |= types & fleet.fitting(_sum(total, group.overhead) if group.overhead else total)
+        return found
+
+    def allows_host(self, shape: Shape) -> bool:
+        return shape.host is None or shape.host.has(self.hostname)
+
+    def allows_ports(self, shape: Shape) -> bool:
+        return not shape.ports or not port_conflict(shape.ports, self.ports)
+
+    def host_labels(self, labels: Requirements) -> Requirements:
+        return labels.replacing(one_of(HOSTNAME, (self.hostname,)))

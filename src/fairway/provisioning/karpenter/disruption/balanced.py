@@ -1,0 +1,61 @@
+"""Under the policy Balanced: is a move worth the trouble?
+
+Its share of the pool's cost saved, over its share of the pool's disruption cost, must reach a half. Each Balanced
+pool that a command touches judges its own part; other policies let everything pass.
+
+Source: disruption/balanced.go; designs/balanced-consolidation.md (k = 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairway.provisioning.karpenter.disruption.candidates import BASE_COST, Candidate, eviction_cost
+from fairway.provisioning.karpenter.disruption.commands import Command
+from fairway.provisioning.karpenter.disruption.scene import Scene
+from fairway.provisioning.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from fairway.provisioning.karpenter.nodepools import BALANCED
+from fairway.provisioning.karpenter.podfacts import is_reschedulable
+from fairway.provisioning.karpenter.world import StateNode
+
+K = 2
+
+
+def is_worth_it(scene: Scene, command: Command) -> bool:
+    """Whether every Balanced pool the command takes nodes from approves."""
+    pools = sorted({c.pool.name for c in command.candidates})
+    source = sum(c.price for c in command.candidates)
+    for name in pools:
+        own = [c for c in command.candidates if c.pool.name == name]
+        if own[0].pool.consolidation_policy != BALANCED:
+            continue
+        savings = float(command.savings)
+        if source > 0 and len(pools) > 1:
+            savings *= sum(c.price for c in own) / source
+        if score(scene, own, savings) < 1 / K:
+            return False
+    return True
+
+
+def score(scene: Scene, own: Sequence[Candidate], savings: float) -> float:
+    """Savings as a share of the pool's cost, over disruption as a share of the pool's."""
+    pool = own[0].pool.name
+    nodes = [n for n in scene.world.nodes if n.pool == pool]
+    cost = sum(_price(scene, n) for n in nodes)
+    disruption = sum(_disruption(n) for n in nodes)
+    if cost <= 0 or disruption <= 0 or savings <= 0:
+        return 0.0
+    return (savings / cost) / (sum(c.cost for c in own) / disruption)
+
+
+def _price(scene: Scene, node: StateNode) -> int:
+    fleet = scene.world.fleets.get(node.pool)
+    name = node.labels.get(INSTANCE_TYPE)
+    kind = next((t for t in fleet.types if t.name == name), None) if fleet is not None else None
+    if kind is None:
+        return 0
+    return kind.price_of(node.labels.get(ZONE) or "", node.labels.get(CAPACITY_TYPE) or "") or 0
+
+
+def _disruption(node: StateNode) -> float:
+    return BASE_COST + sum(max(0.0, eviction_cost(p)) for p in node.pods if is_reschedulable(p))

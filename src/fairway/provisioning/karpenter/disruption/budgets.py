@@ -1,0 +1,61 @@
+"""How many nodes of a NodePool may be disrupted now?
+
+The smallest of its active budgets, less the nodes that are going or not ready. A budget with a schedule is active
+for its duration after each start; one that cannot be read allows nothing.
+
+Source: Budget.GetAllowedDisruptions, IsActive; disruption.BuildDisruptionBudgetMapping.
+"""
+
+from __future__ import annotations
+
+from fairway.kube.cron import ScheduleError, parse
+from fairway.provisioning.karpenter.disruption.scene import BLOCKED, Notice, Scene
+from fairway.provisioning.karpenter.nodeclaims import INSTANCE_TERMINATING, is_true
+from fairway.provisioning.karpenter.nodepools import Budget, NodePool
+
+UNBOUNDED = 2**31 - 1
+
+
+def allowed_disruptions(pool: NodePool, reason: str, nodes: int, now_us: int) -> int:
+    """Of so many nodes, for this reason."""
+    applying = (b for b in pool.budgets if b.reasons is None or reason in b.reasons)
+    return min((_allowed(b, nodes, now_us) for b in applying), default=UNBOUNDED)
+
+
+def _allowed(budget: Budget, nodes: int, now_us: int) -> int:
+    try:
+        if not is_active(budget, now_us):
+            return UNBOUNDED
+        if budget.nodes.endswith("%"):
+            return -(-nodes * int(budget.nodes[:-1]) // 100)  # rounded up, as PDBs are
+        return int(budget.nodes)
+    except (ScheduleError, ValueError):
+        return 0
+
+
+def is_active(budget: Budget, now_us: int) -> bool:
+    """Raises: ScheduleError."""
+    if budget.schedule is None:
+        return True
+    started_us = parse(budget.schedule).next_us(now_us - budget.duration_us)
+    return started_us is not None and started_us <= now_us
+
+
+def budget_left(scene: Scene, reason: str) -> tuple[dict[str, int], list[Notice]]:
+    """Per NodePool: how many more nodes may go for this reason."""
+    nodes: dict[str, int] = {}
+    going: dict[str, int] = {}
+    for node in scene.world.nodes:
+        if not node.is_managed or not node.is_initialized or is_true(node.claim_object, INSTANCE_TERMINATING):
+            continue
+        nodes[node.pool] = nodes.get(node.pool, 0) + 1
+        if not node.is_ready or node.is_marked_for_deletion:
+            going[node.pool] = going.get(node.pool, 0) + 1
+    left, notices = {}, []
+    for pool in scene.world.pools:
+        allowed = allowed_disruptions(pool, reason, nodes.get(pool.name, 0), scene.now_us)
+        left[pool.name] = max(allowed - going.get(pool.name, 0), 0)
+        if nodes.get(pool.name) and allowed == 0:
+            text = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
+            notices.append(Notice(f"NodePool/{pool.name}", BLOCKED, text))
+    return left, notices

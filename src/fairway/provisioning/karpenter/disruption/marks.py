@@ -1,0 +1,84 @@
+"""Which NodeClaims are consolidatable, drifted, or too old?
+
+Source: pkg/controllers/nodeclaim/disruption (consolidation.go, drift.go), nodeclaim/expiration, and
+pkg/utils/disruption IsUnderConsolidateAfter.
+"""
+
+from __future__ import annotations
+
+from fairway.kube.objects import Obj, meta_of
+from fairway.kube.timestamps import HOUR_US, parse_rfc3339
+from fairway.provisioning.karpenter.fleet import Fleet
+from fairway.provisioning.karpenter.labels import (
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    NODEPOOL_HASH,
+    NODEPOOL_HASH_VERSION,
+    ON_DEMAND,
+    RESERVED,
+    WELL_KNOWN,
+)
+from fairway.provisioning.karpenter.nodeclaims import INITIALIZED_CONDITION, LAUNCHED, is_true, since_us
+from fairway.provisioning.karpenter.nodepools import HASH_VERSION, NodePool, duration_us
+from fairway.provisioning.karpenter.requirement import one_of
+from fairway.provisioning.karpenter.requirements import label_requirements, selector_requirements
+
+NODEPOOL_DRIFTED, REQUIREMENTS_DRIFTED = "NodePoolDrifted", "RequirementsDrifted"
+INSTANCE_TYPE_NOT_FOUND = "InstanceTypeNotFound"
+# Types are not missed in a claim's first hour.
+_TYPES_MISSED_AFTER_US = HOUR_US
+
+
+def consolidatable_at_us(claim: Obj, pool: NodePool) -> int | None:
+    """When it may be consolidated, by its last pod event; None: never, or not initialized yet."""
+    if pool.consolidate_after_us is None or not is_true(claim, INITIALIZED_CONDITION):
+        return None
+    last = (claim.get("status") or {}).get("lastPodEventTime")
+    since = parse_rfc3339(last) if last else since_us(claim, INITIALIZED_CONDITION)
+    return since + pool.consolidate_after_us
+
+
+def is_under_consolidate_after(claim: Obj, pool: NodePool, now_us: int) -> bool:
+    """Whether pods that could stay are kept from moving onto it."""
+    at_us = consolidatable_at_us(claim, pool)
+    return bool(pool.consolidate_after_us) and at_us is not None and now_us < at_us
+
+
+def drift_reason(claim: Obj, pool: NodePool, fleet: Fleet, now_us: int) -> str:
+    """Why a launched claim no longer is what its NodePool would make; empty where it is."""
+    if not is_true(claim, LAUNCHED):
+        return ""
+    if _static_fields_drifted(claim, pool):
+        return NODEPOOL_DRIFTED
+    labels = label_requirements(meta_of(claim).get("labels"))
+    asked = selector_requirements((pool.template.get("spec") or {}).get("requirements"))
+    if not labels.is_compatible(asked):
+        return REQUIREMENTS_DRIFTED
+    created = meta_of(claim).get("creationTimestamp")
+    is_old = created is not None and now_us - parse_rfc3339(created) > _TYPES_MISSED_AFTER_US
+    return INSTANCE_TYPE_NOT_FOUND if is_old and not _type_is_there(claim, fleet) else ""
+
+
+def _static_fields_drifted(claim: Obj, pool: NodePool) -> bool:
+    annotations = meta_of(claim).get("annotations") or {}
+    if annotations.get(NODEPOOL_HASH_VERSION) != HASH_VERSION or NODEPOOL_HASH not in annotations:
+        return False
+    return bool(annotations[NODEPOOL_HASH] != pool.hash)
+
+
+def _type_is_there(claim: Obj, fleet: Fleet) -> bool:
+    labels = meta_of(claim).get("labels") or {}
+    kind = next((t for t in fleet.types if t.name == labels.get(INSTANCE_TYPE)), None)
+    if kind is None:
+        return False
+    wanted = label_requirements(labels)
+    if labels.get(CAPACITY_TYPE) == RESERVED:
+        wanted = wanted.replacing(one_of(CAPACITY_TYPE, (RESERVED, ON_DEMAND)))
+    return any(wanted.is_compatible(o.requirements(), WELL_KNOWN) for o in kind.offerings)
+
+
+def expires_at_us(claim: Obj) -> int | None:
+    """When a claim is deleted for its age, whatever budgets say; None: Never."""
+    created = meta_of(claim).get("creationTimestamp")
+    lasts_us = duration_us((claim.get("spec") or {}).get("expireAfter") or "Never")
+    return parse_rfc3339(created) + lasts_us if created and lasts_us is not None else None

@@ -1,0 +1,150 @@
+"""What is done about nodes, first of all? Empty ones go, drifted ones are replaced, then costs are cut.
+
+One method acts at a time: emptiness, drift, several nodes at once, a single node. Each looks at the nodes that are
+its business, within the budgets for its reason.
+
+Source: disruption/controller.go NewMethods; emptiness.go, drift.go, singlenodeconsolidation.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from fairway.provisioning.karpenter.disruption.balanced import is_worth_it
+from fairway.provisioning.karpenter.disruption.budgets import budget_left
+from fairway.provisioning.karpenter.disruption.candidates import EVENTUAL, GRACEFUL, Candidate, candidates
+from fairway.provisioning.karpenter.disruption.commands import Command
+from fairway.provisioning.karpenter.disruption.consolidation import (
+    Outcome,
+    by_savings,
+    consolidate,
+    why_not_consolidatable,
+)
+from fairway.provisioning.karpenter.disruption.multinode import first_n
+from fairway.provisioning.karpenter.disruption.scene import (
+    BLOCKED,
+    DRIFTED_REASON,
+    EMPTY,
+    UNCONSOLIDATABLE,
+    UNDERUTILIZED,
+    Notice,
+    Scene,
+)
+from fairway.provisioning.karpenter.disruption.simulation import simulate
+from fairway.provisioning.karpenter.nodeclaims import CONSOLIDATABLE, DRIFTED, is_true, since_us
+
+EMPTINESS, DRIFT, SINGLE = "empty", "drift", "single"
+Budget = dict[str, int]
+
+
+def decide(scene: Scene) -> Outcome:
+    """The next command, and notices of what stands in the way of others."""
+    notices: list[Notice] = []
+    for method in (emptiness, drift, multi_node, single_node):
+        outcome = method(scene)
+        notices += outcome.notices
+        if outcome.command is not None:
+            return Outcome(outcome.command, _once(notices))
+    return Outcome(None, _once(notices))
+
+
+def _once(notices: Sequence[Notice]) -> tuple[Notice, ...]:
+    return tuple(dict.fromkeys(notices))
+
+
+def emptiness(scene: Scene) -> Outcome:
+    """Nodes whose pods cost nothing to move: all that the budgets let go, at once."""
+    found, notices = candidates(scene)
+    fitting = []
+    for candidate in found:
+        pool = candidate.pool
+        if pool.is_static:
+            continue
+        if pool.consolidate_after_us is None:
+            text = f'NodePool "{pool.name}" has consolidation disabled'
+            notices.append(Notice(f"Node/{candidate.name}", UNCONSOLIDATABLE, text))
+        elif candidate.is_empty and is_true(candidate.node.claim_object, CONSOLIDATABLE):
+            fitting.append(candidate)
+    left, blocked = budget_left(scene, EMPTY)
+    notices += blocked if fitting else []
+    empty = tuple(_within(by_savings(fitting), left))
+    command = Command(EMPTY, EMPTINESS, empty) if empty else None
+    return Outcome(command, tuple(notices))
+
+
+def _within(found: Sequence[Candidate], left: Budget) -> list[Candidate]:
+    kept = []
+    for candidate in found:
+        if left.get(candidate.pool.name, 0) > 0:
+            left[candidate.pool.name] -= 1
+            kept.append(candidate)
+    return kept
+
+
+def drift(scene: Scene) -> Outcome:
+    """The node that drifted first, one without pods before one with; its replacements come first."""
+    found, notices = candidates(scene, EVENTUAL)
+    drifted = [c for c in found if not c.pool.is_static and is_true(c.node.claim_object, DRIFTED)]
+    if not drifted:
+        return Outcome(None)
+    left, blocked = budget_left(scene, DRIFTED_REASON)
+    notices += blocked
+    drifted.sort(key=lambda c: (bool(c.reschedulable), since_us(c.node.claim_object, DRIFTED), c.name))
+    for candidate in drifted:
+        if left.get(candidate.pool.name, 0) == 0:
+            continue
+        simulation = simulate(scene, [candidate], consolidating=False)
+        if simulation.refusals:
+            text = simulation.text()
+            notices.append(Notice(f"Node/{candidate.name}", BLOCKED, text[:1].upper() + text[1:]))
+            continue
+        results = simulation.results
+        command = Command(DRIFTED_REASON, DRIFT, (candidate,), results.claims, results)
+        return Outcome(command, tuple(notices))
+    return Outcome(None, tuple(notices))
+
+
+def multi_node(scene: Scene) -> Outcome:
+    found, notices = _consolidatable(scene)
+    if not found:
+        return Outcome(None, notices)
+    left, blocked = budget_left(scene, UNDERUTILIZED)
+    command = first_n(scene, _within(by_savings(found), left))
+    return Outcome(command, (*notices, *blocked))
+
+
+def single_node(scene: Scene) -> Outcome:
+    """Each node by itself, pools taking turns, until one can go."""
+    found, first = _consolidatable(scene)
+    notices = list(first)
+    left, _ = budget_left(scene, UNDERUTILIZED)
+    for candidate in _taking_turns(by_savings(found)):
+        if left.get(candidate.pool.name, 0) == 0:
+            continue
+        outcome = consolidate(scene, [candidate], SINGLE)
+        notices += outcome.notices
+        if outcome.command is not None and is_worth_it(scene, outcome.command):
+            return Outcome(outcome.command, tuple(notices))
+    return Outcome(None, tuple(notices))
+
+
+def _consolidatable(scene: Scene) -> tuple[list[Candidate], tuple[Notice, ...]]:
+    found, notices = candidates(scene, GRACEFUL)
+    kept = []
+    for candidate in found:
+        why = why_not_consolidatable(candidate)
+        if why is None:
+            kept.append(candidate)
+        elif why:
+            notices.append(Notice(f"Node/{candidate.name}", UNCONSOLIDATABLE, why))
+    return kept, tuple(notices)
+
+
+def _taking_turns(found: Sequence[Candidate]) -> list[Candidate]:
+    """The first of each NodePool, then the second of each. Unlike kube: pools by name."""
+    by_pool: dict[str, list[Candidate]] = {}
+    for candidate in found:
+        by_pool.setdefault(candidate.pool.name, []).append(candidate)
+    rounds = zip_longest(*(by_pool[name] for name in sorted(by_pool)))
+    return [c for turn in rounds for c in turn if c is not None]

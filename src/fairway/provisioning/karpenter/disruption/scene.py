@@ -1,0 +1,35 @@
+"""What disruption is decided from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fairway.kube.objects import Obj
+from fairway.provisioning.karpenter.packing import Options
+from fairway.provisioning.karpenter.world import World
+
+EMPTY, DRIFTED_REASON, UNDERUTILIZED = "Empty", "Drifted", "Underutilized"
+# (reason, message) of a Kubernetes event.
+BLOCKED, UNCONSOLIDATABLE = "DisruptionBlocked", "Unconsolidatable"
+
+
+class Notice(NamedTuple):
+    """An event about a node and its claim, or about a NodePool."""
+
+    about: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """`world` holds every node, also those that are going; `disrupting` are the names of nodes under a command."""
+
+    world: World
+    now_us: int
+    pending: tuple[Obj, ...] = ()
+    budgets: tuple[Obj, ...] = ()
+    disrupting: frozenset[str] = frozenset()
+    options: Options = field(default_factory=Options)
+    spot_to_spot: bool = False

@@ -1,0 +1,88 @@
+"""If these nodes went, where would their pods go?
+
+Pods that wait anyway, pods of nodes that are going already, and those of the candidates are placed onto what is
+left. Pods that cannot be moved for good (a budget that never allows it) are not made room for.
+
+Source: disruption/helpers.go SimulateScheduling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from fairway.kube.objects import Obj, meta_of
+from fairway.provisioning.karpenter.disruption.candidates import Candidate
+from fairway.provisioning.karpenter.disruption.evictions import budgets_of, is_currently_reschedulable
+from fairway.provisioning.karpenter.disruption.scene import Scene
+from fairway.provisioning.karpenter.packing import Results, Solver
+from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, is_provisionable
+
+_ERRORS_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What would come of it. `refusals`: pods that run now and would find no place, with why."""
+
+    results: Results
+    refusals: tuple[tuple[str, str], ...]
+
+    def text(self) -> str:
+        """Source: NonPendingPodSchedulingErrors."""
+        shown = [f"{key} => {why} " for key, why in self.refusals[:_ERRORS_SHOWN]]
+        more = len(self.refusals) - _ERRORS_SHOWN
+        return f"not all pods would schedule, {''.join(shown)}" + (
+            f" and {more} other(s)" if more > 0 else ""
+        )
+
+
+def simulate(scene: Scene, gone: Sequence[Candidate], *, consolidating: bool) -> Simulation:
+    """Place everything that would have to move."""
+    names = {c.name for c in gone}
+    budgets = budgets_of(scene.budgets)
+    deleting = [n for n in scene.world.nodes if n.is_marked_for_deletion]
+    stay = tuple(n for n in scene.world.nodes if not n.is_marked_for_deletion and n.name not in names)
+
+    def movable(pods: Iterable[Obj]) -> list[Obj]:
+        return [p for p in pods if is_currently_reschedulable(p, budgets, scene.now_us)]
+
+    of_candidates = [p for c in gone for p in movable(c.reschedulable)]
+    of_deleting = [p for n in deleting for p in movable(n.pods)]
+    options = replace(scene.options, is_consolidation=consolidating)
+    shapes = Shapes(respects_preferences=options.respects_preferences)
+    waiting = [p for p in scene.pending if is_provisionable(p)]
+    pods = [*waiting, *of_candidates, *of_deleting]
+    # Pods of a node that is going may land anywhere, as pending ones may.
+    free = {_uid(p) for p in (*waiting, *of_deleting)}
+    facts = [
+        facts_of(p, shapes.of(p, scene.world.volumes.get(_uid(p), ())), is_pending=_uid(p) in free)
+        for p in pods
+    ]
+    world = replace(scene.world, nodes=stay)
+    results = Solver(world, shapes, options, moving=[_uid(p) for p in pods]).solve(facts)
+    pending = {_uid(p) for p in waiting}
+    return Simulation(results, _refusals(results, pending, {_uid(p) for p in of_deleting}))
+
+
+def _refusals(results: Results, pending: set[str], deleting: set[str]) -> tuple[tuple[str, str], ...]:
+    found = [(pod.key, str(why)) for pod, why in results.refused if pod.uid not in pending]
+    for node, pods in results.pods_on:
+        if node.is_initialized:
+            continue
+        about = ", ".join(
+            part
+            for part in (f"nodeclaim/{node.claim}" if node.claim else "", f"node/{node.name}" * node.has_node)
+            if part
+        )
+        found += [
+            (pod.key, f"would schedule against uninitialized {about}")
+            for pod in pods
+            if pod.uid not in deleting and pod.uid not in pending
+        ]
+    return tuple(found)
+
+
+def _uid(pod: Obj) -> str:
+    meta = meta_of(pod)
+    return str(meta.get("uid") or f"{meta.get('namespace') or ''}/{meta.get('name') or ''}")

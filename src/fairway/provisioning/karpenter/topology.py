@@ -1,0 +1,332 @@
+"""Which spreads, affinities and anti-affinities bear on a pod, and what do they leave of a node's labels?
+
+Every pod of the batch brings its groups; groups count the pods that are bound, then those that are placed. A pod's
+own groups restrict it; so do the *inverse* groups: required anti-affinities of others that select it.
+
+Source: pkg/controllers/provisioning/scheduling/topology.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fairway.kube.labels import IN as SELECTS_IN
+from fairway.kube.labels import Requirement as LabelRequirement
+from fairway.kube.labels import Selector, label_selector
+from fairway.kube.taints import Taint, parse_tolerations
+from fairway.provisioning.karpenter.labels import HOSTNAME
+from fairway.provisioning.karpenter.podfacts import Shape, untolerated
+from fairway.provisioning.karpenter.relaxing import PREFERRED, REQUIRED
+from fairway.provisioning.karpenter.requirement import IN, Requirement
+from fairway.provisioning.karpenter.requirements import (
+    Requirements,
+    label_requirements,
+    selector_requirements,
+)
+from fairway.provisioning.karpenter.topologygroups import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    HONOR,
+    IGNORE,
+    SPREAD,
+    GroupKey,
+    NodeFilter,
+    TopologyGroup,
+)
+from fairway.provisioning.karpenter.world import World
+
+_ANY_SKEW = 2**31 - 1
+_NO_LABELS = Requirements()
+
+
+class Bearing:
+    """The groups that bear on a shape: by hostname, and by other labels; each with whether it selects itself."""
+
+    __slots__ = ("by_host", "by_label", "inverse", "recorded", "version")
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.by_host: list[tuple[TopologyGroup, bool]] = []
+        self.by_label: list[tuple[TopologyGroup, bool]] = []
+        self.inverse: list[TopologyGroup] = []
+        self.recorded: list[TopologyGroup] = []
+
+
+class Topology:
+    """All groups of one simulation."""
+
+    def __init__(
+        self, world: World, moving: Iterable[str] = (), *, respects_preferences: bool = True
+    ) -> None:
+        self._world = world
+        self._respects = respects_preferences
+        self._moving = frozenset(moving)
+        self._domains = _domains_of(world)
+        self._groups: dict[GroupKey, TopologyGroup] = {}
+        self._inverse: dict[GroupKey, TopologyGroup] = {}
+        self._owned: dict[Shape, tuple[list[TopologyGroup], list[TopologyGroup]]] = {}
+        self._bearings: dict[Shape, Bearing] = {}
+        self._labels = {n.name: n.labels for n in world.nodes}
+        self._version = 0
+        self._takes_part: dict[tuple[int, Requirements], bool] = {}
+        self._follow_bound_anti_affinity()
+
+    # Groups
+
+    def follow(self, shape: Shape) -> None:
+        """Make the groups that a shape brings."""
+        if shape not in self._owned:
+            inverse = [self._inverse_group(shape, t) for t in _anti_affinity_terms(shape.spec)]
+            owned = [*self._spread_groups(shape), *self._affinity_groups(shape)]
+            self._owned[shape] = (owned, inverse)
+            self._version += 1
+
+    def bearing(self, shape: Shape) -> Bearing:
+        """What bears on a shape, up to date with the groups there are."""
+        found = self._bearings.get(shape)
+        if found is not None and found.version == self._version:
+            return found
+        self.follow(shape)
+        found = Bearing(self._version)
+        owned, found.inverse = self._owned[shape]
+        for group in owned:
+            self._put(found, group, group.selects(shape.namespace, shape.labels))
+        for group in self._inverse.values():
+            if group.selects(shape.namespace, shape.labels):
+                self._put(found, group, True)
+        found.recorded = [g for g in self._groups.values() if g.selects(shape.namespace, shape.labels)]
+        self._bearings[shape] = found
+        return found
+
+    @staticmethod
+    def _put(bearing: Bearing, group: TopologyGroup, selects_itself: bool) -> None:
+        to = bearing.by_host if group.topology_key == HOSTNAME else bearing.by_label
+        to.append((group, selects_itself))
+
+    # Decisions
+
+    def restrict(
+        self,
+        shape: Shape,
+        groups: list[tuple[TopologyGroup, bool]],
+        labels: Requirements,
+        wanted: Requirements,
+    ) -> list[Requirement] | str:
+        """What these groups ask of a node with these labels; the refusal where one has no domain left.
+
+        `wanted`: what the pod strictly asks; `labels`: the node's, the pod's wishes in.
+        """
+        asked = []
+        for group, selects_itself in groups:
+            key = group.topology_key
+            of_pod, of_node = wanted.get(key), labels.get(key)
+            domains = group.next_domains(selects_itself, of_pod, of_node)
+            if not domains.values:
+                return group.refusal(of_pod, of_node)
+            asked.append(domains)
+        return asked
+
+    def record(self, shape: Shape, taints: tuple[Taint, ...], labels: Requirements, host: str) -> None:
+        """A pod of this shape was put on a node with these labels."""
+        bearing = self.bearing(shape)
+        for group in bearing.recorded:
+            if not self._node_takes_part(group, taints, labels, host):
+                continue
+            if group.topology_key == HOSTNAME:
+                group.record(host)
+                continue
+            domains = labels.get(group.topology_key)
+            if group.key.type == ANTI_AFFINITY:
+                for domain in domains.sorted_values():
+                    group.record(domain)
+            elif not domains.complement and len(domains.values) == 1:
+                group.record(next(iter(domains.values)))
+        for group in bearing.inverse:
+            own = group.topology_key == HOSTNAME
+            for domain in [host] if own else labels.get(group.topology_key).sorted_values():
+                group.record(domain)
+
+    def _node_takes_part(
+        self, group: TopologyGroup, taints: tuple[Taint, ...], labels: Requirements, host: str
+    ) -> bool:
+        node_filter = group.key.node_filter
+        if node_filter is None:
+            return True
+        if any(HOSTNAME in wanted for wanted in node_filter.alternatives):
+            own = Requirement(HOSTNAME, False, frozenset((host,)))
+            return group.takes_part(taints, labels.replacing(own))
+        key = (id(group), labels)
+        found = self._takes_part.get(key)
+        if found is None:
+            found = self._takes_part[key] = group.takes_part(taints, labels)
+        return found
+
+    # Making groups
+
+    def _spread_groups(self, shape: Shape) -> list[TopologyGroup]:
+        return [
+            self._spread_group(shape, spread)
+            for spread in shape.spec.get("topologySpreadConstraints") or ()
+            if self._respects or spread.get("whenUnsatisfiable") == "DoNotSchedule"
+        ]
+
+    def _spread_group(self, shape: Shape, spread: Mapping[str, Any]) -> TopologyGroup:
+        selector = label_selector(spread.get("labelSelector"))
+        own = [k for k in spread.get("matchLabelKeys") or () if k in shape.labels]
+        more = [LabelRequirement(k, SELECTS_IN, (shape.labels[k],)) for k in own]
+        selector = Selector(tuple(sorted({*selector.requirements, *more})), selector.nothing and not more)
+        key = GroupKey(
+            spread.get("topologyKey") or "",
+            SPREAD,
+            frozenset((shape.namespace,)),
+            selector,
+            int(spread.get("maxSkew") or 1),
+            _node_filter(shape, spread),
+        )
+        return self._group(key, shape, spread.get("minDomains"))
+
+    def _affinity_groups(self, shape: Shape) -> list[TopologyGroup]:
+        affinity = shape.spec.get("affinity") or {}
+        found = []
+        for kind, type_ in (("podAffinity", AFFINITY), ("podAntiAffinity", ANTI_AFFINITY)):
+            part = affinity.get(kind) or {}
+            terms = list(part.get(REQUIRED) or ())
+            if self._respects:
+                terms += [t.get("podAffinityTerm") or {} for t in part.get(PREFERRED) or ()]
+            found += [self._group(self._term_key(shape.namespace, t, type_), shape) for t in terms]
+        return found
+
+    def _term_key(self, namespace: str, term: Mapping[str, Any], type_: str) -> GroupKey:
+        return GroupKey(
+            term.get("topologyKey") or "",
+            type_,
+            self._namespaces(namespace, term),
+            label_selector(term.get("labelSelector")),
+            _ANY_SKEW,
+            None,
+        )
+
+    def _namespaces(self, own: str, term: Mapping[str, Any]) -> frozenset[str]:
+        named, selector = term.get("namespaces") or (), term.get("namespaceSelector")
+        if not named and selector is None:
+            return frozenset((own,))
+        chosen = set(named)
+        if selector is not None:
+            compiled = label_selector(selector)
+            chosen |= {n for n, labels in self._world.namespaces.items() if compiled.matches(labels)}
+        return frozenset(chosen)
+
+    def _group(self, key: GroupKey, shape: Shape, min_domains: int | None = None) -> TopologyGroup:
+        found = self._groups.get(key)
+        if found is None:
+            found = TopologyGroup(key, self._domains_for(key, shape), min_domains)
+            self._count_bound(found)
+            self._groups[key] = found
+        return found
+
+    def _domains_for(self, key: GroupKey, shape: Shape) -> list[str]:
+        by_domain = self._domains.get(key.topology_key, {})
+        if key.node_filter is None or key.node_filter.taint_policy == IGNORE:
+            return list(by_domain)
+        return [
+            domain
+            for domain, taints in by_domain.items()
+            if any(untolerated(t, shape.tolerations) is None for t in taints)
+        ]
+
+    def _count_bound(self, group: TopologyGroup) -> None:
+        key = group.topology_key
+        taking_part = {n.name: group.takes_part(n.taints, n.host_labels) for n in self._world.nodes}
+        for node in self._world.nodes:
+            domain = node.labels.get(key)
+            if node.has_node and domain and taking_part[node.name]:
+                group.register(domain)
+        for pod in self._world.bound:
+            if pod.uid in self._moving or not group.selects(pod.namespace, pod.labels):
+                continue
+            labels = self._labels.get(pod.node)
+            if labels is None or not taking_part[pod.node]:
+                continue
+            domain = labels.get(key) or (pod.node if key == HOSTNAME else "")
+            if domain:
+                group.record(domain)
+
+    # Inverse anti-affinity
+
+    def _inverse_group(self, shape: Shape, term: Mapping[str, Any]) -> TopologyGroup:
+        return self._inverse_of(shape.namespace, term)
+
+    def _inverse_of(self, namespace: str, term: Mapping[str, Any]) -> TopologyGroup:
+        key = self._term_key(namespace, term, ANTI_AFFINITY)
+        found = self._inverse.get(key)
+        if found is None:
+            found = TopologyGroup(key, self._domains.get(key.topology_key, {}))
+            self._inverse[key] = found
+            self._version += 1
+        return found
+
+    def _follow_bound_anti_affinity(self) -> None:
+        for pod in self._world.bound:
+            if pod.uid in self._moving:
+                continue
+            labels = self._labels.get(pod.node)
+            for term in _anti_affinity_terms(pod.spec):
+                group = self._inverse_of(pod.namespace, term)
+                domain = (labels or {}).get(group.topology_key)
+                if domain:
+                    group.record(domain)
+
+
+def _anti_affinity_terms(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    affinity: Mapping[str, Any] = spec.get("affinity") or {}
+    part: Mapping[str, Any] = affinity.get("podAntiAffinity") or {}
+    return list(part.get(REQUIRED) or ())
+
+
+def _node_filter(shape: Shape, spread: Mapping[str, Any]) -> NodeFilter:
+    own = label_requirements(shape.spec.get("nodeSelector"))
+    affinity = (shape.spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get(REQUIRED)
+    alternatives = [own]
+    if required is not None:
+        terms = required.get("nodeSelectorTerms") or ()
+        alternatives = [own.plus(selector_requirements(t.get("matchExpressions"))) for t in terms]
+    return NodeFilter(
+        tuple(alternatives),
+        spread.get("nodeTaintsPolicy") or IGNORE,
+        spread.get("nodeAffinityPolicy") or HONOR,
+        parse_tolerations(shape.spec.get("tolerations")),
+    )
+
+
+_Domains = dict[str, dict[str, list[tuple[Taint, ...]]]]
+
+
+def _domains_of(world: World) -> _Domains:
+    """The domains new nodes could have, per label, with the taints one must tolerate to be there."""
+    found: _Domains = {}
+    for pool in world.pools:
+        fleet = world.fleets.get(pool.name)
+        if fleet is None:
+            continue
+        values: dict[str, set[str]] = {}
+        for kind in fleet.types:
+            for wanted in pool.label_requirements.plus(kind.requirements):
+                values.setdefault(wanted.key, set()).update(wanted.values)
+        for wanted in pool.label_requirements:
+            if wanted.operator == IN:
+                values.setdefault(wanted.key, set()).update(wanted.values)
+        for key, domains in values.items():
+            for domain in sorted(domains):
+                _insert(found.setdefault(key, {}), domain, pool.taints)
+    return found
+
+
+def _insert(domains: dict[str, list[tuple[Taint, ...]]], domain: str, taints: tuple[Taint, ...]) -> None:
+    """Once reachable without taints, always reachable. Source: TopologyDomainGroup.Insert."""
+    held = domains.get(domain)
+    if held is None or not taints:
+        domains[domain] = [taints]
+    elif held[0]:
+        held.append(taints)

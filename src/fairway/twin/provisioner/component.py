@@ -1,0 +1,499 @@
+"""Karpenter on the loop: batches, launches, registers, disrupts, drains.
+
+Everything is data by name: which claims boot, which nodes a command is taking away, until when a node is promised.
+Decisions are made anew each time from the store.
+
+Unlike kube: pods that fit nowhere are looked at again when something changed, not every ten seconds; and the
+disruption loop rests while nothing changes and no consolidateAfter runs, so that a twin comes to an end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.errors import ApiError
+from fairway.kube.conditions import is_condition_true, without_condition
+from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, name_of
+from fairway.kube.timestamps import SECOND_US, rfc3339
+from fairway.provisioning.karpenter.batching import Batch, triggered
+from fairway.provisioning.karpenter.disruption.commands import DELETE, Command
+from fairway.provisioning.karpenter.disruption.marks import consolidatable_at_us, drift_reason, expires_at_us
+from fairway.provisioning.karpenter.disruption.methods import DRIFT, decide
+from fairway.provisioning.karpenter.disruption.recheck import RECHECK_AFTER_US, Abandoned, recheck
+from fairway.provisioning.karpenter.disruption.scene import Scene
+from fairway.provisioning.karpenter.events import (
+    COMPONENT,
+    NORMAL,
+    KarpenterEvent,
+    consolidation_rejected,
+    failed_scheduling,
+    insufficient_capacity,
+    no_compatible_types,
+    nominated,
+    terminating,
+)
+from fairway.provisioning.karpenter.labels import (
+    DISRUPTED_TAINT,
+    INITIALIZED,
+    NODEPOOL,
+    REGISTERED,
+    UNREGISTERED_TAINT,
+)
+from fairway.provisioning.karpenter.launching import UNAVAILABLE_US, launch_choices, no_capacity_text
+from fairway.provisioning.karpenter.nodeclaims import (
+    CONSOLIDATABLE,
+    DRIFTED,
+    INITIALIZED_CONDITION,
+    REGISTERED_CONDITION,
+    is_true,
+    launched,
+    limit_exceeded,
+    node_claim,
+    node_of,
+    not_initialized,
+    with_condition,
+)
+from fairway.provisioning.karpenter.nodepools import NodePool, duration_us
+from fairway.provisioning.karpenter.packing import Solver
+from fairway.provisioning.karpenter.planned import PlannedClaim
+from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, is_provisionable
+from fairway.provisioning.karpenter.world import World
+from fairway.twin.components import Host
+from fairway.twin.loop import CONTROLLERS, HOUSEKEEPING, NODES
+from fairway.twin.provisioner.cloud import Cloud, Offered, fleet_without
+from fairway.twin.provisioner.draining import drain
+from fairway.twin.provisioner.gathering import NODE_CLAIM, NODE_POOL, claim_key, node_key, pools_of, world_of
+
+NAME = "karpenter"
+POLL_US = 10 * SECOND_US
+NOMINATED_US = 20 * SECOND_US
+DRAIN_EVERY_US = 5 * SECOND_US
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class Underway(NamedTuple):
+    """A command that is carried out: nodes going once these claims are initialized."""
+
+    nodes: tuple[str, ...]
+    claims: tuple[str, ...]
+    reason: str
+
+
+class Provisioner:
+    """Karpenter."""
+
+    name = NAME
+    kinds: tuple[str, ...] = ("Pod", "Node", NODE_CLAIM, NODE_POOL)
+
+    def __init__(self, cloud: Cloud) -> None:
+        self.cloud = cloud
+        self.batch: Batch | None = None
+        self.pending: dict[Key, None] = {}
+        """Pods that the scheduler found no place for."""
+        self.promised: dict[str, int] = {}
+        """Nodes that pods are meant for, until when."""
+        self.unavailable: dict[Offered, int] = {}
+        self.waiting: Command | None = None
+        """Decided, to be decided again before it is carried out."""
+        self.underway: tuple[Underway, ...] = ()
+        self._draining: dict[str, int] = {}
+        """Claims whose nodes are being emptied, since when."""
+        self._tick_at_us = -1
+
+    def attach(self, host: Host) -> None:
+        self.host = host
+        register = host.loop.register
+        self._h_batch = register("karpenter.batch", self._on_batch)
+        self._h_boot = register("karpenter.boot", self._on_boot)
+        self._h_tick = register("karpenter.disrupt", self._on_tick)
+        self._h_recheck = register("karpenter.recheck", self._on_recheck)
+        self._h_drain = register("karpenter.drain", self._on_drain)
+        self._h_expire = register("karpenter.expire", self._on_expire)
+        self._boot_us = self.cloud.boot.sampler(host.streams.stream("karpenter.boot"))
+        self._names = host.streams.stream("karpenter.names")
+
+    def start(self) -> None:
+        """Pods start it."""
+
+    def fork(self) -> Provisioner:
+        twin = Provisioner(self.cloud)
+        twin.batch, twin.waiting, twin.underway = self.batch, self.waiting, self.underway
+        twin.pending = dict(self.pending)
+        twin.promised, twin.unavailable = dict(self.promised), dict(self.unavailable)
+        twin._draining, twin._tick_at_us = dict(self._draining), self._tick_at_us
+        return twin
+
+    # What changes
+
+    def observe(self, change: Change) -> None:
+        gk = change.key.gk
+        if gk == "Pod":
+            self._observe_pod(change)
+        elif gk == NODE_CLAIM:
+            self._observe_claim(change)
+        elif gk == "Node":
+            self._observe_node(change)
+        else:
+            self._look_again()
+
+    def _observe_pod(self, change: Change) -> None:
+        pod = change.obj
+        if change.type != DELETED and is_provisionable(pod):
+            self.pending[change.key] = None
+            self._trigger(change.key)
+        else:
+            self.pending.pop(change.key, None)
+        node = (pod.get("spec") or {}).get("nodeName")
+        was = "" if change.old is None else (change.old.get("spec") or {}).get("nodeName")
+        phase, before = _phase(pod), "" if change.old is None else _phase(change.old)
+        if node and (
+            not was or change.type == DELETED or (phase != before and phase in ("Succeeded", "Failed"))
+        ):
+            self._pod_event(node)
+
+    def _pod_event(self, node: str) -> None:
+        """A pod came to a node or left it: its consolidateAfter starts anew."""
+        claim = self.host.store.get(claim_key(node))
+        if claim is None:
+            return
+        now = rfc3339(self.host.loop.now_us)
+        status = {**(claim.get("status") or {}), "lastPodEventTime": now}
+        status["conditions"] = without_condition(status.get("conditions"), CONSOLIDATABLE)
+        self.host.store.set_status(claim_key(node), status)
+        self._look_again()
+
+    def _observe_claim(self, change: Change) -> None:
+        name = change.key.name
+        if change.type == DELETED:
+            self.underway = tuple(u for u in self.underway if name not in u.nodes)
+            self._look_again()
+        elif "deletionTimestamp" in meta_of(change.obj) and name not in self._draining:
+            self._draining[name] = self.host.loop.now_us
+            self._taint(name, on=True)
+            self.host.loop.at(self.host.loop.now_us, self._h_drain, name, CONTROLLERS)
+
+    def _observe_node(self, change: Change) -> None:
+        claim = self.host.store.get(claim_key(change.key.name))
+        if claim is None:
+            return
+        if change.type == DELETED:
+            self._finish(change.key.name)  # the machine is gone: garbage collection of its claim
+        elif not is_true(claim, INITIALIZED_CONDITION):
+            self._initialize(change.key.name)
+
+    def _look_again(self) -> None:
+        self._arm_tick(self.host.loop.now_us + POLL_US)
+        for key in self.pending:
+            self._trigger(key)
+
+    def _pending_pods(self) -> list[Obj]:
+        found = (self.host.store.get(key) for key in sorted(self.pending))
+        return [p for p in found if p is not None and is_provisionable(p)]
+
+    # Provisioning
+
+    def _trigger(self, pod: Key) -> None:
+        loop = self.host.loop
+        before = self.batch
+        self.batch = triggered(before, str(pod), loop.now_us)
+        if before is None:
+            loop.at(self.batch.ends_us(), self._h_batch, None, CONTROLLERS)
+
+    def _on_batch(self, _data: None) -> None:
+        loop, batch = self.host.loop, self.batch
+        if batch is None:
+            return
+        if batch.ends_us() > loop.now_us:
+            loop.at(batch.ends_us(), self._h_batch, None, CONTROLLERS)
+            return
+        self.batch = None
+        self._provision()
+
+    def _world(self) -> World:
+        now_us = self.host.loop.now_us
+        self.unavailable = {o: until for o, until in self.unavailable.items() if until > now_us}
+        fleet = fleet_without(self.cloud.types, frozenset(self.unavailable))
+        going = {node: None for u in self.underway for node in u.nodes} | dict.fromkeys(self._draining)
+        return world_of(self.host.store, fleet, going=going, nominated=self.promised, now_us=now_us)
+
+    def _provision(self) -> None:
+        world = self._world()
+        if not world.pools:
+            return
+        shapes = Shapes()
+        waiting = self._pending_pods()
+        moving = [
+            p for n in world.nodes if n.is_marked_for_deletion for p in n.pods if not _is_of_daemon_set(p)
+        ]
+        pods = [*waiting, *moving]
+        if not pods:
+            return
+        active = tuple(n for n in world.nodes if not n.is_marked_for_deletion)
+        seen = World(world.pools, world.fleets, active, world.daemons, world.bound, world.namespaces)
+        solver = Solver(seen, shapes, moving=[meta_of(p)["uid"] for p in pods])
+        results = solver.solve([facts_of(p, shapes.of(p)) for p in pods])
+        for pool, filtered in results.unusable_pools:
+            event = no_compatible_types(min_values=bool(filtered.min_values))
+            self._tell(Key(NODE_POOL, "", pool), event)
+        for refused, why in results.refused:
+            self._tell_pod(refused.namespace, refused.name, failed_scheduling(why))
+        for node, placed in results.pods_on:
+            self.promised[node.name] = self.host.loop.now_us + NOMINATED_US
+            for facts in placed:
+                event = nominated(node.claim, node.name if node.has_node else "")
+                self._tell_pod(facts.namespace, facts.name, event)
+        for plan in results.claims:
+            self._create(plan)
+
+    def _create(self, plan: PlannedClaim) -> str | None:
+        """Write a claim and launch it; its name, or None where nothing was to be had."""
+        if limit_exceeded(plan.pool, self._usage(plan.pool)) is not None:
+            return None
+        name = f"{plan.pool.name}-{''.join(self._names.choice(_LETTERS) for _ in range(5))}"
+        claim = self.host.store.create(node_claim(plan, name))
+        for facts in plan.pods:
+            self._tell_pod(facts.namespace, facts.name, nominated(name))
+        return name if self._launch(claim) else None
+
+    def _usage(self, pool: NodePool) -> dict[str, int]:
+        used: dict[str, int] = {}
+        for node in self._world().nodes:
+            if node.pool == pool.name:
+                used["nodes"] = used.get("nodes", 0) + 1
+                for resource, amount in node.capacity.items():
+                    used[resource] = used.get(resource, 0) + amount
+        return used
+
+    def _launch(self, claim: Obj) -> bool:
+        """The cheapest offering that is in stock; what is not is left out for three minutes."""
+        now_us, name = self.host.loop.now_us, name_of(claim)
+        fleet = fleet_without(self.cloud.types, frozenset(self.unavailable))
+        for kind, offering in launch_choices(claim, {t.name: t for t in fleet.types}).choices:
+            offered = (kind.name, offering.zone, offering.capacity_type)
+            if offered in self.cloud.out_of_stock:
+                self.unavailable[offered] = now_us + UNAVAILABLE_US
+                continue
+            up = launched(claim, kind, offering, f"twin:///{offering.zone}/{name}", now_us)
+            self.host.store.replace(up)
+            self.host.store.set_status(key_of(up), up["status"])
+            self.host.loop.at(now_us + self._boot_us(), self._h_boot, name, NODES)
+            return True
+        self._tell(key_of(claim), insufficient_capacity(name, no_capacity_text()))
+        self._remove(claim_key(name))
+        self._look_again()
+        return False
+
+    def _on_boot(self, name: str) -> None:
+        """The machine is up: its node registers, without the taint that kept pods off."""
+        claim = self.host.store.get(claim_key(name))
+        if claim is None or "deletionTimestamp" in meta_of(claim):
+            return
+        now_us = self.host.loop.now_us
+        node = node_of(claim, name)
+        meta, spec = node["metadata"], node["spec"]
+        kept = [t for t in spec["taints"] if t["key"] != UNREGISTERED_TAINT]
+        meta["labels"][REGISTERED] = "true"
+        self.host.store.create(
+            {**node, "metadata": {**meta, "finalizers": []}, "spec": {**spec, "taints": kept}}
+        )
+        up = with_condition(claim, REGISTERED_CONDITION, "True", REGISTERED_CONDITION, "", now_us)
+        self.host.store.set_status(claim_key(name), {**up["status"], "nodeName": name})
+        pool = self.host.store.get(Key(NODE_POOL, "", labels_of(claim).get(NODEPOOL) or ""))
+        expires_us = expires_at_us(claim)
+        if pool is not None and _names_expiry(pool) and expires_us is not None:
+            self.host.loop.at(max(expires_us, now_us), self._h_expire, name, HOUSEKEEPING)
+
+    def _initialize(self, name: str) -> None:
+        claim, node = self.host.store.require(claim_key(name)), self.host.store.get(node_key(name))
+        why = not_initialized(claim, node)
+        now_us = self.host.loop.now_us
+        if why is not None or node is None:
+            return
+        up = with_condition(claim, INITIALIZED_CONDITION, "True", INITIALIZED_CONDITION, "", now_us)
+        self.host.store.set_status(claim_key(name), up["status"])
+        self.host.store.patch(node_key(name), {"metadata": {"labels": {INITIALIZED: "true"}}})
+        self._carry_on()
+        self._look_again()
+
+    # Disruption
+
+    def _arm_tick(self, at_us: int) -> None:
+        if self._tick_at_us < 0 or at_us < self._tick_at_us:
+            self._tick_at_us = at_us
+            self.host.loop.at(at_us, self._h_tick, at_us, HOUSEKEEPING)
+
+    def _on_tick(self, at_us: int) -> None:
+        if at_us != self._tick_at_us:
+            return
+        self._tick_at_us = -1
+        self._mark()
+        if self.waiting is not None:
+            return
+        outcome = decide(self._scene())
+        for notice in outcome.notices:
+            self._tell(_about(notice.about), KarpenterEvent(NORMAL, notice.reason, notice.message))
+        command = outcome.command
+        if command is None:
+            return
+        if command.method == DRIFT:
+            self._carry_out(command)
+        else:
+            self.waiting = command
+            self.host.loop.at(self.host.loop.now_us + RECHECK_AFTER_US, self._h_recheck, None, HOUSEKEEPING)
+
+    def _scene(self) -> Scene:
+        store = self.host.store
+        return Scene(
+            world=self._world(),
+            now_us=self.host.loop.now_us,
+            pending=tuple(self._pending_pods()),
+            budgets=tuple(store.objects("PodDisruptionBudget.policy")),
+            disrupting=frozenset(node for u in self.underway for node in u.nodes),
+            spot_to_spot=self.cloud.spot_to_spot,
+        )
+
+    def _mark(self) -> None:
+        """Bring Consolidatable and Drifted up to date; look again when the next consolidateAfter is over."""
+        store, now_us = self.host.store, self.host.loop.now_us
+        pools = {p.name: p for p in pools_of(store)}
+        fleet = fleet_without(self.cloud.types, frozenset())
+        for claim in store.objects(NODE_CLAIM):
+            pool = pools.get(labels_of(claim).get(NODEPOOL) or "")
+            if pool is None or "deletionTimestamp" in meta_of(claim):
+                continue
+            at_us = consolidatable_at_us(claim, pool)
+            due = at_us is not None and at_us <= now_us
+            drifted = drift_reason(claim, pool, fleet, now_us)
+            marked = _marked(claim, CONSOLIDATABLE, CONSOLIDATABLE if due else "", now_us)
+            marked = _marked(marked, DRIFTED, drifted, now_us)
+            if marked is not claim:
+                store.set_status(key_of(claim), marked["status"])
+            if at_us is not None and at_us > now_us:
+                self._arm_tick(at_us)
+
+    def _on_recheck(self, _data: None) -> None:
+        command, self.waiting = self.waiting, None
+        if command is None:
+            return
+        self._mark()
+        found = recheck(command, self._scene())
+        if isinstance(found, Abandoned):
+            for candidate in command.candidates:
+                event = consolidation_rejected(command, candidate.name, found.kind)
+                self._tell(node_key(candidate.name), event)
+            self._arm_tick(self.host.loop.now_us + POLL_US)
+        else:
+            self._carry_out(found)
+
+    def _carry_out(self, command: Command) -> None:
+        """Keep pods off the nodes, open what replaces them, and let them go once that is up."""
+        for name in command.names:
+            self._taint(name, on=True)
+        made = [self._create(plan) for plan in command.replacements]
+        opened = tuple(name for name in made if name is not None)
+        if len(opened) < len(made):
+            for name in opened:
+                self._remove(claim_key(name))
+            for name in command.names:
+                self._taint(name, on=False)
+            self._arm_tick(self.host.loop.now_us + POLL_US)
+            return
+        self.underway = (*self.underway, Underway(command.names, opened, command.reason))
+        if command.decision == DELETE:
+            self._carry_on()
+
+    def _carry_on(self) -> None:
+        """Commands whose replacements are initialized: their nodes go."""
+        for command in self.underway:
+            claims = [self.host.store.get(claim_key(c)) for c in command.claims]
+            if all(c is not None and is_true(c, INITIALIZED_CONDITION) for c in claims):
+                for name in command.nodes:
+                    self._tell(node_key(name), terminating("Node", command.reason))
+                    self._tell(claim_key(name), terminating("NodeClaim", command.reason))
+                    self._remove(claim_key(name))
+
+    def _on_expire(self, name: str) -> None:
+        self._remove(claim_key(name))
+
+    # Termination
+
+    def _on_drain(self, name: str) -> None:
+        claim, loop = self.host.store.get(claim_key(name)), self.host.loop
+        if claim is None:
+            self._draining.pop(name, None)
+            return
+        grace = (claim.get("spec") or {}).get("terminationGracePeriod")
+        lasts_us = duration_us(grace) if grace else None
+        forced = lasts_us is not None and loop.now_us >= self._draining.get(name, loop.now_us) + lasts_us
+        if drain(self.host, name, forced=forced):
+            self._remove(node_key(name))
+            self._finish(name)
+        else:
+            loop.at(loop.now_us + DRAIN_EVERY_US, self._h_drain, name, CONTROLLERS)
+
+    def _finish(self, name: str) -> None:
+        """The instance is gone: nothing holds its claim any more."""
+        self._draining.pop(name, None)
+        self.underway = tuple(u for u in self.underway if name not in u.nodes)
+        if self.host.store.get(claim_key(name)) is not None:
+            self.host.store.set_finalizers(claim_key(name), [])
+            self._remove(claim_key(name))
+
+    def _taint(self, name: str, *, on: bool) -> None:
+        node = self.host.store.get(node_key(name))
+        if node is None:
+            return
+        taints = [t for t in (node.get("spec") or {}).get("taints") or () if t.get("key") != DISRUPTED_TAINT]
+        if on:
+            taints.append({"key": DISRUPTED_TAINT, "effect": "NoSchedule"})
+        self.host.store.patch(node_key(name), {"spec": {"taints": taints or None}})
+
+    # Words
+
+    def _remove(self, key: Key) -> None:
+        try:
+            self.host.store.delete(key)
+        except ApiError as gone:
+            if gone.code != 404:
+                raise
+
+    def _tell_pod(self, namespace: str, name: str, event: KarpenterEvent) -> None:
+        self._tell(Key("Pod", namespace, name), event)
+
+    def _tell(self, about: Key, event: KarpenterEvent) -> None:
+        obj = self.host.store.get(about)
+        uid = "" if obj is None else str(meta_of(obj).get("uid") or "")
+        now_us = self.host.loop.now_us
+        self.host.events.emit(now_us, about, uid, event.type, event.reason, event.message, COMPONENT)
+        self.host.log.record(now_us, NAME, about.gk, about.namespace, about.name, event.reason, event.message)
+
+
+def _about(text: str) -> Key:
+    """`Node/a` or `NodePool/b` as a key."""
+    kind, _, name = text.partition("/")
+    return node_key(name) if kind == "Node" else Key(NODE_POOL, "", name)
+
+
+def _phase(pod: Obj) -> str:
+    return str((pod.get("status") or {}).get("phase") or "")
+
+
+def _is_of_daemon_set(pod: Obj) -> bool:
+    return any(r.get("kind") == "DaemonSet" for r in meta_of(pod).get("ownerReferences") or ())
+
+
+def _names_expiry(pool: Obj) -> bool:
+    template = (pool.get("spec") or {}).get("template") or {}
+    return "expireAfter" in (template.get("spec") or {})
+
+
+def _marked(claim: Obj, condition: str, reason: str, now_us: int) -> Obj:
+    """The claim with this condition true for this reason, or without it."""
+    conditions = (claim.get("status") or {}).get("conditions")
+    if reason and not is_condition_true(conditions, condition):
+        return with_condition(claim, condition, "True", reason, "", now_us)
+    if not reason and is_condition_true(conditions, condition):
+        left = without_condition(conditions, condition)
+        return {**claim, "status": {**claim["status"], "conditions": left}}
+    return claim

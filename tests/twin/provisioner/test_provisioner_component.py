@@ -1,0 +1,199 @@
+"""Nodes come when pods wait and go when they are empty; the whole way through a twin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairway.kube.objects import Obj, key_of
+from fairway.kube.resources import CPU, MEMORY, PODS
+from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
+from fairway.provisioning.karpenter.instancetypes import GIB, InstanceType, Offering
+from fairway.provisioning.karpenter.labels import (
+    ARCH,
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    ON_DEMAND,
+    OS,
+    SPOT,
+    ZONE,
+)
+from fairway.provisioning.karpenter.requirement import one_of
+from fairway.provisioning.karpenter.requirements import Requirements
+from fairway.twin.faults import preempt_node
+from fairway.twin.latency import latency_named
+from fairway.twin.provisioner.cloud import Cloud
+from fairway.twin.provisioner.component import Provisioner
+from fairway.twin.standard import standard_components
+from fairway.twin.twin import Twin
+
+GPU = "nvidia.com/gpu"
+
+
+def kind(name: str, cpu: int, gpu: int = 0, price: int = 100_000) -> InstanceType:
+    offerings = (Offering("z1", SPOT, price // 2), Offering("z1", ON_DEMAND, price))
+    labels = {INSTANCE_TYPE: name, ARCH: "amd64", OS: "linux", ZONE: "z1"}
+    wanted = [one_of(k, (v,)) for k, v in labels.items()] + [one_of(CAPACITY_TYPE, (SPOT, ON_DEMAND))]
+    capacity = {CPU: cpu * 1000, MEMORY: cpu * 4 * GIB, PODS: 110, **({GPU: gpu} if gpu else {})}
+    return InstanceType(name, Requirements(wanted), offerings, capacity)
+
+
+TYPES = (kind("small", 4), kind("large", 16, price=500_000), kind("gpu", 8, gpu=2, price=2_000_000))
+
+
+def pool(**spec: Any) -> Obj:
+    reference = {"group": "example.com", "kind": "NodeClass", "name": "default"}
+    of_node = {"requirements": spec.pop("requirements", []), "nodeClassRef": reference}
+    disruption = {"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}], **spec.pop("disruption", {})}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "default"},
+        "spec": {"template": {"spec": of_node}, "disruption": disruption, **spec},
+    }
+
+
+def job(name: str, run: str, *, cpu: str = "2", gpu: int = 0, count: int = 1) -> Obj:
+    requests = {"cpu": cpu, "memory": "1Gi", **({GPU: str(gpu)} if gpu else {})}
+    resources = {"requests": requests, **({"limits": {GPU: str(gpu)}} if gpu else {})}
+    template = {
+        "metadata": {"annotations": {"fairway.dev/run-time": run}},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "c", "image": "i", "resources": resources}],
+        },
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"template": template, "completions": count, "parallelism": count},
+    }
+
+
+def a_twin(*objects: Obj, cloud: Cloud | None = None) -> Twin:
+    components = [*standard_components(), Provisioner(cloud or Cloud(TYPES))]
+    twin = Twin(seed=1, latency=latency_named("zero"), components=components)
+    twin.apply(objects)
+    return twin
+
+
+def nodes(twin: Twin) -> list[str]:
+    return [n["metadata"]["labels"][INSTANCE_TYPE] for n in twin.store.objects("Node")]
+
+
+def reasons(twin: Twin) -> set[str]:
+    return {told.reason for told in twin.host.events.told() if told.component == "karpenter"}
+
+
+def succeeded(twin: Twin) -> int:
+    return sum((p.get("status") or {}).get("phase") == "Succeeded" for p in twin.store.objects("Pod"))
+
+
+def test_nodes_come_run_their_pods_and_go() -> None:
+    twin = a_twin(pool(), job("a", "10m", count=3), job("g", "5m", gpu=2))
+    twin.run_for(3 * MINUTE_US)
+    assert nodes(twin) == ["gpu"]  # first fit: the largest pod's node has room for the others
+    assert all((p.get("spec") or {}).get("nodeName") for p in twin.store.objects("Pod"))
+    twin.run_for(HOUR_US)
+    assert (succeeded(twin), nodes(twin), twin.store.objects("NodeClaim.karpenter.sh")) == (4, [], [])
+    assert {"Nominated", "DisruptionTerminating"} <= reasons(twin)
+
+
+def test_a_node_goes_consolidate_after_and_the_second_look_after_its_last_pod() -> None:
+    twin = a_twin(pool(), job("a", "10m"))
+    twin.run_for(11 * MINUTE_US)
+    assert len(nodes(twin)) == 1
+    # At most: the pod's end, 30 s of consolidateAfter, a poll of 10 s, 15 s until it is carried out.
+    twin.run_for(70 * SECOND_US)
+    assert nodes(twin) == []
+
+
+def test_what_fits_nowhere_is_said_and_costs_nothing() -> None:
+    twin = a_twin(pool(limits={"cpu": "4"}), job("a", "10m", cpu="12"))
+    twin.run_for(HOUR_US)
+    assert nodes(twin) == []
+    told = [
+        t.message
+        for t in twin.host.events.told()
+        if t.reason == "FailedScheduling" and t.component == "karpenter"
+    ]
+    assert told and "no instance type has enough resources" in told[0]
+
+
+def test_a_node_pool_that_can_match_nothing_says_so() -> None:
+    wish = [{"key": INSTANCE_TYPE, "operator": "In", "values": ["huge"]}]
+    twin = a_twin(pool(requirements=wish), job("a", "10m"))
+    twin.run_for(5 * MINUTE_US)
+    assert {"NoCompatibleInstanceTypes", "FailedScheduling"} <= reasons(twin)
+
+
+def test_what_keeps_a_node_from_being_consolidated_is_said() -> None:
+    twin = a_twin(pool(), job("a", "30m"))
+    twin.run_for(10 * MINUTE_US)
+    told = [t.message for t in twin.host.events.told() if t.reason == "Unconsolidatable"]
+    assert told == ["SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"]
+
+
+def test_out_of_stock_the_next_best_is_launched() -> None:
+    out = frozenset({("small", "z1", SPOT), ("small", "z1", ON_DEMAND)})
+    twin = a_twin(pool(), job("a", "10m"), cloud=Cloud(TYPES[:2], out_of_stock=out))
+    twin.run_for(5 * MINUTE_US)
+    assert nodes(twin) == ["large"]
+
+
+def test_a_large_node_is_replaced_by_a_smaller_one_when_its_work_shrinks() -> None:
+    wish = [{"key": CAPACITY_TYPE, "operator": "In", "values": [ON_DEMAND]}]
+    twin = a_twin(pool(requirements=wish), job("big", "10m", cpu="14"), job("long", "5h", cpu="2"))
+    twin.run_for(5 * MINUTE_US)
+    assert nodes(twin) == ["large"]
+    twin.run_for(20 * MINUTE_US)
+    assert nodes(twin) == ["small"]
+    (long,) = [p for p in twin.store.objects("Pod") if (p.get("status") or {}).get("phase") == "Running"]
+    assert long["metadata"]["labels"]["job-name"] == "long"
+
+
+def test_spot_nodes_capped_at_four_gpus_take_turns() -> None:
+    wish = [{"key": CAPACITY_TYPE, "operator": "In", "values": [SPOT]}]
+    capped = pool(requirements=wish, limits={GPU: "4"})
+    twin = a_twin(capped, job("g", "10m", gpu=2, count=5))
+    most = 0
+    for _ in range(120):
+        twin.run_for(MINUTE_US)
+        most = max(most, len(nodes(twin)))
+        assert 2 * len(twin.store.objects("NodeClaim.karpenter.sh")) <= 4
+    assert (most, succeeded(twin), nodes(twin)) == (2, 5, [])
+
+
+@pytest.mark.parametrize("at_us", [30 * SECOND_US, 4 * MINUTE_US])
+def test_a_fork_goes_on_as_the_original_would(at_us: int) -> None:
+    twin = a_twin(pool(), job("a", "10m", count=5), job("g", "5m", gpu=2, count=2))
+    twin.run_for(at_us)
+    other = twin.fork()
+    twin.run_for(HOUR_US)
+    other.run_for(HOUR_US)
+    assert twin.host.log.digest() == other.host.log.digest()
+    assert nodes(twin) == nodes(other) == []
+
+
+def test_deleting_a_claim_drains_its_node_and_its_work_goes_elsewhere() -> None:
+    twin = a_twin(pool(), job("a", "10m"))
+    twin.run_for(3 * MINUTE_US)
+    (claim,) = twin.store.objects("NodeClaim.karpenter.sh")
+    twin.store.delete(key_of(claim))
+    twin.run_for(5 * MINUTE_US)
+    (new,) = twin.store.objects("NodeClaim.karpenter.sh")
+    assert new["metadata"]["name"] != claim["metadata"]["name"]
+    assert [n["metadata"]["name"] for n in twin.store.objects("Node")] == [new["metadata"]["name"]]
+    twin.run_for(HOUR_US)
+    assert (succeeded(twin), nodes(twin)) == (1, [])
+
+
+def test_an_instance_that_vanishes_takes_its_claim_along() -> None:
+    twin = a_twin(pool(), job("a", "10m"))
+    twin.run_for(3 * MINUTE_US)
+    (claim,) = twin.store.objects("NodeClaim.karpenter.sh")
+    preempt_node(twin, claim["metadata"]["name"], twin.now_us)
+    twin.run_for(HOUR_US)
+    assert (succeeded(twin), nodes(twin), twin.store.objects("NodeClaim.karpenter.sh")) == (1, [], [])
