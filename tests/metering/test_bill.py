@@ -1,0 +1,54 @@
+"""The bill says who owes what, and adds up."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairway.metering.bill import IDLE, NO_LABEL, Basis, Measure, Owners, bill_of, totals
+from fairway.metering.cells import HOUR_US
+from fairway.metering.ground import Machines, Stays
+from fairway.metering.ledger import Ledger, LedgerOptions, ledger_of
+from fairway.metering.rates import Rates
+from fairway.metering.split import SplitRule
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def one_gpu_two_owners(dollars: int = 40) -> Ledger:
+    """Ten hours: `a` holds the GPU for four of them and uses 30 of 80 GB, `b` (no team) for two and says nothing."""
+    machines = Machines(
+        ("n",), ("p5.48xlarge",), ("z",), ("on-demand",), ("H100",), ints(0), ints(10 * HOUR_US),
+        np.array([1.0]), ints(8000), ints(2**36), ints(0), ints(0),
+    )  # fmt: skip
+    zero = ints(0, 0)
+    stays = Stays(
+        zero, ints(0, 1), ints(0, 5 * HOUR_US), ints(4 * HOUR_US, 7 * HOUR_US), np.array([1.0, 1.0]), zero, zero,
+        np.array([0.5, -1.0]), np.array([30 / 80, -1.0]),
+    )  # fmt: skip
+    rates = Rates(ints(0), ints(0), ints(10 * HOUR_US), ints(dollars * 1_000_000), {})
+    return ledger_of(machines, stays, rates, LedgerOptions(rule=SplitRule.GPU))
+
+
+OWNERS = Owners({"namespace": ["ml", "ml"], "team": ["vision", ""]})
+
+
+def test_by_team_everything_has_a_name() -> None:
+    table = totals(bill_of(one_gpu_two_owners(), OWNERS), ["team"])
+    owed = dict(table.select("team", "micros").iter_rows())
+    assert owed == {"vision": 160_000_000, NO_LABEL: 80_000_000, IDLE: 160_000_000}
+
+
+def test_a_pod_that_holds_80_gb_and_uses_30_of_a_40_dollar_gpu_wastes_25_dollars_an_hour() -> None:
+    bill = bill_of(one_gpu_two_owners(), OWNERS, basis=Basis.USAGE, measure=Measure.MEMORY)
+    by_kind = dict(totals(bill, ["kind"]).select("kind", "micros").iter_rows())
+    assert by_kind["allocated-unused"] == 4 * 25_000_000
+    assert sum(by_kind.values()) == 400_000_000
+
+
+def test_both_bases_bill_the_same_sum() -> None:
+    ledger = one_gpu_two_owners(33)
+    for basis in Basis:
+        for measure in Measure:
+            assert bill_of(ledger, OWNERS, basis=basis, measure=measure)["micros"].sum() == ledger.total

@@ -1,0 +1,42 @@
+"""The export keeps every micro-dollar."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import numpy as np
+
+from fairway.metering.bill import Owners, bill_of
+from fairway.metering.cells import HOUR_US
+from fairway.metering.focus import focus_of
+from fairway.metering.ground import UNKNOWN_USE, Machines, Stays
+from fairway.metering.ledger import ledger_of
+from fairway.metering.rates import UNPRICED, Rates
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def test_costs_periods_and_tags() -> None:
+    machines = Machines(
+        ("n", "m"), ("p5.48xlarge", "unknown"), ("us-east-1a", ""), ("spot", "on-demand"), ("H100", ""), ints(0, 0),
+        ints(HOUR_US, HOUR_US), np.array([8.0, 1.0]), ints(0, 0), ints(0, 0), ints(0, 0), ints(0, 0),
+    )  # fmt: skip
+    use = np.array([UNKNOWN_USE])
+    stays = Stays(ints(0), ints(0), ints(0), ints(HOUR_US), np.array([2.0]), ints(0), ints(0), use, use)
+    rates = Rates(ints(0, 1), ints(0, 0), ints(HOUR_US, HOUR_US), ints(98_320_001, UNPRICED), {})
+    owners = Owners({"namespace": ["ml"], "team": ["vision"], "project": [""]})
+    rows = focus_of(bill_of(ledger_of(machines, stays, rates), owners)).to_dicts()
+    held = next(r for r in rows if r["x_Kind"] == "owned")
+    assert (held["ChargePeriodStart"], held["ChargePeriodEnd"]) == (
+        "1970-01-01T00:00:00Z",
+        "1970-01-01T01:00:00Z",
+    )
+    assert (held["PricingCategory"], held["SubAccountId"], held["ResourceId"]) == ("Dynamic", "ml", "n")
+    assert json.loads(held["Tags"]) == {"team": "vision"}
+    assert sum(r["BilledCost"] for r in rows if r["BilledCost"] is not None) == Decimal("98.320001")
+    unpriced = next(r for r in rows if r["ResourceId"] == "m")
+    assert unpriced["BilledCost"] is None
+    assert unpriced["ConsumedQuantity"] == 1.0

@@ -1,0 +1,163 @@
+"""The ledger: exact, whatever is metered."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairway.metering.apportion import apportion
+from fairway.metering.cells import HOUR_US, cells_of
+from fairway.metering.ground import UNKNOWN_USE, Machines, Stays
+from fairway.metering.ledger import SYSTEM, UNALLOCATED, Ledger, LedgerOptions, ledger_of
+from fairway.metering.rates import UNPRICED, Rates
+from fairway.metering.split import GPU, SplitRule
+
+GIB = 2**30
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def machines(
+    *lives: tuple[int, int], gpus: int = 8, cpus: int = 96, gib: int = 1152, system: int = 0
+) -> Machines:
+    n = len(lives)
+    return Machines(
+        names=tuple(f"n-{i}" for i in range(n)),
+        instance_types=("p4d.24xlarge",) * n,
+        zones=("",) * n,
+        capacity_types=("on-demand",) * n,
+        gpu_models=("A100-SXM4-40GB",) * n,
+        start_us=ints(*(a for a, _ in lives)),
+        end_us=ints(*(b for _, b in lives)),
+        gpus=np.full(n, float(gpus)),
+        cpu_milli=ints(*[cpus * 1000] * n),
+        memory_bytes=ints(*[gib * GIB] * n),
+        system_cpu_milli=ints(*[system * 1000] * n),
+        system_memory_bytes=ints(*[0] * n),
+    )
+
+
+def stays(*rows: tuple[int, int, int, int, int], used: tuple[float, ...] = ()) -> Stays:
+    """Rows of machine, owner, start, end, GPUs."""
+    columns = np.array(rows, np.int64).reshape(-1, 5).T
+    use = np.array(used or [UNKNOWN_USE] * len(rows), np.float64)
+    zero = np.zeros(len(rows), np.int64)
+    return Stays(
+        columns[0], columns[1], columns[2], columns[3], columns[4].astype(float), zero, zero, use, use
+    )
+
+
+def flat(m: Machines, *prices: int) -> Rates:
+    return Rates(np.arange(len(m)), m.start_us, m.end_us, ints(*prices), {})
+
+
+def owed(ledger: Ledger, owner: int) -> int:
+    return int(ledger.debits[ledger.owner == owner].sum())
+
+
+BY_GPU = LedgerOptions(rule=SplitRule.GPU)
+
+
+def test_an_hour_of_one_gpu_of_eight_costs_an_eighth() -> None:
+    m = machines((0, HOUR_US))
+    ledger = ledger_of(m, stays((0, 7, 0, HOUR_US, 1)), flat(m, 32_770_000), BY_GPU)
+    assert owed(ledger, 7) == 32_770_000 // 8
+    assert owed(ledger, UNALLOCATED) == 32_770_000 - 32_770_000 // 8
+    ledger.check()
+
+
+def test_a_micro_dollar_that_cannot_be_divided_is_owed_by_one() -> None:
+    m = machines((0, HOUR_US), gpus=3)
+    rows = [(0, owner, 0, HOUR_US, 1) for owner in range(3)]
+    ledger = ledger_of(m, stays(*rows), flat(m, 100), BY_GPU)
+    assert [owed(ledger, owner) for owner in range(3)] == [34, 33, 33]
+    assert owed(ledger, UNALLOCATED) == 0
+
+
+def test_what_the_node_keeps_for_itself_is_the_systems() -> None:
+    m = machines((0, HOUR_US), gpus=0, cpus=10, gib=0, system=1)
+    ledger = ledger_of(m, stays(), flat(m, 1_000_000))
+    assert (owed(ledger, SYSTEM), owed(ledger, UNALLOCATED)) == (100_000, 900_000)
+
+
+def test_half_used_is_half_unused_and_still_owed() -> None:
+    m = machines((0, HOUR_US), gpus=1)
+    ledger = ledger_of(m, stays((0, 0, 0, HOUR_US, 1), used=(0.5,)), flat(m, 1_000_000), BY_GPU)
+    assert owed(ledger, 0) == 1_000_000
+    assert int(ledger.unused_sm.sum()) == 500_000
+
+
+def test_without_a_price_gpu_hours_are_kept_and_nothing_is_owed() -> None:
+    m = machines((0, HOUR_US))
+    ledger = ledger_of(m, stays((0, 0, 0, HOUR_US, 8)), flat(m, UNPRICED))
+    assert ledger.total == 0
+    assert not ledger.is_priced.any()
+    assert ledger.gpu_us.sum() == 8 * HOUR_US
+
+
+def test_a_gpu_node_by_residual_charges_cpu_at_the_reference_price() -> None:
+    m = machines((0, HOUR_US))
+    ledger = ledger_of(m, stays(), flat(m, 32_770_000))
+    cpu_and_memory = 96 * 31_611 + 1152 * 4_237
+    assert int(ledger.micros[:, GPU].sum()) == 32_770_000 - cpu_and_memory
+
+
+def test_periods_cut_a_stay_and_lose_nothing() -> None:
+    m = machines((0, 10 * HOUR_US + 7))
+    options = LedgerOptions(rule=SplitRule.GPU, period_us=HOUR_US, phase_us=HOUR_US // 3)
+    whole = ledger_of(m, stays((0, 0, 5, 9 * HOUR_US, 3)), flat(m, 32_770_001), BY_GPU)
+    cut = ledger_of(m, stays((0, 0, 5, 9 * HOUR_US, 3)), flat(m, 32_770_001), options)
+    cut.check()
+    assert cut.total == whole.total
+    assert len(cut.cells) == 11
+    assert abs(owed(cut, 0) - owed(whole, 0)) <= len(cut.cells)
+
+
+@given(
+    totals=st.lists(st.integers(0, 10**13), min_size=1, max_size=6),
+    claims=st.lists(st.tuples(st.integers(0, 5), st.floats(0, 1e18)), max_size=40),
+)
+def test_apportion_is_exact_and_fair(totals: list[int], claims: list[tuple[int, float]]) -> None:
+    # Every cell has at least one claim.
+    rows = [(i, 1.0) for i in range(len(totals))] + [(c % len(totals), w) for c, w in claims]
+    cells = ints(*(c for c, _ in rows))
+    weights = np.array([w for _, w in rows])
+    shares = apportion(ints(*totals), cells, weights)
+    assert (shares >= 0).all()
+    for cell, total in enumerate(totals):
+        here = cells == cell
+        assert int(shares[here].sum()) == total
+        exact = total * (weights[here] / weights[here].sum())
+        assert (np.abs(shares[here] - exact) <= 1 + total * 1e-12).all()
+
+
+_LIVES = st.tuples(st.integers(0, 5 * HOUR_US), st.integers(0, 9 * HOUR_US)).map(lambda t: (min(t), max(t)))
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_every_machine_is_owed_in_full(data: st.DataObject) -> None:
+    lives = data.draw(st.lists(_LIVES, min_size=1, max_size=4))
+    m = machines(*lives, gpus=data.draw(st.integers(0, 8)), system=data.draw(st.integers(0, 4)))
+    rows = data.draw(
+        st.lists(
+            st.tuples(st.integers(0, len(lives) - 1), st.integers(0, 3), _LIVES, st.integers(0, 8)),
+            max_size=12,
+        )
+    )
+    held = stays(*((i, owner, a, b, gpus) for i, owner, (a, b), gpus in rows))
+    prices = data.draw(st.lists(st.integers(-1, 10**8), min_size=len(lives), max_size=len(lives)))
+    options = LedgerOptions(
+        rule=data.draw(st.sampled_from(SplitRule)),
+        period_us=data.draw(st.sampled_from([0, 1000 * 1_000_000, HOUR_US])),
+        phase_us=data.draw(st.integers(-HOUR_US, HOUR_US)),
+    )
+    ledger = ledger_of(m, held, flat(m, *prices), options)
+    ledger.check()
+    # An independent reckoning of the sum, in whole integers.
+    expected = sum(p * (b - a) // HOUR_US for (a, b), p in zip(lives, prices, strict=True) if p > 0)
+    assert ledger.total == expected
+    assert len(cells_of(flat(m, *prices), 0)) == sum(a < b for a, b in lives)
