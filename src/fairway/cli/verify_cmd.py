@@ -56,3 +56,16 @@ def kueue_table(file: RecordingFile, verbose: Verbose = False) -> None:
     from fairway.cli.verify_kueue_cmd import kueue_table as run
 
     raise typer.Exit(run(file, verbose))
+
+
+@app.command("kueue-scenarios")
+def kueue_scenarios(file: RecordingFile, verbose: Verbose = False, output: Output = "table") -> None:
+    """Play recorded Kueue scenarios: the same conditions, admissions, jobs, pods and refusals after every step.
+
+    Where several nodes would do, kube-scheduler picks at random: there only the number of pods placed counts.
+
+    Example: fairway verify kueue-scenarios scenarios.jsonl -v
+    """
+    from fairway.cli.verify_kueue_cmd import kueue_scenarios as run
+
+    raise typer.Exit(run(file, verbose, output))

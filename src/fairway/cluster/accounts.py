@@ -404,7 +404,7 @@ class NodeAccounts:
 
     def copy(self) -> NodeAccounts:
         """An independent copy. O(nodes × columns + pods); interned shapes and label sets are shared."""
-        twin = object.__new__(NodeAccounts)
+        twin = NodeAccounts()
         for name in _ARRAYS:
             setattr(twin, name, getattr(self, name).copy())
         for name in _FLAT:

@@ -11,8 +11,8 @@ Graceful deletion of pods, finalizers, optimistic concurrency and generations fo
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from fairway.cluster import errors
@@ -20,10 +20,9 @@ from fairway.cluster.accounts import NodeAccounts
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change, ChangeLog, Follower, inverse
 from fairway.cluster.metadata import bumps_generation, generated_name, stamped, uid_for
 from fairway.cluster.owners import OwnerIndex
-from fairway.cluster.patches import json_patch, merge_patch, strategic_patch
 from fairway.errors import BugError
 from fairway.kube.kinds import kind_named
-from fairway.kube.objects import Key, Obj, gk_of
+from fairway.kube.objects import Key, Obj, gk_of, key_of
 from fairway.kube.timestamps import SECOND_US, rfc3339
 
 BACKGROUND = "Background"
@@ -110,7 +109,46 @@ class Store:
             order = self._order[gk] = sorted(self._objects[gk])
         return order
 
+    def walk(self, gk: str, namespace: str | None = None, after: tuple[str, str] = ("", "")) -> Iterator[Obj]:
+        """Objects of a kind in order, those behind `(namespace, name)`: a page of a long list costs its length."""
+        bucket = self._objects.get(gk)
+        if not bucket:
+            return
+        order = self._sorted_keys(gk)
+        start = after if namespace is None else max(after, (namespace, ""))
+        for at in range(bisect_right(order, start), len(order)):
+            key = order[at]
+            if namespace is not None and key[0] != namespace:
+                return
+            yield bucket[key]
+
+    def count_after(self, gk: str, namespace: str | None, after: tuple[str, str]) -> int:
+        """How many objects `walk` would still give. O(log n)."""
+        if not self._objects.get(gk):
+            return 0
+        order = self._sorted_keys(gk)
+        end = len(order) if namespace is None else bisect_left(order, (namespace + "\0", ""))
+        return max(end - bisect_right(order, after), 0)
+
     # Writing
+
+    @property
+    def serial(self) -> int:
+        """How many objects have been named so far: UIDs and generated names follow from it."""
+        return self._serial
+
+    def restore(self, objects: Iterable[Obj], *, version: int, serial: int) -> None:
+        """Fill an empty store with objects as they were stored, and go on from this version and serial."""
+        if self._objects:
+            raise BugError("only an empty store can be restored")
+        for obj in objects:
+            at = int(obj["metadata"]["resourceVersion"])
+            change = Change(at, ADDED, key_of(obj), obj, None)
+            self._put(change)
+            for follower in self.followers:
+                follower.apply(change)
+        self.log = ChangeLog(version + 1)
+        self._serial = serial
 
     def create(self, obj: Obj) -> Obj:
         """Store a new object; returns it as stored.
@@ -219,6 +257,9 @@ class Store:
 
     def patch(self, key: Key, patch: Any, *, form: str = "merge") -> Obj:
         """Apply a patch: `merge`, `strategic` or `json` (a list of operations)."""
+        # Imported here: it brings the schemas along, which whoever only reads and writes need not load.
+        from fairway.cluster.patches import json_patch, merge_patch, strategic_patch
+
         old = self.require(key)
         if form == "merge":
             new = merge_patch(old, patch)

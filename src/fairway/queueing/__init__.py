@@ -13,5 +13,11 @@ and `flavorassigner` (which flavors), `preemption` (who has to go), `tas` (which
 `cycle` (one scheduling cycle), `pending` (the queues between cycles), `queueusage` (admission fair sharing),
 `statuses` and `events` (what the API then says).
 
+Around the cycle: `integrations` (how jobs become Workloads, start and stop), `control` (the books a cycle starts
+from, one Workload's state machine, what queues say of themselves), `adjusting` (what pods get on their way in).
+
+At its edges: `webhooks` (what the API accepts and how it refuses), `configuration` (Kueue's Configuration file, with
+`featuregates`), `metrics` (what it tells Prometheus).
+
 Source: Kueue (main, 2026-08, v1beta2).
 """

@@ -64,6 +64,13 @@ class QueueUsageLedger:
         self.settings = settings
         self._accounts: dict[str, _Account] = {}
 
+    def copy(self) -> QueueUsageLedger:
+        twin = QueueUsageLedger(self.settings)
+        for queue, account in self._accounts.items():
+            penalties = {key: dict(amounts) for key, amounts in account.penalties.items()}
+            twin._accounts[queue] = _Account(dict(account.consumed), penalties, account.updated_us)
+        return twin
+
     def set_consumed(self, queue: str, consumed: Mapping[str, Any], now_us: int) -> None:
         """Take over what a LocalQueue's status says was consumed."""
         amounts = {name: _decimal(quantity.of(value)) for name, value in consumed.items()}

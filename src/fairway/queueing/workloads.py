@@ -32,6 +32,7 @@ SLICE_REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"
 ALLOWED_FLAVORS = "kueue.x-k8s.io/workload-allowed-resource-flavors"
 
 _DEFAULT_PRIORITY = 0
+_MAX_KNOWN = 65536
 
 
 class DomainUse(NamedTuple):
@@ -96,6 +97,10 @@ class Workload:
     unhealthy_nodes: tuple[str, ...] = ()
     needs_second_pass: bool = False
 
+    def __deepcopy__(self, _memo: Any) -> Workload:
+        """Facts are shared by copies of who keeps them."""
+        return self
+
     @property
     def namespace(self) -> str:
         return self.key.partition("/")[0]
@@ -126,6 +131,8 @@ class WorkloadReader:
         self.transformations = transformations
         self.requeue_by_eviction_time = requeue_by_eviction_time
         self._shapes: dict[bytes, Shape] = {}
+        # By the identity of the pod sets, which are kept alive beside: a Workload is read many times.
+        self._known: dict[int, tuple[Sequence[Mapping[str, Any]], Shape]] = {}
         self._forms: dict[bytes, int] = {}
 
     def read(self, obj: Obj) -> Workload:
@@ -199,6 +206,16 @@ class WorkloadReader:
         )
 
     def _shape(self, pod_sets: Sequence[Mapping[str, Any]]) -> Shape:
+        known = self._known.get(id(pod_sets))
+        if known is not None and known[0] is pod_sets:
+            return known[1]
+        if len(self._known) >= _MAX_KNOWN:
+            self._known.clear()
+        shape = self._new_shape(pod_sets)
+        self._known[id(pod_sets)] = (pod_sets, shape)
+        return shape
+
+    def _new_shape(self, pod_sets: Sequence[Mapping[str, Any]]) -> Shape:
         key = shape_key(pod_sets)
         found = self._shapes.get(key)
         if found is None:

@@ -10,7 +10,8 @@ Reading order: `loop` (time and order), `streams` (chance), `latency` (how long 
 (who lives on the loop, and how they see changes), `eventlog` and `kubeevents` (what is written down),
 `behaviour` (what containers do), `progress` (work done, saved and lost), `kubelet` (nodes that run pods),
 `nodelifecycle` and `podgc` (what the control plane does about broken nodes and finished pods),
-`controllers` and `admittedcontrollers` (a runner for pure controllers, behind admission), `scheduler`,
+`controllers` (a runner for pure controllers, behind admission), `kueue` (its
+controllers and scheduler), `scheduler`,
 `faults` (what goes wrong), `standard` and `twin` (all of it together). On top: `recorder` (what came of it),
 `scenario`, `traces` and `openb` (what is played), `recordings` (what real engines did, replayed).
 """

@@ -127,6 +127,10 @@ class Feed:
         pods = self._watchers.get("Pod", self._watch_all)
         self._watch_pod_status = tuple(c for c in pods if not getattr(c, "skips_pod_status", False))
 
+    def begin_after(self, version: int) -> None:
+        """Deliver only what comes after this version: what was there before is introduced otherwise."""
+        self._delivered = self._seen = version
+
     def after_event(self) -> None:
         """Queue a delivery if anything was written; call it after every write from outside the loop, too."""
         log = self._log

@@ -2,7 +2,9 @@
 
 Each controller has a queue of keys without duplicates; a key that changes while it is worked on is queued
 once more when that is done. Requests draw from one budget shared by all controllers, as in
-kube-controller-manager. A refused creation is told to the controller and retried, later every time.
+kube-controller-manager. What they create passes admission, as at a real API server: defaults, priorities,
+tolerations and limit ranges change it; quotas and namespaces on their way out refuse it. A refused creation is
+told to the controller and retried, later every time.
 
 Source: client-go util/workqueue (default_rate_limiters.go), kube-controller-manager --kube-api-qps.
 """
@@ -16,8 +18,9 @@ from fairway.cluster.actions import Action, Create, Emit, Reconciliation, View, 
 from fairway.cluster.changes import Change
 from fairway.cluster.errors import ApiError
 from fairway.errors import BugError
-from fairway.kube.objects import Key
+from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US
+from fairway.twin.apidoor import entered, settings_of
 from fairway.twin.components import Host
 from fairway.twin.loop import CONTROLLERS
 from fairway.workloads.controller import Controller
@@ -26,6 +29,8 @@ from fairway.workloads.controller import Controller
 _RETRY_BASE_US = 5_000
 _RETRY_MAX_US = 1000 * SECOND_US
 _NO_TICKET = 0
+# Keys looked at in one event, so that Ctrl-C, which waits for the end of an event, waits milliseconds.
+_TURNS_AT_ONCE = 32
 
 Item = tuple[int, Key]
 """Which controller (by number), which key."""
@@ -54,8 +59,10 @@ class Controllers:
         self._number = {c.name: i for i, c in enumerate(self.controllers)}
         if len(self._number) < len(self.controllers):
             raise BugError(f"two controllers share a name: {[c.name for c in self.controllers]}")
-        self._queued: dict[Item, int] = {}
-        """Keys waiting for their turn, and the event that is their turn."""
+        self._queued: dict[Item, None] = {}
+        """Keys waiting for their turn."""
+        self._turns: dict[int, deque[Item]] = {}
+        """Whose turn it is when; one event is planned for each of these times."""
         self._again: dict[Item, int] = {}
         """Keys to be looked at at some time even if nothing changes."""
         self._working: dict[Item, bool] = {}
@@ -82,6 +89,7 @@ class Controllers:
     def fork(self) -> Controllers:
         twin = Controllers(self.controllers, self._given, self.name)
         twin._queued = dict(self._queued)
+        twin._turns = {at_us: items.copy() for at_us, items in self._turns.items()}
         twin._again = dict(self._again)
         twin._working = dict(self._working)
         twin._failures = dict(self._failures)
@@ -107,8 +115,15 @@ class Controllers:
         if item in self._working:
             self._working[item] = True
             return
-        at_us = self.host.loop.now_us + after_us + self._reconcile_us() + self._write_us()
-        self._queued[item] = self.host.loop.at(at_us, self._turn, item, CONTROLLERS)
+        self._queue(item, self.host.loop.now_us + after_us + self._reconcile_us() + self._write_us())
+
+    def _queue(self, item: Item, at_us: int) -> None:
+        self._queued[item] = None
+        items = self._turns.get(at_us)
+        if items is None:
+            items = self._turns[at_us] = deque()
+            self.host.loop.at(at_us, self._turn, at_us, CONTROLLERS)
+        items.append(item)
 
     def _on_again(self, item: Item) -> None:
         self._again.pop(item, None)
@@ -116,7 +131,18 @@ class Controllers:
 
     # Working
 
-    def _on_turn(self, item: Item) -> None:
+    def _on_turn(self, at_us: int) -> None:
+        """Look at the keys whose turn it is. Those of one microsecond share an event, as the workers of a
+        controller share a moment: what one does the others' watchers see after it."""
+        items = self._turns[at_us]
+        for _ in range(min(len(items), _TURNS_AT_ONCE)):
+            self._look_at(items.popleft())
+        if items:
+            self.host.loop.at(at_us, self._turn, at_us, CONTROLLERS)
+        else:
+            del self._turns[at_us]
+
+    def _look_at(self, item: Item) -> None:
         self._queued.pop(item, None)
         i, key = item
         loop = self.host.loop
@@ -187,19 +213,32 @@ class Controllers:
 
     def _do(self, item: Item, action: Action) -> bool:
         """Carry out one action; False when the API refused it and the rest must wait."""
-        host, controller = self.host, self.controllers[item[0]]
         if isinstance(action, Emit):
             self._emit(action)
             return True
         try:
-            perform(host.store, action)
+            if isinstance(action, Create):
+                self._create(action.obj)
+            else:
+                perform(self.host.store, action)
         except ApiError as refused:
-            if isinstance(action, Create) and controller.refused is not None:
-                after = controller.refused(host.store, item[1], host.loop.now_us, refused.message)
-                self._after_refusal(after)
+            told = self.controllers[item[0]].refused
+            if told is not None and isinstance(action, Create):
+                self._after_refusal(told(self.host.store, item[1], self.host.loop.now_us, refused.message))
             self._retry(item)
             return False
         return True
+
+    def _create(self, obj: Obj) -> None:
+        """Create it as the API server would: with defaults, past admission, charged to its quotas.
+
+        Raises: ApiError.
+        """
+        store = self.host.store
+        answer = entered(store, obj, kueue=settings_of(self.host))
+        if perform(store, Create(answer.obj)) is not None:
+            for charge in answer.charges:
+                perform(store, charge)
 
     def _after_refusal(self, after: Reconciliation) -> None:
         for action in after.actions:
@@ -214,8 +253,7 @@ class Controllers:
         # 5 ms × 2^18 is beyond the maximum: the exponent need not grow further.
         delay_us = min(_RETRY_BASE_US << min(failures, 18), _RETRY_MAX_US)
         if item not in self._queued:
-            at_us = self.host.loop.now_us + delay_us
-            self._queued[item] = self.host.loop.at(at_us, self._turn, item, CONTROLLERS)
+            self._queue(item, self.host.loop.now_us + delay_us)
 
     def _emit(self, said: Emit) -> None:
         host = self.host

@@ -45,6 +45,8 @@ class Latency:
     # One scheduling cycle and binding. kube-scheduler's performance thresholds are 680–810 pods/s on 5,000
     # nodes (test/integration/scheduler_perf), that is about 1.3 ms a pod.
     scheduler_cycle: Distribution = _ms(1.3)
+    # One cycle of Kueue's scheduler, from taking the heads to its decisions. An estimate.
+    kueue_cycle: Distribution = _ms(5)
     # From an item entering a controller's queue to its first request. An estimate.
     controller_reconcile: Distribution = _ms(10)
     # From the watch event to the kubelet's pod worker acting. An estimate.

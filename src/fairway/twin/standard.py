@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
-from fairway.twin.admittedcontrollers import AdmittedControllers
 from fairway.twin.components import Component
+from fairway.twin.controllers import Controllers
 from fairway.twin.faults import Faults
 from fairway.twin.kubelet.component import Kubelet
+from fairway.twin.kueue.component import Kueue
 from fairway.twin.nodelifecycle import NodeLifecycle
 from fairway.twin.ownergc import OwnerGarbageCollector
 from fairway.twin.podgc import PodGarbageCollector
@@ -20,7 +22,10 @@ from fairway.workloads.registry import CONTROLLERS
 
 
 def standard_components(
-    profiles: Iterable[Profile] = (DEFAULT_PROFILE,), controllers: Sequence[Controller] = CONTROLLERS
+    profiles: Iterable[Profile] = (DEFAULT_PROFILE,),
+    controllers: Sequence[Controller] = CONTROLLERS,
+    *,
+    kueue: KueueSettings = DEFAULT_KUEUE,
 ) -> list[Component]:
     """New components, in the order in which they see changes."""
     # The registry knows which of its controllers a change concerns; of any others all are asked.
@@ -34,6 +39,7 @@ def standard_components(
         OwnerGarbageCollector(),
     ]
     if controllers:
-        components.append(AdmittedControllers(controllers, knows))
+        components.append(Controllers(controllers, knows))
+    components.append(Kueue(kueue))
     components.append(SchedulerComponent(profiles))
     return components

@@ -20,13 +20,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+from fairway.cluster.changes import ADDED, Change
 from fairway.cluster.store import Store
 from fairway.errors import BugError
 from fairway.kube.kinds import kind_named
-from fairway.kube.objects import Key, Obj, gk_of
+from fairway.kube.objects import Key, Obj, gk_of, key_of
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.twin import invariants
-from fairway.twin.components import Component, Feed, Host
+from fairway.twin.components import EVERY_KIND, Component, Feed, Host
 from fairway.twin.eventlog import EventLog
 from fairway.twin.heartbeats import Heartbeats
 from fairway.twin.kubeevents import KubeEvents
@@ -67,8 +68,15 @@ class Twin:
         components: Iterable[Component] = (),
         start_us: int = EPOCH_US,
         keep_records: int = 0,
+        store: Store | None = None,
+        events: KubeEvents | None = None,
     ) -> None:
-        store = Store(seed=seed, now_us=start_us)
+        """`store`: go on with a cluster that was there before; components learn of its objects as of new ones."""
+        if store is None:
+            store = Store(seed=seed, now_us=start_us)
+        store.now_us = start_us
+        feed = Feed()
+        feed.begin_after(store.version)
         self._assemble(
             Host(
                 loop=Loop(start_us),
@@ -76,15 +84,29 @@ class Twin:
                 streams=Streams(seed),
                 latency=latency,
                 log=EventLog(keep=keep_records),
-                events=KubeEvents(),
+                events=KubeEvents() if events is None else events,
                 heartbeats=Heartbeats(),
             ),
             list(components),
-            Feed(),
+            feed,
         )
         for component in self.components:
             component.start()
+        self._introduce()
         self._feed.after_event()
+
+    def _introduce(self) -> None:
+        """Show every component what is there already, as its first list would: nodes, then the rest."""
+        kinds = sorted(self.store.kinds(), key=lambda gk: (gk != "Node", gk))
+        known = [
+            Change(int(o["metadata"]["resourceVersion"]), ADDED, key_of(o), o, None)
+            for gk in kinds
+            for o in self.store.objects(gk)
+        ]
+        for component in self.components:
+            for change in known:
+                if change.key.gk in component.kinds or EVERY_KIND in component.kinds:
+                    component.observe(change)
 
     def _assemble(self, host: Host, components: list[Component], feed: Feed) -> None:
         """Put the parts together; handlers are registered in an order that a fork repeats."""

@@ -11,7 +11,7 @@ from fairway.kube.objects import Key, Obj
 from fairway.twin.behaviour import ALIASES
 from fairway.twin.components import Host
 from fairway.twin.kubeevents import Said
-from fairway.twin.kubelet import machines, probing, pulling, starting, stopping
+from fairway.twin.kubelet import adopting, machines, probing, pulling, starting, stopping
 from fairway.twin.kubelet.phases import TERMINAL, has_ended, phase_of
 from fairway.twin.kubelet.plans import Plans
 from fairway.twin.kubelet.states import NodeState, PodState
@@ -114,7 +114,7 @@ class Kubelet:
         if now is None or now["metadata"]["uid"] != meta["uid"] or has_ended(now):
             return
         if now["spec"].get("nodeName"):
-            starting.admit(self, key, now)
+            adopting.take_on(self, key, now)
 
     def _forget_waiting(self, obj: Obj) -> None:
         """A pod that we only kept in mind is gone."""

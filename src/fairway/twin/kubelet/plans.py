@@ -7,7 +7,7 @@ from elsewhere find it by their bytes. Plans are immutable, so forks share the c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -83,7 +83,7 @@ class Plans:
     def __init__(self, aliases: Mapping[str, str] = ALIASES) -> None:
         self.aliases = aliases
         self._by_template: dict[tuple[Any, ...], tuple[Any, Any, PodPlan]] = {}
-        self._by_bytes: dict[tuple[bytes, Said], PodPlan] = {}
+        self._by_bytes: dict[bytes, PodPlan] = {}
 
     def of(self, pod: Obj) -> PodPlan:
         """O(1) for a template or an equal spec seen before."""
@@ -119,14 +119,14 @@ class Plans:
         return plan
 
     def _by_content(self, spec: dict[str, Any], words: Said) -> PodPlan:
-        relevant = [spec.get(field) for field in _RELEVANT]
-        key = (msgspec.json.encode(relevant), words)
+        """The plan of the spec, with the behaviour the annotations ask for: of a trace's pods only that differs."""
+        key = msgspec.json.encode([spec.get(field) for field in _RELEVANT])
         plan = self._by_bytes.get(key)
         if plan is None:
             if len(self._by_bytes) >= _CACHED_PLANS:
                 self._by_bytes.clear()
-            plan = self._by_bytes[key] = plan_of(spec, words)
-        return plan
+            plan = self._by_bytes[key] = plan_of(spec)
+        return annotated(plan, spec, words) if words else plan
 
 
 _RELEVANT = (
@@ -142,10 +142,9 @@ _RELEVANT = (
 )
 
 
-def plan_of(spec: dict[str, Any], words: Said) -> PodPlan:
-    """Work a plan out. Annotations that make no sense leave the default behaviour and are named in `problem`."""
+def plan_of(spec: dict[str, Any], words: Said = ()) -> PodPlan:
+    """Work a plan out."""
     policy = spec.get("restartPolicy") or ALWAYS
-    problem: BehaviourError | None = None
     plans = []
     inits = spec.get("initContainers") or ()
     for i, container in enumerate((*inits, *(spec.get("containers") or ()))):
@@ -154,18 +153,12 @@ def plan_of(spec: dict[str, Any], words: Said) -> PodPlan:
         own_policy = container.get("restartPolicy") or (
             ON_FAILURE if is_init and policy == ALWAYS else policy
         )
-        kind = (ALWAYS if is_sidecar else NEVER) if is_init else own_policy
-        try:
-            behaviour = behaviour_of(container, kind, words, is_init=is_init)
-        except BehaviourError as wrong:
-            problem = wrong
-            behaviour = behaviour_of(container, kind, (), is_init=is_init)
-        plans.append(_container(container, behaviour, own_policy, is_init=is_init, is_sidecar=is_sidecar))
+        plans.append(_container(container, own_policy, is_init=is_init, is_sidecar=is_sidecar))
     deadline = spec.get("activeDeadlineSeconds")
     grace = spec.get("terminationGracePeriodSeconds")
     gates = tuple(g.get("conditionType", "") for g in spec.get("readinessGates") or ())
     probed = any(p.startup or p.readiness or p.liveness for p in plans)
-    return PodPlan(
+    plan = PodPlan(
         tuple(plans),
         len(inits),
         tuple(sorted(pod_requests(spec).items(), key=_admission_order)),
@@ -174,8 +167,32 @@ def plan_of(spec: dict[str, Any], words: Said) -> PodPlan:
         bool(spec.get("hostNetwork")),
         gates,
         len(plans) == 1 and not probed and not gates,
-        problem,
+        None,
     )
+    return annotated(plan, spec, words) if words else plan
+
+
+def annotated(plan: PodPlan, spec: dict[str, Any], words: Said) -> PodPlan:
+    """The plan with what annotations say of behaviour. Those that make no sense leave a container its default and
+    are named in `problem`."""
+    problem: BehaviourError | None = None
+    plans = []
+    raw = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    for container, of in zip(raw, plan.containers, strict=True):
+        try:
+            kind = _kind(of.restarts, is_init=of.is_init, is_sidecar=of.is_sidecar)
+            behaviour = behaviour_of(container, kind, words, is_init=of.is_init)
+        except BehaviourError as wrong:
+            problem = wrong
+        else:
+            of = replace(of, behaviour=behaviour)
+        plans.append(of)
+    return replace(plan, containers=tuple(plans), problem=problem)
+
+
+def _kind(policy: str, *, is_init: bool, is_sidecar: bool) -> str:
+    """The restart policy that says how a container behaves by default."""
+    return (ALWAYS if is_sidecar else NEVER) if is_init else policy
 
 
 def _admission_order(request: tuple[str, int]) -> tuple[int, str]:
@@ -185,12 +202,11 @@ def _admission_order(request: tuple[str, int]) -> tuple[int, str]:
     return (order.index(name) if name in order else len(order), name)
 
 
-def _container(
-    raw: Mapping[str, Any], behaviour: Behaviour, policy: str, *, is_init: bool, is_sidecar: bool
-) -> ContainerPlan:
+def _container(raw: Mapping[str, Any], policy: str, *, is_init: bool, is_sidecar: bool) -> ContainerPlan:
     image = str(raw.get("image") or "")
     pull = raw.get("imagePullPolicy") or default_pull_policy(image)
     probed = not is_init or is_sidecar
+    kind = _kind(policy, is_init=is_init, is_sidecar=is_sidecar)
     return ContainerPlan(
         name=str(raw.get("name") or ""),
         image=image,
@@ -200,7 +216,7 @@ def _container(
         is_sidecar=is_sidecar,
         restarts=policy,
         rules=_rules(raw),
-        behaviour=behaviour,
+        behaviour=behaviour_of(raw, kind, (), is_init=is_init),
         startup=parse_probe(STARTUP, raw.get("startupProbe")) if probed else None,
         readiness=parse_probe(READINESS, raw.get("readinessProbe")) if probed else None,
         liveness=parse_probe(LIVENESS, raw.get("livenessProbe")) if probed else None,

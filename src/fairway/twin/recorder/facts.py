@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,6 +55,8 @@ class Facts:
     used: Ints
     use_times: Ints
     use_deltas: Ints
+    memory_used: Mapping[int, int]
+    """By interval: mean bytes of GPU memory made use of, where its pod says so."""
 
 
 def facts_of(pods: PodLedger, until: int) -> Facts:
@@ -90,7 +93,26 @@ def facts_of(pods: PodLedger, until: int) -> Facts:
         used=used,
         use_times=use_times,
         use_deltas=use_deltas,
+        memory_used=_memory_used(pods, intervals, ends),
     )
+
+
+def _memory_used(pods: PodLedger, intervals: Ints, ends: Ints) -> dict[int, int]:
+    """Time-weighted means, rounded down; until the pod has started it uses none."""
+    if not pods.memory_uses:
+        return {}
+    telling = np.isin(intervals[:, POD], sorted(pods.memory_uses))
+    found = {}
+    for i in np.flatnonzero(telling).tolist():
+        row, _, start, _ = intervals[i].tolist()
+        end, started = int(ends[i]), pods.numbers[row * WIDTH + STARTED]
+        steps = [] if started == NEVER else [(started + at, size) for at, size in pods.memory_uses[row]]
+        total = sum(
+            size * max(0, min(upto, end) - max(at, start))
+            for (at, size), upto in zip(steps, [*(at for at, _ in steps[1:]), end], strict=True)
+        )
+        found[i] = total // max(end - start, 1)
+    return found
 
 
 def _uses(pods: PodLedger, intervals: Ints, ends: Ints, telling: Ints, until: int) -> tuple[Ints, Ints, Ints]:

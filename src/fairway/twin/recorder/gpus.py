@@ -1,15 +1,17 @@
 """How many GPUs does a node have, and how many does a pod ask for? In milli-GPU, by resource names.
 
 A node that shares its GPUs publishes `fairway.dev/gpu-milli` beside `nvidia.com/gpu`, and both come out of
-the same devices: its capacity is the larger of the two, not their sum.
+the same devices: its capacity is the larger of the two, not their sum. A MIG instance counts as its compute
+slices, sevenths of a GPU, rounded down where it is asked for.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fairway.kube.resources import GPU_MILLI, NVIDIA_GPU, parse_resources
+from fairway.kube.resources import CPU, GPU_MILLI, MEMORY, NVIDIA_GPU, parse_resources
 
 MILLI = 1000
 
@@ -20,6 +22,16 @@ MODEL_LABELS = (
     "cloud.google.com/gke-accelerator",
     "karpenter.k8s.aws/instance-gpu-name",
 )
+# Resources of the mixed strategy: `nvidia.com/mig-3g.20gb`, `nvidia.com/mig-1g.5gb.me`. Source: k8s-device-plugin.
+_MIG = re.compile(r"nvidia\.com/mig-([1-7])g\.")
+_MIG_PREFIX = "nvidia.com/mig-"
+COMPUTE_SLICES = 7
+# What the device plugin calls a GPU that it shares, where it renames it.
+SHARED = "nvidia.com/gpu.shared"
+
+Devices = tuple[tuple[str, int], ...]
+"""Extended resources that are GPUs or parts of them, with their counts, by name."""
+
 INSTANCE_TYPE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 
 
@@ -32,14 +44,41 @@ class GpuResources:
 
     def asked(self, requests: Mapping[str, int]) -> int:
         """Milli-GPU a pod asks for."""
-        return self._whole(requests) + sum(requests.get(name, 0) for name in self.milli)
+        milli = sum(requests.get(name, 0) for name in self.milli)
+        return self._whole(requests) + milli + MILLI * _slices(requests) // COMPUTE_SLICES
 
     def capacity(self, allocatable: Mapping[str, int]) -> int:
         """Milli-GPU a node has."""
-        return max(self._whole(allocatable), sum(allocatable.get(name, 0) for name in self.milli))
+        whole = self._whole(allocatable) + MILLI * _slices(allocatable) // COMPUTE_SLICES
+        return max(whole, sum(allocatable.get(name, 0) for name in self.milli))
+
+    def devices(self, vector: Mapping[str, int]) -> Devices:
+        """The part of a vector that is GPUs, as its resources call them."""
+        return tuple(
+            [(name, count) for name, count in sorted(vector.items()) if count and self._is_gpu(name)]
+        )
+
+    def units(self, requests: Mapping[str, int]) -> int:
+        """On how many devices, MIG instances or shares of GPUs something runs."""
+        milli = sum(requests.get(name, 0) for name in self.milli)
+        others = sum(n for name, n in self.devices(requests) if name not in self.milli)
+        return others - (-milli // MILLI)
+
+    def _is_gpu(self, name: str) -> bool:
+        return name in self.whole or name in self.milli or name == SHARED or name.startswith(_MIG_PREFIX)
 
     def _whole(self, vector: Mapping[str, int]) -> int:
         return MILLI * sum(vector.get(name, 0) for name in self.whole)
+
+
+def _slices(vector: Mapping[str, int]) -> int:
+    """Compute slices of MIG instances."""
+    found = 0
+    for name, count in vector.items():
+        if name.startswith(_MIG_PREFIX):
+            match = _MIG.match(name)
+            found += count * int(match[1]) if match else 0
+    return found
 
 
 DEFAULT_GPUS = GpuResources()
@@ -51,6 +90,16 @@ def node_resources(node: Mapping[str, object]) -> dict[str, int]:
     if not isinstance(status, dict):
         return {}
     return parse_resources(status.get("allocatable") or status.get("capacity"))
+
+
+def kept_for_itself(node: Mapping[str, object]) -> tuple[int, int]:
+    """Milli-CPU and bytes of memory that a node does not offer to pods: capacity less allocatable."""
+    status = node.get("status")
+    if not isinstance(status, dict) or not status.get("allocatable") or not status.get("capacity"):
+        return 0, 0
+    whole, offered = parse_resources(status["capacity"]), parse_resources(status["allocatable"])
+    cpu, memory = (max(0, whole.get(name, 0) - offered.get(name, 0)) for name in (CPU, MEMORY))
+    return cpu, memory
 
 
 def label_of(labels: Mapping[str, str], names: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fairway.kube.objects import Obj, labels_of, status_of
 from fairway.kube.resources import CPU, MEMORY
-from fairway.twin.recorder.gpus import GpuResources, node_resources
+from fairway.twin.recorder.gpus import Devices, GpuResources, kept_for_itself, node_resources
 
 
 class Offer(NamedTuple):
@@ -22,7 +22,7 @@ class Offer(NamedTuple):
 class NodeLife:
     """One node from creation to deletion. Times are µs since the run began; `deleted` -1: it is still there."""
 
-    __slots__ = ("created", "deleted", "labels", "name", "offers", "place", "uid")
+    __slots__ = ("created", "deleted", "devices", "labels", "name", "offers", "place", "system", "uid")
 
     def __init__(self, name: str, uid: str, place: int, now: int) -> None:
         self.name = name
@@ -32,6 +32,14 @@ class NodeLife:
         self.created = now
         self.deleted = -1
         self.offers: list[Offer] = []
+        self.devices: Devices = ()
+        """As they were when it offered most GPU."""
+        self.system = (0, 0)
+
+    @property
+    def gpu_most(self) -> int:
+        """Milli-GPU it offered at most."""
+        return max((o.gpu for o in self.offers), default=0)
 
     def copy(self) -> NodeLife:
         twin = object.__new__(NodeLife)
@@ -81,9 +89,12 @@ class NodeLedger:
         """Note what the node offers now, where that is news."""
         life = self.lives[place.life]
         life.labels = labels_of(node)
+        life.system = kept_for_itself(node)
         found = node_resources(node)
         offer = Offer(now, gpus.capacity(found), found.get(CPU, 0), found.get(MEMORY, 0), is_open(node))
         if not life.offers or life.offers[-1][1:] != offer[1:]:
+            if offer.gpu and offer.gpu >= life.gpu_most:
+                life.devices = gpus.devices(found)
             if life.offers and life.offers[-1].since == now:
                 life.offers.pop()
             life.offers.append(offer)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from fairway.cluster.shapes import Shapes
 from fairway.kube.objects import Obj
-from fairway.twin.recorder.gpus import GpuResources
+from fairway.twin.recorder.gpus import Devices, GpuResources
 from fairway.twin.recorder.utilization import Uses
 from fairway.twin.recorder.workloads import NEVER, QUEUE_LABEL, Workload
 
@@ -47,6 +47,8 @@ class Sort(NamedTuple):
     queue: str
     is_serving: bool
     size: Size
+    devices: Devices
+    """The GPUs it asks for, by the names of their resources."""
 
 
 class PodLedger:
@@ -69,20 +71,22 @@ class PodLedger:
         self.disruption: dict[int, str] = {}
         self.uses: dict[int, Uses] = {}
         """How pods that tell use GPUs, from their start on; empty until they start."""
+        self.memory_uses: dict[int, Uses] = {}
+        """The same for the memory of their GPUs, in bytes."""
         self._sorts: dict[tuple[Any, ...], Sort] = {}
-        self._sizes: dict[int, Size] = {}
+        self._asked: dict[int, tuple[Size, Devices]] = {}
 
-    def size_of(self, pod: Obj, shapes: Shapes, gpus: GpuResources) -> Size:
+    def asked_by(self, pod: Obj, shapes: Shapes, gpus: GpuResources) -> tuple[Size, Devices]:
         """What it asks for, looked up by its shape."""
         shape = shapes.of(pod)
-        size = self._sizes.get(shape.id)
-        if size is None:
+        found = self._asked.get(shape.id)
+        if found is None:
             asked = shape.requests
             size = (gpus.asked(asked), asked.get("cpu", 0), asked.get("memory", 0))
-            self._sizes[shape.id] = size
-        return size
+            found = self._asked[shape.id] = (size, gpus.devices(asked))
+        return found
 
-    def admit(self, pod: Obj, size: Size, owner: Workload | None, now: int) -> int:
+    def admit(self, pod: Obj, asked: tuple[Size, Devices], owner: Workload | None, now: int) -> int:
         """A new pod; returns its row."""
         meta, spec = pod["metadata"], pod["spec"]
         labels = meta.get("labels") or _NO_LABELS
@@ -92,7 +96,7 @@ class PodLedger:
             spec.get("priorityClassName") or "",
             labels.get(QUEUE_LABEL) or ("" if owner is None else owner.queue),
             spec.get("restartPolicy", "Always") == "Always",
-            size,
+            *asked,
         )
         uid = meta["uid"]
         row = len(self.names)
@@ -109,11 +113,11 @@ class PodLedger:
     def _sort(self, values: tuple[Any, ...]) -> Sort:
         return self._sorts.setdefault(values, Sort(*values))
 
-    def resize(self, row: int, size: Size, now: int) -> None:
+    def resize(self, row: int, asked: tuple[Size, Devices], now: int) -> None:
         """It asks for something else from now on (in-place resize)."""
         interval = self.numbers[row * WIDTH + INTERVAL]
         self.release(row, now)
-        values = (*self.sorts[row][:-1], size)
+        values = (*self.sorts[row][: -len(asked)], *asked)
         self.sorts[row] = self._sorts.get(values) or self._sort(values)
         if interval >= 0:
             self.hold(row, self.intervals[interval * INTERVAL_WIDTH + LIFE], now)
@@ -162,9 +166,9 @@ class PodLedger:
         twin.owners = [None if o is None else workloads[id(o)] for o in self.owners]
         for name in ("names", "uids", "labels", "sorts", "interval_sizes"):
             setattr(twin, name, list(getattr(self, name)))
-        for name in ("row_of", "reason", "refusal", "refusals", "disruption", "uses"):
+        for name in ("row_of", "reason", "refusal", "refusals", "disruption", "uses", "memory_uses"):
             setattr(twin, name, dict(getattr(self, name)))
         twin.numbers, twin.intervals = array("q", self.numbers), array("q", self.intervals)
         # Interned and append-only: shared.
-        twin._sorts, twin._sizes = self._sorts, self._sizes
+        twin._sorts, twin._asked = self._sorts, self._asked
         return twin

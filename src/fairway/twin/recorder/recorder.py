@@ -10,6 +10,7 @@ interval. It waits from creation until it first is Running.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from fairway.cluster.changes import DELETED, Change
@@ -37,12 +38,14 @@ from fairway.twin.recorder.pods import (
     WIDTH,
     PodLedger,
 )
+from fairway.twin.recorder.queueledger import GROUP, QueueLedger
+from fairway.twin.recorder.queuerows import PodQueues, pod_queues, queue_outcome
 from fairway.twin.recorder.reasons import ranked, reasons_in
 from fairway.twin.recorder.rows import interval_table, node_table, pod_table, workload_table
 from fairway.twin.recorder.series import cluster_series, integrals_of, peaks_of, series_table
 from fairway.twin.recorder.tables import COMPLETE, EventCount, Outcome
-from fairway.twin.recorder.utilization import Profiles, tells_use
-from fairway.twin.recorder.workloads import NEVER, WorkloadLedger, is_workload
+from fairway.twin.recorder.utilization import Profiles, tells_memory, tells_use
+from fairway.twin.recorder.workloads import NEVER, Workload, WorkloadLedger, is_workload
 
 _PREEMPTED_BY = "Preempted by pod "
 _NOTHING: dict[str, Any] = {}
@@ -75,6 +78,7 @@ class Recorder:
         self.pods = PodLedger()
         self.nodes = NodeLedger()
         self.workloads = WorkloadLedger()
+        self.queued = QueueLedger(gpus)
         self._profiles = Profiles(gpus)
         self._told: dict[str, int] = {}
         self._preemptions: list[tuple[str, str, str]] = []
@@ -95,6 +99,7 @@ class Recorder:
         twin.workloads, copies = self.workloads.fork()
         twin.pods = self.pods.fork(copies)
         twin.nodes = self.nodes.fork()
+        twin.queued = self.queued.fork()
         twin._told = dict(self._told)
         twin._preemptions = list(self._preemptions)
         twin._times = self._times.copy()
@@ -109,6 +114,8 @@ class Recorder:
             self._observe_pod(change, now)
         elif gk == "Node":
             self._observe_node(change, now)
+        elif gk.endswith(GROUP):
+            self.queued.observe(change, now, self.began_us)
         elif is_workload(gk) or self.workloads.get(change.obj["metadata"]["uid"]) is not None:
             if change.type == DELETED:
                 self.workloads.remove(change.obj["metadata"]["uid"], now)
@@ -165,10 +172,14 @@ class Recorder:
             ref = controller_of(obj)
             if ref is not None:
                 owner = self.workloads.of_reference(meta.get("namespace") or "", ref, now)
-        size = pods.size_of(obj, self._shapes, self.gpus)
-        row = pods.admit(obj, size, owner, now)
-        if size[0] and tells_use(meta.get("annotations")):
-            pods.uses[row] = ()
+        asked = pods.asked_by(obj, self._shapes, self.gpus)
+        row = pods.admit(obj, asked, owner, now)
+        if asked[1] and "annotations" in meta:
+            annotations = meta["annotations"]
+            if tells_use(annotations):
+                pods.uses[row] = ()
+            if tells_memory(annotations):
+                pods.memory_uses[row] = ()
         status = obj.get("status")
         if status and (status.get("phase") or "Pending") != "Pending":
             self._remember(row, obj, status, now)
@@ -206,9 +217,9 @@ class Recorder:
             and old["spec"].get("containers") is not spec.get("containers")
             and pods.numbers[at + FINISHED] == NEVER
         ):
-            size = pods.size_of(obj, self._shapes, self.gpus)
-            if size != pods.sorts[row].size:
-                pods.resize(row, size, now)
+            asked = pods.asked_by(obj, self._shapes, self.gpus)
+            if asked[0] != pods.sorts[row].size:
+                pods.resize(row, asked, now)
 
     # What a pod's status says
 
@@ -244,8 +255,11 @@ class Recorder:
                 numbers[at + RESTARTS] = restarts
 
     def _note_use(self, row: int, obj: Obj) -> None:
-        if self.pods.uses and row in self.pods.uses:
-            self.pods.uses[row] = self._profiles.of(obj)
+        pods = self.pods
+        if pods.uses and row in pods.uses:
+            pods.uses[row] = self._profiles.of(obj).compute
+        if pods.memory_uses and row in pods.memory_uses:
+            pods.memory_uses[row] = self._profiles.of(obj).memory
 
     def _refuse(self, row: int, message: str) -> None:
         pods = self.pods
@@ -273,6 +287,7 @@ class Recorder:
         pods, lives, workloads = self.pods, self.nodes.lives, self.workloads.rows
         facts = facts_of(pods, now_us - began_us)
         series = cluster_series(facts, lives, workloads)
+        queues = self._pod_queues()
         refused = [(words, pods.numbers[row * WIDTH + PLACE] >= 0) for row, words in pods.refusal.items()]
         return Outcome(
             began_us=began_us,
@@ -283,7 +298,9 @@ class Recorder:
                 facts,
                 began_us,
                 places=[place.name for place in self.nodes.places],
-                preempted_by=self._preempted_by(),
+                preempted_by=queues.preempted_by | self._preempted_by(),
+                cluster_queues=queues.cluster_queues,
+                queue_evictions=queues.evictions,
             ),
             workloads=workload_table(workloads, pods, facts, began_us),
             nodes=node_table(lives, facts, series["gpu_milli_pending"], began_us),
@@ -293,6 +310,28 @@ class Recorder:
             reasons=ranked(self._told, refused),
             peaks=peaks_of(series, began_us),
             integrals=integrals_of(series, facts.until),
+            queues=queue_outcome(self.queued, now_us - began_us, began_us),
+        )
+
+    def _pod_queues(self) -> PodQueues:
+        """Which Workloads of Kueue the pods belong to; nothing is looked at where there are none."""
+        pods = self.pods
+        if not self.queued.names:
+            return PodQueues({}, {}, {})
+        finished = pods.column(FINISHED)
+        return pod_queues(
+            self.queued,
+            [
+                (
+                    (pods.uids[row], *_uids_above(pods.owners[row])),
+                    created,
+                    None if finished[row] == NEVER else finished[row],
+                    phase == SUCCEEDED,
+                )
+                for row, (created, phase) in enumerate(
+                    zip(pods.column(CREATED), pods.column(PHASE), strict=True)
+                )
+            ],
         )
 
     def _preempted_by(self) -> dict[int, str]:
@@ -317,6 +356,13 @@ class Recorder:
         totals = self.host.events.totals
         counts = [EventCount(c, t, r, n) for (c, t, r), n in totals.items()]
         return tuple(sorted(counts, key=lambda e: (-e.count, e.component, e.reason, e.type)))
+
+
+def _uids_above(owner: Workload | None) -> Iterator[str]:
+    """Its owners', from the nearest up."""
+    while owner is not None:
+        yield owner.uid
+        owner = owner.parent
 
 
 def _has_run(status: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairway.twin.recorder.facts import Facts
-from fairway.twin.recorder.gpus import INSTANCE_TYPE_LABELS, MODEL_LABELS, label_of
+from fairway.twin.recorder.gpus import INSTANCE_TYPE_LABELS, MODEL_LABELS, Devices, label_of
 from fairway.twin.recorder.nodes import NodeLife
 from fairway.twin.recorder.pods import (
     CREATED,
@@ -24,6 +24,7 @@ from fairway.twin.recorder.pods import (
     STARTED,
     SUCCEEDED,
     PodLedger,
+    Sort,
 )
 from fairway.twin.recorder.steps import FAR, Ints, Steps, highest_of_group
 from fairway.twin.recorder.tables import IntervalRow, NodeRow, PodRow, Table, WorkloadRow
@@ -56,8 +57,10 @@ def pod_table(
     *,
     places: Sequence[str],
     preempted_by: Mapping[int, str],
+    cluster_queues: Mapping[int, str],
+    queue_evictions: Mapping[int, str],
 ) -> Table[PodRow]:
-    """In order of creation. `places`: names by index."""
+    """In order of creation. `places`: names by index; the others: by row, of the pods that have something there."""
     rows = range(len(pods.names))
     owners, sorts = pods.owners, pods.sorts
     roots = [None if o is None else o.root for o in owners]
@@ -73,11 +76,14 @@ def pod_table(
         "gpu_milli": facts.gpu.tolist(),
         "cpu_milli": [s.size[1] for s in sorts],
         "memory_bytes": [s.size[2] for s in sorts],
+        "devices": _devices(sorts),
         "phase": [PHASES[p] for p in pods.column(PHASE)],
         "node": ["" if p < 0 else places[p] for p in pods.column(PLACE)],
         "restarts": list(pods.column(RESTARTS)),
         "refusals": [pods.refusals.get(r, 0) for r in rows],
         "preempted_by": [preempted_by.get(r, "") for r in rows],
+        "cluster_queue": [cluster_queues.get(r, "") for r in rows],
+        "queue_eviction": [queue_evictions.get(r, "") for r in rows],
         "held_gpu_milli_us": _sums(facts.interval_pod, held_gpu(facts), len(rows)).tolist(),
         "used_gpu_milli_us": [used[r] if r in pods.uses else None for r in rows],
         "created_us": [began_us + t for t in pods.column(CREATED)],
@@ -93,6 +99,19 @@ def pod_table(
     for number, name in _TIMES:
         columns[name] = [None if t == NEVER else began_us + t for t in pods.column(number)]
     return Table(PodRow, columns)
+
+
+def _texts(devices: Devices) -> dict[str, str]:
+    return {name: str(count) for name, count in devices}
+
+
+def _devices(sorts: Sequence[Sort]) -> list[Mapping[str, str]]:
+    """Pods of one sort share one map."""
+    known: dict[Devices, Mapping[str, str]] = {}
+    return [
+        known[s.devices] if s.devices in known else known.setdefault(s.devices, _texts(s.devices))
+        for s in sorts
+    ]
 
 
 def interval_table(
@@ -112,6 +131,11 @@ def interval_table(
         "memory_bytes": facts.interval_memory[order].tolist(),
         "start_us": (began_us + facts.interval_start[order]).tolist(),
         "end_us": [None if is_open else began_us + end for end, is_open in ends],
+        "used_gpu_milli_us": [
+            used if row in pods.uses else None
+            for row, used in zip(rows, facts.used[order].tolist(), strict=True)
+        ],
+        "used_gpu_memory_bytes": [facts.memory_used.get(i) for i in order.tolist()],
     }
     return Table(IntervalRow, columns)
 
@@ -298,16 +322,18 @@ def _node_row(
     pods: int,
 ) -> NodeRow:
     capacity, held, quiet, in_demand, closed = split
-    last = node.offers[-1]
     return NodeRow(
         name=node.name,
         uid=node.uid,
         labels=node.labels,
         instance_type=label_of(node.labels, INSTANCE_TYPE_LABELS),
         gpu_model=label_of(node.labels, MODEL_LABELS),
-        gpu_milli=last.gpu,
-        cpu_milli=last.cpu,
-        memory_bytes=last.memory,
+        gpu_milli=node.gpu_most,
+        cpu_milli=max(o.cpu for o in node.offers),
+        memory_bytes=max(o.memory for o in node.offers),
+        devices=_texts(node.devices),
+        system_cpu_milli=node.system[0],
+        system_memory_bytes=node.system[1],
         created_us=began_us + node.created,
         deleted_us=None if node.deleted < 0 else began_us + node.deleted,
         lifetime_us=(until if node.deleted < 0 else node.deleted) - node.created,

@@ -10,9 +10,11 @@ None, never a guess: use of GPUs is known only for pods that say how they use th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Generic, TypeVar, overload
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fairway.twin.recorder.queuetables import NO_QUEUES, QueueOutcome
+from fairway.twin.recorder.table import Table
 
 GPU_HOUR = 1000 * 3_600_000_000
 """Milli-GPU·µs in one GPU-hour."""
@@ -41,6 +43,8 @@ class PodRow:
     gpu_milli: int
     cpu_milli: int
     memory_bytes: int
+    devices: Mapping[str, str]
+    """The GPUs it asks for by resource, with their counts: `{"nvidia.com/mig-1g.5gb": "2"}`."""
     is_serving: bool
     """Whether it restarts Always: it runs until told otherwise, and its deletion wastes nothing."""
     phase: str
@@ -64,11 +68,16 @@ class PodRow:
     disruption: str
     """Reason of its DisruptionTarget condition: PreemptionByScheduler, EvictionByEvictionAPI, …; or empty."""
     preempted_by: str
-    """`namespace/name` of the pod it made room for (its UID where that is not known); or empty."""
+    """`namespace/name` of the pod (or of the Workload of Kueue) it made room for, its UID where that is not known;
+    or empty."""
     held_gpu_milli_us: int
     """GPU time allocated to it, from binding to its end (or to the end of the run)."""
     used_gpu_milli_us: int | None
     """GPU time it made use of, by its own account (`fairway.dev/gpu-utilization`)."""
+    cluster_queue: str = ""
+    """That of its Workload of Kueue; empty without one."""
+    queue_eviction: str = ""
+    """The eviction of its Workload that ended it: Preempted, PodsReadyTimeout, …; empty otherwise."""
 
     @property
     def wait_us(self) -> int | None:
@@ -89,7 +98,7 @@ class PodRow:
     @property
     def is_evicted(self) -> bool:
         """Whether something other than its own end, its owner or its user took it away."""
-        return bool(self.disruption)
+        return bool(self.disruption or self.queue_eviction)
 
     @property
     def is_wasted(self) -> bool:
@@ -100,7 +109,7 @@ class PodRow:
         """
         if self.started_us is None or self.finished_us is None or self.phase == "Succeeded":
             return False
-        return self.phase == "Failed" or bool(self.disruption) or not self.is_serving
+        return self.phase == "Failed" or self.is_evicted or not self.is_serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +167,14 @@ class NodeRow:
     instance_type: str
     gpu_model: str
     gpu_milli: int
+    """The most it offered; so are CPU and memory. GPUs that fail were there, and were paid for."""
     cpu_milli: int
     memory_bytes: int
+    devices: Mapping[str, str]
+    """The GPUs it offered by resource, when it offered most."""
+    system_cpu_milli: int
+    system_memory_bytes: int
+    """What it keeps for itself, beside what it offers: capacity less allocatable."""
     created_us: int
     deleted_us: int | None
     lifetime_us: int
@@ -195,6 +210,10 @@ class IntervalRow:
     memory_bytes: int
     start_us: int
     end_us: int | None
+    used_gpu_milli_us: int | None
+    """GPU time it made use of meanwhile, by the pod's own account; None where it says nothing."""
+    used_gpu_memory_bytes: int | None
+    """Memory of its GPUs it made use of, all together, mean over the interval, by its own account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,53 +277,6 @@ class Peak:
     at_us: int
 
 
-Row = TypeVar("Row")
-
-
-class Table(Sequence[Row], Generic[Row]):
-    """Rows of one type, kept as columns. A column holds what the field of that name holds, in row order."""
-
-    __slots__ = ("_length", "_row", "columns")
-
-    def __init__(self, row: type[Row], columns: dict[str, Sequence[Any]]) -> None:
-        names = tuple(f.name for f in fields(row))  # type: ignore[arg-type]
-        self._row = row
-        self.columns: dict[str, Sequence[Any]] = {name: columns[name] for name in names}
-        self._length = len(self.columns[names[0]])
-
-    @classmethod
-    def of(cls, row: type[Row], rows: Sequence[Row]) -> Table[Row]:
-        """From finished rows."""
-        names = [f.name for f in fields(row)]  # type: ignore[arg-type]
-        return cls(row, {name: [getattr(r, name) for r in rows] for name in names})
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, index: int) -> Row: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Row]: ...
-    def __getitem__(self, index: int | slice) -> Row | list[Row]:
-        if isinstance(index, slice):
-            return [self._at(i) for i in range(*index.indices(self._length))]
-        if not -self._length <= index < self._length:
-            raise IndexError(index)
-        return self._at(index)
-
-    def __iter__(self) -> Iterator[Row]:
-        make = self._row
-        return (make(*values) for values in zip(*self.columns.values(), strict=True))
-
-    def _at(self, index: int) -> Row:
-        return self._row(*(column[index] for column in self.columns.values()))
-
-    def column(self, name: str) -> Sequence[Any]:
-        """Every row's value of a field, or of a property of the row (`wait_us`)."""
-        found = self.columns.get(name)
-        return [getattr(row, name) for row in self] if found is None else found
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Everything a run left behind, as of `ended_us`.
@@ -328,6 +300,8 @@ class Outcome:
     """By name of a series' column."""
     integrals: Mapping[str, int]
     """By name of a series' column: its exact integral over the run, value·µs."""
+    queues: QueueOutcome = NO_QUEUES
+    """What Kueue did; empty without it."""
 
     @property
     def duration_us(self) -> int:
@@ -336,3 +310,21 @@ class Outcome:
     def mean(self, name: str) -> float:
         """The time-weighted mean of a series' column over the run; 0 for a run of no duration."""
         return self.integrals[name] / self.duration_us if self.duration_us else 0.0
+
+
+__all__ = [
+    "COMPLETE",
+    "GPU_HOUR",
+    "INTERRUPTED",
+    "RUNNING",
+    "EventCount",
+    "IntervalRow",
+    "NodeRow",
+    "Outcome",
+    "Peak",
+    "PodRow",
+    "ReasonCount",
+    "SeriesRow",
+    "Table",
+    "WorkloadRow",
+]

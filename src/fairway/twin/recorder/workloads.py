@@ -137,7 +137,7 @@ class WorkloadLedger:
         uid = meta["uid"]
         found = self._by_uid.get(uid)
         if found is None:
-            created = min(now, _created(meta, now, began_us))
+            created = min(now, created_at(meta, now, began_us))
             found = self._add(
                 Workload(obj["kind"], meta.get("namespace") or "", meta["name"], uid, created), uid
             )
@@ -180,7 +180,7 @@ class WorkloadLedger:
         return ledger, copies
 
 
-def _created(meta: Mapping[str, Any], now: int, began_us: int) -> int:
+def created_at(meta: Mapping[str, Any], now: int, began_us: int) -> int:
     """When it was created, where it is older than this run; else now. The object only knows whole seconds."""
     stamp = meta.get("creationTimestamp")
     if not stamp:

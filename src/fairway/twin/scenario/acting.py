@@ -12,6 +12,7 @@ from typing import Any
 from fairway.cluster.actions import perform
 from fairway.cluster.errors import ApiError
 from fairway.kube.objects import Key, Obj, labels_of, name_of, namespace_of, spec_of
+from fairway.twin.apidoor import settings_of
 from fairway.twin.components import Host
 from fairway.twin.faults import Faults
 from fairway.twin.loop import INPUT
@@ -65,7 +66,7 @@ def _apply(host: Host, action: actions.Apply) -> Troubles:
     troubles = []
     for obj in action.objects:
         try:
-            create_or_replace(host.store, obj)
+            create_or_replace(host.store, obj, settings_of(host))
         except ApiError as refused:
             troubles.append(refused.message)
     return troubles

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairway.kube.kinds import Kind, find_kind, kind_of_unknown
+from fairway.kube.located import Field
 from fairway.kube.objects import Key, Obj
 from fairway.kube.taints import Taint
 from fairway.twin.scenario import actions
 from fairway.twin.scenario.actions import Action, Choice
 from fairway.twin.scenario.fleet import read_fleet, read_taint
-from fairway.twin.scenario.located import Field
 from fairway.twin.scenario.model import Step
 
 NODE = "Node"

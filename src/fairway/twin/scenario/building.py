@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fairway.queueing.control.settings import DEFAULT_KUEUE
 from fairway.twin.components import Component
 from fairway.twin.recorder.recorder import Recorder
 from fairway.twin.scenario.assertions.watching import ReachingWatch
@@ -24,7 +25,8 @@ def build_twin(scenario: Scenario, *, seed: int | None = None, keep_records: int
         components.append(TraceComponent(arrivals, enter, scenario.start_us))
     if scenario.faults:
         components.append(Hazards(scenario.faults))
-    components += standard_components(scenario.profiles)
+    kueue = DEFAULT_KUEUE if scenario.kueue is None else scenario.kueue.kueue_settings()
+    components += standard_components(scenario.profiles, kueue=kueue)
     watch = ReachingWatch.of(scenario.assertions)
     if watch.goals:
         components.append(watch)

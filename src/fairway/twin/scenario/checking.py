@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fairway.errors import FieldProblem, InvalidInput
+from fairway.kube.located import nearest
 from fairway.kube.manifest import Manifest, capped
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import format_duration
@@ -17,7 +18,6 @@ from fairway.twin.scenario import actions
 from fairway.twin.scenario.actions import Choice
 from fairway.twin.scenario.assertions.grammar import Assertion, Comparison, Reaching
 from fairway.twin.scenario.entering import stored_key
-from fairway.twin.scenario.located import nearest
 from fairway.twin.scenario.model import Scenario, Step
 from fairway.twin.scenario.profiles import template_path
 from fairway.twin.traces.arrival import Arrivals, objects_for

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fairway.admission.admit import admit
-from fairway.admission.verdicts import Refused
 from fairway.cluster.actions import perform
 from fairway.cluster.errors import ApiError
 from fairway.cluster.store import Store
-from fairway.kube.defaults import apply_defaults
 from fairway.kube.kinds import kind_named
 from fairway.kube.objects import Key, Obj, gk_of
+from fairway.queueing.webhooks import Settings
+from fairway.twin.apidoor import entered, settings_of
 from fairway.twin.components import Host
 from fairway.twin.kubeevents import WARNING
 from fairway.twin.twin import apply_object
@@ -20,7 +19,7 @@ NAME = "scenario"
 def enter(host: Host, obj: Obj) -> None:
     """Create the object, or replace it where it exists. What the API server refuses goes on record instead."""
     try:
-        create_or_replace(host.store, apply_defaults(obj))
+        create_or_replace(host.store, obj, settings_of(host))
     except ApiError as refused:
         about = stored_key(obj)
         now_us = host.loop.now_us
@@ -28,13 +27,12 @@ def enter(host: Host, obj: Obj) -> None:
         host.events.emit(now_us, about, "", WARNING, "Refused", refused.message, NAME)
 
 
-def create_or_replace(store: Store, obj: Obj) -> Obj:
-    """Raises: ApiError, with admission's words where it refuses."""
-    if store.get(stored_key(obj)) is not None:
-        return apply_object(store, obj)
-    admitted = admit(store, obj)
-    if isinstance(admitted, Refused):
-        raise ApiError(admitted.code, admitted.reason, admitted.message, stored_key(obj))
+def create_or_replace(store: Store, obj: Obj, kueue: Settings | None = None) -> Obj:
+    """Raises: ApiError, with the API server's words where it refuses."""
+    old = store.get(stored_key(obj))
+    admitted = entered(store, obj, old, kueue=kueue)
+    if old is not None:
+        return apply_object(store, admitted.obj)
     stored = store.create(admitted.obj)
     for charge in admitted.charges:
         perform(store, charge)

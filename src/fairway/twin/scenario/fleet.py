@@ -17,11 +17,11 @@ import re
 from typing import Any
 
 from fairway.kube import names
+from fairway.kube.located import Field
 from fairway.kube.objects import Obj
 from fairway.kube.quantity import canonical, format_binary, format_milli, milli_ceil, whole_ceil
 from fairway.kube.resources import CPU, GPU_MILLI, NVIDIA_GPU
 from fairway.kube.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
-from fairway.twin.scenario.located import Field
 
 # A cluster of Kubernetes' documented limits has 5,000 nodes; ten of them are still simulated quickly.
 MAX_COUNT = 50_000

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fairway.errors import FieldProblem
 from fairway.kube.labels import EVERYTHING, Selector
 from fairway.kube.objects import Obj
+from fairway.queueing.configuration import Configuration
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.twin.distributions import Distribution
 from fairway.twin.latency import DEFAULT, Latency
@@ -71,7 +72,8 @@ class FaultProcess:
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """`objects` are there at the start, in the order of their creation. `duration_us` None: until nothing is
-    left to happen, at most `running.HORIZON_US` after the last thing the scenario itself does."""
+    left to happen, at most `running.HORIZON_US` after the last thing the scenario itself does. `kueue`: how Kueue is
+    configured, where the scenario says it."""
 
     name: str
     file: str
@@ -81,6 +83,7 @@ class Scenario:
     duration_us: int | None = None
     latency: Latency = DEFAULT
     profiles: tuple[Profile, ...] = (DEFAULT_PROFILE,)
+    kueue: Configuration | None = None
     steps: tuple[Step, ...] = ()
     traces: tuple[TraceUse, ...] = ()
     behaviours: tuple[BehaviourProfile, ...] = ()

@@ -17,12 +17,15 @@ from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube import fieldpath
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.fieldpath import MapKey, path_text, value_text
+from fairway.kube.located import Field
 from fairway.kube.manifest import Manifest, read_path
 from fairway.kube.objects import Key, Obj, controller_of, gk_of, key_of, spec_of
 from fairway.kube.validation import check
 from fairway.kube.validation.checking import subject_of
+from fairway.kube.validation.problem import INVALID, UNKNOWN_FIELD
+from fairway.queueing.webhooks import new_refusals
+from fairway.queueing.webhooks.faults import OMITTED, Fault
 from fairway.twin.behaviour import problems as behaviour_problems
-from fairway.twin.scenario.located import Field
 from fairway.twin.scenario.model import BehaviourProfile
 from fairway.twin.scenario.profiles import template_path, with_profiles
 
@@ -130,7 +133,7 @@ def complete(
     objects = []
     for obj in without_dependents(checked.objects):
         manifest = by_object[id(obj)]
-        wrong = [*_annotation_problems(manifest), *_zone_problems(manifest)]
+        wrong = [*_annotation_problems(manifest), *_zone_problems(manifest), *_kueue_problems(manifest)]
         problems.extend(wrong)
         if not wrong:
             objects.append(with_profiles(apply_defaults(as_new(obj)), behaviours))
@@ -180,7 +183,7 @@ def _annotation_problems(manifest: Manifest) -> list[FieldProblem]:
     for path in template_path(manifest.obj):
         at: Any = manifest.obj
         for step in path:
-            at = at.get(step) or {}
+            at = at[int(step)] if isinstance(at, list) else at.get(step) or {}
         annotations = (at.get("metadata") or {}).get("annotations") or {}
         for wrong in behaviour_problems(annotations):
             place = (*path, "metadata", "annotations", MapKey(wrong.annotation))
@@ -213,3 +216,20 @@ def _zone_problems(manifest: Manifest) -> list[FieldProblem]:
         line = manifest.line_of(path)
         return [FieldProblem(manifest.file, line, path_text(path), value_text(name), expected, subject)]
     return []
+
+
+def _kueue_problems(manifest: Manifest) -> list[FieldProblem]:
+    """What Kueue's API would refuse, in its words."""
+    return [
+        FieldProblem(
+            manifest.file,
+            manifest.line_of(fault.path),
+            path_text(fault.path),
+            "",
+            fault.body if fault.kind != UNKNOWN_FIELD else "unknown field",
+            subject_of(manifest.obj),
+        )
+        for refusal in new_refusals(manifest.obj)
+        for fault in refusal.faults or (Fault(("apiVersion",), OMITTED, INVALID, refusal.message),)
+        if fault.path
+    ]

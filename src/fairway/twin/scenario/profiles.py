@@ -21,6 +21,20 @@ _TEMPLATES: dict[str, tuple[Path, ...]] = {
     "Pod": ((),),
     "CronJob.batch": (("spec", "jobTemplate", "spec", "template"),),
     "PodTemplate": (("template",),),
+    # Its own annotations go to the submitter: its cluster runs as long as the job does.
+    "RayJob.ray.io": ((),),
+}
+# Where kinds with several templates keep them; `*`: in every item of a list.
+_LISTED: dict[str, tuple[Path, ...]] = {
+    "JobSet.jobset.x-k8s.io": (("spec", "replicatedJobs", "*", "template", "spec", "template"),),
+    "RayCluster.ray.io": (
+        ("spec", "headGroupSpec", "template"),
+        ("spec", "workerGroupSpecs", "*", "template"),
+    ),
+    "LeaderWorkerSet.leaderworkerset.x-k8s.io": (
+        ("spec", "leaderWorkerTemplate", "leaderTemplate"),
+        ("spec", "leaderWorkerTemplate", "workerTemplate"),
+    ),
 }
 _WITH_TEMPLATE = frozenset(
     {
@@ -41,14 +55,30 @@ def template_path(obj: Obj) -> tuple[Path, ...]:
 
 
 def _templates_within(obj: Obj) -> tuple[Path, ...]:
-    """Of Kubeflow's jobs: one template per replica type; of a JobSet: one per replicated job."""
+    """Of kinds with several: one per role, replicated job or group, in the order in which they stand."""
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         return ()
+    listed = _LISTED.get(gk_of(obj))
+    if listed is not None:
+        return tuple(path for place in listed for path in _existing(obj, place))
     for name, replicas in spec.items():
         if name.endswith("ReplicaSpecs") and isinstance(replicas, dict):
             return tuple(("spec", name, role, "template") for role in replicas)
     return ()
+
+
+def _existing(obj: Any, place: Path) -> list[Path]:
+    """The paths of this form that the object has; `*` stands for every item of a list."""
+    if not place:
+        return [()]
+    step, rest = place[0], place[1:]
+    if step == "*":
+        items = obj if isinstance(obj, list) else []
+        return [(i, *path) for i, item in enumerate(items) for path in _existing(item, rest)]
+    if not isinstance(obj, dict) or obj.get(step) is None:
+        return []
+    return [(step, *path) for path in _existing(obj[step], rest)]
 
 
 def with_profiles(obj: Obj, profiles: tuple[BehaviourProfile, ...]) -> Obj:
@@ -82,14 +112,16 @@ def matches(profile: BehaviourProfile, obj: Obj, path: Path) -> bool:
 
 def _at(obj: Any, path: Path) -> Any:
     for step in path:
-        obj = obj.get(step) or {}
+        obj = obj[int(step)] if isinstance(obj, list) else obj.get(step) or {}
     return obj
 
 
-def _annotated(obj: Obj, path: Path, wanted: dict[str, str], forced: dict[str, str]) -> Obj:
+def _annotated(obj: Any, path: Path, wanted: dict[str, str], forced: dict[str, str]) -> Any:
     if path:
-        head, rest = str(path[0]), path[1:]
-        return {**obj, head: _annotated(obj.get(head) or {}, rest, wanted, forced)}
+        head, rest = path[0], path[1:]
+        if isinstance(obj, list):
+            return [_annotated(o, rest, wanted, forced) if i == head else o for i, o in enumerate(obj)]
+        return {**obj, str(head): _annotated(obj.get(str(head)) or {}, rest, wanted, forced)}
     meta = obj.get("metadata") or {}
     annotations = {**_prefixed(wanted), **(meta.get("annotations") or {}), **_prefixed(forced)}
     return {**obj, "metadata": {**meta, "annotations": annotations}}

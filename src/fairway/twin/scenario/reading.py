@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairway.errors import FieldProblem, InvalidInput
+from fairway.kube.located import Field, Reading, did_you_mean
 from fairway.kube.manifest import Manifest
 from fairway.kube.manifestwriting import write_yaml
 from fairway.kube.objects import Obj
+from fairway.queueing.configuration import Configuration, configured, read_configuration
+from fairway.queueing.webhooks.settings import INSTALLED_FRAMEWORKS
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.twin.behaviour import KEYS, PREFIX
 from fairway.twin.behaviour import problems as behaviour_problems
@@ -17,9 +20,8 @@ from fairway.twin.scenario import assertions
 from fairway.twin.scenario.actionreading import Context, read_step
 from fairway.twin.scenario.assertions.grammar import Assertion
 from fairway.twin.scenario.fleet import read_fleet
-from fairway.twin.scenario.located import Field, Reading, did_you_mean
 from fairway.twin.scenario.model import BehaviourProfile, FaultProcess, Scenario
-from fairway.twin.scenario.objects import complete, manifests_of
+from fairway.twin.scenario.objects import Within, complete, manifests_of
 from fairway.twin.scenario.tracereading import read_trace_use
 from fairway.twin.traces.jobs import JobTrace
 from fairway.twin.twin import EPOCH_US
@@ -31,6 +33,7 @@ SPEC = (
     "duration",
     "latency",
     "scheduler",
+    "kueue",
     "manifests",
     "nodes",
     "timeline",
@@ -82,6 +85,7 @@ def read_scenario(manifest: Manifest, beside: list[Manifest], *, lenient: bool =
         duration_us=spec["duration"].duration(positive=True) if spec["duration"].is_given else None,
         latency=_latency(spec["latency"], base),
         profiles=_profiles(spec["scheduler"], base),
+        kueue=_kueue(spec["kueue"], base),
         steps=tuple(s for item in spec["timeline"].items() if (s := read_step(item, context)) is not None),
         traces=traces,
         behaviours=behaviours,
@@ -157,6 +161,29 @@ def _profiles(field: Field, base: Path) -> tuple[Profile, ...]:
     except InvalidInput as wrong:
         field.reading.problems.extend(wrong.problems)
         return (DEFAULT_PROFILE,)
+
+
+def _kueue(field: Field, base: Path) -> Configuration | None:
+    """Of a Kueue that was installed from its manifests, with the Configuration named or written inline."""
+    given = field.members("configuration")["configuration"]
+    if not given.is_given:
+        return configured() if field.is_given else None
+    try:
+        if isinstance(given.value, dict):
+            outer = field.reading.manifest
+            integrations = {"frameworks": list(INSTALLED_FRAMEWORKS)}
+            whole = (
+                given.value if "apiVersion" in given.value else {"integrations": integrations, **given.value}
+            )
+            return read_configuration(Manifest(whole, outer.file, Within(outer, given.path)))
+        found = [m for m in manifests_of(given, base) if m.obj.get("kind") == "Configuration"]
+        if found:
+            return read_configuration(found[0])
+        if not field.reading.problems:
+            given.reject("expected Kueue's Configuration, or the path of one")
+    except InvalidInput as wrong:
+        field.reading.problems.extend(wrong.problems)
+    return None
 
 
 def _behaviour(field: Field) -> BehaviourProfile | None:

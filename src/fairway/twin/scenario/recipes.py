@@ -7,9 +7,9 @@ from typing import Any
 
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.fieldpath import Path as FieldPath
+from fairway.kube.located import Reading
 from fairway.kube.manifest import Manifest
 from fairway.kube.yamltext import line_in_document, read_documents
-from fairway.twin.scenario.located import Reading
 from fairway.twin.scenario.tracereading import read_recipe
 from fairway.twin.traces.generate import Recipe
 

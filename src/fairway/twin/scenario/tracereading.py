@@ -12,10 +12,10 @@ import re
 from pathlib import Path
 
 from fairway.errors import InvalidInput
+from fairway.kube.located import Field
 from fairway.kube.quantity import milli_ceil, whole_ceil
 from fairway.kube.timestamps import DAY_US, HOUR_US
 from fairway.twin.distributions import EXPECTED, Distribution, parse_distribution
-from fairway.twin.scenario.located import Field
 from fairway.twin.traces import generate, scaling, sources
 from fairway.twin.traces.arrival import JOB, KINDS
 from fairway.twin.traces.generate import Mix, Recipe, zipf

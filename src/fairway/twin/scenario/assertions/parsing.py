@@ -22,6 +22,7 @@ from typing import Any
 from fairway.errors import FairwayError
 from fairway.kube.fieldpath import path_text
 from fairway.kube.kinds import find_kind, kind_of_unknown
+from fairway.kube.located import Field, PlacedProblem, did_you_mean
 from fairway.kube.quantity import QuantityError, whole_ceil
 from fairway.kube.timestamps import parse_duration
 from fairway.twin.scenario.assertions import grammar, vocabulary
@@ -70,7 +71,6 @@ from fairway.twin.scenario.assertions.vocabulary import (
     STATISTICS,
     FieldOf,
 )
-from fairway.twin.scenario.located import Field, PlacedProblem, did_you_mean
 
 _WORDS_AFTER = ("between", "after", "before", "where")
 _EXAMPLES = {

@@ -1,0 +1,64 @@
+"""What of Kueue's Configuration concerns Workloads and queues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
+from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
+from fairway.queueing.integrations.settings import DEFAULT_SETTINGS, JobSettings
+from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES
+from fairway.queueing.queueusage import UsageSettings
+from fairway.queueing.transformations import NO_TRANSFORMATIONS, Transformations
+from fairway.queueing.webhooks.settings import DEFAULTS as DEFAULT_WEBHOOKS
+from fairway.queueing.webhooks.settings import Settings as WebhookSettings
+
+# Events of one cohort tree wake its queues together. Source: pkg/cache/queue requeueBatchPeriod.
+WAKE_BATCH_US = SECOND_US
+# Changes of Workloads reach the status of their queues together. Source: pkg/constants UpdatesBatchPeriod.
+STATUS_BATCH_US = SECOND_US
+
+
+@dataclass(frozen=True, slots=True)
+class PodsReady:
+    """`waitForPodsReady`, which is on by default.
+
+    `recovery_us` None: a pod that fails may take for ever to come back. `backoff_limit` None: requeued for ever.
+    `blocks_admission`: one Workload after another, each once the pods of all before are ready.
+
+    Source: apis/config/v1beta2/defaults.go.
+    """
+
+    timeout_us: int = 30 * MINUTE_US
+    recovery_us: int | None = 30 * MINUTE_US
+    backoff_limit: int | None = None
+    backoff_base_us: int = MINUTE_US
+    backoff_max_us: int = HOUR_US
+    blocks_admission: bool = False
+    requeues_by_eviction_time: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class KueueSettings:
+    """How this Kueue was configured; the defaults are Kueue's.
+
+    `pods_ready` None: not watched. `frameworks` None: every kind of job. `retained_us`: how long finished
+    Workloads stay; None: for ever. `usage`: admission fair sharing, None where it is off.
+    """
+
+    gates: FeatureGates = DEFAULT_GATES
+    jobs: JobSettings = DEFAULT_SETTINGS
+    webhooks: WebhookSettings = DEFAULT_WEBHOOKS
+    pods_ready: PodsReady | None = field(default_factory=PodsReady)
+    frameworks: tuple[str, ...] | None = None
+    transformations: Transformations = NO_TRANSFORMATIONS
+    uses_fair_sharing: bool = False
+    strategies: tuple[str, ...] = DEFAULT_STRATEGIES
+    ignores_undeclared: bool = False
+    usage: UsageSettings | None = None
+    retained_us: int | None = None
+    wake_batch_us: int = WAKE_BATCH_US
+    status_batch_us: int = STATUS_BATCH_US
+
+
+DEFAULT_KUEUE = KueueSettings()

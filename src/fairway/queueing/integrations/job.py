@@ -1,0 +1,236 @@
+"""batch/v1 Job as Kueue sees it.
+
+Source: pkg/controller/jobs/job/job_controller.go, job_webhook.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fairway.cluster.actions import Action, Replace, SetStatus, View
+from fairway.kube.objects import Key, Obj, annotations_of, key_of, labels_of, meta_of, spec_of, status_of
+from fairway.queueing.integrations.integration import Finish, Integration, PodSetObj, Problem, Reclaimable
+from fairway.queueing.integrations.podsetinfo import (
+    PodSetInfo,
+    into_template,
+    with_info,
+    wrong_number,
+)
+from fairway.queueing.integrations.topologyrequest import as_bool, topology_request
+
+JOB = "Job.batch"
+
+MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+COMPLETIONS_EQUAL_PARALLELISM = "kueue.x-k8s.io/job-completions-equal-parallelism"
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+_JOB_NAME = "batch.kubernetes.io/job-name"
+# Labels the Job controller writes into the template. The job's name stays in the Workload, the others do not.
+_MANAGED_LABELS = ("job-name", "controller-uid", _JOB_NAME, "batch.kubernetes.io/controller-uid")
+
+_MIN_PATH = f"metadata.annotations[{MIN_PARALLELISM}]"
+_SYNC_PATH = f"metadata.annotations[{COMPLETIONS_EQUAL_PARALLELISM}]"
+
+
+class BatchJob(Integration):
+    """Suspended by `spec.suspend`; one pod set, `main`."""
+
+    name, gk, api_version = "batch/job", JOB, "batch/v1"
+
+    def pod_sets(self, view: View, job: Obj) -> list[PodSetObj]:
+        template = _without_managed_labels(spec_of(job).get("template") or {})
+        pod_set: dict[str, Any] = {"name": "main", "count": pods_count(job), "template": template}
+        minimum = min_pods_count(job)
+        if minimum is not None and self.gates.partial_admission:
+            pod_set["minCount"] = minimum
+        if self.gates.topology_aware_scheduling:
+            pod_set["topologyRequest"] = topology_request(template, pod_index_label=COMPLETION_INDEX)
+        return [pod_set]
+
+    def is_suspended(self, job: Obj) -> bool:
+        return bool(spec_of(job).get("suspend"))
+
+    def with_suspend(self, job: Obj, on: bool) -> Obj:
+        return {**job, "spec": {**spec_of(job), "suspend": on}}
+
+    def with_infos(self, job: Obj, infos: Sequence[PodSetInfo]) -> Obj:
+        if len(infos) != 1:
+            raise wrong_number(1, len(infos))
+        spec = dict(spec_of(job))
+        if min_pods_count(job) is not None:
+            _set_parallelism(spec, job, infos[0].count)
+        spec["template"] = into_template(spec.get("template") or {}, infos[0])
+        return {**job, "spec": spec}
+
+    def restored(self, job: Obj, infos: Sequence[PodSetInfo]) -> Obj:
+        if not infos:
+            return job
+        spec, info = dict(spec_of(job)), infos[0]
+        if min_pods_count(job) is not None and spec.get("parallelism", 1) != info.count:
+            _set_parallelism(spec, job, info.count)
+        template = spec.get("template") or {}
+        managed = {k: v for k, v in labels_of(template).items() if k in _MANAGED_LABELS}
+        own = PodSetInfo(
+            name=info.name,
+            count=info.count,
+            annotations=info.annotations,
+            labels={**info.labels, **managed},
+            node_selector=info.node_selector,
+            tolerations=info.tolerations,
+            gates=info.gates,
+        )
+        spec["template"] = with_info(template, own)
+        return {**job, "spec": spec}
+
+    def stop(
+        self, view: View, job: Obj, infos: Sequence[PodSetInfo] | None, reason: str, message: str
+    ) -> list[Action]:
+        """Suspended, without a start time (or the API server refuses other directives) and restored."""
+        actions: list[Action] = []
+        if self.is_suspended(job) and (infos is None or self.restored(job, infos) == job):
+            return []
+        status = status_of(job)
+        stopped = self.with_suspend(job, True)
+        if infos is not None:
+            stopped = self.restored(stopped, infos)
+        if stopped != job:
+            actions.append(Replace(stopped))
+        if status.get("startTime") is not None:
+            actions.append(SetStatus(key_of(job), {k: v for k, v in status.items() if k != "startTime"}))
+        if not self.is_suspended(job):
+            actions.append(self.told(job, "Stopped", message))
+        return actions
+
+    def is_active(self, view: View, job: Obj) -> bool:
+        return bool(status_of(job).get("active"))
+
+    def finished(self, view: View, job: Obj) -> Finish | None:
+        for condition in status_of(job).get("conditions") or ():
+            if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
+                return Finish(condition.get("message") or "", condition["type"] == "Complete")
+        return None
+
+    def pods_ready(self, view: View, job: Obj) -> bool:
+        status = status_of(job)
+        uncounted = len((status.get("uncountedTerminatedPods") or {}).get("succeeded") or ())
+        good = int(status.get("succeeded") or 0) + int(status.get("ready") or 0) + uncounted
+        return good >= pods_count(job)
+
+    def reclaimable(self, view: View, job: Obj) -> list[Reclaimable] | None:
+        spec, status = spec_of(job), status_of(job)
+        parallelism = int(spec.get("parallelism", 1))
+        completions = int(spec["completions"]) if spec.get("completions") is not None else parallelism
+        over = int(status.get("succeeded") or 0)
+        if spec.get("completionMode") == "Indexed":
+            texts = [status.get("completedIndexes") or "", status.get("failedIndexes") or ""]
+            over = terminal_indexes(texts, completions)
+        if parallelism > 1 and over > 0:
+            left = max(completions - over, 0)
+            if left < parallelism:
+                return [Reclaimable("main", parallelism - left)]
+        return []
+
+    def invalid_new(self, view: View, job: Obj) -> list[Problem]:
+        return [*_invalid_partial(job), *_invalid_sync(job)]
+
+    def invalid_update(self, view: View, old: Obj, new: Obj) -> list[Problem]:
+        problems = []
+        if annotations_of(old).get(MIN_PARALLELISM) != annotations_of(new).get(MIN_PARALLELISM):
+            problems.extend(_invalid_partial(new))
+        problems.extend(_invalid_sync(new))
+        running = not self.is_suspended(old)
+        is_resized = spec_of(old).get("parallelism", 1) != spec_of(new).get("parallelism", 1)
+        if MIN_PARALLELISM in annotations_of(old) and running and is_resized:
+            text = "Forbidden: cannot change when partial admission is enabled and the job is not suspended"
+            problems.append(Problem("spec.parallelism", text))
+        if running and not self.is_suspended(new) and _syncs_completions(old) != _syncs_completions(new):
+            problems.append(
+                Problem(_SYNC_PATH, "Forbidden: field is immutable while the job is not suspended")
+            )
+        return problems
+
+
+def pods_count(job: Obj) -> int:
+    spec = spec_of(job)
+    parallelism = int(spec.get("parallelism", 1))
+    completions = spec.get("completions")
+    return parallelism if completions is None else min(int(completions), parallelism)
+
+
+def min_pods_count(job: Obj) -> int | None:
+    text = annotations_of(job).get(MIN_PARALLELISM)
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None
+
+
+def _set_parallelism(spec: dict[str, Any], job: Obj, count: int) -> None:
+    spec["parallelism"] = count
+    if _syncs_completions(job):
+        spec["completions"] = count
+
+
+def _syncs_completions(job: Obj) -> bool:
+    return bool(as_bool(annotations_of(job).get(COMPLETIONS_EQUAL_PARALLELISM) or ""))
+
+
+def _without_managed_labels(template: Obj) -> Obj:
+    labels = labels_of(template)
+    if not any(name in labels for name in _MANAGED_LABELS):
+        return template
+    kept = {k: v for k, v in labels.items() if k == _JOB_NAME or k not in _MANAGED_LABELS}
+    return {**template, "metadata": {**meta_of(template), "labels": kept}}
+
+
+def terminal_indexes(texts: Sequence[str], completions: int) -> int:
+    """How many indexes below `completions` the interval lists (`0-2,5`) name, each counted once."""
+    intervals = []
+    for text in texts:
+        for part in text.split(",") if text else ():
+            first, _, last = part.partition("-")
+            if first.isdigit() and (not last or last.isdigit()):
+                intervals.append((int(first), min(int(last or first), completions - 1)))
+    count, counted = 0, -1
+    for first_index, last_index in sorted(intervals):
+        start = max(first_index, counted + 1)
+        if start <= last_index:
+            count += last_index - start + 1
+            counted = last_index
+    return count
+
+
+def _invalid_partial(job: Obj) -> list[Problem]:
+    text = annotations_of(job).get(MIN_PARALLELISM)
+    if text is None:
+        return []
+    try:
+        value = int(text)
+    except ValueError:
+        complaint = f'strconv.Atoi: parsing "{text}": invalid syntax'
+        return [Problem(_MIN_PATH, f'Invalid value: "{text}": {complaint}')]
+    if not 0 < value < pods_count(job):
+        return [Problem(_MIN_PATH, f"Invalid value: {value}: should be between 0 and {pods_count(job) - 1}")]
+    return []
+
+
+def _invalid_sync(job: Obj) -> list[Problem]:
+    text = annotations_of(job).get(COMPLETIONS_EQUAL_PARALLELISM)
+    if text is None:
+        return []
+    spec, enabled = spec_of(job), as_bool(text)
+    if enabled is None:
+        complaint = f'strconv.ParseBool: parsing "{text}": invalid syntax'
+        return [Problem(_SYNC_PATH, f'Invalid value: "{text}": {complaint}')]
+    problems = []
+    if enabled and spec.get("completionMode", "NonIndexed") == "NonIndexed":
+        complaint = "should not be enabled for NonIndexed jobs"
+        problems.append(Problem(_SYNC_PATH, f'Invalid value: "{text}": {complaint}'))
+    if enabled and spec.get("parallelism", 1) != spec.get("completions", 1):
+        complaint = f"should be equal to parallelism when {COMPLETIONS_EQUAL_PARALLELISM} annotation is true"
+        problems.append(Problem("spec.completions", f"Invalid value: {spec.get('completions')}: {complaint}"))
+    return problems
+
+
+def job_key(namespace: str, name: str) -> Key:
+    return Key(JOB, namespace, name)

@@ -1,0 +1,84 @@
+"""Which priority does a job's Workload get, and from which class?
+
+Source: pkg/controller/jobframework/reconciler.go ExtractPriority; pkg/util/priority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fairway.cluster.actions import View
+from fairway.kube.objects import Key, Obj, labels_of, name_of
+
+PRIORITY_CLASS = "PriorityClass.scheduling.k8s.io"
+WORKLOAD_PRIORITY_CLASS = "WorkloadPriorityClass.kueue.x-k8s.io"
+PRIORITY_CLASS_LABEL = "kueue.x-k8s.io/priority-class"
+
+
+class WorkloadPriority(NamedTuple):
+    """`ref`: `spec.priorityClassRef`."""
+
+    ref: dict[str, str] | None
+    value: int
+
+
+class ClassMissing(Exception):
+    """The class is not there (yet). `is_workload_class`: it is a WorkloadPriorityClass, by the job's label."""
+
+    def __init__(self, name: str, *, is_workload_class: bool) -> None:
+        self.name = name
+        self.is_workload_class = is_workload_class
+        super().__init__(name)
+
+
+def priority_of(
+    view: View, job: Obj, pod_sets: Sequence[dict[str, Any]], custom: str | None
+) -> WorkloadPriority:
+    """By the job's label, else by the kind's own answer (`custom`), else by the first pod set that names a class.
+
+    Raises: ClassMissing.
+    """
+    label = labels_of(job).get(PRIORITY_CLASS_LABEL) or ""
+    if label:
+        found = view.get(Key(WORKLOAD_PRIORITY_CLASS, "", label))
+        if found is None:
+            raise ClassMissing(label, is_workload_class=True)
+        ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": label}
+        return WorkloadPriority(ref, int(found.get("value") or 0))
+    return _of_pods(view, _of_pod_sets(pod_sets) if custom is None else custom)
+
+
+def _of_pod_sets(pod_sets: Sequence[dict[str, Any]]) -> str:
+    for pod_set in pod_sets:
+        name = ((pod_set.get("template") or {}).get("spec") or {}).get("priorityClassName")
+        if name:
+            return str(name)
+    return ""
+
+
+def _of_pods(view: View, name: str) -> WorkloadPriority:
+    if not name:
+        default = _default_class(view)
+        return WorkloadPriority(None, 0) if default is None else _from_class(default)
+    found = view.get(Key(PRIORITY_CLASS, "", name))
+    if found is None:
+        system = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+        if name in system:
+            return WorkloadPriority(_pod_ref(name), system[name])
+        raise ClassMissing(name, is_workload_class=False)
+    return _from_class(found)
+
+
+def _from_class(found: Obj) -> WorkloadPriority:
+    return WorkloadPriority(_pod_ref(name_of(found)), int(found.get("value") or 0))
+
+
+def _pod_ref(name: str) -> dict[str, str]:
+    return {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": name}
+
+
+def _default_class(view: View) -> Obj | None:
+    """The global default; of several the lowest."""
+    defaults = [c for c in view.objects(PRIORITY_CLASS) if c.get("globalDefault")]
+    return min(defaults, key=lambda c: int(c.get("value") or 0)) if defaults else None

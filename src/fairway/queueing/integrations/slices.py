@@ -1,0 +1,97 @@
+"""Elastic jobs: one Workload slice after another, each of the size the job has now.
+
+A slice that holds no quota yet, or that only shrinks, is resized; one that has to grow is replaced by a new
+slice, which takes over once it is admitted.
+
+Source: pkg/workloadslicing/workloadslicing.go EnsureWorkloadSlices; KEP-77.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairway.cluster.actions import Action, Replace, SetStatus
+from fairway.kube.objects import Obj, annotations_of, key_of, meta_of, spec_of, status_of
+from fairway.queueing import conditions as conds
+from fairway.queueing import statuses
+from fairway.queueing.integrations.integration import PodSetObj
+from fairway.queueing.workloads import SLICE_REPLACEMENT_FOR
+from fairway.queueing.workloads import key_of as workload_key
+from fairway.queueing.workloadstate import is_finished
+
+Counts = dict[str, int]
+
+
+def ensured(
+    pod_sets: Sequence[PodSetObj], owned: Sequence[Obj], now_us: int
+) -> tuple[Obj | None, list[Action]] | None:
+    """The slice that is the job's now (None: a new one is needed) and what to do first.
+
+    None: the job changed by more than counts, so that slices do not do.
+    """
+    there = sorted(
+        (w for w in owned if not is_finished(w)),
+        key=lambda w: (meta_of(w).get("creationTimestamp") or "", meta_of(w).get("uid") or ""),
+    )
+    if not there:
+        return None, []
+    wanted = _counts(pod_sets)
+    chosen, actions = (there[0], []) if len(there) == 1 else _normalized(there, now_us)
+    if actions or chosen is None:
+        return chosen, actions
+    present = _counts(spec_of(chosen).get("podSets") or ())
+    if list(wanted) != list(present):
+        return None
+    if wanted == present:
+        return chosen, []
+    if not _has_quota(chosen) or is_scaled_down(present, wanted):
+        resized = [
+            {**ps, "count": wanted[ps.get("name") or "main"]} for ps in spec_of(chosen).get("podSets") or ()
+        ]
+        return chosen, [Replace({**chosen, "spec": {**spec_of(chosen), "podSets": resized}})]
+    return None, []
+
+
+def is_scaled_down(old: Counts, new: Counts) -> bool:
+    """Some pod set has fewer pods, none more."""
+    return any(new.get(n, 0) < c for n, c in old.items()) and not any(
+        old.get(n, 0) < c for n, c in new.items()
+    )
+
+
+def _counts(pod_sets: Sequence[PodSetObj]) -> Counts:
+    return {ps.get("name") or "main": int(ps.get("count", 1)) for ps in pod_sets}
+
+
+def _has_quota(workload: Obj) -> bool:
+    return conds.is_true(status_of(workload), conds.QUOTA_RESERVED)
+
+
+def _normalized(there: Sequence[Obj], now_us: int) -> tuple[Obj | None, list[Action]]:
+    """Of several slices at most one holds quota and one waits to replace it; the rest is over."""
+    living = [w for w in there if not conds.is_true(status_of(w), conds.EVICTED)]
+    replacing: dict[str, Obj] = {}
+    for workload in living:
+        replaces = annotations_of(workload).get(SLICE_REPLACEMENT_FOR)
+        if replaces and (replaces not in replacing or _has_quota(workload)):
+            replacing[replaces] = workload
+    holder: Obj | None = None
+    for workload in living:
+        replacement = replacing.get(workload_key(workload))
+        if _has_quota(workload) and not (replacement is not None and _has_quota(replacement)):
+            holder = workload
+    chosen = holder
+    if holder is not None:
+        waiting = replacing.get(workload_key(holder))
+        if waiting is not None and not _has_quota(waiting):
+            chosen = waiting
+    elif living:
+        chosen = living[-1]
+    actions: list[Action] = []
+    for workload in there:
+        if workload is chosen or workload is holder:
+            continue
+        text = "The workload slice is out of sync with its parent job"
+        ended = statuses.finished(workload, "OutOfSync", text, now_us)
+        actions.append(SetStatus(key_of(workload), ended["status"]))
+    return chosen, actions

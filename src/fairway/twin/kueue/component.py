@@ -1,0 +1,430 @@
+"""Who listens to what: Kueue's work queues, timers and books, driven by the store's changes.
+
+Asleep until an object of kueue.x-k8s.io appears. Every object that may need a look waits in one queue without
+duplicates, for the latency of a controller; changes of Workloads reach the status of their queues at most once
+a second, and events wake a cohort tree's waiting workloads at most once a second, as in Kueue.
+
+Source: pkg/controller/core, pkg/controller/jobframework, pkg/cache/queue (main, 2026-08).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fairway.cluster.actions import Action, Emit, perform
+from fairway.cluster.changes import ADDED, DELETED, Change
+from fairway.cluster.errors import ApiError
+from fairway.kube.objects import Key, Obj, meta_of, spec_of, status_of
+from fairway.kube.timestamps import SECOND_US
+from fairway.queueing import conditions as conds
+from fairway.queueing.control import kinds
+from fairway.queueing.control.backlog import Backlog
+from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
+from fairway.queueing.integrations.integration import Integration
+from fairway.queueing.integrations.ownership import WORKLOAD, owners_of
+from fairway.queueing.integrations.priorities import PRIORITY_CLASS, WORKLOAD_PRIORITY_CLASS
+from fairway.queueing.integrations.registry import integrations
+from fairway.queueing.pending import QueueUsage
+from fairway.queueing.queueusage import QueueUsageLedger
+from fairway.queueing.webhooks import Settings
+from fairway.queueing.workloadstate import is_finished
+from fairway.twin.components import Host
+from fairway.twin.kueue import looks
+from fairway.twin.kueue.cycles import Cycles
+from fairway.twin.kueue.topology import Topologies
+from fairway.twin.loop import CONTROLLERS
+
+GROUP = ".kueue.x-k8s.io"
+POD = "Pod"
+
+Item = tuple[str, Key]
+"""What kind of look, at which object."""
+
+JOB, LOOK, STATUS, UNGATE = "job", "look", "status", "ungate"
+
+_OWN_KINDS = (*(gk for gk in kinds.WATCHED if gk.endswith(GROUP)), WORKLOAD_PRIORITY_CLASS)
+
+_RETRY_BASE_US = 5_000
+_RETRY_MAX_US = 1000 * SECOND_US
+
+
+class Kueue:
+    """One Kueue."""
+
+    name = "kueue"
+
+    def __init__(self, settings: KueueSettings = DEFAULT_KUEUE) -> None:
+        self.settings = settings
+        self.kinds_of_jobs: dict[str, Integration] = integrations(settings.frameworks, settings.gates)
+        self.kinds = _watched(self.kinds_of_jobs.values())
+        self.is_awake = False
+        self.backlog = Backlog(settings)
+        self.cycles = Cycles()
+        self.topologies = Topologies()
+        self.ledger = None if settings.usage is None else QueueUsageLedger(settings.usage)
+        self._queued: dict[Item, int] = {}
+        self._again: dict[Item, int] = {}
+        self._failures: dict[Item, int] = {}
+        self._blocked: dict[Item, None] = {}
+        """Looks that ended because something they name is missing."""
+        self._waking: dict[str, None] = {}
+        self._drained_version = 0
+        self._is_sampling = False
+
+    def attach(self, host: Host) -> None:
+        self.host = host
+        loop, latency = host.loop, host.latency
+        self._turn = loop.register("kueue.turn", self._on_turn)
+        self._remind = loop.register("kueue.again", self._on_again)
+        self._wake = loop.register("kueue.wake", self._on_wake)
+        self._sample = loop.register("kueue.sample", self._on_sample)
+        stream = host.streams.stream("kueue")
+        self._reconcile_us = latency.controller_reconcile.sampler(stream)
+        self._write_us = latency.api_write.sampler(stream)
+        self.cycles.attach(self)
+        self.topologies.attach(self)
+        self._watchers: dict[str, list[Integration]] = {}
+        for kind in self.kinds_of_jobs.values():
+            for gk in kind.watches:
+                self._watchers.setdefault(gk, []).append(kind)
+
+    @property
+    def webhook_settings(self) -> Settings | None:
+        """What its webhooks go by (see `twin.apidoor`): none while there is nothing of Kueue's."""
+        if self.is_awake or any(self.host.store.count(gk) for gk in _OWN_KINDS):
+            return self.settings.webhooks
+        return None
+
+    def start(self) -> None:
+        """It sleeps until there is something to queue."""
+
+    def fork(self) -> Kueue:
+        twin = Kueue(self.settings)
+        twin.is_awake = self.is_awake
+        twin.backlog = self.backlog.copy() if self.is_awake else Backlog(self.settings)
+        twin.cycles = self.cycles.copy()
+        twin.topologies = self.topologies.copy()
+        twin.ledger = None if self.ledger is None else self.ledger.copy()
+        twin._queued = dict(self._queued)
+        twin._again = dict(self._again)
+        twin._failures = dict(self._failures)
+        twin._blocked = dict(self._blocked)
+        twin._waking = dict(self._waking)
+        twin._drained_version = self._drained_version
+        twin._is_sampling = self._is_sampling
+        return twin
+
+    # Listening
+
+    def observe(self, change: Change) -> None:
+        gk = change.key[0]
+        if not self.is_awake:
+            if not gk.endswith(GROUP):
+                return
+            self._wake_up()
+        if gk == WORKLOAD:
+            self._hear_workload(change)
+        elif gk in self.kinds_of_jobs:
+            if self.kinds_of_jobs[gk].concerns(change):
+                self.enqueue((JOB, change.key))
+        elif gk.endswith(GROUP):
+            self._hear_configuration(change)
+        elif gk == PRIORITY_CLASS:
+            self._retry_blocked()
+        elif gk != POD:
+            self.backlog.apply(change, self.host.loop.now_us)
+            if gk == kinds.NODE:
+                self.topologies.hear_node(change)
+        if gk == POD:
+            self.topologies.hear_pod(change)
+        for kind in self._watchers.get(gk, ()):
+            for key in kind.jobs_of(self.host.store, change):
+                self.enqueue((JOB, key))
+        self.drain()
+
+    def _wake_up(self) -> None:
+        """The first object of Kueue: from now on everything counts that was there before."""
+        self.is_awake = True
+        store = self.host.store
+        for gk in (kinds.NODE, kinds.NAMESPACE, kinds.LIMIT_RANGE, kinds.RUNTIME_CLASS):
+            for obj in store.objects(gk):
+                key = Key(gk, meta_of(obj).get("namespace") or "", meta_of(obj)["name"])
+                self.backlog.apply(Change(store.version, ADDED, key, obj, None), self.host.loop.now_us)
+        for gk in self.kinds_of_jobs:
+            for obj in store.objects(gk):
+                meta = meta_of(obj)
+                self.enqueue((JOB, Key(gk, meta.get("namespace") or "", meta["name"])))
+        self.topologies.wake_up()
+
+    def _hear_workload(self, change: Change) -> None:
+        self.backlog.apply(change, self.host.loop.now_us)
+        new, old = change.obj, change.old
+        if change.type == DELETED or _concerns_job(old, new):
+            for owner in owners_of(new):
+                if owner.gk in self.kinds_of_jobs:
+                    self.enqueue((JOB, owner))
+        if change.type == DELETED or self._is_settled(new):
+            self._forget_look((LOOK, change.key))
+        elif old is None or self._calls_for_look(old, new):
+            self.enqueue((LOOK, change.key))
+        self.topologies.hear_workload(change)
+
+    def _is_settled(self, workload: Obj) -> bool:
+        """Nothing is left to be done about it here: its job takes leave of it."""
+        return (
+            self.settings.retained_us is None
+            and is_finished(workload)
+            and bool(meta_of(workload).get("ownerReferences"))
+        )
+
+    def _forget_look(self, item: Item) -> None:
+        """It is over: no deadline of its matters any more."""
+        ticket = self._again.pop(item, 0)
+        if ticket:
+            self.host.loop.cancel(ticket)
+
+    def _calls_for_look(self, old: Obj, new: Obj) -> bool:
+        """Whether a change can make the controller do anything: most are a cycle's words, or an admission's."""
+        if spec_of(old) is not spec_of(new) or meta_of(old).keys() != meta_of(new).keys():
+            return True
+        a, b = status_of(old), status_of(new)
+        if "requeueState" in b or b.get("admissionChecks") or a.get("admissionChecks"):
+            return True
+        if meta_of(old).get("annotations") != meta_of(new).get("annotations"):
+            return True
+        changed = _changed_conditions(a, b)
+        if not changed:
+            return False
+        has_deadline = spec_of(new).get("maximumExecutionTimeSeconds") is not None
+        reserved = conds.find(b, conds.QUOTA_RESERVED)
+        if reserved is not None and reserved["status"] == conds.TRUE:
+            if changed <= {conds.EVICTED, conds.PREEMPTED}:
+                return has_deadline
+            if conds.is_true(b, conds.ADMITTED) and changed <= _OF_ADMISSION:
+                return has_deadline or self.settings.pods_ready is not None
+            return True
+        told_by_cycle = reserved is not None and reserved["reason"] in _TOLD_BY_CYCLES
+        return not (told_by_cycle and changed <= {conds.QUOTA_RESERVED, conds.ADMITTED})
+
+    def _hear_configuration(self, change: Change) -> None:
+        gk = change.key.gk
+        self.backlog.apply(change, self.host.loop.now_us)
+        if gk in looks.FINALIZED and change.type != DELETED:
+            self.enqueue((LOOK, change.key))
+        if gk == kinds.CLUSTER_QUEUE:
+            self._hear_cluster_queue(change)
+        if gk in (WORKLOAD_PRIORITY_CLASS, kinds.RESOURCE_FLAVOR):
+            self._retry_blocked()
+        if gk == WORKLOAD_PRIORITY_CLASS and change.type != DELETED:
+            self.enqueue((LOOK, change.key))
+
+    def _hear_cluster_queue(self, change: Change) -> None:
+        """Its LocalQueues repeat its condition; what it used may be free to go."""
+        old = change.old
+        if old is None or status_of(old).get("conditions") != status_of(change.obj).get("conditions"):
+            for local_queue in self.backlog.local_queues_of(change.key.name):
+                self._enqueue_queue(kinds.LOCAL_QUEUE, local_queue, 0)
+        if change.type == DELETED or (old is not None and spec_of(old) is not spec_of(change.obj)):
+            for gk in looks.USED_BY_QUEUES:
+                for obj in self.host.store.objects(gk):
+                    if "deletionTimestamp" in meta_of(obj):
+                        self.enqueue((LOOK, Key(gk, "", meta_of(obj)["name"])))
+
+    # Queueing
+
+    def enqueue(self, item: Item, after_us: int = 0) -> None:
+        """Look at it, as soon as a controller gets to it."""
+        if item not in self._queued:
+            at_us = self.host.loop.now_us + after_us + self._reconcile_us() + self._write_us()
+            self._queued[item] = self.host.loop.at(at_us, self._turn, item, CONTROLLERS)
+
+    def _enqueue_queue(self, gk: str, name: str, after_us: int) -> None:
+        namespace, slash, rest = name.partition("/")
+        key = Key(gk, namespace, rest) if slash else Key(gk, "", name)
+        self.enqueue((STATUS, key), after_us)
+
+    def _retry_blocked(self) -> None:
+        blocked, self._blocked = self._blocked, {}
+        for item in blocked:
+            self.enqueue(item)
+
+    def drain(self) -> None:
+        """Follow up on what the books say was touched."""
+        backlog = self.backlog
+        for root in backlog.take_wakes():
+            if root not in self._waking:
+                self._waking[root] = None
+                at_us = self.host.loop.now_us + self.settings.wake_batch_us
+                self.host.loop.at(at_us, self._wake, root, CONTROLLERS)
+        for gk, name in backlog.take_touched():
+            self._enqueue_queue(gk, name, self.settings.status_batch_us)
+        for workload in backlog.take_unqueued():
+            obj = self.host.store.get(_workload_key(workload))
+            if obj is not None:
+                backlog.enqueue(obj, self.host.loop.now_us)
+        for workload in backlog.take_questions():
+            self.enqueue((LOOK, _workload_key(workload)))
+        for workload in backlog.take_second_pass():
+            self.cycles.wants_pass(workload)
+        if backlog.version != self._drained_version:
+            self._drained_version = backlog.version
+            self.cycles.arm()
+            if self.ledger is not None and not self._is_sampling and backlog.accounts.holders:
+                self._plan_sample()
+
+    def _on_wake(self, root: str) -> None:
+        del self._waking[root]
+        self.backlog.wake(root, self.host.loop.now_us)
+        self.drain()
+
+    def _on_again(self, item: Item) -> None:
+        self._again.pop(item, None)
+        self.enqueue(item)
+
+    # Working
+
+    def _on_turn(self, item: Item) -> None:
+        self._queued.pop(item, None)
+        before = self._again.pop(item, 0)
+        if before:
+            self.host.loop.cancel(before)
+        decided = looks.look(self, item)
+        if decided.again_at_us is not None:
+            self.again_at(item, decided.again_at_us)
+        if decided.is_blocked:
+            self._blocked[item] = None
+        if decided.actions:
+            self._carry_out(item, decided.actions)
+        self.drain()
+
+    def again_at(self, item: Item, time_us: int) -> None:
+        """Look at it at that time, even if nothing changes."""
+        self._again[item] = self.host.loop.at(time_us, self._remind, item, CONTROLLERS)
+
+    def _carry_out(self, item: Item, actions: Iterable[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Emit):
+                self.tell(action.about, action.type, action.reason, action.message, action.component)
+                continue
+            try:
+                perform(self.host.store, action)
+            except ApiError as refused:
+                self._retry(item, refused)
+                return
+        self._failures.pop(item, None)
+
+    def _retry(self, item: Item, refused: ApiError) -> None:
+        failures = self._failures.get(item, 0)
+        self._failures[item] = failures + 1
+        key = item[1]
+        self.host.log.record(
+            self.host.loop.now_us, self.name, key.gk, key.namespace, key.name, "Refused", refused.message
+        )
+        self.enqueue(item, min(_RETRY_BASE_US << min(failures, 18), _RETRY_MAX_US))
+
+    def tell(self, about: Key, type_: str, reason: str, message: str, component: str) -> None:
+        """An event, on record too."""
+        now_us = self.host.loop.now_us
+        obj = self.host.store.get(about)
+        uid = "" if obj is None else obj["metadata"]["uid"]
+        self.host.events.emit(now_us, about, uid, type_, reason, message, component)
+        self.host.log.record(now_us, component, about.gk, about.namespace, about.name, reason, message)
+
+    # Admission fair sharing
+
+    @property
+    def usage(self) -> QueueUsage | None:
+        """What LocalQueues used, where they take turns by it."""
+        ledger = self.ledger
+        if ledger is None:
+            return None
+        queues = self.backlog.local_queues
+        return lambda key: ledger.usage(key, queues[key].fair_weight if key in queues else 1.0)
+
+    def charge(self, workload: Obj) -> None:
+        """A workload was given quota: it counts against its LocalQueue at once."""
+        if self.ledger is None:
+            return
+        read = self.backlog.read(workload)
+        now_us = self.host.loop.now_us
+        self.ledger.penalize(read, now_us)
+        if conds.is_true(status_of(workload), conds.ADMITTED):
+            self.ledger.settle(read.queue, read.key, looks.holding(self, read.queue), now_us)
+
+    def _plan_sample(self) -> None:
+        if self.ledger is not None:
+            self._is_sampling = True
+            every_us = round(self.ledger.settings.sampling_interval_s * SECOND_US)
+            self.host.loop.at(self.host.loop.now_us + every_us, self._sample, None, CONTROLLERS)
+
+    def _on_sample(self, _data: None) -> None:
+        """Consumption follows what is held; those that used less come first now."""
+        if self.ledger is None:
+            return
+        for key in sorted(self.backlog.local_queues):
+            self.ledger.sample(key, looks.holding(self, key), self.host.loop.now_us)
+        self._is_sampling = False
+        if self.backlog.accounts.holders:
+            self._plan_sample()
+
+
+def _watched(of_jobs: Iterable[Integration]) -> tuple[str, ...]:
+    names = dict.fromkeys((*kinds.WATCHED, WORKLOAD_PRIORITY_CLASS, PRIORITY_CLASS, POD))
+    for kind in of_jobs:
+        names.update(dict.fromkeys((kind.gk, *kind.watches)))
+    return tuple(names)
+
+
+_TOLD_BY_CYCLES = (
+    conds.WAITING_FOR_QUOTA,
+    conds.NO_MATCHING_FLAVOR,
+    conds.EXCEEDS_MAX_QUOTA,
+    conds.TOPOLOGY_PLACEMENT_FAILED,
+    conds.WAITING_FOR_PREEMPTED_WORKLOADS,
+    conds.WAITING_FOR_PODS_READY,
+)
+_OF_ADMISSION = frozenset((conds.QUOTA_RESERVED, conds.ADMITTED, conds.EVICTED, conds.PREEMPTED))
+
+
+def _changed_conditions(a: Mapping[str, Any], b: Mapping[str, Any]) -> set[str]:
+    """Types of conditions whose status or reason differs."""
+    before = {c["type"]: c for c in a.get("conditions") or ()}
+    changed = set()
+    for new in b.get("conditions") or ():
+        old = before.pop(new["type"], None)
+        if old is not new and (
+            old is None or (old["status"], old["reason"]) != (new["status"], new["reason"])
+        ):
+            changed.add(new["type"])
+    return changed | before.keys()
+
+
+_OF_JOBS = (conds.QUOTA_RESERVED, conds.ADMITTED, conds.EVICTED, conds.FINISHED, conds.PODS_READY)
+
+
+def _concerns_job(old: Obj | None, new: Obj) -> bool:
+    """Whether a change of a Workload can make a difference to its job."""
+    if old is None or spec_of(old) is not spec_of(new):
+        return True
+    if meta_of(old).get("deletionTimestamp") != meta_of(new).get("deletionTimestamp"):
+        return True
+    a, b = status_of(old), status_of(new)
+    if a.get("admissionChecks") != b.get("admissionChecks"):
+        return True
+    if a.get("conditions") is b.get("conditions"):
+        return meta_of(old) is not meta_of(new) and (
+            meta_of(old).get("annotations") != meta_of(new).get("annotations")
+        )
+    for kind in _OF_JOBS:
+        x, y = conds.find(a, kind), conds.find(b, kind)
+        if x is not y and (
+            x is None or y is None or (x["status"], x["reason"]) != (y["status"], y["reason"])
+        ):
+            return True
+    return False
+
+
+def _workload_key(key: str) -> Key:
+    namespace, _, name = key.partition("/")
+    return Key(WORKLOAD, namespace, name)

@@ -1,0 +1,362 @@
+"""Scheduling cycles in time: when one runs, and what is written because of it.
+
+A cycle decides on the state at its end and writes then; admissions arrive an API write later, as they do from
+Kueue's goroutines. The next one follows at once while cycles get somewhere, backs off while they do not, and
+waits for a change once one decided exactly what the one before did.
+
+Source: pkg/scheduler/scheduler.go, pkg/util/wait (UntilWithBackoff).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fairway.kube.objects import Key, Obj, meta_of, status_of
+from fairway.queueing import conditions as conds
+from fairway.queueing import statuses
+from fairway.queueing.control.differences import ready_us
+from fairway.queueing.cycle import run_cycle
+from fairway.queueing.entries import CycleOutcome, Eviction, Head, Outcome, Status
+from fairway.queueing.events import Event, admission_events, evicted_event, eviction_events, pending_event
+from fairway.queueing.integrations.ownership import WORKLOAD
+from fairway.queueing.nomination import CycleOptions
+from fairway.queueing.workloads import Workload
+from fairway.queueing.workloadstate import is_active, is_admissible, is_finished
+from fairway.twin.loop import SCHEDULER
+
+if TYPE_CHECKING:
+    from fairway.twin.kueue.component import Kueue
+
+ADMISSION = "kueue-admission"
+
+# Source: pkg/util/wait: cycles without an admission wait 1 ms, doubling to 100 ms.
+_BACKOFF_US = 1_000
+_BACKOFF_MAX_US = 100_000
+# A second pass comes after 1 s, 2 s, … up to 30 s. Source: pkg/cache/queue/second_pass_queue.go.
+_SECOND_PASS_US = 1_000_000
+_SECOND_PASS_MAX_US = 30_000_000
+
+Signature = tuple[Any, ...]
+
+
+class Cycles:
+    """Kueue's scheduler. Holds only data beside its host."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._armed_us = -1
+        self._idle_until_us = 0
+        self._failures = 0
+        self._last: Signature = ()
+        self._seen_version = -1
+        self._admitting: dict[str, Outcome] = {}
+        """Admissions on their way to the API, by workload."""
+        self._passes: dict[str, int] = {}
+        """Second passes under way: how often each was tried."""
+
+    def attach(self, kueue: Kueue) -> None:
+        self.kueue = kueue
+        self.host = kueue.host
+        loop, latency = kueue.host.loop, kueue.host.latency
+        self._cycle = loop.register("kueue.cycle", self._on_cycle)
+        self._admit = loop.register("kueue.admit", self._on_admit)
+        self._pass = loop.register("kueue.pass", self._on_pass)
+        stream = kueue.host.streams.stream("kueue-scheduler")
+        self._cycle_us = latency.kueue_cycle.sampler(stream)
+        self._write_us = latency.api_write.sampler(stream)
+
+    def copy(self) -> Cycles:
+        twin = Cycles()
+        twin.number = self.number
+        twin._armed_us = self._armed_us
+        twin._idle_until_us = self._idle_until_us
+        twin._failures = self._failures
+        twin._last = self._last
+        twin._seen_version = self._seen_version
+        twin._admitting = dict(self._admitting)
+        twin._passes = dict(self._passes)
+        return twin
+
+    # When
+
+    def arm(self) -> None:
+        """Something changed: run a cycle, as soon as the last one is over."""
+        if self._armed_us < 0:
+            now_us = self.host.loop.now_us
+            self._at(max(now_us, self._idle_until_us) + self._cycle_us())
+
+    def _at(self, time_us: int) -> None:
+        self._armed_us = time_us
+        self.host.loop.at(time_us, self._cycle, None, SCHEDULER)
+
+    def _on_cycle(self, _data: None) -> None:
+        self._armed_us = -1
+        backlog = self.kueue.backlog
+        backlog.accounts.settle()
+        heads = backlog.pending.heads(backlog.is_queue_active, self.kueue.usage)
+        if not heads:
+            self._seen_version = backlog.version
+            return
+        self.number += 1
+        version = backlog.version
+        outcome = run_cycle(backlog.accounts, heads, backlog.namespaces, self._options())
+        writes = self._carry_out(outcome)
+        for head in heads:
+            self._drop_unheard(head, outcome)
+        self._plan_next(outcome, version, writes)
+        self.kueue.drain()
+
+    def _options(self) -> CycleOptions:
+        settings, backlog = self.kueue.settings, self.kueue.backlog
+        waits = settings.pods_ready is not None and settings.pods_ready.blocks_admission
+        return CycleOptions(
+            number=self.number,
+            now_us=self.host.loop.now_us,
+            uses_fair_sharing=settings.uses_fair_sharing,
+            strategies=settings.strategies,
+            queue_usage=self.kueue.usage,
+            ignores_undeclared=settings.ignores_undeclared,
+            waits_for_pods_ready=waits,
+            all_pods_ready=not backlog.holdings.not_ready,
+        )
+
+    def _plan_next(self, outcome: CycleOutcome, version: int, writes: int) -> None:
+        """Go on at once after progress, later without, and not at all where nothing would come of it."""
+        now_us = self.host.loop.now_us
+        backlog = self.kueue.backlog
+        self._idle_until_us = now_us + sum(self._write_us() for _ in range(writes))
+        signature = tuple(_signature(o) for o in outcome.entries)
+        is_repeated = signature == self._last and version == self._seen_version
+        self._last = signature
+        self._seen_version = version if outcome.made_progress else backlog.version
+        if outcome.made_progress:
+            self._failures = 0
+        elif is_repeated:
+            return
+        else:
+            cycle_us = self.host.latency.kueue_cycle
+            if not cycle_us.is_zero:
+                wait_us = min(_BACKOFF_US << min(self._failures, 10), _BACKOFF_MAX_US)
+                self._idle_until_us += wait_us
+            self._failures += 1
+        self.arm()
+
+    # What
+
+    def _carry_out(self, outcome: CycleOutcome) -> int:
+        """Returns how many writes the cycle had to wait for."""
+        writes = 0
+        is_blocked = False
+        for one in outcome.entries:
+            for eviction in one.evictions:
+                if not eviction.is_under_way:
+                    self._evict(eviction, one.head.queue)
+            if one.is_admitted:
+                self._assume(one)
+            elif one.status == Status.EVICTED:
+                self.kueue.backlog.taken(one.head.workload.key)
+            else:
+                # Whoever comes after one that waits for pods was not looked at: the cycle stood there.
+                tells = one.updates_status or (one.status == Status.WAITING_FOR_PODS_READY)
+                writes += self._requeue(one, tells=tells and not is_blocked)
+                is_blocked = is_blocked or one.status == Status.WAITING_FOR_PODS_READY
+        return writes
+
+    def _drop_unheard(self, head: Head, outcome: CycleOutcome) -> None:
+        """A head that holds quota already is not even an entry: it waits no longer."""
+        key = head.workload.key
+        if key in self.kueue.backlog.accounts.holders and not head.workload.needs_second_pass:
+            queue = self.kueue.backlog.pending.queues.get(head.queue)
+            if queue is not None:
+                queue.forget(key)
+            self.kueue.backlog.taken(key)
+
+    # Admission
+
+    def _assume(self, outcome: Outcome) -> None:
+        """Count it as admitted now; the API hears of it a write later."""
+        workload, backlog = outcome.head.workload, self.kueue.backlog
+        queue = backlog.pending.queues.get(outcome.head.queue)
+        if queue is not None:
+            queue.forget(workload.key)
+        delay_us = self._write_us()
+        if delay_us:
+            obj = self._with_admission(outcome, workload.obj)
+            backlog.hold(self._facts(outcome, obj))
+            self._admitting[workload.key] = outcome
+            self.host.loop.at(self.host.loop.now_us + delay_us, self._admit, workload.key, SCHEDULER)
+        else:
+            self._write_admission(outcome)
+        backlog.taken(workload.key)
+
+    def _on_admit(self, key: str) -> None:
+        outcome = self._admitting.pop(key, None)
+        if outcome is not None:
+            self._write_admission(outcome)
+            self.kueue.drain()
+
+    def _write_admission(self, outcome: Outcome) -> None:
+        """Write it where it still applies; else let go of the quota."""
+        workload, backlog, store = outcome.head.workload, self.kueue.backlog, self.host.store
+        key = _key(workload)
+        before = store.get(key)
+        may = before is not None and (
+            is_admissible(before, self.kueue.settings.gates)
+            or (workload.needs_second_pass and not is_finished(before) and is_active(before))
+        )
+        if before is None or not may or meta_of(before).get("uid") != workload.uid:
+            backlog.release(workload.key)
+            if before is not None:
+                backlog.enqueue(before, self.host.loop.now_us)
+            return
+        self._passes.pop(workload.key, None)
+        after = store.set_status(key, self._with_admission(outcome, before)["status"])
+        backlog.hold(self._facts(outcome, after))
+        self._emit(admission_events(outcome, before, after, self.host.loop.now_us))
+        if outcome.replaced_slice is not None:
+            self._finish_slice(outcome.replaced_slice, workload)
+        if (
+            self.kueue.ledger is not None
+            and backlog.accounts.queues[outcome.head.queue].spec.uses_usage_ordering
+        ):
+            self.kueue.charge(after)
+
+    def _with_admission(self, outcome: Outcome, obj: Obj) -> Obj:
+        assert outcome.admission is not None
+        queue = self.kueue.backlog.accounts.queues[outcome.head.queue].spec
+        now_us, gates = self.host.loop.now_us, self.kueue.settings.gates
+        return statuses.admitted(obj, outcome.admission, queue, now_us, gates)
+
+    def _facts(self, outcome: Outcome, obj: Obj) -> Workload:
+        assert outcome.admission is not None and outcome.assignment is not None
+        workload = outcome.head.workload
+        if workload.has_quota:
+            return self.kueue.backlog.read(obj)
+        held = outcome.assignment.held(workload)
+        return self.kueue.backlog.reader.read_admitted(workload, obj, outcome.admission, held)
+
+    def _finish_slice(self, old: Workload, by: Workload) -> None:
+        key = _key(old)
+        obj = self.host.store.get(key)
+        if obj is not None and not is_finished(obj):
+            ended = statuses.slice_replaced(obj, by, self.host.loop.now_us)
+            self.host.store.set_status(key, ended["status"])
+            message = statuses.replaced_message(by)
+            self._emit((Event(old.key, "Normal", conds.SLICE_REPLACED, message),))
+
+    # Eviction
+
+    def _evict(self, eviction: Eviction, preemptor_queue: str) -> None:
+        key = _key(eviction.workload)
+        obj = self.host.store.get(key)
+        if obj is None or meta_of(obj).get("uid") != eviction.workload.uid:
+            return
+        status = status_of(obj)
+        if conds.is_true(status, conds.EVICTED) or not conds.is_true(status, conds.QUOTA_RESERVED):
+            return
+        now_us = self.host.loop.now_us
+        if eviction.preemptor is None:
+            changed = statuses.evicted(obj, eviction.reason, eviction.message, now_us)
+            told: tuple[Event, ...] = (
+                evicted_event(eviction.workload.key, eviction.reason, eviction.message),
+            )
+        else:
+            changed = statuses.preempted(obj, eviction, now_us)
+            told = eviction_events(eviction, preemptor_queue)
+        self.kueue.backlog.note_written(self.host.store.set_status(key, changed["status"]))
+        self._emit(told)
+
+    # Back to the queue
+
+    def _requeue(self, outcome: Outcome, *, tells: bool) -> int:
+        workload, backlog = outcome.head.workload, self.kueue.backlog
+        obj = self.host.store.get(_key(workload))
+        if workload.has_quota:
+            if outcome.updates_status and obj is not None:
+                self._emit((Event(workload.key, "Warning", "SecondPassFailed", outcome.message),))
+                self.plan_pass(workload.key)
+            return 0
+        queue = backlog.pending.queues.get(outcome.head.queue)
+        home = backlog.queue_of(workload.queue)
+        if obj is None or queue is None or not is_admissible(obj, self.kueue.settings.gates):
+            if queue is not None:
+                queue.forget(workload.key)
+            backlog.taken(workload.key)
+            return 0
+        now_us = self.host.loop.now_us
+        written = obj
+        if tells:
+            written = self._tell(outcome, obj)
+        facts = workload if written is workload.obj else replace(workload, obj=written)
+        if obj is not workload.obj:
+            facts = backlog.read(written)
+        if home is not queue or facts.queue != workload.queue:
+            queue.forget(workload.key)
+            backlog.taken(workload.key)
+            backlog.enqueue(written, now_us)
+            return int(tells)
+        queue.requeue(
+            outcome.head,
+            facts,
+            outcome.requeue_reason,
+            scan=outcome.scan,
+            no_fit_reason=outcome.reason,
+            ready_us=ready_us(written),
+            now_us=now_us,
+        )
+        return int(tells)
+
+    def _tell(self, outcome: Outcome, obj: Obj) -> Obj:
+        gates = self.kueue.settings.gates
+        now_us = self.host.loop.now_us
+        if outcome.status == Status.WAITING_FOR_PODS_READY:
+            reason = outcome.reason if gates.unadmitted_workloads_observability else "Waiting"
+            changed = statuses.without_quota(obj, reason, outcome.message, now_us, gates)
+            return self.host.store.set_status(_key(outcome.head.workload), changed["status"])
+        changed = statuses.pending(obj, outcome, now_us, gates)
+        self._emit((pending_event(outcome, gates),))
+        return self.host.store.set_status(_key(outcome.head.workload), changed["status"])
+
+    # Second passes
+
+    def plan_pass(self, key: str) -> None:
+        """Schedule a workload with quota again, for its nodes; later every time."""
+        tried = self._passes.get(key, 0)
+        self._passes[key] = tried + 1
+        delay_us = min(_SECOND_PASS_US << min(tried, 10), _SECOND_PASS_MAX_US)
+        self.host.loop.at(self.host.loop.now_us + delay_us, self._pass, key, SCHEDULER)
+
+    def wants_pass(self, key: str) -> None:
+        """A workload was seen to need one: plan it unless it is planned."""
+        if key not in self._passes:
+            self.plan_pass(key)
+
+    def _on_pass(self, key: str) -> None:
+        namespace, _, name = key.partition("/")
+        obj = self.host.store.get(Key(WORKLOAD, namespace, name))
+        workload = None if obj is None else self.kueue.backlog.read(obj)
+        if workload is None or not workload.needs_second_pass:
+            self._passes.pop(key, None)
+            return
+        head = Head(workload, workload.cluster_queue, second_pass_iteration=self._passes.get(key, 1))
+        self.kueue.backlog.pending.add_second_pass(head)
+        self.arm()
+
+    def _emit(self, events: tuple[Event, ...]) -> None:
+        for event in events:
+            namespace, _, name = event.key.partition("/")
+            key = Key(WORKLOAD, namespace, name)
+            self.kueue.tell(key, event.type, event.reason, event.message, ADMISSION)
+
+
+def _key(workload: Workload) -> Key:
+    namespace, _, name = workload.key.partition("/")
+    return Key(WORKLOAD, namespace, name)
+
+
+def _signature(outcome: Outcome) -> Signature:
+    """Equal: the same head fared the same, and its search over flavors stands where it stood."""
+    scan = outcome.scan
+    tried = None if scan is None else scan.tried
+    return outcome.head.workload.key, outcome.status, outcome.message, tried

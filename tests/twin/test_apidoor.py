@@ -1,0 +1,142 @@
+"""The door into the store: defaults, Kueue, admission, in the API server's order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway.admission.verdicts import Admitted, Refused
+from fairway.cluster.errors import ApiError
+from fairway.cluster.store import Store
+from fairway.errors import InvalidInput
+from fairway.kube.objects import Key
+from fairway.queueing.webhooks import Settings
+from fairway.twin.apidoor import enter
+from fairway.twin.scenario.entering import create_or_replace
+from fairway.twin.scenario.loading import load_scenario
+
+Obj = dict[str, Any]
+QUEUE = "kueue.x-k8s.io/queue-name"
+KUEUE = Settings()
+
+
+def job(queue: str = "", **spec: Any) -> Obj:
+    labels = {QUEUE: queue} if queue else {}
+    containers = [{"name": "c", "image": "i"}]
+    template = {"spec": {"containers": containers, "restartPolicy": "Never"}}
+    meta = {"name": "j", "labels": labels}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": template, **spec}}
+
+
+def cluster_queue(**spec: Any) -> Obj:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "kind": "ClusterQueue",
+        "metadata": {"name": "q"},
+        "spec": spec,
+    }
+
+
+def test_a_job_is_suspended_only_where_a_kueue_runs() -> None:
+    with_kueue, without = enter(Store(), job("a"), kueue=KUEUE), enter(Store(), job("a"))
+    assert isinstance(with_kueue, Admitted)
+    assert isinstance(without, Admitted)
+    assert with_kueue.obj["spec"]["suspend"] is True
+    assert without.obj["spec"].get("suspend") in (None, False)
+    assert with_kueue.obj["metadata"]["namespace"] == "default"
+
+
+def test_a_refusal_has_the_servers_words() -> None:
+    answer = enter(Store(), cluster_queue(stopPolicy="Halt"))
+    assert isinstance(answer, Refused)
+    assert answer.code == 422
+    assert answer.message.startswith(
+        'ClusterQueue.kueue.x-k8s.io "q" is invalid: [spec.stopPolicy: Unsupported value'
+    )
+    answer = enter(Store(), job("No Name"), kueue=KUEUE)
+    assert isinstance(answer, Refused)
+    assert (answer.code, answer.plugin) == (403, "vjob.kb.io")
+
+
+def test_objects_are_stored_in_the_version_kueue_stores() -> None:
+    store = Store()
+    stored = create_or_replace(store, cluster_queue(cohort="a"))
+    assert stored["apiVersion"] == "kueue.x-k8s.io/v1beta2"
+    assert stored["spec"]["cohortName"] == "a"
+
+
+def test_an_update_passes_the_door_too() -> None:
+    store = Store()
+    create_or_replace(store, job("a", suspend=False, parallelism=1), KUEUE)
+    store.patch(Key("Job.batch", "default", "j"), {"spec": {"suspend": False}})
+    with pytest.raises(ApiError, match="field is immutable"):
+        create_or_replace(store, job("b", suspend=False, parallelism=1), KUEUE)
+
+
+def test_quota_is_charged_for_what_enters() -> None:
+    store = Store()
+    meta = {"name": "few", "namespace": "default"}
+    spec = {"hard": {"count/jobs.batch": "1"}}
+    store.create(
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": spec, "status": spec}
+    )
+    create_or_replace(store, job("a"), KUEUE)
+    second = job("a")
+    second["metadata"]["name"] = "k"
+    with pytest.raises(ApiError, match="exceeded quota: few"):
+        create_or_replace(store, second, KUEUE)
+
+
+SCENARIO = """
+apiVersion: fairway.dev/v1alpha1
+kind: Scenario
+metadata: {name: k}
+spec:
+  nodes: [{name: a, capacity: {cpu: 1}}]
+  kueue:
+    configuration:
+      %s
+"""
+
+
+def test_a_scenario_says_how_kueue_is_configured(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.yaml"
+    file.write_text(SCENARIO % "fairSharing: {preemptionStrategies: [LessThanInitialShare]}")
+    kueue = load_scenario(file).kueue
+    assert kueue is not None
+    assert kueue.strategies == ("LessThanInitialShare",)
+    assert "pod" in kueue.frameworks
+
+
+def test_a_scenario_names_kueues_configuration_file(tmp_path: Path) -> None:
+    (tmp_path / "kueue.yaml").write_text(
+        "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\nmanageJobsWithoutQueueName: true\n"
+    )
+    file = tmp_path / "scenario.yaml"
+    file.write_text(SCENARIO.replace("configuration:\n      %s", "configuration: kueue.yaml"))
+    kueue = load_scenario(file).kueue
+    assert kueue is not None
+    assert kueue.manages_without_queue_name
+    assert kueue.frameworks == ("batch/job",)
+
+
+def test_what_kueue_would_refuse_is_found_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.yaml"
+    file.write_text(SCENARIO % "fairSharing: {preemptionStrategies: [Fair]}")
+    with pytest.raises(
+        InvalidInput, match=r"scenario\.yaml:9: Configuration: fairSharing\.preemptionStrategies"
+    ):
+        load_scenario(file)
+
+
+def test_a_manifest_kueue_would_refuse_is_found_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "queue.yaml"
+    file.write_text(
+        "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: q}\nspec:\n  stopPolicy: Halt\n"
+        "  cohort: a\n"
+    )
+    with pytest.raises(InvalidInput) as caught:
+        load_scenario(file)
+    assert str(caught.value).splitlines() == [f"{file}:6: ClusterQueue q: spec.cohort: unknown field"]
