@@ -38,7 +38,10 @@ class Benchmark:
 
 BENCHMARKS: dict[str, Benchmark] = {
     "scheduling": Benchmark("scheduling", "pods scheduled per second on 1,000 and 5,000 nodes"),
-    "lifecycles": Benchmark("lifecycles", "100,000 pods from creation to their end"),
+    "lifecycles": Benchmark("lifecycles", "100,000 pods, and 100,000 Jobs, from creation to their end"),
+    "provisioning": Benchmark("provisioning", "nodes found for 10,000 pods over 400 instance types"),
+    "api": Benchmark("api", "the API server: writes, reads, watchers, boot, memory, lists"),
+    "kills": Benchmark("kills", "kill -9 under write load: what is lost of what was acknowledged"),
     "openb": Benchmark("openb", "the FGD experiment, and the trace in its own time"),
 }
 

@@ -22,10 +22,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": ("simulate_cmd", "run a directory of Kubernetes YAML, or a scenario, in virtual time"),
     "report": ("report_cmd", "show what a run did: terminal, HTML, plots"),
     "compare": ("compare_cmd", "put runs side by side, differences that matter first"),
+    "cost": ("cost_cmd", "what a run cost, who owes it, budgets, showback, FOCUS export"),
+    "plan": ("plan_cmd", "planning in money: spot, reserved capacity, MIG slices, scale to zero"),
     "fragmentation": ("fragmentation_cmd", "free GPUs that no pending pod can use, and why"),
     "trace": ("trace_cmd", "generate, convert and describe workload traces"),
     "replay": ("replay_cmd", "replay a recorded GPU trace under a placement policy"),
     "verify": ("verify_cmd", "check Fairway's decisions against recordings of the real engines"),
+    "catalog": ("catalog_cmd", "GPU models, instance types and prices, and what an hour costs"),
+    "policy": ("policy_cmd", "admission policies: print the GPU policy set, try policies on manifests"),
+    "up": ("up_cmd", "serve the Kubernetes API on this machine, over simulated nodes"),
+    "down": ("down_cmd", "stop the server"),
+    "status": ("status_cmd", "is a server running, and what time is it there"),
+    "clock": ("clock_cmd", "move the served cluster's time: advance, run-until, pause, resume, speed"),
     "bench": ("bench_cmd", "measure Fairway against stated references"),
 }
 

@@ -160,6 +160,7 @@ class _Checkpoints:
 
 def _info(scenario: Scenario, seed: int | None, finished: Finished | None = None) -> RunInfo:
     """What the run was; with `finished`, what came of it too."""
+    from fairway.results.costs.borrowing import queues_in
     from fairway.results.run import RunInfo
     from fairway.twin.scenario.verdicts import verdict_json
 
@@ -179,6 +180,7 @@ def _info(scenario: Scenario, seed: int | None, finished: Finished | None = None
         assertions=tuple(verdict_json(v) for v in finished.verdicts),
         lost_work_us=_lost_work_us(finished),
         notes=tuple(notes),
+        queues=queues_in(finished.twin.store),
     )
 
 

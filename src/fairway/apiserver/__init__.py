@@ -1,0 +1,11 @@
+"""The Kubernetes API over a cluster that runs in its own time.
+
+In: HTTP requests of kubectl, client libraries, controllers. Out: what kube-apiserver would answer, from one store
+that the twin's components work on; every acknowledged write is on disk.
+
+`wire/` knows HTTP and nothing of Kubernetes; `requests` says what a request asks; `auth/` who asks;
+`verbs/` and `subresources/` answer; `door` is the one way in for writes; `journal` makes them last; `cluster`
+puts the twin behind it and `pump` moves its time; `serving` is the process.
+Reading order: `requests`, `resources`, `handling`, `verbs/reading`, `door`, `verbs/writing`, `watching`,
+`journal`, `pump`, `cluster`, `serving`.
+"""

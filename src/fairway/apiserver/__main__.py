@@ -1,0 +1,23 @@
+"""`python -m fairway.apiserver SETTINGS`: one server process, as `fairway up --detach` starts it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from fairway.apiserver.process import serve
+from fairway.apiserver.serving import Settings
+
+
+def main() -> int:
+    said = msgspec.json.decode(sys.argv[1])
+    for name in ("data", "kubeconfig"):
+        said[name] = Path(said[name]) if said[name] else None
+    said["fleet"] = tuple(said["fleet"])
+    return serve(Settings(**said))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

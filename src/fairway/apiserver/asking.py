@@ -1,0 +1,99 @@
+"""One authorized request on its way to an answer, and what all answers are made from.
+
+`Api` is the server's state, one per process; an `Ask` is one request about a resource.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fairway.admission.request import User
+from fairway.apiserver.requests import RequestInfo
+from fairway.apiserver.resources import Resource, Subresource
+from fairway.apiserver.wire.messages import Request
+from fairway.kube.objects import Key
+
+if TYPE_CHECKING:
+    from fairway.admission.chain import Chain
+    from fairway.admission.rbac.authorizer import Authorizer
+    from fairway.apiserver.auth.authentication import Authentication
+    from fairway.apiserver.auth.tokens import Tokens
+    from fairway.apiserver.bodies import Bodies
+    from fairway.apiserver.cluster import Cluster
+    from fairway.apiserver.definitions import Definitions
+    from fairway.apiserver.journal import Journal
+    from fairway.apiserver.representing import Representation
+    from fairway.apiserver.resources import Resources
+    from fairway.apiserver.watching import Watches
+    from fairway.cluster.store import Store
+
+
+@dataclass(slots=True)
+class Api:
+    """Everything verbs work with."""
+
+    store: Store
+    cluster: Cluster
+    journal: Journal
+    bodies: Bodies
+    resources: Resources
+    definitions: Definitions
+    representation: Representation
+    watches: Watches
+    authorizer: Authorizer
+    authentication: Authentication
+    tokens: Tokens
+    _chain: Chain | None = None
+
+    @property
+    def chain(self) -> Chain:
+        """Admission. Loaded with the first write: a server that has just started answers reads without it."""
+        if self._chain is None:
+            from fairway.admission.chain import Chain
+
+            self._chain = Chain(self.store, self.authorizer)
+            self.store.followers.append(self._chain)
+        return self._chain
+
+
+@dataclass(slots=True)
+class Ask:
+    """`warnings` become Warning headers of the answer."""
+
+    request: Request
+    info: RequestInfo
+    resource: Resource
+    user: User
+    subresource: Subresource | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def key(self) -> Key:
+        """The object the path names."""
+        namespace = self.info.namespace if self.resource.kind.namespaced else ""
+        return Key(self.resource.gk, namespace, self.info.name)
+
+    @property
+    def dry_run(self) -> bool:
+        return self.request.option("dryRun") == "All"
+
+    @property
+    def accept(self) -> str:
+        return self.request.header("accept")
+
+    @property
+    def include(self) -> str:
+        return self.request.option("includeObject") or "Metadata"
+
+    def options(self, kind: str) -> dict[str, Any]:
+        """CreateOptions and the like, as admission is shown them."""
+        options: dict[str, Any] = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+        if self.request.raw_query:
+            if self.dry_run:
+                options["dryRun"] = ["All"]
+            for name in ("fieldManager", "fieldValidation"):
+                value = self.request.option(name)
+                if value:
+                    options[name] = value
+        return options

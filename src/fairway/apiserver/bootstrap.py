@@ -1,0 +1,124 @@
+"""What a cluster has from its first second: namespaces, the kubernetes service, service accounts, roles, classes.
+
+Source: pkg/controlplane/controller/{systemnamespaces,kubernetesservice}, scheduling.PriorityClass bootstrap,
+plugin/pkg/auth/authorizer/rbac/bootstrappolicy (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fairway.cluster.store import Store
+from fairway.kube.kinds import kind_named
+from fairway.kube.objects import Key, Obj, gk_of
+
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+CA_CONFIG_MAP = "kube-root-ca.crt"
+_CA_NOTE = {
+    "kubernetes.io/description": (
+        "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as "
+        "the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of "
+        "Kubernetes clusters."
+    )
+}
+_SYSTEM_CLASSES = (
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+)
+
+
+def furnish(store: Store, ca: str, host: str, port: int) -> None:
+    """Create what is missing. Existing objects are left as they are."""
+    for obj in _objects(ca, host, port):
+        meta = obj["metadata"]
+        gk = gk_of(obj)
+        key = Key(gk, meta.get("namespace", "") if kind_named(gk).namespaced else "", meta["name"])
+        if store.get(key) is None:
+            store.create(obj)
+
+
+def _objects(ca: str, host: str, port: int) -> Iterable[Obj]:
+    from fairway.admission.rbac.bootstrap import objects as roles
+
+    for name in NAMESPACES:
+        labels = {"kubernetes.io/metadata.name": name}
+        yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+    for name in NAMESPACES:
+        yield default_account(name)
+        yield {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": CA_CONFIG_MAP, "namespace": name, "annotations": _CA_NOTE},
+            "data": {"ca.crt": ca},
+        }
+    yield from roles()
+    for name, value, description in _SYSTEM_CLASSES:
+        yield {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            "description": description,
+            "preemptionPolicy": "PreemptLowerPriority",
+        }
+    yield from _kubernetes_service(host, port)
+
+
+def default_account(namespace: str) -> Obj:
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "default", "namespace": namespace},
+    }
+
+
+def _kubernetes_service(host: str, port: int) -> Iterable[Obj]:
+    labels = {"component": "apiserver", "provider": "kubernetes"}
+    yield {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
+        "spec": {
+            "type": "ClusterIP",
+            "clusterIP": "10.96.0.1",
+            "clusterIPs": ["10.96.0.1"],
+            "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
+            "internalTrafficPolicy": "Cluster",
+            "sessionAffinity": "None",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
+        },
+        "status": {"loadBalancer": {}},
+    }
+    yield {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"kubernetes.io/service-name": "kubernetes"},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [host], "conditions": {"ready": True}}],
+        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+    }
+    yield {
+        "apiVersion": "v1",
+        "kind": "Endpoints",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
+        },
+        "subsets": [
+            {"addresses": [{"ip": host}], "ports": [{"name": "https", "port": port, "protocol": "TCP"}]}
+        ],
+    }

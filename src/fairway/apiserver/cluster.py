@@ -1,0 +1,91 @@
+"""The cluster behind the API: a store that is there at once, and the twin that works on it.
+
+The store is restored from the journal and served while the components (scheduler, controllers, kubelets) are
+still being loaded; `start` puts them on it. What a cluster has from its first second (namespaces, service accounts,
+roles, priority classes) is in `bootstrap`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+from fairway.apiserver.journal import VERSION_GAP, Journal, Saved
+from fairway.cluster.store import Store
+from fairway.kube.timestamps import SECOND_US
+
+if TYPE_CHECKING:
+    from fairway.apiserver.events import StoredEvents
+    from fairway.apiserver.pump import Pump
+    from fairway.twin.twin import Twin
+
+_EXPIRE_EVERY_S = 5.0
+
+
+class Cluster:
+    """Store first, twin when it is loaded."""
+
+    def __init__(self, store: Store, journal: Journal, latency: str, *, speed: float, paused: bool) -> None:
+        self.store = store
+        self._latency = latency
+        self.journal = journal
+        self.speed = speed
+        self.paused = paused
+        self.twin: Twin | None = None
+        self.pump: Pump | None = None
+        self.events: StoredEvents | None = None
+        self.ready = asyncio.Event()
+
+    def touch(self) -> None:
+        """Before a write from outside: let the clock stand at now."""
+        if self.pump is not None:
+            self.pump.touch()
+
+    def poke(self) -> None:
+        """After a write from outside: components will hear of it."""
+        if self.pump is not None:
+            self.pump.poke()
+
+    def start(self) -> None:
+        """Load the components and let time run. Takes about half a second the first time."""
+        from fairway.apiserver.events import StoredEvents
+        from fairway.apiserver.pump import Pump
+        from fairway.apiserver.standing import latency_of, standing_components
+        from fairway.twin.twin import Twin
+
+        self.events = StoredEvents(self.store)
+        self.twin = Twin(
+            seed=self.store.seed,
+            latency=latency_of(self._latency),
+            components=standing_components(),
+            start_us=self.store.now_us,
+            store=self.store,
+            events=self.events,
+        )
+        self.pump = Pump(self.twin, self.journal, speed=self.speed, paused=self.paused)
+        self.pump.poke()
+        self.ready.set()
+
+    async def expire_forever(self) -> None:
+        """Forget events that are too old."""
+        while True:
+            await asyncio.sleep(_EXPIRE_EVERY_S)
+            if self.events is not None:
+                self.events.expire(self.store.now_us)
+                self.poke()
+
+    def stop(self) -> None:
+        if self.pump is not None:
+            self.pump.stop()
+
+
+def restored(saved: Saved) -> Store:
+    """The store as it was; a new one begins at the wall clock's time, with chance of its own."""
+    seed = int(saved.notes.get("seed", "0")) or secrets.randbits(46) | 1
+    now_us = saved.now_us or int(time.time()) * SECOND_US
+    store = Store(seed=seed, now_us=now_us)
+    if saved.version:
+        store.restore(saved.objects, version=saved.version + VERSION_GAP, serial=saved.serial + 1000)
+    return store

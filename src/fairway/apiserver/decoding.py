@@ -1,0 +1,179 @@
+"""What did the client send? A body in JSON or YAML, of the kind the path says, with the fields that kind has.
+
+Unknown fields are refused, warned of or dropped, as `fieldValidation` says (KEP-2885); malformed bodies are 400
+in the sentences of kube-apiserver.
+
+Source: apiserver pkg/endpoints/handlers/create.go, rest.go transformDecodeError (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fairway.apiserver.asking import Ask
+from fairway.apiserver.canonical import canonical
+from fairway.apiserver.protobuf import reading as protobuf
+from fairway.apiserver.resources import Resource
+from fairway.apiserver.statuses import bad_request, cannot_be_handled, unsupported_media_type
+from fairway.errors import InvalidInput
+from fairway.kube.objects import Obj
+from fairway.kube.schema.node import Schema
+
+_ACCEPTED = ("application/json", "application/yaml")
+_YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "application/apply-patch+yaml")
+# Deeper than any real object; a body of brackets must not exhaust the stack of whoever walks it.
+MAX_DEPTH = 200
+_decode = msgspec.json.Decoder().decode
+
+
+def media_type(ask: Ask) -> str:
+    return ask.request.header("content-type").partition(";")[0].strip().lower()
+
+
+def body_of(ask: Ask) -> Obj:
+    """The body as a mapping.
+
+    Raises: StatusError (400; 415 for a form that is not spoken here, and for protobuf of kinds not known).
+    """
+    media = media_type(ask)
+    if media == protobuf.MEDIA_TYPE:
+        return protobuf.read(ask.request.body)
+    if media not in ("", "application/json", "*/*") and media not in _YAML_TYPES:
+        raise unsupported_media_type(_ACCEPTED)
+    return decoded(ask.request.body, is_yaml=media in _YAML_TYPES)
+
+
+def decoded(body: bytes, *, is_yaml: bool) -> Obj:
+    """Raises: StatusError (400)."""
+    value = _from_yaml(body) if is_yaml else _from_json(body)
+    if not isinstance(value, dict):
+        raise bad_request(f"the object provided is unrecognized (must be of type Object): {_excerpt(body)}")
+    if is_too_deep(value):
+        raise bad_request(f"the object provided is nested deeper than {MAX_DEPTH} levels")
+    return value
+
+
+def _from_json(body: bytes) -> Any:
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as broken:
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type Object): {broken} ({_excerpt(body)})"
+        ) from broken
+
+
+def _from_yaml(body: bytes) -> Any:
+    from fairway.kube.manifest import read_text
+
+    try:
+        text = body.decode("utf-8")
+        found = read_text(text, "body")
+    except (UnicodeDecodeError, InvalidInput, RecursionError) as broken:
+        raise bad_request(f"error parsing YAML: {broken}") from broken
+    if len(found) != 1:
+        raise bad_request(f"expected one object in the body, found {len(found)}")
+    return found[0].obj
+
+
+def is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        deeper: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                deeper.extend(v for v in item.values() if isinstance(v, (dict, list)))
+            else:
+                deeper.extend(v for v in item if isinstance(v, (dict, list)))
+        if not deeper:
+            return False
+        level = deeper
+    return True
+
+
+def _excerpt(body: bytes) -> str:
+    """The first bytes, for the message; never the whole body, which may hold a secret."""
+    return f"{len(body)} bytes"
+
+
+def check_kind(obj: Obj, resource: Resource, kind: str = "", api_version: str = "") -> None:
+    """The body is of the kind the path is for.
+
+    Raises: StatusError (400).
+    """
+    wanted_kind, wanted_version = kind or resource.kind.kind, api_version or resource.api_version
+    found_kind, found_version = obj.get("kind"), obj.get("apiVersion")
+    if not found_kind or not isinstance(found_kind, str):
+        raise bad_request("Object 'Kind' is missing in the body of the request")
+    if not found_version or not isinstance(found_version, str):
+        raise bad_request("Object 'apiVersion' is missing in the body of the request")
+    if found_version != wanted_version:
+        raise bad_request(
+            f"the API version in the data ({found_version}) does not match the expected API version "
+            f"({wanted_version})"
+        )
+    if found_kind != wanted_kind:
+        raise bad_request(
+            f'{found_kind} in version "{_version(found_version)}" cannot be handled as a {wanted_kind}: '
+            f"converting ({found_version}).{found_kind} to ({wanted_version}).{wanted_kind}: unknown conversion"
+        )
+
+
+def schema_of(resource: Resource, version: Obj | None = None) -> Schema | None:
+    """The field schema of a resource's kind, None where there is none."""
+    from fairway.apiserver.definitions import custom_schema_of
+    from fairway.kube.schema import schema_for
+
+    if resource.crd_version is not None:
+        return custom_schema_of(resource)
+    return schema_for(resource.api_version, resource.kind.kind)
+
+
+def check_fields(ask: Ask, obj: Obj, body: bytes | None) -> Obj:
+    """The object without the fields its kind does not have; those are refused or warned of.
+
+    `body` is the JSON text, for fields given twice. Raises: StatusError (400).
+    """
+    from fairway.kube import schema as schemas
+
+    schema = schema_of(ask.resource)
+    meta = obj.get("metadata")
+    if meta is not None and not isinstance(meta, dict):
+        raise cannot_be_handled(
+            ask.resource.kind,
+            ask.resource.version,
+            f"json: cannot unmarshal {_go_kind(meta)} into Go struct field {ask.resource.kind.kind}.metadata "
+            "of type v1.ObjectMeta",
+        )
+    if schema is None:
+        return obj
+    broken = schemas.decode_error(obj, schema)
+    if broken is not None:
+        raise cannot_be_handled(ask.resource.kind, ask.resource.version, broken)
+    mode = ask.request.option("fieldValidation") or "Warn"
+    if mode not in ("Ignore", "Warn", "Strict"):
+        raise bad_request(
+            f'fieldValidation: Unsupported value: "{mode}": supported values: "Ignore", "Warn", "Strict"'
+        )
+    unknown = schemas.unknown_fields(obj, schema)
+    found = [*unknown, *(schemas.duplicate_fields(body) if body is not None and mode != "Ignore" else [])]
+    if found and mode == "Strict":
+        raise cannot_be_handled(ask.resource.kind, ask.resource.version, schemas.strict_error(found))
+    if found and mode == "Warn":
+        ask.warnings.extend(found)
+    if unknown or ask.resource.crd_version is not None:
+        obj = schemas.prune(obj, schema)
+    return obj if ask.resource.crd_version is not None else canonical(obj, schema)
+
+
+def _go_kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, (int, float)):
+        return "number"
+    return "string" if isinstance(value, str) else "array"
+
+
+def _version(api_version: str) -> str:
+    return api_version.rpartition("/")[2]

@@ -1,0 +1,202 @@
+"""The one way in for writes: defaults, admission, validation, then the store.
+
+A write is a generator: it yields the webhook calls admission wants, is sent their answers, and returns the
+response. Most writes want none and are answered at once; `run` carries the others out without holding up anyone.
+
+Between the phases, as in kube-apiserver: mutating admission → defaults → validation → validating admission →
+the store. A dry run does all of it and takes the result back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any
+
+from fairway.admission.request import (
+    AdmissionRequest,
+    Admitted,
+    CallWebhook,
+    Denied,
+    Gvk,
+    Gvr,
+    Outcome,
+    WebhookAnswer,
+)
+from fairway.apiserver.asking import Api, Ask
+from fairway.apiserver.custom import custom_problems, rule_problems
+from fairway.apiserver.decoding import schema_of
+from fairway.apiserver.refusals import Refused
+from fairway.apiserver.resources import Resource
+from fairway.apiserver.statuses import cannot_be_handled, invalid, invalid_for
+from fairway.apiserver.wire.messages import Response
+from fairway.cluster.actions import perform
+from fairway.cluster.errors import ApiError
+from fairway.kube.defaults import apply_defaults
+from fairway.kube.objects import Obj
+from fairway.kube.validation.problem import UNKNOWN_FIELD, Problem
+from fairway.kube.validation.validating import validate
+
+Write = Generator[CallWebhook, WebhookAnswer, Response]
+Phase = Generator[CallWebhook, WebhookAnswer, Outcome]
+
+
+def run(api: Api, write: Write) -> Response | Awaitable[Response]:
+    """Carry a write out: at once, or with its webhook calls.
+
+    Raises: ApiError, where it is refused at once.
+    """
+    api.cluster.touch()
+    try:
+        wanted = next(write)
+    except StopIteration as end:
+        response: Response = end.value
+        return response
+    return _with_webhooks(api, write, wanted)
+
+
+async def _with_webhooks(api: Api, write: Write, wanted: CallWebhook) -> Response:
+    """Raises: ApiError."""
+    from fairway.apiserver.webhookcalls import call
+
+    try:
+        while True:
+            answer = await asyncio.to_thread(call, api.store, wanted)
+            api.cluster.touch()
+            wanted = write.send(answer)
+    except StopIteration as end:
+        response: Response = end.value
+        return response
+
+
+def admission_request(
+    ask: Ask, operation: str, obj: Obj | None, old: Obj | None, options: str
+) -> AdmissionRequest:
+    resource = ask.resource
+    subject = obj if obj is not None else old
+    kind = resource.kind.kind
+    if ask.subresource is not None and ask.subresource.kind:
+        kind = ask.subresource.kind
+    return AdmissionRequest(
+        operation,
+        Gvk(resource.group, resource.version, kind),
+        Gvr(resource.group, resource.version, resource.kind.plural),
+        ask.key.namespace,
+        ask.info.name or ((subject or {}).get("metadata") or {}).get("name", ""),
+        ask.user,
+        obj,
+        old,
+        ask.info.subresource,
+        ask.options(options),
+        ask.dry_run,
+    )
+
+
+def mutated(api: Api, ask: Ask, request: AdmissionRequest) -> Generator[CallWebhook, WebhookAnswer, Obj]:
+    """The object after mutating admission.
+
+    Raises: Refused.
+    """
+    outcome = yield from api.chain.mutating(request)
+    admitted = passed(ask, outcome)
+    assert admitted.obj is not None
+    return admitted.obj
+
+
+def validated(
+    api: Api, ask: Ask, request: AdmissionRequest
+) -> Generator[CallWebhook, WebhookAnswer, Admitted]:
+    """What validating admission lets in, with its charges.
+
+    Raises: Refused.
+    """
+    outcome = yield from api.chain.validating(request)
+    return passed(ask, outcome)
+
+
+def passed(ask: Ask, outcome: Outcome) -> Admitted:
+    ask.warnings.extend(outcome.warnings)
+    if isinstance(outcome, Denied):
+        raise Refused(outcome.status, tuple(ask.warnings))
+    return outcome
+
+
+def defaulted(obj: Obj, resource: Resource) -> Obj:
+    """The object with its kind's defaults."""
+    if resource.crd_version is None:
+        if resource.kind.kind == "CustomResourceDefinition":
+            from fairway.kube.schema import default_definition
+
+            return default_definition(obj)
+        return apply_defaults(obj)
+    from fairway.kube.schema import fill_defaults
+
+    schema = schema_of(resource)
+    return obj if schema is None else fill_defaults(obj, schema)
+
+
+def check_object(ask: Ask, obj: Obj, old: Obj | None) -> None:
+    """The rules of the kind.
+
+    Raises: StatusError (422 with every cause; 400 for a shape that cannot be decoded).
+    """
+    problems = _problems(ask.resource, obj, old)
+    unreadable = [p for p in problems if p.reason == UNKNOWN_FIELD]
+    if unreadable:
+        said = "strict decoding error: " + ", ".join(str(p) for p in unreadable)
+        raise cannot_be_handled(ask.resource.kind, ask.resource.version, said)
+    if problems:
+        meta = obj.get("metadata") or {}
+        raise invalid(ask.resource.kind, meta.get("name") or meta.get("generateName") or "", problems)
+    if ask.resource.crd_version is not None:
+        broken = rule_problems(ask.resource, obj, old)
+        if broken:
+            causes = [(str(b), b.reason, b.body, b.path) for b in broken]
+            raise invalid_for(ask.resource.kind, obj["metadata"].get("name", ""), causes)
+
+
+def _problems(resource: Resource, obj: Obj, old: Obj | None) -> list[Problem]:
+    if resource.crd_version is None:
+        problems = validate(obj)
+        if resource.kind.group == "apiextensions.k8s.io" and not problems:
+            from fairway.kube.schema import validate_definition
+
+            problems = validate_definition(obj, old)
+        return problems
+    return custom_problems(resource, obj, old)
+
+
+def written(api: Api, ask: Ask, write: Callable[[], Obj], admitted: Admitted) -> Obj:
+    """Write, with what admission charges for it; taken back at once for a dry run."""
+    store = api.store
+    mark = store.mark() if ask.dry_run else None
+    before = store.get(ask.key) if ask.info.name else None
+    try:
+        stored = write()
+        for charge in admitted.charges:
+            perform(store, charge)
+    except ApiError:
+        if mark is not None:
+            store.rewind(mark)
+        raise
+    if mark is not None:
+        store.rewind(mark)
+        # What was not written has no version of its own.
+        version = None if before is None else before["metadata"]["resourceVersion"]
+        return merged_metadata(stored, resourceVersion=version)
+    api.definitions.refresh()
+    api.cluster.poke()
+    return stored
+
+
+def durable(api: Api, ask: Ask, response: Response) -> Response:
+    """The response, to be sent once everything written is on disk."""
+    if not ask.dry_run:
+        response.durable = api.store.version
+    return response
+
+
+def merged_metadata(obj: Obj, **fields: Any) -> Obj:
+    """The object with these metadata fields; None takes one away."""
+    meta = {**(obj.get("metadata") or {}), **fields}
+    return {**obj, "metadata": {k: v for k, v in meta.items() if v is not None}}

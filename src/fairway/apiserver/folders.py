@@ -1,0 +1,97 @@
+"""Where does a server's state live, and is one running there?
+
+A folder holds one cluster: certificates, journal, kubeconfig. The process that serves it holds a lock on it, which
+the kernel lets go however the process ends: a pid that is written down but not locked is history.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from fairway.errors import UserError, WorldError
+
+_NOTE = "server.json"
+
+
+def default_folder() -> Path:
+    """$FAIRWAY_DATA, or a place among the user's data."""
+    asked = os.environ.get("FAIRWAY_DATA")
+    if asked:
+        return Path(asked)
+    base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return Path(base) / "fairway"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that is there: its process, its URL, the kubeconfig it wrote."""
+
+    pid: int
+    url: str
+    kubeconfig: str
+
+
+def take(data: Path) -> IO[str]:
+    """Hold the folder's lock while the process lives.
+
+    Raises: UserError where another process holds it; WorldError.
+    """
+    try:
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = open(data / "lock", "a+", encoding="utf-8")  # noqa: SIM115 - held until the process ends
+    except OSError as failed:
+        raise WorldError(f"{data}: {failed.strerror}") from failed
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        found = running(data)
+        where = f" at {found.url} (pid {found.pid})" if found is not None else ""
+        raise UserError(
+            f"{data}: a server is running on this folder already{where}; see fairway status"
+        ) from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    (data / _NOTE).unlink(missing_ok=True)
+    return file
+
+
+def is_taken(data: Path) -> int:
+    """The pid of the process that holds the folder; 0 where none does."""
+    path = data / "lock"
+    if not path.exists():
+        return 0
+    with open(path, "r+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            text = file.read().strip()
+            return int(text) if text.isdigit() else -1
+    return 0
+
+
+def announce(data: Path, url: str, kubeconfig: Path) -> None:
+    """Say that the server answers."""
+    said = {"pid": os.getpid(), "url": url, "kubeconfig": str(kubeconfig)}
+    fresh = data / f"{_NOTE}.new"
+    fresh.write_bytes(msgspec.json.encode(said))
+    fresh.replace(data / _NOTE)
+
+
+def running(data: Path) -> Running | None:
+    """The server that answers for this folder, if any."""
+    pid = is_taken(data)
+    if not pid:
+        return None
+    try:
+        said: Any = msgspec.json.decode((data / _NOTE).read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None
+    return Running(pid, str(said.get("url", "")), str(said.get("kubeconfig", "")))

@@ -1,0 +1,213 @@
+"""From a request to its answer: who asks, may they, and which verb answers.
+
+The order of kube-apiserver's filters: authentication (anonymous is refused), impersonation, authorization, then
+the resource's verb, or one of the few paths that are no resources.
+
+Source: apiserver pkg/server/config.go DefaultBuildHandlerChain (v1.36).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from fairway.admission.rbac.attributes import Attributes
+from fairway.admission.request import User
+from fairway.apiserver import requests
+from fairway.apiserver.asking import Api, Ask
+from fairway.apiserver.discovery import Discovery
+from fairway.apiserver.requests import RequestInfo
+from fairway.apiserver.resources import REVIEWS
+from fairway.apiserver.statuses import (
+    bad_request,
+    internal,
+    method_not_allowed,
+    page_not_found,
+    status_response,
+)
+from fairway.apiserver.verbs import reading
+from fairway.apiserver.watching import watch
+from fairway.apiserver.wire.messages import Answer, Request, Response, Stream
+from fairway.cluster.errors import ApiError
+
+log = logging.getLogger("fairway.apiserver")
+_REVIEWS = {(group, plural) for group, rows in REVIEWS.items() for _, plural, _ in rows}
+_WRITES = ("create", "update", "patch", "delete", "deletecollection")
+_NAMED = ("get", "update", "patch", "delete")
+Page = Callable[[Request, User], Answer]
+
+
+class Handling:
+    """The server's handler. `pages` are paths that are no resources, by their first segments."""
+
+    def __init__(self, api: Api, discovery: Discovery, pages: dict[str, Page]) -> None:
+        self._api = api
+        self._discovery = discovery
+        self._pages = pages
+
+    def answer(self, request: Request) -> Answer:
+        """Never raises: what goes wrong becomes a Status."""
+        try:
+            found = self._answer(request)
+        except ApiError as refused:
+            return status_response(refused)
+        except Exception as bug:
+            return self._bug(request, bug)
+        if isinstance(found, Awaitable):
+            return self._later(request, found)
+        return found
+
+    async def _later(self, request: Request, coming: Awaitable[Response | Stream]) -> Response | Stream:
+        try:
+            return await coming
+        except ApiError as refused:
+            return status_response(refused)
+        except asyncio.CancelledError:
+            raise
+        except Exception as bug:
+            return self._bug(request, bug)
+
+    def _bug(self, request: Request, bug: Exception) -> Response:
+        # The path alone: bodies and headers may hold secrets.
+        log.error("%s %s failed", request.method, request.path, exc_info=bug)
+        return status_response(
+            internal(f"{type(bug).__name__} while serving {request.method} {request.path}")
+        )
+
+    def _answer(self, request: Request) -> Answer:
+        api = self._api
+        user = api.authentication.user(request)
+        _check_path(request.path)
+        info = _info(request)
+        _authorize(api, user, info)
+        if not info.is_resource:
+            return self._page(request, user)
+        resource = api.resources.find(info.group, info.version, info.resource)
+        if resource is None:
+            raise page_not_found()
+        ask = Ask(request, info, resource, user)
+        if (info.group, info.resource) in _REVIEWS:
+            from fairway.apiserver import reviews
+
+            return reviews.answer(api, ask)
+        if info.subresource:
+            from fairway.apiserver.subresources import dispatch as subresources
+
+            return _warned(ask, subresources.answer(api, ask))
+        return _warned(ask, self._verb(ask))
+
+    def _verb(self, ask: Ask) -> Answer:
+        verb = ask.info.verb
+        if verb == "get":
+            return reading.get(self._api, ask)
+        if verb == "list":
+            return reading.list_(self._api, ask)
+        if verb == "watch":
+            return watch(self._api, ask)
+        if (
+            verb not in _WRITES
+            or (verb == "create" and ask.info.name)
+            or (verb in _NAMED and not ask.info.name)
+        ):
+            raise method_not_allowed(None)
+        if ask.request.raw_query:
+            _check_dry_run(ask)
+        return _written(self._api, ask)
+
+    def _page(self, request: Request, user: User) -> Answer:
+        path = request.path
+        if path in ("/api", "/apis") or path.startswith(("/api/", "/apis/")):
+            return self._discovery.answer(request)
+        for prefix, page in self._pages.items():
+            if path == prefix or path.startswith(prefix + "/"):
+                return page(request, user)
+        raise page_not_found()
+
+
+def _written(api: Api, ask: Ask) -> Answer:
+    # Imported with the first write: admission and validation are most of what there is to load.
+    from fairway.apiserver import door
+    from fairway.apiserver.verbs import deleting, writing
+
+    write = {
+        "create": writing.create,
+        "update": writing.update,
+        "patch": writing.patch,
+        "delete": deleting.delete,
+        "deletecollection": deleting.delete_collection,
+    }[ask.info.verb]
+    return door.run(api, write(api, ask))
+
+
+def _info(request: Request) -> RequestInfo:
+    query = request.raw_query
+    if not query:
+        return requests.parse(request.method, request.path, False)
+    named = ""
+    if "fieldSelector" in query:
+        for term in request.option("fieldSelector").split(","):
+            if term.startswith("metadata.name="):
+                named = term.partition("=")[2].lstrip("=")
+    return requests.parse(request.method, request.path, request.flag("watch"), named)
+
+
+def _check_path(path: str) -> None:
+    """Names are one path segment: nothing may climb out of it, or hide in it.
+
+    Raises: StatusError (400).
+    """
+    if ".." in path or "\x00" in path or "//" in path or "\\" in path:
+        for segment in path.split("/"):
+            if segment in (".", ".."):
+                raise bad_request(f"invalid path segment {segment!r}")
+        if "\x00" in path:
+            raise bad_request("invalid character in path")
+
+
+def _authorize(api: Api, user: User, info: RequestInfo) -> None:
+    """Raises: Refused (403)."""
+    if info.is_resource:
+        wanted = Attributes(
+            user,
+            info.verb,
+            info.group,
+            info.resource,
+            info.subresource,
+            info.namespace,
+            info.name,
+            "",
+            info.version,
+        )
+    else:
+        wanted = Attributes(user, info.verb, path=info.path)
+    api.authentication.require(wanted)
+
+
+def _check_dry_run(ask: Ask) -> None:
+    for value in ask.request.query.get("dryRun", ()):
+        if value != "All":
+            raise bad_request(f'dryRun: Unsupported value: "{value}": supported values: "All"')
+
+
+def _warned(ask: Ask, answer: Answer) -> Answer:
+    """The answer with its warnings as headers. Source: client-go net.NewWarningHeader: `299 - "text"`."""
+    if isinstance(answer, Response):
+        if ask.warnings:
+            said = tuple(("Warning", f'299 - "{_escaped(text)}"') for text in dict.fromkeys(ask.warnings))
+            answer.headers = (*answer.headers, *said)
+        return answer
+    if isinstance(answer, Awaitable):
+        return _warned_later(ask, answer)
+    return answer
+
+
+async def _warned_later(ask: Ask, coming: Awaitable[Response | Stream]) -> Response | Stream:
+    answer = await coming
+    found = _warned(ask, answer)
+    assert not isinstance(found, Awaitable)
+    return found
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,320 @@
+"""What survives the process? Every change the store makes, on disk before anyone hears that it is done.
+
+A follower of the store collects changes; one thread writes everything that came together as one record of the log
+(`segments`) and syncs it: group commit. `when_durable` calls back once a version is on disk. A log file that is full
+is merged into an SQLite database while the other one is written: there is the latest state of every object and
+nothing else, so nothing ever has to be compacted.
+
+After a restart versions go on `VERSION_GAP` above the last: a version that somebody may have seen but that never
+reached the disk is not given out again, and watches from before get 410.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fairway.apiserver.bodies import Bodies
+from fairway.apiserver.segments import SEGMENT_BYTES, Segments, recovered
+from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.store import Store
+from fairway.errors import UserError, WorldError
+from fairway.kube.objects import Key, Obj, key_of
+
+# Versions skipped at a restart. A process has at most MAX_BACKLOG changes that are not on disk.
+VERSION_GAP = 1_000_000
+# Changes waiting for the disk at which virtual time waits, too.
+MAX_BACKLOG = 4_000
+_FORMAT = "1"
+_DATABASE = "objects.db"
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS objects (
+  gk TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, body BLOB NOT NULL,
+  UNIQUE (gk, namespace, name)
+);
+"""
+_PUT = (
+    "INSERT INTO objects (gk, namespace, name, body) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (gk, namespace, name) DO UPDATE SET body = excluded.body"
+)
+_DROP = "DELETE FROM objects WHERE gk = ? AND namespace = ? AND name = ?"
+_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+
+Batch = tuple[dict[Key, Obj | None], dict[str, str], int]
+Merged = dict[Key, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What was on disk. `now_us` is the virtual time at the last write, 0 for a new journal."""
+
+    objects: list[Obj]
+    version: int
+    serial: int
+    now_us: int
+    notes: dict[str, str]
+
+
+class Journal:
+    """One folder. Methods are for the loop's thread; `_work` and what it calls run in the writer's."""
+
+    def __init__(self, folder: Path, bodies: Bodies) -> None:
+        self.folder = folder
+        self.durable = 0
+        """The newest version on disk."""
+        self.failed: Callable[[Exception], None] = _raise
+        self.advanced: list[Callable[[int], None]] = []
+        """Called with `durable` whenever it rises."""
+        self._bodies = bodies
+        self._pending: dict[Key, Obj | None] = {}
+        self._notes: dict[str, str] = {}
+        self._changes = 0
+        self._in_flight = 0
+        self._is_kicked = False
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._merger: threading.Thread | None = None
+        self._merge_error: Exception | None = None
+        self._merged: Merged = {}
+        self._facts: dict[str, str] = {}
+
+    def load(self) -> Saved:
+        """Everything on disk; what the log has beyond the database is merged into it first.
+
+        Raises: UserError for a journal of another format; WorldError.
+        """
+        try:
+            with _Database(self.folder / _DATABASE) as db:
+                notes = db.facts()
+                if notes.setdefault("format", _FORMAT) != _FORMAT:
+                    raise UserError(
+                        f"{self.folder}: written by another version of Fairway (format {notes['format']})"
+                    )
+                for epoch, payloads in recovered(self.folder, int(notes.get("epoch", "0"))):
+                    merged, facts = _merge(payloads)
+                    db.write(merged, {**facts, "epoch": str(epoch)})
+                notes = db.facts()
+                objects = db.objects()
+        except sqlite3.DatabaseError as broken:
+            raise WorldError(f"{self.folder / _DATABASE}: cannot be read: {broken}") from broken
+        self._epoch = int(notes.get("epoch", "0")) + 1
+        version, serial = int(notes.get("version", "0")), int(notes.get("serial", "0"))
+        return Saved(objects, version, serial, int(notes.get("now_us", "0")), notes)
+
+    def begin(self, store: Store) -> None:
+        """Follow the store from its next change on; needs a running loop. `load` comes first."""
+        self._store = store
+        self._loop = asyncio.get_running_loop()
+        self.durable = store.version
+        store.followers.append(self)
+        self._thread = threading.Thread(target=self._work, name="journal", daemon=True)
+        self._thread.start()
+
+    # Collecting
+
+    def apply(self, change: Change) -> None:
+        self._pending[change[2]] = None if change[1] == DELETED else change[3]
+        self._changes += 1
+        if not self._is_kicked:
+            self._is_kicked = True
+            self._loop.call_soon(self._kick)
+
+    def note(self, name: str, value: str) -> None:
+        """Remember a fact beside the objects (how fast the clock goes)."""
+        self._notes[name] = value
+        if not self._is_kicked:
+            self._is_kicked = True
+            self._loop.call_soon(self._kick)
+
+    def when_durable(self, version: int, then: Callable[[], None]) -> None:
+        if version <= self.durable:
+            then()
+        else:
+            self._waiting.append((version, then))
+
+    @property
+    def backlog(self) -> int:
+        return self._changes + self._in_flight
+
+    def _kick(self) -> None:
+        """Hand everything collected to the writer, unless it is still writing."""
+        self._is_kicked = False
+        if self._in_flight or not (self._pending or self._notes):
+            return
+        self._in_flight = max(self._changes, 1)
+        self._queue.put(self._batch())
+
+    def _batch(self) -> Batch:
+        store = self._store
+        facts = {
+            **self._notes,
+            "format": _FORMAT,
+            "version": str(store.version),
+            "serial": str(store.serial),
+            "now_us": str(store.now_us),
+        }
+        batch = (self._pending, facts, store.version)
+        self._pending, self._notes, self._changes = {}, {}, 0
+        return batch
+
+    def _written(self, version: int) -> None:
+        self._in_flight = 0
+        self.durable = version
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= version:
+            waiting.popleft()[1]()
+        for told in self.advanced:
+            told(version)
+        self._kick()
+
+    def close(self) -> None:
+        """Write what is left. Blocks until it is on disk."""
+        if self._thread is None:
+            return
+        if self._pending or self._notes:
+            self._queue.put(self._batch())
+        self._queue.put(None)
+        self._thread.join()
+
+    # Writing, in the writer's thread
+
+    def _work(self) -> None:
+        try:
+            segments = Segments(self.folder, self._epoch)
+            while (batch := self._queue.get()) is not None:
+                self._write(segments, batch)
+                self._call(self._written, batch[2])
+            if self._merger is not None:
+                self._merger.join()
+            segments.close()
+        except Exception as error:
+            self._call(self.failed, error)
+
+    def _call(self, what: Callable[[Any], None], value: Any) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(what, value)
+
+    def _write(self, segments: Segments, batch: Batch) -> None:
+        changed, facts, _ = batch
+        body = self._bodies.of
+        bodies = {key: None if obj is None else body(obj) for key, obj in changed.items()}
+        payload = _payload(bodies, facts)
+        if not segments.has_room(len(payload)):
+            self._turn(segments)
+        self._merged.update(bodies)
+        self._facts.update(facts)
+        if len(payload) > SEGMENT_BYTES // 2:
+            # Too much for the log: straight into the database, with all that came before it.
+            self._turn(segments)
+            self._join()
+        else:
+            segments.append(payload)
+
+    def _turn(self, segments: Segments) -> None:
+        """Merge the epoch that ends here into the database, beside the writing of the next."""
+        self._join()
+        merged, facts = self._merged, {**self._facts, "epoch": str(segments.epoch)}
+        self._merged = {}
+        self._merger = threading.Thread(target=self._merge_into, args=(merged, facts), daemon=True)
+        self._merger.start()
+        segments.turn()
+
+    def _join(self) -> None:
+        """The file that is written next must have been merged."""
+        if self._merger is not None:
+            self._merger.join()
+        if self._merge_error is not None:
+            raise self._merge_error
+
+    def _merge_into(self, merged: Merged, facts: dict[str, str]) -> None:
+        try:
+            with _Database(self.folder / _DATABASE) as db:
+                db.write(merged, facts)
+        except Exception as error:
+            self._merge_error = error
+
+
+class _Database:
+    """The latest state of every object up to some epoch."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None)
+        os.chmod(path, 0o600)
+        self._db.execute("PRAGMA synchronous=FULL")
+        self._db.executescript(_SCHEMA)
+
+    def __enter__(self) -> _Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def facts(self) -> dict[str, str]:
+        return dict(self._db.execute("SELECT name, value FROM meta"))
+
+    def objects(self) -> list[Obj]:
+        """In the order in which they were last written."""
+        decode = msgspec.json.Decoder().decode
+        objects: list[Obj] = [decode(row[0]) for row in self._db.execute("SELECT body FROM objects")]
+        objects.sort(key=lambda o: int(o["metadata"]["resourceVersion"]))
+        return objects
+
+    def write(self, merged: Merged, facts: dict[str, str]) -> None:
+        """All of it or nothing."""
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        db.executemany(_DROP, [key for key, body in merged.items() if body is None])
+        db.executemany(_PUT, [(*key, body) for key, body in merged.items() if body is not None])
+        db.executemany(_META, list(facts.items()))
+        db.execute("COMMIT")
+
+
+def _payload(bodies: Merged, facts: dict[str, str]) -> bytes:
+    """A line of JSON (facts, and every key with its body's length, -1: gone), then the bodies."""
+    index = [[*key, -1 if body is None else len(body)] for key, body in bodies.items()]
+    return b"\n".join(
+        (msgspec.json.encode([facts, index]), b"".join(b for b in bodies.values() if b is not None))
+    )
+
+
+def _merge(payloads: list[bytes]) -> tuple[Merged, dict[str, str]]:
+    merged: Merged = {}
+    facts: dict[str, str] = {}
+    for payload in payloads:
+        head, _, bodies = payload.partition(b"\n")
+        said, index = msgspec.json.decode(head)
+        facts.update(said)
+        at = 0
+        for gk, namespace, name, length in index:
+            if length < 0:
+                merged[Key(gk, namespace, name)] = None
+            else:
+                merged[Key(gk, namespace, name)] = bodies[at : at + length]
+                at += length
+    return merged, facts
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def fill(journal: Journal, store: Store) -> None:
+    """Write a whole store into a journal nobody serves: a cluster to be taken over from elsewhere."""
+    journal.load()
+    merged: Merged = {key_of(obj): msgspec.json.encode(obj) for gk in store.kinds() for obj in store.walk(gk)}
+    facts = {"format": _FORMAT, "version": str(store.version), "serial": str(store.serial)}
+    with _Database(journal.folder / _DATABASE) as db:
+        db.write(merged, {**facts, "now_us": str(store.now_us), "seed": str(store.seed)})

@@ -1,0 +1,168 @@
+"""Paths that are no resources: version, health, OpenAPI, and the clock, which only Fairway has.
+
+Source: apiserver pkg/server/{healthz,routes} (v1.36).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from fairway import __version__
+from fairway.admission.request import User
+from fairway.apiserver.asking import Api
+from fairway.apiserver.decoding import decoded
+from fairway.apiserver.statuses import StatusError, bad_request, method_not_allowed, page_not_found
+from fairway.apiserver.wire.messages import Answer, Request, Response, json_response
+
+if TYPE_CHECKING:
+    from fairway.apiserver.openapi import Documents
+
+# The Kubernetes whose API is spoken; the build says that it is ours.
+MAJOR, MINOR, PATCH = 1, 36, 3
+
+
+def version() -> dict[str, str]:
+    return {
+        "major": str(MAJOR),
+        "minor": str(MINOR),
+        "emulationMajor": str(MAJOR),
+        "emulationMinor": str(MINOR),
+        "minCompatibilityMajor": str(MAJOR),
+        "minCompatibilityMinor": str(MINOR - 1),
+        "gitVersion": f"v{MAJOR}.{MINOR}.{PATCH}+fairway.{__version__}",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": f"python{platform.python_version()}",
+        "compiler": platform.python_implementation(),
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+    }
+
+
+class Pages:
+    """Their handlers, by first segment."""
+
+    def __init__(self, api: Api, clock: Callable[[Request], Answer]) -> None:
+        self._api = api
+        self._documents: Documents | None = None
+        self.handlers: dict[str, Callable[[Request, User], Answer]] = {
+            "/version": self._version,
+            "/healthz": self._healthy,
+            "/livez": self._healthy,
+            "/readyz": self._ready,
+            "/openapi": self._openapi,
+            "/fairway/clock": lambda request, _user: clock(request),
+        }
+
+    def _version(self, _request: Request, _user: User) -> Response:
+        return json_response(200, version())
+
+    def _healthy(self, request: Request, _user: User) -> Response:
+        return self._checks(request, [("ping", True), ("log", True), ("journal", True)])
+
+    def _ready(self, request: Request, _user: User) -> Response:
+        is_ready = self._api.cluster.ready.is_set()
+        return self._checks(request, [("ping", True), ("journal", True), ("components", is_ready)])
+
+    def _checks(self, request: Request, checks: list[tuple[str, bool]]) -> Response:
+        """Source: healthz.handleRootHealth."""
+        good = all(ok for _, ok in checks)
+        if good and "verbose" not in request.raw_query:
+            return Response(200, b"ok", "text/plain; charset=utf-8")
+        lines = [f"[+]{name} ok" if ok else f"[-]{name} failed: reason withheld" for name, ok in checks]
+        name = request.path.strip("/").partition("/")[0]
+        lines.append(f"{name} check {'passed' if good else 'failed'}")
+        return Response(200 if good else 500, ("\n".join(lines) + "\n").encode(), "text/plain; charset=utf-8")
+
+    def _openapi(self, request: Request, _user: User) -> Response:
+        documents = self._built()
+        path = request.path.rstrip("/")
+        if path == "/openapi/v2":
+            document = documents.v2(request.header("accept") or "")
+        elif path == "/openapi/v3":
+            document = documents.index()
+        else:
+            found = documents.v3(path.removeprefix("/openapi/v3/"))
+            if found is None:
+                raise page_not_found()
+            document = found
+        if request.header("if-none-match") == document.etag:
+            return Response(304, b"", headers=(("Etag", document.etag),))
+        headers = (("Etag", document.etag), ("Vary", "Accept"))
+        return Response(200, document.body, document.media_type, headers=headers)
+
+    def _built(self) -> Documents:
+        from fairway.apiserver.openapi import Documents
+
+        if self._documents is None:
+            self._documents = Documents(self._api.resources)
+        return self._documents
+
+
+class Clock:
+    """`/fairway/clock`: GET says what time it is and how fast it goes; POST changes it."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def answer(self, request: Request) -> Answer:
+        """Raises: StatusError (400, 405, 503)."""
+        if request.method == "GET":
+            return json_response(200, self.status())
+        if request.method != "POST":
+            raise method_not_allowed(None)
+        return self._command(decoded(request.body, is_yaml=False))
+
+    def status(self) -> dict[str, Any]:
+        pump = self._api.cluster.pump
+        store = self._api.store
+        return {
+            "nowUs": store.now_us,
+            "speed": self._api.cluster.speed if pump is None else pump.speed,
+            "paused": self._api.cluster.paused if pump is None else pump.paused,
+            "lagUs": 0 if pump is None else pump.lag_us,
+            "resourceVersion": str(store.version),
+            "objects": sum(store.count(gk) for gk in store.kinds()),
+            "nodes": store.count("Node"),
+            "pods": store.count("Pod"),
+            "watchers": len(self._api.watches),
+        }
+
+    async def _command(self, said: dict[str, Any]) -> Response:
+        from fairway.apiserver.conditions import condition_of
+        from fairway.errors import UserError
+
+        await self._api.cluster.ready.wait()
+        pump = self._api.cluster.pump
+        assert pump is not None
+        held = True
+        try:
+            if "speed" in said or "paused" in said:
+                speed = said.get("speed")
+                if speed is not None and (isinstance(speed, bool) or not isinstance(speed, (int, float))):
+                    raise bad_request(f"speed: expected a number, not {speed!r}")
+                pump.set(speed=speed, paused=said.get("paused"))
+            if "advanceUs" in said or "untilUs" in said:
+                until_us = _until_us(said, pump.now_us)
+                condition = (
+                    condition_of(self._api.store, said["condition"]) if said.get("condition") else None
+                )
+                held = await pump.advance(until_us, condition)
+        except UserError as wrong:
+            raise bad_request(str(wrong)) from wrong
+        except asyncio.CancelledError:
+            raise StatusError(503, "ServiceUnavailable", "the server is shutting down") from None
+        body = {**self.status(), "held": held}
+        return json_response(200, body, durable=self._api.store.version)
+
+
+def _until_us(said: dict[str, Any], now_us: int) -> int:
+    """Raises: StatusError (400)."""
+    name = "advanceUs" if "advanceUs" in said else "untilUs"
+    value = said[name]
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise bad_request(f"{name}: expected microseconds, 0 or more, not {value!r}")
+    return now_us + value if name == "advanceUs" else value

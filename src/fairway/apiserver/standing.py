@@ -1,0 +1,36 @@
+"""What runs in a cluster that is served: what every twin runs, and what only a served one needs.
+
+Here is also where another kubelet comes in: one that runs real processes takes the nodes that are its own, by
+being a component that watches pods and nodes as the simulated one does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fairway.apiserver.namespaced import NamespaceFurniture
+from fairway.twin.components import Component
+from fairway.twin.distributions import Distribution
+from fairway.twin.latency import DEFAULT, Latency, latency_named
+from fairway.twin.standard import standard_components
+
+SERVED = "served"
+# A person waits for these pods at wall speed: images are small or cached nearby. Everything else as in a twin.
+_SERVED = replace(
+    DEFAULT,
+    image_pull=Distribution("uniform", 100_000, 400_000),
+    image_check=Distribution("uniform", 50_000, 100_000),
+)
+
+
+def standing_components() -> list[Component]:
+    """New components, in the order in which they see changes."""
+    return [*standard_components(), NamespaceFurniture()]
+
+
+def latency_of(name: str) -> Latency:
+    """`served`, or what `latency_named` knows.
+
+    Raises: InvalidInput.
+    """
+    return _SERVED if name == SERVED else latency_named(name)

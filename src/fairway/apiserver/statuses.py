@@ -1,0 +1,181 @@
+"""What the API answers when it does not do it: `Status`, word for word.
+
+The common refusals live in `cluster.errors`; here are those only HTTP knows.
+Source: apimachinery pkg/api/errors/errors.go, apiserver endpoints/handlers (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fairway.apiserver.wire.messages import Response, encode
+from fairway.cluster.errors import ApiError
+from fairway.kube.fieldpath import path_text
+from fairway.kube.kinds import Kind
+from fairway.kube.objects import Key
+
+if TYPE_CHECKING:
+    from fairway.kube.validation.problem import Problem
+
+# The words of kube.validation.problem, which is not imported: refusals are made before anything is validated.
+_CAUSES = {
+    "Invalid value": "FieldValueInvalid",
+    "Required value": "FieldValueRequired",
+    "Unsupported value": "FieldValueNotSupported",
+    "Duplicate value": "FieldValueDuplicate",
+    "Forbidden": "FieldValueForbidden",
+    "Not found": "FieldValueNotFound",
+    "Too long": "FieldValueTooLong",
+    "Too many": "FieldValueTooMany",
+    "Wrong type": "FieldValueTypeInvalid",
+}
+
+
+class StatusError(ApiError):
+    """An `ApiError` whose `details` are more than a key: causes, seconds to wait."""
+
+    def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> None:
+        super().__init__(code, reason, message)
+        self.details = details
+
+    def status(self) -> dict[str, Any]:
+        body = super().status()
+        if not self.reason:
+            del body["reason"]
+        if self.details is not None:
+            body["details"] = self.details
+            # `code` comes last, as Go's struct has it: people read these.
+            body["code"] = body.pop("code")
+        return body
+
+
+def status_response(error: ApiError) -> Response:
+    details = getattr(error, "details", None) or {}
+    retry = details.get("retryAfterSeconds")
+    headers = (("Retry-After", str(retry)),) if retry else ()
+    return Response(error.code, encode(error.status()), headers=headers)
+
+
+def success(details: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {k: v for k, v in details.items() if v},
+    }
+
+
+def details_of(kind: Kind, name: str, uid: str = "") -> dict[str, Any]:
+    details = {"name": name, "group": kind.group, "kind": kind.plural, "uid": uid}
+    return {k: v for k, v in details.items() if v}
+
+
+def not_found(kind: Kind, name: str) -> StatusError:
+    return StatusError(404, "NotFound", f'{qualified(kind)} "{name}" not found', details_of(kind, name))
+
+
+def page_not_found() -> StatusError:
+    """Source: genericapiserver NotFoundHandler as client-go shows it."""
+    message = "the server could not find the requested resource"
+    return StatusError(404, "NotFound", message, {})
+
+
+def forbidden(kind: Kind, name: str, why: str) -> StatusError:
+    named = f'{qualified(kind)} "{name}"' if name else qualified(kind)
+    return StatusError(403, "Forbidden", f"{named} is forbidden: {why}", details_of(kind, name))
+
+
+def qualified(kind: Kind) -> str:
+    return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+
+
+def invalid(kind: Kind, name: str, problems: Sequence[Problem]) -> StatusError:
+    """A 422 of validation."""
+    causes = [
+        (
+            str(problem),
+            _CAUSES.get(problem.reason, "FieldValueInvalid"),
+            problem.message,
+            path_text(problem.path),
+        )
+        for problem in problems
+    ]
+    return invalid_for(kind, name, causes)
+
+
+def invalid_for(kind: Kind, name: str, causes: Sequence[tuple[str, str, str, str]]) -> StatusError:
+    """Causes as `(sentence, reason, message, field)`.
+
+    Source: errors.NewInvalid with field.ErrorList.ToAggregate, which names equal messages once.
+    """
+    lines = list(dict.fromkeys(sentence for sentence, *_ in causes))
+    said = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
+    details: dict[str, Any] = {"name": name, "group": kind.group, "kind": kind.kind}
+    details = {k: v for k, v in details.items() if v}
+    details["causes"] = [
+        {"reason": reason, "message": message, "field": field} for _, reason, message, field in causes
+    ]
+    return StatusError(422, "Invalid", f'{kind.group_kind} "{name}" is invalid: {said}', details)
+
+
+def bad_request(message: str) -> StatusError:
+    return StatusError(400, "BadRequest", message)
+
+
+def cannot_be_handled(kind: Kind, version: str, why: str) -> StatusError:
+    """Source: endpoints/handlers transformDecodeError."""
+    return bad_request(f'{kind.kind} in version "{version}" cannot be handled as a {kind.kind}: {why}')
+
+
+def unauthorized() -> StatusError:
+    return StatusError(401, "Unauthorized", "Unauthorized")
+
+
+def method_not_allowed(kind: Kind | None, verb: str = "") -> StatusError:
+    """Source: errors.NewMethodNotSupported."""
+    if kind is None:
+        return StatusError(
+            405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {}
+        )
+    message = f'{verb} is not supported on resources of kind "{qualified(kind)}"'
+    details = {"group": kind.group, "kind": kind.plural}
+    return StatusError(405, "MethodNotAllowed", message, {k: v for k, v in details.items() if v})
+
+
+def not_acceptable() -> StatusError:
+    """Source: negotiation.NewNotAcceptableError."""
+    accepted = "application/json, application/yaml"
+    message = f"only the following media types are accepted: {accepted}"
+    return StatusError(406, "NotAcceptable", message)
+
+
+def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
+    """Source: negotiation.NewUnsupportedMediaTypeError."""
+    message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+    return StatusError(415, "UnsupportedMediaType", message)
+
+
+def too_many_requests(message: str, retry_s: int, causes: list[dict[str, str]]) -> StatusError:
+    details: dict[str, Any] = {"causes": causes} if causes else {}
+    if retry_s:
+        details["retryAfterSeconds"] = retry_s
+    return StatusError(429, "TooManyRequests", message, details)
+
+
+def internal(message: str) -> StatusError:
+    """Source: errors.NewInternalError."""
+    causes = [{"message": message}]
+    return StatusError(500, "InternalError", f"Internal error occurred: {message}", {"causes": causes})
+
+
+def refused_connection(code: int, why: str) -> Response:
+    """A request that could not even be read."""
+    reasons = {408: "Timeout", 413: "RequestEntityTooLarge", 431: "BadRequest", 400: "BadRequest"}
+    message = f"Request entity is too large: {why}" if code == 413 else why
+    return status_response(StatusError(code, reasons.get(code, "BadRequest"), message))
+
+
+def key_of_kind(kind: Kind, namespace: str, name: str) -> Key:
+    return Key(kind.group_kind, namespace if kind.namespaced else "", name)

@@ -1,0 +1,52 @@
+"""A scheduler's decision: this pod goes to that node.
+
+Source: pkg/registry/core/pod/storage/storage.go BindingREST (v1.36).
+"""
+
+from __future__ import annotations
+
+from fairway.apiserver.asking import Api, Ask
+from fairway.apiserver.decoding import body_of
+from fairway.apiserver.statuses import bad_request, not_found
+from fairway.apiserver.wire.messages import Response, encode
+from fairway.kube.conditions import set_condition
+from fairway.kube.kinds import BY_GROUP_KIND
+from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import rfc3339
+
+
+def bind_pod(api: Api, ask: Ask) -> Response:
+    """POST pods/NAME/binding. Raises: ApiError (400, 404, 409)."""
+    return _bind(api, ask, ask.info.name, body_of(ask))
+
+
+def bind_from_collection(api: Api, ask: Ask) -> Response:
+    """POST bindings, the old spelling."""
+    body = body_of(ask)
+    return _bind(api, ask, str((body.get("metadata") or {}).get("name") or ""), body)
+
+
+def _bind(api: Api, ask: Ask, name: str, body: Obj) -> Response:
+    target = body.get("target") or {}
+    if target.get("kind") not in (None, "", "Node") or not target.get("name"):
+        raise bad_request("target.name: Required value")
+    key = Key("Pod", ask.info.namespace, name)
+    pod = api.store.get(key)
+    if pod is None:
+        raise not_found(BY_GROUP_KIND["Pod"], name)
+    api.cluster.touch()
+    now = rfc3339(api.store.now_us)
+    conditions = set_condition(
+        (pod.get("status") or {}).get("conditions"), "PodScheduled", "True", now_text=now
+    )
+    mark = api.store.mark()
+    annotations = (body.get("metadata") or {}).get("annotations")
+    api.store.bind(
+        key, str(target["name"]), {**(pod.get("status") or {}), "conditions": conditions}, annotations
+    )
+    if ask.dry_run:
+        api.store.rewind(mark)
+    else:
+        api.cluster.poke()
+    answer = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return Response(201, encode(answer), durable=0 if ask.dry_run else api.store.version)

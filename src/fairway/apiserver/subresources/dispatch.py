@@ -1,0 +1,51 @@
+"""Which module answers for which subresource?"""
+
+from __future__ import annotations
+
+from fairway.apiserver import door
+from fairway.apiserver.asking import Api, Ask
+from fairway.apiserver.statuses import method_not_allowed, page_not_found
+from fairway.apiserver.verbs import reading, writing
+from fairway.apiserver.wire.messages import Answer
+
+# Parts of the object itself: read and written as the object is.
+_PARTS = ("status", "approval", "ephemeralcontainers", "resize", "finalize")
+
+
+def answer(api: Api, ask: Ask) -> Answer:
+    """Raises: ApiError."""
+    name = ask.info.subresource
+    ask.subresource = ask.resource.subresource(name)
+    if ask.subresource is None:
+        raise page_not_found()
+    verb = ask.info.verb
+    if verb not in ask.subresource.verbs:
+        raise method_not_allowed(None)
+    if name == "scale":
+        from fairway.apiserver.subresources import scale
+
+        return scale.answer(api, ask)
+    if name in _PARTS:
+        if verb == "get":
+            return reading.get(api, ask)
+        write = writing.update if verb == "update" else writing.patch
+        return door.run(api, write(api, ask))
+    if name == "eviction":
+        from fairway.apiserver.subresources import eviction
+
+        return door.run(api, eviction.evict_pod(api, ask))
+    if name == "binding":
+        from fairway.apiserver.subresources import binding
+
+        return binding.bind_pod(api, ask)
+    if name == "token":
+        from fairway.apiserver.subresources import tokens
+
+        return tokens.create(api, ask)
+    if name == "log":
+        from fairway.apiserver.subresources.logs import answer as logged
+
+        return logged(api, ask)
+    from fairway.apiserver.subresources.execution import answer as executed
+
+    return executed(api, ask)

@@ -1,0 +1,159 @@
+"""Delete and deletecollection: with grace, preconditions and propagation.
+
+Source: apiserver pkg/endpoints/handlers/delete.go, registry/rest/delete.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from fairway.admission.request import DELETE, CallWebhook, WebhookAnswer
+from fairway.apiserver import door
+from fairway.apiserver.asking import Api, Ask
+from fairway.apiserver.decoding import body_of
+from fairway.apiserver.definitions import CRD
+from fairway.apiserver.selecting import selection
+from fairway.apiserver.statuses import StatusError, bad_request, details_of, not_found, success
+from fairway.apiserver.wire.messages import Response, encode
+from fairway.cluster.errors import conflict
+from fairway.cluster.store import BACKGROUND, FOREGROUND, ORPHAN
+from fairway.kube.objects import Key, Obj
+
+# Kinds whose DELETE answers with the object even when it is gone. Source: ReturnDeletedObject in their storage.
+_RETURNED = frozenset(
+    {
+        "Pod",
+        "Service",
+        "ServiceAccount",
+        "PodTemplate",
+        "ResourceQuota",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "StorageClass.storage.k8s.io",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """DeleteOptions, as far as they matter here."""
+
+    grace_s: int | None
+    propagation: str
+    uid: str
+    version: str
+    raw: dict[str, Any]
+
+
+def options_of(ask: Ask) -> Options:
+    """From the body, else from the query.
+
+    Raises: StatusError (400, 422).
+    """
+    raw: dict[str, Any] = body_of(ask) if ask.request.body else {}
+    if raw.get("kind") not in (None, "DeleteOptions"):
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type DeleteOptions): {raw.get('kind')}"
+        )
+    propagation = raw.get("propagationPolicy") or ask.request.option("propagationPolicy")
+    orphan = raw.get("orphanDependents")
+    if propagation and orphan is not None:
+        raise _invalid("orphanDependents and deletionPropagation cannot be both set")
+    if orphan is not None:
+        propagation = ORPHAN if orphan else BACKGROUND
+    if propagation and propagation not in (BACKGROUND, FOREGROUND, ORPHAN):
+        supported = '"Background", "Foreground", "Orphan"'
+        raise _invalid(
+            f'propagationPolicy: Unsupported value: "{propagation}": supported values: {supported}'
+        )
+    preconditions = raw.get("preconditions") or {}
+    return Options(
+        _grace_s(raw.get("gracePeriodSeconds"), ask.request.option("gracePeriodSeconds")),
+        propagation or BACKGROUND,
+        str(preconditions.get("uid") or ""),
+        str(preconditions.get("resourceVersion") or ""),
+        raw,
+    )
+
+
+def _grace_s(given: Any, asked: str) -> int | None:
+    if given is None:
+        if not asked:
+            return None
+        given = int(asked) if asked.lstrip("-").isdigit() else asked
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise bad_request(f"gracePeriodSeconds: expected an integer, not {given!r}")
+    # Source: BeforeDelete: negative means at once, as 1 did before.
+    return 1 if given < 0 else given
+
+
+def _invalid(why: str) -> StatusError:
+    return StatusError(422, "Invalid", f'DeleteOptions.meta.k8s.io "" is invalid: {why}', {})
+
+
+def delete(api: Api, ask: Ask) -> door.Write:
+    """DELETE of one object."""
+    options = options_of(ask)
+    dry_run = ask.dry_run or "All" in (options.raw.get("dryRun") or ())
+    old = api.store.get(ask.key)
+    if old is None:
+        raise not_found(ask.resource.kind, ask.info.name)
+    left = yield from _deleted(api, ask, ask.key, old, options, dry_run)
+    if left is not None or ask.resource.gk in _RETURNED:
+        shown = left if left is not None else old
+        response = api.representation.one(shown, ask.resource, ask.accept, include=ask.include)
+    else:
+        details = details_of(ask.resource.kind, ask.info.name, old["metadata"]["uid"])
+        response = Response(200, encode(success(details)))
+    if not dry_run:
+        response.durable = api.store.version
+    return response
+
+
+def _deleted(
+    api: Api, ask: Ask, key: Key, old: Obj, options: Options, dry_run: bool
+) -> Generator[CallWebhook, WebhookAnswer, Obj | None]:
+    """What is left of the object: itself, where it waits for its end, or None."""
+    request = door.admission_request(ask, DELETE, None, old, "DeleteOptions")
+    outcome = yield from api.chain.mutating(request)
+    door.passed(ask, outcome)
+    outcome = yield from api.chain.validating(request)
+    door.passed(ask, outcome)
+    store = api.store
+    if options.version and options.version != old["metadata"]["resourceVersion"]:
+        why = (
+            f"Precondition failed: ResourceVersion in precondition: {options.version}, "
+            f"ResourceVersion in object meta: {old['metadata']['resourceVersion']}"
+        )
+        raise conflict(key, why)
+    mark = store.mark() if dry_run else None
+    left = store.delete(key, grace_s=options.grace_s, propagation=options.propagation, uid=options.uid)
+    if mark is not None:
+        store.rewind(mark)
+    else:
+        if key.gk == CRD and left is None:
+            api.definitions.empty(old)
+        api.definitions.refresh()
+        api.cluster.poke()
+    return left
+
+
+def delete_collection(api: Api, ask: Ask) -> door.Write:
+    """DELETE of everything that is selected."""
+    options = options_of(ask)
+    dry_run = ask.dry_run or "All" in (options.raw.get("dryRun") or ())
+    namespace = ask.info.namespace if ask.resource.kind.namespaced else ""
+    chosen = selection(ask.request, ask.resource, namespace)
+    found = [o for o in api.store.walk(ask.resource.gk, namespace or None) if chosen.matches(o)]
+    for obj in found:
+        meta = obj["metadata"]
+        key = Key(ask.resource.gk, meta.get("namespace", ""), meta["name"])
+        if api.store.get(key) is not None:
+            yield from _deleted(api, ask, key, obj, options, dry_run)
+    meta_out = {"resourceVersion": str(api.store.version)}
+    response = api.representation.many(found, ask.resource, meta_out, ask.accept, ask.include)
+    if not dry_run:
+        response.durable = api.store.version
+    return response

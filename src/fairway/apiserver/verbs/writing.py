@@ -1,0 +1,313 @@
+"""Create, update and patch: from what the client sent to what the store keeps.
+
+All three end in `_stored`: admission, validation, field ownership, the write. Whoever lost a race against another
+writer while a webhook was asked starts over from what is there now.
+
+Source: apiserver pkg/registry/generic/registry/store.go, endpoints/handlers/{create,update,patch}.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from fairway.admission.request import CREATE, UPDATE, CallWebhook, WebhookAnswer
+from fairway.apiserver import door, ownership
+from fairway.apiserver.asking import Api, Ask
+from fairway.apiserver.converting import for_storage
+from fairway.apiserver.decoding import body_of, check_fields, check_kind, decoded, media_type
+from fairway.apiserver.immutability import update_problems
+from fairway.apiserver.statuses import (
+    StatusError,
+    bad_request,
+    invalid,
+    not_found,
+    unsupported_media_type,
+)
+from fairway.cluster.errors import already_exists, conflict, modified_meanwhile
+from fairway.cluster.metadata import generated_name
+from fairway.kube.objects import Obj
+from fairway.kube.validation.problem import invalid as invalid_value
+
+APPLY = ("application/apply-patch+yaml", "application/apply-patch+cbor")
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+# Source: patch.go maxRetryWhenPatchConflicts.
+_TRIES = 5
+
+Step = Generator[CallWebhook, WebhookAnswer, Obj]
+
+
+def create(api: Api, ask: Ask) -> door.Write:
+    """POST to a collection."""
+    body = body_of(ask)
+    obj = for_create(ask, body)
+    stored = yield from _created(api, ask, obj)
+    response = api.representation.one(stored, ask.resource, ask.accept, status=201, include=ask.include)
+    return door.durable(api, ask, response)
+
+
+def for_create(ask: Ask, body: Obj) -> Obj:
+    """The object as it is to be created: of the right kind, in the path's namespace, without what is the server's.
+
+    Raises: StatusError (400).
+    """
+    check_kind(body, ask.resource)
+    is_json = media_type(ask) in ("", "application/json", "*/*")
+    obj = check_fields(ask, body, ask.request.body if is_json else None)
+    obj = _placed(ask, obj)
+    meta = obj["metadata"]
+    if meta.get("resourceVersion"):
+        raise bad_request("resourceVersion should not be set on objects to be created")
+    return door.merged_metadata(
+        obj,
+        uid=None,
+        resourceVersion=None,
+        creationTimestamp=None,
+        deletionTimestamp=None,
+        deletionGracePeriodSeconds=None,
+        generation=None,
+        selfLink=None,
+    )
+
+
+def _placed(ask: Ask, obj: Obj) -> Obj:
+    """Raises: StatusError (400) for a namespace other than the path's."""
+    meta = obj.get("metadata") or {}
+    if not ask.resource.kind.namespaced:
+        return door.merged_metadata(obj, namespace=None)
+    given, asked = meta.get("namespace") or "", ask.info.namespace
+    if given and asked and given != asked:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    namespace = asked or given
+    if not namespace:
+        raise bad_request("an empty namespace may not be set during creation")
+    return obj if given == namespace else door.merged_metadata(obj, namespace=namespace)
+
+
+def _created(api: Api, ask: Ask, obj: Obj) -> Step:
+    """Admit, check and store a new object."""
+    meta = obj["metadata"]
+    if not meta.get("name") and meta.get("generateName"):
+        name = generated_name(meta["generateName"], api.store.seed, api.store.serial + 1)
+        obj = door.merged_metadata(obj, name=name)
+    obj = _without_status(ask, obj)
+    obj = door.defaulted(obj, ask.resource)
+    request = door.admission_request(ask, CREATE, obj, None, "CreateOptions")
+    obj = yield from door.mutated(api, ask, request)
+    obj = door.defaulted(obj, ask.resource)
+    door.check_object(ask, obj, None)
+    key = ask.key._replace(name=obj["metadata"].get("name", ""))
+    if api.store.get(key) is not None:
+        raise already_exists(key)
+    request = door.admission_request(ask, CREATE, obj, None, "CreateOptions")
+    admitted = yield from door.validated(api, ask, request)
+    assert admitted.obj is not None
+    obj = ownership.created(api, ask, admitted.obj)
+    obj = for_storage(obj, ask.resource)
+    return door.written(api, ask, lambda: api.store.create(obj), admitted)
+
+
+def _without_status(ask: Ask, obj: Obj) -> Obj:
+    """A status given with a new object is dropped where it is a subresource (a node brings its own)."""
+    if "status" in obj and ask.resource.subresource("status") is not None and ask.resource.gk != "Node":
+        return {k: v for k, v in obj.items() if k != "status"}
+    return obj
+
+
+def update(api: Api, ask: Ask) -> door.Write:
+    """PUT."""
+    body = body_of(ask)
+    check_kind(body, ask.resource)
+    is_json = media_type(ask) in ("", "application/json", "*/*")
+    obj = _placed(ask, check_fields(ask, body, ask.request.body if is_json else None))
+    name = (obj.get("metadata") or {}).get("name") or ""
+    if name != ask.info.name:
+        raise bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({ask.info.name})"
+        )
+    stored = yield from updated(api, ask, lambda _old: obj)
+    response = api.representation.one(stored, ask.resource, ask.accept, include=ask.include)
+    return door.durable(api, ask, response)
+
+
+def updated(api: Api, ask: Ask, change: Callable[[Obj], Obj], *, owned: bool = False) -> Step:
+    """Store what `change` makes of the object as it is; again, where it changed meanwhile.
+
+    `owned`: `change` has taken care of who owns which field (server-side apply).
+    """
+    for _ in range(_TRIES):
+        old = api.store.get(ask.key)
+        if old is None:
+            raise not_found(ask.resource.kind, ask.info.name)
+        shown = api.representation.version(old, ask.resource)
+        new = change(shown)
+        stored = yield from _replaced(api, ask, old, shown, new, owned)
+        if stored is not None:
+            return stored
+    raise modified_meanwhile(ask.key)
+
+
+def _replaced(
+    api: Api, ask: Ask, old: Obj, shown: Obj, new: Obj, owned: bool
+) -> Generator[CallWebhook, WebhookAnswer, Obj | None]:
+    """One try; None where somebody else wrote meanwhile and the client does not insist on a version."""
+    _check_preconditions(ask, shown, new)
+    given_version = (new.get("metadata") or {}).get("resourceVersion")
+    new = door.defaulted(_kept(ask, shown, new), ask.resource)
+    request = door.admission_request(ask, UPDATE, new, shown, "UpdateOptions")
+    new = yield from door.mutated(api, ask, request)
+    new = door.defaulted(_kept(ask, shown, new), ask.resource)
+    _check_update(ask, new, shown)
+    request = door.admission_request(ask, UPDATE, new, shown, "UpdateOptions")
+    admitted = yield from door.validated(api, ask, request)
+    assert admitted.obj is not None
+    if api.store.get(ask.key) is not old:
+        if given_version:
+            raise modified_meanwhile(ask.key)
+        return None
+    new = admitted.obj if owned else ownership.updated(api, ask, shown, admitted.obj)
+    if ownership.is_same(shown, new):
+        return old
+    new = for_storage(new, ask.resource)
+    return door.written(api, ask, lambda: api.store.replace(new), admitted)
+
+
+def _check_preconditions(ask: Ask, old: Obj, new: Obj) -> None:
+    """Raises: ApiError (409; 422 for a custom object without a version)."""
+    meta, old_meta = new.get("metadata") or {}, old["metadata"]
+    version = meta.get("resourceVersion")
+    if version and version != old_meta["resourceVersion"]:
+        raise modified_meanwhile(ask.key)
+    if not version and ask.resource.crd is not None and ask.info.verb == "update":
+        problem = invalid_value(("metadata", "resourceVersion"), 0, "must be specified for an update")
+        raise invalid(ask.resource.kind, ask.info.name, [problem])
+    if meta.get("uid") and meta["uid"] != old_meta["uid"]:
+        why = (
+            f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {old_meta['uid']}"
+        )
+        raise conflict(ask.key, why)
+
+
+def _kept(ask: Ask, old: Obj, new: Obj) -> Obj:
+    """The new state with everything this endpoint may not change as it was."""
+    if ask.info.subresource in ("status", "approval"):
+        meta = {**old["metadata"]}
+        if "managedFields" in (new.get("metadata") or {}):
+            meta["managedFields"] = new["metadata"]["managedFields"]
+        out = {**old, "metadata": meta}
+        if "status" in new:
+            out["status"] = new["status"]
+        else:
+            out.pop("status", None)
+        return out
+    out = dict(new)
+    if ask.resource.subresource("status") is not None:
+        out.pop("status", None)
+        if "status" in old:
+            out["status"] = old["status"]
+    meta = {**(new.get("metadata") or {})}
+    for name in (
+        "uid",
+        "creationTimestamp",
+        "resourceVersion",
+        "generation",
+        "deletionTimestamp",
+        "selfLink",
+    ):
+        meta.pop(name, None)
+        if name in old["metadata"]:
+            meta[name] = old["metadata"][name]
+    if "deletionGracePeriodSeconds" in old["metadata"]:
+        meta["deletionGracePeriodSeconds"] = old["metadata"]["deletionGracePeriodSeconds"]
+    out["metadata"] = {k: v for k, v in meta.items() if v is not None}
+    return out
+
+
+def _check_update(ask: Ask, new: Obj, old: Obj) -> None:
+    """Raises: StatusError (422)."""
+    if ask.info.subresource in ("status", "approval") and ask.resource.crd is None:
+        return
+    found = update_problems(ask.resource.gk, new, old, ask.info.subresource)
+    if found:
+        raise invalid(ask.resource.kind, ask.info.name, found)
+    door.check_object(ask, new, old)
+
+
+def patch(api: Api, ask: Ask) -> door.Write:
+    """PATCH, in any of its forms."""
+    media = media_type(ask)
+    if media in APPLY:
+        return (yield from _apply(api, ask))
+    if media == STRATEGIC and ask.resource.crd is not None:
+        raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, *APPLY))
+    if media not in (JSON_PATCH, MERGE_PATCH, STRATEGIC):
+        raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, STRATEGIC, *APPLY))
+    stored = yield from updated(api, ask, patcher(ask))
+    response = api.representation.one(stored, ask.resource, ask.accept, include=ask.include)
+    return door.durable(api, ask, response)
+
+
+def patcher(ask: Ask) -> Callable[[Obj], Obj]:
+    """What the request's patch makes of an object.
+
+    Raises: ApiError (400, 415, 422), at once or when applied.
+    """
+    from fairway.apiserver.decoding import schema_of
+    from fairway.apiserver.patching import patched
+
+    media, raw = media_type(ask), ask.request.body
+    change = patch_body(raw)
+
+    def apply_to(old: Obj) -> Obj:
+        new: Obj = patched(old, change, media, schema_of(ask.resource))
+        if not isinstance(new, dict):
+            raise bad_request("the patch does not leave an object")
+        meta = new.get("metadata")
+        if not isinstance(meta, dict) or meta.get("name") != old["metadata"]["name"]:
+            found = meta.get("name") if isinstance(meta, dict) else None
+            raise StatusError(
+                400,
+                "BadRequest",
+                f"the name of the object ({found}) does not match the name on the URL ({ask.info.name})",
+            )
+        return check_fields(ask, new, None)
+
+    return apply_to
+
+
+def patch_body(raw: bytes) -> Any:
+    import msgspec
+
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as broken:
+        raise bad_request(f"error decoding patch: {broken}") from broken
+
+
+def _apply(api: Api, ask: Ask) -> door.Write:
+    """Server-side apply: creates what is not there."""
+    if not ask.request.option("fieldManager"):
+        message = 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
+        raise StatusError(422, "Invalid", message, {})
+    body = decoded(ask.request.body, is_yaml=True)
+    meta = body.get("metadata") or {}
+    if not isinstance(meta, dict) or meta.get("name", ask.info.name) != ask.info.name:
+        raise bad_request(
+            f"the name of the object ({meta.get('name')}) does not match the name on the URL ({ask.info.name})"
+        )
+    check_kind(body, ask.resource)
+    body = _placed(ask, door.merged_metadata(check_fields(ask, body, None), name=ask.info.name))
+    if api.store.get(ask.key) is None:
+        if ask.info.subresource:
+            raise not_found(ask.resource.kind, ask.info.name)
+        obj = ownership.applied(api, ask, None, body)
+        stored = yield from _created(api, ask, obj)
+        response = api.representation.one(stored, ask.resource, ask.accept, status=201, include=ask.include)
+        return door.durable(api, ask, response)
+    stored = yield from updated(api, ask, lambda old: ownership.applied(api, ask, old, body), owned=True)
+    response = api.representation.one(stored, ask.resource, ask.accept, include=ask.include)
+    return door.durable(api, ask, response)

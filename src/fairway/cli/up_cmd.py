@@ -1,0 +1,155 @@
+"""`fairway up`: a Kubernetes control plane on this machine, in one process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from fairway.apiserver.folders import Running
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+# A large journal takes its time to read.
+_START_TIMEOUT_S = 60.0
+
+
+@app.command()
+def up(
+    fleet: Annotated[
+        Path | None, typer.Option("--fleet", help="Nodes: manifests, or a fleet description (see below).")
+    ] = None,
+    speed: Annotated[
+        float | None, typer.Option("--speed", help="Virtual seconds per second; as before, or 1.")
+    ] = None,
+    paused: Annotated[bool, typer.Option("--paused", help="Let time stand until it is told to go.")] = False,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: as before, or any free one.")] = 0,
+    listen: Annotated[
+        str, typer.Option("--listen", help="Address to listen on; beyond loopback only where asked for.")
+    ] = "127.0.0.1",
+    data: Annotated[Path | None, typer.Option("--data", help="Folder of the cluster's state.")] = None,
+    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Where to write it.")] = None,
+    latency: Annotated[
+        str, typer.Option("--latency", help="served (images are near), default, zero, or a YAML file.")
+    ] = "served",
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it answers.")] = False,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="table|json", help="How to print.")
+    ] = "table",
+) -> None:
+    """Start a cluster: kubectl and every client of Kubernetes talk to it, and its time can be moved.
+
+    Example: fairway up --fleet fleet.yaml --detach
+
+    A fleet description is a file with `nodes:`, as scenarios have them: name, count, capacity, gpuModel…
+    """
+    from fairway.cli.fleetfile import read_fleet_file
+    from fairway.cli.output import check_output
+    from fairway.cli.serverclient import folder
+    from fairway.errors import UserError
+
+    check_output(output)
+    if speed is not None and speed <= 0:
+        raise UserError(f"--speed {speed:g}: expected more than 0 (--paused lets time stand)")
+    where = folder(data)
+    settings: dict[str, Any] = {
+        "data": str(where),
+        "listen": listen,
+        "port": port,
+        "speed": speed,
+        "paused": True if paused else None,
+        "fleet": [] if fleet is None else read_fleet_file(fleet),
+        "latency": latency,
+        "kubeconfig": None if kubeconfig is None else str(kubeconfig.absolute()),
+    }
+    _check_latency(latency)
+    if detach:
+        _say(_detached(where, settings), where, output)
+    else:
+        _serve(where, settings, output)
+
+
+def _check_latency(name: str) -> None:
+    """Raises: InvalidInput, before anything is started."""
+    if name != "served":
+        from fairway.twin.latency import latency_named
+
+        latency_named(name)
+
+
+def _serve(where: Path, settings: dict[str, Any], output: str) -> None:
+    from fairway.apiserver.folders import Running
+    from fairway.apiserver.process import serve
+    from fairway.apiserver.serving import Server, Settings
+
+    def told(server: Server) -> None:
+        import os
+
+        _say(Running(os.getpid(), server.url, str(server.kubeconfig)), where, output)
+
+    chosen = settings["kubeconfig"]
+    given = {**settings, "data": where, "fleet": tuple(settings["fleet"])}
+    serve(Settings(**{**given, "kubeconfig": Path(chosen) if chosen else None}), told)
+
+
+def _detached(where: Path, settings: dict[str, Any]) -> Running:
+    """Raises: UserError (one runs already), WorldError (it did not start)."""
+    import msgspec
+
+    from fairway.apiserver.folders import is_taken, running
+    from fairway.errors import UserError, WorldError
+
+    if is_taken(where):
+        found = running(where)
+        at = f" at {found.url} (pid {found.pid})" if found is not None else ""
+        raise UserError(f"{where}: a server is running on this folder already{at}; see fairway status")
+    where.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log = where / "server.log"
+    with open(log, "ab") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fairway.apiserver", msgspec.json.encode(settings).decode()],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+    until_s = time.monotonic() + _START_TIMEOUT_S
+    while time.monotonic() < until_s:
+        found = running(where)
+        if found is not None and found.pid == process.pid:
+            # It goes on without us, which Python would otherwise complain of.
+            process.returncode = 0
+            return found
+        if process.poll() is not None:
+            raise WorldError(f"the server ended at once; {log} says: {_last_line(log)}")
+        time.sleep(0.02)
+    process.terminate()
+    raise WorldError(f"the server did not answer within {_START_TIMEOUT_S:.0f} s; see {log}")
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "nothing"
+
+
+def _say(server: Running, where: Path, output: str) -> None:
+    """What to do next."""
+    if output == "json":
+        from fairway.cli.output import print_json
+
+        print_json(
+            {"pid": server.pid, "url": server.url, "kubeconfig": server.kubeconfig, "data": str(where)}
+        )
+        sys.stdout.flush()
+        return
+    typer.echo(f"Fairway serves Kubernetes at {server.url} (pid {server.pid}), state in {where}")
+    typer.echo("")
+    typer.echo(f"  export KUBECONFIG={server.kubeconfig}")
+    typer.echo("  kubectl get nodes,pods -A")
+    typer.echo("  fairway clock advance 8h")
+    typer.echo("  fairway down")
+    sys.stdout.flush()
