@@ -3,13 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+COMPILE := $(BIN)/python -m fairway.compiled build
 
-.PHONY: help run test lint types imports unit bench clean
+.PHONY: help run test lint types imports unit bench compiled clean
 
 help:
 	@echo "make run     play the demo scenario end to end and print its report"
 	@echo "make test    lint, types, import direction and tests: what CI runs"
 	@echo "make bench   run the benchmarks"
+	@echo "make compiled   compile the hot modules: faster simulations"
 	@echo "make clean   remove .venv and caches"
 
 # Debian splits venv out of python3; ensure it where we may, say so where we may not.
@@ -24,6 +26,10 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
 	@$(BIN)/python -m fairway.scheduling.gpushare.warm
 	@touch $@
+
+# Optional: takes a C compiler and a few minutes. After any edit Python runs the sources again until the next time.
+compiled: $(STAMP)
+	@$(COMPILE) || { test $$? -eq 3 && apt-get update -qq && apt-get install -y -qq gcc libc6-dev python3-dev && $(COMPILE); }
 
 run: $(STAMP)
 	@$(BIN)/fairway simulate examples/01-two-teams

@@ -9,19 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairway.kube.timestamps import MINUTE_US, SECOND_US
+from fairway.results.costs.figures import CostFigures
 from fairway.results.figures import ALL, Figures, Waits, figures_of
 from fairway.results.run import Run
 from fairway.twin.recorder.tables import COMPLETE, GPU_HOUR
 
 LOWER, HIGHER, NEITHER = "lower", "higher", ""
 DURATION, RATIO, COUNT, GPU_TIME, NUMBER = "duration", "ratio", "count", "gpu_time", "number"
+MONEY = "micro_dollars"
 
 BETTER, WORSE, DIFFERENT, SAME = "better", "worse", "different", "same"
 
 Value = float | None
+
+
+class Side(NamedTuple):
+    """One run of a comparison; `cost` is None where nobody was asked for prices, or nothing has one."""
+
+    run: Run
+    figures: Figures
+    cost: CostFigures | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +47,7 @@ class Measure:
     better: str
     least: float
     least_relative: float
-    of: Callable[[Run, Figures], Value]
+    of: Callable[[Side], Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +86,21 @@ class Comparison:
         }
 
 
-def compare(runs: Sequence[Run]) -> Comparison:
-    """Two or more runs; the first is the reference. O(n log n) in pods."""
+def compare(runs: Sequence[Run], costs: Sequence[CostFigures | None] = ()) -> Comparison:
+    """Two or more runs, with what each cost if known; the first is the reference. O(n log n) in pods."""
     if len(runs) < 2:
         raise ValueError("expected two runs or more")
-    figures = [figures_of(run.outcome) for run in runs]
-    measures = [*_MEASURES, *_group_waits(figures)]
+    told = costs or [None] * len(runs)
+    sides = [Side(run, figures_of(run.outcome), cost) for run, cost in zip(runs, told, strict=True)]
+    measures = [*_MEASURES, *_group_waits([side.figures for side in sides])]
     found = []
     for measure in measures:
-        values = tuple(measure.of(run, f) for run, f in zip(runs, figures, strict=True))
+        values = tuple(measure.of(side) for side in sides)
         if any(v is not None for v in values):
             verdicts = (SAME, *(_verdict(measure, values[0], v) for v in values[1:]))
             found.append(Difference(measure.name, measure.unit, values, verdicts))
     ordered = [d for d in found if d.matters] + [d for d in found if not d.matters]
-    return Comparison(_names(runs), tuple(ordered), tuple(_caveats(runs)))
+    return Comparison(_names(runs), tuple(ordered), (*_caveats(runs), *_unpriced(sides)))
 
 
 def _verdict(measure: Measure, first: Value, value: Value) -> str:
@@ -141,6 +152,15 @@ def _caveats(runs: Sequence[Run]) -> list[str]:
     return found
 
 
+def _unpriced(sides: Sequence[Side]) -> list[str]:
+    """Sums of money that are not all of the cost."""
+    return [
+        f"{letter(i)} has {side.cost.unpriced_gpu_hours:,.1f} GPU-hours without a price: they are not in its dollars."
+        for i, side in enumerate(sides)
+        if side.cost is not None and side.cost.unpriced
+    ]
+
+
 # What is compared, by weight
 
 
@@ -148,15 +168,17 @@ def _all_waits(figures: Figures) -> Waits:
     return figures.waits[0]
 
 
-def _mean(name: str, unit: float = 1.0) -> Callable[[Run, Figures], Value]:
-    def of(run: Run, _: Figures) -> Value:
-        return run.outcome.mean(name) / unit if name in run.outcome.integrals else None
+def _mean(name: str, unit: float = 1.0) -> Callable[[Side], Value]:
+    def of(side: Side) -> Value:
+        outcome = side.run.outcome
+        return outcome.mean(name) / unit if name in outcome.integrals else None
 
     return of
 
 
-def _ended_after(run: Run, _: Figures) -> Value:
+def _ended_after(side: Side) -> Value:
     """When the last pod that is meant to end did; None where some never did."""
+    run = side.run
     pods = run.outcome.pods
     last = run.outcome.began_us
     for finished, serving in zip(pods.column("finished_us"), pods.column("is_serving"), strict=True):
@@ -168,33 +190,51 @@ def _ended_after(run: Run, _: Figures) -> Value:
     return float(last - run.outcome.began_us)
 
 
-def _failed_assertions(run: Run, _: Figures) -> Value:
-    verdicts = run.info.assertions
+def _failed_assertions(side: Side) -> Value:
+    verdicts = side.run.info.assertions
     return float(sum(not v.get("passed") for v in verdicts)) if verdicts else None
 
 
+def _cost(name: str) -> Callable[[Side], Value]:
+    def of(side: Side) -> Value:
+        cost = side.cost
+        value = None if cost is None or not cost.total_micros else getattr(cost, name)
+        return None if value is None else float(value)
+
+    return of
+
+
+_CENT = 10_000  # µ$
+
 _MEASURES: tuple[Measure, ...] = (
     Measure("assertions failed", COUNT, LOWER, 1, 0.0, _failed_assertions),
-    Measure("pods not started at the end", COUNT, LOWER, 1, 0.05, lambda _, f: f.pods.waiting),
-    Measure("wait p50", DURATION, LOWER, 5 * SECOND_US, 0.1, lambda _, f: _all_waits(f).p50_us),
-    Measure("wait p95", DURATION, LOWER, 10 * SECOND_US, 0.1, lambda _, f: _all_waits(f).p95_us),
-    Measure("wait max", DURATION, LOWER, MINUTE_US, 0.1, lambda _, f: _all_waits(f).max_us),
-    Measure("GPUs allocated", RATIO, HIGHER, 0.01, 0.01, lambda _, f: f.gpu.allocated_ratio),
-    Measure("GPUs used, as far as told", RATIO, HIGHER, 0.01, 0.01, lambda _, f: f.gpu.used_ratio),
-    Measure("fragmentation", RATIO, LOWER, 0.01, 0.02, lambda _, f: f.fragmentation.mean),
-    Measure("pods evicted", COUNT, LOWER, 1, 0.05, lambda _, f: f.pods.evicted),
-    Measure("GPU-hours wasted", GPU_TIME, LOWER, GPU_HOUR / 10, 0.05, lambda _, f: f.gpu.wasted),
-    Measure("GPU-hours idle in demand", GPU_TIME, LOWER, GPU_HOUR, 0.05, lambda _, f: f.gpu.idle_in_demand),
+    Measure("pods not started at the end", COUNT, LOWER, 1, 0.05, lambda s: s.figures.pods.waiting),
+    Measure("wait p50", DURATION, LOWER, 5 * SECOND_US, 0.1, lambda s: _all_waits(s.figures).p50_us),
+    Measure("wait p95", DURATION, LOWER, 10 * SECOND_US, 0.1, lambda s: _all_waits(s.figures).p95_us),
+    Measure("wait max", DURATION, LOWER, MINUTE_US, 0.1, lambda s: _all_waits(s.figures).max_us),
+    Measure("GPUs allocated", RATIO, HIGHER, 0.01, 0.01, lambda s: s.figures.gpu.allocated_ratio),
+    Measure("GPUs used, as far as told", RATIO, HIGHER, 0.01, 0.01, lambda s: s.figures.gpu.used_ratio),
+    Measure("dollars", MONEY, LOWER, _CENT, 0.01, _cost("total_micros")),
+    Measure("dollars a held GPU-hour", MONEY, LOWER, _CENT, 0.02, _cost("held_hour_micros")),
+    Measure("dollars held by nobody", MONEY, LOWER, _CENT, 0.02, _cost("idle_micros")),
+    Measure("dollars of GPUs held in vain", MONEY, LOWER, _CENT, 0.02, _cost("unused_micros")),
+    Measure("dollars on spot", RATIO, NEITHER, 0.01, 0.02, _cost("spot_share")),
+    Measure("fragmentation", RATIO, LOWER, 0.01, 0.02, lambda s: s.figures.fragmentation.mean),
+    Measure("pods evicted", COUNT, LOWER, 1, 0.05, lambda s: s.figures.pods.evicted),
+    Measure("GPU-hours wasted", GPU_TIME, LOWER, GPU_HOUR / 10, 0.05, lambda s: s.figures.gpu.wasted),
+    Measure(
+        "GPU-hours idle in demand", GPU_TIME, LOWER, GPU_HOUR, 0.05, lambda s: s.figures.gpu.idle_in_demand
+    ),
     Measure("all work done after", DURATION, LOWER, MINUTE_US, 0.02, _ended_after),
     Measure("queue length, mean", NUMBER, LOWER, 0.5, 0.05, _mean("queue_length")),
     Measure("GPUs asked for, mean", NUMBER, LOWER, 0.5, 0.05, _mean("gpu_milli_pending", 1000)),
-    Measure("pods succeeded", COUNT, HIGHER, 1, 0.01, lambda _, f: f.pods.succeeded),
-    Measure("pods failed", COUNT, LOWER, 1, 0.05, lambda _, f: f.pods.failed),
-    Measure("container restarts", COUNT, LOWER, 1, 0.05, lambda _, f: f.pods.restarts),
-    Measure("GPU-hours offered", GPU_TIME, NEITHER, GPU_HOUR, 0.01, lambda _, f: f.gpu.offered),
-    Measure("GPU-hours allocated", GPU_TIME, NEITHER, GPU_HOUR, 0.01, lambda _, f: f.gpu.held),
-    Measure("CPU allocated", RATIO, NEITHER, 0.01, 0.02, lambda _, f: f.cpu_allocated_ratio),
-    Measure("memory allocated", RATIO, NEITHER, 0.01, 0.02, lambda _, f: f.memory_allocated_ratio),
+    Measure("pods succeeded", COUNT, HIGHER, 1, 0.01, lambda s: s.figures.pods.succeeded),
+    Measure("pods failed", COUNT, LOWER, 1, 0.05, lambda s: s.figures.pods.failed),
+    Measure("container restarts", COUNT, LOWER, 1, 0.05, lambda s: s.figures.pods.restarts),
+    Measure("GPU-hours offered", GPU_TIME, NEITHER, GPU_HOUR, 0.01, lambda s: s.figures.gpu.offered),
+    Measure("GPU-hours allocated", GPU_TIME, NEITHER, GPU_HOUR, 0.01, lambda s: s.figures.gpu.held),
+    Measure("CPU allocated", RATIO, NEITHER, 0.01, 0.02, lambda s: s.figures.cpu_allocated_ratio),
+    Measure("memory allocated", RATIO, NEITHER, 0.01, 0.02, lambda s: s.figures.memory_allocated_ratio),
 )
 
 
@@ -216,9 +256,9 @@ def _group_waits(figures: Sequence[Figures]) -> list[Measure]:
     ]
 
 
-def _p95_of(by: str, group: str) -> Callable[[Run, Figures], Value]:
-    def of(_: Run, figures: Figures) -> Value:
-        found = next((w for w in figures.waits if (w.by, w.group) == (by, group)), None)
+def _p95_of(by: str, group: str) -> Callable[[Side], Value]:
+    def of(side: Side) -> Value:
+        found = next((w for w in side.figures.waits if (w.by, w.group) == (by, group)), None)
         return None if found is None else found.p95_us
 
     return of

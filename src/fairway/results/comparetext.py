@@ -8,6 +8,7 @@ from fairway.results.compare import (
     COUNT,
     DURATION,
     GPU_TIME,
+    MONEY,
     RATIO,
     SAME,
     WORSE,
@@ -16,6 +17,7 @@ from fairway.results.compare import (
     Value,
     letter,
 )
+from fairway.results.costs.money import dollars
 from fairway.results.textlayout import BAD, DIM, GOOD, HEADING, PLAIN, TITLE, Line, table, wrapped
 
 _MARKS = {BETTER: "✓", WORSE: "✗"}
@@ -81,6 +83,8 @@ def shown(value: Value, unit: str) -> str:
         return words.percent(value)
     if unit == GPU_TIME:
         return words.gpu_hours(round(value))
+    if unit == MONEY:
+        return dollars(value)
     if unit == COUNT:
         return words.count(round(value))
     return f"{value:,.1f}"

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fairway.results.queuefigures import QueueFigures, queue_figures
 from fairway.twin.recorder.tables import GPU_HOUR, Outcome, ReasonCount
 
 PERCENTILES = (50, 90, 95, 99)
@@ -130,9 +131,13 @@ class Figures:
     """By namespace, most GPU time first."""
     never_started: tuple[NeverStarted, ...]
     """The longest waiting first."""
+    queues: QueueFigures | None = None
+    """None without Kueue."""
 
     def as_json(self) -> dict[str, Any]:
         data = asdict(self)
+        if self.queues is None:
+            del data["queues"]
         data["gpu"].update(
             allocated_ratio=self.gpu.allocated_ratio,
             used_ratio=self.gpu.used_ratio,
@@ -166,6 +171,7 @@ def figures_of(outcome: Outcome) -> Figures:
         evictions=_groups(d for d in outcome.pods.column("disruption") if d),
         wasted=wasted,
         never_started=_never_started(outcome),
+        queues=queue_figures(outcome),
     )
 
 

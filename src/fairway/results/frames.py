@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -87,6 +87,10 @@ def read_table(path: Path, row: type[Row]) -> Table[Row]:
     columns: dict[str, Any] = {}
     for field in fields(row):  # type: ignore[arg-type]
         if field.name not in frame.columns:
+            if field.default is not MISSING:
+                # Written before there was such a column.
+                columns[field.name] = [field.default] * len(frame)
+                continue
             expected = f"expected a column of this name, as `fairway simulate` writes it; has {frame.columns}"
             raise InvalidInput((FieldProblem(str(path), 0, field.name, "", expected),))
         values = frame[field.name].to_list()

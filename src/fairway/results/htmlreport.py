@@ -6,21 +6,19 @@ listed, the nodes drawn in detail.
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
-from importlib.resources import files
 from typing import Any
 
 from fairway.kube.timestamps import format_duration
 from fairway.results import words
 from fairway.results.charts import charts_of
-from fairway.results.drawing import DARK, LIGHT
 from fairway.results.figures import ALL, Figures, figures_of, why_not
+from fairway.results.htmlpage import page
 from fairway.results.htmlparts import Cell, card, panel, section, table
 from fairway.results.run import Run
-from fairway.results.svg import FONT, svg_part
+from fairway.results.svg import svg_part
 from fairway.results.textreport import partial_words
 from fairway.results.timeline import Timeline, detailed, heat_map
 from fairway.twin.recorder.tables import COMPLETE, NodeRow, PodRow
@@ -29,23 +27,6 @@ from fairway.twin.recorder.tables import COMPLETE, NodeRow, PodRow
 PODS_LISTED = 3000
 NODES_LISTED = 60
 GROUPS_LISTED = 30
-
-_PAGE_LIGHT = {
-    "back": "#f5f7f9",
-    "line": "#e1e6ea",
-    "good": "#00754f",
-    "good-back": "#def3ea",
-    "bad": "#b3361b",
-    "bad-back": "#fbe9e4",
-}
-_PAGE_DARK = {
-    "back": "#0d1013",
-    "line": "#272d34",
-    "good": "#4fd3a3",
-    "good-back": "#12352a",
-    "bad": "#ff9575",
-    "bad-back": "#3a1d15",
-}
 
 
 def html_report(run: Run) -> str:
@@ -77,68 +58,7 @@ def html_report(run: Run) -> str:
             _foot(run),
         ]
     )
-    return _PAGE.format(
-        title=escape(run.name or "run"),
-        style=_style(),
-        body=body,
-        data=_inline_json(data),
-        script=_asset("report.js"),
-    )
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title} · Fairway</title>
-<style>
-{style}
-</style>
-</head>
-<body>
-<main>
-{body}
-</main>
-<div id="tip"></div>
-<script type="application/json" id="data">{data}</script>
-<script>
-{script}
-</script>
-</body>
-</html>
-"""
-
-
-def _asset(name: str) -> str:
-    return files("fairway.results").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _inline_json(data: Any) -> str:
-    """JSON that cannot end its script element."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def _style() -> str:
-    light = _variables({**LIGHT, **_PAGE_LIGHT, "font": FONT})
-    dark = _variables({**DARK, **_PAGE_DARK})
-    roles = "".join(f".f-{n}{{fill:var(--{n})}}.s-{n}{{stroke:var(--{n})}}" for n in LIGHT)
-    return "\n".join(
-        [
-            f":root{{{light}}}",
-            f"@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}",
-            f"@media screen{{:root[data-theme=dark]{{{dark}}}}}",
-            ":root[data-theme=light]{color-scheme:light}:root[data-theme=dark]{color-scheme:dark}",
-            "text{font-family:var(--font)}polyline{fill:none;stroke-linejoin:round}",
-            roles,
-            _asset("report.css"),
-        ]
-    )
-
-
-def _variables(values: dict[str, str]) -> str:
-    return "".join(f"--{name}:{value};" for name, value in values.items())
+    return page(run.name or "run", body, data)
 
 
 # Parts of the page

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from fairway.errors import WorldError
 from fairway.results.atomic import replace_bytes, replace_text
 from fairway.results.charts import charts_of
+from fairway.results.drawing import Drawing
 from fairway.results.png import png_bytes
 from fairway.results.run import Run
 from fairway.results.svg import svg_file
@@ -19,6 +21,11 @@ def write_plots(run: Run, directory: Path) -> tuple[str, ...]:
     for name, drawn in (("nodes", heat_map(run.outcome)), ("timeline", detailed(run.outcome))):
         if drawn is not None:
             drawings[name] = drawn.drawing
+    return write_drawings(drawings, directory)
+
+
+def write_drawings(drawings: Mapping[str, Drawing], directory: Path) -> tuple[str, ...]:
+    """`NAME.svg` and `NAME.png` of each; returns the names."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as failed:

@@ -16,6 +16,7 @@ class RunInfo:
     `assertions`: verdicts as `{"name", "passed", "shown", "note", "worst"}` (more is kept, not looked at).
     `lost_work_us`: container time whose work no checkpoint saved; None: nobody measured it.
     `notes`: sentences for the reader, such as rows of a trace that were skipped.
+    `queues`: LocalQueues with the ClusterQueue, cohort and GPU quota behind each (see `costs.borrowing`).
     """
 
     name: str
@@ -28,6 +29,7 @@ class RunInfo:
     lost_work_us: int | None = None
     assertions: tuple[Mapping[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
+    queues: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

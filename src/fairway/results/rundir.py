@@ -3,6 +3,7 @@
     summary.json          what the run was, how it stands, and its main figures (see `summary`)
     pods.parquet          one row per pod, workload, node, … as in `twin.recorder.tables`
     workloads.parquet  nodes.parquet  intervals.parquet  series.parquet
+    queue-*.parquet       what Kueue did, as in `twin.recorder.queuetables`; only of runs with Kueue
     events/00000.parquet  the event log in parts, in order: time_us, component, kind, namespace, name, …
 
 Each file is put in its place whole. `summary.json` comes first, saying `running`, and again last, saying
@@ -24,6 +25,16 @@ from fairway.results.frames import read_table, write_table
 from fairway.results.run import Run, RunInfo
 from fairway.results.summary import SCHEMA, info_of, outcome_parts, summary_of, unfinished_summary
 from fairway.twin.eventlog import Record
+from fairway.twin.recorder.queuetables import (
+    NO_QUEUES,
+    EvictionRow,
+    FairnessRow,
+    HoldRow,
+    QueuedRow,
+    QueueOutcome,
+    QueueRow,
+    QuotaRow,
+)
 from fairway.twin.recorder.recorder import Recorder
 from fairway.twin.recorder.tables import (
     INTERRUPTED,
@@ -45,6 +56,15 @@ TABLES: dict[str, type[Any]] = {
     "nodes": NodeRow,
     "intervals": IntervalRow,
     "series": SeriesRow,
+}
+# Of `Outcome.queues`; a run without Kueue has none of them.
+QUEUE_TABLES: dict[str, type[Any]] = {
+    "workloads": QueuedRow,
+    "holds": HoldRow,
+    "evictions": EvictionRow,
+    "quotas": QuotaRow,
+    "queues": QueueRow,
+    "fairness": FairnessRow,
 }
 # Records in one part of the event log: about 2 MB of Parquet.
 PART_RECORDS = 100_000
@@ -108,6 +128,8 @@ class RunWriter:
     def _write(self, outcome: Outcome, info: RunInfo) -> None:
         for name, row in TABLES.items():
             write_table(getattr(outcome, name), row, self.path / f"{name}.parquet")
+        for name, row in QUEUE_TABLES.items() if not outcome.queues.is_empty else ():
+            write_table(getattr(outcome.queues, name), row, _queue_file(self.path, name))
         replace_text(self.path / SUMMARY, _json(summary_of(Run(info, outcome))))
 
     def _flush(self) -> None:
@@ -145,12 +167,20 @@ def _claim(path: Path) -> None:
         (path / EVENTS).mkdir(parents=True, exist_ok=True)
         # A run written beside the manifests it came from is not read as manifests next time.
         (path / IGNORE_MARK).touch()
-        for stale in (path / SUMMARY, *(path / f"{name}.parquet" for name in TABLES)):
+        for stale in (path / SUMMARY, *_table_files(path)):
             stale.unlink(missing_ok=True)
         for part in sorted((path / EVENTS).glob("*.parquet")):
             part.unlink()
     except OSError as failed:
         raise WorldError(f"{path}: cannot be written: {failed.strerror or failed}") from failed
+
+
+def _table_files(path: Path) -> list[Path]:
+    return [path / f"{name}.parquet" for name in TABLES] + [_queue_file(path, name) for name in QUEUE_TABLES]
+
+
+def _queue_file(path: Path, name: str) -> Path:
+    return path / f"queue-{name}.parquet"
 
 
 def _with_reason(info: RunInfo, reason: str) -> RunInfo:
@@ -185,8 +215,18 @@ def load_run(path: Path) -> Run:
         else:
             missing.append(name)
             tables[name] = Table.of(row, [])
-    outcome = Outcome(**outcome_parts(files.summary), **tables)
+    outcome = Outcome(**outcome_parts(files.summary), **tables, queues=_load_queues(files.directory))
     return Run(info_of(files.summary), outcome, str(path), tuple(missing))
+
+
+def _load_queues(directory: Path) -> QueueOutcome:
+    """What Kueue did; a table that is not there is empty."""
+    found: dict[str, Any] = {}
+    for name, row in QUEUE_TABLES.items():
+        file = _queue_file(directory, name)
+        if file.exists():
+            found[name] = read_table(file, row)
+    return QueueOutcome(**found) if found else NO_QUEUES
 
 
 def _open(path: Path) -> RunFiles:

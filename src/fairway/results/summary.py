@@ -13,6 +13,7 @@
 | `assertions` | verdicts, where there were assertions |
 | `lost_work_us` | container time no checkpoint saved; null: nobody measured it |
 | `notes` | sentences for the reader |
+| `queues` | LocalQueues with their ClusterQueue, cohort and GPU quota |
 
 Keys may be added within v1; none changes its meaning. Nothing depends on the wall clock.
 """
@@ -46,6 +47,7 @@ def summary_of(run: Run) -> dict[str, Any]:
         "lost_work_us": run.info.lost_work_us,
         "assertions": [dict(a) for a in run.info.assertions],
         "notes": list(run.info.notes),
+        "queues": [dict(q) for q in run.info.queues],
     }
 
 
@@ -78,6 +80,7 @@ def info_of(summary: dict[str, Any]) -> RunInfo:
         lost_work_us=summary.get("lost_work_us"),
         assertions=tuple(summary.get("assertions") or ()),
         notes=tuple(summary.get("notes") or ()),
+        queues=tuple(summary.get("queues") or ()),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fairway.kube.timestamps import format_duration
 from fairway.results import words
 from fairway.results.figures import ALL, Figures, Group, Waits, figures_of
+from fairway.results.queuetext import queue_lines
 from fairway.results.resample import on_grid
 from fairway.results.run import Run
 from fairway.results.textlayout import (
@@ -44,6 +45,7 @@ def report_lines(run: Run, width: int = 100, figures: Figures | None = None) -> 
         _assertions(run, width),
         _gpu(run, figures, width),
         _waits(figures, width),
+        *queue_lines(run, figures.queues, width),
         _reasons(figures, width),
         _never_started(figures, width),
         _losses(run, figures, width),
