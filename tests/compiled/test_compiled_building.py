@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,42 @@ def test_without_a_compiler_it_says_what_to_install(tmp_path: Path, monkeypatch:
 def test_every_module_named_for_compiling_exists() -> None:
     for pattern in building.MODULES:
         assert list(loading.PACKAGE.glob(pattern)), pattern
+
+
+def made(tmp_path: Path, text: str) -> Path:
+    """What a compiler would leave: one module."""
+    folder = tmp_path / text
+    folder.mkdir()
+    (folder / f"fairway_a{sysconfig.get_config_var('EXT_SUFFIX')}").write_text(text)
+    return folder
+
+
+def test_a_build_takes_over_whole_and_the_one_before_stays_for_who_still_loads_from_it(
+    tmp_path: Path,
+) -> None:
+    target = tmp_path / "env" / "build"
+    directories = []
+    for text in ("first", "second", "third"):
+        building._install(made(tmp_path, text), {}, target)
+        manifest = loading.read_manifest(target)
+        assert manifest is not None
+        assert (target / manifest["modules"]["fairway_a"]).read_text() == text
+        directories.append(manifest["directory"])
+    assert {e.name for e in target.iterdir() if e.is_dir()} == set(directories[1:])
+
+
+def test_what_a_killed_build_left_is_neither_used_nor_kept(tmp_path: Path) -> None:
+    target = tmp_path / "build"
+    (target / "build-half").mkdir(parents=True)
+    assert loading.read_manifest(target) is None
+    building._install(made(tmp_path, "whole"), {}, target)
+    assert not (target / "build-half").exists()
+
+
+def test_builds_at_once_leave_a_whole_one(tmp_path: Path) -> None:
+    target = tmp_path / "build"
+    folders = [made(tmp_path, str(i)) for i in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda folder: building._install(folder, {}, target), folders))
+    manifest = loading.read_manifest(target)
+    assert manifest is not None and (target / manifest["modules"]["fairway_a"]).exists()

@@ -74,7 +74,8 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def install(build: Path, sources: dict[str, list[object]]) -> None:
     build.mkdir(parents=True)
-    manifest = {"modules": {"fairway.room.a": "fairway/room/a.so"}, "sources": sources}
+    modules = {"fairway.room.a": "build-1/fairway/room/a.so"}
+    manifest = {"directory": "build-1", "modules": modules, "sources": sources}
     (build / loading.MANIFEST).write_text(json.dumps(manifest))
 
 
@@ -85,7 +86,7 @@ def test_a_fresh_build_is_found_before_the_sources(environment: Path) -> None:
     finder = sys.meta_path[0]
     assert isinstance(finder, loading.Compiled)
     spec = finder.find_spec("fairway.room.a", None)
-    assert spec is not None and spec.origin == str(environment / "fairway/room/a.so")
+    assert spec is not None and spec.origin == str(environment / "build-1/fairway/room/a.so")
     assert finder.find_spec("fairway.room.b", None) is None
     loading.activate()
     assert sum(isinstance(f, loading.Compiled) for f in sys.meta_path) == 1
@@ -105,7 +106,7 @@ def test_a_build_of_other_sources_is_left_alone(environment: Path) -> None:
     assert "errors.py changed since" in loading.state()
 
 
-@pytest.mark.parametrize("text", ["", "not json"])
+@pytest.mark.parametrize("text", ["", "not json", "[]", '{"modules": {}}'])
 def test_without_a_readable_build_the_sources_run(environment: Path, text: str) -> None:
     if text:
         environment.mkdir(parents=True)

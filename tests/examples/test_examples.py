@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -30,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 SCENARIOS = sorted(
     p.relative_to(EXAMPLES).as_posix()
-    for p in EXAMPLES.glob("0*/*.yaml")
+    for p in EXAMPLES.glob("[0-9]*/*.yaml")
     if "kind: Scenario" in p.read_text(encoding="utf-8")
 )
 # Variants that are there to fail, and the assertions that do.
@@ -38,8 +39,11 @@ FAILING = {
     "02-rollout-scarce-gpus/surge-1.yaml": [True, True, True, False],
     "06-load-130/spread.yaml": [True, True, False],
 }
-# Each is to run in seconds.
-MAX_WALL_S = 10
+# Each is to run in seconds. Of this process' own time: others share the machine.
+MAX_CPU_S = 20
+
+
+CPU_S: dict[str, float] = {}
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +54,9 @@ def finished() -> dict[str, Finished]:
 
 def run(name: str, runs: dict[str, Finished]) -> Finished:
     if name not in runs:
+        began_s = process_time()
         runs[name] = run_scenario(load_scenario(EXAMPLES / name))
+        CPU_S[name] = process_time() - began_s
     return runs[name]
 
 
@@ -62,12 +68,12 @@ def test_examples_hold(name: str, finished: dict[str, Finished]) -> None:
         (v.text, v.shown, v.worst) for v in result.verdicts if not v.passed
     ]
     assert result.verdicts
-    assert result.status.wall_s < MAX_WALL_S
+    assert CPU_S[name] < MAX_CPU_S
     assert result.status.troubles == ()
 
 
 def test_every_example_explains_itself() -> None:
-    directories = sorted(p for p in EXAMPLES.glob("0*") if p.is_dir())
+    directories = sorted(p for p in EXAMPLES.glob("[0-9]*") if p.is_dir())
     assert len(directories) >= 6
     for directory in directories:
         readme = (directory / "README.md").read_text(encoding="utf-8")
@@ -193,6 +199,6 @@ def test_every_field_and_action_is_documented() -> None:
 
 def test_examples_are_plain_kubernetes() -> None:
     """Nothing but the scenario itself is of a kind of our own."""
-    for path in sorted(EXAMPLES.glob("0*/*/*.yaml")):
+    for path in sorted(EXAMPLES.glob("[0-9]*/*/*.yaml")):
         for manifest in read_text(path.read_text(encoding="utf-8"), str(path)):
             assert "fairway.dev" not in manifest.obj["apiVersion"], path

@@ -71,20 +71,6 @@ def test_indexes_are_counted_once(texts: list[str], completions: int, count: int
 
 
 @pytest.mark.parametrize(
-    ("annotations", "complaint"),
-    [
-        ({"kueue.x-k8s.io/job-min-parallelism": "2"}, ""),
-        ({"kueue.x-k8s.io/job-min-parallelism": "4"}, "should be between 0 and 3"),
-        ({"kueue.x-k8s.io/job-min-parallelism": "two"}, "invalid syntax"),
-        ({"kueue.x-k8s.io/job-completions-equal-parallelism": "true"}, "NonIndexed"),
-    ],
-)
-def test_annotations_that_make_no_sense(annotations: dict[str, str], complaint: str) -> None:
-    problems = [p.text for p in KIND.invalid_new(VIEW, job(annotations))]
-    assert (complaint in problems[0]) if complaint else not problems
-
-
-@pytest.mark.parametrize(
     ("admitted", "old", "ready", "wanted"),
     [
         (False, None, True, ("False", "WaitForStart")),

@@ -13,7 +13,7 @@ from fairway.kube.objects import Key, Obj, key_of
 from fairway.queueing.gates import DEFAULT_GATES
 from fairway.queueing.integrations.integration import Finish, Integration, Reclaimable
 from fairway.queueing.integrations.ownership import OwnedWorkloads
-from fairway.queueing.integrations.pod import Pod, held
+from fairway.queueing.integrations.pod import held
 from fairway.queueing.integrations.podsetinfo import BadPodSets, PodSetInfo
 from fairway.queueing.integrations.reconcile import Kueue, reconcile_job
 from fairway.queueing.integrations.registry import integrations
@@ -238,10 +238,6 @@ def test_the_ray_autoscaler_counts_with_the_head() -> None:
     job = an("RayCluster", "ray.io/v1", ray_cluster_spec(enableInTreeAutoscaling=True))
     head = kind_of(job).pod_sets(Store(), job)[0]
     assert [c["name"] for c in head["template"]["spec"]["containers"]] == ["c", "autoscaler"]
-    (problem,) = kind_of(job).invalid_new(Store(), job)
-    assert problem.text.endswith(
-        "a kueue managed job should only use autoscaling when workload slicing is enabled"
-    )
 
 
 # Pods and groups of pods, decided about step by step
@@ -466,38 +462,3 @@ def test_the_role_hash_is_that_of_gos_json() -> None:
     # "initContainers":null,"nodeSelector":null,"overhead":null,"priority":null,"resourceClaims":null,
     # "runtimeClassName":null,"tolerations":null,"topologySpreadConstraints":null}}' | sha256sum
     assert role_hash(spec) == "dc85db45"
-
-
-INVALID_PODS = {
-    "a size without a name": (
-        {"annotations": {"kueue.x-k8s.io/pod-group-total-count": "2"}},
-        "metadata.labels[kueue.x-k8s.io/pod-group-name]",
-        "Required value: both the 'kueue.x-k8s.io/pod-group-total-count' annotation and the "
-        "'kueue.x-k8s.io/pod-group-name' label should be set",
-    ),
-    "a name without a size": (
-        {"labels": {"kueue.x-k8s.io/pod-group-name": "g"}},
-        "metadata.annotations[kueue.x-k8s.io/pod-group-total-count]",
-        "Required value: both the 'kueue.x-k8s.io/pod-group-total-count' annotation and the "
-        "'kueue.x-k8s.io/pod-group-name' label should be set",
-    ),
-    "a size that is no number": (
-        {
-            "labels": {"kueue.x-k8s.io/pod-group-name": "g"},
-            "annotations": {"kueue.x-k8s.io/pod-group-total-count": "two"},
-        },
-        "metadata.annotations[kueue.x-k8s.io/pod-group-total-count]",
-        'Invalid value: "two": strconv.Atoi: parsing "two": invalid syntax',
-    ),
-    "another manager": (
-        {"labels": {"kueue.x-k8s.io/managed": "no"}},
-        "metadata.labels[kueue.x-k8s.io/managed]",
-        "Forbidden: managed label value can only be 'true'",
-    ),
-}
-
-
-@pytest.mark.parametrize(("meta", "path", "text"), INVALID_PODS.values(), ids=INVALID_PODS.keys())
-def test_invalid_pods(meta: dict[str, Any], path: str, text: str) -> None:
-    (problem,) = Pod().invalid_new(Store(), {"metadata": {"name": "p", **meta}, "spec": {}})
-    assert (problem.path, problem.text) == (path, text)

@@ -140,7 +140,7 @@ def test_a_gated_pod_waits_for_its_gates() -> None:
 
 
 def test_another_schedulers_pods_are_left_alone() -> None:
-    cluster = twin(node("n"), pod("p", schedulerName="volcano"))
+    cluster = twin(node("n"), pod("p", schedulerName="somebody-else"))
     cluster.run_for(SECOND_US)
     assert "nodeName" not in get(cluster, "p")["spec"]
 

@@ -8,6 +8,7 @@ import pytest
 
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US
+from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
 from fairway.twin.latency import latency_named
 from fairway.twin.scenario.entering import enter
 from fairway.twin.scenario.model import BehaviourProfile
@@ -16,8 +17,8 @@ from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
 
 
-def twin(nodes: int = 4, gpus: int = 8) -> Twin:
-    made = Twin(seed=1, latency=latency_named("zero"), components=standard_components())
+def twin(nodes: int = 4, gpus: int = 8, kueue: KueueSettings = DEFAULT_KUEUE) -> Twin:
+    made = Twin(seed=1, latency=latency_named("zero"), components=standard_components(kueue=kueue))
     enter(made.host, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})
     for i in range(nodes):
         labels = {"kubernetes.io/hostname": f"n{i}", "rack": f"r{i // 2}"}

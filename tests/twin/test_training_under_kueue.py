@@ -9,16 +9,22 @@ from test_training_lifecycles import FOREVER, TEN_MINUTES, an, role, template, t
 
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US
+from fairway.queueing.configuration import configured
+from fairway.queueing.webhooks.settings import INSTALLED_FRAMEWORKS
 from fairway.twin.scenario.entering import enter
 from fairway.twin.twin import Twin
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 HOUR = 3600 * SECOND_US
+# Kueue's own manifests leave the kinds of the training operator out.
+WITH_TRAINING = configured(
+    {"integrations": {"frameworks": [*INSTALLED_FRAMEWORKS, "kubeflow.org/pytorchjob", "kubeflow.org/tfjob"]}}
+).kueue_settings()
 
 
 def with_queues(gpus: int) -> Twin:
     """A twin with four nodes of eight GPUs, and a queue that may use so many of them."""
-    made = twin()
+    made = twin(kueue=WITH_TRAINING)
     quotas = [{"name": "cpu", "nominalQuota": 100}, {"name": "nvidia.com/gpu", "nominalQuota": gpus}]
     flavor = {"name": "a", "resources": quotas}
     queue = {

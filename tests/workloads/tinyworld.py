@@ -15,7 +15,8 @@ from fairway.cluster.garbage import collect
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
-from fairway.workloads.registry import CONTROLLERS, affected
+from fairway.workloads.concerned import affected
+from fairway.workloads.registry import CONTROLLERS
 
 START_US = parse_rfc3339("2026-01-05T08:00:00Z")
 _ROUNDS = 400

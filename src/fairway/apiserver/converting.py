@@ -15,8 +15,8 @@ from fairway.kube.objects import Obj
 
 _EVENTS_V1 = "events.k8s.io/v1"
 _HPA_V1, _HPA_V2 = "autoscaling/v1", "autoscaling/v2"
-# Kinds whose engines read every version they are written in.
-_AS_WRITTEN = frozenset({"kueue.x-k8s.io", "karpenter.sh"})
+# Kinds whose engines read every version they are written in. Kueue's webhooks have converted theirs by then.
+_AS_WRITTEN = frozenset({"karpenter.sh"})
 
 
 def converted(obj: Obj, api_version: str) -> Obj:

@@ -9,12 +9,28 @@ from typing import TYPE_CHECKING
 
 from fairway.apiserver.definitions import custom_schema_of
 from fairway.apiserver.resources import Resource
+from fairway.apiserver.wire.messages import encode
 from fairway.kube.objects import Obj
 from fairway.kube.validation.metadata import check_metadata
-from fairway.kube.validation.problem import Problem
+from fairway.kube.validation.problem import (
+    INVALID,
+    UNSUPPORTED,
+    REQUIRED,
+    TOO_LONG,
+    TOO_MANY,
+    WRONG_TYPE,
+    Problem,
+)
 
 if TYPE_CHECKING:
     from fairway.admission.crdrules import RuleProblem
+
+# Faults after which rules would stumble. Source: customresource/strategy.go hasBlockingErr.
+_BLOCKING = frozenset((UNSUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, WRONG_TYPE))
+_NOT_CHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
 
 
 def custom_problems(resource: Resource, obj: Obj, old: Obj | None) -> list[Problem]:
@@ -27,7 +43,13 @@ def custom_problems(resource: Resource, obj: Obj, old: Obj | None) -> list[Probl
     from fairway.kube.schema import validate_custom
 
     problems.extend(validate_custom(obj, schema, old))
+    if any(p.reason in _BLOCKING for p in problems) and _has_rules(resource):
+        problems.append(Problem(("<nil>",), None, INVALID, _NOT_CHECKED))
     return problems
+
+
+def _has_rules(resource: Resource) -> bool:
+    return b'"x-kubernetes-validations"' in encode((resource.crd_version or {}).get("schema") or {})
 
 
 def rule_problems(resource: Resource, obj: Obj, old: Obj | None) -> list[RuleProblem]:

@@ -23,6 +23,7 @@ from fairway.admission.request import (
     Outcome,
     WebhookAnswer,
 )
+from fairway.apiserver import operators
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.custom import custom_problems, rule_problems
 from fairway.apiserver.decoding import schema_of
@@ -95,12 +96,12 @@ def admission_request(
 def mutated(api: Api, ask: Ask, request: AdmissionRequest) -> Generator[CallWebhook, WebhookAnswer, Obj]:
     """The object after mutating admission.
 
-    Raises: Refused.
+    Raises: ApiError.
     """
     outcome = yield from api.chain.mutating(request)
     admitted = passed(ask, outcome)
     assert admitted.obj is not None
-    return admitted.obj
+    return operators.changed(api, ask, request, admitted.obj)
 
 
 def validated(

@@ -25,6 +25,7 @@ from fairway.apiserver.statuses import (
     method_not_allowed,
     page_not_found,
     status_response,
+    warning_headers,
 )
 from fairway.apiserver.verbs import reading
 from fairway.apiserver.watching import watch
@@ -34,6 +35,10 @@ from fairway.cluster.errors import ApiError
 log = logging.getLogger("fairway.apiserver")
 _REVIEWS = {(group, plural) for group, rows in REVIEWS.items() for _, plural, _ in rows}
 _WRITES = ("create", "update", "patch", "delete", "deletecollection")
+# Source: k8s.io/api zz_generated.prerelease-lifecycle.go (v1.36), apiserver endpoints/deprecation.
+_DEPRECATED = {
+    "endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+}
 _NAMED = ("get", "update", "patch", "delete")
 Page = Callable[[Request, User], Answer]
 
@@ -87,6 +92,8 @@ class Handling:
         if resource is None:
             raise page_not_found()
         ask = Ask(request, info, resource, user)
+        if not info.group and info.resource in _DEPRECATED:
+            ask.warnings.append(_DEPRECATED[info.resource])
         if (info.group, info.resource) in _REVIEWS:
             from fairway.apiserver import reviews
 
@@ -191,11 +198,10 @@ def _check_dry_run(ask: Ask) -> None:
 
 
 def _warned(ask: Ask, answer: Answer) -> Answer:
-    """The answer with its warnings as headers. Source: client-go net.NewWarningHeader: `299 - "text"`."""
+    """The answer with its warnings as headers."""
     if isinstance(answer, Response):
         if ask.warnings:
-            said = tuple(("Warning", f'299 - "{_escaped(text)}"') for text in dict.fromkeys(ask.warnings))
-            answer.headers = (*answer.headers, *said)
+            answer.headers = (*answer.headers, *warning_headers(ask.warnings))
         return answer
     if isinstance(answer, Awaitable):
         return _warned_later(ask, answer)
@@ -207,7 +213,3 @@ async def _warned_later(ask: Ask, coming: Awaitable[Response | Stream]) -> Respo
     found = _warned(ask, answer)
     assert not isinstance(found, Awaitable)
     return found
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')

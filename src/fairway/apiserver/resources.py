@@ -54,6 +54,11 @@ class Resource:
         return f"{self.kind.group}/{self.version}" if self.kind.group else self.version
 
     @property
+    def has_strategic_merge(self) -> bool:
+        """Kubernetes' own kinds have; custom ones, and those that are custom elsewhere, have not."""
+        return self.crd is None and not is_extra(self.group)
+
+    @property
     def gk(self) -> str:
         return self.storage_kind or self.kind.group_kind
 
@@ -87,6 +92,10 @@ _WITH_STATUS = frozenset(
         "CertificateSigningRequest.certificates.k8s.io",
         "ResourceClaim.resource.k8s.io",
         "VolumeAttachment.storage.k8s.io",
+        "APIService.apiregistration.k8s.io",
+        "FlowSchema.flowcontrol.apiserver.k8s.io",
+        "PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io",
+        "ServiceCIDR.networking.k8s.io",
     )
 )
 _WITH_SCALE = frozenset(["Deployment.apps", "ReplicaSet.apps", "StatefulSet.apps", "ReplicationController"])
@@ -120,7 +129,7 @@ _ALL_CATEGORY = frozenset(
         "HorizontalPodAutoscaler.autoscaling",
     )
 )
-_EXTENSIONS = frozenset(("apiextensions.k8s.io", "admissionregistration.k8s.io"))
+_EXTENSIONS = frozenset(("apiextensions.k8s.io", "admissionregistration.k8s.io", "apiregistration.k8s.io"))
 
 # Kinds that only answer questions: POSTed, never stored. `kind plural scope`.
 REVIEWS = {
@@ -140,6 +149,7 @@ REVIEWS = {
 # Discovery lists groups in this order, then the others by name. Source: kube-aggregator's APIService priorities.
 _GROUP_ORDER = (
     "",
+    "apiregistration.k8s.io",
     "apps",
     "events.k8s.io",
     "authentication.k8s.io",
@@ -157,6 +167,8 @@ _GROUP_ORDER = (
     "coordination.k8s.io",
     "node.k8s.io",
     "discovery.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "resource.k8s.io",
 )
 
 
@@ -241,7 +253,7 @@ def _standard(kind: Kind, version: str) -> Resource:
     gk = kind.group_kind
     subresources = list(_SPECIAL.get(gk, ()))
     # Kinds outside Kubernetes' own groups are custom resources elsewhere, and most of those have a status.
-    if gk in _WITH_STATUS or _is_extra(kind.group):
+    if gk in _WITH_STATUS or is_extra(kind.group):
         subresources.append(_STATUS)
     if gk in _WITH_SCALE:
         subresources.append(_SCALE)
@@ -257,7 +269,8 @@ def _standard(kind: Kind, version: str) -> Resource:
     )
 
 
-def _is_extra(group: str) -> bool:
+def is_extra(group: str) -> bool:
+    """Whether a group is none of Kubernetes' own: its kinds are custom resources elsewhere."""
     return ("." in group and not group.endswith(".k8s.io")) or group.endswith(".x-k8s.io")
 
 

@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from fairway.admission.rbac.authorizer import Authorizer
 from fairway.apiserver import bootstrap, kubeconfig
+from fairway.apiserver.addresses import Addresses
 from fairway.apiserver.asking import Api
 from fairway.apiserver.auth.authentication import Authentication
 from fairway.apiserver.auth.certificates import Pki, ensure
@@ -37,6 +38,7 @@ from fairway.apiserver.watching import Watches
 from fairway.apiserver.wire.connection import Connection
 from fairway.cluster.store import Store
 from fairway.errors import WorldError
+from fairway.kube.defaults import apply_defaults, generate_job_selector
 from fairway.kube.objects import Obj
 
 LOOPBACK = "127.0.0.1"
@@ -207,6 +209,8 @@ def _api(store: Store, cluster: Cluster, journal: Journal, bodies: Bodies, pki: 
     authorizer = Authorizer(store)
     store.followers.append(authorizer)
     tokens = Tokens(pki.folder, store)
+    store.completing["Job.batch"] = _completed_job
+    store.completing["Service"] = Addresses(store).complete
     watches = Watches(store)
     journal.advanced.append(watches.tell)
     return Api(
@@ -222,6 +226,11 @@ def _api(store: Store, cluster: Cluster, journal: Journal, bodies: Bodies, pki: 
         authentication=Authentication(tokens, authorizer),
         tokens=tokens,
     )
+
+
+def _completed_job(job: Obj) -> Obj:
+    """Its selector; and its template's labels, which defaulting copies to a Job without labels whenever it is read."""
+    return apply_defaults(generate_job_selector(job))
 
 
 def tls(pki: Pki) -> ssl.SSLContext:

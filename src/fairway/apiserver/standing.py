@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fairway.apiserver.endpoints import EndpointsController
 from fairway.apiserver.namespaced import NamespaceFurniture
 from fairway.twin.components import Component
 from fairway.twin.distributions import Distribution
@@ -25,7 +26,7 @@ _SERVED = replace(
 
 def standing_components() -> list[Component]:
     """New components, in the order in which they see changes."""
-    return [*standard_components(), NamespaceFurniture()]
+    return [*standard_components(), NamespaceFurniture(), EndpointsController()]
 
 
 def latency_of(name: str) -> Latency:

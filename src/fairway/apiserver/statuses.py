@@ -53,8 +53,19 @@ class StatusError(ApiError):
 def status_response(error: ApiError) -> Response:
     details = getattr(error, "details", None) or {}
     retry = details.get("retryAfterSeconds")
-    headers = (("Retry-After", str(retry)),) if retry else ()
+    headers: tuple[tuple[str, str], ...] = (("Retry-After", str(retry)),) if retry else ()
+    # Whoever refuses may have warned before.
+    headers += warning_headers(getattr(error, "warnings", ()))
     return Response(error.code, encode(error.status()), headers=headers)
+
+
+def warning_headers(warnings: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Source: client-go net.NewWarningHeader: `299 - "text"`."""
+    return tuple(("Warning", f'299 - "{_escaped(text)}"') for text in dict.fromkeys(warnings))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def success(details: dict[str, Any]) -> dict[str, Any]:

@@ -30,24 +30,34 @@ class BenchRow:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """Where a benchmark lives: a module of this package with `run(quick: bool) -> Iterable[BenchRow]`."""
+    """Where a benchmark lives: a module of this package with `run(quick: bool) -> Iterable[BenchRow]`.
+
+    One with `setups` takes the name of one of them as `run(quick, setup)`.
+    """
 
     module: str
     summary: str
+    setups: tuple[str, ...] = ()
 
 
 BENCHMARKS: dict[str, Benchmark] = {
     "scheduling": Benchmark("scheduling", "pods scheduled per second on 1,000 and 5,000 nodes"),
     "lifecycles": Benchmark("lifecycles", "100,000 pods, and 100,000 Jobs, from creation to their end"),
     "provisioning": Benchmark("provisioning", "nodes found for 10,000 pods over 400 instance types"),
+    "fleet": Benchmark("fleet", "a month of a 500-node elastic fleet with 100,000 jobs, ledger included"),
     "api": Benchmark("api", "the API server: writes, reads, watchers, boot, memory, lists"),
+    "kueue": Benchmark(
+        "kueue", "Kueue's own performance test: how fast, and how long Workloads wait", ("baseline", "large")
+    ),
+    "million": Benchmark("million", "20,000 to 1,000,000 Jobs of 200 queues on 8,000 GPUs: the whole path"),
     "kills": Benchmark("kills", "kill -9 under write load: what is lost of what was acknowledged"),
+    "ledger": Benchmark("ledger", "who owes what, out of ten million stays"),
     "openb": Benchmark("openb", "the FGD experiment, and the trace in its own time"),
 }
 
 
-def run_benchmarks(names: Iterable[str], *, quick: bool = False) -> Iterator[BenchRow]:
-    """Rows as they are measured."""
+def run_benchmarks(names: Iterable[str], *, quick: bool = False, setup: str = "") -> Iterator[BenchRow]:
+    """Rows as they are measured. `setup`: only this one, of those that have several."""
     for name in names:
         module = import_module(f"fairway.bench.{BENCHMARKS[name].module}")
-        yield from module.run(quick)
+        yield from module.run(quick, setup) if setup else module.run(quick)

@@ -7,7 +7,10 @@ import resource
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 
 
 class Measured(NamedTuple):
@@ -17,12 +20,17 @@ class Measured(NamedTuple):
 
 def measured_apart(measure: Callable[[int], float], size: int) -> Measured:
     """What `measure(size)` returns (seconds), and the most memory its process ever held."""
+    return Measured(*run_apart(measure, size))
+
+
+def run_apart(measure: Callable[[Given], Found], given: Given) -> tuple[Found, int]:
+    """What `measure(given)` returns, and the most memory its process ever held, in bytes."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as executor:
-        return executor.submit(_measured, measure, size).result()
+        return executor.submit(_measured, measure, given).result()
 
 
-def _measured(measure: Callable[[int], float], size: int) -> Measured:
-    took_s = measure(size)
+def _measured(measure: Callable[[Given], Found], given: Given) -> tuple[Found, int]:
+    found = measure(given)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return Measured(took_s, peak * (1 if sys.platform == "darwin" else 1024))
+    return found, peak * (1 if sys.platform == "darwin" else 1024)

@@ -2,14 +2,15 @@
 
 As Kueue's own runner: Workloads are created directly, each set at its own interval; one that is admitted is
 Finished once its running time is over; one that is evicted gives its quota back at once and runs anew when it is
-admitted again. Its own writes cost nothing, as those of Kueue's runner hardly do (a thousand requests a second).
+admitted again. What it writes takes as long as any write; its rate is no limit (a thousand requests a second).
 
 Source: test/performance/scheduler/runner (generator/generator.go, controller/controller.go, recorder/recorder.go).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Key, Obj, meta_of, status_of
@@ -26,7 +27,8 @@ QUEUE = "queue"
 _MS_US = 1_000
 
 
-class WorkloadClass(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class WorkloadClass:
     """One set of equal Workloads of every queue: so many, one each interval, for so long."""
 
     name: str
@@ -37,7 +39,8 @@ class WorkloadClass(NamedTuple):
     cpu: int
 
 
-class Wait(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Wait:
     """How long Workloads of one class waited for their last admission."""
 
     count: int
@@ -59,12 +62,16 @@ class Runner:
         self.evictions = dict.fromkeys(self.classes, 0)
         self._waited_us: dict[str, dict[Key, int]] = {name: {} for name in self.classes}
         self._running: dict[Key, int] = {}
+        self._giving: dict[Key, int] = {}
         self._pod_sets = {c.name: _pod_sets(c.cpu) for c in classes}
 
     def attach(self, host: Host) -> None:
         self.host = host
         self._create = host.loop.register("runner.create", self._on_create)
         self._end = host.loop.register("runner.end", self._on_end)
+        self._give = host.loop.register("runner.give", self._on_give)
+        stream = host.streams.stream("runner")
+        self._write_us = host.latency.api_write.sampler(stream)
 
     def start(self) -> None:
         """The first of each set comes one interval after the start."""
@@ -108,7 +115,7 @@ class Runner:
             return
         key = change.key
         if conds.is_true(status, conds.EVICTED):
-            self._give_back(key)
+            self._interrupt(key)
         elif key not in self._running and not conds.is_true(status, conds.FINISHED):
             self._begin(key, change.obj)
 
@@ -120,12 +127,18 @@ class Runner:
         waited_us = conds.since_us(admitted) - parse_rfc3339(meta["creationTimestamp"])
         self._waited_us[class_name][key] = waited_us
         run_us = self.classes[class_name].run_ms * _MS_US
-        self._running[key] = loop.at(loop.now_us + run_us, self._end, key, INPUT)
+        self._running[key] = loop.at(loop.now_us + run_us + self._write_us(), self._end, key, INPUT)
 
-    def _give_back(self, key: Key) -> None:
+    def _interrupt(self, key: Key) -> None:
+        loop = self.host.loop
         ticket = self._running.pop(key, None)
         if ticket is not None:
-            self.host.loop.cancel(ticket)
+            loop.cancel(ticket)
+        if key not in self._giving:
+            self._giving[key] = loop.at(loop.now_us + self._write_us(), self._give, key, INPUT)
+
+    def _on_give(self, key: Key) -> None:
+        del self._giving[key]
         store, now_us = self.host.store, self.host.loop.now_us
         workload = store.require(key)
         if conds.is_true(status_of(workload), conds.QUOTA_RESERVED):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -117,8 +118,9 @@ def cost(
         if file is not None:
             check_suffix(file)
     columns = _columns(by)
-    rules = _rules(basis, measure, split, commitment, columns)
     question = _question(columns, share or [], weight or [], budget or [], epochs or [], requests or [], top)
+    named = (*columns, *(name for b in question.budgets for name in b.for_))
+    rules = _rules(basis, measure, split, commitment, named)
     catalog = load_catalog(book or ())
     run = costed(_run(path, seed), catalog, rules)
     report = cost_report(run, question)
@@ -149,19 +151,15 @@ def _rules(basis: str, measure: str, split: str, commitment: str, columns: tuple
     _one_of("--split", split, [s.value for s in SplitRule])
     if commitment:
         _one_of("--commitment", commitment, COMMITMENTS)
-    labels = tuple(name.removeprefix(_LABEL) for name in columns if name.startswith(_LABEL))
+    labels = tuple(dict.fromkeys(n.removeprefix(_LABEL) for n in columns if n.startswith(_LABEL)))
     return CostRules(Basis(basis), Measure(measure), SplitRule(split), commitment, labels)
 
 
-def _one_of(option: str, value: str, known: object) -> None:
-    from collections.abc import Iterable
-
+def _one_of(option: str, value: str, known: Sequence[str]) -> None:
     from fairway.errors import UserError
 
-    assert isinstance(known, Iterable)
-    names = list(known)
-    if value not in names:
-        raise UserError(f"{option} {value!r}: expected one of {', '.join(names)}")
+    if value not in known:
+        raise UserError(f"{option} {value!r}: expected one of {', '.join(known)}")
 
 
 def _question(

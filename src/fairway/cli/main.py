@@ -6,6 +6,7 @@ code. Importing every command to print the list would take a second; the list is
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("compare_cmd", "put runs side by side, differences that matter first"),
     "cost": ("cost_cmd", "what a run cost, who owes it, budgets, showback, FOCUS export"),
     "plan": ("plan_cmd", "planning in money: spot, reserved capacity, MIG slices, scale to zero"),
+    "queue": ("queue_cmd", "Kueue's queues: what waits and why, quota, who borrows from whom"),
     "fragmentation": ("fragmentation_cmd", "free GPUs that no pending pod can use, and why"),
     "trace": ("trace_cmd", "generate, convert and describe workload traces"),
     "replay": ("replay_cmd", "replay a recorded GPU trace under a placement policy"),
@@ -47,7 +49,10 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 def run() -> None:
     """The console script."""
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    # Python looks for cycles once more as it ends: a second after a big run, for nothing.
+    gc.freeze()
+    sys.exit(code)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -125,6 +125,9 @@ def mix(
     hours: Annotated[
         int, typer.Option("--hours", min=1, max=10_000_000, help="Hours of it.")
     ] = _HOURS_PER_YEAR,
+    terms: Annotated[
+        str, typer.Option("--terms", metavar="1y,3y", help="Commitments to consider.")
+    ] = "1y,3y",
     spot_share: Annotated[
         float, typer.Option("--spot-share", min=0, max=1, help="Of every hour's load, what may be on spot.")
     ] = 0.0,
@@ -148,11 +151,14 @@ def mix(
     check_output(output)
     catalog = load_catalog(books or ())
     curve = _load(load, run, instance_type, catalog, machines, hours)
+    allowed = _terms(terms)
     spot_micros = _maybe(catalog, instance_type, "spot", zone)
     offers = Offers(
         on_demand_micros=_price(catalog, instance_type, "on-demand", zone),
-        one_year_micros=_maybe(catalog, instance_type, "on-demand", zone, "1y"),
-        three_year_micros=_maybe(catalog, instance_type, "on-demand", zone, "3y"),
+        one_year_micros=_maybe(catalog, instance_type, "on-demand", zone, "1y") if "1y" in allowed else None,
+        three_year_micros=_maybe(catalog, instance_type, "on-demand", zone, "3y")
+        if "3y" in allowed
+        else None,
         spot_micros=None if spot_micros is None else round(spot_micros * slowdown),
         spot_share_most=spot_share,
     )
@@ -166,7 +172,7 @@ def _mix_rows(data: dict[str, Any], offers: Any) -> list[tuple[str, str]]:
     from fairway.results.words import percent
 
     def offered(micros: int | None, text: str) -> str:
-        return text if micros is not None else "no price"
+        return text if micros is not None else "not to be had"
 
     return [
         ("load", f"{data['hours']:,} hours, up to {data['most']:g} machines"),
@@ -179,6 +185,17 @@ def _mix_rows(data: dict[str, Any], offers: Any) -> list[tuple[str, str]]:
         ("all on demand would cost", dollars(data["on_demand_only_micros"])),
         ("saved", percent(data["saving_share"])),
     ]
+
+
+def _terms(text: str) -> tuple[str, ...]:
+    from fairway.catalog.prices import COMMITMENTS
+    from fairway.errors import UserError
+
+    found = tuple(term.strip() for term in text.split(",") if term.strip())
+    for term in found:
+        if term not in COMMITMENTS:
+            raise UserError(f"--terms {term!r}: expected some of {', '.join(COMMITMENTS)}")
+    return found
 
 
 def _load(

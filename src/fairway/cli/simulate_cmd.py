@@ -70,17 +70,21 @@ def simulate(
     Example: fairway simulate examples/01-two-teams --out runs/two-teams
     """
     from fairway.cli.output import check_output
-    from fairway.twin.scenario.loading import load_scenario
+    from fairway.kube.collectorpause import collector_resting
 
     check_output(output, FORMATS)
-    scenario = _adjusted(load_scenario(path, lenient=lenient), latency, duration)
+    with collector_resting():
+        from fairway.twin.scenario.loading import load_scenario
+
+        scenario = _adjusted(load_scenario(path, lenient=lenient), latency, duration)
     _say_skipped(scenario)
     if seeds > 1:
         raise typer.Exit(_many(scenario, seeds, seed, output))
-    finished, run = _one(scenario, seed, out, quiet)
-    if html is not None:
-        _write_html(run, html)
-    _print(finished, run, output, quiet)
+    with collector_resting():
+        finished, run = _one(scenario, seed, out, quiet)
+        if html is not None:
+            _write_html(run, html)
+        _print(finished, run, output, quiet)
     if finished.status.ended == STOPPED:
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(0 if finished.passed else 1)

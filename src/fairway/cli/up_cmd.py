@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import time
@@ -138,6 +139,8 @@ def _last_line(log: Path) -> str:
 
 def _say(server: Running, where: Path, output: str) -> None:
     """What to do next."""
+    from fairway.cli.serverclient import folder
+
     if output == "json":
         from fairway.cli.output import print_json
 
@@ -150,6 +153,8 @@ def _say(server: Running, where: Path, output: str) -> None:
     typer.echo("")
     typer.echo(f"  export KUBECONFIG={server.kubeconfig}")
     typer.echo("  kubectl get nodes,pods -A")
-    typer.echo("  fairway clock advance 8h")
-    typer.echo("  fairway down")
+    # The other commands look into the default folder unless told.
+    there = "" if where == folder(None) else f" --data {shlex.quote(str(where))}"
+    typer.echo(f"  fairway clock advance 8h{there}")
+    typer.echo(f"  fairway down{there}")
     sys.stdout.flush()

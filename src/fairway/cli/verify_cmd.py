@@ -69,3 +69,16 @@ def kueue_scenarios(file: RecordingFile, verbose: Verbose = False, output: Outpu
     from fairway.cli.verify_kueue_cmd import kueue_scenarios as run
 
     raise typer.Exit(run(file, verbose, output))
+
+
+@app.command("kubectl")
+def kubectl(file: RecordingFile, verbose: Verbose = False, output: Output = "table") -> None:
+    """Play a recorded kubectl session against a fresh server: the same exit codes and the same output.
+
+    Ages, addresses, UIDs, versions and hash suffixes may differ. A recording's commands are run in a shell.
+
+    Example: fairway verify kubectl session.jsonl -v
+    """
+    from fairway.cli.verify_kubectl_cmd import kubectl as run
+
+    raise typer.Exit(run(file, verbose, output))

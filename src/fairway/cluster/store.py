@@ -12,7 +12,7 @@ Graceful deletion of pods, finalizers, optimistic concurrency and generations fo
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from fairway.cluster import errors
@@ -53,6 +53,8 @@ class Store:
         self._objects: dict[str, dict[tuple[str, str], Obj]] = {}
         self._order: dict[str, list[tuple[str, str]]] = {}
         self._serial = 0
+        self.completing: dict[str, Callable[[Obj], Obj]] = {}
+        """By kind: what a server fills in once a new object has its UID (a Job's selector, a Service's address)."""
 
     # Reading
 
@@ -171,6 +173,8 @@ class Store:
         stored = stamped(
             obj, gk=gk, namespace=namespace, name=name, uid=uid, version=self.log.next, now_us=self.now_us
         )
+        if gk in self.completing:
+            stored = self.completing[gk](stored)
         self._record(ADDED, key, stored, None)
         return stored
 
@@ -384,6 +388,7 @@ class Store:
         twin._objects = {gk: dict(bucket) for gk, bucket in self._objects.items()}
         twin._order = dict(self._order)
         twin._serial = self._serial
+        twin.completing = self.completing
         return twin
 
 

@@ -9,5 +9,6 @@ In: the sources. Out: extension modules that import under the same names.
 Reading order: `loading` (every start of Python goes through it: it imports next to nothing), `building`.
 
     python -m fairway.compiled          # what is it now, and why
+    python -m fairway.compiled needs    # is anything missing to compile them
     python -m fairway.compiled build
 """

@@ -1,7 +1,8 @@
 """Translates the hot modules to C with mypyc and puts them where `loading` looks for them.
 
-Needs what development needs (mypy, setuptools) and a C compiler with Python's headers. A build replaces the
-one before it in one rename; one that fails leaves it as it was.
+Needs what development needs (mypy, setuptools) and a C compiler with Python's headers. A build lies in a directory of
+its own, and takes the place of the one before when the manifest that names it is renamed: one that fails, is killed,
+or is made by two processes at once leaves a whole one. The one before stays, for processes that still load from it.
 
 What mypyc asks of a module: honest types at run time (a parameter that says `str` refuses an int), no
 `__new__` of its classes without their arguments, no `__dict__` or `__slots__` of their instances, no patching of
@@ -19,28 +20,38 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
-from fairway.compiled.loading import MANIFEST, sources_of
+from fairway.compiled.loading import MANIFEST, read_manifest, sources_of
 from fairway.errors import BugError, WorldError
 
-# What the life of a pod spends its time in. Left out on purpose: what NumPy or Numba does anyway, and
-# `workloads/registry.py`, whose constants mypyc cannot type.
+# What the life of a pod spends its time in. Left out on purpose: what NumPy or Numba does anyway; classes that modules
+# outside inherit from (`cluster/errors.py`), which mypyc does not allow; frozen dataclasses that travel to other
+# processes (`twin/distributions.py`), which could not be unpickled; `workloads/registry.py`, whose constants mypyc
+# cannot type.
 MODULES: tuple[str, ...] = (
     "kube/conditions.py",
     "kube/defaults.py",
     "kube/kinds.py",
     "kube/objects.py",
     "kube/timestamps.py",
-    "cluster/*.py",
+    "cluster/[!e]*.py",
     "admission/admit.py",
+    "admission/limitranger.py",
+    "admission/namespace.py",
+    "admission/priority.py",
+    "admission/quota.py",
+    "admission/verdicts.py",
     "workloads/adoption.py",
     "workloads/claims.py",
+    "workloads/concerned.py",
     "workloads/controller.py",
+    "workloads/namespaces.py",
     "workloads/podchanges.py",
     "workloads/pods.py",
     "workloads/podtemplate.py",
+    "workloads/resourcequota.py",
     "workloads/job/*.py",
     "scheduling/cycle.py",
     "scheduling/diagnosis.py",
@@ -51,6 +62,8 @@ MODULES: tuple[str, ...] = (
     "scheduling/requeue.py",
     "scheduling/resourcescores.py",
     "scheduling/verdict.py",
+    "twin/apidoor.py",
+    "twin/behaviour.py",
     "twin/components.py",
     "twin/controllers.py",
     "twin/eventlog.py",
@@ -58,12 +71,18 @@ MODULES: tuple[str, ...] = (
     "twin/kubeevents.py",
     "twin/loop.py",
     "twin/ownergc.py",
+    "twin/owners.py",
     "twin/podgc.py",
     "twin/scheduler.py",
     "twin/streams.py",
+    "twin/tainteviction.py",
     "twin/kubelet/*.py",
     "twin/recorder/pods.py",
     "twin/recorder/recorder.py",
+    "twin/recorder/workloads.py",
+    "twin/traces/arrival.py",
+    "twin/traces/component.py",
+    "apiserver/events.py",
 )
 # Of what the compiler said, when it failed.
 _LINES_SHOWN = 20
@@ -124,7 +143,7 @@ def _compile(package: Path, files: list[str], scratch: Path) -> Path:
                 f"--cache-dir={scratch / 'mypy'}",
                 *files,
             ],
-            opt_level="2",
+            opt_level="1",
             debug_level="0",
             multi_file=True,
             group_name=package.name,
@@ -161,17 +180,27 @@ def _on_all_cores(command: Any, build_extensions: Callable[[], None]) -> None:
 
 def _install(made: Path, sources: dict[str, list[Any]], target: Path) -> None:
     """Put a finished build in the place of the one before."""
+    import fcntl
     import json
 
-    files = sorted(made.rglob("*" + sysconfig.get_config_var("EXT_SUFFIX")))
-    names = [file.relative_to(made).as_posix() for file in files]
-    modules = {name.partition(".")[0].replace("/", "."): name for name in names}
-    (made / MANIFEST).write_text(json.dumps({"modules": modules, "sources": sources}), encoding="utf-8")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_name(target.name + f".new{os.getpid()}")
-    shutil.copytree(made, fresh)
-    shutil.rmtree(target, ignore_errors=True)
-    fresh.rename(target)
+    target.mkdir(parents=True, exist_ok=True)
+    with (target / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = {entry for entry in target.iterdir() if entry.is_dir()}
+        serving = read_manifest(target)
+        fresh = Path(mkdtemp(prefix="build-", dir=target))
+        fresh.chmod(0o755)
+        files = sorted(made.rglob("*" + sysconfig.get_config_var("EXT_SUFFIX")))
+        names = [file.relative_to(made).as_posix() for file in files]
+        shutil.copytree(made, fresh, dirs_exist_ok=True)
+        modules = {name.partition(".")[0].replace("/", "."): f"{fresh.name}/{name}" for name in names}
+        manifest = {"directory": fresh.name, "modules": modules, "sources": sources}
+        pending = fresh / MANIFEST
+        pending.write_text(json.dumps(manifest), encoding="utf-8")
+        pending.replace(target / MANIFEST)
+        for entry in sorted(before):
+            if serving is None or entry.name != serving["directory"]:
+                shutil.rmtree(entry, ignore_errors=True)
 
 
 @contextmanager

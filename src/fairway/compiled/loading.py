@@ -51,11 +51,8 @@ def activate() -> None:
     if os.environ.get(SWITCH) == "0" or is_active():
         return
     build = build_directory()
-    try:
-        manifest = json.loads((build / MANIFEST).read_bytes())
-    except (OSError, ValueError):
-        return
-    if first_difference(PACKAGE, manifest["sources"]) is None:
+    manifest = read_manifest(build)
+    if manifest is not None and first_difference(PACKAGE, manifest["sources"]) is None:
         sys.meta_path.insert(0, Compiled({n: str(build / f) for n, f in manifest["modules"].items()}))
 
 
@@ -69,12 +66,21 @@ def state() -> str:
         return f"compiled modules from {build_directory()}"
     if os.environ.get(SWITCH) == "0":
         return f"pure Python: {SWITCH}=0"
-    try:
-        manifest = json.loads((build_directory() / MANIFEST).read_bytes())
-    except (OSError, ValueError):
+    manifest = read_manifest(build_directory())
+    if manifest is None:
         return "pure Python: nothing is compiled; `make compiled` does it"
     changed = first_difference(PACKAGE, manifest["sources"])
     return f"pure Python: {changed} changed since it was compiled; `make compiled` does it again"
+
+
+def read_manifest(build: Path) -> dict[str, Any] | None:
+    """What a build is of and where its modules lie; None where there is no readable one."""
+    try:
+        manifest = json.loads((build / MANIFEST).read_bytes())
+    except (OSError, ValueError):
+        return None
+    known = {"directory", "modules", "sources"}
+    return manifest if isinstance(manifest, dict) and known <= manifest.keys() else None
 
 
 def sources_of(package: Path) -> dict[str, list[Any]]:

@@ -26,3 +26,19 @@ def collector_paused(size_bytes: int) -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@contextmanager
+def collector_resting() -> Iterator[None]:
+    """No garbage collection in here at all: for one piece of work of a process that ends soon after.
+
+    Objects are trees, which reference counts free. Measured on a trace of 8,152 jobs: a tenth of the whole time
+    went into looking for cycles while modules, reports and plots were made.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

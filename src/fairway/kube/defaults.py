@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fairway.kube import trainingdefaults
+from fairway.kube import configdefaults, trainingdefaults
 from fairway.kube.objects import Obj, gk_of
 from fairway.kube.poddefaults import pod_defaults, pod_spec_defaults
 from fairway.kube.taints import NOT_READY_TAINT, UNREACHABLE_TAINT
@@ -324,6 +324,7 @@ _BY_KIND: dict[str, Callable[[Obj], Obj]] = {
     "HorizontalPodAutoscaler.autoscaling": _autoscaler,
     "JobSet.jobset.x-k8s.io": trainingdefaults.jobset,
     "LeaderWorkerSet.leaderworkerset.x-k8s.io": trainingdefaults.leader_worker_set,
+    **configdefaults.DEFAULTS,
 }
 
 

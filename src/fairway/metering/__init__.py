@@ -9,5 +9,6 @@ Nothing here knows a clock, a store or a scenario; `results` turns the tables of
 
 Reading order: `ground` (what is metered), `rates` (what an hour costs, and when nobody says), `cells` (time cut
 at prices and charge periods), `split` (how much of a machine's price are its GPUs), `apportion` (exact
-division), `ledger` (all of it together), `devices` (MIG and shared GPUs as parts of whole ones).
+division), `ledger` (all of it together), `devices` (MIG and shared GPUs as parts of whole ones), `bill` (the ledger
+as a table), `distribution` (common costs), `borrowing` (quota of others), `focus` (the export); then `planning/`.
 """

@@ -60,16 +60,22 @@ NO_TIME_US = -62_135_596_800 * 1_000_000
 
 
 def find(status: Mapping[str, Any], kind: str) -> Condition | None:
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == kind:
-            found: Condition = condition
-            return found
+    conditions: list[Condition] | None = status.get("conditions")
+    if conditions:
+        for condition in conditions:
+            if condition["type"] == kind:
+                return condition
     return None
 
 
 def is_true(status: Mapping[str, Any], kind: str) -> bool:
-    condition = find(status, kind)
-    return condition is not None and condition.get("status") == TRUE
+    # As `find`, without the call: asked a dozen times for every change of a Workload.
+    conditions: list[Condition] | None = status.get("conditions")
+    if conditions:
+        for condition in conditions:
+            if condition["type"] == kind:
+                return bool(condition["status"] == TRUE)
+    return False
 
 
 def is_false(status: Mapping[str, Any], kind: str) -> bool:

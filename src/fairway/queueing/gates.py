@@ -39,6 +39,8 @@ class FeatureGates:
     tas_handle_overlapping_flavors: bool = True
     tas_profile_mixed: bool = True
     tas_recompute_assignment_within_scheduling_cycle: bool = True
+    tas_replace_node_on_node_taints: bool = True
+    tas_replace_node_on_pod_termination: bool = True
     tas_respect_node_affinity_preferred: bool = False
     topology_aware_scheduling: bool = True
     unadmitted_workloads_explicit_status: bool = False

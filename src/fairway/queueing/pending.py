@@ -388,7 +388,9 @@ class PendingWorkloads:
         heads = list(self._second_pass.values())
         self._second_pass = {}
         for name, queue in self.queues.items():
-            if is_active(name):
+            # Most queues have nothing to try, and nobody in flight, most of the time.
+            idle = not (queue._fronts or queue._sticky or queue._inflight or queue.by_usage)
+            if not idle and is_active(name):
                 head = queue.pop(usage if queue.by_usage else None)
                 if head is not None:
                     heads.append(head)

@@ -4,6 +4,7 @@ In: an `Outcome` (twin.recorder). Out: a run directory, a terminal report, plots
 and answers about fragmentation.
 
 Reading order: `run` (a run at hand), `rundir` (on disk), `figures` (the numbers of a report), then the
-renderings: `textreport`, `charts` over `drawing` (`svg`, `png`), `htmlreport`, `compare`. `fragmentation` is
-by itself: it asks about a cluster at one moment, not about a run.
+renderings: `textreport`, `charts` over `drawing` (`svg`, `png`), `htmlreport`, `compare`. Queues have theirs:
+`queuefigures`, `queuetext`, `queuecharts`, `queuehtml`, `queuecompare`. `fragmentation` and `queuestate` are by
+themselves: they ask about a cluster at one moment, not about a run.
 """

@@ -7,17 +7,19 @@ from math import log
 
 from fairway.results import words
 from fairway.results.axes import duration_ticks
-from fairway.results.drawing import Drawing, Line, Point, Shape, Text
+from fairway.results.drawing import Drawing, Line, Shape, Text
 from fairway.results.plotting import (
     HEIGHT,
     WIDTH,
     Plot,
+    distribution,
     frame,
     legend,
     plot_for,
     step_area,
     step_points,
 )
+from fairway.results.queuecharts import queue_charts
 from fairway.results.resample import on_grid
 from fairway.results.run import Run
 from fairway.results.shares import GROUPS, REST, held_by, namespace_colours
@@ -35,7 +37,7 @@ def charts_of(run: Run) -> dict[str, Drawing]:
         drawing = make(run.outcome)
         if drawing is not None:
             found[name] = drawing
-    return found
+    return {**found, **queue_charts(run.outcome)}
 
 
 def _edges(outcome: Outcome) -> tuple[int, ...]:
@@ -187,7 +189,7 @@ def waits(outcome: Outcome) -> Drawing | None:
     entries = []
     for name, total, group in groups:
         colour = "ink" if name == _ALL_PODS else colours.get(name, REST)
-        shapes.append(Line(_distribution(plot, x, total, group), colour, 1.8, dash=name == _ALL_PODS))
+        shapes.append(Line(distribution(plot, x, total, group), colour, 1.8, dash=name == _ALL_PODS))
         entries.append((f"{name} ({words.count(total)})", colour))
     shapes.extend(legend(plot.right, 40, entries))
     return Drawing(plot.width, plot.height, "Waits", tuple(shapes))
@@ -209,20 +211,6 @@ def _wait_groups(outcome: Outcome) -> list[tuple[str, int, list[int]]]:
         return groups
     everything = sorted(wait for _, found in by.values() for wait in found)
     return [(_ALL_PODS, len(pods), everything), *groups]
-
-
-def _distribution(plot: Plot, x: Callable[[int], float], total: int, ordered: list[int]) -> tuple[Point, ...]:
-    """Steps up to the share that ever started; at most one point a pixel."""
-    points: list[Point] = [(float(plot.left), plot.y(0))]
-    last = -1.0
-    for i, wait in enumerate(ordered):
-        at = x(wait)
-        if at - last >= 1.0 or i == len(ordered) - 1:
-            share = 100.0 * (i + 1) / total
-            points.extend([(at, points[-1][1]), (at, plot.y(share))])
-            last = at
-    points.append((float(plot.right), points[-1][1]))
-    return tuple(points)
 
 
 _CHARTS: dict[str, Callable[[Outcome], Drawing | None]] = {

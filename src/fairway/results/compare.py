@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from fairway.kube.timestamps import MINUTE_US, SECOND_US
 from fairway.results.costs.figures import CostFigures
 from fairway.results.figures import ALL, Figures, Waits, figures_of
+from fairway.results.queuecompare import QueueMeasure, queue_measures
 from fairway.results.run import Run
 from fairway.twin.recorder.tables import COMPLETE, GPU_HOUR
 
@@ -92,7 +93,11 @@ def compare(runs: Sequence[Run], costs: Sequence[CostFigures | None] = ()) -> Co
         raise ValueError("expected two runs or more")
     told = costs or [None] * len(runs)
     sides = [Side(run, figures_of(run.outcome), cost) for run, cost in zip(runs, told, strict=True)]
-    measures = [*_MEASURES, *_group_waits([side.figures for side in sides])]
+    measures = [
+        *_MEASURES,
+        *_of_queues([side.figures for side in sides]),
+        *_group_waits([side.figures for side in sides]),
+    ]
     found = []
     for measure in measures:
         values = tuple(measure.of(side) for side in sides)
@@ -236,6 +241,27 @@ _MEASURES: tuple[Measure, ...] = (
     Measure("CPU allocated", RATIO, NEITHER, 0.01, 0.02, lambda s: s.figures.cpu_allocated_ratio),
     Measure("memory allocated", RATIO, NEITHER, 0.01, 0.02, lambda s: s.figures.memory_allocated_ratio),
 )
+
+
+def _of_queues(figures: Sequence[Figures]) -> list[Measure]:
+    return [
+        Measure(
+            m.name,
+            m.unit,
+            NEITHER if m.is_lower_better is None else LOWER if m.is_lower_better else HIGHER,
+            m.least,
+            m.least_relative,
+            _queues_of(m),
+        )
+        for m in queue_measures([f.queues for f in figures])
+    ]
+
+
+def _queues_of(measure: QueueMeasure) -> Callable[[Side], Value]:
+    def of(side: Side) -> Value:
+        return None if side.figures.queues is None else measure.of(side.figures.queues)
+
+    return of
 
 
 def _group_waits(figures: Sequence[Figures]) -> list[Measure]:

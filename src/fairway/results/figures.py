@@ -168,7 +168,7 @@ def figures_of(outcome: Outcome) -> Figures:
         fragmentation=_fragmentation(outcome),
         waits=_all_waits(outcome),
         reasons=outcome.reasons,
-        evictions=_groups(d for d in outcome.pods.column("disruption") if d),
+        evictions=_groups(d for d in _evictions(outcome) if d),
         wasted=wasted,
         never_started=_never_started(outcome),
         queues=queue_figures(outcome),
@@ -199,9 +199,16 @@ def _pod_counts(outcome: Outcome) -> PodCounts:
         failed=sum(p == "Failed" for p in phases),
         running=running,
         waiting=waiting,
-        evicted=sum(bool(d) for d in pods.column("disruption")),
+        evicted=sum(bool(d) for d in _evictions(outcome)),
         restarts=sum(pods.column("restarts")),
     )
+
+
+def _evictions(outcome: Outcome) -> Iterable[str]:
+    """Why each pod was taken away; empty where it was not."""
+    pods = outcome.pods
+    for disruption, by_queue in zip(pods.column("disruption"), pods.column("queue_eviction"), strict=True):
+        yield disruption or (f"{by_queue} (by Kueue)" if by_queue else "")
 
 
 def _groups(names: Iterable[str]) -> tuple[Group, ...]:

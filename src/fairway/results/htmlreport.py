@@ -17,6 +17,7 @@ from fairway.results.charts import charts_of
 from fairway.results.figures import ALL, Figures, figures_of, why_not
 from fairway.results.htmlpage import page
 from fairway.results.htmlparts import Cell, card, panel, section, table
+from fairway.results.queuehtml import queue_cards, queue_sections
 from fairway.results.run import Run
 from fairway.results.svg import svg_part
 from fairway.results.textreport import partial_words
@@ -50,6 +51,7 @@ def html_report(run: Run) -> str:
             section("Over time", *(panel(svg_part(d, f"chart-{name}")) for name, d in charts.items())),
             _timelines(heat, timeline),
             _waits(figures),
+            queue_sections(figures.queues),
             _reasons(figures),
             _never_started(figures),
             _losses(run, figures),
@@ -110,7 +112,7 @@ def _cards(run: Run, figures: Figures) -> str:
     cards.append(card("Pods", words.count(pods.total), f"{pods.waiting:,} still waiting at the end"))
     wasted = f"{words.gpu_hours(gpu.wasted)} GPU-hours in vain"
     cards.append(card("Evicted", words.count(pods.evicted), wasted if gpu.wasted else "nothing wasted"))
-    return f'<div class="cards">{"".join(cards)}</div>'
+    return f'<div class="cards">{"".join(cards)}{queue_cards(figures.queues)}</div>'
 
 
 def _assertions(run: Run) -> str:

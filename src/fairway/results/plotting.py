@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fairway.results.axes import time_ticks, value_label, value_ticks
@@ -108,3 +108,18 @@ def step_area(
     if not tops:
         return Area((), colour)
     return Area(((tops[0][0], plot.floor), *tops, (tops[-1][0], plot.floor)), colour, opacity)
+
+
+def distribution(
+    plot: Plot, x: Callable[[int], float], total: int, ordered: Sequence[int]
+) -> tuple[Point, ...]:
+    """Steps up to the share of `total`, in percent, that `ordered` values reach; at most one step a pixel."""
+    points: list[Point] = [(float(plot.left), plot.y(0))]
+    for i, value in enumerate(ordered):
+        at, y = x(value), plot.y(100.0 * (i + 1) / total)
+        if len(points) > 1 and at - points[-1][0] < 1.0:
+            points[-1] = (points[-1][0], y)
+        else:
+            points.extend([(at, points[-1][1]), (at, y)])
+    points.append((float(plot.right), points[-1][1]))
+    return tuple(points)

@@ -89,20 +89,24 @@ class FairnessFigures:
     cohort: str
     jain: float | None
     lowest: float | None
+    contended_us: int
+    """For how long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unadmitted:
-    """A Workload without quota when the run ended, and why as far as Kueue said."""
+    """Workloads of one ClusterQueue without quota when the run ended, for one reason, as far as Kueue said."""
 
-    namespace: str
-    name: str
     cluster_queue: str
-    pods: int
-    gpu_milli: int
-    waited_us: int
     reason: str
     message: str
+    workloads: int
+    gangs: int
+    gpu_milli: int
+    """Of all of them."""
+    waited_us: int
+    """Of the one that waited longest, and who that is."""
+    longest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +197,9 @@ def _all_waits(queues: QueueOutcome) -> tuple[QueueWaits, ...]:
         names = list(groups) if by == PRIORITY else sorted(groups)
         if by == PRIORITY:
             names.sort(key=lambda name: (-groups[name][0].priority, name))
-        # One group says nothing that the line above does not.
-        if len(groups) > 1:
+        # One group says nothing that the line above does not, nor do LocalQueues that are ClusterQueues renamed.
+        is_told = by == QUEUE and len(groups) == len({r.cluster_queue for r in rows})
+        if len(groups) > 1 and not is_told:
             found.extend(_waits(by, name, groups[name]) for name in names)
     gangs = [row for row in rows if row.is_gang]
     if gangs and len(gangs) < len(rows):
@@ -381,7 +386,8 @@ def _fairness(queues: QueueOutcome) -> tuple[FairnessFigures, ...]:
     for cohort, values in sorted(found.items()):
         whole = sum(length for _, length in values)
         mean = sum(jain * length for jain, length in values) / whole if whole else None
-        figures.append(FairnessFigures(cohort, mean, min((jain for jain, _ in values), default=None)))
+        lowest = min((jain for jain, _ in values), default=None)
+        figures.append(FairnessFigures(cohort, mean, lowest, whole))
     return tuple(figures)
 
 
@@ -389,18 +395,16 @@ def _fairness(queues: QueueOutcome) -> tuple[FairnessFigures, ...]:
 
 
 def _unadmitted(queues: QueueOutcome) -> tuple[Unadmitted, ...]:
-    found = [
-        Unadmitted(
-            row.namespace,
-            f"{row.owner_kind}/{row.owner_name}" if row.owner_name else row.name,
-            row.cluster_queue,
-            row.pods,
-            row.gpu_milli,
-            row.waited_us,
-            row.reason,
-            row.message,
-        )
-        for row in queues.workloads
-        if row.outcome == "Pending"
-    ]
-    return tuple(sorted(found, key=lambda u: (-u.waited_us, u.namespace, u.name)))
+    groups: dict[tuple[str, str, str], list[QueuedRow]] = {}
+    for row in queues.workloads:
+        if row.outcome == "Pending":
+            groups.setdefault((row.cluster_queue, row.reason, row.message), []).append(row)
+    found = []
+    for key, rows in groups.items():
+        first = max(rows, key=lambda r: r.waited_us)
+        job = f"{first.owner_kind}/{first.owner_name}" if first.owner_name else first.name
+        gangs = sum(r.is_gang for r in rows)
+        gpu_milli = sum(r.gpu_milli for r in rows)
+        name = f"{first.namespace}/{job}"
+        found.append(Unadmitted(*key, len(rows), gangs, gpu_milli, first.waited_us, name))
+    return tuple(sorted(found, key=lambda u: (-u.waited_us, u.cluster_queue, u.reason, u.message)))

@@ -10,6 +10,7 @@ from fairway.results.queuefigures import (
     QueueFigures,
     QueueWaits,
     Stretches,
+    Unadmitted,
     quota_series,
     summed,
     unit_of,
@@ -20,7 +21,7 @@ from fairway.results.textlayout import DIM, HEADING, Line, sparkline, table, wra
 
 GROUPS_SHOWN = 12
 QUEUES_SHOWN = 8
-WORKLOADS_SHOWN = 8
+REASONS_SHOWN = 8
 
 _LABEL, _VALUE, _NOTE = 12, 9, 32
 
@@ -61,7 +62,7 @@ def _waits(figures: QueueFigures, width: int) -> list[Line]:
 
 
 def _wait_row(waits: QueueWaits) -> tuple[str, ...]:
-    name = {ALL: "all workloads", GANGS: "gangs (more than a pod)"}.get(
+    name = {ALL: "all workloads", GANGS: "gangs, 2 or more pods"}.get(
         waits.by
     ) or f"  {waits.group or '(none)'}"
     times = (waits.p50_us, waits.p95_us, waits.p99_us, waits.max_us)
@@ -143,11 +144,12 @@ def _fairness(figures: QueueFigures, width: int) -> list[Line]:
     in_cohorts = [s for s in figures.shares if s.cohort]
     if not figures.fairness or not in_cohorts:
         return []
-    lines = [Line("FAIRNESS  1 is fair", HEADING)]
+    lines = [Line("FAIRNESS  between queues that wait or borrow; 1 is fair", HEADING)]
     for fairness in figures.fairness[:GROUPS_SHOWN]:
-        said = "never two that contended"
+        said = "never two that waited or borrowed at once"
         if fairness.jain is not None and fairness.lowest is not None:
-            said = f"Jain's index {fairness.jain:.2f} on average, {fairness.lowest:.2f} at worst"
+            said = f"Jain's index {fairness.jain:.2f} on average, {fairness.lowest:.2f} at worst, "
+            said += f"over {format_duration(fairness.contended_us)} in which two or more contended"
         lines.extend(wrapped(f"cohort {fairness.cohort}: {said}", width))
     rows = [
         (
@@ -173,7 +175,7 @@ def _gangs(run: Run, figures: QueueFigures, width: int) -> list[Line]:
     mean = spent / max(run.outcome.duration_us, 1)
     line = sparkline(_grid(series, "gangs_pending", room), figures.gangs_waiting_most)
     note = f"mean; at most {amount(figures.gangs_waiting_most)} at once"
-    still = sum(u.pods > 1 for u in figures.unadmitted)
+    still = sum(u.gangs for u in figures.unadmitted)
     return [
         Line("GANGS WAITING  Workloads of more than one pod, admitted whole or not at all", HEADING),
         Line(words.cut(f"  {'waiting':<{_LABEL}}{mean:>{_VALUE},.1f}  {line}  {note}", width)),
@@ -184,18 +186,19 @@ def _gangs(run: Run, figures: QueueFigures, width: int) -> list[Line]:
 def _unadmitted(figures: QueueFigures, width: int) -> list[Line]:
     if not figures.unadmitted:
         return []
-    name_room = max(20, width // 3)
-    rows = [
-        (
-            words.cut(f"{u.namespace}/{u.name}", name_room),
-            words.count(u.pods),
-            words.gpus(u.gpu_milli),
-            format_duration(u.waited_us),
-            f"{u.reason}: {u.message}" if u.reason else "nobody said",
-        )
-        for u in figures.unadmitted[:WORKLOADS_SHOWN]
-    ]
     lines = [Line("NOT ADMITTED WHEN IT ENDED", HEADING)]
-    lines.extend(table(("", "pods", "GPUs", "waited", "why"), rows, width, left=(0, 4)))
-    rest = len(figures.unadmitted) - len(rows)
-    return lines + ([Line(f"  … and {words.counted(rest, 'workload')} more", DIM)] if rest > 0 else [])
+    for u in figures.unadmitted[:REASONS_SHOWN]:
+        gpus = f", {words.gpus(u.gpu_milli)} GPUs" if u.gpu_milli else ""
+        head = f"{u.cluster_queue or '(no ClusterQueue)'}: {words.counted(u.workloads, 'workload')}{gpus}"
+        longest = f"longest {format_duration(u.waited_us)}, {u.longest}"
+        lines.append(Line(words.cut(f"  {head}; {longest}", width)))
+        lines.extend(wrapped(why_unadmitted(u), width, "      "))
+    rest = len(figures.unadmitted) - REASONS_SHOWN
+    return lines + ([Line(f"  … and {words.counted(rest, 'reason')} more", DIM)] if rest > 0 else [])
+
+
+def why_unadmitted(u: Unadmitted) -> str:
+    """Kueue's words, or that it had none."""
+    if not u.reason:
+        return "in line: Kueue said nothing of them yet"
+    return f"{u.reason}: {u.message}" if u.message else u.reason

@@ -163,6 +163,7 @@ def _profile(fields: dict[str, Part], name: str, percentage: int) -> Profile:
         weights=enabled.weights,
         preempts=enabled.preempts,
         has_dynamic_resources=enabled.has_dynamic_resources,
+        permits=enabled.permits,
         percentage_of_nodes_to_score=_percentage(fields["percentageOfNodesToScore"], percentage),
         **changes,
     )

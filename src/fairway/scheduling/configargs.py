@@ -17,7 +17,9 @@ from fairway.cluster.shapes import SpreadConstraint, spread_constraint
 from fairway.kube.labels import NOTHING
 from fairway.kube.nodeselection import Term, parse_term
 from fairway.kube.resources import CPU, MEMORY
+from fairway.kube.timestamps import SECOND_US
 from fairway.scheduling.configfields import DUPLICATE, REQUIRED, Part, unsupported
+from fairway.scheduling.coscheduling import CoschedulingArgs
 from fairway.scheduling.profile import (
     LEAST_ALLOCATED,
     MOST_ALLOCATED,
@@ -294,7 +296,20 @@ def _label_name(part: Part) -> str:
     return name
 
 
+def _coscheduling(part: Part) -> Changes:
+    """CoschedulingArgs. Source: scheduler-plugins apis/config/validation/validation_pluginargs.go."""
+    args = _members(part, "permitWaitingTimeSeconds", "podGroupBackoffSeconds", "podGroupRejectPercentage")
+    positive = "must be greater than 0"
+    found = CoschedulingArgs(
+        args["permitWaitingTimeSeconds"].integer(60, 0, _INF, positive) * SECOND_US,
+        args["podGroupBackoffSeconds"].integer(0, 0, _INF, positive) * SECOND_US,
+        args["podGroupRejectPercentage"].integer(10, 0, 100, "must be between 0 and 100"),
+    )
+    return {"coscheduling": found}
+
+
 _READERS: dict[str, Callable[[Part], Changes]] = {
+    "Coscheduling": _coscheduling,
     "DefaultPreemption": _preemption,
     "DynamicResources": _dynamic_resources,
     "InterPodAffinity": _inter_pod,

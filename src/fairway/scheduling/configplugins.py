@@ -64,12 +64,15 @@ PLUGINS: dict[str, tuple[str, ...]] = {
     "GangScheduling": ("preEnqueue", "reserve", "permit"),
     "TopologyPlacementGenerator": ("placementGenerate",),
     "PodGroupPodsCount": ("placementScore",),
+    "Coscheduling": ("queueSort", "preFilter", "postFilter", "permit", "reserve"),
     "GpuShare": ("filter",),
     **dict.fromkeys(GPU_POLICIES, ("score",)),
 }
 _ALPHA = ("GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
+# Of scheduler-plugins, a scheduler built with more plugins.
+_OUT_OF_TREE = ("Coscheduling",)
 _DEFAULT_MULTI_POINT = tuple(
-    p for p in PLUGINS if p not in _ALPHA and p not in GPU_POLICIES and p != "GpuShare"
+    p for p in PLUGINS if p not in (*_ALPHA, *_OUT_OF_TREE) and p not in GPU_POLICIES and p != "GpuShare"
 )
 _DYNAMIC_RESOURCES_WEIGHT = 2
 # Gone from configurations before v1. Source: validation.go invalidPluginsByVersion.
@@ -85,6 +88,7 @@ class Enabled:
     weights: dict[str, int]
     preempts: bool
     has_dynamic_resources: bool
+    permits: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,7 @@ def read_plugins(part: Part, scheduler_name: str) -> Enabled:
         weights=_weights(part, sets, active["score"], multi),
         preempts="DefaultPreemption" in active["postFilter"],
         has_dynamic_resources="DynamicResources" in active["postFilter"],
+        permits=frozenset(active["permit"]),
     )
 
 

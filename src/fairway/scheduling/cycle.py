@@ -298,6 +298,10 @@ class Scheduler:
                 found.append(("InterPodAffinity", weight * normalized(raw[rows])))
         return found
 
+    def totals_among(self, pod: PodRecord, rows: Ints) -> Ints:
+        """The final scores of these rows, as if they alone were feasible: for whoever filters by itself."""
+        return self._totals(pod, self.local(pod), rows)
+
     def score_sheet(self, pod: PodRecord) -> ScoreSheet:
         """Every feasible node with its final score, as a cycle now would see it; changes nothing."""
         local = self.local(pod)

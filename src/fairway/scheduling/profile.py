@@ -12,6 +12,7 @@ from fairway.cluster.shapes import DEFAULT_SCHEDULER, SpreadConstraint
 from fairway.kube.labels import NOTHING
 from fairway.kube.nodeselection import Term
 from fairway.kube.resources import CPU, MEMORY
+from fairway.scheduling.coscheduling import DEFAULT_COSCHEDULING, CoschedulingArgs
 
 LEAST_ALLOCATED = "LeastAllocated"
 MOST_ALLOCATED = "MostAllocated"
@@ -91,6 +92,9 @@ class Profile:
     preempts: bool = True
     has_dynamic_resources: bool = True
     preemption: PreemptionArgs = PreemptionArgs()
+    # Plugins that may keep a pod waiting on its node for others: GangScheduling, Coscheduling.
+    permits: frozenset[str] = frozenset()
+    coscheduling: CoschedulingArgs = DEFAULT_COSCHEDULING
     # 0: adaptive, 50 % less one per 125 nodes, at least 5 %.
     percentage_of_nodes_to_score: int = 0
 

@@ -256,6 +256,11 @@ class SchedulingQueue:
         return min(self.initial_backoff_us << min(refusals - 1, 32), self.max_backoff_us)
 
     @property
+    def ticket(self) -> int:
+        """Grows with everything that happens here: lines parked after this moment have a greater one."""
+        return self._tickets
+
+    @property
     def has_parked(self) -> bool:
         """Whether anybody waits for an event."""
         return bool(self._parked)

@@ -1,6 +1,6 @@
 """What does this command do, if it is one of those everybody writes in examples?
 
-Understood: `sleep 600`, `sleep 1h 30m`, `sleep infinity`, `true`, `false`, `tail -f /dev/null`, `echo …`, and
+Understood: `sleep 600`, `sleep 1h 30m`, `sleep infinity`, `true`, `false`, `tail -f /dev/null`, `echo …`, `nvidia-smi`, and
 shells with a script of those: `sh -c "sleep 5; exit 1"`, `bash -ec 'echo hi && sleep 2m'`,
 `while true; do …; done`. Anything else is not understood, which is not an error: the caller has a default.
 """
@@ -16,7 +16,10 @@ from typing import NamedTuple
 from fairway.kube.timestamps import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 
 _SHELLS = ("sh", "bash", "ash", "dash", "zsh")
-_QUICK = ("echo", "printf", "date", "hostname", ":", "true", "env", "pwd", "id", "whoami", "set", "export")
+_QUICK = (
+    *("echo", "printf", "date", "hostname", ":", "true", "env", "pwd", "id", "whoami", "set", "export"),
+    *("nvidia-smi", "ls"),
+)
 _SLEEP_UNIT_US = {"": SECOND_US, "s": SECOND_US, "m": MINUTE_US, "h": HOUR_US, "d": DAY_US}
 _SLEEP = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([smhd]?)")
 _FOREVER = re.compile(r"while\s+(true|:)\s*;?\s*do\b.*\bdone", re.DOTALL)

@@ -148,6 +148,12 @@ class Faults:
         self._record(Key("Node", "", node), "InstanceGone")
         self._try_delete(Key("Node", "", node), None)
 
+    def _reclaim(self, node: str, uid: str) -> None:
+        """As `_remove`, unless another machine bears the name by now."""
+        obj = self.host.store.get(Key("Node", "", node))
+        if obj is not None and obj["metadata"]["uid"] == uid:
+            self._remove(node)
+
     def _kill(self, pod: Key, container: str, exit_code: int) -> None:
         kubelet = self._kubelet()
         state = self._running(pod)
@@ -202,6 +208,7 @@ _VERBS: dict[str, Callable[..., None]] = {
     "recover": Faults._recover,
     "shutDown": Faults._shut_down,
     "remove": Faults._remove,
+    "reclaim": Faults._reclaim,
     "kill": Faults._kill,
     "delete": Faults._delete,
     "evict": Faults._evict,

@@ -99,10 +99,18 @@ class Latency:
     # kube-scheduler clientConnection.qps and burst.
     scheduler_qps: int = 50
     scheduler_burst: int = 100
+    # Kueue's clientConnection.qps and burst (apis/config/v1beta2/defaults.go). A limit for each kind it writes:
+    # controller-runtime has a client per kind, with a limiter of its own.
+    kueue_qps: int = 300
+    kueue_burst: int = 500
 
 
 DEFAULT = Latency()
-_RATES = ("controller_qps", "controller_burst", "scheduler_qps", "scheduler_burst")
+_RATES = (
+    *("controller_qps", "controller_burst"),
+    *("scheduler_qps", "scheduler_burst"),
+    *("kueue_qps", "kueue_burst"),
+)
 _NOTHING: dict[str, Any] = {
     **{f.name: ZERO for f in fields(Latency) if isinstance(getattr(DEFAULT, f.name), Distribution)},
     **dict.fromkeys(_RATES, 0),

@@ -33,6 +33,20 @@ class Totals:
     overhead_us: int = 0
     resumed: int = 0
     """Runs that resumed from a checkpoint."""
+    useful_gpu_us: int = 0
+    """As `useful_us`, `lost_us` and `overhead_us`, times the milli-GPUs the pod held meanwhile."""
+    lost_gpu_us: int = 0
+    overhead_gpu_us: int = 0
+
+    def add(self, useful_us: int, lost_us: int, overhead_us: int, gpu_milli: int) -> None:
+        """A run, or a piece of one."""
+        self.useful_us += useful_us
+        self.lost_us += lost_us
+        self.overhead_us += overhead_us
+        if gpu_milli:
+            self.useful_gpu_us += gpu_milli * useful_us
+            self.lost_gpu_us += gpu_milli * lost_us
+            self.overhead_gpu_us += gpu_milli * overhead_us
 
 
 def wall_us(work_us: int, interval_us: int, save_us: int) -> int:

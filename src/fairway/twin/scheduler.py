@@ -25,6 +25,7 @@ from fairway.scheduling.queue import PARKED, LineKey, QueuedPod, SchedulingQueue
 from fairway.scheduling.requeue import happening, wake
 from fairway.scheduling.verdict import Scheduled, Unschedulable
 from fairway.twin.components import Host
+from fairway.twin.gangs import Gangs
 from fairway.twin.kubeevents import NORMAL, WARNING
 from fairway.twin.loop import SCHEDULER
 from fairway.twin.owners import DefaultSelectors
@@ -46,13 +47,16 @@ class SchedulerComponent:
     """One kube-scheduler process with one or more profiles."""
 
     name = "default-scheduler"
-    kinds = ("Pod", "Node", "Namespace")
+    kinds: tuple[str, ...] = ("Pod", "Node", "Namespace")
 
     def __init__(
         self, profiles: Iterable[Profile] = (DEFAULT_PROFILE,), name: str = "default-scheduler"
     ) -> None:
         self.name = name
         self._profiles = {p.scheduler_name: p for p in profiles}
+        self.gangs = Gangs(self._profiles) if Gangs.wanted(self._profiles) else None
+        if self.gangs is not None:
+            self.kinds = (*self.kinds, *Gangs.kinds)
         self.queue = SchedulingQueue()
         self._told: dict[LineKey, Told] = {}
         self._armed_us = -1
@@ -77,6 +81,8 @@ class SchedulerComponent:
         self._cycle_us = host.latency.scheduler_cycle.sampler(host.streams.stream(f"{self.name}/cycle"))
         self._is_instant = host.latency.scheduler_cycle.is_zero and not host.latency.scheduler_qps
         self._draws = host.streams.stream(f"{self.name}/ties")
+        if self.gangs is not None:
+            self.gangs.attach(self)
 
     def start(self) -> None:
         self._tokens_milli = self.host.latency.scheduler_burst * 1000
@@ -85,6 +91,8 @@ class SchedulerComponent:
     def fork(self) -> SchedulerComponent:
         twin = SchedulerComponent(self._profiles.values(), self.name)
         twin.queue = self.queue.fork()
+        if self.gangs is not None:
+            twin.gangs = self.gangs.fork()
         twin._told = {key: Told(t.message, t.versions) for key, t in self._told.items()}
         twin._armed_us = self._armed_us
         twin._retry_us = self._retry_us
@@ -101,6 +109,8 @@ class SchedulerComponent:
 
     def observe(self, change: Change) -> None:
         now_us = self.host.loop.now_us
+        if self.gangs is not None:
+            self.gangs.observe(change, now_us)
         if change.key.gk == "Pod":
             if _changes_nothing_here(change):
                 return
@@ -112,7 +122,7 @@ class SchedulerComponent:
             if event is not None:
                 wake(self.queue, self.accounts, event, now_us, self._ignores)
         if self._armed_us < now_us:
-            self._arm()
+            self.arm()
 
     def _ignores(self, resource: str) -> bool:
         """Whether every profile leaves this resource to somebody else."""
@@ -133,13 +143,25 @@ class SchedulerComponent:
         old = change.old
         if key in self.queue and old is not None and _asks_the_same(old, pod):
             return
+        if self.gangs is not None and (key in self.gangs.waiting or self.gangs.is_held_back(key)):
+            self.queue.remove(key)
+            return
         record = self.accounts.record(pod, key)
         nominated = (pod.get("status") or {}).get("nominatedNodeName")
         if nominated and key not in scheduler.nominated:
             scheduler.nominated[key] = (record, nominated)
         line = self._line(record)
-        self.queue.add(record, line, now_us)
+        self.queue.add(record, line, now_us if self.gangs is None else self.gangs.age_us(key, now_us))
         self._hear_why(key, line)
+
+    def enqueue(self, key: Key, pod: Obj, queued_us: int) -> None:
+        """A pod that was held back or waited for its gang takes its place in the queue."""
+        record = self.accounts.record(pod, key)
+        at_us = queued_us if self.gangs is None else self.gangs.age_us(key, queued_us)
+        self.queue.add(record, self._line(record), at_us)
+
+    def is_to_queue(self, pod: Obj) -> bool:
+        return _is_to_schedule(pod) and not pod["spec"].get("nodeName")
 
     @property
     def _are_any_nominated(self) -> bool:
@@ -163,13 +185,16 @@ class SchedulerComponent:
             for queued in self.queue.pods():
                 self.queue.add(queued.record, self._line(queued.record), queued.queued_us)
         shape = record.shape
+        gang = None if self.gangs is None else self.gangs.group_of.get(record.key)
+        if gang is not None:
+            return (shape.id, record.labels.id, gang)
         if self._lines_by_labels or shape.has_pod_terms or shape.spread:
             return (shape.id, record.labels.id, None)
         return (shape.id, -1, None)
 
     # Taking turns
 
-    def _arm(self) -> None:
+    def arm(self) -> None:
         """Make sure a cycle is due when there is a pod to try."""
         loop = self.host.loop
         if self._armed_us >= loop.now_us:
@@ -202,16 +227,28 @@ class SchedulerComponent:
     def _on_cycle(self, _data: None) -> None:
         self._armed_us = -1
         now_us = self.host.loop.now_us
+        if self.gangs is not None:
+            self.gangs.assume()
         # Where a cycle takes no time, a few of them share an event: nobody could look in between.
         for _ in range(_CYCLES_AT_ONCE if self._is_instant else 1):
             if self._to_tell:
                 self._tell_next(now_us)
                 continue
-            pod = self.queue.head(now_us)
+            pod = self._next(now_us)
             if pod is None:
                 break
             self._try(pod, now_us)
-        self._arm()
+        if self.gangs is not None:
+            self.gangs.forget()
+        self.arm()
+
+    def _next(self, now_us: int) -> QueuedPod | None:
+        """Who is tried now: a sibling of the gang that has begun to wait, unless somebody is more important."""
+        head = self.queue.head(now_us)
+        sibling = None if self.gangs is None else self.gangs.sibling()
+        if sibling is None or (head and head.record.shape.priority > sibling.record.shape.priority):
+            return head
+        return sibling
 
     def _tell_next(self, now_us: int) -> None:
         key, message = self._to_tell.pop(0)
@@ -226,11 +263,17 @@ class SchedulerComponent:
             self.queue.remove(record.key)
             return
         scheduler = self.schedulers[record.shape.scheduler_name]
-        verdict = scheduler.place(record, self._draws.getrandbits(30))
+        if self.gangs is not None and record.key in self.gangs.group_of:
+            self.gangs.try_pod(scheduler, queued, obj, now_us)
+            return
+        verdict = scheduler.place(record, self.draw())
         if isinstance(verdict, Scheduled):
-            self._bind(scheduler, queued, obj, verdict, now_us)
+            self.bind(scheduler, queued, obj, verdict, now_us)
         else:
-            self._refuse(scheduler, queued, obj, verdict, now_us)
+            self.refuse(scheduler, queued, obj, verdict, now_us)
+
+    def draw(self) -> int:
+        return self._draws.getrandbits(30)
 
     def _versions(self) -> tuple[int, int]:
         """Two equal pairs: no node and no account changed in between."""
@@ -238,11 +281,17 @@ class SchedulerComponent:
 
     # Carrying it out
 
-    def _bind(
+    def bind(
         self, scheduler: Scheduler, queued: QueuedPod, obj: Obj, verdict: Scheduled, now_us: int
     ) -> None:
-        key = queued.key
         self.queue.admitted(queued)
+        self.bind_waiting(scheduler, queued.record, obj, verdict, now_us)
+
+    def bind_waiting(
+        self, scheduler: Scheduler, record: PodRecord, obj: Obj, verdict: Scheduled, now_us: int
+    ) -> None:
+        """Bind a pod that is in no queue (any more)."""
+        key = record.key
         scheduler.nominated.pop(key, None)
         status = {**(obj.get("status") or {})}
         status.pop("nominatedNodeName", None)
@@ -250,20 +299,27 @@ class SchedulerComponent:
         status["conditions"] = set_condition(
             status.get("conditions"), "PodScheduled", "True", now_text=now, lastProbeTime=None
         )
-        self.accounts.announce(queued.record)
+        self.accounts.announce(record)
         annotations = {GPU_INDEX_ANNOTATION: annotation_of(verdict.devices)} if verdict.devices else None
         self.host.store.bind(key, verdict.node, status, annotations)
         where = f"{key.namespace}/{key.name}"
-        self._say(
-            key, queued.record.uid, NORMAL, "Scheduled", f"Successfully assigned {where} to {verdict.node}"
-        )
+        self._say(key, record.uid, NORMAL, "Scheduled", f"Successfully assigned {where} to {verdict.node}")
 
-    def _refuse(
-        self, scheduler: Scheduler, queued: QueuedPod, obj: Obj, diagnosis: Diagnosis, now_us: int
+    def refuse(
+        self,
+        scheduler: Scheduler,
+        queued: QueuedPod,
+        obj: Obj,
+        diagnosis: Diagnosis,
+        now_us: int,
+        *,
+        may_preempt: bool = True,
     ) -> None:
         record = queued.record
-        verdict = explain(scheduler, record, diagnosis, self._budgets(), self._draws.getrandbits(30))
-        if verdict.preemption is not None:
+        verdict = explain(scheduler, record, diagnosis, self._budgets(), self.draw())
+        if self.gangs is not None and verdict.preemption is None and not diagnosis.prefilter:
+            verdict = self.gangs.after_filters(scheduler, queued, verdict, now_us)
+        if verdict.preemption is not None and may_preempt:
             scheduler.nominated[record.key] = (record, verdict.preemption.node)
             self.queue.set_apart(queued, now_us, verdict.plugins)
             self._tell(queued, obj, verdict.message, now_us, nominate=verdict.preemption.node)
@@ -278,7 +334,31 @@ class SchedulerComponent:
         for other in list(self.queue.untold(line)):
             waiting = self.host.store.get(other.key)
             if waiting is not None:
-                self._tell(other, waiting, verdict.message, now_us)
+                message = verdict.message
+                if self.gangs is not None:
+                    message = self.gangs.told_to(other.key.name, message, record.key.name)
+                self._tell(other, waiting, message, now_us)
+
+    def refuse_at_permit(
+        self, queued: QueuedPod, obj: Obj, why: str, plugins: tuple[str, ...], now_us: int
+    ) -> None:
+        """The one node it had found is lost to it. Source: the FitErrors of Permit and WaitOnPermit."""
+        self.park_and_tell(queued, obj, f"0/1 nodes are available: 1 {why}.", plugins, now_us)
+
+    def park_and_tell(
+        self, queued: QueuedPod, obj: Obj, message: str, plugins: tuple[str, ...], now_us: int
+    ) -> None:
+        self.queue.park(queued, plugins, now_us)
+        self._tell(queued, obj, message, now_us)
+
+    def freed(self, since: int, group: Key, now_us: int) -> None:
+        """A pod that waited gave its place up: those refused while it waited are tried again, its own group apart.
+
+        Waking everybody would let two groups that never fit wake each other for ever, in no time at all.
+        """
+        for line in self.queue.parked():
+            if line.ticket > since and line.key[2] != group:
+                self.queue.unpark(line.key, now_us)
 
     def _tell(
         self, queued: QueuedPod, obj: Obj, message: str, now_us: int, nominate: str | None = None
@@ -309,6 +389,9 @@ class SchedulerComponent:
         store = self.host.store
         for key in preemption.victims:
             victim = store.get(key)
+            if self.gangs is not None and key in self.gangs.waiting:
+                self.gangs.reject(key, "preempted", now_us)
+                continue
             if victim is None or "deletionTimestamp" in victim["metadata"]:
                 continue
             status = {**(victim.get("status") or {})}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
+from fairway.scheduling import coscheduling
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.twin.components import Component
 from fairway.twin.controllers import Controllers
@@ -16,9 +17,11 @@ from fairway.twin.ownergc import OwnerGarbageCollector
 from fairway.twin.podgc import PodGarbageCollector
 from fairway.twin.scheduler import SchedulerComponent
 from fairway.twin.tainteviction import TaintEviction
-from fairway.workloads import registry
+from fairway.twin.volcano.scheduler import VolcanoScheduler
+from fairway.workloads import concerned, podgroups
 from fairway.workloads.controller import Controller
 from fairway.workloads.registry import CONTROLLERS
+from fairway.workloads.volcanojob import controllers as volcano
 
 
 def standard_components(
@@ -29,7 +32,8 @@ def standard_components(
 ) -> list[Component]:
     """New components, in the order in which they see changes."""
     # The registry knows which of its controllers a change concerns; of any others all are asked.
-    knows = registry.affected if controllers is CONTROLLERS else None
+    knows = concerned.affected if controllers is CONTROLLERS else None
+    profiles = tuple(profiles)
     components: list[Component] = [
         Faults(),
         Kubelet(),
@@ -40,6 +44,10 @@ def standard_components(
     ]
     if controllers:
         components.append(Controllers(controllers, knows))
+        components.append(Controllers(volcano.CONTROLLERS, volcano.affected, "vc-controller-manager"))
+        if any(coscheduling.NAME in p.permits for p in profiles):
+            components.append(Controllers((podgroups.CONTROLLER,), name="scheduler-plugins-controller"))
     components.append(Kueue(kueue))
     components.append(SchedulerComponent(profiles))
+    components.append(VolcanoScheduler())
     return components

@@ -11,6 +11,7 @@ import pytest
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.latency import DEFAULT
+from fairway.twin.recorder.gpus import GpuResources
 from fairway.twin.recorder.tables import PodRow
 from recorded import Recorded, seconds
 
@@ -262,3 +263,15 @@ def test_a_pod_with_a_past_keeps_it() -> None:
     # What it held before the run began is not this run's.
     assert row.held_gpu_milli_us == 3600 * SECOND_US * 1000
     assert [seconds(i.start_us) for i in outcome.intervals] == [3600]
+
+
+def test_mig_instances_count_as_sevenths() -> None:
+    gpus = GpuResources()
+    assert gpus.capacity({"nvidia.com/mig-1g.5gb": 7}) == 1000
+    assert gpus.capacity({"nvidia.com/gpu": 1, "nvidia.com/mig-3g.20gb": 2}) == 1857
+    assert gpus.asked({"nvidia.com/mig-1g.5gb": 1}) == 142
+    assert gpus.asked({"nvidia.com/mig-7g.40gb": 1, "cpu": 4}) == 1000
+    assert gpus.devices({"cpu": 4, "nvidia.com/mig-2g.10gb": 1, "nvidia.com/gpu": 0}) == (
+        ("nvidia.com/mig-2g.10gb", 1),
+    )
+    assert gpus.units({"nvidia.com/mig-2g.10gb": 2, "fairway.dev/gpu-milli": 1500}) == 4

@@ -9,6 +9,7 @@ import pytest
 
 from fairway.cli.verify_kueue_cmd import kueue_scenarios
 from fairway.errors import InvalidInput
+from fairway.twin.recordings.kueue_player import by_their_jobs
 from fairway.twin.recordings.kueue_scenarios import verify_scenarios
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "conformance" / "kueue-scenarios"
@@ -64,3 +65,53 @@ def test_what_is_no_recording_is_refused(tmp_path: Path, text: str, says: str) -
     file.write_text(text)
     with pytest.raises(InvalidInput, match=says):
         verify_scenarios(file)
+
+
+def test_workloads_in_messages_go_by_their_jobs() -> None:
+    """Their own names end in a hash of a UID: what was recorded can never be equal."""
+    names = {"job-big-0a1b2": "big", "job-bigger-99999": "bigger", "p1": "p1"}
+    recorded = "Exceeded the PodsReady timeout a/job-big-ffffe"
+    ours = "Exceeded the PodsReady timeout a/job-big-0a1b2"
+    assert (
+        by_their_jobs(recorded, names) == by_their_jobs(ours, names) == "Exceeded the PodsReady timeout a/big"
+    )
+    assert by_their_jobs("a/job-bigger-12345 and n-12345", names) == "a/bigger and n-12345"
+
+
+def test_another_workload_in_a_message_is_a_difference() -> None:
+    names = {"job-big-0a1b2": "big", "job-small-0a1b2": "small"}
+    assert by_their_jobs("timeout a/job-small-ffffe", names) != by_their_jobs(
+        "timeout a/job-big-0a1b2", names
+    )
+
+
+GROUP = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/pod-group-name": "group"}
+
+
+def _group_recorded_as(name: str) -> str:
+    """Two pods in a group whose queue is missing; the recorder named their Workload so."""
+    kueue = "kueue.x-k8s.io/v1beta2"
+    objects = [{"apiVersion": kueue, "kind": "ResourceFlavor", "metadata": {"name": "x"}, "spec": {}}]
+    for pod in ("p1", "p2"):
+        annotations = {"kueue.x-k8s.io/pod-group-total-count": "2"}
+        meta = {"name": pod, "namespace": "a", "labels": GROUP, "annotations": annotations}
+        spec = {"containers": [{"name": "c", "image": "i"}]}
+        objects.append({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    said = {
+        "Admitted": ("NoReservation", "The workload has no reservation"),
+        "PodsReady": ("WaitForStart", "Not all pods are ready or succeeded"),
+        "QuotaReserved": ("Misconfigured", "LocalQueue lq doesn't exist"),
+    }
+    conditions = {t: {"status": "False", "reason": r, "message": m} for t, (r, m) in said.items()}
+    observed = {"workloads": {name: {"active": True, "admission": None, "conditions": conditions}}}
+    step = {"do": [{"verb": "apply", "object": o} for o in objects], "observed": observed, "rejected": []}
+    return json.dumps({"name": "group", "steps": [step]}) + "\n"
+
+
+@pytest.mark.parametrize(("name", "agrees"), [("a/group", 1), ("a/p1", 1), ("a/other", 0)])
+def test_a_workload_without_a_controller_is_found_by_any_name_of_its(
+    tmp_path: Path, name: str, agrees: int
+) -> None:
+    file = tmp_path / "scenarios.jsonl"
+    file.write_text(_group_recorded_as(name))
+    assert verify_scenarios(file).agreed == agrees

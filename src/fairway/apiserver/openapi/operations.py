@@ -205,7 +205,7 @@ def _id(verb: str, resource: Resource, suffix: str, parameters: tuple[str, ...])
 
 def _body(verb: str, single: str, resource: Resource) -> tuple[str, tuple[str, ...]]:
     if verb == "patch":
-        types = tuple(t for t in PATCH_TYPES if resource.crd is None or "strategic" not in t)
+        types = tuple(t for t in PATCH_TYPES if resource.has_strategic_merge or "strategic" not in t)
         return META + "Patch", types
     if verb in ("delete", "deletecollection"):
         return META + "DeleteOptions", BODY_TYPES

@@ -16,6 +16,7 @@ from fairway.kube.objects import Key, Obj, annotations_of, labels_of
 from fairway.kube.quantity import whole_ceil
 from fairway.kube.timestamps import SECOND_US, rfc3339
 
+_UNKNOWN = 127
 _GPU = "nvidia.com/gpu"
 _PRODUCT = "nvidia.com/gpu.product"
 _MEMORY = "nvidia.com/gpu.memory"
@@ -42,12 +43,17 @@ class Result(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a command runs."""
+    """Where a command runs, and when: now, unless it is told."""
 
     pod: Obj
     container: str
     node: str
     store: Store
+    at_us: int = -1
+
+    @property
+    def now_us(self) -> int:
+        return self.store.now_us if self.at_us < 0 else self.at_us
 
 
 def run(argv: list[str], place: Place) -> Result:
@@ -59,18 +65,28 @@ def run(argv: list[str], place: Place) -> Result:
         return _script(argv[2], place)
     known = _COMMANDS.get(name)
     if known is None:
-        return Result(stderr=f"{argv[0]}: not found\n", code=127)
+        return Result(stderr=f"{argv[0]}: not found\n", code=_UNKNOWN)
     return known(argv[1:], place)
 
 
+def printed(argv: list[str], place: Place) -> str:
+    """What a container that runs this writes; empty where nobody knows the command."""
+    if not argv:
+        return ""
+    result = run(argv, place)
+    return "" if result.code == _UNKNOWN else result.stdout + result.stderr
+
+
 def _script(text: str, place: Place) -> Result:
-    """Commands one after another; no pipes, no variables."""
+    """Commands one after another; no pipes, no variables, no loops."""
     out, err, code = "", "", 0
-    for part in text.replace("&&", ";").split(";"):
+    for part in text.replace("&&", ";").replace("\n", ";").split(";"):
         try:
             argv = shlex.split(part)
         except ValueError as wrong:
             return Result(out, err + f"sh: {wrong}\n", 2)
+        if argv[:1] == ["exit"]:
+            return Result(out, err, int(argv[1]) if len(argv) > 1 and argv[1].isdigit() else code)
         if argv:
             result = run(argv, place)
             out, err, code = out + result.stdout, err + result.stderr, result.code
@@ -115,7 +131,7 @@ def _cat(arguments: list[str], place: Place) -> Result:
 
 
 def _date(_: list[str], place: Place) -> Result:
-    return Result(rfc3339(place.store.now_us) + "\n")
+    return Result(rfc3339(place.now_us) + "\n")
 
 
 def gpus_of(place: Place) -> list[int]:
@@ -132,7 +148,7 @@ def gpus_of(place: Place) -> list[int]:
 def _nvidia_smi(arguments: list[str], place: Place) -> Result:
     gpus = gpus_of(place)
     if not gpus:
-        return Result(stderr="nvidia-smi: not found\n", code=127)
+        return Result(stderr="nvidia-smi: not found\n", code=_UNKNOWN)
     node: Obj = place.store.get(Key("Node", "", place.node)) or {}
     product, memory, power = _model(node)
     if arguments[:1] in (["-L"], ["--list-gpus"]):
@@ -172,7 +188,7 @@ _BELOW = "+-----------------------------------------+------------------------+--
 
 def _smi_table(place: Place, gpus: list[int], product: str, memory: int, power: int) -> str:
     versions = f"NVIDIA-SMI {_DRIVER:<22} Driver Version: {_DRIVER:<14} CUDA Version: {_CUDA:<8}"
-    lines = [_asctime(place.store.now_us), _RULE, f"| {versions} |", _COLUMNS, *_HEADING]
+    lines = [_asctime(place.now_us), _RULE, f"| {versions} |", _COLUMNS, *_HEADING]
     for row, gpu in enumerate(gpus):
         bus = f"00000000:{0x10 + 8 * gpu:02X}:00.0"
         used, watts = "1MiB", power // 6

@@ -18,7 +18,7 @@ import msgspec
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.statuses import StatusError, bad_request, not_found
 from fairway.apiserver.subresources import commands
-from fairway.apiserver.subresources.logs import container_named, status_of
+from fairway.apiserver.subresources.logs import container_named, lines_so_far, status_of
 from fairway.apiserver.wire.messages import Answer
 from fairway.apiserver.wire.websocket import (
     ERROR,
@@ -35,6 +35,7 @@ from fairway.kube.objects import Obj
 _SHELLS = ("sh", "bash", "/bin/sh", "/bin/bash", "ash")
 # client-go drops what arrives before it has made its streams, a moment after the upgrade; a real process takes longer.
 _STREAMS_READY_S = 0.1
+_FOLLOW_EVERY_S = 0.5
 # An interactive line longer than this is nobody's typing.
 _MAX_LINE_BYTES = 64 * 1024
 
@@ -47,6 +48,8 @@ def answer(api: Api, ask: Ask) -> Answer:
     if ask.info.subresource == "portforward":
         return _forwarded(ask, pod)
     name = container_named(pod, ask.request.option("container"))
+    if ask.info.subresource == "exec" and not ask.request.query.get("command"):
+        raise bad_request("you must specify at least 1 command for the container")
     if "running" not in (status_of(pod, name).get("state") or {}):
         raise bad_request(f"container {name} is not running: cannot {ask.info.subresource}")
     protocol = _protocol(ask, PROTOCOLS)
@@ -75,8 +78,13 @@ class _Session:
         self._pod = pod
         self._container = container
         self._argv = list(ask.request.query.get("command", ()))
+        self._ask = ask
         self._is_attach = ask.info.subresource == "attach"
-        self._has_stdin = ask.request.flag("stdin")
+        has_stdin = ask.request.flag("stdin")
+        self._is_shell = (
+            not self._is_attach and has_stdin and len(self._argv) == 1 and self._argv[0] in _SHELLS
+        )
+        self._told = 0
         self._tty = ask.request.flag("tty")
         self._line = b""
         self._channels: Channels | None = None
@@ -86,18 +94,33 @@ class _Session:
         asyncio.get_running_loop().call_later(_STREAMS_READY_S, self._begin)
 
     def _begin(self) -> None:
-        if self._is_attach or (
-            self._argv and self._argv[0] in _SHELLS and len(self._argv) == 1 and self._has_stdin
-        ):
+        if self._is_attach:
+            self._follow()
+        elif self._is_shell:
             self._prompt()
+        else:
+            self._finish(self._run(self._argv))
+
+    def _follow(self) -> None:
+        """Attached: what the container writes, until it ends."""
+        if self._channels is None or self._channels.is_closed:
             return
-        self._finish(self._run(self._argv))
+        pod = self._api.store.get(self._ask.key)
+        state = {} if pod is None else status_of(pod, self._container).get("state") or {}
+        if pod is not None and ("running" in state or "terminated" in state):
+            lines = lines_so_far(self._api, self._ask, pod, self._container)
+            self._say(STDOUT, "".join(f"{line}\n" for line in lines[self._told :]))
+            self._told = len(lines)
+        if "running" not in state:
+            self._end((state.get("terminated") or {}).get("exitCode", 0))
+            return
+        asyncio.get_running_loop().call_later(_FOLLOW_EVERY_S, self._follow)
 
     def message(self, channel: int, data: bytes) -> None:
         if channel == 255 and data[:1] == b"\x00":
             self._end(0)
             return
-        if channel != 0 or self._is_attach:
+        if channel != 0 or not self._is_shell:
             return
         if self._tty:
             self._say(STDOUT, data.replace(b"\r", b"\r\n").decode("utf-8", "replace"))
@@ -127,7 +150,7 @@ class _Session:
         return True
 
     def _prompt(self) -> None:
-        if self._tty and not self._is_attach:
+        if self._tty:
             self._say(STDOUT, "# ")
 
     def _run(self, argv: list[str]) -> commands.Result:

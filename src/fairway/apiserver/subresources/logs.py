@@ -1,7 +1,8 @@
 """What did this container say? `kubectl logs`, made up from what is known: when it started, what it runs, how it ended.
 
-A simulated container writes one line when it starts, one a minute while it runs, and one when it ends. The lines
-follow from its status alone: asked twice, it says the same.
+A container whose command a simulated shell knows (`echo`, `date`, `nvidia-smi`, …; see `commands`) writes what that
+prints. Any other writes one line when it starts, one a minute while it runs, and one when it ends. The lines follow
+from its pod and its status: asked twice, it says the same.
 
 Source: pkg/registry/core/pod/rest/log.go, kubelet server's messages (v1.36).
 """
@@ -14,6 +15,7 @@ from typing import Any
 
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.statuses import StatusError, bad_request, not_found
+from fairway.apiserver.subresources import commands
 from fairway.apiserver.watching import chunk
 from fairway.apiserver.wire.connection import Connection
 from fairway.apiserver.wire.messages import Answer, Response
@@ -72,13 +74,14 @@ def _checked(api: Api, ask: Ask, pod: Obj, name: str) -> list[Line]:
         ended = (said.get("lastState") or {}).get("terminated")
         if ended is None:
             raise bad_request(f'previous terminated container "{name}" in pod "{meta["name"]}" not found')
-        return list(_lines(pod, name, ended["startedAt"], ended.get("finishedAt"), ended.get("exitCode"), 0))
+        return _ended_lines(api, pod, name, ended)
     state = said.get("state") or {}
     if "running" in state:
-        return list(_lines(pod, name, state["running"]["startedAt"], None, None, api.store.now_us))
+        started = state["running"]["startedAt"]
+        told = _printed(api, pod, name, started)
+        return told or list(_lines(pod, name, started, None, None, api.store.now_us))
     if "terminated" in state:
-        ended = state["terminated"]
-        return list(_lines(pod, name, ended["startedAt"], ended.get("finishedAt"), ended.get("exitCode"), 0))
+        return _ended_lines(api, pod, name, state["terminated"])
     reason = (state.get("waiting") or {}).get("reason") or ""
     if not pod["spec"].get("nodeName"):
         raise bad_request(f"pod {meta['name']} does not have a host assigned")
@@ -98,15 +101,36 @@ def status_of(pod: Obj, name: str) -> dict[str, Any]:
     return {}
 
 
+def _ended_lines(api: Api, pod: Obj, name: str, ended: dict[str, Any]) -> list[Line]:
+    told = _printed(api, pod, name, ended.get("startedAt"))
+    if told:
+        return told
+    return list(_lines(pod, name, ended.get("startedAt"), ended.get("finishedAt"), ended.get("exitCode"), 0))
+
+
+def _printed(api: Api, pod: Obj, name: str, started: str | None) -> list[Line]:
+    """What its command prints, where a simulated shell knows it."""
+    container = _container(pod, name)
+    argv = [*(container.get("command") or ()), *(container.get("args") or ())]
+    if not started or not argv:
+        return []
+    at_us = parse_rfc3339(started)
+    place = commands.Place(pod, name, pod["spec"].get("nodeName") or "", api.store, at_us)
+    return [(at_us, line) for line in commands.printed(argv, place).splitlines()]
+
+
+def _container(pod: Obj, name: str) -> Obj:
+    spec = pod["spec"]
+    every = (*spec["containers"], *(spec.get("initContainers") or ()))
+    return next((c for c in every if c["name"] == name), {})
+
+
 def _lines(
     pod: Obj, name: str, started: str | None, finished: str | None, code: int | None, now_us: int
 ) -> Iterator[Line]:
     if not started:
         return
-    spec = pod["spec"]
-    container = next(
-        c for c in (*spec["containers"], *(spec.get("initContainers") or ())) if c["name"] == name
-    )
+    container = _container(pod, name)
     from_us = parse_rfc3339(started)
     until_us = parse_rfc3339(finished) if finished else now_us
     command = " ".join([*(container.get("command") or ()), *(container.get("args") or ())])
@@ -118,6 +142,14 @@ def _lines(
             yield at_us, f"running for {minute}m"
     if code is not None:
         yield until_us, f"exit code {code}"
+
+
+def lines_so_far(api: Api, ask: Ask, pod: Obj, name: str) -> list[str]:
+    """What it has written, without times.
+
+    Raises: StatusError (400) for a container that has not started.
+    """
+    return [said for _, said in _checked(api, ask, pod, name)]
 
 
 def _shown(ask: Ask, lines: list[Line]) -> list[str]:
@@ -149,7 +181,7 @@ class _Following:
         self._api = api
         self._ask = ask
         self._name = name
-        self._last_us = -1
+        self._told = 0
         self._connection: Connection | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._tail = True
@@ -177,9 +209,9 @@ class _Following:
             except StatusError:
                 is_over = True
             is_over = is_over or "terminated" in (status_of(pod, self._name).get("state") or {})
-        fresh = [line for line in lines if line[0] > self._last_us]
+        fresh = lines[self._told :]
         if fresh:
-            self._last_us = fresh[-1][0]
+            self._told = len(lines)
             shown = _shown(self._ask, fresh) if self._tail else [f"{said}\n" for _, said in fresh]
             self._tail = False
             text = "".join(shown).encode()

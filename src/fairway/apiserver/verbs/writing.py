@@ -242,7 +242,7 @@ def patch(api: Api, ask: Ask) -> door.Write:
     media = media_type(ask)
     if media in APPLY:
         return (yield from _apply(api, ask))
-    if media == STRATEGIC and ask.resource.crd is not None:
+    if media == STRATEGIC and not ask.resource.has_strategic_merge:
         raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, *APPLY))
     if media not in (JSON_PATCH, MERGE_PATCH, STRATEGIC):
         raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, STRATEGIC, *APPLY))

@@ -67,6 +67,10 @@ class Channels:
     def stop(self) -> None:
         self._connection = None
 
+    @property
+    def is_closed(self) -> bool:
+        return self._connection is None or self._connection.transport.is_closing()
+
     def send(self, channel: int, data: bytes) -> None:
         self._put(self._frames.send(BytesMessage(bytes((channel,)) + data)))
 

@@ -41,6 +41,16 @@ def insufficient_capacity(claim: str, error: str) -> KarpenterEvent:
     return KarpenterEvent(WARNING, "InsufficientCapacityError", f"NodeClaim {claim} event: {error}")
 
 
+def spot_interrupted() -> KarpenterEvent:
+    """Source: karpenter-provider-aws pkg/controllers/interruption/events; so the next one."""
+    return KarpenterEvent(WARNING, "SpotInterrupted", "Spot interruption warning was triggered")
+
+
+def rebalance_recommended() -> KarpenterEvent:
+    text = "Spot rebalance recommendation was triggered"
+    return KarpenterEvent(NORMAL, "SpotRebalanceRecommendation", text)
+
+
 def launching(reason: str) -> KarpenterEvent:
     return KarpenterEvent(NORMAL, "DisruptionLaunching", f"Launching NodeClaim: {reason}")
 

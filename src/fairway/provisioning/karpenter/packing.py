@@ -18,10 +18,10 @@ Source: pkg/controllers/provisioning/scheduling/scheduler.go, queue.go.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fairway.kube.resources import CPU, MEMORY, Resources
+from fairway.kube.resources import CPU, MEMORY, PODS, Resources
 from fairway.provisioning.karpenter.claimline import ClaimLine, Tried
 from fairway.provisioning.karpenter.claims import Claim, Filtered, Template, filter_types, template_of
 from fairway.provisioning.karpenter.existing import ExistingNode
@@ -111,8 +111,8 @@ class Solver:
             self._open(pool.name, world, pool)
         self._limits = self._remaining_limits(world)
         self.topology = Topology(world, moving, respects_preferences=self.options.respects_preferences)
-        nodes = sorted(world.nodes, key=lambda n: (not n.is_initialized, n.name))
-        self._existing = [ExistingNode(n, world.daemons) for n in nodes]
+        self._world = world
+        self._existing: list[ExistingNode] = []
         self._line = ClaimLine()
         self._waiting: dict[Shape, _Waiting] = {}
         self._merged: dict[tuple[int, int], Requirements | None] = {}
@@ -146,6 +146,7 @@ class Solver:
         """Place them all, or say why not."""
         for pod in pods:
             self.topology.follow(pod.shape)
+        self._look_at_nodes({id(pod.shape): pod.shape for pod in pods}.values())
         queue = deque(sorted(pods, key=_largest_first))
         last_length: dict[str, int] = {}
         refused: dict[str, tuple[PodFacts, PodRefusal]] = {}
@@ -159,6 +160,13 @@ class Solver:
             queue.append(pod)
             last_length[pod.uid] = len(queue)
         return self._results(refused.values())
+
+    def _look_at_nodes(self, shapes: Iterable[Shape]) -> None:
+        """The nodes with room for any of these; of a large fleet most are full."""
+        sizes = list({tuple(sorted(s.requests.items())): s.requests for s in shapes}.values())
+        nodes = [n for n in self._world.nodes if any(_has_room(n, size) for size in sizes)]
+        nodes.sort(key=lambda n: (not n.is_initialized, n.name))
+        self._existing = [ExistingNode(n, self._world.daemons) for n in nodes]
 
     def _results(self, refused: Iterable[tuple[PodFacts, PodRefusal]]) -> Results:
         out, claims = list(refused), []
@@ -457,6 +465,11 @@ class Solver:
 
 
 _PLACED, _NOT_NOW, _NEVER = object(), object(), object()
+
+
+def _has_room(node: StateNode, requests: Mapping[str, int]) -> bool:
+    available = node.available
+    return all(amount <= available.get(name, 0) for name, amount in requests.items() if name != PODS)
 
 
 def replace_shape(pod: PodFacts, shape: Shape) -> PodFacts:

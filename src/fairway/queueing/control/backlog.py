@@ -173,6 +173,8 @@ class Backlog:
 
     def take_touched(self) -> tuple[tuple[str, str], ...]:
         """(kind, name or key) of queues."""
+        if not self._touched and not self._is_reconfigured:
+            return ()
         if self._is_reconfigured:
             # Quotas, or who shares them, changed: the shares and the activity of all queues may have.
             self._is_reconfigured = False
@@ -184,11 +186,15 @@ class Backlog:
         return taken
 
     def take_questions(self) -> tuple[str, ...]:
+        if not self._questions:
+            return ()
         taken, self._questions = tuple(self._questions), {}
         return taken
 
     def take_second_pass(self) -> tuple[str, ...]:
         """Workloads with quota that should be scheduled again, for their nodes."""
+        if not self._second_pass:
+            return ()
         taken, self._second_pass = tuple(self._second_pass), {}
         return taken
 
@@ -446,6 +452,8 @@ class Backlog:
 
     def take_unqueued(self) -> tuple[str, ...]:
         """Workloads whose queue appeared: to be handed to `enqueue`."""
+        if not self._unqueued:
+            return ()
         taken, self._unqueued = tuple(self._unqueued), {}
         return taken
 

@@ -51,7 +51,7 @@ def stops_differently(old: ClusterQueue, new: ClusterQueue) -> bool:
 
 
 def is_node_changed(old: Obj, new: Obj) -> bool:
-    if old["spec"] is not new["spec"] or labels_of(old) != labels_of(new):
+    if old.get("spec") is not new.get("spec") or labels_of(old) != labels_of(new):
         return True
     a, b = status_of(old), status_of(new)
     return a.get("allocatable") is not b.get("allocatable") or a.get("conditions") != b.get("conditions")

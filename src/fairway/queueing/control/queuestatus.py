@@ -9,9 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from fairway.kube.objects import Obj, meta_of, status_of
+from fairway.kube.quantity import canonical
+from fairway.kube.timestamps import rfc3339
 from fairway.queueing import conditions as conds
 from fairway.queueing.accounts import QueueAccount
 from fairway.queueing.amounts import MAX_INT64, amount_text
@@ -93,6 +96,20 @@ def _set_share(status: dict[str, Any], node: QuotaNode, fair_sharing: bool) -> N
         status["fairSharing"] = {**(status.get("fairSharing") or {}), "weightedShare": whole}
     else:
         status.pop("fairSharing", None)
+
+
+def consumption_status(obj: Obj, consumed: Mapping[str, Decimal], now_us: int) -> dict[str, Any]:
+    """A LocalQueue's status with what it consumed lately, under admission fair sharing.
+
+    Source: localqueue_controller.go updateAdmissionFsStatus.
+    """
+    status = dict(status_of(obj))
+    said = {
+        "consumedResources": {name: canonical(f"{value:f}") for name, value in sorted(consumed.items())},
+        "lastUpdate": rfc3339(now_us),
+    }
+    share = {"weightedShare": 0, **(status.get("fairSharing") or {}), "admissionFairSharingStatus": said}
+    return {**status, "fairSharing": share}
 
 
 def local_queue_status(

@@ -11,6 +11,7 @@ from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES
 from fairway.queueing.queueusage import UsageSettings
 from fairway.queueing.transformations import NO_TRANSFORMATIONS, Transformations
 from fairway.queueing.webhooks.settings import DEFAULTS as DEFAULT_WEBHOOKS
+from fairway.queueing.webhooks.settings import INSTALLED_FRAMEWORKS
 from fairway.queueing.webhooks.settings import Settings as WebhookSettings
 
 # Events of one cohort tree wake its queues together. Source: pkg/cache/queue requeueBatchPeriod.
@@ -42,15 +43,16 @@ class PodsReady:
 class KueueSettings:
     """How this Kueue was configured; the defaults are Kueue's.
 
-    `pods_ready` None: not watched. `frameworks` None: every kind of job. `retained_us`: how long finished
-    Workloads stay; None: for ever. `usage`: admission fair sharing, None where it is off.
+    `pods_ready` None: not watched. `frameworks`: the kinds of jobs it looks after; its webhooks go by the same
+    list. `retained_us`: how long finished Workloads stay; None: for ever. `usage`: admission fair sharing, None
+    where it is off.
     """
 
     gates: FeatureGates = DEFAULT_GATES
     jobs: JobSettings = DEFAULT_SETTINGS
     webhooks: WebhookSettings = DEFAULT_WEBHOOKS
     pods_ready: PodsReady | None = field(default_factory=PodsReady)
-    frameworks: tuple[str, ...] | None = None
+    frameworks: tuple[str, ...] = INSTALLED_FRAMEWORKS
     transformations: Transformations = NO_TRANSFORMATIONS
     uses_fair_sharing: bool = False
     strategies: tuple[str, ...] = DEFAULT_STRATEGIES

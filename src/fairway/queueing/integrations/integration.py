@@ -56,13 +56,6 @@ class Reclaimable:
     count: int
 
 
-class Problem(NamedTuple):
-    """A field that is not as Kueue wants it. `text` is printed as `path: text`."""
-
-    path: str
-    text: str
-
-
 class StopReason:
     """Why a job is stopped; kinds made of pods write it into them. Source: jobframework/stop_reason.go."""
 
@@ -207,14 +200,6 @@ class Integration:
 
     def finalized(self, view: View, job: Obj) -> list[Action]:
         """What is left to do when the job is over (finalizers of pods)."""
-        return []
-
-    def invalid_new(self, view: View, job: Obj) -> list[Problem]:
-        """What only this kind refuses of a new job."""
-        return []
-
-    def invalid_update(self, view: View, old: Obj, new: Obj) -> list[Problem]:
-        """What only this kind refuses of a change."""
         return []
 
     def told(self, job: Obj, reason: str, message: str, type_: str = NORMAL) -> Emit:

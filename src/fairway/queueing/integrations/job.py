@@ -10,7 +10,7 @@ from typing import Any
 
 from fairway.cluster.actions import Action, Replace, SetStatus, View
 from fairway.kube.objects import Key, Obj, annotations_of, key_of, labels_of, meta_of, spec_of, status_of
-from fairway.queueing.integrations.integration import Finish, Integration, PodSetObj, Problem, Reclaimable
+from fairway.queueing.integrations.integration import Finish, Integration, PodSetObj, Reclaimable
 from fairway.queueing.integrations.podsetinfo import (
     PodSetInfo,
     into_template,
@@ -27,9 +27,6 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _JOB_NAME = "batch.kubernetes.io/job-name"
 # Labels the Job controller writes into the template. The job's name stays in the Workload, the others do not.
 _MANAGED_LABELS = ("job-name", "controller-uid", _JOB_NAME, "batch.kubernetes.io/controller-uid")
-
-_MIN_PATH = f"metadata.annotations[{MIN_PARALLELISM}]"
-_SYNC_PATH = f"metadata.annotations[{COMPLETIONS_EQUAL_PARALLELISM}]"
 
 
 class BatchJob(Integration):
@@ -130,25 +127,6 @@ class BatchJob(Integration):
                 return [Reclaimable("main", parallelism - left)]
         return []
 
-    def invalid_new(self, view: View, job: Obj) -> list[Problem]:
-        return [*_invalid_partial(job), *_invalid_sync(job)]
-
-    def invalid_update(self, view: View, old: Obj, new: Obj) -> list[Problem]:
-        problems = []
-        if annotations_of(old).get(MIN_PARALLELISM) != annotations_of(new).get(MIN_PARALLELISM):
-            problems.extend(_invalid_partial(new))
-        problems.extend(_invalid_sync(new))
-        running = not self.is_suspended(old)
-        is_resized = spec_of(old).get("parallelism", 1) != spec_of(new).get("parallelism", 1)
-        if MIN_PARALLELISM in annotations_of(old) and running and is_resized:
-            text = "Forbidden: cannot change when partial admission is enabled and the job is not suspended"
-            problems.append(Problem("spec.parallelism", text))
-        if running and not self.is_suspended(new) and _syncs_completions(old) != _syncs_completions(new):
-            problems.append(
-                Problem(_SYNC_PATH, "Forbidden: field is immutable while the job is not suspended")
-            )
-        return problems
-
 
 def pods_count(job: Obj) -> int:
     spec = spec_of(job)
@@ -198,38 +176,6 @@ def terminal_indexes(texts: Sequence[str], completions: int) -> int:
             count += last_index - start + 1
             counted = last_index
     return count
-
-
-def _invalid_partial(job: Obj) -> list[Problem]:
-    text = annotations_of(job).get(MIN_PARALLELISM)
-    if text is None:
-        return []
-    try:
-        value = int(text)
-    except ValueError:
-        complaint = f'strconv.Atoi: parsing "{text}": invalid syntax'
-        return [Problem(_MIN_PATH, f'Invalid value: "{text}": {complaint}')]
-    if not 0 < value < pods_count(job):
-        return [Problem(_MIN_PATH, f"Invalid value: {value}: should be between 0 and {pods_count(job) - 1}")]
-    return []
-
-
-def _invalid_sync(job: Obj) -> list[Problem]:
-    text = annotations_of(job).get(COMPLETIONS_EQUAL_PARALLELISM)
-    if text is None:
-        return []
-    spec, enabled = spec_of(job), as_bool(text)
-    if enabled is None:
-        complaint = f'strconv.ParseBool: parsing "{text}": invalid syntax'
-        return [Problem(_SYNC_PATH, f'Invalid value: "{text}": {complaint}')]
-    problems = []
-    if enabled and spec.get("completionMode", "NonIndexed") == "NonIndexed":
-        complaint = "should not be enabled for NonIndexed jobs"
-        problems.append(Problem(_SYNC_PATH, f'Invalid value: "{text}": {complaint}'))
-    if enabled and spec.get("parallelism", 1) != spec.get("completions", 1):
-        complaint = f"should be equal to parallelism when {COMPLETIONS_EQUAL_PARALLELISM} annotation is true"
-        problems.append(Problem("spec.completions", f"Invalid value: {spec.get('completions')}: {complaint}"))
-    return problems
 
 
 def job_key(namespace: str, name: str) -> Key:

@@ -31,14 +31,11 @@ from fairway.queueing.integrations.integration import (
     Finish,
     Integration,
     PodSetObj,
-    Problem,
     Reclaimable,
     StopReason,
 )
 from fairway.queueing.integrations.podgroup import (
     FINALIZER,
-    GROUP_NAME,
-    TOTAL_COUNT,
     group_name,
     is_group,
     is_group_over,
@@ -185,18 +182,6 @@ class Pod(Integration):
     def finalized(self, view: View, job: Obj) -> list[Action]:
         return [a for pod in members_of(job) if (a := without_finalizer(pod)) is not None]
 
-    # What is refused
-
-    def invalid_new(self, view: View, job: Obj) -> list[Problem]:
-        return _invalid_group(job)
-
-    def invalid_update(self, view: View, old: Obj, new: Obj) -> list[Problem]:
-        problems = _invalid_group(new)
-        if group_name(old) and group_name(old) != group_name(new):
-            text = f'Invalid value: "{group_name(new)}": field is immutable'
-            problems.append(Problem(f"metadata.labels[{GROUP_NAME}]", text))
-        return problems
-
 
 def is_gated(pod: Obj) -> bool:
     return any(g.get("name") == ADMISSION_GATE for g in spec_of(pod).get("schedulingGates") or ())
@@ -258,31 +243,3 @@ def with_target(pod: Obj, reason: str, message: str) -> dict[str, Any]:
 def _is_ready(pod: Obj) -> bool:
     conditions = status_of(pod).get("conditions") or ()
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
-
-
-def _invalid_group(pod: Obj) -> list[Problem]:
-    """A group needs its name and its size."""
-    problems = []
-    managed = labels_of(pod).get(MANAGED)
-    if managed not in (None, "true"):
-        text = "Forbidden: managed label value can only be 'true'"
-        problems.append(Problem(f"metadata.labels[{MANAGED}]", text))
-    count = annotations_of(pod).get(TOTAL_COUNT)
-    both = f"both the '{TOTAL_COUNT}' annotation and the '{GROUP_NAME}' label should be set"
-    at_count = f"metadata.annotations[{TOTAL_COUNT}]"
-    if not group_name(pod):
-        if count is not None:
-            problems.append(Problem(f"metadata.labels[{GROUP_NAME}]", f"Required value: {both}"))
-        return problems
-    if count is None:
-        problems.append(Problem(at_count, f"Required value: {both}"))
-        return problems
-    try:
-        value = int(count)
-    except ValueError:
-        why = f'strconv.Atoi: parsing "{count}": invalid syntax'
-        return [*problems, Problem(at_count, f'Invalid value: "{count}": {why}')]
-    if value < 1:
-        why = f"incorrect annotation value '{TOTAL_COUNT}={count}': group total count should be greater than zero"
-        problems.append(Problem(at_count, f'Invalid value: "{count}": {why}'))
-    return problems

@@ -9,13 +9,12 @@ from typing import Any
 
 from fairway.cluster.actions import View
 from fairway.kube.objects import Obj, dig, spec_of, status_of
-from fairway.queueing.integrations.integration import Finish, PodSetObj, Problem
+from fairway.queueing.integrations.integration import Finish, PodSetObj
 from fairway.queueing.integrations.templated import TemplatedIntegration, TemplateSet, Where, replicas_of
 
 HEAD = "head"
 SUBMITTER = "submitter"
 _SUBMITTER_CONTAINER = "ray-job-submitter"
-_MAX_POD_SETS = 8
 # What KubeRay gives its submitter and its autoscaler where nobody says otherwise.
 _SUBMITTER_RESOURCES = {
     "limits": {"cpu": "1", "memory": "1Gi"},
@@ -58,22 +57,6 @@ class RayIntegration(TemplatedIntegration):
             sidecar = {"name": "autoscaler", "resources": given or _AUTOSCALER_RESOURCES}
             made[0] = _with_container(made[0], sidecar)
         return made
-
-    def invalid_new(self, view: View, job: Obj) -> list[Problem]:
-        cluster, path = self.cluster_of(job), ".".join(self.cluster_path)
-        groups = cluster.get("workerGroupSpecs") or ()
-        problems = []
-        if cluster.get("enableInTreeAutoscaling"):
-            text = "a kueue managed job should only use autoscaling when workload slicing is enabled"
-            problems.append(Problem(f"{path}.enableInTreeAutoscaling", f"Invalid value: true: {text}"))
-        if len(groups) + 1 > _MAX_POD_SETS:
-            text = f"Too many: {len(groups) + 1}: must have at most {_MAX_POD_SETS} items"
-            problems.append(Problem(f"{path}.workerGroupSpecs", text))
-        for index, group in enumerate(groups):
-            if group.get("groupName") == HEAD:
-                text = 'Forbidden: "head" is reserved for the head group'
-                problems.append(Problem(f"{path}.workerGroupSpecs[{index}].groupName", text))
-        return problems
 
 
 def _with_container(pod_set: PodSetObj, container: dict[str, Any]) -> PodSetObj:

@@ -236,13 +236,23 @@ class _Turn:
         if self.kind.is_suspended(self.job):
             return self._start(workload) if is_admitted else self._wait(workload)
         # 10. Running: may it?
-        if is_admitted or self._is_sliced():
+        if self._is_sliced():
+            return JobDecision(tuple(self._ungated()))
+        if is_admitted:
             return NOTHING
         message = "Not admitted by cluster queue"
         return JobDecision(tuple(self._stopped(workload, StopReason.NOT_ADMITTED, message)))
 
     def _is_sliced(self) -> bool:
         return self.settings.gates.elastic_jobs_via_workload_slices and is_elastic_job(self.job)
+
+    def _ungated(self) -> list[Action]:
+        """Pods of an elastic job that its admitted slice has room for."""
+        found = (self.view.get(k) for k in self.view.dependents(meta_of(self.job)["uid"]) if k.gk == "Pod")
+        pods = [pod for pod in found if pod is not None]
+        if not any(slices.is_gated(pod) for pod in pods):
+            return []
+        return slices.ungated(self.kueue.owned.of(self.view, key_of(self.job)), pods)
 
     # 2. Which Workload is its own?
 

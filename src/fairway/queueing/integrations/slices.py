@@ -1,9 +1,10 @@
 """Elastic jobs: one Workload slice after another, each of the size the job has now.
 
 A slice that holds no quota yet, or that only shrinks, is resized; one that has to grow is replaced by a new
-slice, which takes over once it is admitted.
+slice, which takes over once it is admitted. Pods enter behind a gate, and as many go as the admitted slice grants.
 
-Source: pkg/workloadslicing/workloadslicing.go EnsureWorkloadSlices; KEP-77.
+Source: pkg/workloadslicing/workloadslicing.go EnsureWorkloadSlices, pkg/controller/elasticjobs/elastic_job_ungater.go;
+KEP-77.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairway.cluster.actions import Action, Replace, SetStatus
-from fairway.kube.objects import Obj, annotations_of, key_of, meta_of, spec_of, status_of
+from fairway.kube.objects import Obj, annotations_of, key_of, labels_of, meta_of, name_of, spec_of, status_of
 from fairway.queueing import conditions as conds
 from fairway.queueing import statuses
 from fairway.queueing.integrations.integration import PodSetObj
+from fairway.queueing.integrations.podsetinfo import POD_SET_LABEL
 from fairway.queueing.workloads import SLICE_REPLACEMENT_FOR
 from fairway.queueing.workloads import key_of as workload_key
 from fairway.queueing.workloadstate import is_finished
+
+# What pods of elastic jobs wait behind.
+ELASTIC_GATE = "kueue.x-k8s.io/elastic-job"
 
 Counts = dict[str, int]
 
@@ -95,3 +100,42 @@ def _normalized(there: Sequence[Obj], now_us: int) -> tuple[Obj | None, list[Act
         ended = statuses.finished(workload, "OutOfSync", text, now_us)
         actions.append(SetStatus(key_of(workload), ended["status"]))
     return chosen, actions
+
+
+def is_gated(pod: Obj) -> bool:
+    return any(g.get("name") == ELASTIC_GATE for g in spec_of(pod).get("schedulingGates") or ())
+
+
+def ungated(slices: Sequence[Obj], pods: Sequence[Obj]) -> list[Action]:
+    """Pods let go, up to what the admitted slice grants each pod set. O(pods).
+
+    Unlike kube: what an admission check adds to pods that were made before it is not brought up to date.
+    """
+    active = [w for w in slices if not is_finished(w) and conds.is_true(status_of(w), conds.ADMITTED)]
+    active = [w for w in active if not conds.is_true(status_of(w), conds.EVICTED)]
+    if not active:
+        return []
+    room = {
+        ps.get("name") or "main": int(ps.get("count") or 0)
+        for ps in status_of(active[-1])["admission"].get("podSetAssignments") or ()
+    }
+    living = [p for p in pods if status_of(p).get("phase") not in ("Succeeded", "Failed")]
+    for pod in living:
+        if not is_gated(pod):
+            room[_pod_set(pod)] = room.get(_pod_set(pod), 0) - 1
+    actions: list[Action] = []
+    for pod in sorted((p for p in living if is_gated(p)), key=name_of):
+        if room.get(_pod_set(pod), 0) > 0:
+            room[_pod_set(pod)] -= 1
+            actions.append(Replace(_let_go(pod)))
+    return actions
+
+
+def _pod_set(pod: Obj) -> str:
+    return labels_of(pod).get(POD_SET_LABEL) or "main"
+
+
+def _let_go(pod: Obj) -> Obj:
+    spec = {k: v for k, v in spec_of(pod).items() if k != "schedulingGates"}
+    kept = [g for g in spec_of(pod)["schedulingGates"] if g.get("name") != ELASTIC_GATE]
+    return {**pod, "spec": {**spec, "schedulingGates": kept} if kept else spec}

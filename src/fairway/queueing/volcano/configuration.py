@@ -22,7 +22,7 @@ from typing import Any
 
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.objects import Obj
-from fairway.kube.yamltext import parse_documents
+from fairway.kube.yamltext import read_documents
 
 CONFIG_MAP = "volcano-scheduler-configmap"
 CONFIG_NAMESPACE = "volcano-system"
@@ -170,7 +170,9 @@ class _Reader:
         actions = self._actions(root.get("actions"))
         tiers = []
         for i, tier in enumerate(self._list(root.get("tiers"), "tiers")):
-            plugins = self._list((tier or {}).get("plugins") if isinstance(tier, dict) else None, f"tiers[{i}].plugins")
+            plugins = self._list(
+                (tier or {}).get("plugins") if isinstance(tier, dict) else None, f"tiers[{i}].plugins"
+            )
             tiers.append(
                 tuple(
                     option
@@ -187,14 +189,18 @@ class _Reader:
         return VolcanoConfiguration(actions, tuple(tiers))
 
     def _parsed(self, text: str) -> dict[str, Any]:
-        documents = [d for d in parse_documents(text, self._file) if d is not None]
-        if len(documents) == 1 and isinstance(documents[0], dict):
-            return documents[0]
+        documents, broken = read_documents(text)
+        for problem in broken:
+            self._reject("", "", f"not YAML: {problem}")
+        if len(documents) == 1 and isinstance(documents[0].value, dict):
+            return documents[0].value
         self._reject("", "", "expected a mapping with actions and tiers")
         return {"actions": "allocate", "tiers": []}
 
     def _reject(self, path: str, value: object, expected: str) -> None:
-        self._problems.append(FieldProblem(self._file, 0, path, "" if value is None else str(value), expected))
+        self._problems.append(
+            FieldProblem(self._file, 0, path, "" if value is None else str(value), expected)
+        )
 
     def _list(self, value: Any, path: str, *, optional: bool = False) -> list[Any]:
         if value is None and optional:
@@ -211,7 +217,9 @@ class _Reader:
         names = [name.strip() for name in value.split(",")]
         for name in names:
             if name in NOT_SIMULATED:
-                self._reject("actions", name, f"action cannot be simulated: expected among {', '.join(ACTIONS)}")
+                self._reject(
+                    "actions", name, f"action cannot be simulated: expected among {', '.join(ACTIONS)}"
+                )
             elif name not in ACTIONS:
                 self._reject("actions", name, f"failed to find Action {name}: expected {', '.join(ACTIONS)}")
         return tuple(names)
@@ -222,7 +230,9 @@ class _Reader:
             return None
         name = item.get("name")
         if name in NOT_SIMULATED:
-            self._reject(f"{path}.name", name, f"plugin cannot be simulated: expected among {', '.join(PLUGINS)}")
+            self._reject(
+                f"{path}.name", name, f"plugin cannot be simulated: expected among {', '.join(PLUGINS)}"
+            )
             return None
         if name not in PLUGINS:
             self._reject(f"{path}.name", name, f"no such plugin: expected one of {', '.join(PLUGINS)}")
@@ -236,7 +246,9 @@ class _Reader:
             elif not isinstance(value, bool):
                 self._reject(f"{path}.{key}", value, "expected true or false")
             elif key == "enableHierarchy" and value:
-                self._reject(f"{path}.{key}", value, "hierarchical queues cannot be simulated: expected false")
+                self._reject(
+                    f"{path}.{key}", value, "hierarchical queues cannot be simulated: expected false"
+                )
             elif not value:
                 disabled.append(key)
         arguments = item.get("arguments") or {}

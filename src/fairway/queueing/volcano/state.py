@@ -11,11 +11,13 @@ Source: volcano-sh/volcano pkg/scheduler/api/job_info.go, node_info.go (AddTask,
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
 from fairway.kube.resources import PODS
 from fairway.queueing.volcano.facts import (
+    Bools,
     ClusterFacts,
     Feasibility,
     GroupFacts,
@@ -66,16 +68,17 @@ class Task:
         return self.job
 
 
+@dataclass(frozen=True, slots=True)
 class FitErrors:
-    """Why no node would do for one task. `nodes`: by node, its reasons."""
+    """Why no node would do for one task: reasons with the number of nodes that give them, or what was said instead.
 
-    __slots__ = ("final", "reasons", "said")
+    `is_final[node]`: no eviction can help there; None: of no node known.
+    """
 
-    def __init__(self, reasons: dict[str, int] | None = None, said: str = "", final: Ints | None = None) -> None:
-        self.reasons = reasons or {}
-        self.said = said
-        self.final = final
-        """Nodes that no eviction can make fit."""
+    nodes: int = 0
+    reasons: tuple[tuple[str, int], ...] = ()
+    said: str = ""
+    is_final: Bools | None = None
 
 
 class Job:
@@ -90,6 +93,7 @@ class Job:
         self.tasks: dict[str, Task] = {}
         self.by_status: dict[TaskStatus, dict[str, Task]] = {}
         self.allocated = columns.zeros()
+        self.promised = columns.zeros()
         self.min_resources = columns.read(group.min_resources)
         self.fit_errors: dict[str, FitErrors] = {}
 
@@ -109,23 +113,30 @@ class Job:
     def min_of_roles(self) -> int:
         return sum(self.group.min_task_member.values())
 
+    @property
+    def allocated_or_promised(self) -> Ints:
+        return self.allocated + self.promised
+
     def add(self, task: Task) -> None:
         self.tasks[task.id] = task
         self.by_status.setdefault(task.status, {})[task.id] = task
+        self._count(task, 1)
+
+    def _count(self, task: Task, sign: int) -> None:
         if task.status in ALLOCATED_STATUSES:
-            self.allocated += task.asked
+            self.allocated += sign * task.asked
+        elif task.status is TaskStatus.PIPELINED:
+            self.promised += sign * task.asked
 
     def move(self, task: Task, status: TaskStatus) -> None:
-        if task.status in ALLOCATED_STATUSES:
-            self.allocated -= task.asked
+        self._count(task, -1)
         there = self.by_status[task.status]
         del there[task.id]
         if not there:
             del self.by_status[task.status]
         task.status = status
         self.by_status.setdefault(status, {})[task.id] = task
-        if status in ALLOCATED_STATUSES:
-            self.allocated += task.asked
+        self._count(task, 1)
 
     # Counting
 
@@ -175,10 +186,11 @@ class Job:
                     counts[task.role] = counts.get(task.role, 0) + 1
         return counts
 
-    def roles_have(self, counts: dict[str, int]) -> bool:
+    def roles_have(self, statuses: Iterable[TaskStatus], *, with_best_effort: bool = False) -> bool:
         """Whether every role has its `minTaskMember`; where `minMember` is less than their sum, only that counts."""
-        if self.min_available < self.min_of_roles:
+        if not self.group.min_task_member or self.min_available < self.min_of_roles:
             return True
+        counts = self.by_role(statuses, with_best_effort=with_best_effort)
         return all(counts.get(role, 0) >= least for role, least in self.group.min_task_member.items())
 
     def failed_roles(self) -> dict[str, None]:

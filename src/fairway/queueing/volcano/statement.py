@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fairway.queueing.volcano.state import Task, World
 from fairway.queueing.volcano.facts import TaskStatus
+from fairway.queueing.volcano.state import Task, World
 
 _EVICT, _PIPELINE, _ALLOCATE = "evict", "pipeline", "allocate"
 

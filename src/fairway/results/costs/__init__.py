@@ -6,6 +6,6 @@ that nobody priced are told beside the money, never counted as free.
 
 Reading order: `costing` (a run becomes a bill), `figures` (where the money went), `breakdown` (by whom, common costs
 laid on them), `borrowing` (quota of others), `unitcosts` (per epoch, experiment, 1,000 requests, idle hour),
-`budgets` and `budgetreading`, `showback` (months and trends), then how each is written: `money`, `costtext`,
-`showbackhtml`, `trends`, `exports`.
+`budgets` and `budgetreading`, `showback` (months and trends), `answers` (all of it together); then how each is
+written: `money`, `costtext`, `showbackhtml`, `trends`, `exports`. `lessons` is what a run tells planners.
 """

@@ -85,8 +85,8 @@ def cost_report(run: Costed, question: Question | None = None) -> CostReport:
     first = question.by[0]
     consumers = [line for line in breakdown(run, ("namespace", "workload")).lines if not line.is_nobody]
     states = budget_states(run, list(question.budgets))
-    months = showback(run, first, question.shared, question.weights)
     whole = breakdown(run, question.by, question.shared, question.weights)
+    months = showback(run, first, question.shared, question.weights)
     if question.shared:
         whole = replace(whole, lines=over_months(months))
     return CostReport(
@@ -106,4 +106,8 @@ def cost_report(run: Costed, question: Question | None = None) -> CostReport:
 def _line_json(line: Line, by: Sequence[str]) -> dict[str, Any]:
     data = asdict(line)
     del data["key"]
-    return {**dict(zip(by, line.key, strict=True)), "owed_micros": line.owed, **data}
+    return {
+        **dict(zip(by, line.key, strict=True)),
+        "owed_micros": None if line.is_unpriced else line.owed,
+        **data,
+    }

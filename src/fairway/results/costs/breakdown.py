@@ -8,7 +8,7 @@ its own, so the lines always add up to the total.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from fairway.errors import UserError
@@ -49,6 +49,13 @@ class Line:
     spot_micros: int
     gpu_hours: float
     unpriced_gpu_hours: float
+    unpriced_rows: int
+    """Rows of the bill, with GPUs or without, that nobody priced: they are in no sum."""
+
+    @property
+    def is_unpriced(self) -> bool:
+        """Whether nobody priced any of it: nothing is known to be owed, which is not the same as owing nothing."""
+        return bool(self.unpriced_rows) and not self.owed
 
     @property
     def owed(self) -> int:
@@ -93,11 +100,39 @@ def breakdown(
     check_columns(run.bill, by)
     if shared and len(by) != 1:
         raise UserError(f"common costs are shared by one column; --by names {len(by)}: {', '.join(by)}")
-    lines = {line.key: line for line in _lines(_prepared(run.bill, by, shared), by)}
+    lines = lines_of(run, by, shared, weights)
+    _check_shared(lines, by, shared, weights or {})
+    return Breakdown(tuple(by), lines, tuple(shared))
+
+
+def lines_of(
+    run: Costed, by: Sequence[str], shared: Sequence[Shared] = (), weights: Mapping[str, float] | None = None
+) -> tuple[Line, ...]:
+    """Who owes how much; a common cost that this part of the bill does not have, or has no bearer for, stays."""
+    lines = {line.key: line for line in _lines(run.bill, by, shared)}
     for one in shared:
-        _share(lines, one, by, weights)
-    ordered = sorted(lines.values(), key=lambda line: (line.is_nobody, -line.owed, line.key))
-    return Breakdown(tuple(by), tuple(ordered), tuple(shared))
+        _share(lines, one, weights or {})
+    return tuple(sorted(lines.values(), key=lambda line: (line.is_nobody, -line.owed, line.key)))
+
+
+def _check_shared(
+    lines: Sequence[Line], by: Sequence[str], shared: Sequence[Shared], weights: Mapping[str, float]
+) -> None:
+    """Raises: UserError for what cannot be shared."""
+    names = [line.key[0] for line in lines]
+    for one in shared:
+        if one.what not in _COMMON and not one.what.startswith(_NAMESPACE):
+            raise UserError(
+                f"--share {one.what}: expected idle, system, unused or namespace/NAME, such as idle=proportional"
+            )
+        if by[0] in _OF_MACHINES:
+            raise UserError(f"--share {one.what}: by {by[0]} it has no line of its own: it is in every line")
+        if one.what.startswith(_NAMESPACE) and one.what not in names:
+            raise UserError(f"--share {one.what}: no pod of that namespace held anything in this run")
+    strangers = sorted(set(weights) - set(names))
+    if strangers:
+        known = ", ".join(line.key[0] for line in lines if not line.is_nobody) or "nobody"
+        raise UserError(f"a weight is given to {strangers[0]}, which owes nothing: expected one of {known}")
 
 
 def check_columns(bill: pl.DataFrame, by: Sequence[str]) -> None:
@@ -119,44 +154,38 @@ def columns_of(bill: pl.DataFrame) -> list[str]:
     return [n for n, t in bill.schema.items() if t in (pl.Categorical, pl.String) or isinstance(t, pl.Enum)]
 
 
-def _prepared(bill: pl.DataFrame, by: Sequence[str], shared: Sequence[Shared]) -> pl.DataFrame:
-    """Keys as text; shared namespaces and what was held in vain as debtors of their own."""
+_SUMS = (
+    "micros",
+    "gpu_micros",
+    "cpu_micros",
+    "memory_micros",
+    "unused_micros",
+    "gpu_hours",
+    "_spot",
+    "_unpriced",
+    "_unpriced_rows",
+)
+
+
+def _lines(bill: pl.DataFrame, by: Sequence[str], shared: Sequence[Shared]) -> list[Line]:
+    """Summed twice: rows by what they say, which is quick, then the few sums by who is billed for them."""
     import polars as pl
 
-    found = bill.with_columns(
-        (pl.col("kind") == Kind.UNUSED.value).alias("_vain"),
-        pl.col("namespace").cast(pl.String).alias("_ns"),
-        *(pl.col(name).cast(pl.String) for name in by),
-    )
-    if by and by[0] not in _OF_MACHINES:
-        vain = pl.when(pl.col("_vain")).then(pl.lit(UNUSED_LINE)).otherwise(pl.col(by[0]))
-        found = found.with_columns(vain.alias(by[0]))
-    for one in shared:
-        if one.what.startswith(_NAMESPACE):
-            name = one.what.removeprefix(_NAMESPACE)
-            if not (bill["namespace"].cast(pl.String) == name).any():
-                raise UserError(f"--share {one.what}: no pod of that namespace held anything in this run")
-            here = (pl.col("_ns") == name) & ~pl.col("_vain")
-            found = found.with_columns(
-                pl.when(here).then(pl.lit(one.what)).otherwise(pl.col(by[0])).alias(by[0])
-            )
-    return found
-
-
-def _lines(bill: pl.DataFrame, by: Sequence[str]) -> list[Line]:
-    import polars as pl
-
-    spot = pl.when(pl.col("capacity_type").cast(pl.String) == "spot").then(pl.col("micros")).otherwise(0)
     unpriced = pl.when(~pl.col("priced")).then(pl.col("gpu_hours")).otherwise(0.0)
-    sums = ("micros", "gpu_micros", "cpu_micros", "memory_micros", "unused_micros", "gpu_hours")
-    grouped = (
+    keys = list(dict.fromkeys((*by, "kind", "namespace", "capacity_type")))
+    sums = (
         bill.lazy()
-        .with_columns(spot.alias("_spot"), unpriced.alias("_unpriced"))
-        .group_by(list(by))
-        .agg(pl.col(name).sum() for name in (*sums, "_spot", "_unpriced"))
+        .with_columns(unpriced.alias("_unpriced"), (~pl.col("priced")).cast(pl.Int64).alias("_unpriced_rows"))
+        .group_by(keys)
+        .agg(pl.col(name).sum() for name in _SUMS if name != "_spot")
+        .with_columns(pl.col(key).cast(pl.String) for key in keys)
+        .with_columns(
+            pl.when(pl.col("capacity_type") == "spot").then(pl.col("micros")).otherwise(0).alias("_spot")
+        )
         .collect()
-        .sort(list(by))
     )
+    renamed = _renamed(sums, by, shared)
+    grouped = renamed.group_by(list(by)).agg(pl.col(name).sum() for name in _SUMS).sort(list(by))
     return [
         Line(
             key=tuple(row[name] or NO_LABEL for name in by),
@@ -169,33 +198,42 @@ def _lines(bill: pl.DataFrame, by: Sequence[str]) -> list[Line]:
             spot_micros=row["_spot"],
             gpu_hours=row["gpu_hours"],
             unpriced_gpu_hours=row["_unpriced"],
+            unpriced_rows=row["_unpriced_rows"],
         )
         for row in grouped.iter_rows(named=True)
     ]
 
 
-def _share(
-    lines: dict[tuple[str, ...], Line], one: Shared, by: Sequence[str], weights: Mapping[str, float] | None
-) -> None:
-    """Take a common cost off its line and lay it on the debtors; what it has borne itself goes with it."""
-    from dataclasses import replace
+def _renamed(sums: pl.DataFrame, by: Sequence[str], shared: Sequence[Shared]) -> pl.DataFrame:
+    """Shared namespaces, and what was held in vain, are debtors of their own."""
+    import polars as pl
 
+    vain = pl.col("kind") == Kind.UNUSED.value
+    found = sums.with_columns(vain.alias("_vain"), pl.col("namespace").alias("_namespace"))
+    if by[0] not in _OF_MACHINES:
+        name = pl.when(pl.col("_vain")).then(pl.lit(UNUSED_LINE)).otherwise(pl.col(by[0]))
+        found = found.with_columns(name.alias(by[0]))
+    for one in shared:
+        if one.what.startswith(_NAMESPACE):
+            here = (pl.col("_namespace") == one.what.removeprefix(_NAMESPACE)) & ~pl.col("_vain")
+            own = pl.when(here).then(pl.lit(one.what)).otherwise(pl.col(by[0]))
+            found = found.with_columns(own.alias(by[0]))
+    return found
+
+
+def _share(lines: dict[tuple[str, ...], Line], one: Shared, weights: Mapping[str, float]) -> None:
+    """Take a common cost off its line and lay it on the debtors; what it has borne itself goes with it."""
     name = _COMMON.get(one.what, one.what)
-    if one.what not in _COMMON and not one.what.startswith(_NAMESPACE):
-        raise UserError(
-            f"--share {one.what}: expected idle, system, unused or namespace/NAME, such as idle=proportional"
-        )
     common = lines.get((name,))
-    if common is None:
-        if by[0] in _OF_MACHINES:
-            raise UserError(f"--share {one.what}: by {by[0]} it has no line of its own: it is in every line")
-        return
     debtors = {
         line.key[0]: line.micros
         for line in lines.values()
         if not line.is_nobody and not line.key[0].startswith(_NAMESPACE)
     }
-    for debtor, share in distribute(common.owed, debtors, one.rule, weights).items():
+    present = {name: weight for name, weight in weights.items() if name in debtors}
+    if common is None or not debtors or (one.rule == SharingRule.WEIGHTED and not any(present.values())):
+        return
+    for debtor, share in distribute(common.owed, debtors, one.rule, present).items():
         line = lines[(debtor,)]
         lines[(debtor,)] = replace(line, shared_micros=line.shared_micros + share)
     lines[(name,)] = replace(
@@ -208,5 +246,6 @@ def _share(
         unused_micros=0,
         spot_micros=0,
     )
+    # Without hours to tell of there is nothing left to say.
     if not common.gpu_hours:
         del lines[(name,)]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 # Above so many machine-hours the bill is cut by days: each cell costs a few hundred bytes.
-HOURLY_CELLS_MOST = 1_000_000
+HOURLY_CELLS_MOST = 200_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from fairway.results.costs.answers import CostReport
 from fairway.results.costs.breakdown import Line as Debt
 from fairway.results.costs.budgets import BudgetState
 from fairway.results.costs.figures import CostFigures
-from fairway.results.costs.money import dollars, how_many
+from fairway.results.costs.money import dollars, how_many, owed
 from fairway.results.costs.showback import Month
 from fairway.results.textlayout import (
     BAD,
@@ -24,6 +24,7 @@ from fairway.results.textlayout import (
     table,
     wrapped,
 )
+from fairway.results.textreport import partial_words
 from fairway.twin.recorder.tables import COMPLETE
 
 LINES_SHOWN = 20
@@ -57,9 +58,7 @@ def _head(report: CostReport, width: int) -> list[Line]:
     total = dollars(report.figures.total_micros) if report.run.is_priced else "unpriced"
     lines = [Line(both_ends(run.name or "run", total, width), TITLE)]
     if run.status != COMPLETE:
-        lines.append(
-            Line(words.cut(f"This run is {run.status}: the bill ends where it was cut off.", width), BAD)
-        )
+        lines.extend(Line(line.text, BAD) for line in wrapped(partial_words(run), width, ""))
     spent = format_duration(outcome.duration_us)
     lines.append(
         Line(words.cut(f"{words.span(outcome.began_us, outcome.ended_us)} ({spent} simulated)", width))
@@ -132,6 +131,8 @@ def _where(figures: CostFigures, width: int) -> list[Line]:
 
 def _lines(title: str, lines: Sequence[Debt], width: int) -> list[Line]:
     """Who owes how much; nothing shared: no column for it."""
+    if not lines:
+        return []
     shown = lines if len(lines) <= LINES_SHOWN else lines[: LINES_SHOWN - 1]
     total = sum(line.owed for line in lines)
     header = (
@@ -150,7 +151,7 @@ def _lines(title: str, lines: Sequence[Debt], width: int) -> list[Line]:
     rows = [
         (
             line.name,
-            dollars(line.owed),
+            owed(line),
             words.percent(line.owed / total) if total else words.NOTHING,
             dollars(line.micros) if is_shared else "",
             dollars(line.shared_micros) if is_shared else "",
@@ -181,7 +182,7 @@ def _consumers(report: CostReport, width: int) -> list[Line]:
     rows = [
         (
             "/".join(line.key),
-            dollars(line.owed),
+            owed(line),
             f"{line.gpu_hours:,.1f}",
             dollars(line.unused_micros) if line.unused_micros else words.NOTHING,
         )
@@ -231,15 +232,16 @@ def _budgets(states: Sequence[BudgetState], width: int) -> list[Line]:
 
 
 def _borrowed(report: CostReport, width: int) -> list[Line]:
+    def money(micros: int) -> str:
+        return dollars(micros) if report.run.is_priced else words.NOTHING
+
     rows = [
         (
             row.queue,
             row.cohort or words.NOTHING,
-            dollars(row.owed_micros),
-            dollars(row.own_micros),
-            dollars(row.borrowed_micros),
+            *(money(m) for m in (row.owed_micros, row.own_micros, row.borrowed_micros)),
             f"{row.borrowed_gpu_us / HOUR_US:,.1f}",
-            dollars(row.lent_micros),
+            money(row.lent_micros),
         )
         for row in report.borrowed
         if row.owed_micros or row.lent_micros or row.borrowed_gpu_us

@@ -82,5 +82,7 @@ def showback_csv(report: CostReport) -> str:
             parts = (line.gpu_micros, line.cpu_micros, line.memory_micros)
             money = (line.owed, line.micros, line.shared_micros, *parts, line.unused_micros, line.spot_micros)
             hours = (f"{line.gpu_hours:.6f}", f"{line.unpriced_gpu_hours:.6f}")
-            writer.writerow((month.name, line.name, *(exact_dollars(m) for m in money), *hours))
+            # What nobody priced is left empty: it is not nothing.
+            texts = ["" if line.is_unpriced else exact_dollars(m) for m in money]
+            writer.writerow((month.name, line.name, *texts, *hours))
     return out.getvalue()

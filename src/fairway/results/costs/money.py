@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from fairway.results.costs.breakdown import Line
 from fairway.results.words import NOTHING
 
 MICROS = 1_000_000
@@ -17,6 +18,11 @@ def dollars(micros: float | None) -> str:
     size = abs(micros) / MICROS
     digits = 2 if size >= 0.095 or not size else 4
     return f"{sign}${size:,.{digits}f}"
+
+
+def owed(line: Line) -> str:
+    """What a line owes; `unpriced` where nobody says what any of it costs."""
+    return "unpriced" if line.is_unpriced else dollars(line.owed)
 
 
 def how_many(count: float) -> str:

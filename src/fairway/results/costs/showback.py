@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fairway.kube.timestamps import DAY_US, HOUR_US
 from fairway.metering.bill import IDLE, SYSTEM_OWNER
-from fairway.results.costs.breakdown import UNUSED_LINE, Line, Shared, breakdown
+from fairway.results.costs.breakdown import UNUSED_LINE, Line, Shared, lines_of
 from fairway.results.costs.budgets import Period, period_of
 from fairway.results.costs.costing import Costed
 
@@ -58,7 +58,7 @@ def showback(
     for name in dict.fromkeys(names.values()):
         starts = [start for start, month in names.items() if month == name]
         part = replace(run, bill=run.bill.filter(_among(starts)))
-        months.append(Month(name, breakdown(part, (by,), shared, weights).lines))
+        months.append(Month(name, lines_of(part, (by,), shared, weights)))
     return tuple(months)
 
 
@@ -93,12 +93,12 @@ def trend(run: Costed, by: str, most: int = 7) -> Trend | None:
     first = outcome.began_us // step
     count = max(-(-outcome.ended_us // step) - first, 1)
     rows = (
-        run.bill.with_columns(
-            pl.col(by).cast(pl.String),
-            ((pl.col("start_us") // step) - first).clip(0, count - 1).alias("_step"),
-        )
+        run.bill.lazy()
+        .with_columns(((pl.col("start_us") // step) - first).clip(0, count - 1).alias("_step"))
         .group_by(by, "_step")
         .agg(pl.col("micros").sum())
+        .with_columns(pl.col(by).cast(pl.String))
+        .collect()
     )
     values: dict[str, list[int]] = {}
     for name, at, micros in rows.iter_rows():

@@ -9,7 +9,7 @@ from fairway.kube.timestamps import HOUR_US
 from fairway.results import words
 from fairway.results.costs.answers import CostReport
 from fairway.results.costs.breakdown import Line
-from fairway.results.costs.money import dollars, how_many
+from fairway.results.costs.money import dollars, how_many, owed
 from fairway.results.costs.trends import cost_charts
 from fairway.results.htmlpage import page
 from fairway.results.htmlparts import Cell, card, panel, section, table
@@ -113,7 +113,7 @@ def _lines(by: str, lines: Sequence[Line]) -> str:
     rows = [
         (
             Cell(line.name, "name"),
-            Cell(dollars(line.owed), "n"),
+            Cell(owed(line), "n"),
             Cell(words.percent(line.owed / total) if total else words.NOTHING, "n"),
             Cell(dollars(line.micros), "n"),
             Cell(dollars(line.shared_micros) if line.shared_micros else words.NOTHING, "n"),
@@ -144,7 +144,7 @@ def _consumers(report: CostReport) -> str:
     rows = [
         (
             Cell("/".join(line.key), "name"),
-            Cell(dollars(line.owed), "n"),
+            Cell(owed(line), "n"),
             Cell(f"{line.gpu_hours:,.1f}", "n"),
             Cell(dollars(line.unused_micros) if line.unused_micros else words.NOTHING, "n"),
         )

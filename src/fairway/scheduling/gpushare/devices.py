@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairway.errors import UserError
 from fairway.scheduling.gpushare.kernels import kernel, leaf
+from fairway.scheduling.gpushare.sizes import MAX_DEVICES as MAX_DEVICES
+from fairway.scheduling.gpushare.sizes import MILLI as MILLI
 
-MILLI = 1000  # thousandths in one device
-MAX_DEVICES = 8  # devices a node can have
 WIDTHS = MAX_DEVICES + 1  # how wide pods are: 0 shares a device, k takes k whole ones
 
 # Columns of a node: int64[node, NODE_COLUMNS].

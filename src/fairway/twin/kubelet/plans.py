@@ -14,6 +14,7 @@ import msgspec
 
 from fairway.kube.objects import Obj
 from fairway.kube.podrequests import pod_requests
+from fairway.kube.resources import GPU_MILLI, NVIDIA_GPU
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.behaviour import ALIASES, Behaviour, BehaviourError, Said, behaviour_of, said
 from fairway.twin.commands import understand
@@ -75,6 +76,11 @@ class PodPlan:
     is_plain: bool
     """One container, no probes, no init, no gates: what most batch pods are."""
     problem: BehaviourError | None
+    gpu_milli: int = 0
+    """Whole and shared GPUs the pod asks for; its first main container does the work of them."""
+
+    def gpu_milli_of(self, container: int) -> int:
+        return self.gpu_milli if container == self.init_count else 0
 
 
 class Plans:
@@ -158,16 +164,18 @@ def plan_of(spec: dict[str, Any], words: Said = ()) -> PodPlan:
     grace = spec.get("terminationGracePeriodSeconds")
     gates = tuple(g.get("conditionType", "") for g in spec.get("readinessGates") or ())
     probed = any(p.startup or p.readiness or p.liveness for p in plans)
+    requests = pod_requests(spec)
     plan = PodPlan(
         tuple(plans),
         len(inits),
-        tuple(sorted(pod_requests(spec).items(), key=_admission_order)),
+        tuple(sorted(requests.items(), key=_admission_order)),
         None if deadline is None else int(deadline) * SECOND_US,
         (DEFAULT_GRACE_S if grace is None else int(grace)) * SECOND_US,
         bool(spec.get("hostNetwork")),
         gates,
         len(plans) == 1 and not probed and not gates,
         None,
+        1000 * requests.get(NVIDIA_GPU, 0) + requests.get(GPU_MILLI, 0),
     )
     return annotated(plan, spec, words) if words else plan
 

@@ -91,6 +91,8 @@ class PodState:
     conditions: Any = None
     """The conditions last written, where they were nobody's but ours."""
     scheduled_since = ""
+    works: tuple[tuple[int, str], ...] = ()
+    """Whose work containers do, by their number, where somebody asked."""
 
     def __init__(self, uid: str, key: Key, node: str, plan: PodPlan, now_us: int) -> None:
         self.uid = uid
@@ -212,6 +214,7 @@ POD_FIELDS = (
     "luck",
     "conditions",
     "scheduled_since",
+    "works",
 )
 NODE_FIELDS = (
     "name",

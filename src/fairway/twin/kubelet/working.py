@@ -59,11 +59,17 @@ def _resume(k: Kubelet, pod: PodState, i: int, state: ContainerState, run_us: in
 
 
 def work_identity(k: Kubelet, pod: PodState, i: int) -> str:
+    """Whose work it is. Kept from the first time on: a pod deleted without grace is gone before its accounts close."""
+    for at, identity in pod.works:
+        if at == i:
+            return identity
     container = pod.plan.containers[i]
     obj = k.store.get(pod.key)
     if obj is None:
         return f"{pod.uid}//{container.name}"
-    return identity_of(obj, container.name, container.behaviour.checkpoint_key)
+    found = identity_of(obj, container.name, container.behaviour.checkpoint_key)
+    pod.works = (*pod.works, (i, found))
+    return found
 
 
 def startup_of(pod: PodState, i: int) -> int:
@@ -79,13 +85,13 @@ def settle(k: Kubelet, pod: PodState, i: int, end: Ended) -> None:
     state = pod.containers[i]
     totals = k.progress.totals
     behaviour = pod.plan.containers[i].behaviour
+    gpu_milli = pod.plan.gpu_milli_of(i)
     if behaviour.run is None:
-        totals.useful_us += end.finished_us - end.started_us
+        totals.add(end.finished_us - end.started_us, 0, 0, gpu_milli)
         return
     takes_us = wall_us(state.work_us, behaviour.checkpoint_interval_us, behaviour.checkpoint_us)
     if end.exit_code == 0 and end.finished_us >= state.work_from_us + takes_us:
-        totals.useful_us += state.work_us
-        totals.overhead_us += end.finished_us - end.started_us - state.work_us
+        totals.add(state.work_us, 0, end.finished_us - end.started_us - state.work_us, gpu_milli)
         return
     settle_loss(k, pod, i, end.finished_us)
 
@@ -96,7 +102,8 @@ def lose_running(k: Kubelet, pod: PodState) -> None:
     for i, state in enumerate(pod.containers):
         if state.state == RUNNING:
             if pod.plan.containers[i].behaviour.run is None:
-                k.progress.totals.useful_us += now_us - state.started_us
+                ran_us = now_us - state.started_us
+                k.progress.totals.add(ran_us, 0, 0, pod.plan.gpu_milli_of(i))
             else:
                 settle_loss(k, pod, i, now_us)
 
@@ -110,8 +117,7 @@ def settle_loss(k: Kubelet, pod: PodState, i: int, ended_us: int) -> None:
     work = work_after(ended_us - state.work_from_us, interval_us, behaviour.checkpoint_us)
     done_us = min(work.done_us, state.work_us)
     saved_us = min(work.saved_us, done_us)
-    totals.useful_us += saved_us
-    totals.lost_us += done_us - saved_us
-    totals.overhead_us += max(ended_us - state.started_us - done_us, 0)
+    overhead_us = max(ended_us - state.started_us - done_us, 0)
+    totals.add(saved_us, done_us - saved_us, overhead_us, pod.plan.gpu_milli_of(i))
     if interval_us and state.resumed_us + saved_us:
         k.progress.put_back(work_identity(k, pod, i), state.resumed_us + saved_us)

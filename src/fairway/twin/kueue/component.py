@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fairway.cluster.actions import Action, Emit, perform
+from fairway.cluster.actions import Action, Create, Emit, Replace, SetStatus, perform
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.cluster.errors import ApiError
-from fairway.kube.objects import Key, Obj, meta_of, spec_of, status_of
+from fairway.cluster.store import Store
+from fairway.kube.objects import Key, Obj, gk_of, labels_of, meta_of, spec_of, status_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.queueing import conditions as conds
 from fairway.queueing.control import kinds
@@ -25,13 +26,16 @@ from fairway.queueing.integrations.integration import Integration
 from fairway.queueing.integrations.ownership import WORKLOAD, owners_of
 from fairway.queueing.integrations.priorities import PRIORITY_CLASS, WORKLOAD_PRIORITY_CLASS
 from fairway.queueing.integrations.registry import integrations
+from fairway.queueing.integrations.slices import is_gated
 from fairway.queueing.pending import QueueUsage
 from fairway.queueing.queueusage import QueueUsageLedger
 from fairway.queueing.webhooks import Settings
+from fairway.queueing.workloads import JOB_UID_LABEL
 from fairway.queueing.workloadstate import is_finished
 from fairway.twin.components import Host
 from fairway.twin.kueue import looks
 from fairway.twin.kueue.cycles import Cycles
+from fairway.twin.kueue.requests import Requests
 from fairway.twin.kueue.topology import Topologies
 from fairway.twin.loop import CONTROLLERS
 
@@ -44,6 +48,8 @@ Item = tuple[str, Key]
 JOB, LOOK, STATUS, UNGATE = "job", "look", "status", "ungate"
 
 _OWN_KINDS = (*(gk for gk in kinds.WATCHED if gk.endswith(GROUP)), WORKLOAD_PRIORITY_CLASS)
+
+_SETTLED_TOGETHER = (kinds.CLUSTER_QUEUE, kinds.COHORT)
 
 _RETRY_BASE_US = 5_000
 _RETRY_MAX_US = 1000 * SECOND_US
@@ -62,15 +68,21 @@ class Kueue:
         self.backlog = Backlog(settings)
         self.cycles = Cycles()
         self.topologies = Topologies()
+        self.requests = Requests()
         self.ledger = None if settings.usage is None else QueueUsageLedger(settings.usage)
         self._queued: dict[Item, int] = {}
         self._again: dict[Item, int] = {}
         self._failures: dict[Item, int] = {}
+        self._granted: dict[Item, None] = {}
+        """Looks that wait for the time at which they may write."""
         self._blocked: dict[Item, None] = {}
         """Looks that ended because something they name is missing."""
         self._waking: dict[str, None] = {}
         self._drained_version = 0
+        self._status_items: dict[tuple[str, str], Item] = {}
+        """Built once: queues are touched by nearly every change."""
         self._is_sampling = False
+        self._is_draining = False
 
     def attach(self, host: Host) -> None:
         self.host = host
@@ -78,10 +90,12 @@ class Kueue:
         self._turn = loop.register("kueue.turn", self._on_turn)
         self._remind = loop.register("kueue.again", self._on_again)
         self._wake = loop.register("kueue.wake", self._on_wake)
+        self._drain = loop.register("kueue.drain", self._on_drain)
         self._sample = loop.register("kueue.sample", self._on_sample)
         stream = host.streams.stream("kueue")
         self._reconcile_us = latency.controller_reconcile.sampler(stream)
         self._write_us = latency.api_write.sampler(stream)
+        self.requests.limit(latency.kueue_qps, latency.kueue_burst)
         self.cycles.attach(self)
         self.topologies.attach(self)
         self._watchers: dict[str, list[Integration]] = {}
@@ -105,14 +119,17 @@ class Kueue:
         twin.backlog = self.backlog.copy() if self.is_awake else Backlog(self.settings)
         twin.cycles = self.cycles.copy()
         twin.topologies = self.topologies.copy()
+        twin.requests = self.requests.copy()
         twin.ledger = None if self.ledger is None else self.ledger.copy()
         twin._queued = dict(self._queued)
         twin._again = dict(self._again)
         twin._failures = dict(self._failures)
+        twin._granted = dict(self._granted)
         twin._blocked = dict(self._blocked)
         twin._waking = dict(self._waking)
         twin._drained_version = self._drained_version
         twin._is_sampling = self._is_sampling
+        twin._is_draining = self._is_draining
         return twin
 
     # Listening
@@ -138,10 +155,21 @@ class Kueue:
                 self.topologies.hear_node(change)
         if gk == POD:
             self.topologies.hear_pod(change)
+            if change.old is None and is_gated(change.obj):
+                self._hear_elastic_pod(change.obj)
         for kind in self._watchers.get(gk, ()):
             for key in kind.jobs_of(self.host.store, change):
                 self.enqueue((JOB, key))
-        self.drain()
+        if gk in _SETTLED_TOGETHER:
+            self._drain_soon()
+        else:
+            self.drain()
+
+    def _hear_elastic_pod(self, pod: Obj) -> None:
+        """Its job lets it go, if what was admitted has room for it."""
+        for owner in owners_of(pod):
+            if owner.gk in self.kinds_of_jobs:
+                self.enqueue((JOB, owner), self.settings.status_batch_us)
 
     def _wake_up(self) -> None:
         """The first object of Kueue: from now on everything counts that was there before."""
@@ -171,12 +199,12 @@ class Kueue:
         self.topologies.hear_workload(change)
 
     def _is_settled(self, workload: Obj) -> bool:
-        """Nothing is left to be done about it here: its job takes leave of it."""
-        return (
-            self.settings.retained_us is None
-            and is_finished(workload)
-            and bool(meta_of(workload).get("ownerReferences"))
-        )
+        """Nothing is left to be done about it here: its job takes leave of it, or it never had one."""
+        if self.settings.retained_us is not None or not is_finished(workload):
+            return False
+        if meta_of(workload).get("ownerReferences"):
+            return True
+        return "deletionTimestamp" not in meta_of(workload) and not labels_of(workload).get(JOB_UID_LABEL)
 
     def _forget_look(self, item: Item) -> None:
         """It is over: no deadline of its matters any more."""
@@ -240,9 +268,13 @@ class Kueue:
             self._queued[item] = self.host.loop.at(at_us, self._turn, item, CONTROLLERS)
 
     def _enqueue_queue(self, gk: str, name: str, after_us: int) -> None:
-        namespace, slash, rest = name.partition("/")
-        key = Key(gk, namespace, rest) if slash else Key(gk, "", name)
-        self.enqueue((STATUS, key), after_us)
+        item = self._status_items.get((gk, name))
+        if item is None:
+            namespace, slash, rest = name.partition("/")
+            item = STATUS, Key(gk, namespace, rest) if slash else Key(gk, "", name)
+            self._status_items[gk, name] = item
+        if item not in self._queued:
+            self.enqueue(item, after_us)
 
     def _retry_blocked(self) -> None:
         blocked, self._blocked = self._blocked, {}
@@ -273,6 +305,16 @@ class Kueue:
             if self.ledger is not None and not self._is_sampling and backlog.accounts.holders:
                 self._plan_sample()
 
+    def _drain_soon(self) -> None:
+        """Once for all changes of queues at this moment: following up builds the whole tree of quotas anew."""
+        if not self._is_draining:
+            self._is_draining = True
+            self.host.loop.at(self.host.loop.now_us, self._drain, None, CONTROLLERS)
+
+    def _on_drain(self, _data: None) -> None:
+        self._is_draining = False
+        self.drain()
+
     def _on_wake(self, root: str) -> None:
         del self._waking[root]
         self.backlog.wake(root, self.host.loop.now_us)
@@ -290,6 +332,8 @@ class Kueue:
         if before:
             self.host.loop.cancel(before)
         decided = looks.look(self, item)
+        if self.requests.is_limited and self._is_held_back(item, decided.actions):
+            return
         if decided.again_at_us is not None:
             self.again_at(item, decided.again_at_us)
         if decided.is_blocked:
@@ -298,17 +342,33 @@ class Kueue:
             self._carry_out(item, decided.actions)
         self.drain()
 
+    def _is_held_back(self, item: Item, actions: Iterable[Action]) -> bool:
+        """Whether its requests have to wait: if so it looks anew then, at what is there by that time."""
+        if item in self._granted:
+            del self._granted[item]
+            return False
+        now_us = at_us = self.host.loop.now_us
+        for action in actions:
+            if not isinstance(action, Emit) and _is_request(self.host.store, action):
+                at_us = self.requests.take(_kind_written(action), now_us)
+        if at_us <= now_us:
+            return False
+        self._granted[item] = None
+        self._queued[item] = self.host.loop.at(at_us, self._turn, item, CONTROLLERS)
+        return True
+
     def again_at(self, item: Item, time_us: int) -> None:
         """Look at it at that time, even if nothing changes."""
         self._again[item] = self.host.loop.at(time_us, self._remind, item, CONTROLLERS)
 
     def _carry_out(self, item: Item, actions: Iterable[Action]) -> None:
+        store = self.host.store
         for action in actions:
             if isinstance(action, Emit):
                 self.tell(action.about, action.type, action.reason, action.message, action.component)
                 continue
             try:
-                perform(self.host.store, action)
+                perform(store, action)
             except ApiError as refused:
                 self._retry(item, refused)
                 return
@@ -348,12 +408,20 @@ class Kueue:
             return
         read = self.backlog.read(workload)
         now_us = self.host.loop.now_us
+        self._catch_up()
         self.ledger.penalize(read, now_us)
         if conds.is_true(status_of(workload), conds.ADMITTED):
             self.ledger.settle(read.queue, read.key, looks.holding(self, read.queue), now_us)
 
+    def _catch_up(self) -> None:
+        """No samples are taken while nothing is held: what was consumed before has decayed since."""
+        if self.ledger is not None and not self._is_sampling:
+            for key in sorted(self.backlog.local_queues):
+                self.ledger.sample(key, {}, self.host.loop.now_us)
+
     def _plan_sample(self) -> None:
         if self.ledger is not None:
+            self._catch_up()
             self._is_sampling = True
             every_us = round(self.ledger.settings.sampling_interval_s * SECOND_US)
             self.host.loop.at(self.host.loop.now_us + every_us, self._sample, None, CONTROLLERS)
@@ -362,8 +430,10 @@ class Kueue:
         """Consumption follows what is held; those that used less come first now."""
         if self.ledger is None:
             return
+        now_us = self.host.loop.now_us
         for key in sorted(self.backlog.local_queues):
-            self.ledger.sample(key, looks.holding(self, key), self.host.loop.now_us)
+            consumed = self.ledger.sample(key, looks.holding(self, key), now_us)
+            looks.tell_consumed(self, key, consumed)
         self._is_sampling = False
         if self.backlog.accounts.holders:
             self._plan_sample()
@@ -423,6 +493,20 @@ def _concerns_job(old: Obj | None, new: Obj) -> bool:
         ):
             return True
     return False
+
+
+def _kind_written(action: Action) -> str:
+    if isinstance(action, Create | Replace):
+        return gk_of(action.obj)
+    return action.about.gk if isinstance(action, Emit) else action.key.gk
+
+
+def _is_request(store: Store, action: Action) -> bool:
+    """Whether there is anything to write: controllers compare before they patch a status."""
+    if not isinstance(action, SetStatus):
+        return True
+    obj = store.get(action.key)
+    return obj is not None and obj.get("status") != action.status
 
 
 def _workload_key(key: str) -> Key:

@@ -1,8 +1,9 @@
 """Scheduling cycles in time: when one runs, and what is written because of it.
 
-A cycle decides on the state at its end and writes then; admissions arrive an API write later, as they do from
-Kueue's goroutines. The next one follows at once while cycles get somewhere, backs off while they do not, and
-waits for a change once one decided exactly what the one before did.
+A cycle decides on the state at its end and writes then; admissions arrive when their request may go out and an API
+write later, as they do from Kueue's goroutines; so do evictions, for which, as for the words to whoever was refused,
+the cycle waits. The next one follows at once while cycles get somewhere, backs off while they do not, and waits for
+a change once one decided exactly what the one before did.
 
 Source: pkg/scheduler/scheduler.go, pkg/util/wait (UntilWithBackoff).
 """
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 
 ADMISSION = "kueue-admission"
 
-# Source: pkg/util/wait: cycles without an admission wait 1 ms, doubling to 100 ms.
+# Source: pkg/util/wait/backoff.go: cycles without an admission wait 1 ms, doubling to 10 ms.
 _BACKOFF_US = 1_000
-_BACKOFF_MAX_US = 100_000
+_BACKOFF_MAX_US = 10_000
 # A second pass comes after 1 s, 2 s, … up to 30 s. Source: pkg/cache/queue/second_pass_queue.go.
 _SECOND_PASS_US = 1_000_000
 _SECOND_PASS_MAX_US = 30_000_000
@@ -50,8 +51,12 @@ class Cycles:
         self._failures = 0
         self._last: Signature = ()
         self._seen_version = -1
-        self._admitting: dict[str, Outcome] = {}
-        """Admissions on their way to the API, by workload."""
+        self._admitting: dict[str, tuple[Outcome, int]] = {}
+        """Admissions on their way to the API, by workload, with the time they were decided at."""
+        self._evicting: dict[str, tuple[Eviction, str]] = {}
+        """Evictions on their way to the API, by workload, with the preemptor's queue."""
+        self._busy_until_us = 0
+        """When the requests a cycle waits for are answered."""
         self._passes: dict[str, int] = {}
         """Second passes under way: how often each was tried."""
 
@@ -61,6 +66,7 @@ class Cycles:
         loop, latency = kueue.host.loop, kueue.host.latency
         self._cycle = loop.register("kueue.cycle", self._on_cycle)
         self._admit = loop.register("kueue.admit", self._on_admit)
+        self._evict_later = loop.register("kueue.evict", self._on_evict)
         self._pass = loop.register("kueue.pass", self._on_pass)
         stream = kueue.host.streams.stream("kueue-scheduler")
         self._cycle_us = latency.kueue_cycle.sampler(stream)
@@ -75,6 +81,8 @@ class Cycles:
         twin._last = self._last
         twin._seen_version = self._seen_version
         twin._admitting = dict(self._admitting)
+        twin._evicting = dict(self._evicting)
+        twin._busy_until_us = self._busy_until_us
         twin._passes = dict(self._passes)
         return twin
 
@@ -101,10 +109,10 @@ class Cycles:
         self.number += 1
         version = backlog.version
         outcome = run_cycle(backlog.accounts, heads, backlog.namespaces, self._options())
-        writes = self._carry_out(outcome)
+        self._carry_out(outcome)
         for head in heads:
             self._drop_unheard(head, outcome)
-        self._plan_next(outcome, version, writes)
+        self._plan_next(outcome, version)
         self.kueue.drain()
 
     def _options(self) -> CycleOptions:
@@ -121,11 +129,11 @@ class Cycles:
             all_pods_ready=not backlog.holdings.not_ready,
         )
 
-    def _plan_next(self, outcome: CycleOutcome, version: int, writes: int) -> None:
+    def _plan_next(self, outcome: CycleOutcome, version: int) -> None:
         """Go on at once after progress, later without, and not at all where nothing would come of it."""
         now_us = self.host.loop.now_us
         backlog = self.kueue.backlog
-        self._idle_until_us = now_us + sum(self._write_us() for _ in range(writes))
+        self._idle_until_us = max(now_us, self._busy_until_us)
         signature = tuple(_signature(o) for o in outcome.entries)
         is_repeated = signature == self._last and version == self._seen_version
         self._last = signature
@@ -144,14 +152,12 @@ class Cycles:
 
     # What
 
-    def _carry_out(self, outcome: CycleOutcome) -> int:
-        """Returns how many writes the cycle had to wait for."""
-        writes = 0
+    def _carry_out(self, outcome: CycleOutcome) -> None:
+        """In the order of the requests: evictions and admissions first, then words to those refused."""
+        self._busy_until_us = self.host.loop.now_us
         is_blocked = False
         for one in outcome.entries:
-            for eviction in one.evictions:
-                if not eviction.is_under_way:
-                    self._evict(eviction, one.head.queue)
+            self._evict_all(one)
             if one.is_admitted:
                 self._assume(one)
             elif one.status == Status.EVICTED:
@@ -159,9 +165,13 @@ class Cycles:
             else:
                 # Whoever comes after one that waits for pods was not looked at: the cycle stood there.
                 tells = one.updates_status or (one.status == Status.WAITING_FOR_PODS_READY)
-                writes += self._requeue(one, tells=tells and not is_blocked)
+                if self._requeue(one, tells=tells and not is_blocked):
+                    self._busy_until_us = self._request(self._busy_until_us)
                 is_blocked = is_blocked or one.status == Status.WAITING_FOR_PODS_READY
-        return writes
+
+    def _request(self, from_us: int) -> int:
+        """When a request made at that time is answered."""
+        return self.kueue.requests.take(WORKLOAD, from_us) + self._write_us()
 
     def _drop_unheard(self, head: Head, outcome: CycleOutcome) -> None:
         """A head that holds quota already is not even an entry: it waits no longer."""
@@ -180,24 +190,24 @@ class Cycles:
         queue = backlog.pending.queues.get(outcome.head.queue)
         if queue is not None:
             queue.forget(workload.key)
-        delay_us = self._write_us()
-        if delay_us:
-            obj = self._with_admission(outcome, workload.obj)
+        at_us = self._request(self._busy_until_us)
+        if at_us > self.host.loop.now_us:
+            obj = self._with_admission(outcome, workload.obj, self.host.loop.now_us)
             backlog.hold(self._facts(outcome, obj))
-            self._admitting[workload.key] = outcome
-            self.host.loop.at(self.host.loop.now_us + delay_us, self._admit, workload.key, SCHEDULER)
+            self._admitting[workload.key] = (outcome, self.host.loop.now_us)
+            self.host.loop.at(at_us, self._admit, workload.key, SCHEDULER)
         else:
-            self._write_admission(outcome)
+            self._write_admission(outcome, self.host.loop.now_us)
         backlog.taken(workload.key)
 
     def _on_admit(self, key: str) -> None:
-        outcome = self._admitting.pop(key, None)
-        if outcome is not None:
-            self._write_admission(outcome)
+        assumed = self._admitting.pop(key, None)
+        if assumed is not None:
+            self._write_admission(*assumed)
             self.kueue.drain()
 
-    def _write_admission(self, outcome: Outcome) -> None:
-        """Write it where it still applies; else let go of the quota."""
+    def _write_admission(self, outcome: Outcome, decided_us: int) -> None:
+        """Write it where it still applies, with the time it was decided at; else let go of the quota."""
         workload, backlog, store = outcome.head.workload, self.kueue.backlog, self.host.store
         key = _key(workload)
         before = store.get(key)
@@ -211,7 +221,7 @@ class Cycles:
                 backlog.enqueue(before, self.host.loop.now_us)
             return
         self._passes.pop(workload.key, None)
-        after = store.set_status(key, self._with_admission(outcome, before)["status"])
+        after = store.set_status(key, self._with_admission(outcome, before, decided_us)["status"])
         backlog.hold(self._facts(outcome, after))
         self._emit(admission_events(outcome, before, after, self.host.loop.now_us))
         if outcome.replaced_slice is not None:
@@ -222,11 +232,11 @@ class Cycles:
         ):
             self.kueue.charge(after)
 
-    def _with_admission(self, outcome: Outcome, obj: Obj) -> Obj:
+    def _with_admission(self, outcome: Outcome, obj: Obj, decided_us: int) -> Obj:
         assert outcome.admission is not None
         queue = self.kueue.backlog.accounts.queues[outcome.head.queue].spec
-        now_us, gates = self.host.loop.now_us, self.kueue.settings.gates
-        return statuses.admitted(obj, outcome.admission, queue, now_us, gates)
+        gates = self.kueue.settings.gates
+        return statuses.admitted(obj, outcome.admission, queue, decided_us, gates)
 
     def _facts(self, outcome: Outcome, obj: Obj) -> Workload:
         assert outcome.admission is not None and outcome.assignment is not None
@@ -246,6 +256,26 @@ class Cycles:
             self._emit((Event(old.key, "Normal", conds.SLICE_REPLACED, message),))
 
     # Eviction
+
+    def _evict_all(self, outcome: Outcome) -> None:
+        """At once as far as requests may go out; the cycle stands until the last is answered."""
+        loop = self.host.loop
+        asked_us = answered_us = self._busy_until_us
+        for eviction in outcome.evictions:
+            if eviction.is_under_way or eviction.workload.key in self._evicting:
+                continue
+            at_us = self._request(asked_us)
+            if at_us > loop.now_us:
+                self._evicting[eviction.workload.key] = (eviction, outcome.head.queue)
+                loop.at(at_us, self._evict_later, eviction.workload.key, SCHEDULER)
+            else:
+                self._evict(eviction, outcome.head.queue)
+            answered_us = max(answered_us, at_us)
+        self._busy_until_us = answered_us
+
+    def _on_evict(self, key: str) -> None:
+        self._evict(*self._evicting.pop(key))
+        self.kueue.drain()
 
     def _evict(self, eviction: Eviction, preemptor_queue: str) -> None:
         key = _key(eviction.workload)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairway.cluster.actions import Action, Patch, SetStatus
@@ -14,6 +16,7 @@ from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.queueing.integrations.priorities import WORKLOAD_PRIORITY_CLASS
 from fairway.queueing.integrations.reconcile import Kueue as JobWorld
 from fairway.queueing.integrations.reconcile import reconcile_job
+from fairway.queueing.objects import NO_STOP
 from fairway.queueing.workloads import key_of
 
 if TYPE_CHECKING:
@@ -44,6 +47,8 @@ def look(kueue: Kueue, item: tuple[str, Key]) -> Look:
         return Look(*reconcile_job(world, key, kueue.host.loop.now_us))
     if tag == "ungate":
         return Look(tuple(kueue.topologies.ungate(key)))
+    if tag == "node":
+        return Look(*kueue.topologies.look_at_node(key))
     obj = kueue.host.store.get(key)
     if obj is None:
         return NOTHING
@@ -157,6 +162,18 @@ def _priority_class(kueue: Kueue, obj: Obj) -> Look:
             key = Key(WORKLOAD, meta_of(workload)["namespace"], meta_of(workload)["name"])
             actions.append(Patch(key, {"spec": {"priority": value}}))
     return Look(tuple(actions))
+
+
+def tell_consumed(kueue: Kueue, local_queue: str, consumed: Mapping[str, Decimal]) -> None:
+    """Write what a LocalQueue consumed into its status, while it and its ClusterQueue go."""
+    queue = kueue.backlog.local_queues[local_queue]
+    namespace, _, name = local_queue.partition("/")
+    key = Key(kinds.LOCAL_QUEUE, namespace, name)
+    obj = kueue.host.store.get(key)
+    if obj is None or queue.stop_policy != NO_STOP or not kueue.backlog.is_queue_active(queue.cluster_queue):
+        return
+    status = queuestatus.consumption_status(obj, consumed, kueue.host.loop.now_us)
+    kueue.host.store.set_status(key, status)
 
 
 def holding(kueue: Kueue, local_queue: str) -> dict[str, int]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fairway.errors import FieldProblem, InvalidInput
-from fairway.scheduling.gpushare.devices import MAX_DEVICES, MILLI
+from fairway.scheduling.gpushare.sizes import MAX_DEVICES, MILLI
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")

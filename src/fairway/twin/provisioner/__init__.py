@@ -4,8 +4,7 @@ Pods that the scheduler could not place are batched; NodeClaims are written for 
 are initialized; nodes that are empty, drifted or too dear go: cordoned by a taint, replaced first where they must be,
 drained through evictions, deleted. Decisions are those of `provisioning/karpenter`.
 
-Not yet: startup taints are taken off by nobody (a DaemonSet would), a scheduled budget is looked at when something
-changes, and expiry is timed only where a NodePool names its `expireAfter`.
+Not yet: expiry is timed only where a NodePool names its `expireAfter`.
 
 Reading order: `cloud` (what can be had, how long it takes), `gathering` (the store as Karpenter sees it), `draining`
 (emptying a node), `component` (who does what when).

@@ -9,16 +9,19 @@ disruption loop rests while nothing changes and no consolidateAfter runs, so tha
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.errors import ApiError
 from fairway.kube.conditions import is_condition_true, without_condition
 from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, name_of
+from fairway.kube.resources import parse_resources
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.provisioning.karpenter.batching import Batch, triggered
+from fairway.provisioning.karpenter.disruption.budgets import changes_at_us
 from fairway.provisioning.karpenter.disruption.commands import DELETE, Command
-from fairway.provisioning.karpenter.disruption.marks import consolidatable_at_us, drift_reason, expires_at_us
+from fairway.provisioning.karpenter.disruption.marks import expires_at_us
 from fairway.provisioning.karpenter.disruption.methods import DRIFT, decide
 from fairway.provisioning.karpenter.disruption.recheck import RECHECK_AFTER_US, Abandoned, recheck
 from fairway.provisioning.karpenter.disruption.scene import Scene
@@ -31,6 +34,8 @@ from fairway.provisioning.karpenter.events import (
     insufficient_capacity,
     no_compatible_types,
     nominated,
+    rebalance_recommended,
+    spot_interrupted,
     terminating,
 )
 from fairway.provisioning.karpenter.labels import (
@@ -40,6 +45,7 @@ from fairway.provisioning.karpenter.labels import (
     REGISTERED,
     UNREGISTERED_TAINT,
 )
+from fairway.provisioning.karpenter.fleet import Fleet
 from fairway.provisioning.karpenter.launching import UNAVAILABLE_US, launch_choices, no_capacity_text
 from fairway.provisioning.karpenter.nodeclaims import (
     CONSOLIDATABLE,
@@ -54,16 +60,26 @@ from fairway.provisioning.karpenter.nodeclaims import (
     not_initialized,
     with_condition,
 )
-from fairway.provisioning.karpenter.nodepools import NodePool, duration_us
+from fairway.provisioning.karpenter.nodepools import WHEN_EMPTY, NodePool, duration_us
 from fairway.provisioning.karpenter.packing import Solver
 from fairway.provisioning.karpenter.planned import PlannedClaim
-from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, is_provisionable
+from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, is_owned_by, is_provisionable
 from fairway.provisioning.karpenter.world import World
 from fairway.twin.components import Host
 from fairway.twin.loop import CONTROLLERS, HOUSEKEEPING, NODES
-from fairway.twin.provisioner.cloud import Cloud, Offered, fleet_without
+from fairway.twin.provisioner.cloud import Cloud, Offered, fleet_without, offered_of
 from fairway.twin.provisioner.draining import drain
-from fairway.twin.provisioner.gathering import NODE_CLAIM, NODE_POOL, claim_key, node_key, pools_of, world_of
+from fairway.twin.provisioner.gathering import (
+    NODE_CLAIM,
+    NODE_POOL,
+    Remembered,
+    Usage,
+    add_usage,
+    claim_key,
+    node_key,
+    usage_of,
+    world_of,
+)
 
 NAME = "karpenter"
 POLL_US = 10 * SECOND_US
@@ -100,6 +116,16 @@ class Provisioner:
         self._draining: dict[str, int] = {}
         """Claims whose nodes are being emptied, since when."""
         self._tick_at_us = -1
+        self._known = Remembered()
+        self._seen_fleet: tuple[frozenset[Offered], Fleet] | None = None
+        self._stale: dict[str, None] = {}
+        """Claims whose marks are to be looked at."""
+        self._ripe: dict[str, None] = {}
+        """Claims whose nodes could go."""
+        self._resting: list[tuple[int, str]] = []
+        """When claims may be consolidated, the next one first."""
+        self._launched = 0
+        """Machines launched so far: the n-th boots as long under every policy."""
 
     def attach(self, host: Host) -> None:
         self.host = host
@@ -110,7 +136,8 @@ class Provisioner:
         self._h_recheck = register("karpenter.recheck", self._on_recheck)
         self._h_drain = register("karpenter.drain", self._on_drain)
         self._h_expire = register("karpenter.expire", self._on_expire)
-        self._boot_us = self.cloud.boot.sampler(host.streams.stream("karpenter.boot"))
+        self._h_again = register("karpenter.again", self._on_again)
+        self._h_started = register("karpenter.started", self._on_started)
         self._names = host.streams.stream("karpenter.names")
 
     def start(self) -> None:
@@ -122,6 +149,8 @@ class Provisioner:
         twin.pending = dict(self.pending)
         twin.promised, twin.unavailable = dict(self.promised), dict(self.unavailable)
         twin._draining, twin._tick_at_us = dict(self._draining), self._tick_at_us
+        twin._launched = self._launched
+        twin._stale, twin._ripe, twin._resting = dict(self._stale), dict(self._ripe), list(self._resting)
         return twin
 
     # What changes
@@ -135,6 +164,7 @@ class Provisioner:
         elif gk == "Node":
             self._observe_node(change)
         else:
+            self._stale.update(dict.fromkeys(name_of(c) for c in self.host.store.objects(NODE_CLAIM)))
             self._look_again()
 
     def _observe_pod(self, change: Change) -> None:
@@ -161,11 +191,16 @@ class Provisioner:
         status = {**(claim.get("status") or {}), "lastPodEventTime": now}
         status["conditions"] = without_condition(status.get("conditions"), CONSOLIDATABLE)
         self.host.store.set_status(claim_key(node), status)
-        self._look_again()
+        self._trigger_pending()
 
     def _observe_claim(self, change: Change) -> None:
         name = change.key.name
+        if change.type != DELETED:
+            self._stale[name] = None
+            self._arm_tick(self.host.loop.now_us + POLL_US)
         if change.type == DELETED:
+            self._known.forget(name)
+            self._ripe.pop(name, None)
             self.underway = tuple(u for u in self.underway if name not in u.nodes)
             self._look_again()
         elif "deletionTimestamp" in meta_of(change.obj) and name not in self._draining:
@@ -184,6 +219,9 @@ class Provisioner:
 
     def _look_again(self) -> None:
         self._arm_tick(self.host.loop.now_us + POLL_US)
+        self._trigger_pending()
+
+    def _trigger_pending(self) -> None:
         for key in self.pending:
             self._trigger(key)
 
@@ -213,9 +251,17 @@ class Provisioner:
     def _world(self) -> World:
         now_us = self.host.loop.now_us
         self.unavailable = {o: until for o, until in self.unavailable.items() if until > now_us}
-        fleet = fleet_without(self.cloud.types, frozenset(self.unavailable))
+        fleet = self._fleet(frozenset(self.unavailable))
         going = {node: None for u in self.underway for node in u.nodes} | dict.fromkeys(self._draining)
-        return world_of(self.host.store, fleet, going=going, nominated=self.promised, now_us=now_us)
+        return world_of(
+            self.host.store, fleet, self._known, going=going, nominated=self.promised, now_us=now_us
+        )
+
+    def _fleet(self, unavailable: frozenset[Offered]) -> Fleet:
+        """Kept while the same offerings are out: a fleet remembers what it was asked."""
+        if self._seen_fleet is None or self._seen_fleet[0] != unavailable:
+            self._seen_fleet = (unavailable, fleet_without(self.cloud.types, unavailable))
+        return self._seen_fleet[1]
 
     def _provision(self) -> None:
         world = self._world()
@@ -243,46 +289,81 @@ class Provisioner:
             for facts in placed:
                 event = nominated(node.claim, node.name if node.has_node else "")
                 self._tell_pod(facts.namespace, facts.name, event)
+        used = usage_of(world)
         for plan in results.claims:
-            self._create(plan)
+            self._create(plan, used)
 
-    def _create(self, plan: PlannedClaim) -> str | None:
-        """Write a claim and launch it; its name, or None where nothing was to be had."""
-        if limit_exceeded(plan.pool, self._usage(plan.pool)) is not None:
+    def _create(self, plan: PlannedClaim, used: Usage) -> str | None:
+        """Write a claim and launch it; its name, or None where nothing was to be had. `used` is kept up to date."""
+        if limit_exceeded(plan.pool, used.get(plan.pool.name, {})) is not None:
             return None
         name = f"{plan.pool.name}-{''.join(self._names.choice(_LETTERS) for _ in range(5))}"
         claim = self.host.store.create(node_claim(plan, name))
         for facts in plan.pods:
             self._tell_pod(facts.namespace, facts.name, nominated(name))
-        return name if self._launch(claim) else None
-
-    def _usage(self, pool: NodePool) -> dict[str, int]:
-        used: dict[str, int] = {}
-        for node in self._world().nodes:
-            if node.pool == pool.name:
-                used["nodes"] = used.get("nodes", 0) + 1
-                for resource, amount in node.capacity.items():
-                    used[resource] = used.get(resource, 0) + amount
-        return used
+        if not self._launch(claim):
+            return None
+        add_usage(used, plan.pool.name, parse_resources(self.host.store.require(claim_key(name))["status"]["capacity"]))
+        return name
 
     def _launch(self, claim: Obj) -> bool:
         """The cheapest offering that is in stock; what is not is left out for three minutes."""
         now_us, name = self.host.loop.now_us, name_of(claim)
-        fleet = fleet_without(self.cloud.types, frozenset(self.unavailable))
+        fleet = self._fleet(frozenset(self.unavailable))
         for kind, offering in launch_choices(claim, {t.name: t for t in fleet.types}).choices:
             offered = (kind.name, offering.zone, offering.capacity_type)
-            if offered in self.cloud.out_of_stock:
-                self.unavailable[offered] = now_us + UNAVAILABLE_US
+            if not self.cloud.has(offered, self._running, now_us):
+                self._mark_unavailable(offered)
                 continue
             up = launched(claim, kind, offering, f"twin:///{offering.zone}/{name}", now_us)
             self.host.store.replace(up)
             self.host.store.set_status(key_of(up), up["status"])
-            self.host.loop.at(now_us + self._boot_us(), self._h_boot, name, NODES)
+            self._launched += 1
+            luck = self.host.streams.draw_for("karpenter.boot", str(self._launched))
+            boot_us = self.cloud.boot_of(kind.name).at_quantile(luck)
+            self.host.loop.at(now_us + max(boot_us, 0), self._h_boot, name, NODES)
             return True
         self._tell(key_of(claim), insufficient_capacity(name, no_capacity_text()))
         self._remove(claim_key(name))
         self._look_again()
         return False
+
+    def _running(self) -> list[Obj]:
+        """The machines the cloud has given out: launched claims, and whatever else is a node."""
+        claims = self.host.store.objects(NODE_CLAIM)
+        named = {name_of(c) for c in claims}
+        return [*claims, *(n for n in self.host.store.objects("Node") if name_of(n) not in named)]
+
+    def _mark_unavailable(self, offered: Offered) -> None:
+        """Left out for a while; whoever waits is looked at again when that is over."""
+        until_us = self.host.loop.now_us + UNAVAILABLE_US
+        self.unavailable[offered] = until_us
+        self.host.loop.at(until_us, self._h_again, None, HOUSEKEEPING)
+
+    def _on_again(self, _data: None) -> None:
+        self._trigger_pending()
+
+    # Spot
+
+    def spot_notice(self, node: str) -> bool:
+        """The machine will be taken back: its offering counts as unavailable, its claim is deleted.
+
+        Source: karpenter-provider-aws pkg/controllers/interruption: a spot interruption is cordoned and drained.
+        """
+        claim = self.host.store.get(claim_key(node))
+        if claim is None:
+            return False
+        self._mark_unavailable(offered_of(claim))
+        for about in (claim_key(node), node_key(node)):
+            self._tell(about, spot_interrupted())
+        self._remove(claim_key(node))
+        return True
+
+    def spot_hint(self, node: str) -> None:
+        """Told, not acted on. Source: actionForMessage: a rebalance recommendation is no action."""
+        if self.host.store.get(claim_key(node)) is not None:
+            for about in (claim_key(node), node_key(node)):
+                self._tell(about, rebalance_recommended())
 
     def _on_boot(self, name: str) -> None:
         """The machine is up: its node registers, without the taint that kept pods off."""
@@ -299,10 +380,22 @@ class Provisioner:
         )
         up = with_condition(claim, REGISTERED_CONDITION, "True", REGISTERED_CONDITION, "", now_us)
         self.host.store.set_status(claim_key(name), {**up["status"], "nodeName": name})
+        if claim["spec"].get("startupTaints"):
+            self.host.loop.at(now_us + self.cloud.startup_us, self._h_started, name, NODES)
         pool = self.host.store.get(Key(NODE_POOL, "", labels_of(claim).get(NODEPOOL) or ""))
         expires_us = expires_at_us(claim)
         if pool is not None and _names_expiry(pool) and expires_us is not None:
             self.host.loop.at(max(expires_us, now_us), self._h_expire, name, HOUSEKEEPING)
+
+    def _on_started(self, name: str) -> None:
+        """What the startup taints waited for is there. Unlike kube: not a DaemonSet, time takes them off."""
+        claim, node = self.host.store.get(claim_key(name)), self.host.store.get(node_key(name))
+        if claim is None or node is None:
+            return
+        starting = [(t.get("key"), t.get("effect")) for t in claim["spec"].get("startupTaints") or ()]
+        taints = (node.get("spec") or {}).get("taints") or ()
+        kept = [t for t in taints if (t.get("key"), t.get("effect")) not in starting]
+        self.host.store.patch(node_key(name), {"spec": {"taints": kept or None}})
 
     def _initialize(self, name: str) -> None:
         claim, node = self.host.store.require(claim_key(name)), self.host.store.get(node_key(name))
@@ -328,19 +421,30 @@ class Provisioner:
             return
         self._tick_at_us = -1
         self._mark()
-        if self.waiting is not None:
+        if self.waiting is not None or not self._ripe:
             return
-        outcome = decide(self._scene())
+        scene = self._scene()
+        outcome = decide(scene)
         for notice in outcome.notices:
             self._tell(_about(notice.about), KarpenterEvent(NORMAL, notice.reason, notice.message))
         command = outcome.command
         if command is None:
+            self._await_budgets(scene)
             return
         if command.method == DRIFT:
             self._carry_out(command)
         else:
             self.waiting = command
             self.host.loop.at(self.host.loop.now_us + RECHECK_AFTER_US, self._h_recheck, None, HOUSEKEEPING)
+
+    def _await_budgets(self, scene: Scene) -> None:
+        """Look again when the next budget opens or closes, while there is a node that it may concern."""
+        if any(node.is_managed for node in scene.world.nodes):
+            changes = [
+                at_us for pool in scene.world.pools for b in pool.budgets if (at_us := changes_at_us(b, scene.now_us))
+            ]
+            if changes:
+                self._arm_tick(min(changes))
 
     def _scene(self) -> Scene:
         store = self.host.store
@@ -356,21 +460,49 @@ class Provisioner:
     def _mark(self) -> None:
         """Bring Consolidatable and Drifted up to date; look again when the next consolidateAfter is over."""
         store, now_us = self.host.store, self.host.loop.now_us
-        pools = {p.name: p for p in pools_of(store)}
-        fleet = fleet_without(self.cloud.types, frozenset())
-        for claim in store.objects(NODE_CLAIM):
-            pool = pools.get(labels_of(claim).get(NODEPOOL) or "")
-            if pool is None or "deletionTimestamp" in meta_of(claim):
+        pools = {p.name: p for p in self._known.pools_of(store)}
+        fleet = self._fleet(frozenset())
+        while self._resting and self._resting[0][0] <= now_us:
+            self._stale[heappop(self._resting)[1]] = None
+        stale, self._stale = self._stale, {}
+        for name in stale:
+            claim = store.get(claim_key(name))
+            pool = None if claim is None else pools.get(labels_of(claim).get(NODEPOOL) or "")
+            if claim is None or pool is None or "deletionTimestamp" in meta_of(claim):
+                self._ripe.pop(name, None)
                 continue
-            at_us = consolidatable_at_us(claim, pool)
+            at_us = self._known.due_us(claim, pool)
             due = at_us is not None and at_us <= now_us
-            drifted = drift_reason(claim, pool, fleet, now_us)
+            drifted = self._known.drift(claim, pool, fleet, now_us)
             marked = _marked(claim, CONSOLIDATABLE, CONSOLIDATABLE if due else "", now_us)
             marked = _marked(marked, DRIFTED, drifted, now_us)
             if marked is not claim:
                 store.set_status(key_of(claim), marked["status"])
+            if self._is_ripe(marked, pool):
+                self._ripe[name] = None
+            else:
+                self._ripe.pop(name, None)
             if at_us is not None and at_us > now_us:
+                heappush(self._resting, (at_us, name))
                 self._arm_tick(at_us)
+        if self._resting:
+            self._arm_tick(self._resting[0][0])
+
+    def _is_ripe(self, claim: Obj, pool: NodePool) -> bool:
+        """Whether its node could go at all; one that holds pods, where only empty ones go, could not.
+
+        Unlike kube: where no node could, nobody is told for each of them that it is not empty.
+        """
+        if is_true(claim, DRIFTED):
+            return True
+        if not is_true(claim, CONSOLIDATABLE):
+            return False
+        if pool.consolidation_policy != WHEN_EMPTY:
+            return True
+        store, accounts = self.host.store, self.host.store.accounts
+        row = accounts.row_of.get(name_of(claim))
+        pods = (store.get(key) for key in accounts.pods[row]) if row is not None else ()
+        return all(p is None or is_owned_by(p, "DaemonSet") or is_owned_by(p, "Node") for p in pods)
 
     def _on_recheck(self, _data: None) -> None:
         command, self.waiting = self.waiting, None
@@ -390,7 +522,8 @@ class Provisioner:
         """Keep pods off the nodes, open what replaces them, and let them go once that is up."""
         for name in command.names:
             self._taint(name, on=True)
-        made = [self._create(plan) for plan in command.replacements]
+        used = usage_of(self._world()) if command.replacements else {}
+        made = [self._create(plan, used) for plan in command.replacements]
         opened = tuple(name for name in made if name is not None)
         if len(opened) < len(made):
             for name in opened:

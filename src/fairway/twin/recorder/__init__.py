@@ -6,7 +6,8 @@
     outcome = recorder.outcome()
 
 Reading order: `tables` (the answer's types), `recorder` (what it sees), `pods`, `nodes`, `workloads` (what it
-notes), `facts` (the same as arrays), `steps`, `series`, `demand`, `rows` (what follows from it).
+notes), `facts` (the same as arrays), `steps`, `series`, `demand`, `rows` (what follows from it). The same of Kueue:
+`queuetables`, `queueledger`, `queuerows`, `queueseries` and `queuelending`; without its objects none of it is touched.
 """
 
 from fairway.twin.recorder.gpus import DEFAULT_GPUS, GpuResources

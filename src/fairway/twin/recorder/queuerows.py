@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
 
 from fairway.twin.recorder.queueledger import (
     ADMITTED,
@@ -21,7 +23,6 @@ from fairway.twin.recorder.queueledger import (
     SPELL_WIDTH,
     START,
     WAIT_WIDTH,
-    WIDTH,
     Eviction,
     QueueLedger,
 )
@@ -47,8 +48,8 @@ def queue_outcome(ledger: QueueLedger, until: int, began_us: int) -> QueueOutcom
     }
     series = queue_series(ledger, until, began_us)
     return QueueOutcome(
-        workloads=Table.of(QueuedRow, _workloads(ledger, names, until, began_us)),
-        holds=Table.of(HoldRow, _holds(ledger, began_us)),
+        workloads=_workloads(ledger, names, until, began_us),
+        holds=_holds(ledger, began_us),
         evictions=Table.of(EvictionRow, [_eviction(e, ledger, names, began_us) for e in ledger.evictions]),
         quotas=series.quotas,
         queues=series.queues,
@@ -58,71 +59,62 @@ def queue_outcome(ledger: QueueLedger, until: int, began_us: int) -> QueueOutcom
 
 def _workloads(
     ledger: QueueLedger, names: Mapping[str, tuple[int, str]], until: int, began_us: int
-) -> list[QueuedRow]:
-    waited, held = [0] * len(ledger.names), [0] * len(ledger.names)
-    last_charge = [-1] * len(ledger.names)
-    for at in range(0, len(ledger.waits), WAIT_WIDTH):
-        row, start, end = ledger.waits[at : at + WAIT_WIDTH]
+) -> Table[QueuedRow]:
+    """By columns: a run may have a million of them."""
+    rows = range(len(ledger.names))
+    waited, held, charges = [0] * len(rows), [0] * len(rows), [-1] * len(rows)
+    for row, start, end in _triples(ledger.waits, WAIT_WIDTH):
         waited[row] += (until if end == NEVER else end) - start
-    for at in range(0, len(ledger.spells), SPELL_WIDTH):
-        row, start, end, charge = ledger.spells[at : at + SPELL_WIDTH]
+    for (row, start, end), charge in zip(
+        _triples(ledger.spells, SPELL_WIDTH), ledger.spells[CHARGE::SPELL_WIDTH], strict=True
+    ):
         held[row] += (until if end == NEVER else end) - start
-        last_charge[row] = charge
+        charges[row] = charge
     last = {e.row: e for e in ledger.evictions}
-    return [
-        _workload(row, ledger, (waited[row], held[row], last_charge[row]), last.get(row), names, began_us)
-        for row in range(len(ledger.names))
-    ]
+    sorts, refusal = ledger.sorts, ledger.refusal
+    requests = {sort: {name: str(value) for name, value in sort.requests} for sort in dict.fromkeys(sorts)}
+    flavors = {charge: _flavors(ledger, charge) for charge in dict.fromkeys(charges) if charge >= 0}
+    columns: dict[str, Any] = {
+        "name": list(ledger.names),
+        "uid": list(ledger.uids),
+        "labels": list(ledger.labels),
+        "owner_kind": [kind for kind, _ in ledger.owners],
+        "owner_name": [name for _, name in ledger.owners],
+        "cluster_queue": _cluster_queues(ledger),
+        "requests": [requests[sort] for sort in sorts],
+        "flavors": [flavors.get(charge, _NO_FLAVORS) for charge in charges],
+        "created_us": [began_us + t for t in ledger.column(CREATED)],
+        "evictions": ledger.column(EVICTIONS).tolist(),
+        "preemptions": ledger.column(PREEMPTIONS).tolist(),
+        "eviction": [last[r].reason if r in last else "" for r in rows],
+        "preemption": [last[r].preemption if r in last else "" for r in rows],
+        "preempted_by": [_name(last[r], names) if r in last else "" for r in rows],
+        "outcome": _outcomes(ledger),
+        "reason": [refusal[r][0] if r in refusal else "" for r in rows],
+        "message": [refusal[r][1] if r in refusal else "" for r in rows],
+        "waited_us": waited,
+        "held_us": held,
+    }
+    for name in ("namespace", "queue", "priority", "priority_class", "pods", "gpu_milli"):
+        columns[name] = [getattr(sort, name) for sort in sorts]
+    for number, name in _TIMES:
+        columns[name] = [None if t == NEVER else began_us + t for t in ledger.column(number)]
+    return Table(QueuedRow, columns)
 
 
-def _workload(
-    row: int,
-    ledger: QueueLedger,
-    totals: tuple[int, int, int],
-    last: Eviction | None,
-    names: Mapping[str, tuple[int, str]],
-    began_us: int,
-) -> QueuedRow:
-    numbers = ledger.numbers[row * WIDTH : (row + 1) * WIDTH]
+_TIMES = (
+    (RESERVED, "reserved_us"),
+    (ADMITTED, "admitted_us"),
+    (FINISHED, "finished_us"),
+    (DELETED_AT, "deleted_us"),
+    (EVICTED, "evicted_us"),
+)
+_NO_FLAVORS: dict[str, str] = {}
 
-    def at(number: int) -> int | None:
-        return None if numbers[number] == NEVER else began_us + numbers[number]
 
-    sort = ledger.sorts[row]
-    waited, held, charge = totals
-    reason, message = ledger.refusal.get(row, ("", ""))
-    return QueuedRow(
-        namespace=sort.namespace,
-        name=ledger.names[row],
-        uid=ledger.uids[row],
-        labels=ledger.labels[row],
-        owner_kind=ledger.owners[row][0],
-        owner_name=ledger.owners[row][1],
-        queue=sort.queue,
-        cluster_queue=ledger.cluster_queue_of(row) if charge < 0 else ledger.charges[charge].cluster_queue,
-        priority=sort.priority,
-        priority_class=sort.priority_class,
-        pods=sort.pods,
-        gpu_milli=sort.gpu_milli,
-        requests={name: str(value) for name, value in sort.requests},
-        flavors={} if charge < 0 else _flavors(ledger, charge),
-        created_us=began_us + numbers[CREATED],
-        reserved_us=at(RESERVED),
-        admitted_us=at(ADMITTED),
-        finished_us=at(FINISHED),
-        deleted_us=at(DELETED_AT),
-        evictions=numbers[EVICTIONS],
-        preemptions=numbers[PREEMPTIONS],
-        evicted_us=at(EVICTED),
-        eviction="" if last is None else last.reason,
-        preemption="" if last is None else last.preemption,
-        preempted_by="" if last is None else _name(last, names),
-        outcome=_outcome(row, ledger, numbers[SPELL] >= 0),
-        reason=reason,
-        message=message,
-        waited_us=waited,
-        held_us=held,
-    )
+def _triples(numbers: array[int], width: int) -> Iterator[tuple[int, int, int]]:
+    """Whose, from when, to when."""
+    return zip(numbers[ROW::width], numbers[START::width], numbers[END::width], strict=True)
 
 
 def _flavors(ledger: QueueLedger, charge: int) -> dict[str, str]:
@@ -132,15 +124,19 @@ def _flavors(ledger: QueueLedger, charge: int) -> dict[str, str]:
     return {resource: ",".join(flavors) for resource, flavors in found.items()}
 
 
-def _outcome(row: int, ledger: QueueLedger, has_quota: bool) -> str:
-    numbers = ledger.numbers[row * WIDTH : (row + 1) * WIDTH]
-    if numbers[FINISHED] != NEVER:
-        return "Finished"
-    if numbers[DELETED_AT] != NEVER:
-        return "Deleted"
-    if has_quota:
-        return "Admitted" if numbers[ADMITTED] != NEVER else "QuotaReserved"
-    return "Inactive" if row in ledger.inactive else "Pending"
+def _outcomes(ledger: QueueLedger) -> list[str]:
+    found = []
+    columns = (ledger.column(number) for number in (FINISHED, DELETED_AT, SPELL, ADMITTED))
+    for row, (finished, deleted, spell, admitted) in enumerate(zip(*columns, strict=True)):
+        if finished != NEVER:
+            found.append("Finished")
+        elif deleted != NEVER:
+            found.append("Deleted")
+        elif spell >= 0:
+            found.append("Admitted" if admitted != NEVER else "QuotaReserved")
+        else:
+            found.append("Inactive" if row in ledger.inactive else "Pending")
+    return found
 
 
 def _name(eviction: Eviction, names: Mapping[str, tuple[int, str]]) -> str:
@@ -149,27 +145,19 @@ def _name(eviction: Eviction, names: Mapping[str, tuple[int, str]]) -> str:
     return names[uid][1] if uid in names else uid
 
 
-def _holds(ledger: QueueLedger, began_us: int) -> list[HoldRow]:
-    rows: list[HoldRow] = []
-    for at in range(0, len(ledger.spells), SPELL_WIDTH):
-        row, start, end, charge = (ledger.spells[at + i] for i in (ROW, START, END, CHARGE))
+def _holds(ledger: QueueLedger, began_us: int) -> Table[HoldRow]:
+    found: dict[str, list[Any]] = {f.name: [] for f in fields(HoldRow)}
+    add = [column.append for column in found.values()]
+    spells = zip(_triples(ledger.spells, SPELL_WIDTH), ledger.spells[CHARGE::SPELL_WIDTH], strict=True)
+    for (row, start, end), charge in spells:
         held, sort = ledger.charges[charge], ledger.sorts[row]
         until = None if end == NEVER else began_us + end
-        rows.extend(
-            HoldRow(
-                row,
-                sort.namespace,
-                ledger.names[row],
-                sort.queue,
-                held.cluster_queue,
-                *fr,
-                amount,
-                began_us + start,
-                until,
-            )
-            for fr, amount in held.usage
-        )
-    return rows
+        head = (row, sort.namespace, ledger.names[row], sort.queue, held.cluster_queue)
+        for fr, amount in held.usage:
+            values = (*head, *fr, amount, began_us + start, until)
+            for append, value in zip(add, values, strict=True):
+                append(value)
+    return Table(HoldRow, dict(found))
 
 
 def _eviction(

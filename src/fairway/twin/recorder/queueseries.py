@@ -189,6 +189,7 @@ class _Tree:
         self.frs = sorted(quotas)
         self.used = {(q.name, fr): used.get((q.name, fr), _NOTHING) for q in self.queues for fr in self.frs}
         self.totals = _all_quota(root, self.queues)
+        self.entitlements = _entitlements(self.queues, self.totals)
 
     def moments(self, start: int, end: int) -> Ints:
         """When anything about it changes within `(start, end)`."""
@@ -211,6 +212,18 @@ def _all_quota(root: QuotaNode, queues: Sequence[QuotaNode]) -> dict[str, float]
         for fr, quota in node.quotas.items():
             total[fr.resource] = total.get(fr.resource, 0.0) + float(quota.nominal)
     return total
+
+
+def _entitlements(queues: Sequence[QueueAccount], totals: Mapping[str, float]) -> dict[str, float]:
+    """What of its tree each ClusterQueue may call its own: the share of its nominal quota, of the resource where that
+    is most; where none has any (it all lies with the cohort), its weight."""
+    found = {}
+    for queue in queues:
+        own: dict[str, float] = {}
+        for fr, quota in queue.spec.quotas.items():
+            own[fr.resource] = own.get(fr.resource, 0.0) + float(quota.nominal)
+        found[queue.name] = max((own[r] / totals[r] for r in own if totals.get(r)), default=0.0)
+    return found if any(found.values()) else {queue.name: float(queue.fair_weight) for queue in queues}
 
 
 def _describe(tree: _Tree, bounds: Ints, into: _Rows) -> None:
@@ -259,7 +272,6 @@ def _describe_part(tree: _Tree, grid: _Grid, into: _Rows) -> None:
     for queue, counts in zip(tree.queues, tree.counts, strict=True):
         dominant = _dominant(tree, queue, used, len(grid.times))
         pending = counts.pending.at(grid.times)
-        weight = queue.fair_weight
         into.add_queue(
             grid,
             queue,
@@ -270,8 +282,9 @@ def _describe_part(tree: _Tree, grid: _Grid, into: _Rows) -> None:
             weighted_share=_weighted(queue, tree.frs, used, len(grid.times)),
             dominant_share=dominant,
         )
-        normalized.append(dominant / (weight if weight > 0 else 1.0))
-        contends.append((dominant > 0) | (pending > 0))
+        entitled = tree.entitlements[queue.name]
+        normalized.append(dominant / (entitled or 1.0))
+        contends.append(((pending > 0) | _borrows(queue, tree.frs, used)) & (entitled > 0))
     if len(tree.queues) > 1:
         _add_fairness(tree.root.name, grid, np.array(normalized), np.array(contends), into)
 
@@ -315,6 +328,15 @@ def _weighted(
         if available > 0:
             ratio = np.maximum(ratio, amount * 1000.0 / available)
     return ratio / queue.fair_weight if queue.fair_weight > 0 else ratio
+
+
+def _borrows(
+    queue: QueueAccount, frs: Sequence[FlavorResource], used: Mapping[tuple[str, FlavorResource], Floats]
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Whether it uses more than its nominal quota of anything."""
+    over = [used[queue.name, fr] > float(queue.subtree.get(fr, 0)) for fr in frs]
+    found: np.ndarray[Any, np.dtype[np.bool_]] = np.logical_or.reduce(over)
+    return found
 
 
 def _dominant(

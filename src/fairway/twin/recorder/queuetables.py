@@ -172,8 +172,10 @@ class FairnessRow:
     start_us: int
     end_us: int
     jain: float | None
-    """Jain's index of the dominant shares, each divided by its queue's weight, over the queues that use or wait for
-    something: 1 where all are equal, 1/n where one has everything. None while fewer than two do."""
+    """Jain's index over the queues that contend: 1 where all get the same part of what they are entitled to, 1/n where
+    one gets everything. A queue contends while it waits for quota or borrows; it gets its dominant share; it is
+    entitled to its nominal quota's share of the tree (to its weight, where no queue of the tree has nominal quota;
+    one without any beside others that have some is left out). None while fewer than two contend."""
     contenders: float
     """How many they are."""
 

@@ -88,6 +88,16 @@ class Workload:
         self.outcome = self.reason = self.message = ""
         self.conditions: tuple[str, ...] = ()
 
+    def copy(self) -> Workload:
+        """As it is now; the parent is the same one."""
+        twin = Workload(self.kind, self.namespace, self.name, self.uid, self.created)
+        twin.index, twin.labels, twin.parent = self.index, self.labels, self.parent
+        twin.priority_class, twin.queue = self.priority_class, self.queue
+        twin.finished, twin.deleted, twin.suspensions = self.finished, self.deleted, self.suspensions
+        twin.outcome, twin.reason, twin.message = self.outcome, self.reason, self.message
+        twin.conditions = self.conditions
+        return twin
+
     @property
     def root(self) -> Workload:
         found = self
@@ -167,10 +177,7 @@ class WorkloadLedger:
         """A copy, and which copy stands for which original (by id)."""
         copies: dict[int, Workload] = {}
         for workload in self.rows:
-            twin = object.__new__(Workload)
-            for slot in Workload.__slots__:
-                setattr(twin, slot, getattr(workload, slot))
-            copies[id(workload)] = twin
+            copies[id(workload)] = workload.copy()
         for twin in copies.values():
             if twin.parent is not None:
                 twin.parent = copies[id(twin.parent)]

@@ -26,6 +26,8 @@ from fairway.kube.objects import (
     status_of,
 )
 from fairway.kube.timestamps import SECOND_US
+from fairway.kube.validation import validate
+from fairway.kube.validation.problem import UNKNOWN_FIELD, WRONG_TYPE
 from fairway.queueing.configuration import configured
 from fairway.queueing.control.kinds import CLUSTER_QUEUE
 from fairway.queueing.integrations.ownership import WORKLOAD
@@ -45,6 +47,8 @@ _LONGEST_US = 30 * SECOND_US
 _FOREVER = "fairway.dev/run-time"
 _SPOKEN = ("rec/seconds", _FOREVER)
 _UID = re.compile(r"\(UID: [^)]*\)")
+# What ends a name the API server or Kueue made up: random letters, or a hash of the owner's UID.
+_MADE_UP = re.compile(r"-[a-z0-9]{5}$")
 
 
 class Player:
@@ -74,6 +78,7 @@ class Player:
     def _act(self, verb: str, obj: Obj) -> None:
         store, host = self.twin.store, self.twin.host
         if verb in ("apply", "create"):
+            _check(obj)
             stored = create_or_replace(store, endless(obj), settings_of(host))
             if obj.get("status"):
                 # The recorder writes a status that comes along by itself: applying leaves it out.
@@ -91,10 +96,26 @@ class Player:
     def _key(self, obj: Obj) -> Key:
         """The object's key; recordings of patches leave the API version out."""
         if obj.get("apiVersion"):
-            return stored_key(obj)
+            return self._known(stored_key(obj))
         gk = self._group_kind(str(obj.get("kind")))
         namespace = "" if gk in _CLUSTER_SCOPED else namespace_of(obj) or "default"
-        return Key(gk, namespace, name_of(obj))
+        return self._known(Key(gk, namespace, name_of(obj)))
+
+    def _known(self, key: Key) -> Key:
+        """The key here: Workloads and pods were given other names than when this was recorded.
+
+        A Workload may also go by its job's name.
+        """
+        store = self.twin.store
+        if key.gk not in (WORKLOAD, "Pod") or store.get(key) is not None:
+            return key
+        wanted = base_name(key.name)
+        for obj in store.objects(key.gk):
+            name, owner = name_of(obj), controller_of(obj)
+            is_owners = key.gk == WORKLOAD and owner is not None and owner.get("name") == key.name
+            if namespace_of(obj) == key.namespace and (is_owners or base_name(name) == wanted):
+                return Key(key.gk, key.namespace, name)
+        return key
 
     def _group_kind(self, kind: str) -> str:
         known = [gk for gk in self.twin.store.kinds() if gk.partition(".")[0] == kind]
@@ -132,6 +153,20 @@ class Player:
             "workloads": {_workload_name(w): _workload(w) for w in store.objects(WORKLOAD)},
         }
 
+    def workload_names(self) -> dict[str, str]:
+        """The job of every Workload, by the Workload's name."""
+        found = ((name_of(w), controller_of(w)) for w in self.twin.store.objects(WORKLOAD))
+        return {name: str(owner["name"]) for name, owner in found if owner is not None}
+
+    def aliases(self) -> dict[str, list[str]]:
+        """Other names a Workload may be recorded under: its own without what was made up, its first owner's."""
+        found = {}
+        for workload in self.twin.store.objects(WORKLOAD):
+            owners = [str(o.get("name")) for o in meta_of(workload).get("ownerReferences") or ()]
+            names = [base_name(name_of(workload)), *owners[:1]]
+            found[_workload_name(workload)] = [f"{namespace_of(workload)}/{n}" for n in names]
+        return found
+
     def _pods(self) -> dict[str, dict[str, int]]:
         """Pods of every job by node."""
         found: dict[str, dict[str, int]] = {}
@@ -154,6 +189,17 @@ _CLUSTER_SCOPED = (
     "Namespace",
     "PriorityClass.scheduling.k8s.io",
 )
+
+
+def _check(obj: Obj) -> None:
+    """What the API server refuses of its own kinds. Raises: ApiError."""
+    gk = gk_of(obj)
+    if gk.endswith(".kueue.x-k8s.io"):
+        return
+    problems = [str(p) for p in validate(obj) if p.reason not in (UNKNOWN_FIELD, WRONG_TYPE)]
+    if problems:
+        said = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+        raise ApiError(422, "Invalid", f'{gk} "{name_of(obj)}" is invalid: {said}')
 
 
 def endless(obj: Obj) -> Obj:
@@ -233,6 +279,20 @@ def _job(job: Obj) -> dict[str, Any]:
         "succeeded": status.get("succeeded", 0) or 0,
         "suspend": bool(spec.get("suspend")),
     }
+
+
+def base_name(name: str) -> str:
+    """The name without the part that was made up."""
+    return _MADE_UP.sub("", name)
+
+
+def by_their_jobs(text: str, workloads: Mapping[str, str]) -> str:
+    """The text with Workloads named by their jobs: their own names depend on UIDs. `workloads`: name → job."""
+    for name, job in workloads.items():
+        base = base_name(name)
+        if base != name and base in text:
+            text = re.sub(rf"\b{re.escape(base)}-(?:[a-z0-9]{{5}}\b|…)", job, text)
+    return text
 
 
 def _workload(workload: Obj) -> dict[str, Any]:

@@ -10,7 +10,7 @@ the number of pods placed is compared.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import msgspec
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.objects import Obj, spec_of
 from fairway.queueing.objects import HOSTNAME_LABEL
-from fairway.twin.recordings.kueue_player import Player, job_of, without_uids
+from fairway.twin.recordings.kueue_player import Player, base_name, by_their_jobs, job_of, without_uids
 
 _PARTS = ("workloads", "clusterQueues", "jobs")
 
@@ -101,15 +101,34 @@ def _compare(
     ours = [(r["kind"], r["name"], r["message"]) for r in player.refused]
     if refused != ours:
         yield "refused", refused, ours
+    names = player.workload_names()
+    got = {
+        **got,
+        "workloads": _as_recorded(got["workloads"], wanted.get("workloads") or {}, player.aliases()),
+    }
     for part in _PARTS:
         if part in wanted:
-            yield from _compare_parts(part, wanted[part] or {}, got[part])
+            yield from _compare_parts(part, wanted[part] or {}, got[part], names)
     if "pods" in wanted:
         yield from _compare_pods(player, wanted["pods"] or {}, got["pods"])
 
 
+def _as_recorded(
+    got: Mapping[str, Any], wanted: Mapping[str, Any], aliases: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """Workloads that no job controls, under the names they were recorded by."""
+    free = {base_name(name): name for name in wanted if name not in got} | {
+        name: name for name in wanted if name not in got
+    }
+    found: dict[str, Any] = {}
+    for name, seen in got.items():
+        known = () if name in wanted else (free[a] for a in aliases.get(name, ()) if a in free)
+        found[next((other for other in known if other not in found), name)] = seen
+    return found
+
+
 def _compare_parts(
-    part: str, wanted: Mapping[str, Any], got: Mapping[str, Any]
+    part: str, wanted: Mapping[str, Any], got: Mapping[str, Any], names: Mapping[str, str]
 ) -> Iterator[tuple[str, Any, Any]]:
     """Object by object, field by field, condition by condition."""
     for name in sorted({*wanted, *got}):
@@ -124,15 +143,15 @@ def _compare_parts(
                     yield f"{part} {name} {field_name}", x, y
                 continue
             for kind in sorted({*(x or {}), *(y or {})}):
-                a, b = _condition((x or {}).get(kind)), _condition((y or {}).get(kind))
+                a, b = _condition((x or {}).get(kind), names), _condition((y or {}).get(kind), names)
                 if a != b:
                     yield f"{part} {name} condition {kind}", a, b
 
 
-def _condition(raw: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _condition(raw: Mapping[str, Any] | None, names: Mapping[str, str]) -> dict[str, Any] | None:
     if raw is None:
         return None
-    return {**raw, "message": without_uids(str(raw.get("message") or ""))}
+    return {**raw, "message": by_their_jobs(without_uids(str(raw.get("message") or "")), names)}
 
 
 def _normal(value: Any) -> Any:

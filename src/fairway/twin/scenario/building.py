@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from fairway.queueing.control.settings import DEFAULT_KUEUE
 from fairway.twin.components import Component
+from fairway.twin.markets.component import SpotMarket
+from fairway.twin.nodegroups.component import ClusterAutoscaler
+from fairway.twin.provisioner.component import Provisioner
 from fairway.twin.recorder.recorder import Recorder
 from fairway.twin.scenario.assertions.watching import ReachingWatch
 from fairway.twin.scenario.component import ScenarioComponent
@@ -25,8 +28,16 @@ def build_twin(scenario: Scenario, *, seed: int | None = None, keep_records: int
         components.append(TraceComponent(arrivals, enter, scenario.start_us))
     if scenario.faults:
         components.append(Hazards(scenario.faults))
+    if scenario.cloud is not None:
+        market = scenario.cloud.market
+        if market.hazards or market.recorded:
+            components.append(SpotMarket(market))
     kueue = DEFAULT_KUEUE if scenario.kueue is None else scenario.kueue.kueue_settings()
     components += standard_components(scenario.profiles, kueue=kueue)
+    if scenario.cloud is not None:
+        components.append(Provisioner(scenario.cloud.cloud))
+        if scenario.cloud.autoscaler is not None:
+            components.append(ClusterAutoscaler(scenario.cloud.autoscaler))
     watch = ReachingWatch.of(scenario.assertions)
     if watch.goals:
         components.append(watch)

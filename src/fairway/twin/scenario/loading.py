@@ -9,12 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairway.errors import FieldProblem, InvalidInput
+from fairway.kube.located import Reading
 from fairway.kube.manifest import SUFFIXES, Manifest, read_path
 from fairway.kube.objects import gk_of
 from fairway.twin.scenario.checking import check_scenario
 from fairway.twin.scenario.model import Scenario
 from fairway.twin.scenario.objects import complete
-from fairway.twin.scenario.reading import read_scenario
+from fairway.twin.scenario.reading import cloud_of, read_scenario
+from fairway.twin.twin import EPOCH_US
 
 SCENARIO_GK = "Scenario.fairway.dev"
 _NAMES = ("scenario.yaml", "scenario.yml", "scenario.json")
@@ -68,9 +70,13 @@ def _mentions_scenario(file: Path) -> bool:
 
 def _without_scenario(path: Path, manifests: list[Manifest], lenient: bool) -> Scenario:
     loaded = complete(manifests, lenient=lenient)
+    reading = Reading(Manifest({}, str(path)))
+    cloud = cloud_of(reading.root().at("cloud", None), manifests, path, EPOCH_US)
+    reading.finish()
     return Scenario(
         name=path.resolve().name,
         file=str(path),
         objects=tuple(loaded.objects),
+        cloud=cloud,
         skipped=tuple(loaded.skipped),
     )

@@ -7,6 +7,7 @@ runs it may give another seed: what depends on it (generated traces) is made whe
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from fairway.errors import FieldProblem
 from fairway.kube.labels import EVERYTHING, Selector
@@ -15,6 +16,9 @@ from fairway.queueing.configuration import Configuration
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.twin.distributions import Distribution
 from fairway.twin.latency import DEFAULT, Latency
+from fairway.twin.markets.plan import Market
+from fairway.twin.nodegroups.grouping import AutoscalerPlan
+from fairway.twin.provisioner.cloud import Cloud
 from fairway.twin.scenario.actions import Action
 from fairway.twin.scenario.assertions.grammar import Assertion
 from fairway.twin.traces.sources import TraceUse
@@ -70,6 +74,17 @@ class FaultProcess:
 
 
 @dataclass(frozen=True, slots=True)
+class CloudPlan:
+    """The cloud nodes come from. `books`: files of prices beside the scenario, for its bill."""
+
+    cloud: Cloud
+    market: Market = field(default_factory=Market)
+    provider: str = ""
+    books: tuple[Path, ...] = ()
+    autoscaler: AutoscalerPlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """`objects` are there at the start, in the order of their creation. `duration_us` None: until nothing is
     left to happen, at most `running.HORIZON_US` after the last thing the scenario itself does. `kueue`: how Kueue is
@@ -89,6 +104,7 @@ class Scenario:
     behaviours: tuple[BehaviourProfile, ...] = ()
     faults: tuple[FaultProcess, ...] = ()
     assertions: tuple[Assertion, ...] = ()
+    cloud: CloudPlan | None = None
     description: str = ""
     skipped: tuple[FieldProblem, ...] = field(default=())
     """What lenient reading left out."""

@@ -133,7 +133,12 @@ def complete(
     objects = []
     for obj in without_dependents(checked.objects):
         manifest = by_object[id(obj)]
-        wrong = [*_annotation_problems(manifest), *_zone_problems(manifest), *_kueue_problems(manifest)]
+        wrong = [
+            *_annotation_problems(manifest),
+            *_zone_problems(manifest),
+            *_kueue_problems(manifest),
+            *_node_pool_problems(manifest),
+        ]
         problems.extend(wrong)
         if not wrong:
             objects.append(with_profiles(apply_defaults(as_new(obj)), behaviours))
@@ -216,6 +221,15 @@ def _zone_problems(manifest: Manifest) -> list[FieldProblem]:
         line = manifest.line_of(path)
         return [FieldProblem(manifest.file, line, path_text(path), value_text(name), expected, subject)]
     return []
+
+
+def _node_pool_problems(manifest: Manifest) -> list[FieldProblem]:
+    """What Karpenter, or the rules of its CRD, would refuse of a NodePool."""
+    if gk_of(manifest.obj) != "NodePool.karpenter.sh":
+        return []
+    from fairway.provisioning.karpenter.nodepoolchecks import problems_of
+
+    return problems_of(manifest)
 
 
 def _kueue_problems(manifest: Manifest) -> list[FieldProblem]:

@@ -20,7 +20,7 @@ from fairway.twin.scenario import assertions
 from fairway.twin.scenario.actionreading import Context, read_step
 from fairway.twin.scenario.assertions.grammar import Assertion
 from fairway.twin.scenario.fleet import read_fleet
-from fairway.twin.scenario.model import BehaviourProfile, FaultProcess, Scenario
+from fairway.twin.scenario.model import BehaviourProfile, CloudPlan, FaultProcess, Scenario
 from fairway.twin.scenario.objects import Within, complete, manifests_of
 from fairway.twin.scenario.tracereading import read_trace_use
 from fairway.twin.traces.jobs import JobTrace
@@ -40,6 +40,7 @@ SPEC = (
     "traces",
     "behaviours",
     "faults",
+    "cloud",
     "assertions",
 )
 NODE_FAILURE, SPOT_PREEMPTION = "NodeFailure", "SpotPreemption"
@@ -68,7 +69,8 @@ def read_scenario(manifest: Manifest, beside: list[Manifest], *, lenient: bool =
     spec = root["spec"].members(*SPEC)
     start_us = spec["startTime"].moment(0, EPOCH_US)
     behaviours = tuple(b for item in spec["behaviours"].items() if (b := _behaviour(item)) is not None)
-    objects, skipped = _objects(reading, spec, beside, base, behaviours, lenient)
+    manifests = [*beside, *(m for item in spec["manifests"].one_or_many() for m in manifests_of(item, base))]
+    objects, skipped = _objects(reading, spec, manifests, behaviours, lenient)
     traces = tuple(
         use
         for item in spec["traces"].items()
@@ -91,6 +93,7 @@ def read_scenario(manifest: Manifest, beside: list[Manifest], *, lenient: bool =
         behaviours=behaviours,
         faults=tuple(f for item in spec["faults"].items() if (f := _fault(item)) is not None),
         assertions=tuple(a for i in spec["assertions"].items() if (a := _assertion(i)) is not None),
+        cloud=cloud_of(spec["cloud"], manifests, base, start_us),
         description=spec["description"].text(),
         skipped=(*skipped, *left_out),
     )
@@ -101,15 +104,12 @@ def read_scenario(manifest: Manifest, beside: list[Manifest], *, lenient: bool =
 def _objects(
     reading: Reading,
     spec: dict[str, Field],
-    beside: list[Manifest],
-    base: Path,
+    manifests: list[Manifest],
     behaviours: tuple[BehaviourProfile, ...],
     lenient: bool,
 ) -> tuple[list[Obj], list[FieldProblem]]:
     """What is there at the start: the fleet, the manifests named, and the documents of the same file."""
     nodes = [node for item in spec["nodes"].one_or_many() for node in read_fleet(item)]
-    given = spec["manifests"].one_or_many()
-    manifests = [*beside, *(m for item in given for m in manifests_of(item, base))]
     file = reading.manifest.file
     fleet = [Manifest(node, file) for node in nodes]
     try:
@@ -118,6 +118,15 @@ def _objects(
         reading.problems.extend(wrong.problems)
         return [], []
     return loaded.objects, loaded.skipped
+
+
+def cloud_of(field: Field, manifests: list[Manifest], base: Path, start_us: int) -> CloudPlan | None:
+    """The cloud nodes come from, where there is something to launch: reading the catalog takes a moment."""
+    if not field.is_given and not any(m.obj.get("kind") == "NodePool" for m in manifests if m.broken is None):
+        return None
+    from fairway.twin.scenario.cloudreading import node_pools, read_cloud
+
+    return read_cloud(field, node_pools(manifests), base, start_us)
 
 
 def _applied(field: Field, base: Path, behaviours: tuple[BehaviourProfile, ...]) -> list[Obj]:

@@ -41,6 +41,19 @@ def is_active(budget: Budget, now_us: int) -> bool:
     return started_us is not None and started_us <= now_us
 
 
+def changes_at_us(budget: Budget, now_us: int) -> int | None:
+    """When a scheduled budget begins or ceases to hold; None: it always holds, or cannot be read."""
+    if budget.schedule is None:
+        return None
+    try:
+        schedule = parse(budget.schedule)
+    except ScheduleError:
+        return None
+    starts_us, started_us = schedule.next_us(now_us), schedule.next_us(now_us - budget.duration_us)
+    ends_us = None if started_us is None else started_us + budget.duration_us
+    return min((t for t in (starts_us, ends_us) if t is not None and t > now_us), default=None)
+
+
 def budget_left(scene: Scene, reason: str) -> tuple[dict[str, int], list[Notice]]:
     """Per NodePool: how many more nodes may go for this reason."""
     nodes: dict[str, int] = {}

@@ -32,7 +32,7 @@ class Gang(Plugin):
 
 
 def why_invalid(job: Job) -> tuple[str, str] | None:
-    if not job.roles_have(job.by_role(VALID_STATUSES)):
+    if not job.roles_have(VALID_STATUSES):
         return NOT_ENOUGH_PODS_OF_TASK, "Not enough valid pods of each task for gang-scheduling"
     valid = job.count(VALID_STATUSES)
     if valid < job.min_available:
@@ -42,12 +42,12 @@ def why_invalid(job: Job) -> tuple[str, str] | None:
 
 
 def is_ready(job: Job) -> bool:
-    return job.is_ready and job.roles_have(job.by_role(READY_STATUSES, with_best_effort=True))
+    return job.is_ready and job.roles_have(READY_STATUSES, with_best_effort=True)
 
 
 def _is_pipelined(job: Job) -> int:
-    counts = job.by_role((*READY_STATUSES, TaskStatus.PIPELINED), with_best_effort=True)
-    return PERMIT if job.is_pipelined and job.roles_have(counts) else REJECT
+    placed = (*READY_STATUSES, TaskStatus.PIPELINED)
+    return PERMIT if job.is_pipelined and job.roles_have(placed, with_best_effort=True) else REJECT
 
 
 def _unready_first(left: Job, right: Job) -> int:

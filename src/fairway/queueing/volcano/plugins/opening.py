@@ -17,9 +17,10 @@ from fairway.queueing.volcano.session import Plugin, Session
 
 def open_session(session: Session) -> None:
     """Make the plugins and let them answer."""
-    tiers = []
-    for tier in session.configuration.tiers:
-        tiers.append([(option, plugin) for option in tier if (plugin := _made(option, session)) is not None])
+    tiers = [
+        [(option, plugin) for option in tier if (plugin := _made(option, session)) is not None]
+        for tier in session.configuration.tiers
+    ]
     session.register(tiers)
 
 

@@ -10,7 +10,12 @@ from typing import Any
 
 from fairway.queueing.volcano.configuration import OVERCOMMIT_PERMILLE, PluginOption
 from fairway.queueing.volcano.facts import Phase
-from fairway.queueing.volcano.plugins.proportion import insufficient, is_reserving, still_wanted, without_gated
+from fairway.queueing.volcano.plugins.proportion import (
+    insufficient,
+    is_reserving,
+    still_wanted,
+    without_gated,
+)
 from fairway.queueing.volcano.session import PERMIT, REJECT, Plugin, Session
 from fairway.queueing.volcano.state import Job
 
@@ -42,7 +47,9 @@ class Overcommit(Plugin):
         short = self._session.world.columns.short(wanted, self._idle, job.min_resources)
         if not short:
             return PERMIT
-        self._session.notes.append((job.id, insufficient("resource in cluster is overused", "overused", short)))
+        self._session.notes.append(
+            (job.id, insufficient("resource in cluster is overused", "overused", short))
+        )
         return REJECT
 
     def _enqueued(self, job: Job) -> None:

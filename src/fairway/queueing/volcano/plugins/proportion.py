@@ -53,7 +53,9 @@ class Proportion(Plugin, Listener):
         self._session = session
         world = session.world
         self._columns = world.columns
-        guaranteed = sum((world.columns.read(q.guarantee) for q in world.queues.values()), world.columns.zeros())
+        guaranteed = sum(
+            (world.columns.read(q.guarantee) for q in world.queues.values()), world.columns.zeros()
+        )
         unguaranteed = np.maximum(world.total - guaranteed, 0)
         self.shares: dict[str, QueueShare] = {}
         for job in world.jobs.values():
@@ -128,7 +130,9 @@ class Proportion(Plugin, Listener):
         short = self._columns.short(wanted, books.capability, job.min_resources)
         if not short:
             return PERMIT
-        self._session.notes.append((job.id, insufficient("queue resource quota insufficient", "insufficient", short)))
+        self._session.notes.append(
+            (job.id, insufficient("queue resource quota insufficient", "insufficient", short))
+        )
         return REJECT
 
     def _enqueued(self, job: Job) -> None:
@@ -146,12 +150,14 @@ def without_gated(job: Job, amounts: Ints) -> Ints:
     gated = [task.asked for task in job.tasks.values() if task.facts.is_gated]
     if not gated:
         return amounts
-    return np.maximum(amounts - sum(gated, np.zeros_like(amounts)), 0)
+    left: Ints = np.maximum(amounts - sum(gated, np.zeros_like(amounts)), 0)
+    return left
 
 
 def still_wanted(job: Job) -> Ints:
     """Of its `minResources`, what it does not have yet."""
-    return np.maximum(job.min_resources - job.allocated, 0)
+    left: Ints = np.maximum(job.min_resources - job.allocated, 0)
+    return left
 
 
 def is_reserving(job: Job) -> bool:
@@ -185,7 +191,8 @@ def _pour(queues: list[QueueShare], world: World) -> None:
             old = books.deserved
             books.deserved = np.maximum(
                 np.minimum(
-                    np.minimum(old + remaining * books.queue.weight // weights, books.capability), books.request
+                    np.minimum(old + remaining * books.queue.weight // weights, books.capability),
+                    books.request,
                 ),
                 books.guarantee,
             )

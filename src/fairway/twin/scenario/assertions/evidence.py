@@ -11,6 +11,7 @@ import numpy as np
 
 from fairway.kube.objects import Key
 from fairway.twin.recorder.tables import Outcome, PodRow, SeriesRow, WorkloadRow
+from fairway.twin.scenario.assertions import queueevidence
 from fairway.twin.scenario.assertions.curves import Curve, ratio, stepping
 from fairway.twin.scenario.assertions.grammar import (
     IN,
@@ -27,8 +28,12 @@ from fairway.twin.scenario.assertions.vocabulary import (
     CPUS,
     FIELDS,
     LABEL,
+    METRICS,
     NODES,
     PODS,
+    QUEUED,
+    QUEUES,
+    QUOTAS,
     RATIO,
     WORKLOADS,
     Row,
@@ -73,7 +78,7 @@ class Evidence:
             elif of == WORKLOADS:
                 known = [row for row in self.outcome.workloads if not row.owner_kind]
             else:
-                known = list(self.outcome.pods if of == PODS else self.outcome.nodes)
+                known = list(_TABLES[of](self.outcome))
             self._rows[(of, condition)] = known
         return known
 
@@ -81,12 +86,15 @@ class Evidence:
 
     def samples(self, metric: str, condition: Condition | None) -> Iterator[Sample]:
         """One per row that the metric means anything for."""
-        of = WORKLOADS if metric in _WORKLOAD_SPANS else PODS
+        of = METRICS[metric].rows
         rows = self.rows(of, condition)
+        if metric in queueevidence.COUNTS:
+            yield from (Sample(queueevidence.COUNTS[metric](row), row) for row in rows)
+            return
         if metric == "restarts":
             yield from (Sample(float(row.restarts), row) for row in rows)
             return
-        span = (_WORKLOAD_SPANS if of == WORKLOADS else _POD_SPANS)[metric]
+        span = _SPANS[metric]
         for row in rows:
             start_us, end_us = span(row)
             if start_us is None:
@@ -101,6 +109,9 @@ class Evidence:
 
     def curve(self, metric: str, unit: str, condition: Condition | None) -> Curve:
         """The metric over the whole run, in `unit`."""
+        if metric in queueevidence.CURVES:
+            chosen = self.rows(METRICS[metric].chooses, condition) if METRICS[metric].can_choose else ()
+            return queueevidence.curve(self.outcome, metric, unit, chosen, condition)
         if metric in _FROM_SERIES:
             return self._from_series(metric, unit)
         if metric == "nodes":
@@ -184,6 +195,18 @@ _WORKLOAD_SPANS: dict[str, Callable[[WorkloadRow], Span]] = {
     "job wait": lambda r: (r.created_us, r.started_us),
     "job run time": lambda r: (r.started_us, r.finished_us),
     "turnaround": lambda r: (r.created_us, r.finished_us),
+}
+_SPANS: dict[str, Callable[[Any], Span]] = {
+    **_POD_SPANS,
+    **_WORKLOAD_SPANS,
+    "queue wait": lambda r: (r.created_us, r.admitted_us),
+}
+_TABLES: dict[str, Callable[[Outcome], Iterable[Any]]] = {
+    PODS: lambda outcome: outcome.pods,
+    NODES: lambda outcome: outcome.nodes,
+    QUEUED: lambda outcome: outcome.queues.workloads,
+    QUOTAS: lambda outcome: outcome.queues.quotas,
+    QUEUES: lambda outcome: outcome.queues.queues,
 }
 _PRESENT: dict[str, Callable[[PodRow], Span]] = {
     "pending": lambda r: (r.created_us, r.scheduled_us),

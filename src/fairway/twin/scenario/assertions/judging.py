@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fairway.kube.quantity import format_binary
 from fairway.kube.timestamps import format_duration
 from fairway.twin.recorder.tables import NodeRow
+from fairway.twin.scenario.assertions import queueevidence
 from fairway.twin.scenario.assertions.evidence import Evidence, Sample, compares
 from fairway.twin.scenario.assertions.grammar import (
     EQUAL,
@@ -231,6 +232,8 @@ def _mean(body: Comparison, evidence: Evidence, start_us: int, end_us: int, plai
 def _why_undefined(body: Comparison, is_empty: bool) -> str:
     if is_empty:
         return "the run ended before the window began"
+    if body.metric in queueevidence.CURVES:
+        return queueevidence.why_undefined(body.metric)
     return {
         "gpu efficiency": "no pod says how it uses its GPUs (fairway.dev/gpu-utilization)",
         "fragmentation": "no GPU was free, or none was asked for",

@@ -65,7 +65,8 @@ from fairway.twin.scenario.assertions.vocabulary import (
     GPUS,
     LABEL,
     METRICS,
-    PODS,
+    QUEUES,
+    QUOTAS,
     RATIO,
     SETS,
     STATISTICS,
@@ -195,7 +196,7 @@ class _Parser:
             self._fail(f"always goes with a value over time; {name} has one per {metric.rows[:-1]}", start)
         statistic = self._statistic(metric, always)
         operator, bound, unit = self._bound(metric.units)
-        rows = PODS if metric.rows == CLUSTER else metric.rows
+        rows = metric.chooses if metric.rows == CLUSTER else metric.rows
         window, condition = self._rest(rows, metric)
         return Comparison(name, statistic, operator, bound, unit, "", always, window, condition)
 
@@ -343,7 +344,8 @@ class _Parser:
     def _field(self, rows: str) -> tuple[str, str, FieldOf]:
         token = self._next()
         known = FIELDS[rows]
-        if token.kind == WORD and token.text == LABEL:
+        has_labels = rows not in (QUOTAS, QUEUES)
+        if token.kind == WORD and token.text == LABEL and has_labels:
             self._need_sign("(")
             key = self._next()
             if key.kind != TEXT:
@@ -351,7 +353,7 @@ class _Parser:
             self._need_sign(")")
             return LABEL, key.text, FieldOf(vocabulary.TEXT, lambda r: r.labels.get(key.text, ""), "a label")
         if token.kind != WORD or token.text not in known:
-            names = [*known, 'label("…")']
+            names = [*known, *(['label("…")'] if has_labels else [])]
             self._fail(f"unknown field of {rows}: {did_you_mean(token.text, names)}", token)
         return token.text, "", known[token.text]
 

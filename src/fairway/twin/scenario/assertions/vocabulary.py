@@ -6,31 +6,31 @@ This table is the language: the parser checks against it, `docs/assertions.md` l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from fairway.twin.recorder.queuetables import QueuedRow
 from fairway.twin.recorder.tables import NodeRow, PodRow, WorkloadRow
-
-# Units, by what a literal looks like.
-DURATION, RATIO, COUNT, GPUS, CPUS, BYTES = "duration", "%", "count", "GPUs", "CPUs", "bytes"
-TEXT, FLAG = "text", "true or false"
-
-PODS, WORKLOADS, NODES, CLUSTER = "pods", "workloads", "nodes", "cluster"
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """`rows` says what it is measured on. Metrics of rows have a sample per row; those of the cluster are curves
-    over time. `units` are the units a bound may have, the first one is how it is shown."""
-
-    name: str
-    rows: str
-    units: tuple[str, ...]
-    meaning: str
-    is_curve: bool = False
-    is_single: bool = False
-    can_choose: bool = True
-    """Whether `where` may restrict it."""
+from fairway.twin.scenario.assertions import queuewords
+from fairway.twin.scenario.assertions.terms import (
+    BYTES,
+    CLUSTER,
+    COUNT,
+    CPUS,
+    DURATION,
+    FLAG,
+    GPUS,
+    NODES,
+    PODS,
+    QUEUED,
+    QUEUES,
+    QUOTAS,
+    RATIO,
+    TEXT,
+    WORKLOADS,
+    FieldOf,
+    Metric,
+    Set,
+)
 
 
 def _metrics(*metrics: Metric) -> dict[str, Metric]:
@@ -103,21 +103,11 @@ METRICS: dict[str, Metric] = _metrics(
         "share of GPU time held by pods that ended without success",
         is_single=True,
     ),
+    *queuewords.METRICS,
 )
 
 STATISTICS = ("mean", "min", "max", "total")
 DEFAULT_STATISTIC = "mean"
-
-
-@dataclass(frozen=True, slots=True)
-class Set:
-    """Rows that `count` and `share` count. `at_us` is when a row became one of them."""
-
-    name: str
-    rows: str
-    meaning: str
-    has: Callable[[Any], bool]
-    at_us: Callable[[Any], int | None]
 
 
 def _ended(row: PodRow) -> int | None:
@@ -165,7 +155,9 @@ SETS: dict[str, Set] = _sets(
         "preempted",
         PODS,
         "pods that made room for others",
-        lambda r: bool(r.preempted_by) or r.disruption == "PreemptionByScheduler",
+        lambda r: (
+            bool(r.preempted_by) or r.disruption == "PreemptionByScheduler" or r.queue_eviction == "Preempted"
+        ),
         _ended,
     ),
     Set(
@@ -204,16 +196,8 @@ SETS: dict[str, Set] = _sets(
         lambda r: r.created_us,
     ),
     Set("nodes", NODES, "all nodes there ever were", lambda r: True, lambda r: r.created_us),
+    *queuewords.SETS,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class FieldOf:
-    """A field of a row. `type` is TEXT, FLAG or a unit."""
-
-    type: str
-    get: Callable[[Any], Any]
-    meaning: str
 
 
 def _common(kind: Callable[[Any], str]) -> dict[str, FieldOf]:
@@ -250,6 +234,7 @@ FIELDS: Mapping[str, dict[str, FieldOf]] = {
         "memory": FieldOf(BYTES, lambda r: r.memory_bytes, "memory asked for"),
         "restarts": FieldOf(COUNT, lambda r: r.restarts, "restarts of its containers"),
         "serving": FieldOf(FLAG, lambda r: r.is_serving, "whether it runs until told otherwise"),
+        "clusterQueue": FieldOf(TEXT, lambda r: r.cluster_queue, "Kueue's ClusterQueue it was admitted by"),
         "disruption": FieldOf(TEXT, lambda r: r.disruption, "what took it away: PreemptionByScheduler, …"),
     },
     WORKLOADS: {
@@ -266,6 +251,9 @@ FIELDS: Mapping[str, dict[str, FieldOf]] = {
         "gpus": FieldOf(GPUS, lambda r: r.gpu_milli, "GPUs it has"),
         "pods": FieldOf(COUNT, lambda r: r.pods, "pods that were bound to it"),
     },
+    QUEUED: {**_common(lambda r: r.owner_kind or "Workload"), **queuewords.QUEUED_FIELDS},
+    QUOTAS: queuewords.QUOTA_FIELDS,
+    QUEUES: queuewords.QUEUE_FIELDS,
 }
 LABEL = "label"
 """`label("team")`: any label of the row."""
@@ -294,4 +282,34 @@ STATES: dict[str, tuple[str, ...]] = {
 }
 ANY_STATES = ("Created", "Deleted")
 
-Row = PodRow | WorkloadRow | NodeRow
+Row = PodRow | WorkloadRow | NodeRow | QueuedRow
+
+__all__ = [
+    "ANY_STATES",
+    "BYTES",
+    "CLUSTER",
+    "COUNT",
+    "CPUS",
+    "DEFAULT_STATISTIC",
+    "DURATION",
+    "FIELDS",
+    "FLAG",
+    "GPUS",
+    "LABEL",
+    "METRICS",
+    "NODES",
+    "PODS",
+    "QUEUED",
+    "QUEUES",
+    "QUOTAS",
+    "RATIO",
+    "SETS",
+    "STATES",
+    "STATISTICS",
+    "TEXT",
+    "WORKLOADS",
+    "FieldOf",
+    "Metric",
+    "Row",
+    "Set",
+]

@@ -1,0 +1,111 @@
+"""`fairway queue`: where do Kueue's queues stand?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from fairway.results.queuestate import QueueState
+    from fairway.results.textlayout import Line
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+
+_Path = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR|FILE",
+        help="A scenario, a run directory, or a dump: kubectl get -A -o json of Kueue's objects.",
+    ),
+]
+_At = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="When: 8h since the start, or an RFC 3339 time. Default: the end.",
+        show_default=False,
+    ),
+]
+_Config = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Kueue's Configuration, for a dump.", show_default=False),
+]
+_Output = Annotated[str, typer.Option("--output", "-o", metavar="table|json", help="How to print.")]
+
+
+@app.command("list")
+def list_(path: _Path, at: _At = None, config: _Config = None, output: _Output = "table") -> None:
+    """ClusterQueues: what waits, what is admitted, and quota: nominal, used, borrowed, lent, free.
+
+    Example: fairway queue list examples/09-night-borrowing --at 8h
+    """
+    from fairway.results.queuestate import queue_lines
+    from fairway.results.queuestatetext import list_text
+
+    _answer(path, at, config, output, queue_lines, list_text)
+
+
+@app.command()
+def pending(
+    path: _Path,
+    queue: Annotated[
+        str | None,
+        typer.Argument(metavar="[QUEUE]", help="A ClusterQueue, or a LocalQueue as namespace/name."),
+    ] = None,
+    at: _At = None,
+    config: _Config = None,
+    output: _Output = "table",
+) -> None:
+    """Workloads without quota, in the order of their turn, and what keeps each of them, at this moment.
+
+    Each is put to Kueue's scheduler anew, as if it were the head of its queue; what its condition says may be older.
+
+    Exits 1 when something waits.
+
+    Example: fairway queue pending examples/09-night-borrowing research --at 8h
+    """
+    from fairway.results.queuestate import pending_lines
+    from fairway.results.queuestatetext import pending_text
+
+    found = _answer(path, at, config, output, lambda state: pending_lines(state, queue), pending_text)
+    if found:
+        raise typer.Exit(1)
+
+
+@app.command()
+def borrow(path: _Path, at: _At = None, config: _Config = None, output: _Output = "table") -> None:
+    """Who borrows quota from whom, at this moment.
+
+    Example: fairway queue borrow examples/09-night-borrowing --at 8h
+    """
+    from fairway.results.queuestate import loan_lines
+    from fairway.results.queuestatetext import borrow_text
+
+    _answer(path, at, config, output, loan_lines, borrow_text)
+
+
+def _answer(
+    path: Path,
+    at: str | None,
+    config: Path | None,
+    output: str,
+    ask: Callable[[QueueState], Sequence[Any]],
+    render: Callable[[QueueState, Any, int], Sequence[Line]],
+) -> Sequence[Any]:
+    from fairway.cli.output import check_output, print_json
+    from fairway.cli.screen import print_lines
+    from fairway.results.queuestate import as_json, queue_state
+
+    check_output(output)
+    state = queue_state(path, at, config)
+    found = ask(state)
+    if output == "json":
+        for note in state.notes:
+            typer.echo(f"fairway: {note}", err=True)
+        print_json([as_json(line) for line in found])
+    else:
+        print_lines(lambda width: render(state, found, width))
+    return found

@@ -1,0 +1,150 @@
+"""Which nodes does nobody need, and since when?
+
+1. Eligible: of a group, not going, without the annotation that forbids it, ready, no more used than the threshold.
+2. Removable: no pod blocks, and every pod that must move finds a place on what stays.
+3. Unneeded long enough, above its group's minimum: removed; empty ones together, one with pods at a time.
+
+Source: core/scaledown/eligibility, planner, unneeded, budgets; simulator/cluster.go, utilization/info.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fairway.kube.objects import Obj
+from fairway.kube.resources import CPU, MEMORY, NVIDIA_GPU
+from fairway.provisioning.clusterautoscaler.draining import blocking_pod, is_of_daemon_set, moving
+from fairway.provisioning.clusterautoscaler.fitting import Room
+from fairway.provisioning.clusterautoscaler.groups import NodeGroup, NodeView, Options
+from fairway.provisioning.karpenter.disruption.evictions import Budget
+from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, requests_of
+
+DISABLED_ANNOTATION = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
+NOT_AUTOSCALED, SCALE_DOWN_DISABLED = "NotAutoscaled", "ScaleDownDisabledAnnotation"
+BEING_DELETED, UNREADY, NOT_UNDERUTILIZED = "CurrentlyBeingDeleted", "ScaleDownUnreadyDisabled", "NotUnderutilized"
+NO_PLACE, BLOCKED = "NoPlaceToMovePods", "BlockedByPod"
+NOT_LONG_ENOUGH, MIN_SIZE = "NotUnneededLongEnough", "NodeGroupMinSizeReached"
+
+
+@dataclass(frozen=True, slots=True)
+class Removable:
+    """A node nobody needs. `pods` move elsewhere."""
+
+    node: str
+    group: str
+    pods: tuple[Obj, ...]
+    utilization: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unneeded:
+    """What could go at all, in order, and why the rest is kept: (reason, message)."""
+
+    removable: tuple[Removable, ...]
+    kept: Mapping[str, tuple[str, str]]
+
+
+def utilization(node: NodeView, options: Options) -> float:
+    """The larger share of CPU and memory that is asked for; on a node with GPUs that of GPUs alone."""
+    names = (NVIDIA_GPU,) if node.seat.has_gpu else (CPU, MEMORY)
+    return max(_share(node, name, options) for name in names)
+
+
+def _share(node: NodeView, resource: str, options: Options) -> float:
+    there, asked = node.seat.allocatable.get(resource, 0), 0
+    for pod in node.pods:
+        amount = requests_of(pod.get("spec") or {}).get(resource, 0)
+        if options.ignore_daemon_sets and is_of_daemon_set(pod):
+            there -= amount
+        else:
+            asked += amount
+    return asked / there if there > 0 else 0.0
+
+
+def unneeded(
+    nodes: Sequence[NodeView], budgets: Sequence[Budget], options: Options, now_us: int
+) -> Unneeded:
+    """Nodes that could be removed one after the other, each with its pods' new places taken. O(nodes²) at most."""
+    kept: dict[str, tuple[str, str]] = {}
+    candidates: list[tuple[float, NodeView]] = []
+    for node in nodes:
+        why = _ineligible(node, options)
+        if why:
+            kept[node.name] = (why, "")
+            continue
+        used = utilization(node, options)
+        limit = options.gpu_utilization_threshold if node.seat.has_gpu else options.utilization_threshold
+        if used > limit:
+            kept[node.name] = (NOT_UNDERUTILIZED, f"{used:.6g} is above {limit:g}")
+        else:
+            candidates.append((used, node))
+    rooms = {n.name: Room(n.seat) for n in nodes if n.is_ready and not n.is_going}
+    shapes = Shapes(respects_preferences=False)
+    found: list[Removable] = []
+    # Empty ones first: they need no place, and their room is nobody's hope.
+    order = sorted(candidates, key=lambda c: (bool(moving(c[1].pods, now_us)), c[1].name))
+    gone: set[str] = set()
+    for used, node in order:
+        blocking = blocking_pod(node.pods, budgets, options, now_us)
+        if blocking is not None:
+            kept[node.name] = (BLOCKED, blocking.message)
+            continue
+        pods = moving(node.pods, now_us)
+        targets = [room for name, room in rooms.items() if name != node.name and name not in gone]
+        if _move(pods, targets, shapes):
+            gone.add(node.name)
+            found.append(Removable(node.name, node.group, tuple(pods), used))
+        else:
+            kept[node.name] = (NO_PLACE, "")
+    return Unneeded(tuple(found), kept)
+
+
+def _ineligible(node: NodeView, options: Options) -> str:
+    if not node.group:
+        return NOT_AUTOSCALED
+    if node.is_going:
+        return BEING_DELETED
+    return SCALE_DOWN_DISABLED if node.no_scale_down else ""
+
+
+def _move(pods: Sequence[Obj], rooms: Sequence[Room], shapes: Shapes) -> bool:
+    """Whether all find a place; what they take stays taken only then."""
+    chosen: list[tuple[Room, dict[str, int]]] = []
+    for pod in pods:
+        shape = facts_of(pod, shapes.of(pod)).shape
+        room = next((r for r in rooms if not r.why_not(shape)), None)
+        if room is None:
+            for used, amounts in chosen:
+                for name, amount in amounts.items():
+                    used.left[name] += amount
+            return False
+        room.take(shape)
+        chosen.append((room, shape.requests))
+    return True
+
+
+def due(
+    found: Sequence[Removable],
+    since_us: Mapping[str, int],
+    groups: Sequence[NodeGroup],
+    ready: Mapping[str, bool],
+    options: Options,
+    now_us: int,
+) -> tuple[Removable, ...]:
+    """Those to remove now: empty ones together, else the first with pods."""
+    left = {g.name: g.target - g.least for g in groups}
+    empty: list[Removable] = []
+    drained: list[Removable] = []
+    for node in found:
+        wait_us = options.unneeded_us if ready.get(node.node, True) else options.unready_us
+        if now_us - since_us.get(node.node, now_us) < wait_us or left.get(node.group, 0) <= 0:
+            continue
+        if not node.pods and len(empty) < options.most_empty_at_once:
+            empty.append(node)
+            left[node.group] -= 1
+        elif node.pods and not drained:
+            drained.append(node)
+            left[node.group] -= 1
+    return tuple(empty + drained)
