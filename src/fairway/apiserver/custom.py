@@ -14,10 +14,10 @@ from fairway.kube.objects import Obj
 from fairway.kube.validation.metadata import check_metadata
 from fairway.kube.validation.problem import (
     INVALID,
-    UNSUPPORTED,
     REQUIRED,
     TOO_LONG,
     TOO_MANY,
+    UNSUPPORTED,
     WRONG_TYPE,
     Problem,
 )

@@ -98,11 +98,10 @@ class EndpointsController:
     def _pods(self, namespace: str, selector: dict[str, str]) -> list[Obj]:
         found = []
         for pod in self.host.store.walk("Pod", namespace):
-            labels = labels_of(pod)
-            status = status_of(pod)
-            if status.get("podIP") and status.get("phase") not in _ENDED:
-                if all(labels.get(k) == v for k, v in selector.items()):
-                    found.append(pod)
+            labels, status = labels_of(pod), status_of(pod)
+            is_there = status.get("podIP") and status.get("phase") not in _ENDED
+            if is_there and all(labels.get(k) == v for k, v in selector.items()):
+                found.append(pod)
         return found
 
     def _write(self, key: Key, wanted: Obj) -> None:

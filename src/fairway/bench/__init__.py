@@ -49,7 +49,11 @@ BENCHMARKS: dict[str, Benchmark] = {
     "kueue": Benchmark(
         "kueue", "Kueue's own performance test: how fast, and how long Workloads wait", ("baseline", "large")
     ),
-    "million": Benchmark("million", "20,000 to 1,000,000 Jobs of 200 queues on 8,000 GPUs: the whole path"),
+    "million": Benchmark(
+        "million",
+        "up to 1,000,000 Jobs of 200 queues on 8,000 GPUs: the whole path",
+        ("20000", "100000", "1000000"),
+    ),
     "kills": Benchmark("kills", "kill -9 under write load: what is lost of what was acknowledged"),
     "ledger": Benchmark("ledger", "who owes what, out of ten million stays"),
     "openb": Benchmark("openb", "the FGD experiment, and the trace in its own time"),

@@ -1,8 +1,8 @@
 """A month of an elastic fleet: 100,000 jobs on up to 500 nodes of eight GPUs that come and go, and its ledger.
 
 Jobs arrive by day more than by night, ask for one to eight GPUs and run for hours; Karpenter opens nodes for those that
-wait and takes empty ones away after ten minutes. Measured is everything: controllers, scheduling, provisioning, kubelets,
-the recorder's tables, and every micro-dollar of the bill. The reference is the limit we set ourselves.
+wait and takes empty ones away after ten minutes. Measured is everything: controllers, scheduling, provisioning,
+kubelets, the recorder's tables, and every micro-dollar of the bill. The reference is the limit we set ourselves.
 """
 
 from __future__ import annotations

@@ -177,6 +177,7 @@ def _info(scenario: Scenario, seed: int | None, finished: Finished | None = None
         else []
     )
     notes += [f"{t.path}: {t.message}" for t in finished.status.troubles]
+    notes += _work_notes(finished)
     return replace(
         info,
         digest=finished.status.digest,
@@ -194,6 +195,15 @@ def _lost_work_us(finished: Finished) -> int | None:
 
     kubelet = finished.twin.host.parts.get("kubelet")
     return kubelet.progress.totals.lost_us if isinstance(kubelet, Kubelet) else None
+
+
+def _work_notes(finished: Finished) -> list[str]:
+    """GPU-hours of work that was lost, and what a useful one cost, where machines come from a cloud."""
+    if finished.scenario.cloud is None:
+        return []
+    from fairway.results.usefulwork import useful_work_notes
+
+    return useful_work_notes(finished)
 
 
 def _write_html(run: Run, html: Path) -> None:

@@ -32,7 +32,7 @@ SLICE_REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"
 ALLOWED_FLAVORS = "kueue.x-k8s.io/workload-allowed-resource-flavors"
 
 _DEFAULT_PRIORITY = 0
-_MAX_KNOWN = 65536
+_MAX_KNOWN = 16_384
 
 
 class DomainUse(NamedTuple):

@@ -1,7 +1,7 @@
 """What does this command do, if it is one of those everybody writes in examples?
 
-Understood: `sleep 600`, `sleep 1h 30m`, `sleep infinity`, `true`, `false`, `tail -f /dev/null`, `echo …`, `nvidia-smi`, and
-shells with a script of those: `sh -c "sleep 5; exit 1"`, `bash -ec 'echo hi && sleep 2m'`,
+Understood: `sleep 600`, `sleep 1h 30m`, `sleep infinity`, `true`, `false`, `tail -f /dev/null`, `echo …`,
+`nvidia-smi`, and shells with a script of those: `sh -c "sleep 5; exit 1"`, `bash -ec 'echo hi && sleep 2m'`,
 `while true; do …; done`. Anything else is not understood, which is not an error: the caller has a default.
 """
 

@@ -4,8 +4,9 @@ In: a read-only view of the cluster, the key of an object, the time. Out: frozen
 patch, set a status, emit an event) and when to look again. Nothing here writes, waits or draws chance; two
 calls on one view give one answer, and carrying the answer out until none is left is convergence.
 
-Reading order: `controller` (what a controller is), `registry` (all of them, and who wants to hear of a
-change), `pods` and `podtemplate` (what they share), then one package or module per controller: `job`,
+Reading order: `controller` (what a controller is), `registry` (all of them), `concerned` (who must
+look after a change), `pods` and `podtemplate` (what they share), then one package or module per controller: `job`,
 `cronjob`, `replicaset`, `deployment`, `statefulset`, `daemonset`, `disruption`, `namespaces`,
-`resourcequota`, `podgc`, `adoption`.
+`resourcequota`, `podgc`, `adoption`; then the operators': `jobset`, `kubeflow`, `ray`, `leaderworkerset`,
+`volcanojob`, `podgroups`, and `podwebhooks` (what their webhooks write into pods).
 """

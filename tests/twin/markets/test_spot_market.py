@@ -55,7 +55,9 @@ WORK = """\
 
 
 def played(tmp_path: Path, cloud: str, capacity: str = "spot", csv: str = "") -> Finished:
-    (tmp_path / "scenario.yaml").write_text(HEAD + cloud + WORK.replace("CAPACITY", capacity), encoding="utf-8")
+    (tmp_path / "scenario.yaml").write_text(
+        HEAD + cloud + WORK.replace("CAPACITY", capacity), encoding="utf-8"
+    )
     (tmp_path / "series.csv").write_text(csv, encoding="utf-8")
     return run_scenario(load_scenario(tmp_path))
 
@@ -115,7 +117,7 @@ def test_a_rebalance_hint_comes_before_and_is_told_only(tmp_path: Path) -> None:
 
 def test_without_karpenter_the_kubelet_shuts_down_within_the_notice(tmp_path: Path) -> None:
     nodes = (
-        "  nodes: [{name: n-{i}, count: 2, capacity: {cpu: 8, memory: 32Gi, nvidia.com/gpu: 1}, "
+        '  nodes: [{name: "n-{i}", count: 2, capacity: {cpu: 8, memory: 32Gi, nvidia.com/gpu: 1}, '
         "labels: {karpenter.sh/capacity-type: spot, node.kubernetes.io/instance-type: g5.xlarge}}]\n"
     )
     text = HEAD + "    interruptions: [{series: series.csv}]\n" + nodes
@@ -130,7 +132,8 @@ def test_without_karpenter_the_kubelet_shuts_down_within_the_notice(tmp_path: Pa
 
 def test_a_fork_goes_on_as_the_original(tmp_path: Path) -> None:
     (tmp_path / "scenario.yaml").write_text(
-        HEAD + "    interruptions: [{meanTimeBetween: 40m}]\n" + WORK.replace("CAPACITY", "spot"), encoding="utf-8"
+        HEAD + "    interruptions: [{meanTimeBetween: 40m}]\n" + WORK.replace("CAPACITY", "spot"),
+        encoding="utf-8",
     )
     twin = build_twin(load_scenario(tmp_path))
     twin.run_for(50 * 60 * 1_000_000)

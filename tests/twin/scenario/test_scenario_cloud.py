@@ -56,12 +56,17 @@ CASES: dict[str, tuple[str, str, str, str]] = {
         "pool.yaml:8: spec.template.spec.requirements",
         "this NodePool can match nothing",
     ),
-    "a field nobody knows": ("  cloud: {provder: aws}\n", SPOT, "scenario.yaml:5: spec.cloud.provder", "provider"),
+    "a field nobody knows": (
+        "  cloud: {provder: aws}\n",
+        SPOT,
+        "scenario.yaml:5: spec.cloud.provder",
+        "provider",
+    ),
     "a region nobody knows": (
         "  cloud: {regions: [us-east-7]}\n",
         SPOT,
         "scenario.yaml:5: spec.cloud.regions[0]",
-        "did you mean us-east-1",
+        "did you mean us-east-2",
     ),
     "a pattern that names no type": (
         "  cloud: {instanceTypes: [h100.*]}\n",

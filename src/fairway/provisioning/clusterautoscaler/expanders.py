@@ -124,7 +124,13 @@ def by_priority(options: list[Option], priorities: Priorities | None) -> list[Op
     if not priorities:
         return options
     ranked = [
-        (max((n for n, names in priorities.items() if any(r.search(o.group.name) for r in names)), default=-1), o)
+        (
+            max(
+                (n for n, names in priorities.items() if any(r.search(o.group.name) for r in names)),
+                default=-1,
+            ),
+            o,
+        )
         for o in options
     ]
     best = max((rank for rank, _ in ranked), default=-1)
@@ -141,7 +147,9 @@ def read_priorities(data: Mapping[str, str]) -> Priorities | str:
         return f"Wrong configmap for priority expander, doesn't contain {CONFIG_KEY} key. Ignoring update."
     wrong = "Wrong configuration for priority expander: {}. Ignoring update."
     if not text:
-        empty = f"priority configuration in {CONFIG_MAP} configmap is empty; please provide valid configuration"
+        empty = (
+            f"priority configuration in {CONFIG_MAP} configmap is empty; please provide valid configuration"
+        )
         return wrong.format(empty)
     try:
         raw = yaml.safe_load(text)

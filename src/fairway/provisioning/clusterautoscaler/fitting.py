@@ -77,6 +77,10 @@ def is_alone(shape: Shape) -> bool:
     affinity = (shape.spec.get("affinity") or {}).get("podAntiAffinity") or {}
     for term in affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ():
         selector = term.get("labelSelector")
-        if term.get("topologyKey") == HOSTNAME and selector and label_selector(selector).matches(shape.labels):
+        if (
+            term.get("topologyKey") == HOSTNAME
+            and selector
+            and label_selector(selector).matches(shape.labels)
+        ):
             return True
     return False

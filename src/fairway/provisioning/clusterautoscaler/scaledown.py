@@ -23,7 +23,11 @@ from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, requests_o
 DISABLED_ANNOTATION = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
 NOT_AUTOSCALED, SCALE_DOWN_DISABLED = "NotAutoscaled", "ScaleDownDisabledAnnotation"
-BEING_DELETED, UNREADY, NOT_UNDERUTILIZED = "CurrentlyBeingDeleted", "ScaleDownUnreadyDisabled", "NotUnderutilized"
+BEING_DELETED, UNREADY, NOT_UNDERUTILIZED = (
+    "CurrentlyBeingDeleted",
+    "ScaleDownUnreadyDisabled",
+    "NotUnderutilized",
+)
 NO_PLACE, BLOCKED = "NoPlaceToMovePods", "BlockedByPod"
 NOT_LONG_ENOUGH, MIN_SIZE = "NotUnneededLongEnough", "NodeGroupMinSizeReached"
 
@@ -63,9 +67,7 @@ def _share(node: NodeView, resource: str, options: Options) -> float:
     return asked / there if there > 0 else 0.0
 
 
-def unneeded(
-    nodes: Sequence[NodeView], budgets: Sequence[Budget], options: Options, now_us: int
-) -> Unneeded:
+def unneeded(nodes: Sequence[NodeView], budgets: Sequence[Budget], options: Options, now_us: int) -> Unneeded:
     """Nodes that could be removed one after the other, each with its pods' new places taken. O(nodes²) at most."""
     kept: dict[str, tuple[str, str]] = {}
     candidates: list[tuple[float, NodeView]] = []

@@ -4,7 +4,8 @@
 2. Per group: the kinds of pods that fit an empty node of it, and how many nodes they would fill.
 3. The expander picks one; it is capped to what may be had, and spread over similar groups.
 
-Source: core/scaleup/orchestrator/orchestrator.go ScaleUp; skippedreasons.go; processors/status/eventing_scale_up_processor.go.
+Source: core/scaleup/orchestrator/orchestrator.go ScaleUp; skippedreasons.go;
+processors/status/eventing_scale_up_processor.go.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def by_kind(pods: Sequence[PodFacts]) -> dict[Shape, list[PodFacts]]:
     return kinds
 
 
-def still_waiting(pods: Sequence[PodFacts], nodes: Sequence[NodeView], upcoming: Sequence[Seat]) -> list[PodFacts]:
+def still_waiting(
+    pods: Sequence[PodFacts], nodes: Sequence[NodeView], upcoming: Sequence[Seat]
+) -> list[PodFacts]:
     """Those that neither a node that is there nor one that is coming has room for. O(kinds × nodes + pods).
 
     Source: core/podlistprocessor/filter_out_schedulable.go: by priority, then as they came.
@@ -195,4 +198,3 @@ def _all_unhelped(
 
 def _unhelped(reasons: str) -> str:
     return f"pod didn't trigger scale-up: {reasons}"
-

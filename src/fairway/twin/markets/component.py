@@ -120,7 +120,8 @@ class SpotMarket:
         self.taken += 1
         notice_us = self.market.notice_us
         self._record(name, "SpotInterruption")
-        if not any([part.spot_notice(name) for part in self._listeners()]) and notice_us:
+        heard = [part.spot_notice(name) for part in self._listeners()]
+        if notice_us and not any(heard):
             plan_fault(self.host, "shutDown", name, notice_us, min(notice_us // 4, _CRITICAL_US))
         plan_fault(self.host, "reclaim", name, uid, after_us=notice_us)
 

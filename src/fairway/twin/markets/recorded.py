@@ -59,6 +59,8 @@ def _count(file: str, line: int, text: str, problems: list[FieldProblem]) -> int
     if not text:
         return None
     if not text.isdecimal() or int(text) == 0:
-        problems.append(FieldProblem(file, line, "count", text, "expected a number from 1, or nothing for all"))
+        problems.append(
+            FieldProblem(file, line, "count", text, "expected a number from 1, or nothing for all")
+        )
         return None
     return int(text)

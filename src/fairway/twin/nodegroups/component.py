@@ -185,9 +185,16 @@ class ClusterAutoscaler:
         self._tell_pods(decided)
         for resize in decided.resizes:
             grown = resize.new_size - resize.size
-            text = f"Scale-up: setting group {resize.group} size to {resize.new_size} instead of {resize.size}"
+            text = (
+                f"Scale-up: setting group {resize.group} size to {resize.new_size} instead of {resize.size}"
+            )
             self._tell(_STATUS, NORMAL, "ScaledUpGroup", f"{text} (max: {resize.most})")
-            self._tell(_STATUS, NORMAL, "ScaledUpGroup", f"Scale-up: group {resize.group} size set to {resize.new_size}")
+            self._tell(
+                _STATUS,
+                NORMAL,
+                "ScaledUpGroup",
+                f"Scale-up: group {resize.group} size set to {resize.new_size}",
+            )
             self._grow(self._groups[resize.group], self.targets[resize.group] + grown)
         if decided.resizes:
             self._added_us = self.host.loop.now_us
@@ -394,7 +401,9 @@ class ClusterAutoscaler:
         store = self.host.store
         if store.get(_STATUS) is None:
             meta = {"name": _STATUS.name, "namespace": _STATUS.namespace}
-            store.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"status": text}})
+            store.create(
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"status": text}}
+            )
         else:
             store.patch(_STATUS, {"data": {"status": text}})
 

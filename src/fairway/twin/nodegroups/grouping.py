@@ -150,7 +150,8 @@ def views_of(store: Store, provider: str, names: frozenset[str]) -> tuple[NodeVi
                 group=group if group in names else "",
                 pods=pods,
                 is_ready=is_condition_true((node.get("status") or {}).get("conditions"), "Ready"),
-                is_going="deletionTimestamp" in meta_of(node) or any(t["key"] == TO_BE_DELETED for t in taints),
+                is_going="deletionTimestamp" in meta_of(node)
+                or any(t["key"] == TO_BE_DELETED for t in taints),
                 no_scale_down=annotations_of(node).get(DISABLED_ANNOTATION) == "true",
             )
         )

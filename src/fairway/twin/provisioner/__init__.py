@@ -7,5 +7,5 @@ drained through evictions, deleted. Decisions are those of `provisioning/karpent
 Not yet: expiry is timed only where a NodePool names its `expireAfter`.
 
 Reading order: `cloud` (what can be had, how long it takes), `gathering` (the store as Karpenter sees it), `draining`
-(emptying a node), `component` (who does what when).
+(emptying a node), `marking` (which claims are consolidatable or drifted), `component` (who does what when).
 """

@@ -9,12 +9,11 @@ disruption loop rests while nothing changes and no consolidateAfter runs, so tha
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
 from typing import NamedTuple
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.errors import ApiError
-from fairway.kube.conditions import is_condition_true, without_condition
+from fairway.kube.conditions import without_condition
 from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, name_of
 from fairway.kube.resources import parse_resources
 from fairway.kube.timestamps import SECOND_US, rfc3339
@@ -38,6 +37,7 @@ from fairway.provisioning.karpenter.events import (
     spot_interrupted,
     terminating,
 )
+from fairway.provisioning.karpenter.fleet import Fleet
 from fairway.provisioning.karpenter.labels import (
     DISRUPTED_TAINT,
     INITIALIZED,
@@ -45,11 +45,9 @@ from fairway.provisioning.karpenter.labels import (
     REGISTERED,
     UNREGISTERED_TAINT,
 )
-from fairway.provisioning.karpenter.fleet import Fleet
 from fairway.provisioning.karpenter.launching import UNAVAILABLE_US, launch_choices, no_capacity_text
 from fairway.provisioning.karpenter.nodeclaims import (
     CONSOLIDATABLE,
-    DRIFTED,
     INITIALIZED_CONDITION,
     REGISTERED_CONDITION,
     is_true,
@@ -60,10 +58,10 @@ from fairway.provisioning.karpenter.nodeclaims import (
     not_initialized,
     with_condition,
 )
-from fairway.provisioning.karpenter.nodepools import WHEN_EMPTY, NodePool, duration_us
+from fairway.provisioning.karpenter.nodepools import duration_us
 from fairway.provisioning.karpenter.packing import Solver
 from fairway.provisioning.karpenter.planned import PlannedClaim
-from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, is_owned_by, is_provisionable
+from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, is_provisionable
 from fairway.provisioning.karpenter.world import World
 from fairway.twin.components import Host
 from fairway.twin.loop import CONTROLLERS, HOUSEKEEPING, NODES
@@ -80,6 +78,7 @@ from fairway.twin.provisioner.gathering import (
     usage_of,
     world_of,
 )
+from fairway.twin.provisioner.marking import Marks
 
 NAME = "karpenter"
 POLL_US = 10 * SECOND_US
@@ -118,12 +117,7 @@ class Provisioner:
         self._tick_at_us = -1
         self._known = Remembered()
         self._seen_fleet: tuple[frozenset[Offered], Fleet] | None = None
-        self._stale: dict[str, None] = {}
-        """Claims whose marks are to be looked at."""
-        self._ripe: dict[str, None] = {}
-        """Claims whose nodes could go."""
-        self._resting: list[tuple[int, str]] = []
-        """When claims may be consolidated, the next one first."""
+        self._marks = Marks()
         self._launched = 0
         """Machines launched so far: the n-th boots as long under every policy."""
 
@@ -150,7 +144,7 @@ class Provisioner:
         twin.promised, twin.unavailable = dict(self.promised), dict(self.unavailable)
         twin._draining, twin._tick_at_us = dict(self._draining), self._tick_at_us
         twin._launched = self._launched
-        twin._stale, twin._ripe, twin._resting = dict(self._stale), dict(self._ripe), list(self._resting)
+        twin._marks = self._marks.copy()
         return twin
 
     # What changes
@@ -164,7 +158,7 @@ class Provisioner:
         elif gk == "Node":
             self._observe_node(change)
         else:
-            self._stale.update(dict.fromkeys(name_of(c) for c in self.host.store.objects(NODE_CLAIM)))
+            self._marks.stale.update(dict.fromkeys(name_of(c) for c in self.host.store.objects(NODE_CLAIM)))
             self._look_again()
 
     def _observe_pod(self, change: Change) -> None:
@@ -196,11 +190,11 @@ class Provisioner:
     def _observe_claim(self, change: Change) -> None:
         name = change.key.name
         if change.type != DELETED:
-            self._stale[name] = None
+            self._marks.stale[name] = None
             self._arm_tick(self.host.loop.now_us + POLL_US)
         if change.type == DELETED:
             self._known.forget(name)
-            self._ripe.pop(name, None)
+            self._marks.ripe.pop(name, None)
             self.underway = tuple(u for u in self.underway if name not in u.nodes)
             self._look_again()
         elif "deletionTimestamp" in meta_of(change.obj) and name not in self._draining:
@@ -303,7 +297,11 @@ class Provisioner:
             self._tell_pod(facts.namespace, facts.name, nominated(name))
         if not self._launch(claim):
             return None
-        add_usage(used, plan.pool.name, parse_resources(self.host.store.require(claim_key(name))["status"]["capacity"]))
+        add_usage(
+            used,
+            plan.pool.name,
+            parse_resources(self.host.store.require(claim_key(name))["status"]["capacity"]),
+        )
         return name
 
     def _launch(self, claim: Obj) -> bool:
@@ -421,7 +419,7 @@ class Provisioner:
             return
         self._tick_at_us = -1
         self._mark()
-        if self.waiting is not None or not self._ripe:
+        if self.waiting is not None or not self._marks.ripe:
             return
         scene = self._scene()
         outcome = decide(scene)
@@ -441,7 +439,10 @@ class Provisioner:
         """Look again when the next budget opens or closes, while there is a node that it may concern."""
         if any(node.is_managed for node in scene.world.nodes):
             changes = [
-                at_us for pool in scene.world.pools for b in pool.budgets if (at_us := changes_at_us(b, scene.now_us))
+                at_us
+                for pool in scene.world.pools
+                for b in pool.budgets
+                if (at_us := changes_at_us(b, scene.now_us))
             ]
             if changes:
                 self._arm_tick(min(changes))
@@ -458,51 +459,12 @@ class Provisioner:
         )
 
     def _mark(self) -> None:
-        """Bring Consolidatable and Drifted up to date; look again when the next consolidateAfter is over."""
-        store, now_us = self.host.store, self.host.loop.now_us
-        pools = {p.name: p for p in self._known.pools_of(store)}
-        fleet = self._fleet(frozenset())
-        while self._resting and self._resting[0][0] <= now_us:
-            self._stale[heappop(self._resting)[1]] = None
-        stale, self._stale = self._stale, {}
-        for name in stale:
-            claim = store.get(claim_key(name))
-            pool = None if claim is None else pools.get(labels_of(claim).get(NODEPOOL) or "")
-            if claim is None or pool is None or "deletionTimestamp" in meta_of(claim):
-                self._ripe.pop(name, None)
-                continue
-            at_us = self._known.due_us(claim, pool)
-            due = at_us is not None and at_us <= now_us
-            drifted = self._known.drift(claim, pool, fleet, now_us)
-            marked = _marked(claim, CONSOLIDATABLE, CONSOLIDATABLE if due else "", now_us)
-            marked = _marked(marked, DRIFTED, drifted, now_us)
-            if marked is not claim:
-                store.set_status(key_of(claim), marked["status"])
-            if self._is_ripe(marked, pool):
-                self._ripe[name] = None
-            else:
-                self._ripe.pop(name, None)
-            if at_us is not None and at_us > now_us:
-                heappush(self._resting, (at_us, name))
-                self._arm_tick(at_us)
-        if self._resting:
-            self._arm_tick(self._resting[0][0])
-
-    def _is_ripe(self, claim: Obj, pool: NodePool) -> bool:
-        """Whether its node could go at all; one that holds pods, where only empty ones go, could not.
-
-        Unlike kube: where no node could, nobody is told for each of them that it is not empty.
-        """
-        if is_true(claim, DRIFTED):
-            return True
-        if not is_true(claim, CONSOLIDATABLE):
-            return False
-        if pool.consolidation_policy != WHEN_EMPTY:
-            return True
-        store, accounts = self.host.store, self.host.store.accounts
-        row = accounts.row_of.get(name_of(claim))
-        pods = (store.get(key) for key in accounts.pods[row]) if row is not None else ()
-        return all(p is None or is_owned_by(p, "DaemonSet") or is_owned_by(p, "Node") for p in pods)
+        """Bring conditions up to date; look again when the next consolidateAfter is over."""
+        due_us = self._marks.bring_up_to_date(
+            self.host.store, self._known, self._fleet(frozenset()), self.host.loop.now_us
+        )
+        if due_us is not None:
+            self._arm_tick(due_us)
 
     def _on_recheck(self, _data: None) -> None:
         command, self.waiting = self.waiting, None
@@ -619,14 +581,3 @@ def _is_of_daemon_set(pod: Obj) -> bool:
 def _names_expiry(pool: Obj) -> bool:
     template = (pool.get("spec") or {}).get("template") or {}
     return "expireAfter" in (template.get("spec") or {})
-
-
-def _marked(claim: Obj, condition: str, reason: str, now_us: int) -> Obj:
-    """The claim with this condition true for this reason, or without it."""
-    conditions = (claim.get("status") or {}).get("conditions")
-    if reason and not is_condition_true(conditions, condition):
-        return with_condition(claim, condition, "True", reason, "", now_us)
-    if not reason and is_condition_true(conditions, condition):
-        left = without_condition(conditions, condition)
-        return {**claim, "status": {**claim["status"], "conditions": left}}
-    return claim

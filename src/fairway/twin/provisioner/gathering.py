@@ -59,7 +59,13 @@ class Remembered:
         meta, name = meta_of(claim), name_of(claim)
         parts = (meta.get("labels"), meta.get("annotations"), is_true(claim, LAUNCHED))
         found = self.drifts.get(name)
-        if found is None or found[0] is not parts[0] or found[1] is not parts[1] or found[2] != parts[2] or found[3] is not pool:
+        if (
+            found is None
+            or found[0] is not parts[0]
+            or found[1] is not parts[1]
+            or found[2] != parts[2]
+            or found[3] is not pool
+        ):
             found = self.drifts[name] = (*parts, pool, drift_reason(claim, pool, fleet, now_us))
         return found[4]
 
@@ -100,11 +106,17 @@ def world_of(
         claim, pods = claims.pop(name, None), _pods_of(store, name)
         pool = by_name.get(labels_of(obj).get("karpenter.sh/nodepool") or "")
         due_us = known.due_us(claim, pool) if claim is not None and pool is not None else None
-        is_resting = due_us is not None and pool is not None and bool(pool.consolidate_after_us) and now_us < due_us
+        is_resting = (
+            due_us is not None and pool is not None and bool(pool.consolidate_after_us) and now_us < due_us
+        )
         flags = (name in going, nominated.get(name, 0) > now_us, is_resting)
         found = known.nodes.get(name)
-        if found is None or found[0][0] is not obj or found[0][1] is not claim or found[0][2:] != flags or not _same(
-            pods, found[1]
+        if (
+            found is None
+            or found[0][0] is not obj
+            or found[0][1] is not claim
+            or found[0][2:] != flags
+            or not _same(pods, found[1])
         ):
             state = _node(obj, claim, pods, *flags)
             on_it = tuple(

@@ -76,9 +76,7 @@ _NODE_POOL = "NodePool"
 _MANY_GPUS = 8
 
 
-def read_cloud(
-    field: Field, pools: Sequence[Manifest], base: Path, start_us: int
-) -> CloudPlan | None:
+def read_cloud(field: Field, pools: Sequence[Manifest], base: Path, start_us: int) -> CloudPlan | None:
     """The cloud of a scenario; None where it has neither the section nor NodePools."""
     if not field.is_given and not pools:
         return None
@@ -233,7 +231,9 @@ def _market(
         given = item.members(*INTERRUPTION)
         said = [name for name in ("meanTimeBetween", "after", "series") if given[name].is_given]
         if len(said) != 1:
-            item.reject("expected one of meanTimeBetween (exponential), after (any distribution), series (CSV)")
+            item.reject(
+                "expected one of meanTimeBetween (exponential), after (any distribution), series (CSV)"
+            )
         elif said == ["series"]:
             recorded += _series(given["series"], base, start_us)
         else:
@@ -296,7 +296,9 @@ def _check_pool(
         else "no instance type meets these requirements"
     )
     at = Field(type(reading)(manifest, reading.problems), path, None)
-    at.reject(f"this NodePool can match nothing: {what}; {provider} has {len(types)} types, {offerings} offerings here")
+    at.reject(
+        f"this NodePool can match nothing: {what}; {provider} has {len(types)} types, {offerings} offerings here"
+    )
 
 
 def _unknown_names(manifest: Manifest, field: Field, known: Sequence[CatalogType]) -> bool:

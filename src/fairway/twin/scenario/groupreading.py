@@ -73,7 +73,9 @@ def _group(item: Field, offered: Sequence[InstanceType]) -> GroupSpec | None:
     zone = parts["zone"].text(zones[0] if zones else "")
     if zone not in zones:
         what = f"{kind.name} ({capacity_type})"
-        where = f"offered and priced in {', '.join(zones)}" if zones else "not offered, or nobody says its price"
+        where = (
+            f"offered and priced in {', '.join(zones)}" if zones else "not offered, or nobody says its price"
+        )
         (parts["zone"] if parts["zone"].is_given else item).reject(f"{what} is {where}")
         return None
     return GroupSpec(

@@ -1,0 +1,97 @@
+"""Node groups in a twin: they grow for pods that wait, back off where nothing is to be had, and shrink again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fairway.kube.objects import Key
+from fairway.kube.timestamps import MINUTE_US
+from fairway.twin.nodegroups.component import ClusterAutoscaler
+from fairway.twin.scenario.building import build_twin
+from fairway.twin.scenario.loading import load_scenario
+from fairway.twin.twin import Twin
+
+SCENARIO = """\
+apiVersion: fairway.dev/v1alpha1
+kind: Scenario
+metadata: {name: groups}
+spec:
+  latency: zero
+  cloud:
+    provider: aws
+    bootTime: 60s
+    STOCK
+    nodeGroups:
+      - {name: gpu-a, instanceType: g5.xlarge, zone: us-east-1a, max: 2}
+      - {name: gpu-b, instanceType: g5.xlarge, zone: us-east-1b, max: 2}
+    autoscaler: {balanceSimilarNodeGroups: true}
+  manifests:
+    - apiVersion: batch/v1
+      kind: Job
+      metadata: {name: train, namespace: default}
+      spec:
+        parallelism: 3
+        completions: 3
+        template:
+          metadata: {annotations: {fairway.dev/run-time: 30m}}
+          spec:
+            restartPolicy: Never
+            containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]
+"""
+
+
+def a_twin(tmp_path: Path, stock: str = "stock: []") -> Twin:
+    (tmp_path / "scenario.yaml").write_text(SCENARIO.replace("STOCK", stock), encoding="utf-8")
+    return build_twin(load_scenario(tmp_path))
+
+
+def groups_of(twin: Twin) -> list[str]:
+    return sorted(n["metadata"]["labels"]["eks.amazonaws.com/nodegroup"] for n in twin.store.objects("Node"))
+
+
+def told(twin: Twin, reason: str) -> list[str]:
+    return [
+        t.message
+        for t in twin.host.events.told()
+        if t.reason == reason and t.component == "cluster-autoscaler"
+    ]
+
+
+def test_similar_groups_grow_together_and_are_empty_again_ten_minutes_after_the_work(tmp_path: Path) -> None:
+    twin = a_twin(tmp_path)
+    twin.run_for(5 * MINUTE_US)
+    assert groups_of(twin) == ["gpu-a", "gpu-a", "gpu-b"]
+    assert set(told(twin, "TriggeredScaleUp")) == {
+        "pod triggered scale-up: [{gpu-a 0->2 (max: 2)} {gpu-b 0->1 (max: 2)}]"
+    }
+    # Work ends after 31.2 min at most; unneeded for ten minutes, seen every ten seconds.
+    twin.run_for(35 * MINUTE_US)
+    assert len(groups_of(twin)) == 3
+    twin.run_for(4 * MINUTE_US)
+    assert groups_of(twin) == []
+    status = twin.store.require(Key("ConfigMap", "kube-system", "cluster-autoscaler-status"))
+    assert "cloudProviderTarget: 0" in status["data"]["status"]
+
+
+def test_a_group_whose_machines_cannot_be_had_is_in_backoff_and_the_other_helps(tmp_path: Path) -> None:
+    twin = a_twin(tmp_path, "stock: [{zone: us-east-1a, available: 0}]")
+    twin.run_for(4 * MINUTE_US)
+    part = twin.component("cluster-autoscaler")
+    assert isinstance(part, ClusterAutoscaler)
+    assert list(part.backoffs) == ["gpu-a"]
+    assert groups_of(twin) == ["gpu-b", "gpu-b"]
+    assert part.targets == {"gpu-a": 0, "gpu-b": 2}
+    assert told(twin, "ScaleUpFailed")
+    assert (
+        "pod didn't trigger scale-up: 1 in backoff after failed scale-up, 1 max node group size reached"
+        in told(twin, "NotTriggerScaleUp")
+    )
+
+
+def test_a_fork_goes_on_as_the_original(tmp_path: Path) -> None:
+    twin = a_twin(tmp_path)
+    twin.run_for(33 * MINUTE_US)
+    fork = twin.fork()
+    for one in (twin, fork):
+        one.run_for(60 * MINUTE_US)
+    assert twin.digest() == fork.digest()

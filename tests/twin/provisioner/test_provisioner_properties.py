@@ -1,0 +1,67 @@
+"""What always holds of nodes that come and go, under random loads, stock-outs and interruptions."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from test_provisioner_component import TYPES, job, pool
+
+from fairway.kube.objects import Obj
+from fairway.kube.timestamps import HOUR_US, MINUTE_US
+from fairway.twin.distributions import Distribution
+from fairway.twin.invariants import check
+from fairway.twin.latency import latency_named
+from fairway.twin.markets.component import SpotMarket
+from fairway.twin.markets.plan import Hazard, Market
+from fairway.twin.provisioner.cloud import Cloud, Shortage
+from fairway.twin.provisioner.component import Provisioner
+from fairway.twin.standard import standard_components
+from fairway.twin.twin import Twin
+
+LIMIT_GPUS = 6
+
+
+def a_load(seed: int) -> Twin:
+    random = Random(seed)
+    market = Market((Hazard("h", Distribution("exponential", 90 * MINUTE_US)),))
+    short = Shortage(instance_type=random.choice(["small", "large", "gpu"]), capacity_type="spot", most=1)
+    cloud = Cloud(TYPES, shortages=(short,))
+    components = [SpotMarket(market), *standard_components(), Provisioner(cloud)]
+    twin = Twin(seed=seed, latency=latency_named("zero"), components=components)
+    policy = random.choice(["WhenEmpty", "WhenEmptyOrUnderutilized"])
+    twin.apply([pool(limits={"nvidia.com/gpu": str(LIMIT_GPUS)}, disruption={"consolidationPolicy": policy})])
+    for i in range(12):
+        gpu, cpu = random.choice([0, 0, 1, 2]), random.choice(["1", "3", "7"])
+        made = job(f"j{i}", f"{random.randint(1, 60)}m", cpu=cpu, gpu=gpu, count=random.randint(1, 3))
+        made["spec"]["backoffLimit"] = 100
+        twin.apply([made])
+        twin.run_for(random.randint(0, 10) * MINUTE_US)
+        _holds(twin)
+    return twin
+
+
+def _holds(twin: Twin) -> None:
+    check(twin.host)
+    staying = [n for n in twin.store.objects("Node") if "deletionTimestamp" not in n["metadata"]]
+    gpus = sum(int(n["status"]["capacity"].get("nvidia.com/gpu", 0)) for n in staying if not _is_going(n))
+    assert gpus <= LIMIT_GPUS
+
+
+def _is_going(node: Obj) -> bool:
+    """Pods of a node that goes may have new nodes already, as upstream lets them."""
+    return any(t["key"] == "karpenter.sh/disrupted" for t in node["spec"].get("taints") or ())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_limits_hold_all_work_is_done_and_every_node_goes(seed: int) -> None:
+    twin = a_load(seed)
+    for _ in range(24):
+        twin.run_for(HOUR_US)
+        _holds(twin)
+    jobs = twin.store.objects("Job.batch")
+    assert [
+        j["metadata"]["name"] for j in jobs if j["status"].get("succeeded") != j["spec"]["completions"]
+    ] == []
+    assert twin.store.objects("Node") == []
+    assert twin.store.objects("NodeClaim.karpenter.sh") == []
