@@ -148,16 +148,20 @@ def _with_optional_formats(expression: str) -> str:
     return f"{expression[: found.start()]}optional.ofNonZeroValue({call}){_with_optional_formats(rest)}"
 
 
+_CLOSES = {"(": ")", "[": "]", "{": "}"}
+
+
 def closing(text: str, opening: int) -> int:
-    """Where the parenthesis that opens at `opening` closes, strings skipped; -1 if nowhere."""
+    """Where the bracket that opens at `opening` closes, strings skipped; -1 if nowhere."""
+    opens, closes = text[opening], _CLOSES[text[opening]]
     depth, index = 0, opening
     while index < len(text):
         char = text[index]
         if char in "'\"":
-            index = _string_end(text, index)
-        elif char == "(":
+            index = string_end(text, index)
+        elif char == opens:
             depth += 1
-        elif char == ")":
+        elif char == closes:
             depth -= 1
             if depth == 0:
                 return index
@@ -165,7 +169,8 @@ def closing(text: str, opening: int) -> int:
     return -1
 
 
-def _string_end(text: str, start: int) -> int:
+def string_end(text: str, start: int) -> int:
+    """Where the string that begins at `start` ends: its closing quote."""
     quote, index = text[start], start + 1
     while index < len(text) and text[index] != quote:
         index += 2 if text[index] == "\\" else 1

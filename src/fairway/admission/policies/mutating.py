@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from fairway.admission.cel.compiling import Error, Program, compiled
+from fairway.admission.cel.compiling import Error, Program, closing, compiled, string_end
 from fairway.admission.cel.composition import Composed, Composition, composed
 from fairway.admission.cel.evaluating import Evaluation
 from fairway.admission.cel.functions.authorizing import Ask, asking
@@ -91,7 +91,7 @@ def as_maps(expression: str) -> str:
     found = _CONSTRUCTOR.search(expression)
     if found is None:
         return expression
-    end = _closing_brace(expression, found.end() - 1)
+    end = closing(expression, found.end() - 1)
     if end < 0:
         return expression
     fields = [_as_entry(part) for part in _parts(expression[found.end() : end])]
@@ -118,7 +118,7 @@ def _parts(text: str) -> Iterable[str]:
     while index < len(text):
         char = text[index]
         if char in "'\"":
-            index = _string_end(text, index)
+            index = string_end(text, index)
         elif char in "([{":
             depth += 1
         elif char in ")]}":
@@ -129,29 +129,6 @@ def _parts(text: str) -> Iterable[str]:
         index += 1
     if text[start:].strip():
         yield text[start:]
-
-
-def _closing_brace(text: str, opening: int) -> int:
-    depth, index = 0, opening
-    while index < len(text):
-        char = text[index]
-        if char in "'\"":
-            index = _string_end(text, index)
-        elif char == "{":
-            depth += 1
-        elif char == "}":
-            depth -= 1
-            if depth == 0:
-                return index
-        index += 1
-    return -1
-
-
-def _string_end(text: str, start: int) -> int:
-    index = start + 1
-    while index < len(text) and text[index] != text[start]:
-        index += 2 if text[index] == "\\" else 1
-    return index
 
 
 def mutate(
