@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-HOT_TESTS := tests/cluster tests/scheduling tests/twin/kubelet tests/workloads/test_job_controller.py
+HOT_TESTS := tests/cluster tests/scheduling tests/twin/kubelet tests/workloads/test_job_controller.py \
+  tests/queueing tests/twin/kueue
 COMPILED := $(BIN)/python -m fairway.compiled
 
 .PHONY: help run test lint types imports unit bench compiled clean
@@ -27,7 +28,7 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
 	@$(BIN)/python -m fairway.scheduling.gpushare.warm
 	@$(COMPILED) needs >/dev/null || (apt-get update -qq && apt-get install -y -qq gcc libc6-dev python3-dev) >/dev/null 2>&1 || true
-	@echo "compiling the hot modules, a minute or two (docs/decisions/0006-compiled-modules.md)"
+	@echo "compiling the hot modules, a few minutes (docs/decisions/0006-compiled-modules.md)"
 	@$(COMPILED) build || true
 	@touch $@
 

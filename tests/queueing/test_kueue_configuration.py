@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -301,8 +302,8 @@ def test_problems_are_found_in_the_file() -> None:
 
 def test_gates_that_decide_something_have_the_default_of_all_gates() -> None:
     named = {field_of(gate): on for gate, on in DEFAULTS.items()}
-    gates = FeatureGates()
-    assert {name: named[name] for name in gates.__slots__} == {n: getattr(gates, n) for n in gates.__slots__}
+    gates = asdict(FeatureGates())
+    assert {name: named[name] for name in gates} == gates
 
 
 GO = {

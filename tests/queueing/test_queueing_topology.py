@@ -394,8 +394,11 @@ def test_nodes_that_come_and_go_leave_what_a_fresh_start_would_see(seed: int) ->
     foreign: dict[str, dict[str, int]] = {}
     for step in range(25):
         name = draw.choice([n["metadata"]["name"] for n in NODES])
-        action = draw.choice(("add", "drop", "foreign", "hold", "release", "settle"))
-        if action == "add":
+        action = draw.choice(("add", "drop", "foreign", "hold", "release", "settle", "copy"))
+        if action == "copy":
+            left, live = live, live.copy()
+            left.set_node(facts.topology_node(host(1, 1, 1, 0)))
+        elif action == "add":
             nodes[name] = host(1, draw.randint(1, 2), 1, draw.randint(1, 8))
             nodes[name]["metadata"] = {**nodes[name]["metadata"], "name": name}
             nodes[name]["metadata"]["labels"] = {**nodes[name]["metadata"]["labels"], HOST: name}

@@ -26,10 +26,11 @@ from typing import Any
 from fairway.compiled.loading import MANIFEST, read_manifest, sources_of
 from fairway.errors import BugError, WorldError
 
-# What the life of a pod spends its time in. Left out on purpose: what NumPy or Numba does anyway; classes that modules
-# outside inherit from (`cluster/errors.py`), which mypyc does not allow; frozen dataclasses that travel to other
-# processes (`twin/distributions.py`), which could not be unpickled; `workloads/registry.py`, whose constants mypyc
-# cannot type.
+# What the lives of a pod and of a Workload spend their time in. Left out on purpose: what NumPy or Numba does anyway;
+# classes that modules outside inherit from (`cluster/errors.py`), which mypyc does not allow; frozen dataclasses that
+# travel to other processes (`twin/distributions.py`), which could not be unpickled; `workloads/registry.py`, whose
+# constants mypyc cannot type; `queueing/integrations/integration.py` and the kinds of jobs that inherit from it, whose
+# constants are read through the class: mypyc keeps those in instances.
 MODULES: tuple[str, ...] = (
     "kube/conditions.py",
     "kube/defaults.py",
@@ -53,6 +54,20 @@ MODULES: tuple[str, ...] = (
     "workloads/podtemplate.py",
     "workloads/resourcequota.py",
     "workloads/job/*.py",
+    "queueing/*.py",
+    "queueing/control/*.py",
+    "queueing/integrations/construct.py",
+    "queueing/integrations/equivalence.py",
+    "queueing/integrations/ownership.py",
+    "queueing/integrations/podsetinfo.py",
+    "queueing/integrations/podsready.py",
+    "queueing/integrations/priorities.py",
+    "queueing/integrations/reconcile.py",
+    "queueing/integrations/rolehash.py",
+    "queueing/integrations/slices.py",
+    "queueing/integrations/topologyrequest.py",
+    "queueing/preemption/*.py",
+    "queueing/tas/*.py",
     "scheduling/cycle.py",
     "scheduling/diagnosis.py",
     "scheduling/filters.py",
@@ -77,6 +92,7 @@ MODULES: tuple[str, ...] = (
     "twin/streams.py",
     "twin/tainteviction.py",
     "twin/kubelet/*.py",
+    "twin/kueue/*.py",
     "twin/recorder/pods.py",
     "twin/recorder/recorder.py",
     "twin/recorder/workloads.py",

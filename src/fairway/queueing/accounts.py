@@ -222,6 +222,33 @@ class Accounts:
         if self._is_stale:
             self._build_tree()
         self._is_stale = self._are_nodes_stale = False
+        self._connect_topologies()
+
+    def copy(self) -> Accounts:
+        """An independent copy; facts are shared. O(everything): the tree and the topologies are built anew."""
+        twin = Accounts(self.gates)
+        twin.flavors = dict(self.flavors)
+        twin.holders = dict(self.holders)
+        twin._queue_specs = dict(self._queue_specs)
+        twin._cohort_specs = dict(self._cohort_specs)
+        twin._topology_specs = dict(self._topology_specs)
+        twin._checks = dict(self._checks)
+        twin._nodes = dict(self._nodes)
+        twin._foreign = dict(self._foreign)
+        twin._build_topologies()
+        twin._build_tree()
+        twin._connect_topologies()
+        for name, queue in self.queues.items():
+            if name in twin.queues:
+                twin.queues[name].generation = queue.generation
+        # What is not settled here has yet to be settled there.
+        twin._changed = dict(self._changed)
+        twin._is_stale = self._is_stale
+        twin._are_nodes_stale = self._are_nodes_stale
+        return twin
+
+    def _connect_topologies(self) -> None:
+        """Every queue knows the topologies of its flavors; what is held counts in their domains."""
         for queue in self.queues.values():
             flavors = (f for g in queue.spec.groups for f in g.flavors)
             queue.topologies = {f: self.topologies[f] for f in flavors if f in self.topologies}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from fairway.kube.objects import spec_of, status_of
 from fairway.queueing.assignment import ScanState
@@ -73,6 +73,20 @@ class _Line:
         self.active: list[Item] = []
         self.parked: list[Item] = []
         self.delayed = 0
+
+    def copy(self, members: dict[str, Pending]) -> _Line:
+        """With copies of its workloads, which are added to `members`."""
+        twin = _Line(self.key)
+        twin.delayed = self.delayed
+        for mine, its in ((self.active, twin.active), (self.parked, twin.parked)):
+            for rank, sequence, pending in mine:
+                if pending.heap is mine:
+                    copied = Pending(pending.workload, pending.scan, pending.ready_us, twin, its)
+                    copied.is_front = pending.is_front
+                    members[pending.workload.key] = copied
+                    its.append((rank, sequence, copied))
+            heapify(its)
+        return twin
 
     def activate_all(self) -> None:
         self.active, self.parked = _melted(self.active, self.parked), []
@@ -141,6 +155,23 @@ class ClusterQueuePending:
         self._inflight: str = ""
         self._sticky: str = ""
         self._preemptor: tuple[str, int] | None = None
+
+    def copy(self) -> ClusterQueuePending:
+        """An independent copy, without heap entries of those that moved on. O(workloads)."""
+        twin = ClusterQueuePending(self.name, self.strategy, self.gates)
+        twin.by_usage = self.by_usage
+        for key, line in self._lines.items():
+            twin._lines[key] = line.copy(twin._members)
+        twin._members = {key: twin._members[key] for key in self._members}
+        twin._waiting = {key: twin._lines[key] for key in self._waiting}
+        for rank, sequence, pending in self._fronts:
+            if pending.heap is not None:
+                twin._fronts.append((rank, sequence, twin._members[pending.workload.key]))
+        heapify(twin._fronts)
+        twin._refused = dict(self._refused)
+        twin._pops, twin._sequence, twin._woken_at = self._pops, self._sequence, self._woken_at
+        twin._inflight, twin._sticky, twin._preemptor = self._inflight, self._sticky, self._preemptor
+        return twin
 
     def __len__(self) -> int:
         return len(self._members)
@@ -368,6 +399,13 @@ class PendingWorkloads:
         self.gates = gates
         self.queues: dict[str, ClusterQueuePending] = {}
         self._second_pass: dict[str, Head] = {}
+
+    def copy(self) -> PendingWorkloads:
+        """An independent copy; facts of workloads are shared."""
+        twin = PendingWorkloads(self.gates)
+        twin.queues = {name: queue.copy() for name, queue in self.queues.items()}
+        twin._second_pass = dict(self._second_pass)
+        return twin
 
     def queue(
         self, name: str, strategy: str = BEST_EFFORT_FIFO, *, by_usage: bool = False

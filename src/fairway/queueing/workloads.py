@@ -97,10 +97,6 @@ class Workload:
     unhealthy_nodes: tuple[str, ...] = ()
     needs_second_pass: bool = False
 
-    def __deepcopy__(self, _memo: Any) -> Workload:
-        """Facts are shared by copies of who keeps them."""
-        return self
-
     @property
     def namespace(self) -> str:
         return self.key.partition("/")[0]

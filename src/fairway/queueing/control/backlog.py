@@ -14,9 +14,7 @@ Source: pkg/controller/core (event handlers), pkg/cache/queue/manager.go, pkg/ca
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
-from typing import Any
 
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.kube.objects import Obj, namespace_of, spec_of, status_of
@@ -601,5 +599,21 @@ class Backlog:
 
     def copy(self) -> Backlog:
         """An independent copy. Facts of workloads and of the configuration are shared."""
-        memo: dict[int, Any] = {id(self.reader): self.reader, id(self.settings): self.settings}
-        return copy.deepcopy(self, memo)
+        twin = Backlog(self.settings)
+        twin.accounts = self.accounts.copy()
+        twin.holdings = self.holdings.copy(twin.accounts)
+        twin.pending = self.pending.copy()
+        twin.reader = self.reader
+        twin.owned = self.owned.copy()
+        twin.environment = self.environment.copy()
+        twin.local_queues = dict(self.local_queues)
+        twin.version = self.version
+        twin._members = {queue: dict(keys) for queue, keys in self._members.items()}
+        twin._queued, twin._queued_count = dict(self._queued), dict(self._queued_count)
+        twin._going = dict(self._going)
+        twin._wake_queues, twin._wake_cohorts = dict(self._wake_queues), dict(self._wake_cohorts)
+        twin._is_reconfigured = self._is_reconfigured
+        twin._unqueued, twin._touched = dict(self._unqueued), dict(self._touched)
+        twin._questions, twin._second_pass = dict(self._questions), dict(self._second_pass)
+        twin._nodes, twin._topologies = dict(self._nodes), dict(self._topologies)
+        return twin

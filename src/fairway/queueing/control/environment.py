@@ -24,6 +24,14 @@ class Environment:
         self._defaults: dict[str, Defaults] = {}
         self._overheads: dict[str, dict[str, Any]] = {}
 
+    def copy(self) -> Environment:
+        twin = Environment()
+        twin._labels.update(self._labels)
+        twin._ranges.update(self._ranges)
+        twin._defaults = dict(self._defaults)
+        twin._overheads = dict(self._overheads)
+        return twin
+
     def know_namespace(self, name: str) -> None:
         """Unlike kube: a namespace nobody created is there all the same."""
         if name not in self._labels:

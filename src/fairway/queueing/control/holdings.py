@@ -26,6 +26,14 @@ class Holdings:
         self._of_queue: dict[str, Held] = {}
         self._of_local_queue: dict[str, Held] = {}
 
+    def copy(self, accounts: Accounts) -> Holdings:
+        """An independent copy, beside a copy of the accounts."""
+        twin = Holdings(accounts, blocks_admission=self.blocks_admission)
+        twin.not_ready = dict(self.not_ready)
+        twin._of_queue = {name: held.copy() for name, held in self._of_queue.items()}
+        twin._of_local_queue = {key: held.copy() for key, held in self._of_local_queue.items()}
+        return twin
+
     def of_queue(self, name: str) -> Held:
         return self._of_queue.get(name, NOTHING_HELD)
 

@@ -48,6 +48,9 @@ class Held:
             self.admitted += sign
             _count(self.admitted_usage, workload.usage, sign)
 
+    def copy(self) -> Held:
+        return Held(self.reserving, self.admitted, dict(self.reserved_usage), dict(self.admitted_usage))
+
 
 NOTHING_HELD = Held()
 
