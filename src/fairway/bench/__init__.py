@@ -51,8 +51,15 @@ BENCHMARKS: dict[str, Benchmark] = {
     ),
     "million": Benchmark(
         "million",
-        "up to 1,000,000 Jobs of 200 queues on 8,000 GPUs: the whole path",
-        ("20000", "100000", "1000000"),
+        "up to 1,000,000 Workloads of 200 queues on 8,000 GPUs in a month, by themselves or as Jobs",
+        (
+            "workloads-20000",
+            "workloads-100000",
+            "workloads-1000000",
+            "jobs-20000",
+            "jobs-100000",
+            "jobs-1000000",
+        ),
     ),
     "kills": Benchmark("kills", "kill -9 under write load: what is lost of what was acknowledged"),
     "ledger": Benchmark("ledger", "who owes what, out of ten million stays"),

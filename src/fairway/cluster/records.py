@@ -21,19 +21,35 @@ class LabelSet:
         self.labels = labels
 
 
+# Label sets a cluster remembers without asking who still has them: pods of one Job come close together.
+REMEMBERED = 8192
+
+
 class LabelSets:
-    """The interned label sets of a cluster."""
+    """The interned label sets of a cluster.
+
+    A month of Jobs has a set for each of them. One that nobody asked for during the last `REMEMBERED` others is
+    forgotten: pods keep theirs, and a newcomer with the same labels gets a set of its own.
+    """
 
     def __init__(self) -> None:
         self.namespaces: dict[str, None] = {}
-        self._sets: dict[tuple[str, tuple[tuple[str, str], ...]], LabelSet] = {}
+        self._made = 0
+        self._recent: dict[tuple[str, tuple[tuple[str, str], ...]], LabelSet] = {}
+        self._before: dict[tuple[str, tuple[tuple[str, str], ...]], LabelSet] = {}
 
     def of(self, namespace: str, labels: Mapping[str, str]) -> LabelSet:
         at = (namespace, tuple(sorted(labels.items())))
-        found = self._sets.get(at)
+        found = self._recent.get(at)
         if found is None:
-            found = self._sets[at] = LabelSet(len(self._sets), namespace, labels)
-            self.namespaces[namespace] = None
+            found = self._before.get(at)
+            if found is None:
+                found = LabelSet(self._made, namespace, labels)
+                self._made += 1
+                self.namespaces[namespace] = None
+            if len(self._recent) >= REMEMBERED:
+                self._before, self._recent = self._recent, {}
+            self._recent[at] = found
         return found
 
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from fairway.kube.objects import Key, Obj, controller_of, spec_of, status_of
+from fairway.kube.objects import Key, Obj, controller_of, key_of, spec_of, status_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.queueing.amounts import quota_amount
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
 from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.twin.apidoor import settings_of
 from fairway.twin.kueue.component import Kueue
+from fairway.twin.kueue.looks import look
 from fairway.twin.latency import NONE, Latency
 from fairway.twin.scenario.entering import create_or_replace
 from fairway.twin.standard import standard_components
@@ -96,6 +97,13 @@ class World:
         return status_of(self.twin.store.require(Key("ClusterQueue.kueue.x-k8s.io", "", name)))
 
     # What must hold
+
+    def check_settled(self) -> None:
+        """Nobody has to look again: whatever a look would write was written."""
+        for tag, gk in (("job", "Job.batch"), ("look", WORKLOAD), ("look", "ClusterQueue.kueue.x-k8s.io")):
+            for obj in self.objects(gk):
+                decided = look(self.kueue, (tag, key_of(obj)))
+                assert not decided.actions, f"{key_of(obj)}: {decided.actions}"
 
     def check_books(self) -> None:
         """Usage is what admissions say; nobody uses more than nominal and borrowing allow; gangs are whole."""

@@ -38,6 +38,19 @@ def test_a_job_runs_and_ends(world: World) -> None:
     world.check_books()
 
 
+def test_a_look_at_a_job_follows_a_change_that_matters(world: World) -> None:
+    """Created, its Workload made, admitted, ready, complete, finished: other writes bring none."""
+    world.apply(job("train", "a", gpus=2, runs="20s"))
+    loop, until_us = world.twin.loop, world.twin.now_us + 60 * SECOND_US
+    looks, waiting = 0, set()
+    while (following := loop.next_time()) is not None and following <= until_us:
+        loop.step()
+        now = {item for item in world.kueue._queued if item[0] == "job"}
+        looks, waiting = looks + len(now - waiting), now
+    assert world.condition("train", "Finished") == ("True", "Succeeded")
+    assert looks == 6
+
+
 def test_the_workload_describes_its_job(world: World) -> None:
     world.apply(job("train", "a", gpus=2, pods=3)).run(3)
     made, owner = world.workload("train"), world.job("train", "a")

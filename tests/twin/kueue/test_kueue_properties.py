@@ -90,6 +90,15 @@ def test_usage_is_the_sum_of_what_is_admitted(program: list[Step]) -> None:
     world.run(5).check_books()
 
 
+@settings(max_examples=25, deadline=None)
+@given(steps)
+def test_changes_that_call_for_no_look_leave_nothing_undone(program: list[Step]) -> None:
+    world = new_world()
+    for number, step in enumerate(program):
+        do(world, number, step)
+        world.check_settled()
+
+
 @settings(max_examples=15, deadline=None)
 @given(steps)
 def test_whoever_waits_has_a_reason_that_is_true(program: list[Step]) -> None:

@@ -76,6 +76,8 @@ class Integration:
     api_version: str
     watches: tuple[str, ...] = ()
     """Kinds beside its own whose changes concern its jobs; `jobs_of` says which."""
+    is_one_object = True
+    """Whether a job is the object of its key alone: once that is gone only its Workloads are left to look after."""
 
     def __init__(self, gates: FeatureGates = DEFAULT_GATES) -> None:
         self.gates = gates

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairway.cluster.actions import Action, Replace, SetStatus, View
+from fairway.cluster.changes import MODIFIED, Change
 from fairway.kube.objects import Key, Obj, annotations_of, key_of, labels_of, meta_of, spec_of, status_of
 from fairway.queueing.integrations.integration import Finish, Integration, PodSetObj, Reclaimable
 from fairway.queueing.integrations.podsetinfo import (
@@ -25,6 +26,7 @@ MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 COMPLETIONS_EQUAL_PARALLELISM = "kueue.x-k8s.io/job-completions-equal-parallelism"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _JOB_NAME = "batch.kubernetes.io/job-name"
+_OF_WRITES = ("resourceVersion", "managedFields")
 # Labels the Job controller writes into the template. The job's name stays in the Workload, the others do not.
 _MANAGED_LABELS = ("job-name", "controller-uid", _JOB_NAME, "batch.kubernetes.io/controller-uid")
 
@@ -46,6 +48,17 @@ class BatchJob(Integration):
 
     def is_suspended(self, job: Obj) -> bool:
         return bool(spec_of(job).get("suspend"))
+
+    def concerns(self, change: Change) -> bool:
+        """Of its status only what the answers below are made of: most of it is the Job controller's own counting."""
+        old, new = change.old, change.obj
+        if change.type != MODIFIED or old is None or spec_of(old) is not spec_of(new):
+            return True
+        if not _is_same_but_version(meta_of(old), meta_of(new)):
+            return True
+        before, after = status_of(old), status_of(new)
+        stopped_running = bool(before.get("active")) and not after.get("active")
+        return stopped_running or _told_by(before) != _told_by(after)
 
     def with_suspend(self, job: Obj, on: bool) -> Obj:
         return {**job, "spec": {**spec_of(job), "suspend": on}}
@@ -102,16 +115,11 @@ class BatchJob(Integration):
         return bool(status_of(job).get("active"))
 
     def finished(self, view: View, job: Obj) -> Finish | None:
-        for condition in status_of(job).get("conditions") or ():
-            if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
-                return Finish(condition.get("message") or "", condition["type"] == "Complete")
-        return None
+        ended = _end_of(status_of(job))
+        return None if ended is None else Finish(ended.get("message") or "", ended["type"] == "Complete")
 
     def pods_ready(self, view: View, job: Obj) -> bool:
-        status = status_of(job)
-        uncounted = len((status.get("uncountedTerminatedPods") or {}).get("succeeded") or ())
-        good = int(status.get("succeeded") or 0) + int(status.get("ready") or 0) + uncounted
-        return good >= pods_count(job)
+        return _pods_good(status_of(job)) >= pods_count(job)
 
     def reclaimable(self, view: View, job: Obj) -> list[Reclaimable] | None:
         spec, status = spec_of(job), status_of(job)
@@ -126,6 +134,34 @@ class BatchJob(Integration):
             if left < parallelism:
                 return [Reclaimable("main", parallelism - left)]
         return []
+
+
+def _end_of(status: dict[str, Any]) -> dict[str, Any] | None:
+    """The condition that says how it ended."""
+    for condition in status.get("conditions") or ():
+        if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
+            found: dict[str, Any] = condition
+            return found
+    return None
+
+
+def _pods_good(status: dict[str, Any]) -> int:
+    """Pods that are ready or succeeded, counted yet or not."""
+    uncounted = len((status.get("uncountedTerminatedPods") or {}).get("succeeded") or ())
+    return int(status.get("succeeded") or 0) + int(status.get("ready") or 0) + uncounted
+
+
+def _told_by(status: dict[str, Any]) -> tuple[Any, ...]:
+    """What a status says of the end, the readiness and the pods that are done for good."""
+    indexes = status.get("completedIndexes"), status.get("failedIndexes")
+    return _end_of(status), _pods_good(status), status.get("succeeded"), *indexes
+
+
+def _is_same_but_version(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Whether two states of an object's metadata differ in nothing but who wrote last."""
+    return len(a) == len(b) and all(
+        value is b.get(name) or name in _OF_WRITES or value == b.get(name) for name, value in a.items()
+    )
 
 
 def pods_count(job: Obj) -> int:

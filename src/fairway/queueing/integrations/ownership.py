@@ -38,6 +38,10 @@ class OwnedWorkloads:
             else:
                 self._of.setdefault(owner, {})[change.key.name] = None
 
+    def has(self, job: Key) -> bool:
+        """Whether it has any."""
+        return job in self._of
+
     def of(self, view: View, job: Key) -> list[Obj]:
         """Its Workloads in order of their names."""
         names = self._of.get(job)

@@ -64,6 +64,7 @@ class Pod(Integration):
     """One pod, or a group of them."""
 
     name, gk, api_version = "pod", "Pod", "v1"
+    is_one_object = False
 
     # What it is
 

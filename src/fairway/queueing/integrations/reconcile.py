@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fairway.cluster.actions import Action, Create, Delete, Patch, Replace, SetStatus, View
+from fairway.cluster.actions import Action, Create, Delete, Emit, Patch, Replace, SetStatus, View
 from fairway.kube.kinds import group_kind
 from fairway.kube.objects import (
     Key,
@@ -65,11 +65,13 @@ class JobDecision(NamedTuple):
     """What to do, in order; `again_at_us`: when to look again in any case.
 
     `is_blocked`: something it names is missing (a class, a flavor): look again when that may be there.
+    `settles`: once this is written and unless anything else changes, there is nothing left to decide.
     """
 
     actions: tuple[Action, ...] = ()
     again_at_us: int | None = None
     is_blocked: bool = False
+    settles: bool = False
 
 
 NOTHING = JobDecision()
@@ -208,7 +210,6 @@ class _Turn:
         if "deletionTimestamp" in meta_of(workload):
             stopped = self._stopped(workload, StopReason.WORKLOAD_DELETED, "Workload is deleted")
             return JobDecision((*stopped, *_released(workload)))
-        status = status_of(workload)
         if self.kind.is_on_hold(self.job):
             return JobDecision(tuple(self._hold(workload)))
         # 4. Is the job over?
@@ -227,7 +228,11 @@ class _Turn:
         if self.settings.reports_pods_ready:
             told_ready = self._pods_ready(workload)
             if told_ready is not None:
-                return JobDecision((told_ready,))
+                return JobDecision((told_ready,), settles=self._with_known_pods(workload) is NOTHING)
+        return self._with_known_pods(workload)
+
+    def _with_known_pods(self, workload: Obj) -> JobDecision:
+        status = status_of(workload)
         # 8. Was it evicted?
         if conds.is_true(status, conds.EVICTED):
             return self._evicted(workload)
@@ -502,12 +507,25 @@ class _Turn:
         message = f"Admitted by clusterQueue {status['admission']['clusterQueue']}"
         try:
             infos = admitted_infos(self.view, workload, self.settings.gates)
-            return JobDecision(tuple(self.kind.start(self.view, self.job, infos, message)))
+            started = tuple(self.kind.start(self.view, self.job, infos, message))
+            return JobDecision(started, settles=self._is_settled_by(started, workload))
         except FlavorMissing:
             return JobDecision(is_blocked=True)
         except BadPodSets as never:
             ended = statuses.finished(workload, "FailedToStart", str(never), self.now_us)
             return JobDecision((SetStatus(key_of(workload), ended["status"]),))
+
+    def _is_settled_by(self, started: Sequence[Action], workload: Obj) -> bool:
+        """Whether the job as it is started is the job of its Workload: a look at it would find nothing to do."""
+        written = [a for a in started if not isinstance(a, Emit)]
+        if len(written) != 1 or not isinstance(written[0], Replace) or self._is_sliced():
+            return False
+        job = written[0].obj
+        return (
+            key_of(job) == key_of(self.job)
+            and not self.kind.is_suspended(job)
+            and is_equivalent(self.view, self.kind, job, workload, self.settings)
+        )
 
     def _wait(self, workload: Obj) -> JobDecision:
         actions: list[Action] = []

@@ -48,6 +48,7 @@ class ServingSet(Integration):
     """What both have in common. Never over; on hold while scaled to zero."""
 
     watches = ("Pod",)
+    is_one_object = False
 
     def pods_of(self, view: View, job: Obj) -> list[Obj]:
         raise NotImplementedError

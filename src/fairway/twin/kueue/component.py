@@ -16,7 +16,7 @@ from fairway.cluster.actions import Action, Create, Emit, Replace, SetStatus, pe
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.cluster.errors import ApiError
 from fairway.cluster.store import Store
-from fairway.kube.objects import Key, Obj, gk_of, labels_of, meta_of, spec_of, status_of
+from fairway.kube.objects import Key, Obj, gk_of, key_of, labels_of, meta_of, spec_of, status_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.queueing import conditions as conds
 from fairway.queueing.control import kinds
@@ -77,6 +77,8 @@ class Kueue:
         """Looks that wait for the time at which they may write."""
         self._blocked: dict[Item, None] = {}
         """Looks that ended because something they name is missing."""
+        self._echoes: dict[Key, Obj] = {}
+        """What looks at jobs wrote last, where to hear of it leaves nothing to decide."""
         self._waking: dict[str, None] = {}
         self._drained_version = 0
         self._status_items: dict[tuple[str, str], Item] = {}
@@ -126,6 +128,7 @@ class Kueue:
         twin._failures = dict(self._failures)
         twin._granted = dict(self._granted)
         twin._blocked = dict(self._blocked)
+        twin._echoes = dict(self._echoes)
         twin._waking = dict(self._waking)
         twin._drained_version = self._drained_version
         twin._is_sampling = self._is_sampling
@@ -143,7 +146,7 @@ class Kueue:
         if gk == WORKLOAD:
             self._hear_workload(change)
         elif gk in self.kinds_of_jobs:
-            if self.kinds_of_jobs[gk].concerns(change):
+            if self._concerns_itself(change):
                 self.enqueue((JOB, change.key))
         elif gk.endswith(GROUP):
             self._hear_configuration(change)
@@ -164,6 +167,19 @@ class Kueue:
             self._drain_soon()
         else:
             self.drain()
+
+    def _concerns_itself(self, change: Change) -> bool:
+        """Whether a change of a job calls for a look at it."""
+        if self._is_echo(change):
+            return False
+        kind = self.kinds_of_jobs[change.key.gk]
+        if change.type == DELETED and kind.is_one_object and not self.backlog.owned.has(change.key):
+            return False
+        return kind.concerns(change)
+
+    def _is_echo(self, change: Change) -> bool:
+        """Whether this is a look's own write, which decided all there was to decide."""
+        return bool(self._echoes) and self._echoes.pop(change.key, None) is change.obj
 
     def _hear_elastic_pod(self, pod: Obj) -> None:
         """Its job lets it go, if what was admitted has room for it."""
@@ -188,15 +204,22 @@ class Kueue:
     def _hear_workload(self, change: Change) -> None:
         self.backlog.apply(change, self.host.loop.now_us)
         new, old = change.obj, change.old
-        if change.type == DELETED or _concerns_job(old, new):
+        is_echo = self._is_echo(change)
+        if not is_echo and (change.type == DELETED or _concerns_job(old, new)):
             for owner in owners_of(new):
-                if owner.gk in self.kinds_of_jobs:
+                if owner.gk in self.kinds_of_jobs and self._is_left(owner, change):
                     self.enqueue((JOB, owner))
         if change.type == DELETED or self._is_settled(new):
             self._forget_look((LOOK, change.key))
         elif old is None or self._calls_for_look(old, new):
             self.enqueue((LOOK, change.key))
         self.topologies.hear_workload(change)
+
+    def _is_left(self, job: Key, change: Change) -> bool:
+        """Whether there is still a job, or a Workload of one, that the end of a Workload could concern."""
+        if change.type != DELETED or not self.kinds_of_jobs[job.gk].is_one_object:
+            return True
+        return self.host.store.get(job) is not None or self.backlog.owned.has(job)
 
     def _is_settled(self, workload: Obj) -> bool:
         """Nothing is left to be done about it here: its job takes leave of it, or it never had one."""
@@ -238,7 +261,7 @@ class Kueue:
     def _hear_configuration(self, change: Change) -> None:
         gk = change.key.gk
         self.backlog.apply(change, self.host.loop.now_us)
-        if gk in looks.FINALIZED and change.type != DELETED:
+        if gk in looks.FINALIZED and change.type != DELETED and _concerns_finalizers(change):
             self.enqueue((LOOK, change.key))
         if gk == kinds.CLUSTER_QUEUE:
             self._hear_cluster_queue(change)
@@ -339,7 +362,7 @@ class Kueue:
         if decided.is_blocked:
             self._blocked[item] = None
         if decided.actions:
-            self._carry_out(item, decided.actions)
+            self._carry_out(item, decided.actions, settles=decided.settles)
         self.drain()
 
     def _is_held_back(self, item: Item, actions: Iterable[Action]) -> bool:
@@ -361,17 +384,21 @@ class Kueue:
         """Look at it at that time, even if nothing changes."""
         self._again[item] = self.host.loop.at(time_us, self._remind, item, CONTROLLERS)
 
-    def _carry_out(self, item: Item, actions: Iterable[Action]) -> None:
+    def _carry_out(self, item: Item, actions: Iterable[Action], *, settles: bool) -> None:
+        """`settles`: to hear of what is written leaves nothing to decide."""
         store = self.host.store
         for action in actions:
             if isinstance(action, Emit):
                 self.tell(action.about, action.type, action.reason, action.message, action.component)
                 continue
+            version = store.version
             try:
-                perform(store, action)
+                stored = perform(store, action)
             except ApiError as refused:
                 self._retry(item, refused)
                 return
+            if settles and stored is not None and store.version == version + 1:
+                self._echoes[key_of(stored)] = stored
         self._failures.pop(item, None)
 
     def _retry(self, item: Item, refused: ApiError) -> None:
@@ -444,6 +471,15 @@ def _watched(of_jobs: Iterable[Integration]) -> tuple[str, ...]:
     for kind in of_jobs:
         names.update(dict.fromkeys((kind.gk, *kind.watches)))
     return tuple(names)
+
+
+def _concerns_finalizers(change: Change) -> bool:
+    """Whether it came, is going, or holds other finalizers than before; a status has no part in that."""
+    old = change.old
+    return old is None or any(
+        meta_of(old).get(name) != meta_of(change.obj).get(name)
+        for name in ("finalizers", "deletionTimestamp")
+    )
 
 
 _TOLD_BY_CYCLES = (

@@ -34,6 +34,7 @@ class Look(NamedTuple):
     actions: tuple[Action, ...] = ()
     again_at_us: int | None = None
     is_blocked: bool = False
+    settles: bool = False
 
 
 NOTHING = Look()

@@ -85,6 +85,8 @@ def expires_us(job: Obj) -> int | None:
 def expire_map(view: View, change: Change) -> Sequence[Key]:
     if change.type == DELETED or (change.obj.get("spec") or {}).get("ttlSecondsAfterFinished") is None:
         return NO_KEYS
+    if "deletionTimestamp" in change.obj["metadata"]:
+        return NO_KEYS
     return (change.key,) if expires_us(change.obj) is not None else NO_KEYS
 
 

@@ -314,11 +314,16 @@ def _earlier(a: int | None, b: int | None) -> int | None:
 def map_change(view: View, change: Change) -> Sequence[Key]:
     """A Job whose wishes changed; the Job of a pod whose ending, readiness or leaving changed."""
     if change.key.gk == JOB:
-        return (change.key,) if is_desire_changed(change) else NO_KEYS
+        return (change.key,) if is_desire_changed(change) and not _was_over(change.old) else NO_KEYS
     if not is_relevant(change):
         return NO_KEYS
     owner = owner_key(change.obj, "Job", "batch", JOB)
-    return NO_KEYS if owner is None else (owner,)
+    return NO_KEYS if owner is None or _was_over(view.get(owner)) else (owner,)
+
+
+def _was_over(job: Obj | None) -> bool:
+    """Whether this Job had ended: nothing that happens to it or to its pods is the controller's business then."""
+    return job is not None and is_finished(job.get("status") or {})
 
 
 def is_relevant(change: Change) -> bool:
