@@ -214,6 +214,24 @@ class Accounts:
         """The ClusterQueues configured."""
         return self._queue_specs
 
+    def cohort_names(self) -> dict[str, None]:
+        """Every cohort that is there, or is named by a queue or a cohort."""
+        names = {c: None for s in self._queue_specs.values() if (c := s.cohort)}
+        names |= dict.fromkeys(self._cohort_specs)
+        return names | {s.parent: None for s in self._cohort_specs.values() if s.parent}
+
+    def top_of(self, cohort: str) -> str | None:
+        """The root above a cohort; None where its way up never ends. O(depth)."""
+        seen: dict[str, None] = {}
+        at = cohort
+        while at not in seen:
+            seen[at] = None
+            spec = self._cohort_specs.get(at)
+            if spec is None or not spec.parent:
+                return at
+            at = spec.parent
+        return None
+
     def settle(self) -> None:
         """Rebuild what the configuration changed: O(everything), or O(nodes) where only nodes did, else nothing."""
         if not self._is_stale and not self._are_nodes_stale:
@@ -272,17 +290,13 @@ class Accounts:
     def _build_tree(self) -> None:
         generations = {name: queue.generation for name, queue in self.queues.items()}
         self.queues = {n: QueueAccount(self._queue_specs[n], self.gates) for n in sorted(self._queue_specs)}
-        names = {c: None for q in self.queues.values() if (c := q.spec.cohort)} | dict.fromkeys(
-            self._cohort_specs
-        )
-        names |= {s.parent: None for s in self._cohort_specs.values() if s.parent}
         self.cohorts = {}
-        for name in sorted(names):
+        for name in sorted(self.cohort_names()):
             spec = self._cohort_specs.get(name)
             self.cohorts[name] = (
                 QuotaNode(name, {}) if spec is None else QuotaNode(name, spec.quotas, spec.fair_weight)
             )
-        cyclic = self._cyclic_cohorts()
+        cyclic = frozenset(name for name in self.cohorts if self.top_of(name) is None)
         for name, cohort in self.cohorts.items():
             spec = self._cohort_specs.get(name)
             if spec is not None and spec.parent and name not in cyclic:
@@ -340,20 +354,6 @@ class Accounts:
 
     def _node(self, name: str) -> QuotaNode:
         return self.cohorts[name[1:]] if name.startswith("/") else self.queues[name]
-
-    def _cyclic_cohorts(self) -> frozenset[str]:
-        """Cohorts whose way up never ends."""
-        cyclic = []
-        for name in self.cohorts:
-            seen: dict[str, None] = {}
-            at = name
-            while at and at not in seen:
-                seen[at] = None
-                spec = self._cohort_specs.get(at)
-                at = spec.parent if spec is not None else ""
-            if at:
-                cyclic.append(name)
-        return frozenset(cyclic)
 
     def _roots(self) -> Iterator[QuotaNode]:
         yield from (c for c in self.cohorts.values() if c.parent is None)

@@ -16,6 +16,7 @@ from fairway.queueing import conditions as conds
 from fairway.queueing.accounts import Accounts, FitsCheck, QueueAccount
 from fairway.queueing.admissibility import Namespaces, inadmissible
 from fairway.queueing.assignment import Assignment, Mode, considered_text
+from fairway.queueing.departures import Departures
 from fairway.queueing.entries import (
     CycleOutcome,
     Entry,
@@ -68,7 +69,7 @@ class _Cycle:
         self.namespaces = namespaces
         self.options = options
         self._nominator = Nominator(accounts, options)
-        self._preempted: dict[str, Workload] = {}
+        self._departures = Departures(accounts)
         self._taken: list[tuple[QueueAccount, Usage, TopologyUsage]] = []
         self._may_admit = not options.waits_for_pods_ready or options.all_pods_ready
 
@@ -78,6 +79,10 @@ class _Cycle:
         for entry in self._in_order(entries):
             self._process(entry)
             processed.append(entry)
+            if self.options.uses_fair_sharing:
+                # The order of those left follows the shares as they are.
+                self._departures.put_back()
+        self._departures.put_back()
         for queue, usage, topology in reversed(self._taken):
             queue.remove_usage(usage, topology)
         if len(processed) < len(entries):
@@ -136,7 +141,7 @@ class _Cycle:
     def _process(self, entry: Entry) -> None:
         queue = entry.queue
         assert queue is not None
-        if self._is_variant(entry) and admitted_sibling(entry.workload, queue, better=True) is not None:
+        if self._is_variant(entry) and self._sibling(entry, queue, better=True) is not None:
             self._skip(entry, BETTER_IS_ADMITTED, is_preemption=False)
             entry.reason = conds.PENDING_EVALUATION
             return
@@ -156,13 +161,13 @@ class _Cycle:
             entry.scan = None
             self._take(queue, usage, topology)
             return
-        if self._overlaps(entry.targets):
+        if self._departures.has_any_of(entry.targets):
             self._skip(entry, OVERLAPS, is_preemption=True)
             return
         if not is_fitting:
             self._skip(entry, NO_LONGER_FITS, is_preemption=mode == Mode.PREEMPT)
             return
-        self._preempted.update((t.workload.key, t.workload) for t in entry.targets)
+        self._departures.add(t.workload for t in entry.targets)
         self._take(queue, usage, topology)
         replaced = next((t for t in entry.targets if not t.reason), None)
         if mode == Mode.PREEMPT:
@@ -175,9 +180,6 @@ class _Cycle:
         entry.reason = conds.WAITING_FOR_QUOTA
         entry.skipped_preemption = is_preemption
 
-    def _overlaps(self, targets: Sequence[Target]) -> bool:
-        return any(t.workload.key in self._preempted for t in targets)
-
     def _take(self, queue: QueueAccount, usage: Usage, topology: TopologyUsage) -> None:
         """For the rest of the cycle."""
         queue.add_usage(usage, topology)
@@ -186,27 +188,25 @@ class _Cycle:
     def _updated(self, entry: Entry, queue: QueueAccount) -> tuple[tuple[Usage, TopologyUsage], bool]:
         """The usage of the entry and whether it still fits; assigned anew where others came between."""
         usage = entry.usage()
-        check = self._fits(queue, usage, entry.targets)
-        overlaps = self.gates.recompute_assignment_upon_preemption_targets_overlap and self._overlaps(
-            entry.targets
+        check = self._departures.fits_without(queue, usage, entry.targets)
+        overlaps = (
+            self.gates.recompute_assignment_upon_preemption_targets_overlap
+            and self._departures.has_any_of(entry.targets)
         )
         lost_place = (
             check == FitsCheck.NO_TOPOLOGY and self.gates.tas_recompute_assignment_within_scheduling_cycle
         )
         if not overlaps and not lost_place:
             return usage, check == FitsCheck.OK
-        victims = list(self._preempted.values()) if overlaps else []
-        for victim in victims:
-            self.accounts.take_out(victim)
+        if not overlaps:
+            self._departures.put_back()
         entry.scan = None
         entry.nomination = _nomination(entry.assignment)
         entry.take(*self._nominator.assign(entry))
-        for victim in victims:
-            self.accounts.put_back(victim)
         if overlaps and entry.assignment.mode() == Mode.FIT:
             entry.assignment.set_mode(Mode.DEFERRED_FIT)
         usage = entry.usage()
-        check = self._fits(queue, usage, entry.targets)
+        check = self._departures.fits_without(queue, usage, entry.targets)
         entry.nomination = None
         if overlaps:
             entry.recomputation = self._verdict(entry, check)
@@ -216,21 +216,9 @@ class _Cycle:
         """What came of looking for other targets than those of another preemption."""
         if entry.assignment.mode() == Mode.DEFERRED_FIT:
             return Recomputation.DEFERRED_FIT
-        if entry.targets and check == FitsCheck.OK and not self._overlaps(entry.targets):
+        if entry.targets and check == FitsCheck.OK and not self._departures.has_any_of(entry.targets):
             return Recomputation.NEW_TARGETS
         return Recomputation.SKIPPED
-
-    def _fits(
-        self, queue: QueueAccount, usage: tuple[Usage, TopologyUsage], targets: Sequence[Target]
-    ) -> FitsCheck:
-        """Once everybody preempted in this cycle, and its own targets, are gone."""
-        if not self._preempted and not targets:
-            return queue.fits(*usage)
-        gone = list((self._preempted | {t.workload.key: t.workload for t in targets}).values())
-        self.accounts.remove_usage_of(gone)
-        check = queue.fits(*usage)
-        self.accounts.add_usage_of(gone)
-        return check
 
     def _gives_up_replacement(self, entry: Entry) -> bool:
         """A workload whose node failed and that finds no other one is evicted."""
@@ -267,6 +255,7 @@ class _Cycle:
 
     def _to_reserve(self, entry: Entry, queue: QueueAccount) -> Amounts:
         """No more than the queue may use: its nominal quota, or with borrowing up to the limit."""
+        self._departures.put_back()
         reserved: dict[FlavorResource, int] = {}
         for fr, value in entry.assignment.usage.items():
             left = queue.subtree.get(fr, 0) - queue.usage.get(fr, 0)
@@ -291,9 +280,13 @@ class _Cycle:
     def _is_variant(self, entry: Entry) -> bool:
         return self.gates.concurrent_admission and is_variant(entry.workload.obj)
 
+    def _sibling(self, entry: Entry, queue: QueueAccount, *, better: bool) -> Workload | None:
+        self._departures.put_back()
+        return admitted_sibling(entry.workload, queue, better=better)
+
     def _migrates(self, entry: Entry, queue: QueueAccount) -> bool:
         """Whether a less favorable sibling runs, which has to go before this one is admitted."""
-        sibling = admitted_sibling(entry.workload, queue, better=False)
+        sibling = self._sibling(entry, queue, better=False)
         if sibling is None:
             return False
         if not may_migrate(entry.workload, queue):

@@ -162,7 +162,6 @@ class Backlog:
     def take_wakes(self) -> tuple[trees.Root, ...]:
         if not self._wake_queues and not self._wake_cohorts:
             return ()
-        self.accounts.settle()
         of_cohorts = (trees.root_of_cohort(self.accounts, name) for name in self._wake_cohorts)
         roots = dict.fromkeys(trees.roots_of(self.accounts, self._wake_queues))
         roots.update(dict.fromkeys(root for root in of_cohorts if root is not None))
@@ -176,10 +175,11 @@ class Backlog:
         if self._is_reconfigured:
             # Quotas, or who shares them, changed: the shares and the activity of all queues may have.
             self._is_reconfigured = False
-            self.accounts.settle()
-            self._touched.update(dict.fromkeys((CLUSTER_QUEUE, n) for n in self.accounts.queues))
+            self._touched.update(
+                dict.fromkeys((CLUSTER_QUEUE, n) for n in sorted(self.accounts.queue_specs()))
+            )
             if self.settings.uses_fair_sharing:
-                self._touched.update(dict.fromkeys((COHORT, n) for n in self.accounts.cohorts))
+                self._touched.update(dict.fromkeys((COHORT, n) for n in sorted(self.accounts.cohort_names())))
         taken, self._touched = tuple(self._touched), {}
         return taken
 

@@ -15,16 +15,18 @@ Root = str
 
 
 def root_of(accounts: Accounts, name: str) -> Root | None:
-    """None for a queue that is not there, or whose cohorts form a cycle. The accounts must be settled."""
-    queue = accounts.queues.get(name)
-    if queue is None or queue.in_cycle:
+    """None for a queue that is not there, or whose cohorts form a cycle. O(depth): the accounts need not be settled."""
+    spec = accounts.queue_specs().get(name)
+    if spec is None:
         return None
-    root = queue.root()
-    return name if root is queue else f"/{root.name}"
+    if not spec.cohort:
+        return name
+    top = accounts.top_of(spec.cohort)
+    return None if top is None else f"/{top}"
 
 
 def queues_of(accounts: Accounts, root: Root) -> list[str]:
-    """The ClusterQueues below a root."""
+    """The ClusterQueues below a root. The accounts must be settled."""
     if not root.startswith("/"):
         return [root] if root in accounts.queues else []
     cohort = accounts.cohorts.get(root[1:])
@@ -32,8 +34,10 @@ def queues_of(accounts: Accounts, root: Root) -> list[str]:
 
 
 def root_of_cohort(accounts: Accounts, name: str) -> Root | None:
-    cohort = accounts.cohorts.get(name)
-    return None if cohort is None else f"/{cohort.root().name}"
+    """None for a cohort nobody names. One whose way up never ends is its own root."""
+    if name not in accounts.cohort_names():
+        return None
+    return f"/{accounts.top_of(name) or name}"
 
 
 def using_flavor(specs: Mapping[str, ClusterQueue], flavor: str) -> list[str]:
