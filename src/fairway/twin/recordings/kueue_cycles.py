@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from fairway.kube.objects import Obj
@@ -40,6 +41,7 @@ from fairway.twin.recordings.kueue_diff import (
     compare_objects,
     normal_admission,
 )
+from fairway.twin.recordings.kueue_usage import LocalQueueUsage, counts_usage, usage_of
 
 Row = Mapping[str, Any]
 
@@ -54,6 +56,14 @@ _NAMESPACE_LABELS: dict[str, dict[str, str]] = {
 }
 
 
+class _Refused(Enum):
+    """What the API server of the row answers to a write of a Workload's status."""
+
+    NOTHING = "nothing"
+    AS_GONE = "not found"
+    OTHERWISE = "another error"
+
+
 @dataclass(slots=True)
 class _World:
     """What a row sets up, and what became of it. `objects`: the Workloads as they are now."""
@@ -64,6 +74,8 @@ class _World:
     local_queues: dict[str, str]
     namespaces: Namespaces
     now_us: int
+    usage: LocalQueueUsage | None
+    refused: _Refused = _Refused.NOTHING
     objects: dict[str, Obj] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
 
@@ -71,15 +83,24 @@ class _World:
 def run_cycle_row(row: Row) -> list[Mismatch]:
     """What differs; nothing where the row agrees."""
     world = _set_up(row)
-    options = CycleOptions(number=1, now_us=world.now_us, uses_fair_sharing=bool(row.get("fairSharing")))
     initially_admitted = {
         key for key, w in world.accounts.holders.items() if w.is_admitted and not w.unhealthy_nodes
     }
     world.accounts.settle()
-    heads = world.queues.heads(lambda name: world.accounts.queues[name].inactivity is None)
-    outcome = run_cycle(world.accounts, heads, world.namespaces, options)
-    _carry_out(world, outcome, fails=bool(row.get("admissionError")))
+    for number in range(1, 1 + (len(row.get("workloads") or ()) if counts_usage(row) else 1)):
+        outcome = _run_cycle(world, row, number)
     return _compare(row, world, outcome, initially_admitted)
+
+
+def _run_cycle(world: _World, row: Row, number: int) -> CycleOutcome:
+    gates, usage = world.accounts.gates, world.usage
+    turns = None if usage is None else usage.of
+    is_fair = bool(row.get("fairSharing")) or (counts_usage(row) and gates.admission_fair_sharing)
+    options = CycleOptions(number, world.now_us, uses_fair_sharing=is_fair, queue_usage=turns)
+    heads = world.queues.heads(lambda name: world.accounts.queues[name].inactivity is None, turns)
+    outcome = run_cycle(world.accounts, heads, world.namespaces, options)
+    _carry_out(world, outcome)
+    return outcome
 
 
 def _set_up(row: Row) -> _World:
@@ -112,9 +133,21 @@ def _set_up(row: Row) -> _World:
         local_queues={q.key: q.cluster_queue for q in map(facts.local_queue, row.get("localQueues") or ())},
         namespaces=Namespaces(_NAMESPACE_LABELS, ranges),
         now_us=_latest_time_us(row),
+        usage=usage_of(row, gates, _latest_time_us(row)),
+        refused=_refused(row),
     )
     _add_workloads(world, row)
     return world
+
+
+def _refused(row: Row) -> _Refused:
+    """`admissionError`: whether there is one; `patchStatusErr`: the error, as Go's JSON has it."""
+    error = row.get("patchStatusErr")
+    if error is None or error is False:
+        return _Refused.OTHERWISE if row.get("admissionError") else _Refused.NOTHING
+    status = error.get("ErrStatus") or {} if isinstance(error, Mapping) else {"message": str(error)}
+    is_gone = status.get("reason") == "NotFound" or str(status.get("message") or "").endswith("not found")
+    return _Refused.AS_GONE if is_gone else _Refused.OTHERWISE
 
 
 def _count_foreign_pod(accounts: Accounts, pod: Obj) -> None:
@@ -129,7 +162,8 @@ def _count_foreign_pod(accounts: Accounts, pod: Obj) -> None:
 
 def _add_workloads(world: _World, row: Row) -> None:
     for name, spec in sorted(world.accounts.queue_specs().items()):
-        world.queues.queue(name, spec.queueing_strategy)
+        by_usage = world.usage is not None and spec.uses_usage_ordering
+        world.queues.queue(name, spec.queueing_strategy, by_usage=by_usage)
     for obj in row.get("workloads") or ():
         workload = world.reader.read(obj)
         world.objects[workload.key] = obj
@@ -158,24 +192,35 @@ def _latest_time_us(row: Row) -> int:
     return max(times, default=_FAR_FUTURE_US)
 
 
-def _carry_out(world: _World, outcome: CycleOutcome, *, fails: bool) -> None:
+def _carry_out(world: _World, outcome: CycleOutcome) -> None:
     for one in outcome.entries:
-        for eviction in one.evictions:
-            if eviction.is_under_way:
-                continue
-            key = eviction.workload.key
-            if eviction.preemptor is None:
-                world.objects[key] = evicted(
-                    world.objects[key], eviction.reason, eviction.message, world.now_us
-                )
-                world.events.append(evicted_event(key, eviction.reason, eviction.message))
-            else:
-                world.objects[key] = preempted(world.objects[key], eviction, world.now_us)
-                world.events.extend(eviction_events(eviction, one.head.queue))
-        if one.is_admitted and not fails:
+        if one.evictions and world.refused != _Refused.NOTHING:
+            _evict_in_vain(world, one)
+            continue
+        _evict(world, one)
+        if one.is_admitted and world.refused == _Refused.NOTHING:
             _admit(world, one)
         else:
             _requeue(world, one)
+
+
+def _evict(world: _World, one: Outcome) -> None:
+    for eviction in one.evictions:
+        if eviction.is_under_way:
+            continue
+        key = eviction.workload.key
+        if eviction.preemptor is None:
+            world.objects[key] = evicted(world.objects[key], eviction.reason, eviction.message, world.now_us)
+            world.events.append(evicted_event(key, eviction.reason, eviction.message))
+        else:
+            world.objects[key] = preempted(world.objects[key], eviction, world.now_us)
+            world.events.extend(eviction_events(eviction, one.head.queue))
+
+
+def _evict_in_vain(world: _World, one: Outcome) -> None:
+    """Only workloads without a replacement for their node are evicted where writes are refused."""
+    if world.refused == _Refused.OTHERWISE:
+        world.events.append(Event(one.head.workload.key, "Warning", "SecondPassFailed", one.message))
 
 
 def _admit(world: _World, outcome: Outcome) -> None:
@@ -185,7 +230,10 @@ def _admit(world: _World, outcome: Outcome) -> None:
     queue = world.accounts.queues[outcome.head.queue].spec
     after = admitted(before, outcome.admission, queue, world.now_us, world.accounts.gates)
     world.objects[key] = after
-    world.accounts.hold(world.reader.read(after))
+    now_held = world.reader.read(after)
+    world.accounts.hold(now_held)
+    if world.usage is not None and queue.uses_usage_ordering and not outcome.head.workload.has_quota:
+        world.usage.ledger.penalize(now_held, world.now_us)
     world.queues.queues[outcome.head.queue].forget(key)
     world.events.extend(admission_events(outcome, before, after, world.now_us))
     old = outcome.replaced_slice
@@ -235,8 +283,9 @@ def _compare(row: Row, world: _World, outcome: CycleOutcome, initially_admitted:
         found.extend(compare("wantNewAssignments", dict(sorted(wanted.items())), new))
     active = {q.name: sorted(q.active()) for q in world.queues if q.active()}
     parked = {q.name: sorted(q.inadmissible()) for q in world.queues if q.inadmissible()}
-    found.extend(compare("wantLeft", _sorted(row.get("wantLeft")), active))
-    found.extend(compare("wantInadmissibleLeft", _sorted(row.get("wantInadmissibleLeft")), parked))
+    for field_name, got_left in (("wantLeft", active), ("wantInadmissibleLeft", parked)):
+        if field_name in row:
+            found.extend(compare(field_name, _sorted(row[field_name]), got_left))
     if row.get("wantWorkloads") is not None:
         found.extend(compare_objects(row["wantWorkloads"], world.objects.values()))
     if row.get("wantEvents") or str(row.get("suite")).startswith("TestScheduleForTAS"):

@@ -77,8 +77,12 @@ def verify_table(file: Path) -> Verification:
         name = str(row.get("name") or "")
         result.total += 1
         runner = _runner(str(row.get("suite") or ""))
-        if runner is None:
-            reason = f"no runner for suite {row.get('suite')!r}"
+        if runner is None or not row.get("clusterQueues"):
+            reason = (
+                f"no runner for suite {row.get('suite')!r}"
+                if runner is None
+                else "it has no ClusterQueues, so nothing to decide"
+            )
             result.inapplicable.append(Inapplicable(line, name, reason))
             continue
         found = runner(row)
