@@ -255,6 +255,38 @@ CASES = {
         waiting=[wl("a1", "a", 2)],
         want={"a1": "preempts b0:InCohortFairSharing"},
     ),
+    "a stopped queue gives nothing back: what it borrows counts all the same": Case(
+        queues=[
+            queue("a", 6, cohort="lab", reclaim="Any"),
+            queue("stopped", 0, cohort="lab", spec={"stopPolicy": "Hold"}),
+        ],
+        holding=[running("borrower", "stopped", 4)],
+        waiting=[wl("a1", "a", 5)],
+        want={"a1": "waits WaitingForQuota"},
+        message={"a1": "3 more needed"},
+    ),
+    "a queue whose flavor is missing gives nothing back either, the next one does": Case(
+        queues=[
+            queue("a", 8, cohort="lab", reclaim="Any"),
+            queue("broken", {"default": 0, "gone": 0}, cohort="lab"),
+            queue("c", 0, cohort="lab"),
+        ],
+        holding=[running("untouchable", "broken", 2, since_s=1), running("borrower", "c", 4, since_s=9)],
+        waiting=[wl("a1", "a", 6)],
+        want={"a1": "preempts borrower:InCohortReclamation"},
+    ),
+    "fair sharing: nor does a stopped queue with the largest share": Case(
+        fair=True,
+        queues=[
+            queue("a", 0, cohort="lab", reclaim="Any"),
+            queue("b", 0, cohort="lab"),
+            queue("stopped", 0, cohort="lab", spec={"stopPolicy": "Hold"}),
+        ],
+        cohorts=[cohort("lab", gpu=10)],
+        holding=[running("b0", "b", 4), running("s0", "stopped", 6)],
+        waiting=[wl("a1", "a", 2)],
+        want={"a1": "preempts b0:InCohortFairSharing"},
+    ),
 }
 
 

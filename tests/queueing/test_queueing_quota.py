@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from queueworld import Case, cohort, flavor, play, pod_set, queue, running, taint, wl
+from queueworld import Case, World, cohort, flavor, play, pod_set, queue, running, taint, wl
 
 SPOT = flavor("spot", nodeLabels={"lane": "spot"}, nodeTaints=[taint("spot")])
 ON_DEMAND = flavor("on-demand", nodeLabels={"lane": "on-demand"})
@@ -386,3 +386,18 @@ def test_admission(case: Case) -> None:
     assert said == case.want
     for name, part in case.message.items():
         assert part in messages[name]
+
+
+def test_a_stopped_queue_does_not_make_its_cohort_higher() -> None:
+    stop = {"stopPolicy": "Hold"}
+    for spec, height in ((stop, 0), ({}, 1)):
+        world = World(
+            Case(
+                queues=[queue("only", 4, cohort="low", spec=spec), queue("a", 1, cohort="top")],
+                cohorts=[cohort("low", "top"), cohort("top")],
+                waiting=[],
+                want={},
+            )
+        )
+        assert world.accounts.cohorts["low"].height() == height
+        assert world.accounts.cohorts["top"].height() == height + 1

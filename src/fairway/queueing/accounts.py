@@ -339,6 +339,7 @@ class Accounts:
             if self.gates.topology_aware_scheduling
             else {},
         )
+        queue.is_active = queue.inactivity is None
 
     def _renew(self, generations: dict[str, int]) -> None:
         """Queues of a tree in which something changed move to a new generation."""

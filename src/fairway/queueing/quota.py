@@ -30,6 +30,7 @@ class QuotaNode:
         "borrowing_limits",
         "cohorts",
         "fair_weight",
+        "is_active",
         "is_queue",
         "kept",
         "name",
@@ -51,6 +52,8 @@ class QuotaNode:
     ) -> None:
         self.name = name
         self.is_queue = is_queue
+        # A ClusterQueue that is not: its quota and usage count, nothing in it is decided or preempted.
+        self.is_active = True
         self.fair_weight = fair_weight
         self.parent: QuotaNode | None = None
         self.cohorts: list[QuotaNode] = []
@@ -135,13 +138,13 @@ class QuotaNode:
             node = parent
 
     def children_over(self, frs: Sequence[FlavorResource]) -> list[QuotaNode]:
-        """Children that use more than their own quota of any of these. O(those)."""
+        """Children that use more than their own quota of any of these, without inactive queues. O(those)."""
         if len(frs) == 1:
-            return list(self.over.get(frs[0], ()))
+            return [child for child in self.over.get(frs[0], ()) if child.is_active]
         found: dict[QuotaNode, None] = {}
         for fr in frs:
             found |= self.over.get(fr, {})
-        return list(found)
+        return [child for child in found if child.is_active]
 
     # Questions
 
@@ -204,9 +207,12 @@ class QuotaNode:
         return self._lendable
 
     def height(self) -> int:
-        """0 for a cohort without children, 1 with ClusterQueues only, one more per level of cohorts."""
+        """0 for a cohort without children, 1 with ClusterQueues only, one more per level of cohorts.
+
+        ClusterQueues that are not active are no children here.
+        """
         if self._height < 0:
-            self._height = min(len(self.cohorts) + len(self.queues), 1)
+            self._height = int(bool(self.cohorts) or any(queue.is_active for queue in self.queues))
             for cohort in self.cohorts:
                 self._height = max(self._height, cohort.height() + 1)
         return self._height

@@ -272,6 +272,7 @@ def _compare(row: Row, world: _World, outcome: CycleOutcome, initially_admitted:
     held = {
         key: normal_admission(workload.obj["status"]["admission"])
         for key, workload in sorted(world.accounts.holders.items())
+        if world.accounts.queues[workload.cluster_queue].inactivity is None
     }
     found: list[Mismatch] = []
     if "wantAssignments" in row:
