@@ -199,11 +199,14 @@ class ClusterQueuePending:
         )
         return [p.workload for p in ranked]
 
-    def push(self, workload: Workload, *, ready_us: int = -1, now_us: int = 0) -> None:
+    def push(
+        self, workload: Workload, *, ready_us: int = -1, now_us: int = 0, is_filling: bool = False
+    ) -> None:
         """A new or changed workload.
 
         One that waits for an event goes on waiting unless something that matters changed; a newcomer whose
-        line was refused since the last event waits with it.
+        line was refused since the last event waits with it. `is_filling`: it comes with its LocalQueue, and is
+        tried whatever was refused.
         """
         if workload.key == self._inflight:
             return
@@ -217,7 +220,8 @@ class ClusterQueuePending:
             self._detach(old)
         refused = bool(workload.hash) and self._line_key(workload) in self._refused
         waits = ready_us > now_us or (self.strategy == BEST_EFFORT_FIFO and refused)
-        self._insert(Pending(workload, scan, ready_us), is_active=was_active or not waits)
+        is_active = was_active or not waits or (is_filling and old is None)
+        self._insert(Pending(workload, scan, ready_us), is_active=is_active)
 
     def remove(self, key: str) -> None:
         """It is gone, or holds quota now."""

@@ -105,6 +105,8 @@ def admitted(
             )
     status["conditions"] = conditions
     status.pop("unhealthyNodes", None)
+    # What was assigned says it now.
+    status.pop("resourceRequests", None)
     changed = {**obj, "status": status}
     if not queue.admission_checks or has_all_required_checks(changed, queue):
         return with_admitted_synced(changed, now_us, gates)

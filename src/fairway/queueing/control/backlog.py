@@ -312,8 +312,8 @@ class Backlog:
         if held is not None:
             self.version += self.holdings.refresh(held, self.read(obj))
 
-    def enqueue(self, obj: Obj, now_us: int) -> None:
-        """Let it wait for its turn, if it may."""
+    def enqueue(self, obj: Obj, now_us: int, *, is_filling: bool = False) -> None:
+        """Let it wait for its turn, if it may. `is_filling`: because its LocalQueue came, or came back."""
         if not is_admissible(obj, self.settings.gates):
             self._unqueue(key_of(obj))
             return
@@ -330,7 +330,7 @@ class Backlog:
         if known is not None and known.workload.obj is obj and known.workload.shape is workload.shape:
             return
         was_active = known is not None and known.is_active
-        queue.push(workload, ready_us=ready_us(obj), now_us=now_us)
+        queue.push(workload, ready_us=ready_us(obj), now_us=now_us, is_filling=is_filling)
         if workload.key not in self._queued:
             self._queued[workload.key] = workload.queue
             self._queued_count[workload.queue] = self._queued_count.get(workload.queue, 0) + 1
@@ -438,9 +438,7 @@ class Backlog:
             self._touched[LOCAL_QUEUE, new.key] = None
         if change.type != ADDED or old is None:
             self._questions.update(self._members.get(new.key, {}))
-        for name in dict.fromkeys((new.cluster_queue, "" if old is None else old.cluster_queue)):
-            if name:
-                self._touched[CLUSTER_QUEUE, name] = None
+        # What its ClusterQueue says of itself stays until something else calls for it.
         self.version += 1
 
     def _fill(self, local_queue: str) -> None:
@@ -522,11 +520,15 @@ class Backlog:
         self._reconfigured(trees.using_check(self.accounts.queue_specs(), name))
 
     def _reconfigured(self, names: Iterable[str]) -> None:
-        """Something these queues refer to changed; they may have become active, or stopped being it."""
+        """Something these queues refer to changed; they may have become active, or stopped being it.
+
+        Their Workloads are not asked: what they say of their queue stays until they or the queue's spec change.
+        """
         self._configured()
         for name in names:
             self._wake_queues[name] = None
-            self._ask_cluster_queue(name)
+            for local_queue in self.local_queues_of(name):
+                self._touched[LOCAL_QUEUE, local_queue] = None
 
     # Nodes and namespaces
 
@@ -580,8 +582,9 @@ class Backlog:
     # Waking
 
     def _wake_of(self, local_queue: str) -> None:
+        """A workload of it gave something back. Of one that is stopped nobody hears it, as in Kueue."""
         found = self.local_queues.get(local_queue)
-        if found is not None:
+        if found is not None and found.stop_policy == NO_STOP:
             self._wake_queues[found.cluster_queue] = None
 
     def wake(self, root: trees.Root, now_us: int) -> None:
@@ -592,9 +595,10 @@ class Backlog:
         self.version += 1
 
     def _touch(self, local_queue: str) -> None:
+        """A workload of it changed. One that is stopped leads to no ClusterQueue."""
         self._touched[LOCAL_QUEUE, local_queue] = None
         found = self.local_queues.get(local_queue)
-        if found is not None:
+        if found is not None and found.stop_policy == NO_STOP:
             self._touched[CLUSTER_QUEUE, found.cluster_queue] = None
 
     def copy(self) -> Backlog:

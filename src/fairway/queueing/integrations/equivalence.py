@@ -31,7 +31,7 @@ def is_equivalent(
         return False
     mine = job_pod_sets(view, integration, job)
     asked = spec_of(workload).get("podSets") or []
-    own = integration.is_equivalent(mine, asked)
+    own = integration.is_equivalent(job, mine, asked)
     if own is not None:
         return own
     status = status_of(workload)

@@ -35,6 +35,7 @@ from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Key, Obj, key_of
 from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
 from fairway.queueing.integrations.podsetinfo import PodSetInfo
+from fairway.queueing.integrations.settings import JobSettings
 
 NORMAL, WARNING = "Normal", "Warning"
 
@@ -78,6 +79,12 @@ class Integration:
     """Kinds beside its own whose changes concern its jobs; `jobs_of` says which."""
     is_one_object = True
     """Whether a job is the object of its key alone: once that is gone only its Workloads are left to look after."""
+
+    is_top_level = False
+    """Never below another job of Kueue's, whoever owns it (pods)."""
+
+    makes_groups = False
+    """It does not run by itself: it makes the Workloads of groups of pods, which `groups` keeps."""
 
     def __init__(self, gates: FeatureGates = DEFAULT_GATES) -> None:
         self.gates = gates
@@ -174,10 +181,27 @@ class Integration:
         return None
 
     def is_on_hold(self, job: Obj) -> bool:
-        """Whether it asks to wait without quota (a Deployment scaled to zero)."""
+        """Whether it asks to wait without quota (a RayJob that the operator found invalid)."""
         return False
 
-    def is_equivalent(self, mine: Sequence[PodSetObj], others: Sequence[PodSetObj]) -> bool | None:
+    def known(self, job: Obj, workload: Obj) -> Obj:
+        """The job as its Workload knows it (a group without pods it has no room for)."""
+        return job
+
+    def groups(
+        self, view: View, job: Obj, workloads: Sequence[Obj], settings: JobSettings, now_us: int
+    ) -> list[Action]:
+        """Of a kind that makes groups: everything there is to do. `workloads`: those it owns.
+
+        Raises: ClassMissing.
+        """
+        return []
+
+    def claimed(self, job: Obj, workload: Obj) -> list[Action] | None:
+        """What makes a Workload that somebody else made its own; None: whoever is its controller owns it."""
+        return None
+
+    def is_equivalent(self, job: Obj, mine: Sequence[PodSetObj], others: Sequence[PodSetObj]) -> bool | None:
         """Whether two lists of pod sets describe one job; None: compare them as usual."""
         return None
 

@@ -65,6 +65,7 @@ class Pod(Integration):
 
     name, gk, api_version = "pod", "Pod", "v1"
     is_one_object = False
+    is_top_level = True
 
     # What it is
 
@@ -90,6 +91,12 @@ class Pod(Integration):
     def upkeep(self, view: View, job: Obj, workload: Obj | None, now_us: int) -> list[Action] | None:
         return podgroup.upkeep(self, job, workload, now_us) if is_group(job) else None
 
+    def known(self, job: Obj, workload: Obj) -> Obj:
+        return podgroup.kept(job, workload) if is_group(job) else job
+
+    def claimed(self, job: Obj, workload: Obj) -> list[Action] | None:
+        return podgroup.owned_by_all(self, workload, members_of(job)) if is_group(job) else None
+
     def pod_sets(self, view: View, job: Obj) -> list[PodSetObj]:
         if not is_group(job):
             return [self.pod_set("main", 1, job)]
@@ -103,9 +110,9 @@ class Pod(Integration):
                 made["topologyRequest"] = request
         return made
 
-    def is_equivalent(self, mine: Sequence[PodSetObj], others: Sequence[PodSetObj]) -> bool | None:
+    def is_equivalent(self, job: Obj, mine: Sequence[PodSetObj], others: Sequence[PodSetObj]) -> bool | None:
         """Of a group: the Workload has every role, with room for its pods."""
-        if len(mine) == 1 and mine[0]["name"] == "main":
+        if not is_group(job):
             return None
         room = {ps["name"]: ps["count"] for ps in others}
         return all(room.get(ps["name"], -1) >= ps["count"] for ps in mine)

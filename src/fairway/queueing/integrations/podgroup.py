@@ -6,7 +6,7 @@ FindMatchingWorkloads, Finished, ReclaimablePods, CustomWorkloadConditions).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairway.cluster.actions import Action, Delete, Emit, Patch, Replace, SetStatus, View
 from fairway.kube.objects import (
@@ -183,27 +183,55 @@ def upkeep(kind: Pod, job: Obj, workload: Obj | None, now_us: int) -> list[Actio
     inactive = [p for p in members_of(job) if not can_run(p)]
     if workload is None:
         return _before_workload(kind, job, active, inactive)
-    actions: list[Action] = []
+    sorted_out = _sorted_out(job, workload, active, inactive)
+    actions: list[Action] = [
+        *_excess(kind, sorted_out.excess),
+        *(a for p in sorted_out.replaced if (a := without_finalizer(p)) is not None),
+        *owned_by_all(kind, workload, [p for p in sorted_out.kept if can_run(p)]),
+    ]
+    condition = _replacement_condition(workload, sorted_out.absent, now_us)
+    if condition is not None:
+        actions.append(condition)
+    return actions or None
+
+
+def kept(job: Obj, workload: Obj) -> Obj:
+    """The group as its Workload knows it: without pods of other roles, in excess, or replaced."""
+    active = [p for p in members_of(job) if can_run(p)]
+    inactive = [p for p in members_of(job) if not can_run(p)]
+    pods = _sorted_out(job, workload, active, inactive).kept
+    return {**job, MEMBERS: pods} if pods else job
+
+
+class _SortedOut(NamedTuple):
+    """`absent`: how many pods are missing; `excess`: one too many; `replaced`: ended, with another in its place."""
+
+    absent: int
+    excess: list[Obj]
+    replaced: list[Obj]
+    kept: list[Obj]
+
+
+def _sorted_out(job: Obj, workload: Obj, active: list[Obj], inactive: list[Obj]) -> _SortedOut:
+    """Pods by what becomes of them, role by role of the Workload."""
     absent = 0
+    excess: list[Obj] = []
+    replaced: list[Obj] = []
+    stay: list[Obj] = []
     for pod_set in spec_of(workload).get("podSets") or ():
         role, count = pod_set["name"], int(pod_set["count"])
         of_role = _kept_first([p for p in active if role_of(p) == role])
         lost = [p for p in inactive if role_of(p) == role]
-        if is_fast(job):
-            absent += int(count > 0 and not of_role)
-        else:
-            absent += max(0, count - len(of_role))
-        actions.extend(_excess(kind, of_role[count:]))
-        replaced = min(len(lost), len(lost) + len(of_role) - count)
-        if replaced > 0:
+        absent += int(count > 0 and not of_role) if is_fast(job) else max(0, count - len(of_role))
+        excess.extend(of_role[count:])
+        stay.extend(of_role[:count])
+        surplus = min(len(lost), len(lost) + len(of_role) - count)
+        if surplus > 0:
             lost.sort(key=lambda p: (FINALIZER not in (meta_of(p).get("finalizers") or ()), _age(p)))
-            freed = lost[len(lost) - replaced :]
-            actions.extend(a for p in freed if (a := without_finalizer(p)) is not None)
-    actions.extend(_owned_by_all(kind, workload, active))
-    condition = _replacement_condition(workload, absent, now_us)
-    if condition is not None:
-        actions.append(condition)
-    return actions or None
+            replaced.extend(lost[len(lost) - surplus :])
+            lost = lost[: len(lost) - surplus]
+        stay.extend(lost)
+    return _SortedOut(absent, excess, replaced, stay)
 
 
 def _before_workload(kind: Pod, job: Obj, active: list[Obj], inactive: list[Obj]) -> list[Action] | None:
@@ -250,7 +278,8 @@ def _excess(kind: Pod, pods: list[Obj]) -> list[Action]:
     return actions
 
 
-def _owned_by_all(kind: Pod, workload: Obj, pods: list[Obj]) -> list[Action]:
+def owned_by_all(kind: Pod, workload: Obj, pods: list[Obj]) -> list[Action]:
+    """What makes all these pods owners of the Workload; nothing where they are."""
     references = meta_of(workload).get("ownerReferences") or []
     present = {r["uid"] for r in references}
     added = [p for p in pods if meta_of(p)["uid"] not in present]

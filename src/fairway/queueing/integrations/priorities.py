@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fairway.cluster.actions import View
-from fairway.kube.objects import Key, Obj, labels_of, name_of
+from fairway.kube.objects import Key, Obj, labels_of, name_of, spec_of, status_of
+from fairway.queueing import conditions as conds
 
 PRIORITY_CLASS = "PriorityClass.scheduling.k8s.io"
 WORKLOAD_PRIORITY_CLASS = "WorkloadPriorityClass.kueue.x-k8s.io"
@@ -47,6 +48,27 @@ def priority_of(
         ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": label}
         return WorkloadPriority(ref, int(found.get("value") or 0))
     return _of_pods(view, _of_pod_sets(pod_sets) if custom is None else custom)
+
+
+def priority_change(view: View, job: Obj, workload: Obj, custom: str | None) -> dict[str, Any] | None:
+    """The Workload's spec with the priority that the job's label asks for now; None where nothing changes.
+
+    Raises: ClassMissing.
+    """
+    spec = spec_of(workload)
+    ref = spec.get("priorityClassRef")
+    name = (ref or {}).get("name") or ""
+    label = labels_of(job).get(PRIORITY_CLASS_LABEL) or ""
+    follows_label = ref is None or ref.get("kind") == "WorkloadPriorityClass"
+    has_quota = conds.is_true(status_of(workload), conds.QUOTA_RESERVED)
+    if name == label or not follows_label or (ref is None and has_quota):
+        return None
+    found = priority_of(view, job, spec.get("podSets") or (), custom)
+    changed = {**spec, "priority": found.value}
+    changed.pop("priorityClassRef", None)
+    if found.ref is not None:
+        changed["priorityClassRef"] = found.ref
+    return None if changed == spec else changed
 
 
 def _of_pod_sets(pod_sets: Sequence[dict[str, Any]]) -> str:

@@ -43,7 +43,7 @@ from fairway.queueing.integrations.podsetinfo import (
     admitted_infos,
     spec_infos,
 )
-from fairway.queueing.integrations.priorities import ClassMissing, priority_of
+from fairway.queueing.integrations.priorities import ClassMissing, priority_change
 from fairway.queueing.integrations.settings import JobSettings
 from fairway.queueing.workloads import JOB_UID_LABEL
 from fairway.queueing.workloads import key_of as workload_key
@@ -98,7 +98,7 @@ def reconcile_job(kueue: Kueue, key: Key, now_us: int) -> JobDecision:
     namespace = view.get(Key(NAMESPACE, "", key.namespace))
     if namespace is not None and not kueue.settings.manages_namespace(key.namespace, labels_of(namespace)):
         return NOTHING
-    ancestor = managed_ancestor(kueue, job)
+    ancestor = None if integration.is_top_level else managed_ancestor(kueue, job)
     if not kueue.settings.manages_without_queue_name and not queue_name(ancestor or job):
         return NOTHING
     if ancestor is not None:
@@ -184,10 +184,16 @@ class _Turn:
     def decide(self) -> JobDecision:
         # 2. Which Workload is its own?
         found = self.kueue.owned.of(self.view, key_of(self.job))
-        care = self.kind.upkeep(self.view, self.job, found[0] if found else None, self.now_us)
-        if care is not None:
-            return JobDecision(tuple(care))
+        if not prebuilt_name(self.job):
+            care = self.kind.upkeep(self.view, self.job, found[0] if found else None, self.now_us)
+            if care is not None:
+                return JobDecision(tuple(care))
+            if found:
+                self.job = self.kind.known(self.job, found[0])
         try:
+            if self.kind.makes_groups:
+                made = self.kind.groups(self.view, self.job, found, self.settings, self.now_us)
+                return JobDecision(tuple(made))
             workload, actions = self._own_workload()
             if actions:
                 return JobDecision(tuple(actions))
@@ -338,19 +344,8 @@ class _Turn:
                     Patch(key_of(workload), patch),
                     self.kind.told(self.job, "UpdatedWorkload", text),
                 ]
-        ref = spec_of(workload).get("priorityClassRef")
-        name = (ref or {}).get("name") or ""
-        label = labels_of(self.job).get("kueue.x-k8s.io/priority-class") or ""
-        follows_label = ref is None or ref.get("kind") == "WorkloadPriorityClass"
-        if name == label or not follows_label or (ref is None and _has_quota(workload)):
-            return actions
-        pod_sets = spec_of(workload).get("podSets") or ()
-        found = priority_of(self.view, self.job, pod_sets, self.kind.priority_class(self.view, self.job))
-        spec = {**spec_of(workload), "priority": found.value}
-        spec.pop("priorityClassRef", None)
-        if found.ref is not None:
-            spec["priorityClassRef"] = found.ref
-        if spec == spec_of(workload):
+        spec = priority_change(self.view, self.job, workload, self.kind.priority_class(self.view, self.job))
+        if spec is None:
             return actions
         text = f"Updated workload priority class: {workload_key(workload)}"
         return [Replace({**workload, "spec": spec}), self.kind.told(self.job, "UpdatedWorkload", text)]
@@ -363,7 +358,10 @@ class _Turn:
         owner, uid = controller_of(workload), meta_of(self.job).get("uid") or ""
         if owner is not None and owner.get("uid") != uid:
             return None, []
-        if owner is None:
+        claimed = self.kind.claimed(self.job, workload)
+        if claimed:
+            return workload, claimed
+        if owner is None and claimed is None:
             meta = dict(meta_of(workload))
             meta["ownerReferences"] = [*(meta.get("ownerReferences") or ()), owner_reference(self.job)]
             meta["labels"] = {**(meta.get("labels") or {}), JOB_UID_LABEL: uid}

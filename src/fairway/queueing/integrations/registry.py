@@ -12,9 +12,10 @@ from fairway.queueing.integrations.integration import Integration
 from fairway.queueing.integrations.job import BatchJob
 from fairway.queueing.integrations.jobset import JobSet
 from fairway.queueing.integrations.kubeflow import MPIJob, PyTorchJob, TFJob, XGBoostJob
+from fairway.queueing.integrations.leaderworkerset import LeaderWorkerSet
 from fairway.queueing.integrations.pod import Pod
 from fairway.queueing.integrations.ray import RayCluster, RayJob
-from fairway.queueing.integrations.serving import LeaderWorkerSet, StatefulSet
+from fairway.queueing.integrations.serving import StatefulSet
 
 ALL: tuple[type[Integration], ...] = (
     BatchJob,

@@ -1,21 +1,19 @@
-"""StatefulSets and LeaderWorkerSets as Kueue sees them: one Workload for all their pods, held by gates.
+"""StatefulSets and LeaderWorkerSets as Kueue sees them: makers of groups of pods.
 
-Their webhooks mark the pod template, so that pods enter behind the gate; `load` puts the pods there are into
-`members`. Admitted, the gates go; evicted, the pods are deleted and come back gated. A Deployment needs nothing here:
-each of its pods is a job of its own.
+Neither runs by itself. Each makes Workloads by the names that its pods then give, and marks its pods as members of
+a group; `pod` and `podgroup` start, stop and watch the group. Their webhooks mark the pod template, so that pods
+enter behind the gate. A Deployment needs nothing here: each of its pods is a job of its own.
 
-Source: pkg/controller/jobs/statefulset, pkg/controller/jobs/leaderworkerset.
-
-Unlike kube: upstream makes the pods a serving pod group with a prebuilt Workload, and of a LeaderWorkerSet one for
-each replica; here a LeaderWorkerSet is admitted with all its groups or not at all.
+Source: pkg/controller/jobs/statefulset (reconciler, pod reconciler), pkg/util/statefulset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from fairway.cluster.actions import Action, Delete, Emit, Replace, SetStatus, View
+from fairway.cluster.actions import Action, Create, Patch, Replace, SetStatus, View
 from fairway.cluster.changes import Change
 from fairway.kube.objects import (
     Key,
@@ -25,48 +23,56 @@ from fairway.kube.objects import (
     key_of,
     labels_of,
     meta_of,
+    name_of,
+    namespace_of,
+    owner_reference,
     spec_of,
     status_of,
 )
-from fairway.queueing.integrations.integration import NORMAL, Finish, Integration, PodSetObj, StopReason
-from fairway.queueing.integrations.pod import is_gated, prepared, with_target
-from fairway.queueing.integrations.podgroup import IS_GROUP_WORKLOAD, MEMBERS, is_terminated
-from fairway.queueing.integrations.podsetinfo import BadPodSets, PodSetInfo
+from fairway.queueing import conditions as conds
+from fairway.queueing import statuses
+from fairway.queueing.integrations import podgroup
+from fairway.queueing.integrations.construct import constructed, queue_name
+from fairway.queueing.integrations.integration import Finish, Integration, PodSetObj
+from fairway.queueing.integrations.names import workload_name
+from fairway.queueing.integrations.ownership import WORKLOAD
+from fairway.queueing.integrations.pod import (
+    ADMISSION_GATE,
+    MANAGED,
+    POD_INDEX_LABEL,
+    SUSPENDED_BY_PARENT,
+    is_gated,
+)
+from fairway.queueing.integrations.podsetinfo import TOPOLOGY_GATE, PodSetInfo
+from fairway.queueing.integrations.priorities import PRIORITY_CLASS_LABEL
+from fairway.queueing.integrations.rolehash import ROLE_HASH
+from fairway.queueing.integrations.settings import JobSettings
 from fairway.queueing.integrations.topologyrequest import topology_request
+from fairway.queueing.workloads import key_of as workload_key
+from fairway.queueing.workloadstate import ADMISSION_GATED_BY, is_active, is_finished, is_on_hold
 
 STATEFUL_SET = "StatefulSet.apps"
-LEADER_WORKER_SET = "LeaderWorkerSet.leaderworkerset.x-k8s.io"
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
-LWS_WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
 POD_INDEX = "apps.kubernetes.io/pod-index"
+REVISION = "controller-revision-hash"
 OWNER_GVK = "kueue.x-k8s.io/job-owner-gvk"
 OWNER_NAME = "kueue.x-k8s.io/job-owner-name"
+PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+
+_ON_HOLD = "StatefulSet scaled to zero; workload on hold"
+_HELD_NO_MORE = "Workload no longer on hold; waiting for quota reservation"
 
 
 class ServingSet(Integration):
-    """What both have in common. Never over; on hold while scaled to zero."""
+    """What both have in common: all they do is `groups`. What a job that runs would answer is never asked."""
 
+    makes_groups = True
     watches = ("Pod",)
     is_one_object = False
 
-    def pods_of(self, view: View, job: Obj) -> list[Obj]:
-        raise NotImplementedError
-
-    def load(self, view: View, key: Key) -> Obj | None:
-        obj = view.get(key)
-        return None if obj is None else {**obj, MEMBERS: self.pods_of(view, obj)}
-
-    def skips(self, view: View, job: Obj) -> bool:
-        """Pods enter without a gate where no queue is named."""
-        return not labels_of(job).get(QUEUE_LABEL)
-
-    def is_on_hold(self, job: Obj) -> bool:
-        return spec_of(job).get("replicas") == 0
-
     def is_suspended(self, job: Obj) -> bool:
-        members = job.get(MEMBERS) or ()
-        return not members or any(is_gated(p) for p in members)
+        return False
 
     def with_suspend(self, job: Obj, on: bool) -> Obj:
         return job
@@ -77,92 +83,87 @@ class ServingSet(Integration):
     def restored(self, job: Obj, infos: Sequence[PodSetInfo]) -> Obj:
         return job
 
-    def set_of(self, pod: Obj) -> str:
-        """Which pod set a pod belongs to."""
-        return "main"
-
-    def shaped(self, job: Obj, workload: Obj) -> Obj:
-        """Owned, not controlled, by the set; with the name of its owner, whatever becomes of that."""
-        meta = dict(meta_of(workload))
-        plain = {
-            k: v
-            for k, v in meta["ownerReferences"][0].items()
-            if k not in ("controller", "blockOwnerDeletion")
-        }
-        meta["ownerReferences"] = [plain]
-        meta["annotations"] = {
-            **(meta.get("annotations") or {}),
-            IS_GROUP_WORKLOAD: "true",
-            OWNER_GVK: f"{self.api_version}, Kind={self.kind}",
-            OWNER_NAME: meta_of(job)["name"],
-        }
-        return {**workload, "metadata": meta}
-
-    def is_equivalent(self, mine: Sequence[PodSetObj], others: Sequence[PodSetObj]) -> bool | None:
-        """A roll-out of another template goes on with the quota there is; another size does not."""
-        return [(ps["name"], ps["count"]) for ps in mine] == [(ps["name"], ps["count"]) for ps in others]
-
-    def start(self, view: View, job: Obj, infos: Sequence[PodSetInfo], message: str) -> list[Action]:
-        of_set = {info.name: info for info in infos}
-        actions: list[Action] = []
-        for pod in job.get(MEMBERS) or ():
-            if not is_gated(pod):
-                continue
-            info = of_set.get(self.set_of(pod))
-            if info is None:
-                raise BadPodSets(
-                    f"invalid podset infos: podSetInfo with the name '{self.set_of(pod)}' is not found"
-                )
-            actions.append(Replace(prepared(pod, info)))
-            actions.append(Emit(key_of(pod), NORMAL, "Started", message, self.component))
-        return actions
-
-    def stop(
-        self, view: View, job: Obj, infos: Sequence[PodSetInfo] | None, reason: str, message: str
-    ) -> list[Action]:
-        actions: list[Action] = []
-        for pod in job.get(MEMBERS) or ():
-            is_held = is_terminated(pod) or is_gated(pod)
-            if "deletionTimestamp" in meta_of(pod) or (is_held and reason != StopReason.WORKLOAD_DELETED):
-                continue
-            actions.append(SetStatus(key_of(pod), with_target(pod, reason, message)))
-            actions.append(Delete(key_of(pod), meta_of(pod)["uid"]))
-            actions.append(Emit(key_of(pod), NORMAL, "Stopped", message, self.component))
-        return actions
-
     def is_active(self, view: View, job: Obj) -> bool:
-        return any(status_of(p).get("phase") == "Running" for p in job.get(MEMBERS) or ())
+        return False
 
     def finished(self, view: View, job: Obj) -> Finish | None:
         return None
 
     def pods_ready(self, view: View, job: Obj) -> bool:
-        ready: int = sum(
-            c.get("type") == "Ready" and c.get("status") == "True"
-            for p in job.get(MEMBERS) or ()
-            for c in status_of(p).get("conditions") or ()
-        )
-        return ready >= sum(int(ps["count"]) for ps in self.pod_sets(view, job))
+        return False
 
-    def _pod_set(self, name: str, count: int, template: Obj, index_label: str) -> PodSetObj:
-        made: dict[str, Any] = {"name": name, "count": count, "template": {"spec": spec_of(template)}}
-        if self.gates.topology_aware_scheduling:
-            request = topology_request(template, pod_index_label=index_label)
-            if request is not None:
-                made["topologyRequest"] = request
-        return made
+    def shaped(self, job: Obj, workload: Obj) -> Obj:
+        """Owned, not controlled, by the set; with the name of its owner, whatever becomes of that."""
+        meta = dict(meta_of(workload))
+        meta["ownerReferences"] = [owner_reference(job, controller=False, block_deletion=False)]
+        meta["annotations"] = {
+            **(meta.get("annotations") or {}),
+            podgroup.IS_GROUP_WORKLOAD: "true",
+            **self.owner_marks(job),
+        }
+        return {**workload, "metadata": meta}
+
+    def owner_marks(self, job: Obj) -> dict[str, str]:
+        return {OWNER_GVK: f"{self.api_version}, Kind={self.kind}", OWNER_NAME: name_of(job)}
+
+    def told_created(self, job: Obj, workload: Obj) -> Action:
+        return self.told(job, "CreatedWorkload", f"Created Workload: {workload_key(workload)}")
+
+    def gate_synced(self, job: Obj, workload: Obj) -> tuple[Obj, list[Action]]:
+        """The Workload with its job's admission gate, and the event that tells of the change."""
+        gate = annotations_of(job).get(ADMISSION_GATED_BY) or ""
+        if not self.gates.admission_gated_by or gate == annotations_of(workload).get(ADMISSION_GATED_BY, ""):
+            return workload, []
+        annotations = {k: v for k, v in annotations_of(workload).items() if k != ADMISSION_GATED_BY}
+        if gate:
+            annotations[ADMISSION_GATED_BY] = gate
+        changed = {**workload, "metadata": {**meta_of(workload), "annotations": annotations}}
+        return changed, [self.told(job, "UpdatedWorkload", f'Updated workload AdmissionGatedBy to "{gate}"')]
+
+
+def made_pod_set(kind: Integration, name: str, count: int, template: Obj, index_label: str) -> PodSetObj:
+    made: dict[str, Any] = {"name": name, "count": count, "template": {"spec": spec_of(template)}}
+    if kind.gates.topology_aware_scheduling:
+        request = topology_request(template, pod_index_label=index_label)
+        if request is not None:
+            made["topologyRequest"] = request
+    return made
+
+
+def is_of_old_revision(stateful_set: Obj, pod: Obj) -> bool:
+    """Whether a roll-out is about to replace this pod: it must not wait for quota."""
+    status = status_of(stateful_set)
+    current = status.get("currentRevision")
+    return current != status.get("updateRevision") and current == labels_of(pod).get(REVISION)
+
+
+def ungated(pod: Obj) -> list[Action]:
+    """Without Kueue's gates."""
+    gates = spec_of(pod).get("schedulingGates") or ()
+    kept = [g for g in gates if g.get("name") not in (ADMISSION_GATE, TOPOLOGY_GATE)]
+    if len(kept) == len(gates):
+        return []
+    spec = {k: v for k, v in spec_of(pod).items() if k != "schedulingGates"}
+    return [Replace({**pod, "spec": {**spec, "schedulingGates": kept} if kept else spec})]
+
+
+def marked(pod: Obj, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Action:
+    return Patch(key_of(pod), {"metadata": {"labels": dict(labels), "annotations": dict(annotations)}})
+
+
+def is_alive(pod: Obj) -> bool:
+    return not podgroup.is_terminated(pod) and "deletionTimestamp" not in meta_of(pod)
 
 
 class StatefulSet(ServingSet):
-    """One pod set, `main`. Those that a LeaderWorkerSet made are that one's."""
+    """One Workload with one pod set, `main`. Those that a LeaderWorkerSet made are that one's."""
 
     name, gk, api_version = "statefulset", STATEFUL_SET, "apps/v1"
 
     def skips(self, view: View, job: Obj) -> bool:
-        return LWS_NAME in labels_of(job) or super().skips(view, job)
-
-    def pods_of(self, view: View, job: Obj) -> list[Obj]:
-        return _dependents(view, job)
+        template = (spec_of(job).get("template") or {}).get("metadata") or {}
+        parent = (template.get("annotations") or {}).get(SUSPENDED_BY_PARENT)
+        return LWS_NAME in labels_of(job) or (parent is not None and parent != self.name)
 
     def jobs_of(self, view: View, change: Change) -> Iterable[Key]:
         owner = controller_of(change.obj)
@@ -171,63 +172,85 @@ class StatefulSet(ServingSet):
         return (Key(STATEFUL_SET, change.key.namespace, owner["name"]),)
 
     def pod_sets(self, view: View, job: Obj) -> list[PodSetObj]:
-        replicas = spec_of(job).get("replicas")
-        count = 1 if replicas is None else int(replicas)
-        return [self._pod_set("main", count, spec_of(job).get("template") or {}, POD_INDEX)]
+        return [made_pod_set(self, "main", _replicas(job), spec_of(job).get("template") or {}, POD_INDEX)]
+
+    def groups(
+        self, view: View, job: Obj, workloads: Sequence[Obj], settings: JobSettings, now_us: int
+    ) -> list[Action]:
+        """Its Workload, kept as the set wants it; its pods, members of the group of that name.
+
+        Raises: ClassMissing.
+        """
+        name = workload_name(name_of(job), meta_of(job).get("uid") or "", self.gk)
+        workload = view.get(Key(WORKLOAD, namespace_of(job), name))
+        if workload is not None:
+            actions = self._kept(job, workload, now_us)
+        elif _replicas(job) > 0 and (queue_name(job) or settings.manages_without_queue_name):
+            plain = replace(settings, label_keys_to_copy=())
+            made = constructed(view, self, job, plain)
+            actions = [Create(made), self.told_created(job, made)]
+        else:
+            actions = []
+        for key in view.dependents(meta_of(job)["uid"]):
+            pod = view.get(key) if key.gk == "Pod" else None
+            if pod is not None and is_alive(pod):
+                actions.extend(self._member(job, pod, name, settings))
+        return actions
+
+    def _kept(self, job: Obj, workload: Obj, now_us: int) -> list[Action]:
+        replicas = _replicas(job)
+        changed, told = self.gate_synced(job, workload)
+        if replicas > 0 and not _is_owned(workload, job):
+            meta = meta_of(changed)
+            mine = owner_reference(job, controller=False, block_deletion=False)
+            owners = [*(meta.get("ownerReferences") or ()), mine]
+            annotations = {**annotations_of(changed), **self.owner_marks(job)}
+            meta = {**meta, "ownerReferences": owners, "annotations": annotations}
+            changed = {**changed, "metadata": meta}
+        if replicas > 0 and (spec_of(workload).get("queueName") or "") != queue_name(job):
+            changed = {**changed, "spec": {**spec_of(changed), "queueName": queue_name(job)}}
+        actions = [*told] if changed is workload else [Replace(changed), *told]
+        has_quota = conds.is_true(status_of(workload), conds.QUOTA_RESERVED)
+        if replicas == 0 and has_quota and is_active(workload) and not is_finished(workload):
+            held = statuses.without_quota(workload, conds.ON_HOLD, _ON_HOLD, now_us, self.gates)
+            actions.append(SetStatus(key_of(workload), held["status"]))
+        elif replicas > 0 and is_on_hold(workload):
+            reason = conds.PENDING_EVALUATION if self.gates.unadmitted_workloads_observability else "Pending"
+            free = statuses.without_quota(workload, reason, _HELD_NO_MORE, now_us, self.gates)
+            actions.append(SetStatus(key_of(workload), free["status"]))
+        return actions
+
+    def _member(self, job: Obj, pod: Obj, group: str, settings: JobSettings) -> list[Action]:
+        """The pod as a member of the group; without its gates where a roll-out replaces it anyhow."""
+        if annotations_of(pod).get(SUSPENDED_BY_PARENT) != self.name:
+            return []
+        queue = queue_name(job)
+        if podgroup.group_name(pod) == group:
+            if queue and labels_of(pod).get(QUEUE_LABEL) != queue:
+                return [marked(pod, {QUEUE_LABEL: queue}, {})]
+            return ungated(pod) if is_gated(pod) and is_of_old_revision(job, pod) else []
+        if not queue and not settings.manages_without_queue_name:
+            return []
+        labels = {MANAGED: "true", QUEUE_LABEL: queue} if queue else {MANAGED: "true"}
+        if labels_of(job).get(PRIORITY_CLASS_LABEL):
+            labels[PRIORITY_CLASS_LABEL] = labels_of(job)[PRIORITY_CLASS_LABEL]
+        annotations = {
+            PREBUILT: group,
+            podgroup.GROUP_NAME: group,
+            podgroup.TOTAL_COUNT: str(_replicas(job)),
+            podgroup.FAST_ADMISSION: "true",
+            podgroup.SERVING: "true",
+            POD_INDEX_LABEL: POD_INDEX,
+            ROLE_HASH: "main",
+        }
+        return [marked(pod, labels, annotations)]
 
 
-class LeaderWorkerSet(ServingSet):
-    """`main`, or `leader` and `worker` where leaders have a template of their own; times the replicas."""
-
-    name, gk, api_version = (
-        "leaderworkerset.x-k8s.io/leaderworkerset",
-        LEADER_WORKER_SET,
-        "leaderworkerset.x-k8s.io/v1",
-    )
-
-    def pods_of(self, view: View, job: Obj) -> list[Obj]:
-        """Leaders and, through the set of each, workers."""
-        namespace, name = meta_of(job)["namespace"], meta_of(job)["name"]
-        leaders = _dependents(view, view.get(Key(STATEFUL_SET, namespace, name)))
-        sets = [view.get(Key(STATEFUL_SET, namespace, meta_of(p)["name"])) for p in leaders]
-        return [*leaders, *(pod for one in sets for pod in _dependents(view, one))]
-
-    def jobs_of(self, view: View, change: Change) -> Iterable[Key]:
-        name = labels_of(change.obj).get(LWS_NAME)
-        return () if name is None else (Key(LEADER_WORKER_SET, change.key.namespace, name),)
-
-    def pod_sets(self, view: View, job: Obj) -> list[PodSetObj]:
-        both = spec_of(job).get("leaderWorkerTemplate") or {}
-        replicas = spec_of(job).get("replicas")
-        groups = 1 if replicas is None else int(replicas)
-        size = 1 if both.get("size") is None else int(both["size"])
-        if both.get("leaderTemplate") is None:
-            return [self._pod_set("main", groups * size, both["workerTemplate"], LWS_WORKER_INDEX)]
-        sets = [self._pod_set("leader", groups, both["leaderTemplate"], "")]
-        if size > 1:
-            workers = groups * (size - 1)
-            sets.append(self._pod_set("worker", workers, both["workerTemplate"], LWS_WORKER_INDEX))
-        return sets
-
-    def set_of(self, pod: Obj) -> str:
-        """The leader's name is on its workers alone."""
-        if annotations_of(pod).get("leaderworkerset.sigs.k8s.io/leader-name"):
-            return "worker"
-        return "leader"
-
-    def start(self, view: View, job: Obj, infos: Sequence[PodSetInfo], message: str) -> list[Action]:
-        if len(infos) == 1 and infos[0].name == "main":
-            both = [_named(infos[0], name) for name in ("leader", "worker")]
-            return super().start(view, job, both, message)
-        return super().start(view, job, infos, message)
+def _replicas(job: Obj) -> int:
+    replicas = spec_of(job).get("replicas")
+    return 1 if replicas is None else int(replicas)
 
 
-def _named(info: PodSetInfo, name: str) -> PodSetInfo:
-    return PodSetInfo(
-        name, info.count, info.annotations, info.labels, info.node_selector, info.tolerations, info.gates
-    )
-
-
-def _dependents(view: View, owner: Obj | None) -> list[Obj]:
-    keys = [] if owner is None else view.dependents(meta_of(owner)["uid"])
-    return [p for k in keys if k.gk == "Pod" and (p := view.get(k)) is not None]
+def _is_owned(workload: Obj, job: Obj) -> bool:
+    uid = meta_of(job).get("uid")
+    return any(r.get("uid") == uid for r in meta_of(workload).get("ownerReferences") or ())

@@ -317,7 +317,7 @@ class Kueue:
         for workload in backlog.take_unqueued():
             obj = self.host.store.get(_workload_key(workload))
             if obj is not None:
-                backlog.enqueue(obj, self.host.loop.now_us)
+                backlog.enqueue(obj, self.host.loop.now_us, is_filling=True)
         for workload in backlog.take_questions():
             self.enqueue((LOOK, _workload_key(workload)))
         for workload in backlog.take_second_pass():
@@ -506,14 +506,25 @@ def _changed_conditions(a: Mapping[str, Any], b: Mapping[str, Any]) -> set[str]:
     return changed | before.keys()
 
 
-_OF_JOBS = (conds.QUOTA_RESERVED, conds.ADMITTED, conds.EVICTED, conds.FINISHED, conds.PODS_READY)
+_OF_JOBS = (
+    conds.QUOTA_RESERVED,
+    conds.ADMITTED,
+    conds.EVICTED,
+    conds.FINISHED,
+    conds.PODS_READY,
+    conds.WAITING_FOR_REPLACEMENT_PODS,
+)
+
+_OF_OWNERS = ("deletionTimestamp", "ownerReferences")
 
 
 def _concerns_job(old: Obj | None, new: Obj) -> bool:
     """Whether a change of a Workload can make a difference to its job."""
     if old is None or spec_of(old) is not spec_of(new):
         return True
-    if meta_of(old).get("deletionTimestamp") != meta_of(new).get("deletionTimestamp"):
+    if meta_of(old) is not meta_of(new) and any(
+        meta_of(old).get(field) != meta_of(new).get(field) for field in _OF_OWNERS
+    ):
         return True
     a, b = status_of(old), status_of(new)
     if a.get("admissionChecks") != b.get("admissionChecks"):
