@@ -95,6 +95,10 @@ class Backlog:
 
     # Reading
 
+    def read_as_written(self, obj: Obj) -> Workload:
+        """Facts of a Workload without what its pods will get besides, as its controller looks at it."""
+        return self.reader.read(obj)
+
     def read(self, obj: Obj) -> Workload:
         """Facts of a Workload, as its pods will be: with the defaults and overheads they get."""
         adjusted = self.environment.adjusted(obj)
@@ -385,8 +389,6 @@ class Backlog:
         if before is not None and change.type != DELETED and is_status_only(before, new):
             return
         if change.type == DELETED:
-            old_spec = self.accounts.queue_specs().get(name)
-            self._wake_cohort("" if old_spec is None else old_spec.cohort)
             self.accounts.drop_cluster_queue(name)
             dropped = self.pending.queues.pop(name, None)
             for workload in () if dropped is None else dropped.in_order():
@@ -401,8 +403,7 @@ class Backlog:
         old = self.accounts.queue_specs().get(name)
         if old == spec and name not in self._going:
             return
-        if old is not None and old.cohort != spec.cohort:
-            self._wake_cohort(old.cohort)
+        # The tree that it leaves is not woken, as in Kueue.
         self.accounts.set_cluster_queue(spec)
         usage = self.settings.usage is not None and spec.uses_usage_ordering
         is_new = name not in self.pending.queues
@@ -460,22 +461,16 @@ class Backlog:
 
     def _cohort(self, change: Change) -> None:
         name = change.key.name
-        old = change.old
-        if old is not None:
-            if change.type != DELETED and spec_of(old) == spec_of(change.obj):
-                return
-            self._wake_cohort(facts.cohort(old).parent)
         if change.type == DELETED:
             self.accounts.drop_cohort(name)
-        else:
-            self.accounts.set_cohort(facts.cohort(change.obj))
-            self._touched[COHORT, name] = None
+            self._configured()
+            return
+        if change.old is not None and spec_of(change.old) == spec_of(change.obj):
+            return
+        self.accounts.set_cohort(facts.cohort(change.obj))
+        self._touched[COHORT, name] = None
         self._configured()
-        self._wake_cohort(name)
-
-    def _wake_cohort(self, name: str) -> None:
-        if name:
-            self._wake_cohorts[name] = None
+        self._wake_cohorts[name] = None
 
     def _configured(self) -> None:
         self.version += 1

@@ -66,7 +66,7 @@ def cluster_queue_status(
     """The whole next status. O(flavors × resources)."""
     spec = account.spec
     status = dict(status_of(obj))
-    in_cohort = account.parent is not None
+    in_cohort = bool(spec.cohort)
     status["flavorsReservation"] = _usage(spec, held.reserved_usage, in_cohort)
     status["flavorsUsage"] = _usage(spec, held.admitted_usage, in_cohort)
     status["reservingWorkloads"] = held.reserving

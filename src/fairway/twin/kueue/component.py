@@ -245,10 +245,11 @@ class Kueue:
         if meta_of(old).get("annotations") != meta_of(new).get("annotations"):
             return True
         changed = _changed_conditions(a, b)
-        if not changed:
-            return False
-        has_deadline = spec_of(new).get("maximumExecutionTimeSeconds") is not None
         reserved = conds.find(b, conds.QUOTA_RESERVED)
+        if not changed:
+            # A cycle says in other words than the controller what is wrong with it: the controller's stay.
+            return reserved is not None and reserved["reason"] == conds.MISCONFIGURED
+        has_deadline = spec_of(new).get("maximumExecutionTimeSeconds") is not None
         if reserved is not None and reserved["status"] == conds.TRUE:
             if changed <= {conds.EVICTED, conds.PREEMPTED}:
                 return has_deadline

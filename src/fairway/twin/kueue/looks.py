@@ -92,7 +92,8 @@ def _blocker(kueue: Kueue, obj: Obj, local_queue: str) -> Blocker | None:
         name,
         None if pending is None else pending.refused_reason(key_of(obj)),
     )
-    return blocker_of(obj, backlog.read(obj), facts, backlog.namespaces, kueue.settings.gates)
+    asked = backlog.read_as_written(obj)
+    return blocker_of(obj, asked, facts, backlog.namespaces, kueue.settings.gates)
 
 
 def _status(kueue: Kueue, key: Key, obj: Obj) -> Look:
