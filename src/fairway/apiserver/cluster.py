@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fairway.apiserver.journal import VERSION_GAP, Journal, Saved
 from fairway.cluster.store import Store
+from fairway.kube.objects import Obj
 from fairway.kube.timestamps import SECOND_US
 
 if TYPE_CHECKING:
+    from fairway.admission.verdicts import Admitted
     from fairway.apiserver.events import StoredEvents
     from fairway.apiserver.pump import Pump
     from fairway.twin.twin import Twin
@@ -48,8 +51,11 @@ class Cluster:
         if self.pump is not None:
             self.pump.poke()
 
-    def start(self) -> None:
-        """Load the components and let time run. Takes about half a second the first time."""
+    def start(self, admission: Callable[[Obj], Admitted]) -> None:
+        """Load the components and let time run. Takes about half a second the first time.
+
+        `admission` is what the components' own new objects pass. Raises: ApiError.
+        """
         from fairway.apiserver.events import StoredEvents
         from fairway.apiserver.pump import Pump
         from fairway.apiserver.standing import latency_of, standing_components
@@ -64,6 +70,7 @@ class Cluster:
             store=self.store,
             events=self.events,
         )
+        self.twin.host.admission = admission
         self.pump = Pump(self.twin, self.journal, speed=self.speed, paused=self.paused)
         self.pump.poke()
         self.ready.set()

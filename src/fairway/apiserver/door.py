@@ -25,6 +25,7 @@ from fairway.admission.request import (
 )
 from fairway.apiserver import operators
 from fairway.apiserver.asking import Api, Ask
+from fairway.apiserver.canonical import completed
 from fairway.apiserver.custom import custom_problems, rule_problems
 from fairway.apiserver.decoding import schema_of
 from fairway.apiserver.refusals import Refused
@@ -123,17 +124,15 @@ def passed(ask: Ask, outcome: Outcome) -> Admitted:
 
 
 def defaulted(obj: Obj, resource: Resource) -> Obj:
-    """The object with its kind's defaults."""
-    if resource.crd_version is None:
-        if resource.kind.kind == "CustomResourceDefinition":
-            from fairway.kube.schema import default_definition
-
-            return default_definition(obj)
-        return apply_defaults(obj)
-    from fairway.kube.schema import fill_defaults
+    """The object with its kind's defaults, and of a built-in kind everything Go would write."""
+    from fairway.kube.schema import default_definition, fill_defaults
 
     schema = schema_of(resource)
-    return obj if schema is None else fill_defaults(obj, schema)
+    if resource.crd_version is not None:
+        return obj if schema is None else fill_defaults(obj, schema)
+    is_definition = resource.kind.kind == "CustomResourceDefinition"
+    filled = default_definition(obj) if is_definition else apply_defaults(obj)
+    return filled if schema is None else completed(filled, schema)
 
 
 def check_object(ask: Ask, obj: Obj, old: Obj | None) -> None:

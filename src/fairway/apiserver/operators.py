@@ -29,8 +29,22 @@ def changed(api: Api, ask: Ask, request: AdmissionRequest, obj: Obj) -> Obj:
         return obj
     if ask.resource.gk == "Pod" and request.operation == CREATE:
         obj = _pod(api, obj)
-    settings = _settings(api)
     strict = ask.request.option("fieldValidation") == "Strict"
+    return _by_kueue(api, request, obj, strict=strict)
+
+
+def entered(api: Api, request: AdmissionRequest, obj: Obj) -> Obj:
+    """A controller's new object as the operators' webhooks leave it.
+
+    Raises: ApiError where one refuses it.
+    """
+    if request.kind.kind == "Pod" and not request.kind.group:
+        obj = _pod(api, obj)
+    return _by_kueue(api, request, obj, strict=False)
+
+
+def _by_kueue(api: Api, request: AdmissionRequest, obj: Obj, *, strict: bool) -> Obj:
+    settings = _settings(api)
     for refusal in refusals(request.operation, obj, request.old, api.store, settings, strict=strict):
         raise ApiError(refusal.code, refusal.reason, refusal.message)
     return defaulted(request.operation, obj, api.store, settings)

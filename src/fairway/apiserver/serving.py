@@ -13,6 +13,7 @@ import gc
 import ssl
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +25,7 @@ from fairway.apiserver.auth.authentication import Authentication
 from fairway.apiserver.auth.certificates import Pki, ensure
 from fairway.apiserver.auth.tokens import Tokens
 from fairway.apiserver.bodies import Bodies
+from fairway.apiserver.canonical import complete_in
 from fairway.apiserver.cluster import Cluster, restored
 from fairway.apiserver.definitions import Definitions
 from fairway.apiserver.discovery import Discovery
@@ -110,6 +112,7 @@ class Server:
         self.api = _api(store, cluster, journal, bodies, self.pki)
         await self._listen(saved.notes)
         bootstrap.furnish(store, self.pki.ca.read_text(encoding="utf-8"), LOOPBACK, self.port)
+        complete_in(store)
         journal.note("seed", str(store.seed))
         journal.note("port", str(self.port))
         journal.note("speed", repr(speed))
@@ -170,7 +173,9 @@ class Server:
         try:
             await asyncio.sleep(_FIRST_ANSWERS_S)
             await asyncio.to_thread(_import_components)
-            self.api.cluster.start()
+            from fairway.apiserver.admitting import admitted
+
+            self.api.cluster.start(partial(admitted, self.api))
         except Exception as bug:
             self._fail(bug)
 
@@ -253,6 +258,7 @@ def _pace(settings: Settings, notes: dict[str, str]) -> tuple[float, bool]:
 def _import_components() -> None:
     """Loaded in a worker thread: requests are answered meanwhile."""
     import fairway.admission.chain
+    import fairway.apiserver.admitting
     import fairway.apiserver.events
     import fairway.apiserver.pump
     import fairway.apiserver.standing

@@ -29,7 +29,30 @@ _WITHOUT_GENERATION = frozenset(
         "Event",
         "Service",
         "ServiceAccount",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "ResourceQuota",
+        "LimitRange",
         "Lease.coordination.k8s.io",
+        "HorizontalPodAutoscaler.autoscaling",
+        "CertificateSigningRequest.certificates.k8s.io",
+        "CSIDriver.storage.k8s.io",
+        "CSINode.storage.k8s.io",
+        "VolumeAttachment.storage.k8s.io",
+        "ResourceClaim.resource.k8s.io",
+        "ResourceClaimTemplate.resource.k8s.io",
+        "IPAddress.networking.k8s.io",
+        "ServiceCIDR.networking.k8s.io",
+        "APIService.apiregistration.k8s.io",
+    }
+)
+# Kinds without a spec that carry it all the same.
+_WITH_GENERATION = frozenset(
+    {
+        "PriorityClass.scheduling.k8s.io",
+        "EndpointSlice.discovery.k8s.io",
+        "MutatingWebhookConfiguration.admissionregistration.k8s.io",
+        "ValidatingWebhookConfiguration.admissionregistration.k8s.io",
     }
 )
 
@@ -63,7 +86,7 @@ def stamped(obj: Obj, *, gk: str, namespace: str, name: str, uid: str, version: 
     meta["uid"] = uid
     meta["resourceVersion"] = str(version)
     meta["creationTimestamp"] = rfc3339(now_us)
-    if gk not in _WITHOUT_GENERATION and "spec" in obj:
+    if gk in _WITH_GENERATION or ("spec" in obj and gk not in _WITHOUT_GENERATION):
         meta["generation"] = 1
     meta.pop("deletionTimestamp", None)
     meta.pop("deletionGracePeriodSeconds", None)
@@ -93,6 +116,8 @@ def _status_at_birth(gk: str, obj: Obj) -> dict[str, Any] | None:
         return status
     if gk == "Namespace":
         return {"phase": "Active"}
+    if gk in ("PersistentVolume", "PersistentVolumeClaim"):
+        return {"phase": "Pending"}
     if gk == "Node" or "status" not in obj:
         return None
     return {}

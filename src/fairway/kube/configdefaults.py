@@ -8,6 +8,7 @@ strategies' PrepareForCreate (v1.36).
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,13 @@ def _spec(obj: Obj, **wanted: Any) -> Obj:
 
 
 def _secret(obj: Obj) -> Obj:
+    """`stringData` is written, never read: it becomes `data`."""
+    texts = obj.get("stringData")
+    if isinstance(texts, dict):
+        encoded = {k: b64encode(str(v or "").encode()).decode() for k, v in texts.items()}
+        obj = {k: v for k, v in obj.items() if k != "stringData"}
+        if encoded:
+            obj["data"] = {**(obj.get("data") or {}), **encoded}
     return _filled(obj, type="Opaque")
 
 

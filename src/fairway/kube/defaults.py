@@ -27,6 +27,11 @@ _MEMO_SIZE = 4096
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 _MAX_INT32 = 2**31 - 1
+# What an autoscaler without metrics goes by. Source: pkg/apis/autoscaling/defaults.go DefaultCPUUtilization.
+_CPU_METRIC = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+}
 
 
 def apply_defaults(obj: Obj) -> Obj:
@@ -214,7 +219,18 @@ def _stateful_set(stateful_set: Obj) -> Obj:
     kept = _filled(retention, whenDeleted="Retain", whenScaled="Retain")
     if kept is not retention:
         spec = {**spec, "persistentVolumeClaimRetentionPolicy": kept}
+    claims = [_claim_template(claim) for claim in spec.get("volumeClaimTemplates") or ()]
+    if claims:
+        spec = {**spec, "volumeClaimTemplates": claims}
     return _with_spec(stateful_set, spec)
+
+
+def _claim_template(claim: Obj) -> Obj:
+    """Whole claims, as the API server keeps them in a StatefulSet: with kind, volume mode and phase."""
+    spec = _filled(claim.get("spec") or {}, volumeMode="Filesystem")
+    status = _filled(claim.get("status") or {}, phase="Pending")
+    kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    return {**kind, **claim, "spec": spec, "status": status}
 
 
 def _daemon_set(daemon_set: Obj) -> Obj:
@@ -297,6 +313,9 @@ def _priority_class(priority_class: Obj) -> Obj:
 def _autoscaler(autoscaler: Obj) -> Obj:
     spec = autoscaler.get("spec") or {}
     filled = _filled(spec, minReplicas=1)
+    is_v1 = autoscaler.get("apiVersion") == "autoscaling/v1"
+    if not is_v1 and not filled.get("metrics"):
+        filled = {**filled, "metrics": [_CPU_METRIC]}
     return autoscaler if filled is spec else {**autoscaler, "spec": filled}
 
 

@@ -25,12 +25,15 @@ Event data must be immutable (numbers, strings, tuples): forks share it.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
+from fairway.admission.verdicts import Admitted
 from fairway.cluster.changes import MODIFIED, Change
 from fairway.cluster.store import Store
 from fairway.errors import BugError
+from fairway.kube.objects import Obj
 from fairway.twin.eventlog import EventLog
 from fairway.twin.heartbeats import Heartbeats
 from fairway.twin.kubeevents import KubeEvents
@@ -58,6 +61,9 @@ class Host:
     heartbeats: Heartbeats
     parts: dict[str, Component] = field(default_factory=dict)
     """The components by name, once all are attached."""
+    admission: Callable[[Obj], Admitted] | None = None
+    """What controllers' new objects pass where the cluster is served: every plugin, policy and webhook that
+    clients' pass too. Raises ApiError. None: the shorter way in of `apidoor`."""
 
     def fork(self) -> Host:
         """Independent copies of everything but the components."""

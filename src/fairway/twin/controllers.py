@@ -234,8 +234,10 @@ class Controllers:
 
         Raises: ApiError.
         """
-        store = self.host.store
-        answer = entered(store, obj, kueue=settings_of(self.host))
+        store, admission = self.host.store, self.host.admission
+        answer = (
+            admission(obj) if admission is not None else entered(store, obj, kueue=settings_of(self.host))
+        )
         if perform(store, Create(answer.obj)) is not None:
             for charge in answer.charges:
                 perform(store, charge)

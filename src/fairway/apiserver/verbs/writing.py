@@ -95,7 +95,8 @@ def _created(api: Api, ask: Ask, obj: Obj) -> Step:
         name = generated_name(meta["generateName"], api.store.seed, api.store.serial + 1)
         obj = door.merged_metadata(obj, name=name)
     obj = _without_status(ask, obj)
-    obj = door.defaulted(obj, ask.resource)
+    # Whoever writes owns what was asked for, not what admission makes of it.
+    obj = ownership.created(api, ask, door.defaulted(obj, ask.resource))
     request = door.admission_request(ask, CREATE, obj, None, "CreateOptions")
     obj = yield from door.mutated(api, ask, request)
     obj = door.defaulted(obj, ask.resource)
@@ -106,8 +107,7 @@ def _created(api: Api, ask: Ask, obj: Obj) -> Step:
     request = door.admission_request(ask, CREATE, obj, None, "CreateOptions")
     admitted = yield from door.validated(api, ask, request)
     assert admitted.obj is not None
-    obj = ownership.created(api, ask, admitted.obj)
-    obj = for_storage(obj, ask.resource)
+    obj = for_storage(admitted.obj, ask.resource)
     return door.written(api, ask, lambda: api.store.create(obj), admitted)
 
 
@@ -158,6 +158,8 @@ def _replaced(
     _check_preconditions(ask, shown, new)
     given_version = (new.get("metadata") or {}).get("resourceVersion")
     new = door.defaulted(_kept(ask, shown, new), ask.resource)
+    if not owned:
+        new = ownership.updated(api, ask, shown, new)
     request = door.admission_request(ask, UPDATE, new, shown, "UpdateOptions")
     new = yield from door.mutated(api, ask, request)
     new = door.defaulted(_kept(ask, shown, new), ask.resource)
@@ -169,10 +171,9 @@ def _replaced(
         if given_version:
             raise modified_meanwhile(ask.key)
         return None
-    new = admitted.obj if owned else ownership.updated(api, ask, shown, admitted.obj)
-    if ownership.is_same(shown, new):
+    if ownership.is_same(shown, admitted.obj):
         return old
-    new = for_storage(new, ask.resource)
+    new = for_storage(admitted.obj, ask.resource)
     return door.written(api, ask, lambda: api.store.replace(new), admitted)
 
 
