@@ -1,7 +1,8 @@
-"""What a cluster has from its first second: namespaces, the kubernetes service, service accounts, roles, classes.
+"""What a cluster has from its first second: namespaces, the kubernetes service, service accounts, roles, classes…
 
-Source: pkg/controlplane/controller/{systemnamespaces,kubernetesservice}, scheduling.PriorityClass bootstrap,
-plugin/pkg/auth/authorizer/rbac/bootstrappolicy (v1.36).
+Source: pkg/controlplane/controller/{systemnamespaces,kubernetesservice,clusterauthenticationtrust,
+legacytokentracking}, pkg/controlplane/apiserver/aggregator.go, scheduling.PriorityClass bootstrap,
+plugin/pkg/auth/authorizer/rbac/bootstrappolicy, pkg/registry/core/componentstatus (v1.36).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable
 from fairway.cluster.store import Store
 from fairway.kube.kinds import kind_named
 from fairway.kube.objects import Key, Obj, gk_of
+from fairway.kube.timestamps import rfc3339
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 CA_CONFIG_MAP = "kube-root-ca.crt"
@@ -33,20 +35,49 @@ _SYSTEM_CLASSES = (
         "Used for system critical pods that must not be moved from their current node.",
     ),
 )
+# Which parts of the control plane `kubectl get componentstatuses` lists.
+COMPONENTS = ("controller-manager", "etcd-0", "scheduler")
+# APIService: (priority of its group, of its version).
+_API_PRIORITIES = {
+    "v1.": (18000, 1),
+    "v1.admissionregistration.k8s.io": (16700, 15),
+    "v1.apiextensions.k8s.io": (16700, 15),
+    "v1.apps": (17800, 15),
+    "v1.authentication.k8s.io": (17700, 15),
+    "v1.authorization.k8s.io": (17600, 15),
+    "v1.autoscaling": (17500, 15),
+    "v1.batch": (17400, 15),
+    "v1.certificates.k8s.io": (17300, 15),
+    "v1.coordination.k8s.io": (16500, 15),
+    "v1.discovery.k8s.io": (16200, 15),
+    "v1.events.k8s.io": (17750, 15),
+    "v1.flowcontrol.apiserver.k8s.io": (16100, 21),
+    "v1.networking.k8s.io": (17200, 15),
+    "v1.node.k8s.io": (16300, 15),
+    "v1.policy": (17100, 15),
+    "v1.rbac.authorization.k8s.io": (17000, 15),
+    "v1.resource.k8s.io": (16200, 25),
+    "v1.scheduling.k8s.io": (16600, 15),
+    "v1.storage.k8s.io": (16800, 15),
+    "v2.autoscaling": (17500, 30),
+}
 
 
 def furnish(store: Store, ca: str, host: str, port: int) -> None:
     """Create what is missing. Existing objects are left as they are."""
-    for obj in _objects(ca, host, port):
+    for obj in _objects(ca, rfc3339(store.now_us), host, port):
         meta = obj["metadata"]
         gk = gk_of(obj)
         key = Key(gk, meta.get("namespace", "") if kind_named(gk).namespaced else "", meta["name"])
         if store.get(key) is None:
             store.create(obj)
+            if obj.get("status"):
+                store.set_status(key, obj["status"])
 
 
-def _objects(ca: str, host: str, port: int) -> Iterable[Obj]:
+def _objects(ca: str, now: str, host: str, port: int) -> Iterable[Obj]:
     from fairway.admission.rbac.bootstrap import objects as roles
+    from fairway.apiserver import flowcontrol
 
     for name in NAMESPACES:
         labels = {"kubernetes.io/metadata.name": name}
@@ -69,7 +100,56 @@ def _objects(ca: str, host: str, port: int) -> Iterable[Obj]:
             "description": description,
             "preemptionPolicy": "PreemptLowerPriority",
         }
+    yield from flowcontrol.objects(now)
+    yield from _api_services(now)
+    yield from _system_config_maps(ca, now)
+    for name in COMPONENTS:
+        healthy = {"type": "Healthy", "status": "True", "message": "ok"}
+        yield {
+            "apiVersion": "v1",
+            "kind": "ComponentStatus",
+            "metadata": {"name": name},
+            "conditions": [healthy],
+        }
     yield from _kubernetes_service(host, port)
+
+
+def _api_services(now: str) -> Iterable[Obj]:
+    available = {
+        "type": "Available",
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": "Local",
+        "message": "Local APIServices are always available",
+    }
+    for group_version, (group_priority, version_priority) in _API_PRIORITIES.items():
+        version, _, group = group_version.partition(".")
+        yield {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {
+                "name": group_version,
+                "labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"},
+            },
+            "spec": {
+                "group": group,
+                "version": version,
+                "groupPriorityMinimum": group_priority,
+                "versionPriority": version_priority,
+            },
+            "status": {"conditions": [available]},
+        }
+
+
+def _system_config_maps(ca: str, now: str) -> Iterable[Obj]:
+    """What API servers tell each other through kube-system."""
+    told = {
+        "extension-apiserver-authentication": {"client-ca-file": ca},
+        "kube-apiserver-legacy-service-account-token-tracking": {"since": now.partition("T")[0]},
+    }
+    for name, data in told.items():
+        meta = {"name": name, "namespace": "kube-system"}
+        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
 
 
 def default_account(namespace: str) -> Obj:

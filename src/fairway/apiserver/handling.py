@@ -37,6 +37,7 @@ _REVIEWS = {(group, plural) for group, rows in REVIEWS.items() for _, plural, _ 
 _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 # Source: k8s.io/api zz_generated.prerelease-lifecycle.go (v1.36), apiserver endpoints/deprecation.
 _DEPRECATED = {
+    "componentstatuses": "v1 ComponentStatus is deprecated in v1.19+",
     "endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 }
 _NAMED = ("get", "update", "patch", "delete")
@@ -106,6 +107,8 @@ class Handling:
 
     def _verb(self, ask: Ask) -> Answer:
         verb = ask.info.verb
+        if verb not in ask.resource.verbs:
+            raise method_not_allowed(None)
         if verb == "get":
             return reading.get(self._api, ask)
         if verb == "list":

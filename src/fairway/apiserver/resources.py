@@ -100,6 +100,7 @@ _WITH_STATUS = frozenset(
 )
 _WITH_SCALE = frozenset(["Deployment.apps", "ReplicaSet.apps", "StatefulSet.apps", "ReplicationController"])
 _CONNECT = ("create", "get")
+_READ_ONLY = {"ComponentStatus": ("get", "list")}
 _SPECIAL: dict[str, tuple[Subresource, ...]] = {
     "Pod": (
         Subresource("attach", _CONNECT, "v1", "PodAttachOptions"),
@@ -263,6 +264,7 @@ def _standard(kind: Kind, version: str) -> Resource:
     return Resource(
         kind,
         version,
+        _READ_ONLY.get(gk, ALL_VERBS),
         subresources=tuple(sorted(subresources, key=lambda s: s.name)),
         categories=categories,
         singular=kind.kind.lower(),

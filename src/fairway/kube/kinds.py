@@ -53,6 +53,7 @@ _ALL: list[Kind] = [
     *_kinds(
         "",
         "v1",
+        "ComponentStatus componentstatuses cluster cs",
         "ConfigMap configmaps ns cm",
         "Endpoints endpoints ns ep",
         "Event events ns ev",

@@ -71,13 +71,16 @@ class KubeEvents:
         message: str,
         component: str,
         times: int = 1,
+        part: str = "",
     ) -> None:
-        """Say it (or count it, when it was said before)."""
+        """Say it (or count it, when it was said before). `part`: a path within the object, which is not kept here."""
         total = (component, type_, reason)
         self._reasons[total] = self._reasons.get(total, 0) + times
         self._keep(now_us, (uid, ((type_, reason, message),), component, about), times)
 
-    def emit_all(self, now_us: int, about: Key, uid: str, said: tuple[Said, ...], component: str) -> None:
+    def emit_all(
+        self, now_us: int, about: Key, uid: str, said: tuple[Said, ...], component: str, part: str = ""
+    ) -> None:
         """Say several things at once. `said` is best a shared constant: totals are kept per such tuple."""
         total = (component, said)
         self._totals[total] = self._totals.get(total, 0) + 1

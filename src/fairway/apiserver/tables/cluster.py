@@ -21,6 +21,8 @@ NAMESPACE = "Name:name | Status | Age"
 EVENT = (
     "Last Seen | Type | Reason | Object | Subobject* | Source* | Message | First Seen* | Count* | Name:name*"
 )
+COMPONENT_STATUS = "Name:name | Status | Message | Error"
+API_SERVICE = "Name:name | Service | Available | Age"
 RESOURCE_QUOTA = "Name:name | Request | Limit | Age"
 CONFIG_MAP = "Name:name | Data | Age"
 SECRET = "Name:name | Type | Data | Age"
@@ -250,6 +252,23 @@ def signing_request(obj: Obj, now_us: int) -> list[Any]:
         NONE if seconds is None else human_duration(seconds * SECOND_US),
         ",".join(words),
     ]
+
+
+def component_status(obj: Obj, _now_us: int) -> list[Any]:
+    healthy = next((c for c in obj.get("conditions") or () if c.get("type") == "Healthy"), {})
+    word = {"True": "Healthy", "False": "Unhealthy"}.get(healthy.get("status", ""), "Unknown")
+    return [name(obj), word, healthy.get("message") or "", healthy.get("error") or ""]
+
+
+def api_service(obj: Obj, now_us: int) -> list[Any]:
+    """Source: kube-aggregator pkg/registry/apiservice/etcd/etcd.go."""
+    service = spec_of(obj).get("service")
+    where = "Local" if service is None else f"{service.get('namespace')}/{service.get('name')}"
+    found = next((c for c in status_of(obj).get("conditions") or () if c.get("type") == "Available"), None)
+    word = "Unknown" if found is None else found.get("status") or "Unknown"
+    if found is not None and word != "True":
+        word = f"{word} ({found.get('reason')})"
+    return [name(obj), where, word, age(obj, now_us)]
 
 
 def resource_claim(obj: Obj, now_us: int) -> list[Any]:

@@ -50,6 +50,8 @@ _ROWS: tuple[tuple[str, Callable[[Obj, int], list[Any]], str], ...] = (
     (networking.SERVICE_CIDR, networking.service_cidr, "ServiceCIDR.networking.k8s.io"),
     (networking.IP_ADDRESS, networking.ip_address, "IPAddress.networking.k8s.io"),
     (cluster.NODE, cluster.node, "Node"),
+    (cluster.COMPONENT_STATUS, cluster.component_status, "ComponentStatus"),
+    (cluster.API_SERVICE, cluster.api_service, "APIService.apiregistration.k8s.io"),
     (cluster.NAMESPACE, cluster.namespace, "Namespace"),
     (cluster.EVENT, cluster.event, "Event Event.events.k8s.io"),
     (cluster.RESOURCE_QUOTA, cluster.resource_quota, "ResourceQuota"),

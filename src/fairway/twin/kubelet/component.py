@@ -190,12 +190,17 @@ class Kubelet:
         if obj is not None and obj["metadata"]["uid"] == uid:
             self.store.set_status(key, make(obj))
 
-    def tell(self, about: Key, uid: str, type_: str, reason: str, message: str, times: int = 1) -> None:
-        self._emit(self.loop.now_us, about, uid, type_, reason, message, NAME, times)
+    def tell(self, about: Key, uid: str, type_: str, reason: str, message: str) -> None:
+        self._emit(self.loop.now_us, about, uid, type_, reason, message, NAME)
 
-    def tell_all(self, about: Key, uid: str, words: tuple[Said, ...]) -> None:
-        """Several events at once, in order."""
-        self._emit_all(self.loop.now_us, about, uid, words, NAME)
+    def tell_of(self, pod: PodState, i: int, type_: str, reason: str, message: str, times: int = 1) -> None:
+        """About one of a pod's containers."""
+        part = pod.plan.containers[i].part
+        self._emit(self.loop.now_us, pod.key, pod.uid, type_, reason, message, NAME, times, part)
+
+    def tell_all(self, pod: PodState, i: int, words: tuple[Said, ...]) -> None:
+        """Several events at once about a container, in order."""
+        self._emit_all(self.loop.now_us, pod.key, pod.uid, words, NAME, pod.plan.containers[i].part)
 
     def record(self, about: Key, reason: str, message: str = "") -> None:
         self._record(self.loop.now_us, NAME, about.gk, about.namespace, about.name, reason, message)

@@ -36,9 +36,10 @@ class RestartRule:
 
 @dataclass(frozen=True, slots=True)
 class ContainerPlan:
-    """One container. `restarts` is its own restart policy, or the pod's."""
+    """One container. `restarts` is its own restart policy, or the pod's; `part` where it stands in the pod."""
 
     name: str
+    part: str
     image: str
     always_pulls: bool
     never_pulls: bool
@@ -215,8 +216,10 @@ def _container(raw: Mapping[str, Any], policy: str, *, is_init: bool, is_sidecar
     pull = raw.get("imagePullPolicy") or default_pull_policy(image)
     probed = not is_init or is_sidecar
     kind = _kind(policy, is_init=is_init, is_sidecar=is_sidecar)
+    name = str(raw.get("name") or "")
     return ContainerPlan(
-        name=str(raw.get("name") or ""),
+        name=name,
+        part=f"spec.{'initContainers' if is_init else 'containers'}{{{name}}}",
         image=image,
         always_pulls=pull == "Always",
         never_pulls=pull == "Never",

@@ -84,7 +84,7 @@ def on_probe(k: Kubelet, data: tuple[str, int, str, bool, int]) -> None:
         raise AssertionError(f"{pod.key}: a probe of a container that does not run")
     if failures:
         text = f"{kind} probe failed: {probe.output}"
-        k.tell(pod.key, uid, WARNING, "Unhealthy", text, failures)
+        k.tell_of(pod, i, WARNING, "Unhealthy", text, failures)
     if kind == READINESS:
         state.readiness_ticket = NO_TICKET
         state.is_ready = succeeded

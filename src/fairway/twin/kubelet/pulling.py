@@ -51,9 +51,9 @@ def on_pull_failed(k: Kubelet, data: tuple[str, int]) -> None:
         k.start_container(pod, i)
         return
     error = f'failed to pull and unpack image "{image}": not found'
-    k.tell(pod.key, uid, NORMAL, "Pulling", f'Pulling image "{image}"')
-    k.tell(pod.key, uid, WARNING, "Failed", f'Failed to pull image "{image}": {error}')
-    k.tell(pod.key, uid, WARNING, "Failed", "Error: ErrImagePull")
+    k.tell_of(pod, i, NORMAL, "Pulling", f'Pulling image "{image}"')
+    k.tell_of(pod, i, WARNING, "Failed", f'Failed to pull image "{image}": {error}')
+    k.tell_of(pod, i, WARNING, "Failed", "Error: ErrImagePull")
     latency = k.host.latency
     doubled_us = min(2 * state.pull_backoff_us, latency.container_backoff_max_us)
     state.pull_backoff_us = doubled_us or latency.container_backoff_us
@@ -62,7 +62,7 @@ def on_pull_failed(k: Kubelet, data: tuple[str, int]) -> None:
     if pod.uid not in k.pods:
         return
     # The kubelet's next look, a moment later, finds the pull backing off and says so.
-    k.tell(pod.key, uid, NORMAL, "BackOff", f'Back-off pulling image "{image}"')
+    k.tell_of(pod, i, NORMAL, "BackOff", f'Back-off pulling image "{image}"')
     state.reason = "ImagePullBackOff"
     state.message = f'Back-off pulling image "{image}": ErrImagePull: {error}'
     k.report(pod)

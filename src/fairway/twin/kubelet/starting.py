@@ -153,7 +153,7 @@ def on_start(k: Kubelet, data: tuple[str, int, int]) -> None:
         node = k.nodes[pod.node]
         pod.ip = node.ip if plan.host_network else node.take_ip()
         pod.ips = [{"ip": pod.ip}]
-    _tell_start(k, pod, container.image, pulled_us)
+    k.tell_all(pod, i, _start_words(container.image, pulled_us))
     working.plan_exit(k, pod, i)
     state.is_started = container.startup is None
     if container.is_init and not container.is_sidecar:
@@ -174,10 +174,6 @@ def _more_soon(pod: PodState, now_us: int) -> bool:
     if pod.last_start_us - now_us >= SHORT_US:
         return False
     return any(s.start_ticket and s.state == WAITING and s.started_us < 0 for s in pod.containers)
-
-
-def _tell_start(k: Kubelet, pod: PodState, image: str, pulled_us: int) -> None:
-    k.tell_all(pod.key, pod.uid, _start_words(image, pulled_us))
 
 
 @lru_cache(maxsize=16384)
@@ -284,7 +280,7 @@ def restart(k: Kubelet, pod: PodState, i: int) -> None:
     )
     state.start_ticket = k.loop.at(until_us, k.h_restart, (pod.uid, i))
     k.report(pod)
-    k.tell(pod.key, pod.uid, WARNING, "BackOff", f"Back-off restarting failed container {subject}")
+    k.tell_of(pod, i, WARNING, "BackOff", f"Back-off restarting failed container {subject}")
     k.record(pod.key, "CrashLoopBackOff", f"{container.name} {backoff}")
 
 

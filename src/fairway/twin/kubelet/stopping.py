@@ -50,7 +50,7 @@ def stop_container(
     """Make a running container stop; returns how and when it will."""
     container = pod.plan.containers[i]
     state = pod.containers[i]
-    k.tell(pod.key, pod.uid, NORMAL, "Killing", message or f"Stopping container {container.name}")
+    k.tell_of(pod, i, NORMAL, "Killing", message or f"Stopping container {container.name}")
     disarm(k, state, keep_readiness=True)
     end = _stop_end(container, state, from_us, grace_us)
     if end is not state.exit_at:
