@@ -15,8 +15,9 @@ Changing: NamespaceLifecycle (refuses), LimitRanger, ServiceAccount, TaintNodesB
 DefaultTolerationSeconds, ExtendedResourceToleration (if asked for), DefaultStorageClass, RuntimeClass,
 DefaultIngressClass, PodTopologyLabels, MutatingAdmissionPolicy, MutatingAdmissionWebhook; then RBAC's check against
 escalation, which upstream's storage of roles makes at this point.
-Refusing: LimitRanger, ServiceAccount, PodSecurity, Priority, RuntimeClass, ValidatingAdmissionPolicy,
-ValidatingAdmissionWebhook, ResourceQuota.
+Refusing: LimitRanger, ServiceAccount, PodSecurity, Priority, RuntimeClass, CertificateApproval, CertificateSigning,
+ValidatingAdmissionPolicy, ValidatingAdmissionWebhook, ResourceQuota. (CertificateSubjectRestriction is `apiserver`'s:
+it reads the request's PKCS#10.)
 
 Source: pkg/kubeapiserver/options/plugins.go AllOrderedPlugins; apiserver pkg/admission/{chain,reinvocation}.go (v1.36).
 """
@@ -26,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 
-from fairway.admission import intree, quota
+from fairway.admission import certificates, intree, quota
 from fairway.admission.answers import denied, forbidden, invalid
 from fairway.admission.cel.functions.authorizing import Ask
 from fairway.admission.intree import Options
@@ -182,6 +183,8 @@ class Chain:
             refused = self._pod_security(request, notes)
         if refused is None:
             refused = intree.refused_late(self._view, request)
+        if refused is None and self._authorizer is not None:
+            refused = certificates.refusal(self._authorizer, request)
         if refused is None and self._is_seen(request):
             refused = self._policies(request, notes)
             if refused is None:

@@ -107,7 +107,8 @@ def completed(obj: Obj, schema: Schema) -> Obj:
     known = _PLANS.get(id(schema))
     if known is None:
         known = _PLANS[id(schema)] = (schema, _plan(schema, ()))
-    return _complete(obj, known[1])
+    settled: Obj = _complete(obj, known[1])
+    return settled
 
 
 def complete_in(store: Store) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fairway.admission.verdicts import Admitted
     from fairway.apiserver.events import StoredEvents
     from fairway.apiserver.pump import Pump
+    from fairway.apiserver.signingrequests import CertificateSigner
     from fairway.twin.twin import Twin
 
 _EXPIRE_EVERY_S = 5.0
@@ -51,7 +52,7 @@ class Cluster:
         if self.pump is not None:
             self.pump.poke()
 
-    def start(self, admission: Callable[[Obj], Admitted]) -> None:
+    def start(self, admission: Callable[[Obj], Admitted], signer: CertificateSigner) -> None:
         """Load the components and let time run. Takes about half a second the first time.
 
         `admission` is what the components' own new objects pass. Raises: ApiError.
@@ -65,7 +66,7 @@ class Cluster:
         self.twin = Twin(
             seed=self.store.seed,
             latency=latency_of(self._latency),
-            components=standing_components(),
+            components=standing_components(signer),
             start_us=self.store.now_us,
             store=self.store,
             events=self.events,

@@ -23,7 +23,7 @@ from fairway.admission.request import (
     Outcome,
     WebhookAnswer,
 )
-from fairway.apiserver import operators
+from fairway.apiserver import operators, signingrequests
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.canonical import completed
 from fairway.apiserver.custom import custom_problems, rule_problems
@@ -158,6 +158,8 @@ def check_object(ask: Ask, obj: Obj, old: Obj | None) -> None:
 def _problems(resource: Resource, obj: Obj, old: Obj | None) -> list[Problem]:
     if resource.crd_version is None:
         problems = validate(obj)
+        if resource.gk == signingrequests.KIND and old is None:
+            problems += signingrequests.problems(obj)
         if resource.kind.group == "apiextensions.k8s.io" and not problems:
             from fairway.kube.schema import validate_definition
 

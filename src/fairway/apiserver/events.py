@@ -20,7 +20,7 @@ _EVENT = "Event"
 _Ident = tuple[str, str, str, str, str]
 """About whom, type, reason, message, who says so."""
 
-# Source: events_cache.go defaultSpamBurst, defaultSpamQPS, defaultAggregateMaxEvents, defaultAggregateIntervalInSeconds.
+# Source: events_cache.go defaultSpamBurst, defaultSpamQPS, defaultAggregateMaxEvents and …IntervalInSeconds.
 _BURST = 25
 _REFILL_US = 300 * SECOND_US
 _SIMILAR_MANY = 10

@@ -1,4 +1,4 @@
-"""The flow schemas and priority levels every cluster starts with. Nothing here queues by them: they are there to be read.
+"""The flow schemas and priority levels every cluster starts with. Nothing here queues by them.
 
 Source: apiserver pkg/apis/flowcontrol/bootstrap/default.go; util/flowcontrol/apf_controller.go (v1.36).
 """

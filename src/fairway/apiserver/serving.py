@@ -174,8 +174,10 @@ class Server:
             await asyncio.sleep(_FIRST_ANSWERS_S)
             await asyncio.to_thread(_import_components)
             from fairway.apiserver.admitting import admitted
+            from fairway.apiserver.signingrequests import CertificateSigner
 
-            self.api.cluster.start(partial(admitted, self.api))
+            signer = CertificateSigner(self.pki, self.api.authorizer)
+            self.api.cluster.start(partial(admitted, self.api), signer)
         except Exception as bug:
             self._fail(bug)
 

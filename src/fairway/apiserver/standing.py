@@ -10,6 +10,8 @@ from dataclasses import replace
 
 from fairway.apiserver.endpoints import EndpointsController
 from fairway.apiserver.namespaced import NamespaceFurniture
+from fairway.apiserver.nodettl import NodeTtl
+from fairway.apiserver.signingrequests import CertificateSigner
 from fairway.twin.components import Component
 from fairway.twin.distributions import Distribution
 from fairway.twin.latency import DEFAULT, Latency, latency_named
@@ -24,9 +26,9 @@ _SERVED = replace(
 )
 
 
-def standing_components() -> list[Component]:
+def standing_components(signer: CertificateSigner) -> list[Component]:
     """New components, in the order in which they see changes."""
-    return [*standard_components(), NamespaceFurniture(), EndpointsController()]
+    return [*standard_components(), NamespaceFurniture(), EndpointsController(), NodeTtl(), signer]
 
 
 def latency_of(name: str) -> Latency:

@@ -67,6 +67,10 @@ def modified_meanwhile(key: Key) -> ApiError:
     return conflict(key, why)
 
 
+def forbidden(key: Key, why: str) -> ApiError:
+    return ApiError(403, "Forbidden", f'{resource_name(key)} "{key.name}" is forbidden: {why}', key)
+
+
 def invalid(key: Key, why: str) -> ApiError:
     kind = kind_named(key.gk)
     return ApiError(422, "Invalid", f'{kind.group_kind} "{key.name}" is invalid: {why}', key)

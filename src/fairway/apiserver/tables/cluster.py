@@ -255,7 +255,7 @@ def signing_request(obj: Obj, now_us: int) -> list[Any]:
 
 
 def component_status(obj: Obj, _now_us: int) -> list[Any]:
-    healthy = next((c for c in obj.get("conditions") or () if c.get("type") == "Healthy"), {})
+    healthy: dict[str, Any] = next((c for c in obj.get("conditions") or () if c.get("type") == "Healthy"), {})
     word = {"True": "Healthy", "False": "Unhealthy"}.get(healthy.get("status", ""), "Unknown")
     return [name(obj), word, healthy.get("message") or "", healthy.get("error") or ""]
 

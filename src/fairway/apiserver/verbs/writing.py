@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from fairway.admission.request import CREATE, UPDATE, CallWebhook, WebhookAnswer
-from fairway.apiserver import door, ownership
+from fairway.apiserver import door, ownership, signingrequests
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.converting import for_storage
 from fairway.apiserver.decoding import body_of, check_fields, check_kind, decoded, media_type
@@ -24,9 +24,10 @@ from fairway.apiserver.statuses import (
     not_found,
     unsupported_media_type,
 )
-from fairway.cluster.errors import already_exists, conflict, modified_meanwhile
+from fairway.cluster.errors import already_exists, conflict, forbidden, modified_meanwhile
 from fairway.cluster.metadata import generated_name
 from fairway.kube.objects import Obj
+from fairway.kube.timestamps import rfc3339
 from fairway.kube.validation.problem import invalid as invalid_value
 
 APPLY = ("application/apply-patch+yaml", "application/apply-patch+cbor")
@@ -95,12 +96,16 @@ def _created(api: Api, ask: Ask, obj: Obj) -> Step:
         name = generated_name(meta["generateName"], api.store.seed, api.store.serial + 1)
         obj = door.merged_metadata(obj, name=name)
     obj = _without_status(ask, obj)
+    if ask.resource.gk == signingrequests.KIND:
+        obj = signingrequests.asked_by(obj, ask.user)
     # Whoever writes owns what was asked for, not what admission makes of it.
     obj = ownership.created(api, ask, door.defaulted(obj, ask.resource))
     request = door.admission_request(ask, CREATE, obj, None, "CreateOptions")
     obj = yield from door.mutated(api, ask, request)
     obj = door.defaulted(obj, ask.resource)
     door.check_object(ask, obj, None)
+    if ask.resource.gk == signingrequests.KIND and (why := signingrequests.restriction(obj)):
+        raise forbidden(ask.key._replace(name=obj["metadata"]["name"]), why)
     key = ask.key._replace(name=obj["metadata"].get("name", ""))
     if api.store.get(key) is not None:
         raise already_exists(key)
@@ -157,12 +162,12 @@ def _replaced(
     """One try; None where somebody else wrote meanwhile and the client does not insist on a version."""
     _check_preconditions(ask, shown, new)
     given_version = (new.get("metadata") or {}).get("resourceVersion")
-    new = door.defaulted(_kept(ask, shown, new), ask.resource)
+    new = door.defaulted(_kept(ask, shown, new, rfc3339(api.store.now_us)), ask.resource)
     if not owned:
         new = ownership.updated(api, ask, shown, new)
     request = door.admission_request(ask, UPDATE, new, shown, "UpdateOptions")
     new = yield from door.mutated(api, ask, request)
-    new = door.defaulted(_kept(ask, shown, new), ask.resource)
+    new = door.defaulted(_kept(ask, shown, new, rfc3339(api.store.now_us)), ask.resource)
     _check_update(ask, new, shown)
     request = door.admission_request(ask, UPDATE, new, shown, "UpdateOptions")
     admitted = yield from door.validated(api, ask, request)
@@ -193,7 +198,7 @@ def _check_preconditions(ask: Ask, old: Obj, new: Obj) -> None:
         raise conflict(ask.key, why)
 
 
-def _kept(ask: Ask, old: Obj, new: Obj) -> Obj:
+def _kept(ask: Ask, old: Obj, new: Obj, now: str) -> Obj:
     """The new state with everything this endpoint may not change as it was."""
     if ask.info.subresource in ("status", "approval"):
         meta = {**old["metadata"]}
@@ -202,10 +207,14 @@ def _kept(ask: Ask, old: Obj, new: Obj) -> Obj:
         out = {**old, "metadata": meta}
         if "status" in new:
             out["status"] = new["status"]
+        if ask.info.subresource == "approval":
+            out = signingrequests.approved_at(out, now)
         else:
             out.pop("status", None)
         return out
     out = dict(new)
+    if ask.resource.gk == signingrequests.KIND:
+        out["spec"] = old["spec"]
     if ask.resource.subresource("status") is not None:
         out.pop("status", None)
         if "status" in old:
@@ -230,6 +239,10 @@ def _kept(ask: Ask, old: Obj, new: Obj) -> Obj:
 
 def _check_update(ask: Ask, new: Obj, old: Obj) -> None:
     """Raises: StatusError (422)."""
+    if ask.info.subresource == "approval":
+        found = signingrequests.approval_problems(new, old)
+        if found:
+            raise invalid(ask.resource.kind, ask.info.name, found)
     if ask.info.subresource in ("status", "approval") and ask.resource.crd is None:
         return
     found = update_problems(ask.resource.gk, new, old, ask.info.subresource)
