@@ -62,6 +62,13 @@ _PERCENT_TEXT = (
 )
 _ENV_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 
+_WILDCARD_RE = re.compile(r"\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_WILDCARD_TEXT = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', "
+    f"regex used for validation is '{_WILDCARD_RE.pattern}')"
+)
+
 Complaints = tuple[str, ...]
 _FINE: Complaints = ()
 
@@ -73,6 +80,20 @@ def dns_subdomain(text: str) -> Complaints:
         return _FINE
     long = ("must be no more than 253 bytes",) if len(text) > 253 else ()
     return long if _SUBDOMAIN_RE.fullmatch(text) else (*long, _SUBDOMAIN_TEXT)
+
+
+def wildcard_subdomain(text: str) -> Complaints:
+    """A host name whose first label is `*`."""
+    if _WILDCARD_RE.fullmatch(text):
+        return ("must be no more than 253 bytes",) if len(text) > 253 else _FINE
+    return (_WILDCARD_TEXT,)
+
+
+def path_segment(text: str) -> Complaints:
+    """Roles and bindings: whatever can stand in a URL's path."""
+    if text in (".", ".."):
+        return (f"may not be '{text}'",)
+    return tuple(f"may not contain '{c}'" for c in "/%" if c in text)
 
 
 @lru_cache(maxsize=65536)

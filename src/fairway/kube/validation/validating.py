@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.kinds import BY_GROUP_KIND, group_kind
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, gk_of
+from fairway.kube.validation.configuration import check_configuration, has_rules
 from fairway.kube.validation.context import Context
 from fairway.kube.validation.judging import judge
 from fairway.kube.validation.metadata import check_metadata
+from fairway.kube.validation.ordering import in_kubes_order
 from fairway.kube.validation.problem import Problem, invalid
 from fairway.kube.validation.schema import KNOWN_KINDS, struct_type, type_of
 from fairway.kube.validation.structure import check_structure
@@ -36,9 +38,22 @@ def validate(obj: Obj) -> list[Problem]:
     if struct is not None:
         # Rules see the object as the API server does, after defaulting: a limit without a request has one.
         judge(struct, apply_defaults(obj), Context(obj, out))
+    elif has_rules(gk_of(obj)):
+        out.extend(_check_configuration(obj))
     else:
         out.extend(check_training(obj))
-    return out
+    return in_kubes_order(gk_of(obj), out)
+
+
+def _check_configuration(obj: Obj) -> list[Problem]:
+    """Kinds whose shape only the OpenAPI document knows: the shape first, then the rules."""
+    from fairway.kube.schema import decode_error, schema_for
+
+    schema = schema_for(obj["apiVersion"], obj["kind"])
+    wrong = None if schema is None else decode_error(obj, schema)
+    if wrong is not None:
+        return [invalid((), obj["kind"], wrong)]
+    return check_configuration(apply_defaults(obj))
 
 
 def _check_version(obj: Obj) -> list[Problem]:

@@ -28,6 +28,13 @@ HIGHEST_USER_PRIORITY = 1_000_000_000
 _SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 # Data of one ConfigMap or Secret. Source: core.MaxSecretSize.
 _MAX_DATA_BYTES = 1024 * 1024
+_ACCOUNT_NAME = "kubernetes.io/service-account.name"
+_SECRET_KEYS = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
 
 
 def check_node(node: dict[str, Any], path: Path, context: Context) -> None:
@@ -88,6 +95,20 @@ def check_data(obj: dict[str, Any], path: Path, context: Context) -> None:
         context.out.append(too_long((), _MAX_DATA_BYTES))
 
 
+def check_secret(secret: dict[str, Any], path: Path, context: Context) -> None:
+    """What each type of Secret must hold."""
+    kind = secret.get("type") or ""
+    held = {**(secret.get("data") or {}), **(secret.get("stringData") or {})}
+    wanted = _SECRET_KEYS.get(kind, ())
+    context.out.extend(required(("data", MapKey(key))) for key in wanted if key not in held)
+    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & held.keys():
+        context.out.extend(required(("data", MapKey(key))) for key in ("username", "password"))
+    if kind == "kubernetes.io/service-account-token":
+        annotations = (secret.get("metadata") or {}).get("annotations") or {}
+        if not annotations.get(_ACCOUNT_NAME):
+            context.out.append(required(("metadata", "annotations", MapKey(_ACCOUNT_NAME))))
+
+
 def check_autoscaler(spec: dict[str, Any], path: Path, context: Context) -> None:
     low, high = spec.get("minReplicas"), spec.get("maxReplicas") or 0
     if high < 1:
@@ -99,10 +120,15 @@ def check_autoscaler(spec: dict[str, Any], path: Path, context: Context) -> None
         context.out.append(required((*path, "scaleTargetRef", "kind")))
 
 
+def check_both(secret: dict[str, Any], path: Path, context: Context) -> None:
+    check_data(secret, path, context)
+    check_secret(secret, path, context)
+
+
 RULES = {
     "Node": check_node,
     "PriorityClass": check_priority_class,
     "ConfigMap": check_data,
-    "Secret": check_data,
+    "Secret": check_both,
     "HorizontalPodAutoscalerSpec": check_autoscaler,
 }

@@ -18,6 +18,7 @@ _SET = ("In", "NotIn")
 _PRESENCE = ("Exists", "DoesNotExist")
 _ORDER = ("Gt", "Lt")
 _UNKNOWN = "not a valid selector operator"
+_MISMATCH = "`selector` does not match template `labels`"
 
 
 def check_label_selector(selector: Mapping[str, Any] | None, path: Path, out: list[Problem]) -> None:
@@ -93,7 +94,10 @@ def check_selects_template(spec: Mapping[str, Any], path: Path, kind: str, out: 
     """A controller's selector: there, not empty, and matching its own template."""
     selector = spec.get("selector")
     if selector is None:
+        # A selector that is not there selects nothing, its own template's pods neither.
         out.append(required((*path, "selector")))
+        labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+        out.append(invalid((*path, "template", "metadata", "labels"), labels, _MISMATCH))
         return
     before = len(out)
     check_label_selector(selector, (*path, "selector"), out)
@@ -106,5 +110,4 @@ def check_selects_template(spec: Mapping[str, Any], path: Path, kind: str, out: 
 def check_matches_template(spec: Mapping[str, Any], path: Path, out: list[Problem]) -> None:
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     if not label_selector(spec.get("selector")).matches(labels):
-        detail = "`selector` does not match template `labels`"
-        out.append(invalid((*path, "template", "metadata", "labels"), labels, detail))
+        out.append(invalid((*path, "template", "metadata", "labels"), labels or None, _MISMATCH))
