@@ -17,6 +17,7 @@ from fairway.kube.objects import Key
 if TYPE_CHECKING:
     from fairway.admission.chain import Chain
     from fairway.admission.rbac.authorizer import Authorizer
+    from fairway.apiserver.addresses import Addresses
     from fairway.apiserver.auth.authentication import Authentication
     from fairway.apiserver.auth.tokens import Tokens
     from fairway.apiserver.bodies import Bodies
@@ -44,6 +45,7 @@ class Api:
     authorizer: Authorizer
     authentication: Authentication
     tokens: Tokens
+    addresses: Addresses
     _chain: Chain | None = None
 
     @property

@@ -155,5 +155,6 @@ def _job_template(spec: dict[str, Any], *, may_move: bool) -> dict[str, Any]:
 def _service(new: Obj, old: Obj) -> list[Problem]:
     before, after = dig(old, "spec", "clusterIP"), dig(new, "spec", "clusterIP")
     if before and before != after and dig(new, "spec", "type") != "ExternalName":
-        return [invalid(("spec", "clusterIP"), after or "", _IMMUTABLE)]
+        at = ("spec", "clusterIPs", 0)
+        return [invalid(at, [after] if after else [], "may not change once set")]
     return []

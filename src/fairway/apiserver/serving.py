@@ -217,7 +217,8 @@ def _api(store: Store, cluster: Cluster, journal: Journal, bodies: Bodies, pki: 
     store.followers.append(authorizer)
     tokens = Tokens(pki.folder, store)
     store.completing["Job.batch"] = _completed_job
-    store.completing["Service"] = Addresses(store).complete
+    addresses = Addresses(store)
+    store.completing["Service"] = addresses.complete
     watches = Watches(store)
     journal.advanced.append(watches.tell)
     return Api(
@@ -232,6 +233,7 @@ def _api(store: Store, cluster: Cluster, journal: Journal, bodies: Bodies, pki: 
         authorizer=authorizer,
         authentication=Authentication(tokens, authorizer),
         tokens=tokens,
+        addresses=addresses,
     )
 
 

@@ -320,7 +320,14 @@ BATCH: dict[str, Case] = {
 }
 
 CONTROLLERS: dict[str, Case] = {
-    "no selector": (controller("Deployment", selector=None), ["spec.selector: Required value"]),
+    "no selector": (
+        controller("Deployment", selector=None),
+        [
+            "spec.selector: Required value",
+            'spec.template.metadata.labels: Invalid value: {"app":"web"}: `selector` does not match template '
+            "`labels`",
+        ],
+    ),
     "an empty selector": (
         controller("Deployment", selector={}),
         ["spec.selector: Invalid value: {}: empty selector is invalid for deployment"],

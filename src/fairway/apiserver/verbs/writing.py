@@ -162,7 +162,9 @@ def _replaced(
     """One try; None where somebody else wrote meanwhile and the client does not insist on a version."""
     _check_preconditions(ask, shown, new)
     given_version = (new.get("metadata") or {}).get("resourceVersion")
-    new = door.defaulted(_kept(ask, shown, new, rfc3339(api.store.now_us)), ask.resource)
+    new = _kept(ask, shown, new, rfc3339(api.store.now_us))
+    is_service = ask.resource.gk == "Service" and not ask.info.subresource
+    new = door.defaulted(api.addresses.adjusted(new, shown) if is_service else new, ask.resource)
     if not owned:
         new = ownership.updated(api, ask, shown, new)
     request = door.admission_request(ask, UPDATE, new, shown, "UpdateOptions")
@@ -178,7 +180,8 @@ def _replaced(
         return None
     if ownership.is_same(shown, admitted.obj):
         return old
-    new = for_storage(admitted.obj, ask.resource)
+    new = api.addresses.allocated(admitted.obj, shown) if is_service else admitted.obj
+    new = for_storage(new, ask.resource)
     return door.written(api, ask, lambda: api.store.replace(new), admitted)
 
 
