@@ -8,6 +8,8 @@ Source: apiserver pkg/endpoints/handlers/create.go, rest.go transformDecodeError
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,7 +18,7 @@ from fairway.apiserver.asking import Ask
 from fairway.apiserver.canonical import canonical
 from fairway.apiserver.protobuf import reading as protobuf
 from fairway.apiserver.resources import Resource
-from fairway.apiserver.statuses import bad_request, cannot_be_handled, unsupported_media_type
+from fairway.apiserver.statuses import StatusError, bad_request, cannot_be_handled, unsupported_media_type
 from fairway.errors import InvalidInput
 from fairway.kube.objects import Obj
 from fairway.kube.schema.node import Schema
@@ -25,6 +27,7 @@ _ACCEPTED = ("application/json", "application/yaml")
 _YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "application/apply-patch+yaml")
 # Deeper than any real object; a body of brackets must not exhaust the stack of whoever walks it.
 MAX_DEPTH = 200
+Refusal = Callable[[str], StatusError]
 _decode = msgspec.json.Decoder().decode
 
 
@@ -130,11 +133,13 @@ def schema_of(resource: Resource, version: Obj | None = None) -> Schema | None:
     return schema_for(resource.api_version, resource.kind.kind)
 
 
-def check_fields(ask: Ask, obj: Obj, body: bytes | None) -> Obj:
+def check_fields(ask: Ask, obj: Obj, body: bytes | None, refused: Refusal | None = None) -> Obj:
     """The object without the fields its kind does not have; those are refused or warned of.
 
-    `body` is the JSON text, for fields given twice. Raises: StatusError (400).
+    `body` is the JSON text, for fields given twice. `refused` makes the error of the decoder's sentence.
+    Raises: StatusError (400, or what `refused` makes).
     """
+    refused = refused or partial(cannot_be_handled, ask.resource.kind, ask.resource.version)
     from fairway.kube import schema as schemas
 
     schema = schema_of(ask.resource)
@@ -150,7 +155,7 @@ def check_fields(ask: Ask, obj: Obj, body: bytes | None) -> Obj:
         return obj
     broken = schemas.decode_error(obj, schema)
     if broken is not None:
-        raise cannot_be_handled(ask.resource.kind, ask.resource.version, broken)
+        raise refused(broken)
     mode = ask.request.option("fieldValidation") or "Warn"
     if mode not in ("Ignore", "Warn", "Strict"):
         raise bad_request(
@@ -159,7 +164,7 @@ def check_fields(ask: Ask, obj: Obj, body: bytes | None) -> Obj:
     unknown = schemas.unknown_fields(obj, schema)
     found = [*unknown, *(schemas.duplicate_fields(body) if body is not None and mode != "Ignore" else [])]
     if found and mode == "Strict":
-        raise cannot_be_handled(ask.resource.kind, ask.resource.version, schemas.strict_error(found))
+        raise refused(schemas.strict_error(found))
     if found and mode == "Warn":
         ask.warnings.extend(found)
     if unknown or ask.resource.crd_version is not None:

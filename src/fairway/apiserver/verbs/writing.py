@@ -9,6 +9,7 @@ Source: apiserver pkg/registry/generic/registry/store.go, endpoints/handlers/{cr
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 from fairway.admission.request import CREATE, UPDATE, CallWebhook, WebhookAnswer
@@ -275,6 +276,7 @@ def patcher(ask: Ask) -> Callable[[Obj], Obj]:
     """
     from fairway.apiserver.decoding import schema_of
     from fairway.apiserver.patching import patched
+    from fairway.apiserver.patching.misfits import misfit
 
     media, raw = media_type(ask), ask.request.body
     change = patch_body(raw)
@@ -291,7 +293,7 @@ def patcher(ask: Ask) -> Callable[[Obj], Obj]:
                 "BadRequest",
                 f"the name of the object ({found}) does not match the name on the URL ({ask.info.name})",
             )
-        return check_fields(ask, new, None)
+        return check_fields(ask, new, None, partial(misfit, change, new, is_strategic=media == STRATEGIC))
 
     return apply_to
 

@@ -1,4 +1,4 @@
-"""How does the API server reshape a custom object before it looks at it: pruning and defaults.
+"""How does the API server reshape an object before it looks at it: pruning, and the defaults of custom ones.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/pruning and defaulting (v1.36).
 """
@@ -33,8 +33,10 @@ def _prune(value: Any, schema: Schema | None) -> Any:
 
 
 def _prune_object(value: dict[str, Any], schema: Schema | None) -> dict[str, Any]:
-    if schema is None or not schema.is_custom:
-        return {} if schema is None and value else value
+    if schema is None:
+        return {} if value else value
+    if not schema.is_custom and not schema.properties and schema.values is None:
+        return value
     out: dict[str, Any] = {}
     changed = False
     for key, member in value.items():
