@@ -13,8 +13,8 @@ client. For a dry run the charges are not written.
 
 Changing: NamespaceLifecycle (refuses), LimitRanger, ServiceAccount, TaintNodesByCondition, Priority,
 DefaultTolerationSeconds, ExtendedResourceToleration (if asked for), DefaultStorageClass, RuntimeClass,
-DefaultIngressClass, PodTopologyLabels, MutatingAdmissionPolicy, MutatingAdmissionWebhook; then RBAC's check against
-escalation, which upstream's storage of roles makes at this point.
+StorageObjectInUseProtection, DefaultIngressClass, PodTopologyLabels, MutatingAdmissionPolicy,
+MutatingAdmissionWebhook; then RBAC's check against escalation, which upstream's storage of roles makes at this point.
 Refusing: LimitRanger, ServiceAccount, PodSecurity, Priority, RuntimeClass, CertificateApproval, CertificateSigning,
 ValidatingAdmissionPolicy, ValidatingAdmissionWebhook, ResourceQuota. (CertificateSubjectRestriction is `apiserver`'s:
 it reads the request's PKCS#10.)

@@ -16,6 +16,7 @@ from fairway.admission import (
     priority,
     runtimeclass,
     serviceaccount,
+    volumeprotection,
 )
 from fairway.admission.answers import forbidden, from_refused
 from fairway.admission.request import CREATE, UPDATE, AdmissionRequest, Denied
@@ -53,8 +54,10 @@ def changed(view: View, request: AdmissionRequest, options: Options) -> Obj | De
         return obj
     if not request.resource.group and resource == "nodes":
         return nodes.tainted_until_ready(obj) if options.taints_new_nodes else obj
-    if not request.resource.group and resource == "persistentvolumeclaims":
-        return defaultclasses.claim_with_class(view, obj)
+    if not request.resource.group and resource in volumeprotection.FINALIZERS:
+        obj = volumeprotection.guarded(obj, resource)
+        is_claim = resource == "persistentvolumeclaims"
+        return defaultclasses.claim_with_class(view, obj) if is_claim else obj
     if request.resource.group == "networking.k8s.io" and resource == "ingresses":
         return defaultclasses.ingress_with_class(view, obj)
     return obj

@@ -31,6 +31,7 @@ from fairway.apiserver.decoding import schema_of
 from fairway.apiserver.refusals import Refused
 from fairway.apiserver.resources import Resource
 from fairway.apiserver.statuses import cannot_be_handled, invalid, invalid_for
+from fairway.apiserver.warnings import warnings
 from fairway.apiserver.wire.messages import Response
 from fairway.cluster.actions import perform
 from fairway.cluster.errors import ApiError
@@ -141,6 +142,8 @@ def check_object(ask: Ask, obj: Obj, old: Obj | None) -> None:
     Raises: StatusError (422 with every cause; 400 for a shape that cannot be decoded).
     """
     problems = _problems(ask.resource, obj, old)
+    if not problems and ask.resource.crd is None and _is_new(obj, old):
+        ask.warnings.extend(warnings(obj))
     unreadable = [p for p in problems if p.reason == UNKNOWN_FIELD]
     if unreadable:
         said = "strict decoding error: " + ", ".join(str(p) for p in unreadable)
@@ -153,6 +156,11 @@ def check_object(ask: Ask, obj: Obj, old: Obj | None) -> None:
         if broken:
             causes = [(str(b), b.reason, b.body, b.path) for b in broken]
             raise invalid_for(ask.resource.kind, obj["metadata"].get("name", ""), causes)
+
+
+def _is_new(obj: Obj, old: Obj | None) -> bool:
+    """Whether there is something to warn of: a template that stays was warned of when it came."""
+    return old is None or obj.get("spec") != old.get("spec")
 
 
 def _problems(resource: Resource, obj: Obj, old: Obj | None) -> list[Problem]:

@@ -12,6 +12,7 @@ from fairway.apiserver.endpoints import EndpointsController
 from fairway.apiserver.namespaced import NamespaceFurniture
 from fairway.apiserver.nodettl import NodeTtl
 from fairway.apiserver.signingrequests import CertificateSigner
+from fairway.apiserver.volumes import VolumeBinder
 from fairway.twin.components import Component
 from fairway.twin.distributions import Distribution
 from fairway.twin.latency import DEFAULT, Latency, latency_named
@@ -28,7 +29,14 @@ _SERVED = replace(
 
 def standing_components(signer: CertificateSigner) -> list[Component]:
     """New components, in the order in which they see changes."""
-    return [*standard_components(), NamespaceFurniture(), EndpointsController(), NodeTtl(), signer]
+    return [
+        *standard_components(),
+        NamespaceFurniture(),
+        EndpointsController(),
+        NodeTtl(),
+        VolumeBinder(),
+        signer,
+    ]
 
 
 def latency_of(name: str) -> Latency:

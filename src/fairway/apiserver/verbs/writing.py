@@ -25,6 +25,7 @@ from fairway.apiserver.statuses import (
     not_found,
     unsupported_media_type,
 )
+from fairway.apiserver.strategies import prepared
 from fairway.cluster.errors import already_exists, conflict, forbidden, modified_meanwhile
 from fairway.cluster.metadata import generated_name
 from fairway.kube.objects import Obj
@@ -103,7 +104,7 @@ def _created(api: Api, ask: Ask, obj: Obj) -> Step:
     obj = ownership.created(api, ask, door.defaulted(obj, ask.resource))
     request = door.admission_request(ask, CREATE, obj, None, "CreateOptions")
     obj = yield from door.mutated(api, ask, request)
-    obj = door.defaulted(obj, ask.resource)
+    obj = prepared(door.defaulted(obj, ask.resource), None)
     door.check_object(ask, obj, None)
     if ask.resource.gk == signingrequests.KIND and (why := signingrequests.restriction(obj)):
         raise forbidden(ask.key._replace(name=obj["metadata"]["name"]), why)
@@ -171,6 +172,7 @@ def _replaced(
     request = door.admission_request(ask, UPDATE, new, shown, "UpdateOptions")
     new = yield from door.mutated(api, ask, request)
     new = door.defaulted(_kept(ask, shown, new, rfc3339(api.store.now_us)), ask.resource)
+    new = prepared(new, shown)
     _check_update(ask, new, shown)
     request = door.admission_request(ask, UPDATE, new, shown, "UpdateOptions")
     admitted = yield from door.validated(api, ask, request)
