@@ -38,9 +38,12 @@ class StatusError(ApiError):
     def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> None:
         super().__init__(code, reason, message)
         self.details = details
+        self.list_meta: dict[str, Any] = {}
+        """The metadata of a list that cannot go on: a token that can."""
 
     def status(self) -> dict[str, Any]:
         body = super().status()
+        body["metadata"] = self.list_meta
         if not self.reason:
             del body["reason"]
         if self.details is not None:

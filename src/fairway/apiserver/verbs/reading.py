@@ -1,25 +1,22 @@
 """Get and list: what is there now, in the order etcd keeps it, in pages.
 
-A page continues behind the last object of the one before, in what is there by then; every page of a list names
-the version of its first, so that a watch from there misses nothing (Unlike kube: pages are not one snapshot).
+A page continues behind the last object of the one before, in what was there when the list began: see `snapshots`.
 
 Source: apiserver pkg/storage/etcd3/store.go GetList, pkg/storage/continue.go (v1.36).
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-import msgspec
-
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.selecting import Selection, selection
+from fairway.apiserver.snapshots import INCONSISTENT, Snapshot, Token, expired, read_token, too_old
 from fairway.apiserver.statuses import StatusError, bad_request, not_found
 from fairway.apiserver.wire.messages import Response
+from fairway.cluster.errors import ApiError
 from fairway.kube.objects import Obj
 
 _PLAIN_ACCEPT = ("", "*/*", "application/json")
@@ -47,9 +44,11 @@ def list_(api: Api, ask: Ask) -> Response:
     """A kind's objects, or a page of them."""
     request = ask.request
     chosen = selection(request, ask.resource, _namespace(ask))
-    limit, after, version = _page(api, ask)
-    _check_version(api, ask)
-    found = _objects(api, ask, chosen, after)
+    limit, token = _limit(ask), _continued(ask)
+    version = _version(api, ask, token)
+    snapshot = _snapshot(api, ask, token, version)
+    after = token.after if token is not None else ("", "")
+    found = _objects(api, ask, chosen, snapshot, after)
     meta: dict[str, Any] = {"resourceVersion": str(version)}
     if not limit:
         objects: Iterable[Obj] = found
@@ -57,9 +56,10 @@ def list_(api: Api, ask: Ask) -> Response:
         objects = list(islice(found, limit))
         if len(objects) == limit and next(iter(found), None) is not None:
             last = objects[-1]["metadata"]
-            meta["continue"] = _token(version, last.get("namespace", ""), last["name"])
+            place = (last.get("namespace", ""), last["name"])
+            meta["continue"] = Token(version, place).text()
             if chosen.is_all:
-                meta["remainingItemCount"] = _remaining(api, ask, (last.get("namespace", ""), last["name"]))
+                meta["remainingItemCount"] = snapshot.count_after(place)
     response = api.representation.many(objects, ask.resource, meta, ask.accept, ask.include)
     response.durable = api.store.version
     return response
@@ -69,60 +69,58 @@ def _namespace(ask: Ask) -> str:
     return ask.info.namespace if ask.resource.kind.namespaced else ""
 
 
-def _objects(api: Api, ask: Ask, chosen: Selection, after: tuple[str, str]) -> Iterable[Obj]:
-    gk = ask.resource.gk
+def _objects(
+    api: Api, ask: Ask, chosen: Selection, snapshot: Snapshot, after: tuple[str, str]
+) -> Iterable[Obj]:
     if chosen.name and (chosen.namespace or not ask.resource.kind.namespaced):
         obj = api.store.get(ask.key._replace(namespace=chosen.namespace, name=chosen.name))
         return iter([obj] if obj is not None and chosen.matches(obj) else [])
-    walk = api.store.walk(gk, chosen.namespace or None, after)
+    walk = snapshot.walk(after)
     return walk if chosen.is_all else (o for o in walk if chosen.matches(o))
 
 
-def _remaining(api: Api, ask: Ask, after: tuple[str, str]) -> int:
-    namespace = _namespace(ask)
-    return api.store.count_after(ask.resource.gk, namespace or None, after)
-
-
-def _page(api: Api, ask: Ask) -> tuple[int, tuple[str, str], int]:
-    """Limit, where to go on, and the version the list names."""
-    request = ask.request
-    text = request.option("limit")
+def _limit(ask: Ask) -> int:
+    text = ask.request.option("limit")
     try:
-        limit = max(int(text), 0) if text else 0
+        return max(int(text), 0) if text else 0
     except ValueError:
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
-    token = request.option("continue")
-    if not token:
-        return limit, ("", ""), api.store.version
-    if request.option("resourceVersion") not in ("", "0"):
+
+
+def _continued(ask: Ask) -> Token | None:
+    """Where the list goes on, if it does."""
+    text = ask.request.option("continue")
+    if text and ask.request.option("resourceVersion") not in ("", "0"):
         raise bad_request("specifying resource version is not allowed when using continue")
-    try:
-        said = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-        version, namespace, name = int(said["rv"]), str(said["ns"]), str(said["name"])
-    except (ValueError, KeyError, TypeError, binascii.Error, msgspec.DecodeError):
-        raise bad_request("continue key is not valid: the token could not be read") from None
-    return limit, (namespace, name), version
+    return read_token(text) if text else None
 
 
-def _token(version: int, namespace: str, name: str) -> str:
-    said = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": version, "ns": namespace, "name": name})
-    return base64.urlsafe_b64encode(said).decode().rstrip("=")
-
-
-def _check_version(api: Api, ask: Ask) -> None:
-    """`resourceVersion` on a list: not older than that (the usual), or exactly that."""
+def _version(api: Api, ask: Ask, token: Token | None) -> int:
+    """The version the list is of: its first page's, the one asked for exactly, or the newest."""
+    now = api.store.version
+    if token is not None:
+        return now if token.version == INCONSISTENT else token.version
     text = ask.request.option("resourceVersion")
     match = ask.request.option("resourceVersionMatch")
     if not text or text == "0":
         if match and not text:
             raise bad_request("resourceVersionMatch is forbidden unless resourceVersion is provided")
-        return
+        return now
     version = parse_version(text)
+    if version > now:
+        raise too_large(version, now)
+    return version if match == "Exact" else now
+
+
+def _snapshot(api: Api, ask: Ask, token: Token | None, version: int) -> Snapshot:
+    """Raises: StatusError (410) where what changed since then is forgotten; ApiError (504: not yet there)."""
     if version > api.store.version:
         raise too_large(version, api.store.version)
-    if match == "Exact" and version != api.store.version:
-        # Only the newest state is kept: any other exact version is gone.
-        raise StatusError(410, "Expired", "The resourceVersion for the provided list is too old.")
+    namespace = _namespace(ask) or None
+    try:
+        return Snapshot(api.store, ask.resource.gk, namespace, version)
+    except ApiError as gone:
+        raise (too_old() if token is None else expired(token)) from gone
 
 
 def parse_version(text: str) -> int:
