@@ -56,7 +56,5 @@ def test_bootstrap_roles_are_bound_and_readable(api: Served) -> None:
     _, binding = api.ask("GET", f"{rbac}/clusterrolebindings/system:controller:job-controller")
     account = {"kind": "ServiceAccount", "name": "job-controller", "namespace": "kube-system"}
     assert binding["subjects"] == [account]
-    _, role = api.ask(
-        "GET", f"{rbac}/namespaces/kube-system/roles/extension-apiserver-authentication-reader"
-    )
+    _, role = api.ask("GET", f"{rbac}/namespaces/kube-system/roles/extension-apiserver-authentication-reader")
     assert role["rules"][0]["resourceNames"] == ["extension-apiserver-authentication"]

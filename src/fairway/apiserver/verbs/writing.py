@@ -213,11 +213,9 @@ def _kept(ask: Ask, old: Obj, new: Obj, now: str) -> Obj:
         out = {**old, "metadata": meta}
         if "status" in new:
             out["status"] = new["status"]
-        if ask.info.subresource == "approval":
-            out = signingrequests.approved_at(out, now)
         else:
             out.pop("status", None)
-        return out
+        return signingrequests.approved_at(out, now) if ask.info.subresource == "approval" else out
     out = dict(new)
     if ask.resource.gk == signingrequests.KIND:
         out["spec"] = old["spec"]
