@@ -157,6 +157,9 @@ _ALL: list[Kind] = [
         "Workload workloads ns wl,kwl,kueueworkload,kueueworkloads",
         "WorkloadPriorityClass workloadpriorityclasses cluster wpc",
     ),
+    *_kinds(
+        "autoscaling.x-k8s.io", "v1 v1beta1", "ProvisioningRequest provisioningrequests ns provreq,provreqs"
+    ),
     *_kinds("jobset.x-k8s.io", "v1alpha2", "JobSet jobsets ns"),
     *_kinds("karpenter.sh", "v1 v1beta1", "NodeClaim nodeclaims cluster", "NodePool nodepools cluster"),
     *_kinds(

@@ -16,6 +16,7 @@ class FeatureGates:
 
     admission_fair_sharing: bool = True
     admission_gated_by: bool = True
+    cleanup_provisioning_requests_on_eviction: bool = True
     concurrent_admission: bool = False
     elastic_jobs_via_workload_slices: bool = True
     elastic_jobs_via_workload_slices_with_tas: bool = False

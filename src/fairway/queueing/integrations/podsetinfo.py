@@ -6,7 +6,7 @@ Source: pkg/podset/podset.go; pkg/controller/jobframework/reconciler.go getPodSe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairway.cluster.actions import View
@@ -67,28 +67,14 @@ def admitted_infos(view: View, workload: Obj, gates: FeatureGates) -> list[PodSe
 def _admitted(
     view: View, workload: Obj, raw: Mapping[str, Any], pod_set: Mapping[str, Any], gates: FeatureGates
 ) -> PodSetInfo:
-    name = raw.get("name") or "main"
-    annotations: dict[str, str] = {}
-    scheduling_gates: list[dict[str, Any]] = []
+    info = assigned_info(view, raw, pod_set, gates)
+    annotations = dict(info.annotations)
     if gates.topology_aware_scheduling:
-        if raw.get("topologyAssignment") is not None:
-            request = pod_set.get("topologyRequest") or {}
-            if not any(request.get(k) is not None for k in ("required", "preferred", "unconstrained")):
-                annotations[UNCONSTRAINED_TOPOLOGY] = "true"
-            scheduling_gates.append({"name": TOPOLOGY_GATE})
         annotations[WORKLOAD_ANNOTATION] = name_of(workload)
     if is_elastic(workload):
         annotations[SLICE_NAME_ANNOTATION] = slice_name(workload)
-    node_selector, tolerations = _of_flavors(view, raw.get("flavors") or {})
-    info = PodSetInfo(
-        name=name,
-        count=int(raw["count"]) if raw.get("count") is not None else int(pod_set.get("count", 1)),
-        annotations=annotations,
-        labels=_queue_labels(workload, name),
-        node_selector=node_selector,
-        tolerations=tolerations,
-        gates=scheduling_gates,
-    )
+    name = info.name
+    info = replace(info, annotations=annotations, labels=_queue_labels(workload, name))
     for check in status_of(workload).get("admissionChecks") or ():
         update = next((u for u in check.get("podSetUpdates") or () if u.get("name") == name), None)
         if update is not None:
@@ -97,6 +83,31 @@ def _admitted(
             except BadPodSets as conflict:
                 raise BadPodSets(f'in admission check "{check.get("name")}": {conflict}') from conflict
     return info
+
+
+def assigned_info(
+    view: View, raw: Mapping[str, Any], pod_set: Mapping[str, Any], gates: FeatureGates
+) -> PodSetInfo:
+    """What follows from the assignment alone: flavors and topology. Source: podset.go FromAssignment.
+
+    Raises: FlavorMissing.
+    """
+    annotations: dict[str, str] = {}
+    scheduling_gates: list[dict[str, Any]] = []
+    if gates.topology_aware_scheduling and raw.get("topologyAssignment") is not None:
+        request = pod_set.get("topologyRequest") or {}
+        if not any(request.get(k) is not None for k in ("required", "preferred", "unconstrained")):
+            annotations[UNCONSTRAINED_TOPOLOGY] = "true"
+        scheduling_gates.append({"name": TOPOLOGY_GATE})
+    node_selector, tolerations = _of_flavors(view, raw.get("flavors") or {})
+    return PodSetInfo(
+        name=raw.get("name") or "main",
+        count=int(raw["count"]) if raw.get("count") is not None else int(pod_set.get("count", 1)),
+        annotations=annotations,
+        node_selector=node_selector,
+        tolerations=tolerations,
+        gates=scheduling_gates,
+    )
 
 
 def slice_name(workload: Obj) -> str:

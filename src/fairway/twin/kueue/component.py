@@ -19,6 +19,7 @@ from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, gk_of, key_of, labels_of, meta_of, spec_of, status_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.queueing import conditions as conds
+from fairway.queueing.admissionchecks.requests import REQUEST
 from fairway.queueing.control import kinds
 from fairway.queueing.control.backlog import Backlog
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
@@ -33,7 +34,7 @@ from fairway.queueing.webhooks import Settings
 from fairway.queueing.workloads import JOB_UID_LABEL
 from fairway.queueing.workloadstate import is_finished
 from fairway.twin.components import Host
-from fairway.twin.kueue import looks
+from fairway.twin.kueue import looks, provisioning
 from fairway.twin.kueue.cycles import Cycles
 from fairway.twin.kueue.requests import Requests
 from fairway.twin.kueue.topology import Topologies
@@ -152,6 +153,8 @@ class Kueue:
             self._hear_configuration(change)
         elif gk == PRIORITY_CLASS:
             self._retry_blocked()
+        elif gk == REQUEST:
+            provisioning.hear_request(self, change)
         elif gk != POD:
             self.backlog.apply(change, self.host.loop.now_us)
             if gk == kinds.NODE:
@@ -214,6 +217,7 @@ class Kueue:
         elif old is None or self._calls_for_look(old, new):
             self.enqueue((LOOK, change.key))
         self.topologies.hear_workload(change)
+        provisioning.hear_workload(self, change)
 
     def _is_left(self, job: Key, change: Change) -> bool:
         """Whether there is still a job, or a Workload of one, that the end of a Workload could concern."""
@@ -270,6 +274,7 @@ class Kueue:
             self._retry_blocked()
         if gk == WORKLOAD_PRIORITY_CLASS and change.type != DELETED:
             self.enqueue((LOOK, change.key))
+        provisioning.hear_configuration(self, change)
 
     def _hear_cluster_queue(self, change: Change) -> None:
         """Its LocalQueues repeat its condition; what it used may be free to go."""
@@ -468,7 +473,9 @@ class Kueue:
 
 
 def _watched(of_jobs: Iterable[Integration]) -> tuple[str, ...]:
-    names = dict.fromkeys((*kinds.WATCHED, WORKLOAD_PRIORITY_CLASS, PRIORITY_CLASS, POD))
+    names = dict.fromkeys(
+        (*kinds.WATCHED, *provisioning.WATCHED, WORKLOAD_PRIORITY_CLASS, PRIORITY_CLASS, POD)
+    )
     for kind in of_jobs:
         names.update(dict.fromkeys((kind.gk, *kind.watches)))
     return tuple(names)

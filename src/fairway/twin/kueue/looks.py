@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairway.cluster.actions import Action, Patch, SetStatus
 from fairway.kube.objects import Key, Obj, meta_of, spec_of
+from fairway.queueing.admissionchecks.configs import reconcile_check
+from fairway.queueing.admissionchecks.provisioning import reconcile_provisioning
 from fairway.queueing.control import kinds, queuestatus, trees
 from fairway.queueing.control.blockers import Blocker, QueueFacts, blocker_of
 from fairway.queueing.control.finalizers import finalizer_actions
@@ -55,6 +57,10 @@ def look(kueue: Kueue, item: tuple[str, Key]) -> Look:
         return NOTHING
     if tag == "status":
         return _status(kueue, key, obj)
+    if tag == "provisioning":
+        return Look(reconcile_provisioning(kueue.host.store, obj, kueue.settings.gates))
+    if tag == "check":
+        return Look(reconcile_check(kueue.host.store, obj, kueue.host.loop.now_us))
     if key.gk == WORKLOAD:
         return _workload(kueue, obj)
     if key.gk == WORKLOAD_PRIORITY_CLASS:
