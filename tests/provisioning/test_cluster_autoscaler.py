@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from fairway.kube.objects import Obj
-from fairway.kube.timestamps import MINUTE_US
+from fairway.kube.timestamps import MINUTE_US, SECOND_US, rfc3339
+from fairway.provisioning.clusterautoscaler import events
 from fairway.provisioning.clusterautoscaler.balancing import are_similar, balanced
 from fairway.provisioning.clusterautoscaler.draining import blocking_pod
 from fairway.provisioning.clusterautoscaler.estimating import estimate
 from fairway.provisioning.clusterautoscaler.expanders import read_priorities
 from fairway.provisioning.clusterautoscaler.groups import NodeGroup, NodeView, Options, Seat
 from fairway.provisioning.clusterautoscaler.scaledown import due, unneeded, utilization
-from fairway.provisioning.clusterautoscaler.scaleup import by_kind, scale_up
+from fairway.provisioning.clusterautoscaler.scaleup import are_new, scale_up
+from fairway.provisioning.clusterautoscaler.snapshot import by_kind
 from fairway.provisioning.karpenter.disruption.evictions import budgets_of
 from fairway.provisioning.karpenter.podfacts import PodFacts, Shapes, facts_of, requests_of
 
@@ -108,10 +110,10 @@ def test_pods_no_group_can_help_are_told_why() -> None:
     groups = [group("full", most=1, target=1), group("small"), group("cpu-only")]
     decided = scale_up(facts(pod("p", gpu=1)), groups, Options(), 0.0, nodes_total=1)
     assert [m for _, m in decided.unhelped] == [
-        "pod didn't trigger scale-up: 2 Insufficient nvidia.com/gpu, 1 max node group size reached"
+        "2 Insufficient nvidia.com/gpu, 1 max node group size reached"
     ]
     none_left = scale_up(facts(pod("p")), groups, Options(max_nodes_total=1), 0.0, nodes_total=1)
-    assert none_left.unhelped[0][1] == "pod didn't trigger scale-up: max total nodes in cluster reached"
+    assert none_left.unhelped[0][1] == "max total nodes in cluster reached"
 
 
 def test_similar_groups_grow_evenly_within_their_maxima() -> None:
@@ -177,8 +179,9 @@ def test_a_budget_is_spent_once_per_pod() -> None:
 
 
 def test_utilization_counts_gpus_alone_where_there_are_any() -> None:
-    assert utilization(node("n", pod("p", "3", gpu=1), gpu=4), Options()) == 0.25
-    assert utilization(node("n", pod("p", "3")), Options()) == 0.75
+    assert utilization(node("n", pod("p", "3", gpu=1), gpu=4), Options()).share == 0.25
+    of_cpu = utilization(node("n", pod("p", "3")), Options())
+    assert (of_cpu.share, str(of_cpu)) == (0.75, "{0.75 0.0625 0 0 cpu 0.75}")
 
 
 def test_nodes_are_unneeded_when_their_pods_fit_elsewhere_once() -> None:
@@ -213,8 +216,51 @@ def test_empty_nodes_go_together_one_with_pods_at_a_time_never_below_the_minimum
 
     def gone(least: int, now_us: int) -> list[str]:
         sized = [NodeGroup("g", least, 9, 4, groups[0].template)]
-        return [r.node for r in due(found, since, sized, {}, Options(), now_us)]
+        return [r.node for r in due(found, since, sized, {}, Options(), now_us, going={})]
 
     assert gone(0, 9 * MINUTE_US) == []
     assert gone(0, 10 * MINUTE_US) == ["e1", "e2", "p1"]
     assert gone(3, 10 * MINUTE_US) == ["e1"]
+    # Ten at once, one of them with pods, those that are going already included.
+    left = due(found, since, groups, {}, Options(), 10 * MINUTE_US, going={"g": 8}, draining=1)
+    assert left == ()
+    roomy = [NodeGroup("g", 0, 99, 50, groups[0].template)]
+    left = due(found, since, roomy, {}, Options(), 10 * MINUTE_US, going={"g": 9}, draining=1)
+    assert [r.node for r in left] == ["e1"]
+
+
+@pytest.mark.parametrize(
+    ("ages", "gpu", "want"),
+    [
+        ((1,), 0, True),
+        ((3,), 0, False),
+        ((1, 3), 0, False),
+        ((3,), 1, True),
+        ((29, 5), 1, True),
+        ((31, 1), 1, False),
+    ],
+)
+def test_new_pods_are_waited_for_longer_where_they_ask_for_gpus(
+    ages: tuple[int, ...], gpu: int, want: bool
+) -> None:
+    now_us = 1_000 * SECOND_US
+    waiting = facts(
+        *(
+            pod(f"p{i}", gpu=gpu, creationTimestamp=rfc3339(now_us - age * SECOND_US))
+            for i, age in enumerate(ages)
+        )
+    )
+    assert are_new(waiting, now_us) is want
+
+
+def test_words_about_nodes_that_go() -> None:
+    used = utilization(node("n", pod("p", "3", gpu=1), gpu=8), Options())
+    assert events.removing("n", used, ["a", "b"]).message == (
+        "Scale-down: removing node n, utilization: {0 0 0.125 0 nvidia.com/gpu 0.125}, pods to reschedule: a,b"
+    )
+    refused = [("default/a", "Cannot evict pod as it would violate the pod's disruption budget.")]
+    assert events.not_evicted("n", refused).message == (
+        "failed to drain and delete node: Failed to drain node /n, due to following errors: "
+        "[failed to evict pod default/a within allowed timeout "
+        "(last error: Cannot evict pod as it would violate the pod's disruption budget.)]"
+    )

@@ -8,8 +8,9 @@ Not judged: affinity between pods and topology spread, beyond a pod's anti-affin
 group's template is a fresh node of it, with its DaemonSets' pods.
 
 Reading order: `groups` (what is decided from), `fitting` (does a pod fit a node, in the scheduler's words),
-`estimating` (how many new nodes), `expanders` (which group), `balancing` (similar groups), `scaleup`; then `draining`
-(which pods block), `utilization`, `scaledown`; `statustext` (the ConfigMap).
+`snapshot` (who would sit where), `estimating` (how many new nodes), `expanders` (which group), `balancing` (similar
+groups), `scaleup`; then `draining` (which pods block), `scaledown`; `requests` (ProvisioningRequests); `events` and
+`statustext` (its words).
 
-Source: kubernetes/autoscaler cluster-autoscaler of 1.36, unless a docstring says otherwise.
+Source: kubernetes-sigs/cluster-autoscaler pkg (main, 2026-08), where the core of kubernetes/autoscaler lives now, unless a docstring says otherwise.
 """

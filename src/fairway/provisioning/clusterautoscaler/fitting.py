@@ -34,6 +34,11 @@ class Room:
         self.kinds: set[int] = set()
         """Shapes that sit here alone of their kind."""
 
+    def copy(self) -> Room:
+        twin = Room(self.seat)
+        twin.left, twin.ports, twin.kinds = dict(self.left), self.ports, set(self.kinds)
+        return twin
+
     def take(self, shape: Shape) -> None:
         for name, amount in shape.requests.items():
             self.left[name] = self.left.get(name, 0) - amount

@@ -33,7 +33,11 @@ class Options:
     delay_after_add_us: int = 10 * MINUTE_US
     delay_after_delete_us: int = 0
     delay_after_failure_us: int = 3 * MINUTE_US
-    most_empty_at_once: int = 10
+    most_at_once: int = 10
+    most_drained_at_once: int = 1
+    delete_delay_us: int = 5 * SECOND_US
+    """From the taint to the drain."""
+    most_eviction_us: int = 2 * MINUTE_US
     ignore_daemon_sets: bool = False
     skip_system_pods: bool = True
     skip_local_storage: bool = True
@@ -43,6 +47,11 @@ class Options:
     backoff_reset_us: int = 180 * MINUTE_US
     most_graceful_s: int = 600
     most_new_nodes: int = 1000
+    provisioning_requests: bool = False
+    request_backoff_us: int = MINUTE_US
+    most_request_backoff_us: int = 10 * MINUTE_US
+    expendable_below: int = -10
+    """Pods of a lower priority open no nodes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fairway.kube.objects import Obj
 from fairway.kube.resources import CPU, MEMORY, NVIDIA_GPU
@@ -32,6 +33,25 @@ NO_PLACE, BLOCKED = "NoPlaceToMovePods", "BlockedByPod"
 NOT_LONG_ENOUGH, MIN_SIZE = "NotUnneededLongEnough", "NodeGroupMinSizeReached"
 
 
+class Utilization(NamedTuple):
+    """Shares that are asked for. Prints as upstream's utilization.Info: `{0.1 0.05 0 0 cpu 0.1}`."""
+
+    cpu: float
+    memory: float
+    gpu: float
+    resource: str
+    share: float
+
+    def __str__(self) -> str:
+        cpu, memory, gpu, share = (_go(v) for v in (self.cpu, self.memory, self.gpu, self.share))
+        return f"{{{cpu} {memory} {gpu} 0 {self.resource} {share}}}"
+
+
+def _go(number: float) -> str:
+    """As Go's %v: the shortest digits that say it; 1 for 1.0, 1e-05 below a ten-thousandth."""
+    return repr(number).removesuffix(".0")
+
+
 @dataclass(frozen=True, slots=True)
 class Removable:
     """A node nobody needs. `pods` move elsewhere."""
@@ -39,7 +59,7 @@ class Removable:
     node: str
     group: str
     pods: tuple[Obj, ...]
-    utilization: float
+    utilization: Utilization
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +70,13 @@ class Unneeded:
     kept: Mapping[str, tuple[str, str]]
 
 
-def utilization(node: NodeView, options: Options) -> float:
+def utilization(node: NodeView, options: Options) -> Utilization:
     """The larger share of CPU and memory that is asked for; on a node with GPUs that of GPUs alone."""
-    names = (NVIDIA_GPU,) if node.seat.has_gpu else (CPU, MEMORY)
-    return max(_share(node, name, options) for name in names)
+    if node.seat.has_gpu:
+        gpu = _share(node, NVIDIA_GPU, options)
+        return Utilization(0.0, 0.0, gpu, NVIDIA_GPU, gpu)
+    cpu, memory = _share(node, CPU, options), _share(node, MEMORY, options)
+    return Utilization(cpu, memory, 0.0, CPU if cpu > memory else MEMORY, max(cpu, memory))
 
 
 def _share(node: NodeView, resource: str, options: Options) -> float:
@@ -70,7 +93,7 @@ def _share(node: NodeView, resource: str, options: Options) -> float:
 def unneeded(nodes: Sequence[NodeView], budgets: Sequence[Budget], options: Options, now_us: int) -> Unneeded:
     """Nodes that could be removed one after the other, each with its pods' new places taken. O(nodes²) at most."""
     kept: dict[str, tuple[str, str]] = {}
-    candidates: list[tuple[float, NodeView]] = []
+    candidates: list[tuple[Utilization, NodeView]] = []
     for node in nodes:
         why = _ineligible(node, options)
         if why:
@@ -78,8 +101,8 @@ def unneeded(nodes: Sequence[NodeView], budgets: Sequence[Budget], options: Opti
             continue
         used = utilization(node, options)
         limit = options.gpu_utilization_threshold if node.seat.has_gpu else options.utilization_threshold
-        if used > limit:
-            kept[node.name] = (NOT_UNDERUTILIZED, f"{used:.6g} is above {limit:g}")
+        if used.share > limit:
+            kept[node.name] = (NOT_UNDERUTILIZED, f"{used.share:.6g} is above {limit:g}")
         else:
             candidates.append((used, node))
     rooms = {n.name: Room(n.seat) for n in nodes if n.is_ready and not n.is_going}
@@ -134,19 +157,25 @@ def due(
     ready: Mapping[str, bool],
     options: Options,
     now_us: int,
+    *,
+    going: Mapping[str, int],
+    draining: int = 0,
 ) -> tuple[Removable, ...]:
-    """Those to remove now: empty ones together, else the first with pods."""
-    left = {g.name: g.target - g.least for g in groups}
+    """Those to remove now, empty ones first. `going`: how many of each group are being removed already;
+    `draining`: how many of these with pods.
+
+    Source: core/scaledown/budgets.
+    """
+    left = {g.name: g.target - going.get(g.name, 0) - g.least for g in groups}
+    room, room_to_drain = options.most_at_once - sum(going.values()), options.most_drained_at_once - draining
     empty: list[Removable] = []
     drained: list[Removable] = []
-    for node in found:
+    for node in sorted(found, key=lambda n: bool(n.pods)):
         wait_us = options.unneeded_us if ready.get(node.node, True) else options.unready_us
         if now_us - since_us.get(node.node, now_us) < wait_us or left.get(node.group, 0) <= 0:
             continue
-        if not node.pods and len(empty) < options.most_empty_at_once:
-            empty.append(node)
-            left[node.group] -= 1
-        elif node.pods and not drained:
-            drained.append(node)
-            left[node.group] -= 1
+        if len(empty) + len(drained) >= room or (node.pods and len(drained) >= room_to_drain):
+            continue
+        (drained if node.pods else empty).append(node)
+        left[node.group] -= 1
     return tuple(empty + drained)

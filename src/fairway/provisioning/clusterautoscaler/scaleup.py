@@ -13,13 +13,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fairway.kube.resources import NVIDIA_GPU
+from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.provisioning.clusterautoscaler.balancing import are_similar, balanced
 from fairway.provisioning.clusterautoscaler.estimating import Kinds, estimate
 from fairway.provisioning.clusterautoscaler.expanders import Option, Priorities, choose
 from fairway.provisioning.clusterautoscaler.fitting import Room
-from fairway.provisioning.clusterautoscaler.groups import NodeGroup, NodeView, Options, Seat
+from fairway.provisioning.clusterautoscaler.groups import NodeGroup, Options
+from fairway.provisioning.clusterautoscaler.snapshot import by_kind
 from fairway.provisioning.karpenter.podfacts import PodFacts, Shape
 
+NEW_US, NEW_WITH_GPU_US = 2 * SECOND_US, 30 * SECOND_US
+# Source: utils/gpu/gpu.go GPUVendorResourceNames.
+GPU_RESOURCES = (NVIDIA_GPU, "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx")
 BACKOFF_REASON = "in backoff after failed scale-up"
 MAX_SIZE_REASON = "max node group size reached"
 NOT_READY_REASON = "not ready for scale-up"
@@ -43,7 +49,7 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class ScaleUp:
-    """`triggered`: pods it is for. `unhelped`: pods no group can help, with the message of their event."""
+    """`triggered`: pods it is for. `unhelped`: pods no group can help, with the reasons in their event."""
 
     resizes: tuple[Resize, ...] = ()
     triggered: tuple[PodFacts, ...] = ()
@@ -51,36 +57,17 @@ class ScaleUp:
     """Looked at again in the next loop: another option was better."""
     unhelped: tuple[tuple[PodFacts, str], ...] = ()
 
-    def text(self) -> str:
-        return f"pod triggered scale-up: [{' '.join(str(r) for r in self.resizes)}]"
 
+def are_new(pods: Sequence[PodFacts], now_us: int) -> bool:
+    """Whether all came so recently that more may follow: two seconds, half a minute where any asks for GPUs.
 
-def by_kind(pods: Sequence[PodFacts]) -> dict[Shape, list[PodFacts]]:
-    kinds: dict[Shape, list[PodFacts]] = {}
-    for pod in pods:
-        kinds.setdefault(pod.shape, []).append(pod)
-    return kinds
-
-
-def still_waiting(
-    pods: Sequence[PodFacts], nodes: Sequence[NodeView], upcoming: Sequence[Seat]
-) -> list[PodFacts]:
-    """Those that neither a node that is there nor one that is coming has room for. O(kinds × nodes + pods).
-
-    Source: core/podlistprocessor/filter_out_schedulable.go: by priority, then as they came.
+    Source: core/static_autoscaler.go allPodsAreNew.
     """
-    rooms = [Room(n.seat) for n in nodes if n.is_ready and not n.is_going] + [Room(s) for s in upcoming]
-    left: list[PodFacts] = []
-    for shape, kin in by_kind(pods).items():
-        at = 0
-        for i in range(len(kin)):
-            while at < len(rooms) and rooms[at].why_not(shape):
-                at += 1
-            if at == len(rooms):
-                left += kin[i:]
-                break
-            rooms[at].take(shape)
-    return left
+    oldest = min(p.created for p in pods)
+    if parse_rfc3339(oldest) + NEW_US > now_us:
+        return True
+    with_gpu = [p.created for p in pods if any(name in p.shape.requests for name in GPU_RESOURCES)]
+    return bool(with_gpu) and parse_rfc3339(min(with_gpu)) + NEW_WITH_GPU_US > now_us
 
 
 def scale_up(
@@ -99,7 +86,7 @@ def scale_up(
     kinds = by_kind(pods)
     left_total = options.max_nodes_total - nodes_total if options.max_nodes_total else options.most_new_nodes
     if left_total <= 0:
-        return ScaleUp(unhelped=tuple((p, _unhelped(MAX_NODES_TOTAL)) for p in pods))
+        return ScaleUp(unhelped=tuple((p, MAX_NODES_TOTAL) for p in pods))
     skipped = {g.name: why for g in groups if (why := _skip_reason(g))}
     rejected: dict[Shape, dict[str, tuple[str, ...]]] = {shape: {} for shape in kinds}
     found: list[Option] = []
@@ -120,7 +107,7 @@ def scale_up(
         return ScaleUp(unhelped=_all_unhelped(kinds, skipped, rejected))
     nodes = min(best.nodes, left_total)
     if all_or_nothing and nodes < best.nodes:
-        return ScaleUp(unhelped=tuple((p, _unhelped(MAX_NODES_TOTAL)) for p in pods))
+        return ScaleUp(unhelped=tuple((p, MAX_NODES_TOTAL) for p in pods))
     resizes = _spread(best, nodes, groups, fitting, options)
     triggered = {p.uid for p in best.pods}
     helped = {p.uid for o in found for p in o.pods}
@@ -191,10 +178,6 @@ def _all_unhelped(
             counts[reason] = counts.get(reason, 0) + 1
         # Unlike kube: by count, then by text; upstream's order is that of a hash map.
         ordered = sorted(counts.items(), key=lambda c: (-c[1], c[0]))
-        message = _unhelped(", ".join(f"{n} {reason}" for reason, n in ordered))
+        message = ", ".join(f"{n} {reason}" for reason, n in ordered)
         out += [(pod, message) for pod in pods]
     return tuple(out)
-
-
-def _unhelped(reasons: str) -> str:
-    return f"pod didn't trigger scale-up: {reasons}"

@@ -27,13 +27,20 @@ from fairway.kube.objects import (
     spec_of,
     status_of,
 )
+from fairway.kube.provisioningrequests import (
+    ACCEPTED,
+    BOOKING_EXPIRED,
+    CAPACITY_REVOKED,
+    CONSUMES,
+    FAILED,
+    OF_CLASS,
+    POD_TEMPLATE,
+    PROVISIONED,
+    REQUEST,
+)
 from fairway.queueing import conditions as conds
 from fairway.queueing.admissionchecks.configs import ADMISSION_CHECK, Config, config_of, is_ours
 from fairway.queueing.admissionchecks.requests import (
-    CONSUMES,
-    OF_CLASS,
-    POD_TEMPLATE,
-    REQUEST,
     InconsistentPodSets,
     asked_pod_sets,
     attempt_of,
@@ -54,9 +61,6 @@ COMPONENT = "kueue-provisioning-request-controller"
 NORMAL, WARNING = "Normal", "Warning"
 CHECK_INACTIVE = "the check is not active"
 NOT_NEEDED = "the provisioning request is not needed"
-
-ACCEPTED, PROVISIONED, FAILED = "Accepted", "Provisioned", "Failed"
-BOOKING_EXPIRED, CAPACITY_REVOKED = "BookingExpired", "CapacityRevoked"
 
 Configs = Mapping[str, Config | None]
 

@@ -25,10 +25,6 @@ from fairway.queueing.admissionchecks.configs import Config
 from fairway.queueing.gates import FeatureGates
 from fairway.queueing.integrations.podsetinfo import assigned_info, into_template
 
-REQUEST = "ProvisioningRequest.autoscaling.x-k8s.io"
-POD_TEMPLATE = "PodTemplate"
-CONSUMES = "autoscaling.x-k8s.io/consume-provisioning-request"
-OF_CLASS = "autoscaling.x-k8s.io/provisioning-class-name"
 PARAMETER_PREFIX = "provreq.kueue.x-k8s.io/"
 IDENTICAL_TEMPLATES = "IdenticalPodTemplates"
 IDENTICAL_REQUIREMENTS = "IdenticalWorkloadSchedulingRequirements"

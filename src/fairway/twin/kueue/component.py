@@ -17,9 +17,9 @@ from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.cluster.errors import ApiError
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, gk_of, key_of, labels_of, meta_of, spec_of, status_of
+from fairway.kube.provisioningrequests import REQUEST
 from fairway.kube.timestamps import SECOND_US
 from fairway.queueing import conditions as conds
-from fairway.queueing.admissionchecks.requests import REQUEST
 from fairway.queueing.control import kinds
 from fairway.queueing.control.backlog import Backlog
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Key, Obj, controller_of, key_of, name_of, namespace_of, spec_of, status_of
+from fairway.kube.provisioningrequests import REQUEST
 from fairway.queueing.admissionchecks.configs import ADMISSION_CHECK, CONFIG, is_ours
-from fairway.queueing.admissionchecks.requests import REQUEST
 from fairway.queueing.integrations.ownership import WORKLOAD
 
 if TYPE_CHECKING:

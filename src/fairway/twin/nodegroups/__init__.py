@@ -4,5 +4,6 @@ Every scan: pods nobody has room for make a group grow; machines boot, or cannot
 backoff; nodes nobody needs for long enough are tainted, drained and removed. Decisions are those of
 `provisioning/clusterautoscaler`.
 
-Reading order: `grouping` (groups of a scenario, the store as the autoscaler sees it), `component`.
+Reading order: `grouping` (groups of a scenario, the store as the autoscaler sees it), `component` (its loop),
+`requests` (ProvisioningRequests), `removals` (nodes on their way out).
 """

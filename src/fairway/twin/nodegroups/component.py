@@ -1,28 +1,36 @@
 """The Cluster Autoscaler on the loop: scans, grows groups, waits for machines, removes nodes.
 
-Unlike kube: the loop rests while nothing changes and nothing falls due, so that a twin comes to an end; and what a scan
-decides is carried out at once, where upstream's calls take a moment.
+Unlike kube: the loop rests while nothing changes and nothing falls due, so that a twin comes to an end; what a scan
+decides is carried out at once, where upstream's calls take a moment; and a loop that something starts comes a second
+after the last one, where upstream's take as long as they take.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from fairway.cluster.actions import perform
 from fairway.cluster.changes import DELETED, Change
-from fairway.cluster.errors import ApiError
 from fairway.kube.objects import Key, Obj, meta_of
-from fairway.kube.timestamps import SECOND_US, format_duration
-from fairway.provisioning.clusterautoscaler import statustext
+from fairway.kube.provisioningrequests import POD_TEMPLATE, REQUEST
+from fairway.kube.timestamps import SECOND_US
+from fairway.provisioning.clusterautoscaler import events, statustext
+from fairway.provisioning.clusterautoscaler.events import WARNING, Told
 from fairway.provisioning.clusterautoscaler.expanders import CONFIG_MAP, Priorities, read_priorities
 from fairway.provisioning.clusterautoscaler.groups import PRIORITY, NodeGroup, NodeView
-from fairway.provisioning.clusterautoscaler.scaledown import TO_BE_DELETED, Removable, due, unneeded
-from fairway.provisioning.clusterautoscaler.scaleup import BACKOFF_REASON, ScaleUp, scale_up, still_waiting
+from fairway.provisioning.clusterautoscaler.requests import FOUND, NOT_FOUND, REQUESTED, consumed_request
+from fairway.provisioning.clusterautoscaler.scaledown import Removable, due, unneeded
+from fairway.provisioning.clusterautoscaler.scaleup import (
+    BACKOFF_REASON,
+    MAX_NODES_TOTAL,
+    ScaleUp,
+    are_new,
+    scale_up,
+)
+from fairway.provisioning.clusterautoscaler.snapshot import Snapshot
 from fairway.provisioning.karpenter.disruption.evictions import budgets_of
 from fairway.provisioning.karpenter.podfacts import PodFacts, Shapes, facts_of, is_provisionable
 from fairway.twin.components import Host
-from fairway.twin.kubeevents import NORMAL, WARNING
-from fairway.twin.loop import CONTROLLERS, HOUSEKEEPING, NODES
+from fairway.twin.loop import HOUSEKEEPING, NODES
 from fairway.twin.nodegroups.grouping import (
     GROUP_LABELS,
     AutoscalerPlan,
@@ -32,12 +40,12 @@ from fairway.twin.nodegroups.grouping import (
     template_of,
     views_of,
 )
-from fairway.twin.nodelifecycle import pods_on
-from fairway.workloads.disruption.eviction import evict
+from fairway.twin.nodegroups.removals import STATUS, Removals
+from fairway.twin.nodegroups.requests import MOST_EVENTS, Asked, CapacityRequests, is_check
 
 NAME = "cluster-autoscaler"
-DRAIN_EVERY_US = 10 * SECOND_US
-_STATUS = Key("ConfigMap", statustext.NAMESPACE, statustext.NAME)
+# A loop takes some time, whatever starts it: an estimate for a middling cluster.
+LOOP_US = SECOND_US
 _PRIORITIES = Key("ConfigMap", statustext.NAMESPACE, CONFIG_MAP)
 
 
@@ -53,7 +61,7 @@ class ClusterAutoscaler:
     """Grows and shrinks node groups."""
 
     name = NAME
-    kinds: tuple[str, ...] = ("Pod", "Node")
+    kinds: tuple[str, ...] = ("Pod", "Node", REQUEST, POD_TEMPLATE)
 
     def __init__(self, plan: AutoscalerPlan) -> None:
         self.plan = plan
@@ -64,11 +72,13 @@ class ClusterAutoscaler:
         self.backoffs: dict[str, Backoff] = {}
         self.since_us: dict[str, int] = {}
         """Since when a node is unneeded."""
-        self.going: dict[str, int] = {}
-        """Nodes that are drained, since when."""
+        self.removals = Removals()
         self.pending: dict[Key, None] = {}
-        self._added_us = self._deleted_us = self._failed_us = -(2**61)
+        self.requests = CapacityRequests(plan.options)
+        self._added_us = self._deleted_us = self.failed_us = -(2**61)
         self._tick_at_us = -1
+        self._scanned_us = 0
+        self._in_backoff: tuple[str, ...] = ()
         self._serial = 0
 
     def attach(self, host: Host) -> None:
@@ -77,11 +87,12 @@ class ClusterAutoscaler:
         self._h_scan = register("cluster-autoscaler.scan", self._on_scan)
         self._h_boot = register("cluster-autoscaler.boot", self._on_boot)
         self._h_fail = register("cluster-autoscaler.fail", self._on_fail)
-        self._h_drain = register("cluster-autoscaler.drain", self._on_drain)
+        self.removals.attach(self)
         self._groups = {g.name: g for g in self.plan.groups}
 
     def start(self) -> None:
         """The groups have their first size already; the first scan is an interval away."""
+        self._scanned_us = self.host.loop.now_us
         for group in self.plan.groups:
             for _ in range(group.size):
                 self._serial += 1
@@ -92,9 +103,12 @@ class ClusterAutoscaler:
     def fork(self) -> ClusterAutoscaler:
         twin = ClusterAutoscaler(self.plan)
         twin.targets, twin.coming, twin.backoffs = dict(self.targets), dict(self.coming), dict(self.backoffs)
-        twin.since_us, twin.going, twin.pending = dict(self.since_us), dict(self.going), dict(self.pending)
+        twin.requests = self.requests.copy()
+        twin.since_us, twin.pending = dict(self.since_us), dict(self.pending)
+        twin.removals = self.removals.copy()
         twin._added_us, twin._deleted_us = self._added_us, self._deleted_us
-        twin._failed_us, twin._tick_at_us, twin._serial = self._failed_us, self._tick_at_us, self._serial
+        twin.failed_us, twin._tick_at_us, twin._serial = self.failed_us, self._tick_at_us, self._serial
+        twin._scanned_us, twin._in_backoff = self._scanned_us, self._in_backoff
         return twin
 
     def observe(self, change: Change) -> None:
@@ -103,22 +117,31 @@ class ClusterAutoscaler:
             was = key in self.pending
             if change.type != DELETED and is_provisionable(change.obj):
                 self.pending[key] = None
-                self._wake()
+                # A pod that finds no place starts a loop. Source: loop/trigger.go.
+                if was:
+                    self.wake()
+                else:
+                    self._scan_soon()
             else:
                 self.pending.pop(key, None)
                 if was or _frees(change):
-                    self._wake()
+                    self.wake()
+        elif key.gk in (REQUEST, POD_TEMPLATE):
+            if self.requests.is_on:
+                self.wake()
         else:
             if change.type == DELETED:
                 self._lost(change.obj)
-            self._wake()
+            self.wake()
+        if key.gk not in (REQUEST, POD_TEMPLATE) or change.type == DELETED:
+            self.requests.changes += 1
 
     def _lost(self, node: Obj) -> None:
         """A machine that went by itself is replaced by nobody: its group shrank, as the cloud counts."""
         name = str(meta_of(node).get("name"))
         self.since_us.pop(name, None)
         group = (meta_of(node).get("labels") or {}).get(GROUP_LABELS[self.plan.provider])
-        if self.going.pop(name, None) is None and group in self.targets:
+        if self.removals.going.pop(name, None) is None and group in self.targets:
             self.targets[group] = max(self.targets[group] - 1, 0)
             self._refill(self._groups[group])
 
@@ -129,9 +152,14 @@ class ClusterAutoscaler:
 
     # The scan
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """The next loop of those that come at intervals."""
         interval_us = self.plan.options.scan_interval_us
-        self._arm((self.host.loop.now_us // interval_us + 1) * interval_us)
+        passed = (self.host.loop.now_us - self._scanned_us) // interval_us
+        self._arm(self._scanned_us + (passed + 1) * interval_us)
+
+    def _scan_soon(self) -> None:
+        self._arm(max(self.host.loop.now_us, self._scanned_us + LOOP_US))
 
     def _arm(self, at_us: int) -> None:
         if self._tick_at_us < 0 or at_us < self._tick_at_us:
@@ -143,14 +171,27 @@ class ClusterAutoscaler:
         if at_us != self._tick_at_us:
             return
         self._tick_at_us = -1
+        self._scanned_us = at_us
+        self.requests.refresh(self.host)
         self._give_up_late()
         nodes = views_of(self.host.store, self.plan.provider, frozenset(self._groups))
         groups = self._views()
-        grew = self._scale_up(nodes, groups)
+        self._note_backoffs(groups)
+        grew, seen = self._scale_up(nodes, groups)
         candidates: tuple[Removable, ...] = ()
         if self.plan.options.scale_down:
-            candidates = self._scale_down(nodes, groups, may_act=not grew)
+            candidates = self._scale_down(seen, groups, may_act=not grew)
         self._write_status(self._views(), nodes, candidates)
+        again_us = self.requests.next_look_us(self.host)
+        if again_us is not None:
+            self._arm(max(again_us, at_us + LOOP_US))
+
+    def _note_backoffs(self, groups: list[NodeGroup]) -> None:
+        """A group that may grow again, or may not, is a change to whoever waits."""
+        unsafe = tuple(g.name for g in groups if g.unsafe)
+        if unsafe != self._in_backoff:
+            self._in_backoff = unsafe
+            self.requests.changes += 1
 
     def _views(self) -> list[NodeGroup]:
         shapes, daemons = Shapes(), self.host.store.objects("DaemonSet.apps")
@@ -165,41 +206,106 @@ class ClusterAutoscaler:
 
     # Growing
 
-    def _scale_up(self, nodes: tuple[NodeView, ...], groups: list[NodeGroup]) -> bool:
+    def _scale_up(
+        self, nodes: tuple[NodeView, ...], groups: list[NodeGroup]
+    ) -> tuple[bool, tuple[NodeView, ...]]:
+        """Whether something grew, and the nodes with the pods that are put there in thought."""
         shapes = Shapes(respects_preferences=False)
         found = [p for key in sorted(self.pending) if (p := self.host.store.get(key)) is not None]
-        waiting = [facts_of(p, shapes.of(p)) for p in found if is_provisionable(p)]
-        if not waiting:
-            return False
+        waiting = [p for p in found if is_provisionable(p) and not self._is_expendable(p)]
+        objects = {meta_of(p)["uid"]: p for p in waiting}
+        waiting.sort(key=lambda p: -_priority(p))
         templates = {g.name: g.template for g in groups}
-        upcoming = [templates[group] for group, _ in self.coming.values()]
-        waiting = still_waiting(waiting, nodes, upcoming)
+        snapshot = Snapshot(nodes, [templates[group] for group, _ in self.coming.values()])
+        left = snapshot.place([facts_of(p, shapes.of(p)) for p in waiting])
+        asked = None
+        if self.requests.is_on:
+            left = self._without_consumers(left, objects)
+            asked = self.requests.next(self.host, shapes, objects)
+            self.requests.book(self.host, snapshot, shapes, objects)
+        grew = self._serve(left, asked, snapshot, groups, len(nodes))
+        return grew, snapshot.seen(nodes, objects)
+
+    def _is_expendable(self, pod: Obj) -> bool:
+        return _priority(pod) < self.plan.options.expendable_below
+
+    def _without_consumers(self, pods: list[PodFacts], objects: dict[str, Obj]) -> list[PodFacts]:
+        """Pods whose capacity was asked for already make nothing grow; they are told, under no reason at all."""
+        using = [(p, name) for p in pods if (name := consumed_request(objects[p.uid]))]
+        for pod, name in using[:MOST_EVENTS]:
+            self.tell(_pod_key(pod), events.consumes_request(pod.namespace, name))
+        users = {p.uid for p, _ in using}
+        return [p for p in pods if p.uid not in users]
+
+    def _serve(
+        self,
+        pods: list[PodFacts],
+        asked: Asked | None,
+        snapshot: Snapshot,
+        groups: list[NodeGroup],
+        nodes_there: int,
+    ) -> bool:
+        """Those that wait, or the request: in turn where there are both. Source: wrapper_orchestrator.go."""
+        if asked is None:
+            self.requests.has_turn = False
+            return bool(pods) and self._grow_for_pods(pods, groups, nodes_there)
+        is_theirs = self.requests.has_turn or not pods
+        self.requests.has_turn = not is_theirs
+        # A request that was looked at calls for the next loop at once. Source: loop/trigger.go.
+        self._scan_soon()
+        if not is_theirs:
+            return self._grow_for(pods, groups, nodes_there)
+        if is_check(asked.request):
+            return self.requests.check(self.host, asked, snapshot)
+        return self._grow_for_all(asked, snapshot, groups, nodes_there)
+
+    def _grow_for_pods(self, pods: list[PodFacts], groups: list[NodeGroup], nodes_there: int) -> bool:
+        """Unless more are to be expected, or there are nodes enough; nothing shrinks while they are new."""
+        most = self.plan.options.max_nodes_total
+        if most and nodes_there >= most:
+            self.tell(STATUS, events.max_nodes_reached(most))
+            for pod in pods:
+                self.tell(_pod_key(pod), events.not_triggered(MAX_NODES_TOTAL))
+            return False
+        if are_new(pods, self.host.loop.now_us):
+            self.wake()
+            return True
+        return self._grow_for(pods, groups, nodes_there)
+
+    def _grow_for_all(
+        self, asked: Asked, snapshot: Snapshot, groups: list[NodeGroup], nodes_there: int
+    ) -> bool:
+        """One group for all pods that find no room, or nothing."""
+        left = snapshot.copy().place(asked.pods)
+        if not left:
+            self.requests.say(self.host, asked.request, FOUND)
+            return False
+        grew = self._grow_for(left, groups, nodes_there, all_or_nothing=True)
+        self.requests.say(self.host, asked.request, REQUESTED if grew else NOT_FOUND)
+        return grew
+
+    def _grow_for(
+        self, pods: list[PodFacts], groups: list[NodeGroup], nodes_there: int, *, all_or_nothing: bool = False
+    ) -> bool:
         decided = scale_up(
-            waiting,
+            pods,
             groups,
             self.plan.options,
             self.host.streams.draw_for("cluster-autoscaler.expander", str(self._serial)),
-            nodes_total=len(nodes) + len(self.coming),
+            nodes_total=nodes_there + len(self.coming),
             priorities=self._priorities(),
+            all_or_nothing=all_or_nothing,
         )
         self._tell_pods(decided)
         for resize in decided.resizes:
-            grown = resize.new_size - resize.size
-            text = (
-                f"Scale-up: setting group {resize.group} size to {resize.new_size} instead of {resize.size}"
-            )
-            self._tell(_STATUS, NORMAL, "ScaledUpGroup", f"{text} (max: {resize.most})")
-            self._tell(
-                _STATUS,
-                NORMAL,
-                "ScaledUpGroup",
-                f"Scale-up: group {resize.group} size set to {resize.new_size}",
-            )
-            self._grow(self._groups[resize.group], self.targets[resize.group] + grown)
+            for told in events.growing(resize):
+                self.tell(STATUS, told)
+            self._grow(self._groups[resize.group], self.targets[resize.group] + resize.new_size - resize.size)
         if decided.resizes:
             self._added_us = self.host.loop.now_us
-        if decided.resizes or decided.awaiting:
-            self._wake()
+            self._scan_soon()
+        elif decided.awaiting:
+            self.wake()
         return bool(decided.resizes)
 
     def _priorities(self) -> Priorities | None:
@@ -210,21 +316,22 @@ class ClusterAutoscaler:
             return None
         found = read_priorities(config.get("data") or {})
         if isinstance(found, str):
-            self._tell(_PRIORITIES, WARNING, "PriorityConfigMapInvalid", found)
+            self.tell(_PRIORITIES, Told(WARNING, "PriorityConfigMapInvalid", found))
             return None
         return found
 
     def _tell_pods(self, decided: ScaleUp) -> None:
         if not decided.resizes:
-            for pod, message in decided.unhelped:
-                self._tell_pod(pod, "NotTriggerScaleUp", message)
+            for pod, why in decided.unhelped:
+                self.tell(_pod_key(pod), events.not_triggered(why))
             return
         for pod in decided.triggered:
-            self._tell_pod(pod, "TriggeredScaleUp", decided.text())
+            self.tell(_pod_key(pod), events.triggered(decided.resizes))
 
     def _grow(self, group: GroupSpec, size: int) -> None:
         """Ask the cloud for machines; each boots by itself, or cannot be had."""
         loop, cloud = self.host.loop, self.plan.cloud
+        failing: list[str] = []
         for _ in range(size - self.targets[group.name]):
             self._serial += 1
             name = f"{group.name}-{self._serial:04d}"
@@ -235,7 +342,10 @@ class ClusterAutoscaler:
                 boot_us = cloud.boot_of(group.kind.name).at_quantile(luck)
                 loop.at(loop.now_us + max(boot_us, 0), self._h_boot, name, NODES)
             else:
-                loop.at(loop.now_us + self.plan.options.scan_interval_us, self._h_fail, name, NODES)
+                failing.append(name)
+        if failing:
+            at_us = loop.now_us + self.plan.options.scan_interval_us
+            loop.at(at_us, self._h_fail, (group.name, tuple(failing)), NODES)
         self.targets[group.name] = size
         # Machines that do not come are given up one loop after their time.
         self._arm(loop.now_us + self.plan.options.max_node_provision_us + self.plan.options.scan_interval_us)
@@ -250,27 +360,27 @@ class ClusterAutoscaler:
         if backoff is not None and backoff.until_us < self.host.loop.now_us:
             del self.backoffs[group.name]
 
-    def _on_fail(self, name: str) -> None:
-        """The cloud has none: the instance is given back, its group in backoff."""
-        found = self.coming.pop(name, None)
-        if found is None:
+    def _on_fail(self, failed: tuple[str, tuple[str, ...]]) -> None:
+        """The cloud has none: the instances are given back, their group in backoff."""
+        group, names = failed
+        gone = [name for name in names if self.coming.pop(name, None) is not None]
+        if not gone:
             return
-        group = found[0]
-        self.targets[group] -= 1
-        text = f"Failed adding 1 nodes to group {group} due to OutOfResource.InsufficientCapacity"
-        self._tell(_STATUS, WARNING, "ScaleUpFailed", text)
+        self.targets[group] -= len(gone)
+        self.tell(STATUS, events.not_to_be_had(self.plan.provider, group, len(gone)))
         self._back_off(group, "OutOfResource")
 
     def _give_up_late(self) -> None:
         """Machines that did not register in time. Source: clusterstate.go updateScaleRequests."""
         now_us, limit_us = self.host.loop.now_us, self.plan.options.max_node_provision_us
-        late = [name for name, (_, since_us) in self.coming.items() if now_us - since_us > limit_us]
-        for name in late:
-            group, _ = self.coming.pop(name)
-            self.targets[group] -= 1
-            waited = format_duration(limit_us)
-            text = f"Nodes added to group {group} failed to register within {waited}"
-            self._tell(_STATUS, WARNING, "ScaleUpTimedOut", text)
+        late: dict[str, int] = {}
+        for name, (group, since_us) in [*self.coming.items()]:
+            if now_us - since_us > limit_us:
+                del self.coming[name]
+                self.targets[group] -= 1
+                late.setdefault(group, since_us)
+        for group, since_us in late.items():
+            self.tell(STATUS, events.timed_out(group, now_us - since_us))
             self._back_off(group, "timeout")
 
     def _back_off(self, group: str, why: str) -> None:
@@ -282,7 +392,7 @@ class ClusterAutoscaler:
             lasts_us = min(2 * before.lasts_us, options.most_backoff_us) if again else before.lasts_us
         self.backoffs[group] = Backoff(now_us + lasts_us, lasts_us, why)
         self._arm(now_us + lasts_us + options.scan_interval_us)
-        self._wake()
+        self.wake()
 
     # Shrinking
 
@@ -297,15 +407,19 @@ class ClusterAutoscaler:
         ready = {n.name: n.is_ready for n in nodes}
         rests_until_us = max(
             self._added_us + options.delay_after_add_us,
-            self._deleted_us + max(options.delay_after_delete_us, options.scan_interval_us),
-            self._failed_us + options.delay_after_failure_us,
+            self._deleted_us + options.delay_after_delete_us,
+            self.failed_us + options.delay_after_failure_us,
         )
-        if found and may_act and now_us >= rests_until_us and not self.going:
-            removed = due(found, self.since_us, groups, ready, options, now_us)
+        if found and may_act and now_us >= rests_until_us:
+            going, draining = self.removals.counted()
+            removed = due(
+                found, self.since_us, groups, ready, options, now_us, going=going, draining=draining
+            )
             for node in removed:
-                self._remove(node)
+                self.removals.remove(node)
             if removed:
                 self._deleted_us = now_us
+                self._scan_soon()
         self._arm_for(found, groups, ready, rests_until_us)
         return found
 
@@ -322,73 +436,11 @@ class ClusterAutoscaler:
         times = [
             self.since_us[r.node] + (options.unneeded_us if ready.get(r.node, True) else options.unready_us)
             for r in found
-            if r.group in shrinkable and r.node not in self.going
+            if r.group in shrinkable and r.node not in self.removals.going
         ]
         if times:
-            at_us = max(min(times), rests_until_us, self.host.loop.now_us + 1)
-            self._arm(-(-at_us // interval_us) * interval_us)
-
-    def _remove(self, node: Removable) -> None:
-        """Taint it, then drain it."""
-        name, now_us = node.node, self.host.loop.now_us
-        key = Key("Node", "", name)
-        obj = self.host.store.require(key)
-        taints = [*((obj.get("spec") or {}).get("taints") or ())]
-        taints.append({"key": TO_BE_DELETED, "value": str(now_us // SECOND_US), "effect": "NoSchedule"})
-        self.host.store.patch(key, {"spec": {"taints": taints}})
-        self._tell(key, NORMAL, "ScaleDown", "marked the node as toBeDeleted/unschedulable")
-        if node.pods:
-            names = ", ".join(f"{meta_of(p)['namespace']}/{meta_of(p)['name']}" for p in node.pods)
-            text = f"Scale-down: removing node {name}, utilization: {node.utilization:g}, pods to reschedule: {names}"
-            self._tell(_STATUS, NORMAL, "ScaleDown", text)
-        else:
-            self._tell(_STATUS, NORMAL, "ScaleDownEmpty", f'Scale-down: removing empty node "{name}"')
-        self.going[name] = now_us
-        self.host.loop.at(now_us, self._h_drain, name, CONTROLLERS)
-
-    def _on_drain(self, name: str) -> None:
-        """Evict until nobody is left, then delete the machine; after the longest grace give the node back."""
-        loop, store = self.host.loop, self.host.store
-        key = Key("Node", "", name)
-        node = store.get(key)
-        if node is None or name not in self.going:
-            return
-        left = [p for k in pods_on(self.host, name) if (p := store.get(k)) is not None and _must_leave(p)]
-        if not left:
-            group = (meta_of(node).get("labels") or {})[GROUP_LABELS[self.plan.provider]]
-            self.targets[group] -= 1
-            self._tell(key, NORMAL, "ScaleDown", "nodes removed by cluster autoscaler")
-            self._delete(key)
-            self._wake()
-            return
-        if loop.now_us - self.going[name] > self.plan.options.most_graceful_s * SECOND_US:
-            self._give_back(key, node)
-            return
-        for pod in left:
-            if "deletionTimestamp" not in meta_of(pod):
-                pod_key = Key("Pod", meta_of(pod)["namespace"], meta_of(pod)["name"])
-                decided = evict(store, pod_key, loop.now_us)
-                if decided.is_allowed:
-                    self._tell(pod_key, NORMAL, "ScaleDown", "deleting pod for node scale down")
-                for action in decided.actions:
-                    perform(store, action)
-        loop.at(loop.now_us + DRAIN_EVERY_US, self._h_drain, name, CONTROLLERS)
-
-    def _give_back(self, key: Key, node: Obj) -> None:
-        taints = [t for t in (node.get("spec") or {}).get("taints") or () if t["key"] != TO_BE_DELETED]
-        self.host.store.patch(key, {"spec": {"taints": taints or None}})
-        self._tell(key, WARNING, "ScaleDownFailed", "failed to drain the node, aborting ScaleDown")
-        self.going.pop(key.name, None)
-        self.since_us.pop(key.name, None)
-        self._failed_us = self.host.loop.now_us
-        self._wake()
-
-    def _delete(self, key: Key) -> None:
-        try:
-            self.host.store.delete(key)
-        except ApiError as gone:
-            if gone.code != 404:
-                raise
+            wait_us = max(min(times), rests_until_us, self.host.loop.now_us + 1) - self._scanned_us
+            self._arm(self._scanned_us - (-wait_us // interval_us) * interval_us)
 
     # Words
 
@@ -399,23 +451,24 @@ class ClusterAutoscaler:
         why = {name: b.why for name, b in self.backoffs.items() if b.until_us >= now_us}
         text = statustext.status_text(groups, nodes, [c.node for c in candidates], why, now_us)
         store = self.host.store
-        if store.get(_STATUS) is None:
-            meta = {"name": _STATUS.name, "namespace": _STATUS.namespace}
+        if store.get(STATUS) is None:
+            meta = {"name": STATUS.name, "namespace": STATUS.namespace}
             store.create(
                 {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"status": text}}
             )
         else:
-            store.patch(_STATUS, {"data": {"status": text}})
+            store.patch(STATUS, {"data": {"status": text}})
 
-    def _tell_pod(self, pod: PodFacts, reason: str, message: str) -> None:
-        self._tell(Key("Pod", pod.namespace, pod.name), NORMAL, reason, message)
-
-    def _tell(self, about: Key, type_: str, reason: str, message: str) -> None:
+    def tell(self, about: Key, told: Told) -> None:
         obj = self.host.store.get(about)
         uid = "" if obj is None else str(meta_of(obj).get("uid") or "")
         now_us = self.host.loop.now_us
-        self.host.events.emit(now_us, about, uid, type_, reason, message, NAME)
-        self.host.log.record(now_us, NAME, about.gk, about.namespace, about.name, reason, message)
+        self.host.events.emit(now_us, about, uid, told.type, told.reason, told.message, NAME)
+        self.host.log.record(now_us, NAME, about.gk, about.namespace, about.name, told.reason, told.message)
+
+
+def _pod_key(pod: PodFacts) -> Key:
+    return Key("Pod", pod.namespace, pod.name)
 
 
 def _frees(change: Change) -> bool:
@@ -428,13 +481,9 @@ def _frees(change: Change) -> bool:
     return placed or ended
 
 
+def _priority(pod: Obj) -> int:
+    return int((pod.get("spec") or {}).get("priority") or 0)
+
+
 def _phase(pod: Obj) -> str:
     return str((pod.get("status") or {}).get("phase") or "")
-
-
-def _must_leave(pod: Obj) -> bool:
-    """Source: core/scaledown/actuation/drain.go: DaemonSets' pods are not waited for."""
-    owners = meta_of(pod).get("ownerReferences") or ()
-    if any(o.get("kind") in ("DaemonSet", "Node") for o in owners):
-        return False
-    return _phase(pod) not in ("Succeeded", "Failed")

@@ -33,6 +33,9 @@ FLAGS = {
     "skipNodesWithSystemPods": "skip_system_pods",
     "skipNodesWithLocalStorage": "skip_local_storage",
     "skipNodesWithCustomControllerPods": "skip_custom_controllers",
+    "enableProvisioningRequests": "provisioning_requests",
+    "provisioningRequestInitialBackoffTime": "request_backoff_us",
+    "provisioningRequestMaxBackoffTime": "most_request_backoff_us",
 }
 AUTOSCALER = ("expander", *FLAGS)
 _MOST_NODES = 50_000

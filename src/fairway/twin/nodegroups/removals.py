@@ -1,0 +1,143 @@
+"""How does a node that nobody needs go? Tainted and cordoned, drained, deleted; given back where that takes too long.
+
+Source: core/scaledown/actuation (actuator.go, drain.go, delete_in_batch.go).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from fairway.cluster.actions import perform
+from fairway.cluster.errors import ApiError
+from fairway.kube.objects import Key, Obj, key_of, meta_of, name_of
+from fairway.kube.timestamps import SECOND_US
+from fairway.provisioning.clusterautoscaler import events, statustext
+from fairway.provisioning.clusterautoscaler.events import Told
+from fairway.provisioning.clusterautoscaler.scaledown import TO_BE_DELETED, Removable
+from fairway.twin.loop import CONTROLLERS
+from fairway.twin.nodelifecycle import pods_on
+from fairway.workloads.disruption.eviction import evict
+
+if TYPE_CHECKING:
+    from fairway.twin.nodegroups.component import ClusterAutoscaler
+
+STATUS = Key("ConfigMap", statustext.NAMESPACE, statustext.NAME)
+EVICT_EVERY_US, GONE_EVERY_US, HEADROOM_US = 10 * SECOND_US, 5 * SECOND_US, 30 * SECOND_US
+
+
+class Going(NamedTuple):
+    """A node being removed: its group, since when it is tainted, whether pods had to leave, when all were told to."""
+
+    group: str
+    since_us: int
+    drains: bool
+    evicted_us: int = -1
+
+
+class Removals:
+    """Nodes that are being removed. Data only, beside its autoscaler."""
+
+    def __init__(self) -> None:
+        self.going: dict[str, Going] = {}
+
+    def attach(self, autoscaler: ClusterAutoscaler) -> None:
+        self.autoscaler = autoscaler
+        self._h_drain = autoscaler.host.loop.register("cluster-autoscaler.drain", self._on_drain)
+
+    def copy(self) -> Removals:
+        twin = Removals()
+        twin.going = dict(self.going)
+        return twin
+
+    def counted(self) -> tuple[dict[str, int], int]:
+        """How many of each group, and how many of all with pods."""
+        by_group: dict[str, int] = {}
+        for going in self.going.values():
+            by_group[going.group] = by_group.get(going.group, 0) + 1
+        return by_group, sum(g.drains for g in self.going.values())
+
+    def remove(self, node: Removable) -> None:
+        """Taint and cordon it, then drain it."""
+        name, loop = node.node, self.autoscaler.host.loop
+        key = Key("Node", "", name)
+        taints = [*((self.autoscaler.host.store.require(key).get("spec") or {}).get("taints") or ())]
+        taints.append({"key": TO_BE_DELETED, "value": str(loop.now_us // SECOND_US), "effect": "NoSchedule"})
+        self.autoscaler.host.store.patch(key, {"spec": {"taints": taints, "unschedulable": True}})
+        self.autoscaler.tell(key, events.marked())
+        self.autoscaler.tell(STATUS, events.removing(name, node.utilization, [name_of(p) for p in node.pods]))
+        self.going[name] = Going(node.group, loop.now_us, bool(node.pods))
+        loop.at(loop.now_us + self.autoscaler.plan.options.delete_delay_us, self._h_drain, name, CONTROLLERS)
+
+    def _on_drain(self, name: str) -> None:
+        """Evict until nobody is left, then delete the machine; where that takes too long give the node back."""
+        loop, options = self.autoscaler.host.loop, self.autoscaler.plan.options
+        key, going = Key("Node", "", name), self.going.get(name)
+        if going is None or self.autoscaler.host.store.get(key) is None:
+            return
+        found = (self.autoscaler.host.store.get(k) for k in pods_on(self.autoscaler.host, name))
+        left = [p for p in found if p is not None and _must_leave(p)]
+        if not left:
+            self._removed(key, going)
+            return
+        started_us = going.since_us + options.delete_delay_us
+        refused = self._evict(left, is_first=loop.now_us == started_us)
+        if refused and loop.now_us - started_us >= options.most_eviction_us:
+            self._give_back(key, events.not_evicted(name, refused))
+        elif refused:
+            loop.at(loop.now_us + EVICT_EVERY_US, self._h_drain, name, CONTROLLERS)
+        else:
+            evicted_us = loop.now_us if going.evicted_us < 0 else going.evicted_us
+            self.going[name] = going._replace(evicted_us=evicted_us)
+            if loop.now_us - evicted_us > options.most_graceful_s * SECOND_US + HEADROOM_US:
+                self._give_back(key, events.not_drained(name))
+            else:
+                loop.at(loop.now_us + GONE_EVERY_US, self._h_drain, name, CONTROLLERS)
+
+    def _evict(self, pods: list[Obj], *, is_first: bool) -> list[tuple[str, str]]:
+        """Tell those to go that were not told yet; who may not, with the API server's answer."""
+        store, refused = self.autoscaler.host.store, []
+        for pod in pods:
+            if "deletionTimestamp" in meta_of(pod):
+                continue
+            key = key_of(pod)
+            if is_first:
+                self.autoscaler.tell(key, events.evicting())
+            decided = evict(store, key, self.autoscaler.host.loop.now_us)
+            for action in decided.actions:
+                perform(store, action)
+            if not decided.is_allowed:
+                refused.append((f"{key.namespace}/{key.name}", decided.message))
+        return refused
+
+    def _removed(self, key: Key, going: Going) -> None:
+        self.autoscaler.targets[going.group] -= 1
+        about_node, about_all = events.removed(key.name, drained=going.drains)
+        self.autoscaler.tell(key, about_node)
+        self._delete(key)
+        self.autoscaler.tell(STATUS, about_all)
+        self.autoscaler.wake()
+
+    def _give_back(self, key: Key, told: Told) -> None:
+        node = self.autoscaler.host.store.require(key)
+        taints = [t for t in (node.get("spec") or {}).get("taints") or () if t["key"] != TO_BE_DELETED]
+        self.autoscaler.host.store.patch(key, {"spec": {"taints": taints or None, "unschedulable": None}})
+        self.autoscaler.tell(key, told)
+        self.going.pop(key.name, None)
+        self.autoscaler.since_us.pop(key.name, None)
+        self.autoscaler.failed_us = self.autoscaler.host.loop.now_us
+        self.autoscaler.wake()
+
+    def _delete(self, key: Key) -> None:
+        try:
+            self.autoscaler.host.store.delete(key)
+        except ApiError as gone:
+            if gone.code != 404:
+                raise
+
+
+def _must_leave(pod: Obj) -> bool:
+    """Source: core/scaledown/actuation/drain.go: DaemonSets' pods are not waited for."""
+    owners = meta_of(pod).get("ownerReferences") or ()
+    if any(o.get("kind") in ("DaemonSet", "Node") for o in owners):
+        return False
+    return (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
