@@ -42,6 +42,60 @@ def test_a_scenario_costs_what_its_run_costs(run_dir: Path, capsys: pytest.Captu
     assert totals == [24 * (2 * 32_770_000 + 12_500_000 + 1_010_000)] * 2
 
 
+PRICED = """\
+apiVersion: fairway.dev/v1alpha1
+kind: Scenario
+metadata: {name: priced}
+spec:
+  latency: zero
+  duration: 2h
+  cloud:
+    provider: aws
+    bootTime: 6m
+    prices: [ours.yaml]
+    nodeGroups: [{name: gpu, instanceType: g5.xlarge, zone: us-east-1a, min: 1, max: 1, size: 1}]
+    autoscaler: {scaleDownEnabled: false}
+"""
+OUR_BOOK = """\
+apiVersion: fairway.dev/v1alpha1
+kind: PriceBook
+metadata: {name: ours}
+spec:
+  currency: USD
+  unit: instance-hour
+  source: a test
+  prices: [{instanceType: g5.xlarge, onDemand: DOLLARS}]
+"""
+
+
+def booked(folder: Path, dollars: str, name: str = "ours.yaml") -> Path:
+    (folder / name).write_text(OUR_BOOK.replace("DOLLARS", dollars), encoding="utf-8")
+    return folder / name
+
+
+def test_a_scenarios_own_books_price_it_and_its_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "scenario.yaml").write_text(PRICED, encoding="utf-8")
+    book, other = booked(tmp_path, "10"), booked(tmp_path, "3", "theirs.yaml")
+    run = tmp_path / "run"
+    assert main(["simulate", str(tmp_path), "-q", "--out", str(run)]) == 0
+    capsys.readouterr()
+
+    def owed(*args: str) -> tuple[int, int]:
+        assert main(["cost", *args, "-o", "json"]) == 0
+        figures = json.loads(capsys.readouterr().out)["figures"]
+        return figures["total_micros"], figures["booting_micros"]
+
+    # The group has its first machine at the start: no boot. Two hours at ten dollars, at three with another book.
+    assert owed(str(tmp_path)) == owed(str(run)) == (20_000_000, 0)
+    assert owed(str(run), "--prices", str(other)) == (6_000_000, 0)
+    book.unlink()
+    assert main(["cost", str(run)]) == 2
+    assert f"takes prices from {book}, which is not there (any more)" in capsys.readouterr().err
+    assert owed(str(run), "--book", str(other)) == (6_000_000, 0)
+
+
 def test_a_budget_that_is_spent_says_no_and_is_enforced(
     run_dir: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,7 +19,7 @@ def ints(*values: int) -> np.ndarray:
 def one_gpu_two_owners(dollars: int = 40) -> Ledger:
     """Ten hours: `a` holds the GPU for four of them and uses 30 of 80 GB, `b` (no team) for two and says nothing."""
     machines = Machines(
-        ("n",), ("p5.48xlarge",), ("z",), ("on-demand",), ("H100",), ints(0), ints(10 * HOUR_US),
+        ("n",), ("p5.48xlarge",), ("z",), ("on-demand",), ("H100",), ints(0), ints(0), ints(10 * HOUR_US),
         np.array([1.0]), ints(8000), ints(2**36), ints(0), ints(0),
     )  # fmt: skip
     zero = ints(0, 0)

@@ -22,7 +22,7 @@ def ints(*values: int) -> np.ndarray:
 def test_costs_periods_and_tags() -> None:
     machines = Machines(
         ("n", "m"), ("p5.48xlarge", "unknown"), ("us-east-1a", ""), ("spot", "on-demand"), ("H100", ""), ints(0, 0),
-        ints(HOUR_US, HOUR_US), np.array([8.0, 1.0]), ints(0, 0), ints(0, 0), ints(0, 0), ints(0, 0),
+        ints(0, 0), ints(HOUR_US, HOUR_US), np.array([8.0, 1.0]), ints(0, 0), ints(0, 0), ints(0, 0), ints(0, 0),
     )  # fmt: skip
     use = np.array([UNKNOWN_USE])
     stays = Stays(ints(0), ints(0), ints(0), ints(HOUR_US), np.array([2.0]), ints(0), ints(0), use, use)

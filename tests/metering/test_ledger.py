@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from fairway.metering.apportion import apportion
 from fairway.metering.cells import HOUR_US, cells_of
 from fairway.metering.ground import UNKNOWN_USE, Machines, Stays
-from fairway.metering.ledger import SYSTEM, UNALLOCATED, Ledger, LedgerOptions, ledger_of
+from fairway.metering.ledger import BOOTING, SYSTEM, UNALLOCATED, Ledger, LedgerOptions, ledger_of
 from fairway.metering.rates import UNPRICED, Rates
 from fairway.metering.split import GPU, SplitRule
 
@@ -31,6 +33,7 @@ def machines(
         capacity_types=("on-demand",) * n,
         gpu_models=("A100-SXM4-40GB",) * n,
         start_us=ints(*(a for a, _ in lives)),
+        ready_us=ints(*(a for a, _ in lives)),
         end_us=ints(*(b for _, b in lives)),
         gpus=np.full(n, float(gpus)),
         cpu_milli=ints(*[cpus * 1000] * n),
@@ -59,6 +62,18 @@ def owed(ledger: Ledger, owner: int) -> int:
 
 
 BY_GPU = LedgerOptions(rule=SplitRule.GPU)
+
+
+def test_a_machine_that_boots_is_nobodys_under_a_name_of_its_own() -> None:
+    m = replace(machines((0, 10 * HOUR_US), system=2), ready_us=ints(2 * HOUR_US))
+    rates = Rates(
+        ints(0, 0), ints(0, 2 * HOUR_US), ints(2 * HOUR_US, 10 * HOUR_US), ints(8_000_000, 8_000_000), {}
+    )
+    ledger = ledger_of(m, stays((0, 0, 2 * HOUR_US, 10 * HOUR_US, 8)), rates, LedgerOptions(SplitRule.GPU))
+    ledger.check()
+    assert owed(ledger, BOOTING) == 16_000_000
+    assert owed(ledger, 0) == 64_000_000 and owed(ledger, UNALLOCATED) == owed(ledger, SYSTEM) == 0
+    assert float(ledger.gpu_us[ledger.owner == BOOTING].sum()) == 16 * HOUR_US
 
 
 def test_an_hour_of_one_gpu_of_eight_costs_an_eighth() -> None:

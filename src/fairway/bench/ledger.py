@@ -62,6 +62,7 @@ def month_of(count: int) -> tuple[Machines, Stays]:
         capacity_types=tuple("spot" if i % 4 == 0 else "on-demand" for i in range(MACHINES)),
         gpu_models=tuple("A100-SXM4-40GB" if i % 3 else "H100-SXM5-80GB" for i in range(MACHINES)),
         start_us=np.zeros(MACHINES, np.int64),
+        ready_us=np.zeros(MACHINES, np.int64),
         end_us=np.full(MACHINES, MONTH_US, np.int64),
         gpus=np.full(MACHINES, float(GPUS)),
         cpu_milli=np.full(MACHINES, 96_000, np.int64),

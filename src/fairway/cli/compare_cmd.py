@@ -55,13 +55,12 @@ def compare(
 
 def _costs(runs: list[Run], books: list[Path]) -> list[CostFigures | None]:
     """What each run cost; None for one that says of no node what it is."""
-    from fairway.catalog.catalog import load_catalog
     from fairway.results.costs.costing import costed
     from fairway.results.costs.figures import cost_figures
+    from fairway.results.costs.pricing import catalog_of_run
 
-    catalog = load_catalog(books)
     found = []
     for run in runs:
         is_known = any(run.outcome.nodes.column("instance_type"))
-        found.append(cost_figures(costed(run, catalog)) if is_known else None)
+        found.append(cost_figures(costed(run, catalog_of_run(run.info, books))) if is_known else None)
     return found

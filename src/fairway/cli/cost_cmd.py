@@ -49,12 +49,19 @@ def cost(
     ] = "",
     book: Annotated[
         list[Path] | None,
-        typer.Option("--book", "-b", metavar="FILE|DIR", exists=True, help="Prices that win over ours."),
+        typer.Option(
+            "--book",
+            "--prices",
+            "-b",
+            metavar="FILE|DIR",
+            exists=True,
+            help="Prices that win over ours and the scenario's.",
+        ),
     ] = None,
     share: Annotated[
         list[str] | None,
         typer.Option(
-            "--share", metavar="WHAT[=RULE]", help="Lay idle, system, unused or namespace/X on the others."
+            "--share", metavar="WHAT[=RULE]", help="Lay idle, booting, system, unused, namespace/X on others."
         ),
     ] = None,
     weight: Annotated[
@@ -107,11 +114,11 @@ def cost(
 
     Example: fairway cost runs/two-teams --by team --share idle=proportional --html showback.html
     """
-    from fairway.catalog.catalog import load_catalog
     from fairway.cli.output import check_output
     from fairway.results.costs.answers import cost_report
     from fairway.results.costs.costing import costed
     from fairway.results.costs.exports import check_suffix
+    from fairway.results.costs.pricing import catalog_of_run
 
     check_output(output)
     for file in (export, focus):
@@ -121,8 +128,9 @@ def cost(
     question = _question(columns, share or [], weight or [], budget or [], epochs or [], requests or [], top)
     named = (*columns, *(name for b in question.budgets for name in b.for_))
     rules = _rules(basis, measure, split, commitment, named)
-    catalog = load_catalog(book or ())
-    run = costed(_run(path, seed), catalog, rules)
+    found = _run(path, seed)
+    catalog = catalog_of_run(found.info, book or ())
+    run = costed(found, catalog, rules)
     report = cost_report(run, question)
     _print(report, output, showback)
     _write(report, catalog, html=html, csv=csv, plots=plots, export=export, focus=focus)
@@ -225,6 +233,7 @@ def _run(path: Path, seed: int | None) -> Run:
 
 def _simulated(path: Path, seed: int | None) -> Run:
     from fairway.results.costs.borrowing import queues_in
+    from fairway.results.costs.pricing import books_of
     from fairway.results.run import Run, RunInfo
     from fairway.twin.scenario.loading import load_scenario
     from fairway.twin.scenario.running import run_scenario
@@ -237,6 +246,7 @@ def _simulated(path: Path, seed: int | None) -> Run:
         source=scenario.file,
         digest=finished.status.digest,
         queues=queues_in(finished.twin.store),
+        books=books_of(scenario),
     )
     return Run(info, finished.outcome)
 

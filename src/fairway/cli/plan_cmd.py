@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fairway.metering.planning.rightsizing import Service
     from fairway.metering.planning.spot import SpotEconomics
     from fairway.results.costs.costing import Costed
+    from fairway.results.run import Run
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -144,13 +145,12 @@ def mix(
 
     Example: fairway plan mix p5.48xlarge --machines 10 --hours 8760
     """
-    from fairway.catalog.catalog import load_catalog
     from fairway.cli.output import check_output
     from fairway.metering.planning.commitments import Offers, cheapest_mix
 
     check_output(output)
-    catalog = load_catalog(books or ())
-    curve = _load(load, run, instance_type, catalog, machines, hours)
+    loaded, catalog = _loaded(run, books)
+    curve = _load(load, loaded, instance_type, catalog, machines, hours)
     allowed = _terms(terms)
     spot_micros = _maybe(catalog, instance_type, "spot", zone)
     offers = Offers(
@@ -199,7 +199,7 @@ def _terms(text: str) -> tuple[str, ...]:
 
 
 def _load(
-    file: Path | None, run: Path | None, instance_type: str, catalog: Catalog, machines: float, hours: int
+    file: Path | None, run: Run | None, instance_type: str, catalog: Catalog, machines: float, hours: int
 ) -> list[float]:
     """The load curve, from exactly one of its sources."""
     from fairway.errors import UserError
@@ -268,21 +268,20 @@ def rightsize(
 
     Example: fairway plan rightsize H100-SXM5-80GB --service chat=9Gi,14%x50 --gpu-price 40
     """
-    from fairway.catalog.catalog import load_catalog
     from fairway.cli.output import check_output
     from fairway.errors import UserError
     from fairway.metering.planning.rightsizing import rightsize as rightsized
     from fairway.results.costs.lessons import services_of
 
     check_output(output)
-    catalog = load_catalog(books or ())
+    loaded, catalog = _loaded(run, books)
     gpu = catalog.gpu(model)
     if gpu is None:
         known = ", ".join(m.name for m in catalog.gpus())
         raise UserError(f"no GPU model {model!r}: expected one of {known}")
     services = [_service(text) for text in service or ()]
-    if run is not None:
-        services += services_of(_costed(run, catalog), gpu)
+    if loaded is not None:
+        services += services_of(_costed(loaded, catalog), gpu)
     if not services:
         where = " that tells its GPU memory on a whole GPU of this model in the run" if run else ""
         raise UserError(f"no service{where}: expected --service NAME=MEMORY, such as chat=9Gi")
@@ -376,15 +375,17 @@ def idle(
 
     Example: fairway plan idle runs/two-teams --at-least 1h
     """
-    from fairway.catalog.catalog import load_catalog
     from fairway.cli.output import check_output, print_json, print_table
     from fairway.results.costs.lessons import empty_machines
     from fairway.results.costs.money import dollars
+    from fairway.results.costs.pricing import catalog_of_run
+    from fairway.results.rundir import load_run
 
     check_output(output)
     least_us = round(_hours("--at-least", at_least, positive=True) * 3_600_000_000)
     start_h = _hours("--start", start)
-    found = empty_machines(_costed(run, load_catalog(books or ())), least_us)
+    loaded = load_run(run)
+    found = empty_machines(_costed(loaded, catalog_of_run(loaded.info, books or ())), least_us)
     # Each pause ends with a start that is paid for.
     warmups = [round(e.stretches * e.micros_per_hour * start_h) for e in found]
     if output == "json":
@@ -421,11 +422,22 @@ def idle(
 # What the commands share
 
 
-def _costed(run: Path, catalog: Catalog) -> Costed:
-    from fairway.results.costs.costing import costed
+def _loaded(run: Path | None, books: list[Path] | None) -> tuple[Run | None, Catalog]:
+    """The run, where one is named, and the prices it is billed by."""
+    from fairway.catalog.catalog import load_catalog
+    from fairway.results.costs.pricing import catalog_of_run
     from fairway.results.rundir import load_run
 
-    return costed(load_run(run), catalog)
+    if run is None:
+        return None, load_catalog(books or ())
+    loaded = load_run(run)
+    return loaded, catalog_of_run(loaded.info, books or ())
+
+
+def _costed(run: Run, catalog: Catalog) -> Costed:
+    from fairway.results.costs.costing import costed
+
+    return costed(run, catalog)
 
 
 def _price(catalog: Catalog, instance_type: str, capacity_type: str, zone: str) -> int:

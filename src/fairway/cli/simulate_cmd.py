@@ -165,6 +165,7 @@ class _Checkpoints:
 def _info(scenario: Scenario, seed: int | None, finished: Finished | None = None) -> RunInfo:
     """What the run was; with `finished`, what came of it too."""
     from fairway.results.costs.borrowing import queues_in
+    from fairway.results.costs.pricing import books_of
     from fairway.results.run import RunInfo
     from fairway.twin.scenario.verdicts import verdict_json
 
@@ -186,6 +187,7 @@ def _info(scenario: Scenario, seed: int | None, finished: Finished | None = None
         lost_work_us=_lost_work_us(finished),
         notes=tuple(notes),
         queues=queues_in(finished.twin.store),
+        books=books_of(scenario),
     )
 
 

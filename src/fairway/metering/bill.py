@@ -1,7 +1,8 @@
 """The ledger as a table that can be asked: what does each team, queue or GPU model owe?
 
 One row per claim, with everything a bill is grouped by beside it. What belongs to nobody has the owner `__idle__`
-(or `__system__`), and a label that its owner does not carry is `__unallocated__`: the words OpenCost uses.
+(`__system__`, and `__unallocated__` for a label that an owner does not carry, are OpenCost's words, too;
+`__booting__` is ours).
 
 Two bases. `request`: owners owe what they held. `usage`: they owe what they used of it, and what they held in vain is
 idle of its own kind, `allocated-unused`; where nobody measured use, all of it counts as used.
@@ -17,13 +18,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairway.metering.cells import HOUR_US
-from fairway.metering.ledger import SYSTEM, Ledger
+from fairway.metering.ledger import Ledger
 from fairway.metering.split import CPU, GPU, MEMORY
 
 if TYPE_CHECKING:
     import polars as pl
 
-IDLE, SYSTEM_OWNER, NO_LABEL = "__idle__", "__system__", "__unallocated__"
+IDLE, SYSTEM_OWNER, BOOT_OWNER = "__idle__", "__system__", "__booting__"
+NO_LABEL = "__unallocated__"
 
 
 class Kind(StrEnum):
@@ -33,6 +35,7 @@ class Kind(StrEnum):
     UNUSED = "allocated-unused"
     UNALLOCATED = "unallocated"
     SYSTEM = "system"
+    BOOTING = "booting"
 
 
 class Basis(StrEnum):
@@ -104,16 +107,17 @@ def _kinds(ledger: Ledger) -> pl.Series:
     import polars as pl
 
     words = pl.Series([k.value for k in Kind], dtype=pl.Enum([k.value for k in Kind]))
-    return words.gather(np.where(ledger.owner >= 0, 0, np.where(ledger.owner == SYSTEM, 3, 2)))
+    # Owners -1, -2, -3 are unallocated, system, booting.
+    return words.gather(np.where(ledger.owner >= 0, 0, 1 - ledger.owner))
 
 
 def _texts(values: list[str], ledger: Ledger) -> pl.Series:
-    """A column of the owners by row; the two nobodies have names too."""
+    """A column of the owners by row; the three nobodies have names too."""
     import polars as pl
 
-    named = pl.Series([*values, SYSTEM_OWNER, IDLE], dtype=pl.Categorical)
-    # Owners -2 and -1 are the last two.
-    return named.gather(np.where(ledger.owner >= 0, ledger.owner, len(values) + 2 + ledger.owner))
+    named = pl.Series([*values, BOOT_OWNER, SYSTEM_OWNER, IDLE], dtype=pl.Categorical)
+    # Owners -3, -2 and -1 are the last three.
+    return named.gather(np.where(ledger.owner >= 0, ledger.owner, len(values) + 3 + ledger.owner))
 
 
 def _machine_columns(ledger: Ledger) -> tuple[Sequence[str], ...]:

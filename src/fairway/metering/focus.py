@@ -180,6 +180,7 @@ def _words() -> pl.Expr:
         Kind.UNUSED.value: "held by pods and not used",
         Kind.UNALLOCATED.value: "held by nobody",
         Kind.SYSTEM.value: "kept by the node for itself",
+        Kind.BOOTING.value: "not a node yet",
     }
     name = pl.col("instance_type").replace("", "(no instance type)")
     return pl.concat_str([name, pl.col("kind").replace_strict(whose)], separator=", ")

@@ -16,7 +16,7 @@ UNKNOWN_USE = -1.0
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """One row per life of a node: `[start_us, end_us)`.
+    """One row per life of a machine: `[start_us, end_us)`, from its launch on; a node only since `ready_us`.
 
     `system_*` is what the node keeps for itself (capacity less allocatable).
     """
@@ -27,6 +27,7 @@ class Machines:
     capacity_types: tuple[str, ...]
     gpu_models: tuple[str, ...]
     start_us: Ints
+    ready_us: Ints
     end_us: Ints
     gpus: Floats
     cpu_milli: Ints

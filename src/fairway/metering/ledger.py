@@ -1,8 +1,9 @@
 """The ledger: for every cell, who owes which part of it.
 
 Claims on a cell: each stay in it (what it held, for how long), the system (what the node keeps for itself), and
-nobody (what was not held). The machine's price is split into the parts GPU, CPU and memory, and each part is
-divided by the claims on it. Every cell's debits equal its cost, exactly.
+nobody (what was not held). A machine that boots is nobody's, under a name of its own. The machine's price is split
+into the parts GPU, CPU and memory, and each part is divided by the claims on it. Every cell's debits equal its cost,
+exactly.
 
 What an owner held but did not use stays his debt and is noted beside it (`unused_*`), so that a bill by request and
 one by use come from the same rows: by use, an owner owes his debit less the unused, and the unused is idle.
@@ -25,8 +26,8 @@ from fairway.metering.split import CPU, GPU, MEMORY, PARTS, REFERENCE, Reference
 
 Bools = npt.NDArray[np.bool_]
 
-UNALLOCATED, SYSTEM = -1, -2
-"""Owners that are nobody: not held by anyone; kept by the node for itself."""
+UNALLOCATED, SYSTEM, BOOTING = -1, -2, -3
+"""Owners that are nobody: not held by anyone; kept by the node for itself; of a machine that is no node yet."""
 
 _NOTHING = 1e-12
 
@@ -107,12 +108,11 @@ def ledger_of(machines: Machines, stays: Stays, rates: Rates, options: LedgerOpt
     claims = np.concatenate((held, system, free))
     rows = np.concatenate((cell, everywhere, everywhere))
     micros = _debits(machines, cells, rows, claims, options)
+    idle = np.where(_is_booting(machines, cells), BOOTING, UNALLOCATED)
     nobody = np.full(len(cells), -1)
     columns = _Columns(
         cell=rows,
-        owner=np.concatenate(
-            (stays.owner[stay], np.full(len(cells), SYSTEM), np.full(len(cells), UNALLOCATED))
-        ),
+        owner=np.concatenate((stays.owner[stay], np.full(len(cells), SYSTEM), idle)),
         stay=np.concatenate((stay, nobody, nobody)),
         time_us=np.concatenate((time_us, cells.end_us - cells.start_us, cells.end_us - cells.start_us)),
     )
@@ -177,12 +177,19 @@ def _rest(machines: Machines, cells: Cells, cell: Ints, held: Floats) -> tuple[F
     system = np.stack(
         (zero, machines.system_cpu_milli[at] * length, machines.system_memory_bytes[at] * length), axis=1
     )
+    system[_is_booting(machines, cells)] = 0.0
     there = np.stack((machines.gpus[at], machines.cpu_milli[at], machines.memory_bytes[at]), axis=1)
     taken = np.stack([np.bincount(cell, held[:, part], len(cells)) for part in (GPU, CPU, MEMORY)], axis=1)
     offered = there * length[:, None]
     free = offered - system - taken
     # Seven sevenths are a whole: what floats leave of it is nothing.
     return system, np.where(free > offered * _NOTHING, free, 0.0)
+
+
+def _is_booting(machines: Machines, cells: Cells) -> Bools:
+    """By cell: nobody can hold any of it, and no system runs."""
+    booting: Bools = cells.start_us < machines.ready_us[cells.machine]
+    return booting
 
 
 def _debits(machines: Machines, cells: Cells, rows: Ints, claims: Floats, options: LedgerOptions) -> Ints:

@@ -22,6 +22,8 @@ UNPRICED = -1
 class Rates:
     """Stretches of constant price, by machine and then by time: they cover each machine's life without gaps.
 
+    The moment at which a machine is a node ends a stretch, too.
+
     `micros_per_hour` is UNPRICED where nobody says; `reasons` then says why, by stretch.
     """
 
@@ -50,7 +52,8 @@ def rates_of(machines: Machines, catalog: Catalog, origin_us: int = 0, terms: Te
         if name not in edges:
             edges[name] = _changes(catalog, name)
         start, end = int(machines.start_us[index]), int(machines.end_us[index])
-        within = [t - origin_us for t in edges[name] if start < t - origin_us < end]
+        changes = {*(t - origin_us for t in edges[name]), int(machines.ready_us[index])}
+        within = sorted(t for t in changes if start < t < end)
         for since, until in zip([start, *within], [*within, end], strict=True):
             found = catalog.price(
                 name,

@@ -16,6 +16,7 @@ class RunInfo:
     `assertions`: verdicts as `{"name", "passed", "shown", "note", "worst"}` (more is kept, not looked at).
     `lost_work_us`: container time whose work no checkpoint saved; None: nobody measured it.
     `notes`: sentences for the reader, such as rows of a trace that were skipped.
+    `books`: files of prices that its scenario names (`cloud.prices`), as they were found.
     `queues`: LocalQueues with the ClusterQueue, cohort and GPU quota behind each (see `costs.borrowing`).
     """
 
@@ -30,6 +31,7 @@ class RunInfo:
     assertions: tuple[Mapping[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
     queues: tuple[Mapping[str, Any], ...] = ()
+    books: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ def summary_of(run: Run) -> dict[str, Any]:
         "assertions": [dict(a) for a in run.info.assertions],
         "notes": list(run.info.notes),
         "queues": [dict(q) for q in run.info.queues],
+        **({"books": list(run.info.books)} if run.info.books else {}),
     }
 
 
@@ -81,6 +82,7 @@ def info_of(summary: dict[str, Any]) -> RunInfo:
         assertions=tuple(summary.get("assertions") or ()),
         notes=tuple(summary.get("notes") or ()),
         queues=tuple(summary.get("queues") or ()),
+        books=tuple(summary.get("books") or ()),
     )
 
 

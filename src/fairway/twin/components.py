@@ -38,6 +38,7 @@ from fairway.twin.eventlog import EventLog
 from fairway.twin.heartbeats import Heartbeats
 from fairway.twin.kubeevents import KubeEvents
 from fairway.twin.latency import Latency
+from fairway.twin.launches import Launches
 from fairway.twin.loop import WATCH, Loop
 from fairway.twin.streams import Streams
 
@@ -59,6 +60,7 @@ class Host:
     log: EventLog
     events: KubeEvents
     heartbeats: Heartbeats
+    launches: Launches = field(default_factory=Launches)
     parts: dict[str, Component] = field(default_factory=dict)
     """The components by name, once all are attached."""
     admission: Callable[[Obj], Admitted] | None = None
@@ -75,6 +77,7 @@ class Host:
             log=self.log.fork(),
             events=self.events.fork(),
             heartbeats=self.heartbeats.fork(),
+            launches=self.launches.fork(),
         )
 
 

@@ -48,7 +48,7 @@ spec:
 
 
 def exact_price(run: Run) -> int:
-    """µ$ of all machines by an independent reckoning in whole integers: price × time of each life, rounded down."""
+    """µ$ of all machines by an independent reckoning in integers: price × time, rounded down, of boots and lives."""
     total = 0
     for node in run.outcome.nodes:
         spot = node.labels.get("karpenter.sh/capacity-type", "on-demand")
@@ -56,7 +56,9 @@ def exact_price(run: Run) -> int:
             node.instance_type, spot, zone=node.labels.get("topology.kubernetes.io/zone", "")
         )
         if isinstance(found, Price):
-            total += found.micros_per_hour * node.lifetime_us // HOUR
+            end_us = run.outcome.ended_us if node.deleted_us is None else node.deleted_us
+            boots_us, lives_us = node.created_us - node.launched_us, end_us - node.created_us
+            total += found.micros_per_hour * boots_us // HOUR + found.micros_per_hour * lives_us // HOUR
     return total
 
 

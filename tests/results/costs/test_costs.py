@@ -115,7 +115,7 @@ def test_what_was_held_in_vain_can_be_shared_too() -> None:
 @pytest.mark.parametrize(
     ("shared", "by", "says"),
     [
-        (Shared("idel"), ("team",), "expected idle, system, unused or namespace/NAME"),
+        (Shared("idel"), ("team",), "expected idle, system, booting, unused or namespace/NAME"),
         (Shared("namespace/nowhere"), ("team",), "no pod of that namespace held anything"),
         (Shared("idle"), ("team", "queue"), "--by names 2: team, queue"),
         (Shared("idle"), ("gpu_model",), "it has no line of its own"),

@@ -12,5 +12,6 @@ Reading order: `groups` (what is decided from), `fitting` (does a pod fit a node
 groups), `scaleup`; then `draining` (which pods block), `scaledown`; `requests` (ProvisioningRequests); `events` and
 `statustext` (its words).
 
-Source: kubernetes-sigs/cluster-autoscaler pkg (main, 2026-08), where the core of kubernetes/autoscaler lives now, unless a docstring says otherwise.
+Source: kubernetes-sigs/cluster-autoscaler pkg (main, 2026-08), where the core of kubernetes/autoscaler lives now,
+unless a docstring says otherwise.
 """

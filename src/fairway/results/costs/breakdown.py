@@ -12,16 +12,22 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from fairway.errors import UserError
-from fairway.metering.bill import IDLE, NO_LABEL, SYSTEM_OWNER, Kind
+from fairway.metering.bill import BOOT_OWNER, IDLE, NO_LABEL, SYSTEM_OWNER, Kind
 from fairway.metering.distribution import SharingRule, distribute
 from fairway.results.costs.costing import Costed
 
 if TYPE_CHECKING:
     import polars as pl
 
-SHARED_IDLE, SHARED_SYSTEM, SHARED_UNUSED = "idle", "system", "unused"
+SHARED_IDLE, SHARED_SYSTEM, SHARED_UNUSED, SHARED_BOOTING = "idle", "system", "unused", "booting"
 UNUSED_LINE = "__unused__"
-_COMMON = {SHARED_IDLE: IDLE, SHARED_SYSTEM: SYSTEM_OWNER, SHARED_UNUSED: UNUSED_LINE}
+_COMMON = {
+    SHARED_IDLE: IDLE,
+    SHARED_SYSTEM: SYSTEM_OWNER,
+    SHARED_UNUSED: UNUSED_LINE,
+    SHARED_BOOTING: BOOT_OWNER,
+}
+NOBODY = (IDLE, SYSTEM_OWNER, BOOT_OWNER, UNUSED_LINE)
 _NAMESPACE = "namespace/"
 # Columns that are known of machines too: by these, what nobody holds has a line of its own only within each value.
 _OF_MACHINES = ("machine", "instance_type", "zone", "capacity_type", "gpu_model", "kind")
@@ -29,7 +35,10 @@ _OF_MACHINES = ("machine", "instance_type", "zone", "capacity_type", "gpu_model"
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """One common cost, and the rule by which the others bear it. `what`: idle, system, unused, namespace/NAME."""
+    """One common cost, and the rule by which the others bear it.
+
+    `what`: idle, system, booting, unused, namespace/NAME.
+    """
 
     what: str
     rule: SharingRule = SharingRule.PROPORTIONAL
@@ -70,7 +79,7 @@ class Line:
 
     @property
     def is_nobody(self) -> bool:
-        return any(k in (IDLE, SYSTEM_OWNER, UNUSED_LINE) for k in self.key)
+        return any(k in NOBODY for k in self.key)
 
     @property
     def name(self) -> str:
@@ -123,7 +132,8 @@ def _check_shared(
     for one in shared:
         if one.what not in _COMMON and not one.what.startswith(_NAMESPACE):
             raise UserError(
-                f"--share {one.what}: expected idle, system, unused or namespace/NAME, such as idle=proportional"
+                f"--share {one.what}: expected idle, system, booting, unused or namespace/NAME, "
+                "such as idle=proportional"
             )
         if by[0] in _OF_MACHINES:
             raise UserError(f"--share {one.what}: by {by[0]} it has no line of its own: it is in every line")

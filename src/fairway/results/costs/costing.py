@@ -68,7 +68,7 @@ def costed(run: Run, catalog: Catalog, rules: CostRules | None = None) -> Costed
     """The bill of a run. O(n log n) in intervals and machine-hours."""
     rules = rules or CostRules()
     outcome = run.outcome
-    hours = sum(life // HOUR_US + 2 for life in outcome.nodes.column("lifetime_us"))
+    hours = sum(life // HOUR_US + 3 for life in outcome.nodes.column("lifetime_us"))
     period_us = HOUR_US if hours <= HOURLY_CELLS_MOST else DAY_US
     options = LedgerOptions(rules.split, period_us=period_us, phase_us=-outcome.began_us % DAY_US)
     found = metered(outcome, catalog, options, Terms(rules.commitment), _labels(rules.labels))

@@ -113,6 +113,9 @@ def _where(figures: CostFigures, width: int) -> list[Line]:
         ("held by nobody", figures.idle_micros, f"{figures.idle_gpu_hours:,.1f} GPU-hours idle"),
         ("kept by nodes", figures.system_micros, "for the system"),
     ]
+    if figures.booting_micros:
+        note = f"{figures.booting_gpu_hours:,.1f} GPU-hours until the node came"
+        rows.append(("booting", figures.booting_micros, note))
     lines = [Line("WHERE IT WENT", HEADING)]
     for name, micros, note in rows:
         share = micros / figures.total_micros

@@ -18,7 +18,7 @@ from fairway.catalog.prices import UnpricedReason
 from fairway.metering.bill import Kind, Measure
 from fairway.metering.cells import HOUR_US
 from fairway.metering.ground import UNKNOWN_USE
-from fairway.metering.ledger import SYSTEM, UNALLOCATED
+from fairway.metering.ledger import BOOTING, SYSTEM, UNALLOCATED
 from fairway.metering.rates import UNPRICED
 from fairway.metering.split import GPU
 from fairway.results.costs.costing import Costed
@@ -48,6 +48,8 @@ class CostFigures:
     """Of that: GPUs held and not used, by the measure of the rules, as far as told."""
     idle_micros: int
     system_micros: int
+    booting_micros: int
+    """Of machines that were launched and were no nodes yet."""
     idle_gpu_micros: int
     told_micros: int
     """GPU part of what owners hold whose use somebody told."""
@@ -56,6 +58,7 @@ class CostFigures:
     gpu_hours: float
     held_gpu_hours: float
     idle_gpu_hours: float
+    booting_gpu_hours: float
     unpriced_gpu_hours: float
     spot_micros: int
     spot_gpu_hours: float
@@ -110,6 +113,7 @@ def cost_figures(run: Costed) -> CostFigures:
     ledger = run.metered.ledger
     owned, priced = ledger.owner >= 0, ledger.is_priced
     idle, system = ledger.owner == UNALLOCATED, ledger.owner == SYSTEM
+    booting = ledger.owner == BOOTING
     by_memory = run.rules.measure == Measure.MEMORY
     unused = ledger.unused_memory if by_memory else ledger.unused_sm
     use = run.metered.stays.used_memory if by_memory else run.metered.stays.used_sm
@@ -128,6 +132,7 @@ def cost_figures(run: Costed) -> CostFigures:
         unused_micros=int(unused[owned].sum()),
         idle_micros=int(debits[idle].sum()),
         system_micros=int(debits[system].sum()),
+        booting_micros=int(debits[booting].sum()),
         idle_gpu_micros=int(gpu_micros[idle].sum()),
         told_micros=int(gpu_micros[told].sum()),
         held_gpu_micros=int(gpu_micros[owned].sum()),
@@ -135,6 +140,7 @@ def cost_figures(run: Costed) -> CostFigures:
         gpu_hours=float(hours.sum()),
         held_gpu_hours=float(hours[owned & priced].sum()),
         idle_gpu_hours=float(hours[idle & priced].sum()),
+        booting_gpu_hours=float(hours[booting & priced].sum()),
         unpriced_gpu_hours=float(hours[~priced].sum()),
         spot_micros=int(debits[spot].sum()),
         spot_gpu_hours=float(hours[spot].sum()),

@@ -80,7 +80,7 @@ def empty_machines(run: Costed, least_us: int) -> tuple[Empty, ...]:
         )
     found: dict[tuple[str, str], list[tuple[int, list[int]]]] = {}
     for i in range(len(machines)):
-        gaps = _gaps(int(machines.start_us[i]), int(machines.end_us[i]), sorted(by_machine.get(i, [])))
+        gaps = _gaps(int(machines.ready_us[i]), int(machines.end_us[i]), sorted(by_machine.get(i, [])))
         long = [gap for gap in gaps if gap >= least_us]
         found.setdefault((machines.instance_types[i], machines.capacity_types[i]), []).append(
             (price[i], long)

@@ -10,15 +10,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairway.kube.timestamps import DAY_US, HOUR_US
-from fairway.metering.bill import IDLE, SYSTEM_OWNER
-from fairway.results.costs.breakdown import UNUSED_LINE, Line, Shared, lines_of
+from fairway.results.costs.breakdown import NOBODY, Line, Shared, lines_of
 from fairway.results.costs.budgets import Period, period_of
 from fairway.results.costs.costing import Costed
 
 if TYPE_CHECKING:
     import polars as pl
 
-NOBODY = (IDLE, SYSTEM_OWNER, UNUSED_LINE)
 OTHERS = "others"
 # Shorter runs are drawn by the hour.
 _DAYS_FROM_US = 4 * DAY_US

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from fairway.kube.timestamps import DAY_US
+from fairway.results.costs.breakdown import NOBODY
 from fairway.results.costs.budgets import BudgetState, Period
 from fairway.results.costs.money import MICROS
-from fairway.results.costs.showback import NOBODY, OTHERS, Trend
+from fairway.results.costs.showback import OTHERS, Trend
 from fairway.results.drawing import SERIES_COLOURS, Drawing, Line, Shape, Text
 from fairway.results.plotting import frame, legend, plot_for, step_area, step_points
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from fairway.errors import UserError
 from fairway.kube.timestamps import SECOND_US
-from fairway.metering.bill import IDLE, NO_LABEL, SYSTEM_OWNER
+from fairway.metering.bill import NO_LABEL
 from fairway.results.costs.breakdown import breakdown
 from fairway.results.costs.costing import Costed
 from fairway.results.costs.figures import CostFigures
@@ -131,7 +131,5 @@ def _requests(run: Costed, owed: Mapping[str, int], told: Mapping[str, float]) -
 
 def _experiments(run: Costed) -> list[UnitCost]:
     lines = breakdown(run, ("experiment",)).lines
-    named = [
-        line for line in lines if line.key[0] not in (NO_LABEL, IDLE, SYSTEM_OWNER) and not line.is_nobody
-    ]
+    named = [line for line in lines if line.key[0] != NO_LABEL and not line.is_nobody]
     return [UnitCost(EXPERIMENT, line.key[0], 1, line.owed, float(line.owed)) for line in named]

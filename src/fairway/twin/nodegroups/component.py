@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fairway.cluster.changes import DELETED, Change
-from fairway.kube.objects import Key, Obj, meta_of
+from fairway.kube.objects import Key, Obj, labels_of, meta_of
 from fairway.kube.provisioningrequests import POD_TEMPLATE, REQUEST
 from fairway.kube.timestamps import SECOND_US
 from fairway.provisioning.clusterautoscaler import events, statustext
@@ -341,6 +341,8 @@ class ClusterAutoscaler:
                 luck = self.host.streams.draw_for("cluster-autoscaler.boot", str(self._serial))
                 boot_us = cloud.boot_of(group.kind.name).at_quantile(luck)
                 loop.at(loop.now_us + max(boot_us, 0), self._h_boot, name, NODES)
+                labels = labels_of(node_object(group, self.plan.provider, name))
+                self.host.launches.begin(name, loop.now_us, labels, group.kind.capacity)
             else:
                 failing.append(name)
         if failing:
@@ -356,6 +358,7 @@ class ClusterAutoscaler:
             return
         group = self._groups[found[0]]
         self.host.store.create(node_object(group, self.plan.provider, name))
+        self.host.launches.join(name)
         backoff = self.backoffs.get(group.name)
         if backoff is not None and backoff.until_us < self.host.loop.now_us:
             del self.backoffs[group.name]
@@ -377,6 +380,7 @@ class ClusterAutoscaler:
         for name, (group, since_us) in [*self.coming.items()]:
             if now_us - since_us > limit_us:
                 del self.coming[name]
+                self.host.launches.lose(name, now_us)
                 self.targets[group] -= 1
                 late.setdefault(group, since_us)
         for group, since_us in late.items():

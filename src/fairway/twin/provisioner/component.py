@@ -317,6 +317,7 @@ class Provisioner:
             self.host.store.replace(up)
             self.host.store.set_status(key_of(up), up["status"])
             self._launched += 1
+            self.host.launches.begin(name, now_us, labels_of(up), kind.capacity)
             luck = self.host.streams.draw_for("karpenter.boot", str(self._launched))
             boot_us = self.cloud.boot_of(kind.name).at_quantile(luck)
             self.host.loop.at(now_us + max(boot_us, 0), self._h_boot, name, NODES)
@@ -376,6 +377,7 @@ class Provisioner:
         self.host.store.create(
             {**node, "metadata": {**meta, "finalizers": []}, "spec": {**spec, "taints": kept}}
         )
+        self.host.launches.join(name)
         up = with_condition(claim, REGISTERED_CONDITION, "True", REGISTERED_CONDITION, "", now_us)
         self.host.store.set_status(claim_key(name), {**up["status"], "nodeName": name})
         if claim["spec"].get("startupTaints"):
@@ -530,6 +532,7 @@ class Provisioner:
     def _finish(self, name: str) -> None:
         """The instance is gone: nothing holds its claim any more."""
         self._draining.pop(name, None)
+        self.host.launches.lose(name, self.host.loop.now_us)
         self.underway = tuple(u for u in self.underway if name not in u.nodes)
         if self.host.store.get(claim_key(name)) is not None:
             self.host.store.set_finalizers(claim_key(name), [])

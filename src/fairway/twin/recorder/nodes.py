@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from fairway.kube.objects import Obj, labels_of, status_of
 from fairway.kube.resources import CPU, MEMORY
+from fairway.twin.launches import Launch
 from fairway.twin.recorder.gpus import Devices, GpuResources, kept_for_itself, node_resources
 
 
@@ -22,13 +23,26 @@ class Offer(NamedTuple):
 class NodeLife:
     """One node from creation to deletion. Times are µs since the run began; `deleted` -1: it is still there."""
 
-    __slots__ = ("created", "deleted", "devices", "labels", "name", "offers", "place", "system", "uid")
+    __slots__ = (
+        "created",
+        "deleted",
+        "devices",
+        "labels",
+        "launched",
+        "name",
+        "offers",
+        "place",
+        "system",
+        "uid",
+    )
 
     def __init__(self, name: str, uid: str, place: int, now: int) -> None:
         self.name = name
         self.uid = uid
         self.place = place
         self.labels: dict[str, str] = {}
+        self.launched = now
+        """When its machine was launched: no later than it appeared; also before the run began (negative)."""
         self.created = now
         self.deleted = -1
         self.offers: list[Offer] = []
@@ -47,6 +61,15 @@ class NodeLife:
             setattr(twin, slot, getattr(self, slot))
         twin.offers = list(self.offers)
         return twin
+
+
+def never_joined(launch: Launch, began_us: int, gone: int, *, is_over: bool) -> NodeLife:
+    """A machine that was launched and is no node: as long as it was there it was not one. No place is its."""
+    life = NodeLife(launch.name, "", -1, gone)
+    life.launched, life.labels = launch.at_us - began_us, dict(launch.labels)
+    life.deleted = gone if is_over else -1
+    life.offers = [Offer(gone, 0, launch.cpu_milli, launch.memory_bytes, False)]
+    return life
 
 
 class Place:
@@ -76,10 +99,12 @@ class NodeLedger:
             self.places.append(found)
         return found
 
-    def arrive(self, place: Place, node: Obj, now: int) -> None:
-        """A node of this name exists from now on."""
+    def arrive(self, place: Place, node: Obj, now: int, launched: int) -> None:
+        """A node of this name exists from now on; its machine since `launched`."""
         place.life = len(self.lives)
-        self.lives.append(NodeLife(place.name, node["metadata"]["uid"], place.index, now))
+        life = NodeLife(place.name, node["metadata"]["uid"], place.index, now)
+        life.launched = launched
+        self.lives.append(life)
 
     def leave(self, place: Place, now: int) -> None:
         self.lives[place.life].deleted = now

@@ -21,7 +21,7 @@ from fairway.twin.components import EVERY_KIND, Host
 from fairway.twin.eventlog import Record
 from fairway.twin.recorder.facts import facts_of
 from fairway.twin.recorder.gpus import DEFAULT_GPUS, GpuResources
-from fairway.twin.recorder.nodes import NodeLedger
+from fairway.twin.recorder.nodes import NodeLedger, NodeLife, never_joined
 from fairway.twin.recorder.pods import (
     CREATED,
     DELETED_AT,
@@ -131,7 +131,9 @@ class Recorder:
                     pods.release(row, now)
                 nodes.leave(place, now)
         elif place.life < 0:
-            nodes.arrive(place, node, now)
+            launched_us = self.host.launches.launched_us(place.name)
+            launched = now if launched_us is None else launched_us - self.began_us
+            nodes.arrive(place, node, now, min(launched, now))
             nodes.describe(place, node, self.gpus, now)
             # Pods may have been bound to the name before the node came.
             for row in pods.bound_to(place.index) if pods.names else ():
@@ -303,7 +305,8 @@ class Recorder:
                 queue_evictions=queues.evictions,
             ),
             workloads=workload_table(workloads, pods, facts, began_us),
-            nodes=node_table(lives, facts, series["gpu_milli_pending"], began_us),
+            # Those that never joined come last: intervals name lives by their number.
+            nodes=node_table([*lives, *self._never_joined()], facts, series["gpu_milli_pending"], began_us),
             intervals=interval_table(pods, facts, lives, began_us),
             series=series_table(series, facts, lives, began_us),
             events=self._event_counts(),
@@ -312,6 +315,13 @@ class Recorder:
             integrals=integrals_of(series, facts.until),
             queues=queue_outcome(self.queued, now_us - began_us, began_us),
         )
+
+    def _never_joined(self) -> list[NodeLife]:
+        launches, began_us = self.host.launches, self.began_us
+        lost = [never_joined(x, began_us, t - began_us, is_over=True) for x, t in launches.lost]
+        until = self.host.loop.now_us - began_us
+        booting = launches.booting.values()
+        return [*lost, *(never_joined(x, began_us, until, is_over=False) for x in booting)]
 
     def _pod_queues(self) -> PodQueues:
         """Which Workloads of Kueue the pods belong to; nothing is looked at where there are none."""

@@ -175,6 +175,9 @@ class NodeRow:
     system_cpu_milli: int
     system_memory_bytes: int
     """What it keeps for itself, beside what it offers: capacity less allocatable."""
+    launched_us: int
+    """When its machine was launched; `created_us` where nobody knows. What was launched and never joined has a
+    lifetime of 0."""
     created_us: int
     deleted_us: int | None
     lifetime_us: int

@@ -101,7 +101,9 @@ def _located(where: str, path: str, value: str, expected: str) -> FieldProblem:
 
 
 def _nothing_to_do(scenario: Scenario, manifest: Manifest) -> list[FieldProblem]:
-    if scenario.objects or scenario.steps or scenario.traces:
+    groups = scenario.cloud.autoscaler if scenario.cloud is not None else None
+    has_machines = groups is not None and any(g.size for g in groups.groups)
+    if scenario.objects or scenario.steps or scenario.traces or has_machines:
         return []
     expected = "nothing to simulate: list manifests (such as manifests: [jobs/]), nodes, a timeline or traces"
     return [FieldProblem(manifest.file, manifest.line_of(("spec",)), "spec", "", expected)]
