@@ -182,9 +182,19 @@ class ClusterAutoscaler:
         if self.plan.options.scale_down:
             candidates = self._scale_down(seen, groups, may_act=not grew)
         self._write_status(self._views(), nodes, candidates)
+        for due_us in self._deadlines():
+            self._arm(max(due_us, at_us + LOOP_US))
+
+    def _deadlines(self) -> list[int]:
+        """When time alone makes a difference: one loop after a backoff, or a machine's time, is over."""
+        interval_us, now_us = self.plan.options.scan_interval_us, self.host.loop.now_us
+        late_us = self.plan.options.max_node_provision_us + interval_us
+        due = [since_us + late_us for _, since_us in self.coming.values()]
+        # While nobody waits nothing would grow.
+        if self.pending or (self.requests.is_on and self.host.store.count(REQUEST)):
+            due += [b.until_us + interval_us for b in self.backoffs.values() if b.until_us >= now_us]
         again_us = self.requests.next_look_us(self.host)
-        if again_us is not None:
-            self._arm(max(again_us, at_us + LOOP_US))
+        return due if again_us is None else [*due, again_us]
 
     def _note_backoffs(self, groups: list[NodeGroup]) -> None:
         """A group that may grow again, or may not, is a change to whoever waits."""
@@ -349,8 +359,7 @@ class ClusterAutoscaler:
             at_us = loop.now_us + self.plan.options.scan_interval_us
             loop.at(at_us, self._h_fail, (group.name, tuple(failing)), NODES)
         self.targets[group.name] = size
-        # Machines that do not come are given up one loop after their time.
-        self._arm(loop.now_us + self.plan.options.max_node_provision_us + self.plan.options.scan_interval_us)
+        self.wake()
 
     def _on_boot(self, name: str) -> None:
         found = self.coming.pop(name, None)
@@ -395,7 +404,6 @@ class ClusterAutoscaler:
             again = before.until_us < now_us
             lasts_us = min(2 * before.lasts_us, options.most_backoff_us) if again else before.lasts_us
         self.backoffs[group] = Backoff(now_us + lasts_us, lasts_us, why)
-        self._arm(now_us + lasts_us + options.scan_interval_us)
         self.wake()
 
     # Shrinking
