@@ -197,3 +197,106 @@ def test_an_instance_that_vanishes_takes_its_claim_along() -> None:
     preempt_node(twin, claim["metadata"]["name"], twin.now_us)
     twin.run_for(HOUR_US)
     assert (succeeded(twin), nodes(twin), twin.store.objects("NodeClaim.karpenter.sh")) == (1, [], [])
+
+
+def two_zones(name: str) -> InstanceType:
+    """The cheaper zone is z1: without a reason nobody goes to z2."""
+    wanted = [one_of(k, (v,)) for k, v in {INSTANCE_TYPE: name, ARCH: "amd64", OS: "linux"}.items()]
+    wanted += [one_of(ZONE, ("z1", "z2")), one_of(CAPACITY_TYPE, (ON_DEMAND,))]
+    offerings = (Offering("z1", ON_DEMAND, 100_000), Offering("z2", ON_DEMAND, 200_000))
+    return InstanceType(name, Requirements(wanted), offerings, {CPU: 4000, MEMORY: 16 * GIB, PODS: 110})
+
+
+def claimed(**spec: Any) -> tuple[Obj, Obj]:
+    """A pod and the claim it mounts."""
+    meta = {"name": "p", "namespace": "default"}
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {"containers": containers, "volumes": volumes},
+    }
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {**meta, "name": "data"},
+        "spec": spec,
+    }
+    return pod, claim
+
+
+def disk(zone: str) -> Obj:
+    term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "disk"},
+        "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}},
+    }
+
+
+def storage(zone: str) -> Obj:
+    term = {"matchLabelExpressions": [{"key": ZONE, "values": [zone]}]}
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "fast"},
+        "provisioner": "ebs.csi.aws.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [term],
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "more", "zone"),
+    [
+        ({"volumeName": "disk"}, disk("z2"), "z2"),
+        ({"storageClassName": "fast"}, storage("z2"), "z2"),
+        ({"storageClassName": "fast"}, storage("z1"), "z1"),
+    ],
+)
+def test_a_node_is_opened_where_the_volume_is_or_may_be(spec: Obj, more: Obj, zone: str) -> None:
+    twin = a_twin(pool(), more, *claimed(**spec), cloud=Cloud((two_zones("box"),)))
+    twin.run_for(3 * MINUTE_US)
+    (node,) = twin.store.objects("Node")
+    assert node["metadata"]["labels"][ZONE] == zone
+
+
+@pytest.mark.parametrize(
+    ("spec", "more", "message"),
+    [
+        (
+            {"volumeName": "gone"},
+            disk("z1"),
+            'failed to validate pvc, persistentvolumes "gone" not found '
+            "(PersistentVolumeClaim=default/data, PersistentVolume=gone, StorageClass=)",
+        ),
+        (
+            {},
+            disk("z1"),
+            "unbound pvc must define a storage class (PersistentVolumeClaim=default/data, StorageClass=)",
+        ),
+        (
+            {"storageClassName": "slow"},
+            storage("z1"),
+            "failed to validate pvc, failed to get storage class, "
+            'storageclasses.storage.k8s.io "slow" not found '
+            "(PersistentVolumeClaim=default/data, StorageClass=slow)",
+        ),
+    ],
+)
+def test_pods_whose_claims_are_not_in_order_open_nothing_and_are_told_why(
+    spec: Obj, more: Obj, message: str
+) -> None:
+    twin = a_twin(pool(), more, *claimed(**spec), cloud=Cloud((two_zones("box"),)))
+    twin.run_for(3 * MINUTE_US)
+    assert twin.store.objects("Node") == []
+    told = {t.message for t in twin.host.events.told() if t.component == "karpenter"}
+    assert told == {f"Failed to schedule pod, {message}"}
+    # What was missing comes: the pod is looked at again.
+    twin.store.create({**disk("z2"), "metadata": {"name": "gone"}})
+    twin.wake()
+    twin.run_for(3 * MINUTE_US)
+    assert len(twin.store.objects("Node")) == (1 if spec.get("volumeName") else 0)

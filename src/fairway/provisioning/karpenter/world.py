@@ -104,6 +104,7 @@ class World:
     bound: tuple[BoundPod, ...] = ()
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     volumes: Mapping[str, tuple[Requirements, ...]] = field(default_factory=dict)
+    """Where the volumes of pods may be, by uid: one of the alternatives has to hold."""
 
 
 def effective_taints(

@@ -9,6 +9,7 @@ disruption loop rests while nothing changes and no consolidateAfter runs, so tha
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from fairway.cluster.changes import DELETED, Change
@@ -61,7 +62,8 @@ from fairway.provisioning.karpenter.nodeclaims import (
 from fairway.provisioning.karpenter.nodepools import duration_us
 from fairway.provisioning.karpenter.packing import Solver
 from fairway.provisioning.karpenter.planned import PlannedClaim
-from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, is_provisionable
+from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, is_owned_by, is_provisionable
+from fairway.provisioning.karpenter.volumetopology import WATCHED as VOLUMES
 from fairway.provisioning.karpenter.world import World
 from fairway.twin.components import Host
 from fairway.twin.loop import CONTROLLERS, HOUSEKEEPING, NODES
@@ -73,9 +75,12 @@ from fairway.twin.provisioner.gathering import (
     Remembered,
     Usage,
     add_usage,
+    by_claims,
     claim_key,
+    names_expiry,
     node_key,
     usage_of,
+    with_volumes,
     world_of,
 )
 from fairway.twin.provisioner.marking import Marks
@@ -99,7 +104,7 @@ class Provisioner:
     """Karpenter."""
 
     name = NAME
-    kinds: tuple[str, ...] = ("Pod", "Node", NODE_CLAIM, NODE_POOL)
+    kinds: tuple[str, ...] = ("Pod", "Node", NODE_CLAIM, NODE_POOL, *VOLUMES)
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud
@@ -157,6 +162,8 @@ class Provisioner:
             self._observe_claim(change)
         elif gk == "Node":
             self._observe_node(change)
+        elif gk in VOLUMES:
+            self._trigger_pending()
         else:
             self._marks.stale.update(dict.fromkeys(name_of(c) for c in self.host.store.objects(NODE_CLAIM)))
             self._look_again()
@@ -247,9 +254,10 @@ class Provisioner:
         self.unavailable = {o: until for o, until in self.unavailable.items() if until > now_us}
         fleet = self._fleet(frozenset(self.unavailable))
         going = {node: None for u in self.underway for node in u.nodes} | dict.fromkeys(self._draining)
-        return world_of(
+        world = world_of(
             self.host.store, fleet, self._known, going=going, nominated=self.promised, now_us=now_us
         )
+        return with_volumes(world, self.host.store)
 
     def _fleet(self, unavailable: frozenset[Offered]) -> Fleet:
         """Kept while the same offerings are out: a fleet remembers what it was asked."""
@@ -262,22 +270,30 @@ class Provisioner:
         if not world.pools:
             return
         shapes = Shapes()
-        waiting = self._pending_pods()
+        waiting, refused = by_claims(self.host.store, self._pending_pods())
+        for pod, problem in refused:
+            self._tell(key_of(pod), failed_scheduling(problem))
         moving = [
-            p for n in world.nodes if n.is_marked_for_deletion for p in n.pods if not _is_of_daemon_set(p)
+            p
+            for n in world.nodes
+            if n.is_marked_for_deletion
+            for p in n.pods
+            if not is_owned_by(p, "DaemonSet")
         ]
         pods = [*waiting, *moving]
         if not pods:
             return
         active = tuple(n for n in world.nodes if not n.is_marked_for_deletion)
-        seen = World(world.pools, world.fleets, active, world.daemons, world.bound, world.namespaces)
+        seen = replace(world, nodes=active)
         solver = Solver(seen, shapes, moving=[meta_of(p)["uid"] for p in pods])
-        results = solver.solve([facts_of(p, shapes.of(p)) for p in pods])
+        results = solver.solve(
+            [facts_of(p, shapes.of(p, world.volumes.get(meta_of(p)["uid"], ()))) for p in pods]
+        )
         for pool, filtered in results.unusable_pools:
             event = no_compatible_types(min_values=bool(filtered.min_values))
             self._tell(Key(NODE_POOL, "", pool), event)
-        for refused, why in results.refused:
-            self._tell_pod(refused.namespace, refused.name, failed_scheduling(why))
+        for facts, why in results.refused:
+            self._tell_pod(facts.namespace, facts.name, failed_scheduling(why))
         for node, placed in results.pods_on:
             self.promised[node.name] = self.host.loop.now_us + NOMINATED_US
             for facts in placed:
@@ -384,7 +400,7 @@ class Provisioner:
             self.host.loop.at(now_us + self.cloud.startup_us, self._h_started, name, NODES)
         pool = self.host.store.get(Key(NODE_POOL, "", labels_of(claim).get(NODEPOOL) or ""))
         expires_us = expires_at_us(claim)
-        if pool is not None and _names_expiry(pool) and expires_us is not None:
+        if pool is not None and names_expiry(pool) and expires_us is not None:
             self.host.loop.at(max(expires_us, now_us), self._h_expire, name, HOUSEKEEPING)
 
     def _on_started(self, name: str) -> None:
@@ -575,12 +591,3 @@ def _about(text: str) -> Key:
 
 def _phase(pod: Obj) -> str:
     return str((pod.get("status") or {}).get("phase") or "")
-
-
-def _is_of_daemon_set(pod: Obj) -> bool:
-    return any(r.get("kind") == "DaemonSet" for r in meta_of(pod).get("ownerReferences") or ())
-
-
-def _names_expiry(pool: Obj) -> bool:
-    template = (pool.get("spec") or {}).get("template") or {}
-    return "expireAfter" in (template.get("spec") or {})

@@ -6,6 +6,7 @@ Source: pkg/controllers/state/statenode.go, cluster.go.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fairway.cluster.store import Store
 from fairway.kube.conditions import is_condition_true
@@ -16,6 +17,7 @@ from fairway.provisioning.karpenter.fleet import Fleet
 from fairway.provisioning.karpenter.nodeclaims import INITIALIZED_CONDITION, LAUNCHED, is_true
 from fairway.provisioning.karpenter.nodepools import NodePool, node_pool
 from fairway.provisioning.karpenter.podfacts import host_ports, is_active, is_owned_by, requests_of
+from fairway.provisioning.karpenter.volumetopology import CLAIM, claim_problem, volume_alternatives
 from fairway.provisioning.karpenter.world import BoundPod, StateNode, World, effective_taints
 
 NODE_CLAIM, NODE_POOL = "NodeClaim.karpenter.sh", "NodePool.karpenter.sh"
@@ -136,6 +138,26 @@ def world_of(
         bound=tuple(bound),
         namespaces={name_of(n): labels_of(n) for n in store.objects("Namespace")},
     )
+
+
+def with_volumes(world: World, store: Store) -> World:
+    """The world with where pods' volumes may be. O(pods), where there are any claims."""
+    if not store.count(CLAIM):
+        return world
+    found = ((meta_of(p)["uid"], volume_alternatives(store, p)) for p in store.objects("Pod"))
+    return replace(world, volumes={uid: terms for uid, terms in found if terms})
+
+
+def by_claims(store: Store, pods: Sequence[Obj]) -> tuple[list[Obj], list[tuple[Obj, str]]]:
+    """Pods whose PersistentVolumeClaims are in order, and the others with what is wrong."""
+    problems = [(p, claim_problem(store, p)) for p in pods]
+    return [p for p, why in problems if not why], [(p, why) for p, why in problems if why]
+
+
+def names_expiry(pool: Obj) -> bool:
+    """Whether the NodePool itself says when its nodes expire."""
+    template = (pool.get("spec") or {}).get("template") or {}
+    return "expireAfter" in (template.get("spec") or {})
 
 
 Usage = dict[str, dict[str, int]]

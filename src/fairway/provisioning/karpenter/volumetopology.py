@@ -1,0 +1,131 @@
+"""Where may a pod be for the sake of its volumes? The zones of PersistentVolumes, and of StorageClasses without one.
+
+Each volume allows alternatives (terms are OR'd); those of several volumes are combined. They bind the node, not the
+pod's own affinity, so that spreads count as before.
+
+Unlike kube: nothing binds claims or provisions volumes in a twin. So a claim that names a volume which is there counts
+as bound, one of an Immediate class as bound where its class allows, and one that nobody wrote down has no say.
+
+Source: pkg/controllers/provisioning/scheduling/volumetopology.go; pkg/utils/volume/volume.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fairway.cluster.actions import View
+from fairway.kube.objects import Key, Obj, meta_of, name_of, namespace_of, spec_of, status_of
+from fairway.provisioning.karpenter.labels import HOSTNAME
+from fairway.provisioning.karpenter.requirements import Requirements, selector_requirements
+from fairway.provisioning.karpenter.why import wrapped
+
+CLAIM, VOLUME, CLASS = "PersistentVolumeClaim", "PersistentVolume", "StorageClass.storage.k8s.io"
+WATCHED = (CLAIM, VOLUME, CLASS)
+
+Alternatives = tuple[Requirements, ...]
+
+
+def volume_alternatives(view: View, pod: Obj) -> Alternatives:
+    """Requirements of which one has to hold; none: the volumes have no say."""
+    found: list[Requirements] = []
+    for claim in _claims(view, pod):
+        terms = _of_claim(view, claim)
+        if terms:
+            found = _combined(found, terms) if found else list(terms)
+    return tuple(found)
+
+
+def _claims(view: View, pod: Obj) -> Iterator[Obj]:
+    for volume in spec_of(pod).get("volumes") or ():
+        if volume.get("persistentVolumeClaim"):
+            name = volume["persistentVolumeClaim"].get("claimName") or ""
+        elif volume.get("ephemeral"):
+            name = f"{name_of(pod)}-{volume.get('name')}"
+        else:
+            continue
+        claim = view.get(Key(CLAIM, namespace_of(pod), name))
+        if claim is not None:
+            yield claim
+
+
+def _combined(found: Sequence[Requirements], terms: Sequence[Requirements]) -> list[Requirements]:
+    """Both wishes, wherever they go together; where none do all combinations, of which none will be met."""
+    pairs = [(a, b) for a in found for b in terms]
+    together = [(a, b) for a, b in pairs if a.conflict(b) is None]
+    return [a.plus(b) for a, b in together or pairs]
+
+
+def _of_claim(view: View, claim: Obj) -> list[Requirements]:
+    spec = spec_of(claim)
+    if spec.get("volumeName"):
+        volume = view.get(Key(VOLUME, "", spec["volumeName"]))
+        return [] if volume is None else _of_volume(volume)
+    storage = view.get(Key(CLASS, "", spec.get("storageClassName") or ""))
+    if storage is None:
+        return []
+    terms = (t.get("matchLabelExpressions") or () for t in storage.get("allowedTopologies") or ())
+    return [selector_requirements([{**e, "operator": "In"} for e in term]) for term in terms if term]
+
+
+def _of_volume(volume: Obj) -> list[Requirements]:
+    """A disk of one machine binds no pod to that machine's name: on another it will be another disk."""
+    spec = spec_of(volume)
+    required = (spec.get("nodeAffinity") or {}).get("required") or {}
+    is_of_node = spec.get("local") is not None or spec.get("hostPath") is not None
+    found = []
+    for term in required.get("nodeSelectorTerms") or ():
+        asked = list(term.get("matchExpressions") or ())
+        if not asked:
+            continue
+        kept = [e for e in asked if not (is_of_node and e.get("key") == HOSTNAME)]
+        found.append(selector_requirements(kept))
+    return found
+
+
+def claim_problem(view: View, pod: Obj) -> str:
+    """Why nothing is opened for a pod because of its claims, in Karpenter's words; empty: they are in order."""
+    for claim in _claims(view, pod):
+        problem = _problem(view, claim)
+        if problem:
+            return problem
+    return ""
+
+
+def _problem(view: View, claim: Obj) -> str:
+    spec, about = spec_of(claim), f"{namespace_of(claim)}/{name_of(claim)}"
+    volume, storage = spec.get("volumeName") or "", spec.get("storageClassName") or ""
+    if "deletionTimestamp" in meta_of(claim):
+        return wrapped("persistentvolumeclaim is being deleted", PersistentVolumeClaim=about)
+    if status_of(claim).get("phase") == "Lost":
+        return wrapped(
+            "persistentvolumeclaim bound to non-existent persistentvolume",
+            PersistentVolumeClaim=about,
+            PersistentVolume=volume,
+        )
+    if volume:
+        why = _volume_problem(view, volume)
+        return why and wrapped(
+            f"failed to validate pvc, {why}",
+            PersistentVolumeClaim=about,
+            PersistentVolume=volume,
+            StorageClass=storage,
+        )
+    if not storage:
+        return wrapped(
+            "unbound pvc must define a storage class", PersistentVolumeClaim=about, StorageClass=storage
+        )
+    if view.get(Key(CLASS, "", storage)) is None:
+        missing = f'storageclasses.storage.k8s.io "{storage}" not found'
+        return wrapped(
+            f"failed to validate pvc, failed to get storage class, {missing}",
+            PersistentVolumeClaim=about,
+            StorageClass=storage,
+        )
+    return ""
+
+
+def _volume_problem(view: View, name: str) -> str:
+    volume = view.get(Key(VOLUME, "", name))
+    if volume is None:
+        return f'persistentvolumes "{name}" not found'
+    return "persistentvolume is being deleted" if "deletionTimestamp" in meta_of(volume) else ""
