@@ -23,11 +23,13 @@ from fairway.provisioning.karpenter.labels import (
     ZONE,
 )
 from fairway.provisioning.karpenter.nodepools import NodePool, node_pool
+from fairway.provisioning.karpenter.nodes import Nodes
 from fairway.provisioning.karpenter.packing import Options, Results, Solver
 from fairway.provisioning.karpenter.podfacts import Shapes, facts_of
 from fairway.provisioning.karpenter.requirement import one_of
 from fairway.provisioning.karpenter.requirements import Requirements
-from fairway.provisioning.karpenter.world import BoundPod, StateNode, World
+from fairway.provisioning.karpenter.statenode import StateNode
+from fairway.provisioning.karpenter.world import World
 
 NOW_US = 1_800_000_000_000_000
 ZONES = ("zone-1", "zone-2", "zone-3")
@@ -185,12 +187,7 @@ def world(
 ) -> World:
     own = tuple(pools or [pool()])
     fleet = Fleet(types)
-    bound = tuple(
-        BoundPod(p["metadata"]["uid"], "default", p["metadata"]["labels"], n.name, p["spec"])
-        for n in nodes
-        for p in n.pods
-    )
-    return World(own, {p.name: fleet for p in own}, nodes, daemons, bound)
+    return World(own, {p.name: fleet for p in own}, Nodes(nodes), daemons)
 
 
 def solve(made: World, pods: list[Obj], options: Options | None = None) -> Results:

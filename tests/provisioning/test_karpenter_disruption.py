@@ -10,7 +10,6 @@ from karpenterworlds import kind, pod, pool, scene, state_node, wants, world
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.provisioning.karpenter.disruption.budgets import allowed_disruptions
-from fairway.provisioning.karpenter.disruption.candidates import eviction_cost
 from fairway.provisioning.karpenter.disruption.consolidation import Outcome
 from fairway.provisioning.karpenter.disruption.methods import decide
 from fairway.provisioning.karpenter.disruption.recheck import Abandoned, recheck
@@ -18,7 +17,8 @@ from fairway.provisioning.karpenter.disruption.scene import Scene
 from fairway.provisioning.karpenter.events import consolidation_candidate, consolidation_rejected
 from fairway.provisioning.karpenter.labels import CAPACITY_TYPE, DO_NOT_DISRUPT, SPOT
 from fairway.provisioning.karpenter.nodepools import NodePool
-from fairway.provisioning.karpenter.world import StateNode
+from fairway.provisioning.karpenter.podfacts import eviction_cost
+from fairway.provisioning.karpenter.statenode import StateNode
 
 SMALL = kind("s.small", 4, price=200_000)
 LARGE = kind("l.large", 16, price=800_000)

@@ -19,7 +19,7 @@ from fairway.provisioning.karpenter.requirements import (
     Requirements,
     affinity_requirements,
 )
-from fairway.provisioning.karpenter.world import StateNode
+from fairway.provisioning.karpenter.statenode import StateNode
 
 
 class ExistingNode:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fairway.kube.resources import Resources
 from fairway.provisioning.karpenter.instancetypes import InstanceType, Offering
 from fairway.provisioning.karpenter.labels import ON_DEMAND, RESERVED, SPOT, WELL_KNOWN
-from fairway.provisioning.karpenter.requirement import Requirement
+from fairway.provisioning.karpenter.requirement import IN, Requirement
 from fairway.provisioning.karpenter.requirements import Requirements
 
 NO_PRICE = 2**62
@@ -47,6 +47,8 @@ class Fleet:
         "_by_requirement",
         "_by_requirements",
         "_capacity",
+        "_label_values",
+        "_named",
         "_offered",
         "_prices",
         "all",
@@ -63,6 +65,8 @@ class Fleet:
         self._by_requirements: dict[Requirements, int] = {}
         self._offered: dict[Requirements, int] = {}
         self._prices: dict[Requirements, dict[int, int]] = {}
+        self._label_values: dict[Requirements, dict[str, list[str]]] = {}
+        self._named: dict[str, InstanceType] | None = None
         self._by_offering = self._grouped_offerings()
 
     def _grouped_offerings(self) -> list[tuple[Requirements, int]]:
@@ -74,6 +78,27 @@ class Fleet:
                     key = offering.requirements()
                     groups[key] = groups.get(key, 0) | 1 << i
         return list(groups.items())
+
+    def named(self, name: str) -> InstanceType | None:
+        if self._named is None:
+            self._named = {}
+            for kind in self.types:
+                self._named.setdefault(kind.name, kind)
+        return self._named.get(name)
+
+    def label_values(self, wanted: Requirements) -> dict[str, list[str]]:
+        """The values each label of a new node could have where the wish holds, sorted."""
+        found = self._label_values.get(wanted)
+        if found is None:
+            values: dict[str, set[str]] = {}
+            for kind in self.types:
+                for both in wanted.plus(kind.requirements):
+                    values.setdefault(both.key, set()).update(both.values)
+            for own in wanted:
+                if own.operator == IN:
+                    values.setdefault(own.key, set()).update(own.values)
+            found = self._label_values[wanted] = {key: sorted(values[key]) for key in values}
+        return found
 
     def indexes(self, mask: int) -> Iterator[int]:
         while mask:

@@ -37,7 +37,7 @@ from fairway.provisioning.karpenter.nodepools import API_VERSION, HASH_VERSION, 
 from fairway.provisioning.karpenter.planned import MAX_INSTANCE_TYPES, PlannedClaim
 from fairway.provisioning.karpenter.requirement import IN, one_of
 from fairway.provisioning.karpenter.requirements import Requirements, selector_requirements
-from fairway.provisioning.karpenter.world import is_ephemeral
+from fairway.provisioning.karpenter.statenode import is_ephemeral
 
 LAUNCHED, REGISTERED_CONDITION, INITIALIZED_CONDITION = "Launched", "Registered", "Initialized"
 READY, CONSOLIDATABLE, DRIFTED = "Ready", "Consolidatable", "Drifted"

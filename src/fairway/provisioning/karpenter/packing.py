@@ -18,26 +18,27 @@ Source: pkg/controllers/provisioning/scheduling/scheduler.go, queue.go.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from fairway.kube.resources import CPU, MEMORY, PODS, Resources
+from fairway.kube.resources import CPU, MEMORY, Resources
 from fairway.provisioning.karpenter.claimline import ClaimLine, Tried
 from fairway.provisioning.karpenter.claims import Claim, Filtered, Template, filter_types, template_of
 from fairway.provisioning.karpenter.existing import ExistingNode
 from fairway.provisioning.karpenter.labels import HOSTNAME, WELL_KNOWN
 from fairway.provisioning.karpenter.nodepools import by_weight
+from fairway.provisioning.karpenter.nodes import NODES
 from fairway.provisioning.karpenter.planned import MAX_INSTANCE_TYPES, PlannedClaim, planned
 from fairway.provisioning.karpenter.podfacts import PodFacts, Shape, Shapes, untolerated
 from fairway.provisioning.karpenter.relaxing import relaxed
 from fairway.provisioning.karpenter.requirement import Requirement
 from fairway.provisioning.karpenter.requirements import Requirements
+from fairway.provisioning.karpenter.statenode import StateNode
 from fairway.provisioning.karpenter.topology import Topology
 from fairway.provisioning.karpenter.topologygroups import AFFINITY
 from fairway.provisioning.karpenter.why import TypeRefusal, wrapped
-from fairway.provisioning.karpenter.world import StateNode, World
+from fairway.provisioning.karpenter.world import World
 
-NODES = "nodes"
 _MIN_VALUES_LOST = "pod didn’t schedule because NodePool couldn’t meet minValues requirements"
 Domains = tuple[tuple[str, frozenset[str]], ...]
 _NO_ALTERNATIVE: tuple[Requirements | None, ...] = (None,)
@@ -133,11 +134,10 @@ class Solver:
 
     def _remaining_limits(self, world: World) -> dict[str, Resources]:
         limits = {p.name: dict(p.limits) for p in self._pools if p.limits is not None}
-        for node in world.nodes:
-            left = limits.get(node.pool)
-            if left is not None:
-                for name in left:
-                    left[name] -= 1 if name == NODES else node.capacity.get(name, 0)
+        for pool, left in limits.items():
+            used = world.used(pool)
+            for name in left:
+                left[name] -= used.get(name, 0)
         return limits
 
     # The queue
@@ -164,7 +164,8 @@ class Solver:
     def _look_at_nodes(self, shapes: Iterable[Shape]) -> None:
         """The nodes with room for any of these; of a large fleet most are full."""
         sizes = list({tuple(sorted(s.requests.items())): s.requests for s in shapes}.values())
-        nodes = [n for n in self._world.nodes if any(_has_room(n, size) for size in sizes)]
+        gone = self._world.gone
+        nodes = [n for n in self._world.nodes.with_room(sizes) if n.name not in gone]
         nodes.sort(key=lambda n: (not n.is_initialized, n.name))
         self._existing = [ExistingNode(n, self._world.daemons) for n in nodes]
 
@@ -465,11 +466,6 @@ class Solver:
 
 
 _PLACED, _NOT_NOW, _NEVER = object(), object(), object()
-
-
-def _has_room(node: StateNode, requests: Mapping[str, int]) -> bool:
-    available = node.available
-    return all(amount <= available.get(name, 0) for name, amount in requests.items() if name != PODS)
 
 
 def replace_shape(pod: PodFacts, shape: Shape) -> PodFacts:

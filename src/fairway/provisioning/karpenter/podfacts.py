@@ -9,6 +9,7 @@ Source: pkg/utils/pod/scheduling.go, pkg/scheduling/hostportusage.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,6 +22,8 @@ from fairway.provisioning.karpenter.labels import HOSTNAME
 from fairway.provisioning.karpenter.requirements import Requirements, affinity_requirements
 
 ANY_ADDRESS = ("0.0.0.0", "::", "")
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_COST_SCALE, _PRIORITY_SCALE, _MOST_COST = 2.0**27, 2.0**25, 10.0
 
 # What of a spec decides where a pod may go.
 _SHAPING = (
@@ -207,3 +210,23 @@ def is_reschedulable(pod: Obj) -> bool:
         and not is_owned_by(pod, "DaemonSet")
         and not is_owned_by(pod, "Node")
     )
+
+
+def eviction_cost(pod: Obj) -> float:
+    """1, more or less by its deletion cost and its priority, from -10 to 10. Source: disruption.EvictionCost."""
+    cost = 1.0
+    raw = (meta_of(pod).get("annotations") or {}).get(DELETION_COST)
+    if raw is not None:
+        with suppress(ValueError):  # upstream logs it and goes on
+            cost += float(raw) / _COST_SCALE
+    priority = (pod.get("spec") or {}).get("priority")
+    if priority is not None:
+        cost += priority / _PRIORITY_SCALE
+    return min(max(cost, -_MOST_COST), _MOST_COST)
+
+
+def anti_affinity_terms(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The terms by which a pod must not be where others are."""
+    affinity: Mapping[str, Any] = spec.get("affinity") or {}
+    part: Mapping[str, Any] = affinity.get("podAntiAffinity") or {}
+    return list(part.get("requiredDuringSchedulingIgnoredDuringExecution") or ())

@@ -14,11 +14,12 @@ from typing import Any
 from fairway.kube.labels import IN as SELECTS_IN
 from fairway.kube.labels import Requirement as LabelRequirement
 from fairway.kube.labels import Selector, label_selector
+from fairway.kube.objects import meta_of
 from fairway.kube.taints import Taint, parse_tolerations
 from fairway.provisioning.karpenter.labels import HOSTNAME
-from fairway.provisioning.karpenter.podfacts import Shape, untolerated
+from fairway.provisioning.karpenter.podfacts import Shape, anti_affinity_terms, untolerated
 from fairway.provisioning.karpenter.relaxing import PREFERRED, REQUIRED
-from fairway.provisioning.karpenter.requirement import IN, Requirement
+from fairway.provisioning.karpenter.requirement import Requirement
 from fairway.provisioning.karpenter.requirements import (
     Requirements,
     label_requirements,
@@ -38,6 +39,7 @@ from fairway.provisioning.karpenter.world import World
 
 _ANY_SKEW = 2**31 - 1
 _NO_LABELS = Requirements()
+_Domains = dict[str, dict[str, list[tuple[Taint, ...]]]]
 
 
 class Bearing:
@@ -62,22 +64,27 @@ class Topology:
         self._world = world
         self._respects = respects_preferences
         self._moving = frozenset(moving)
-        self._domains = _domains_of(world)
         self._groups: dict[GroupKey, TopologyGroup] = {}
         self._inverse: dict[GroupKey, TopologyGroup] = {}
         self._owned: dict[Shape, tuple[list[TopologyGroup], list[TopologyGroup]]] = {}
         self._bearings: dict[Shape, Bearing] = {}
-        self._labels = {n.name: n.labels for n in world.nodes}
+        self._all_domains: _Domains | None = None
         self._version = 0
         self._takes_part: dict[tuple[int, Requirements], bool] = {}
         self._follow_bound_anti_affinity()
+
+    @property
+    def _domains(self) -> _Domains:
+        if self._all_domains is None:
+            self._all_domains = _domains_of(self._world)
+        return self._all_domains
 
     # Groups
 
     def follow(self, shape: Shape) -> None:
         """Make the groups that a shape brings."""
         if shape not in self._owned:
-            inverse = [self._inverse_group(shape, t) for t in _anti_affinity_terms(shape.spec)]
+            inverse = [self._inverse_group(shape, t) for t in anti_affinity_terms(shape.spec)]
             owned = [*self._spread_groups(shape), *self._affinity_groups(shape)]
             self._owned[shape] = (owned, inverse)
             self._version += 1
@@ -237,20 +244,24 @@ class Topology:
 
     def _count_bound(self, group: TopologyGroup) -> None:
         key = group.topology_key
-        taking_part = {n.name: group.takes_part(n.taints, n.host_labels) for n in self._world.nodes}
-        for node in self._world.nodes:
+        nodes = [n for n in self._world.staying() if group.takes_part(n.taints, n.host_labels)]
+        for node in nodes:
             domain = node.labels.get(key)
-            if node.has_node and domain and taking_part[node.name]:
+            if node.has_node and domain:
                 group.register(domain)
-        for pod in self._world.bound:
-            if pod.uid in self._moving or not group.selects(pod.namespace, pod.labels):
+        for node in nodes:
+            domain = node.labels.get(key) or (node.name if key == HOSTNAME else "")
+            if not domain:
                 continue
-            labels = self._labels.get(pod.node)
-            if labels is None or not taking_part[pod.node]:
-                continue
-            domain = labels.get(key) or (pod.node if key == HOSTNAME else "")
-            if domain:
-                group.record(domain)
+            for pod in node.pod_facts.active:
+                if self._counts(group, meta_of(pod)):
+                    group.record(domain)
+
+    def _counts(self, group: TopologyGroup, meta: Mapping[str, Any]) -> bool:
+        """Whether a bound pod is one of the group's, and stays."""
+        return meta["uid"] not in self._moving and group.selects(
+            meta.get("namespace") or "", meta.get("labels") or {}
+        )
 
     # Inverse anti-affinity
 
@@ -267,21 +278,18 @@ class Topology:
         return found
 
     def _follow_bound_anti_affinity(self) -> None:
-        for pod in self._world.bound:
-            if pod.uid in self._moving:
-                continue
-            labels = self._labels.get(pod.node)
-            for term in _anti_affinity_terms(pod.spec):
-                group = self._inverse_of(pod.namespace, term)
-                domain = (labels or {}).get(group.topology_key)
-                if domain:
-                    group.record(domain)
-
-
-def _anti_affinity_terms(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    affinity: Mapping[str, Any] = spec.get("affinity") or {}
-    part: Mapping[str, Any] = affinity.get("podAntiAffinity") or {}
-    return list(part.get(REQUIRED) or ())
+        nodes, gone = self._world.nodes, self._world.gone
+        for node in nodes.named(nodes.apart):
+            labels = {} if node.name in gone else node.labels
+            for pod in node.pod_facts.apart:
+                meta = meta_of(pod)
+                if meta["uid"] in self._moving:
+                    continue
+                for term in anti_affinity_terms(pod["spec"]):
+                    group = self._inverse_of(meta.get("namespace") or "", term)
+                    domain = labels.get(group.topology_key)
+                    if domain:
+                        group.record(domain)
 
 
 def _node_filter(shape: Shape, spread: Mapping[str, Any]) -> NodeFilter:
@@ -300,9 +308,6 @@ def _node_filter(shape: Shape, spread: Mapping[str, Any]) -> NodeFilter:
     )
 
 
-_Domains = dict[str, dict[str, list[tuple[Taint, ...]]]]
-
-
 def _domains_of(world: World) -> _Domains:
     """The domains new nodes could have, per label, with the taints one must tolerate to be there."""
     found: _Domains = {}
@@ -310,15 +315,8 @@ def _domains_of(world: World) -> _Domains:
         fleet = world.fleets.get(pool.name)
         if fleet is None:
             continue
-        values: dict[str, set[str]] = {}
-        for kind in fleet.types:
-            for wanted in pool.label_requirements.plus(kind.requirements):
-                values.setdefault(wanted.key, set()).update(wanted.values)
-        for wanted in pool.label_requirements:
-            if wanted.operator == IN:
-                values.setdefault(wanted.key, set()).update(wanted.values)
-        for key, domains in values.items():
-            for domain in sorted(domains):
+        for key, domains in fleet.label_values(pool.label_requirements).items():
+            for domain in domains:
                 _insert(found.setdefault(key, {}), domain, pool.taints)
     return found
 

@@ -9,7 +9,6 @@ disruption loop rests while nothing changes and no consolidateAfter runs, so tha
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from fairway.cluster.changes import DELETED, Change
@@ -60,6 +59,7 @@ from fairway.provisioning.karpenter.nodeclaims import (
     with_condition,
 )
 from fairway.provisioning.karpenter.nodepools import duration_us
+from fairway.provisioning.karpenter.nodes import Usage, add_usage
 from fairway.provisioning.karpenter.packing import Solver
 from fairway.provisioning.karpenter.planned import PlannedClaim
 from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, is_owned_by, is_provisionable
@@ -72,16 +72,12 @@ from fairway.twin.provisioner.draining import drain
 from fairway.twin.provisioner.gathering import (
     NODE_CLAIM,
     NODE_POOL,
-    Remembered,
-    Usage,
-    add_usage,
+    ClusterState,
     by_claims,
     claim_key,
     names_expiry,
     node_key,
-    usage_of,
     with_volumes,
-    world_of,
 )
 from fairway.twin.provisioner.marking import Marks
 
@@ -120,7 +116,6 @@ class Provisioner:
         self._draining: dict[str, int] = {}
         """Claims whose nodes are being emptied, since when."""
         self._tick_at_us = -1
-        self._known = Remembered()
         self._seen_fleet: tuple[frozenset[Offered], Fleet] | None = None
         self._marks = Marks()
         self._launched = 0
@@ -128,6 +123,7 @@ class Provisioner:
 
     def attach(self, host: Host) -> None:
         self.host = host
+        self._known = ClusterState(host.store)
         register = host.loop.register
         self._h_batch = register("karpenter.batch", self._on_batch)
         self._h_boot = register("karpenter.boot", self._on_boot)
@@ -200,7 +196,7 @@ class Provisioner:
             self._marks.stale[name] = None
             self._arm_tick(self.host.loop.now_us + POLL_US)
         if change.type == DELETED:
-            self._known.forget(name)
+            self.promised.pop(name, None)
             self._marks.ripe.pop(name, None)
             self.underway = tuple(u for u in self.underway if name not in u.nodes)
             self._look_again()
@@ -254,9 +250,7 @@ class Provisioner:
         self.unavailable = {o: until for o, until in self.unavailable.items() if until > now_us}
         fleet = self._fleet(frozenset(self.unavailable))
         going = {node: None for u in self.underway for node in u.nodes} | dict.fromkeys(self._draining)
-        world = world_of(
-            self.host.store, fleet, self._known, going=going, nominated=self.promised, now_us=now_us
-        )
+        world = self._known.world(fleet, going=going, nominated=self.promised, now_us=now_us)
         return with_volumes(world, self.host.store)
 
     def _fleet(self, unavailable: frozenset[Offered]) -> Fleet:
@@ -273,19 +267,12 @@ class Provisioner:
         waiting, refused = by_claims(self.host.store, self._pending_pods())
         for pod, problem in refused:
             self._tell(key_of(pod), failed_scheduling(problem))
-        moving = [
-            p
-            for n in world.nodes
-            if n.is_marked_for_deletion
-            for p in n.pods
-            if not is_owned_by(p, "DaemonSet")
-        ]
+        nodes = world.nodes
+        moving = [p for n in nodes.named(nodes.marked) for p in n.pods if not is_owned_by(p, "DaemonSet")]
         pods = [*waiting, *moving]
         if not pods:
             return
-        active = tuple(n for n in world.nodes if not n.is_marked_for_deletion)
-        seen = replace(world, nodes=active)
-        solver = Solver(seen, shapes, moving=[meta_of(p)["uid"] for p in pods])
+        solver = Solver(world.without_going(), shapes, moving=[meta_of(p)["uid"] for p in pods])
         results = solver.solve(
             [facts_of(p, shapes.of(p, world.volumes.get(meta_of(p)["uid"], ()))) for p in pods]
         )
@@ -295,13 +282,18 @@ class Provisioner:
         for facts, why in results.refused:
             self._tell_pod(facts.namespace, facts.name, failed_scheduling(why))
         for node, placed in results.pods_on:
-            self.promised[node.name] = self.host.loop.now_us + NOMINATED_US
+            self._promise(node.name)
             for facts in placed:
                 event = nominated(node.claim, node.name if node.has_node else "")
                 self._tell_pod(facts.namespace, facts.name, event)
-        used = usage_of(world)
+        used = world.nodes.usage()
         for plan in results.claims:
             self._create(plan, used)
+
+    def _promise(self, node: str) -> None:
+        """Pods are meant for it: for a while it is no candidate."""
+        self.promised[node] = self.host.loop.now_us + NOMINATED_US
+        self._known.touch(node)
 
     def _create(self, plan: PlannedClaim, used: Usage) -> str | None:
         """Write a claim and launch it; its name, or None where nothing was to be had. `used` is kept up to date."""
@@ -502,7 +494,7 @@ class Provisioner:
         """Keep pods off the nodes, open what replaces them, and let them go once that is up."""
         for name in command.names:
             self._taint(name, on=True)
-        used = usage_of(self._world()) if command.replacements else {}
+        used = self._world().nodes.usage() if command.replacements else {}
         made = [self._create(plan, used) for plan in command.replacements]
         opened = tuple(name for name in made if name is not None)
         if len(opened) < len(made):

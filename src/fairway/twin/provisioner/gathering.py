@@ -1,26 +1,35 @@
 """The store as Karpenter's cluster state: nodes, claims, pods and what they take.
 
-Source: pkg/controllers/state/statenode.go, cluster.go.
+It follows the store change by change and notes which nodes are not what they were; when a decision is due, those are
+made anew and the others kept. O(what changed) per decision.
+
+Source: pkg/controllers/state/cluster.go, statenode.go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
 
+from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.records import PodRecord
 from fairway.cluster.store import Store
 from fairway.kube.conditions import is_condition_true
 from fairway.kube.objects import Key, Obj, labels_of, meta_of, name_of, namespace_of
-from fairway.kube.resources import Resources, add_into, parse_resources
+from fairway.kube.resources import PODS, Resources, add_into, parse_resources
 from fairway.provisioning.karpenter.disruption.marks import consolidatable_at_us, drift_reason
 from fairway.provisioning.karpenter.fleet import Fleet
+from fairway.provisioning.karpenter.labels import NODEPOOL
 from fairway.provisioning.karpenter.nodeclaims import INITIALIZED_CONDITION, LAUNCHED, is_true
 from fairway.provisioning.karpenter.nodepools import NodePool, node_pool
-from fairway.provisioning.karpenter.podfacts import host_ports, is_active, is_owned_by, requests_of
+from fairway.provisioning.karpenter.nodes import Nodes
+from fairway.provisioning.karpenter.podfacts import HostPort, host_ports, is_owned_by
+from fairway.provisioning.karpenter.statenode import StateNode, effective_taints
 from fairway.provisioning.karpenter.volumetopology import CLAIM, claim_problem, volume_alternatives
-from fairway.provisioning.karpenter.world import BoundPod, StateNode, World, effective_taints
+from fairway.provisioning.karpenter.world import World
 
-NODE_CLAIM, NODE_POOL = "NodeClaim.karpenter.sh", "NodePool.karpenter.sh"
+NODE_CLAIM, NODE_POOL, DAEMON_SET = "NodeClaim.karpenter.sh", "NodePool.karpenter.sh", "DaemonSet.apps"
 
 
 def claim_key(name: str) -> Key:
@@ -31,36 +40,186 @@ def node_key(name: str) -> Key:
     return Key("Node", "", name)
 
 
-class Remembered:
-    """What was made of nodes and pools before, as long as they are the same objects. Forks begin anew."""
+class ClusterState:
+    """What Karpenter knows of a store, one per twin. A store's follower; forks begin anew."""
 
-    __slots__ = ("drifts", "due", "nodes", "pools", "pools_from")
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._nodes = Nodes()
+        self._stale: dict[str, None] = {}
+        self._claim_of: dict[str, str] = {}
+        """Claims by the name of their node, or by their own while that has not come."""
+        self._turns: list[tuple[int, str]] = []
+        """Until when nodes are promised or rest."""
+        self._going: dict[str, None] = {}
+        self._resources: dict[str, tuple[object, Resources]] = {}
+        self._pools_from: list[Obj] = []
+        self._pools: tuple[NodePool, ...] = ()
+        self._daemons_from: list[Obj] = []
+        self._daemons: tuple[Obj, ...] = ()
+        self._drifts: dict[str, tuple[object, object, object, NodePool, str]] = {}
+        self._due: dict[str, tuple[Obj, NodePool, int | None]] = {}
+        for gk in (NODE_CLAIM, "Node"):
+            for obj in store.objects(gk):
+                self._note(gk, obj)
+        store.followers.append(self)
 
-    def __init__(self) -> None:
-        self.nodes: dict[str, tuple[tuple[object, ...], list[Obj], StateNode, tuple[BoundPod, ...]]] = {}
-        self.pools_from: list[Obj] = []
-        self.pools: tuple[NodePool, ...] = ()
-        self.drifts: dict[str, tuple[object, object, object, NodePool, str]] = {}
-        self.due: dict[str, tuple[Obj, NodePool, int | None]] = {}
+    # Following
 
-    def pools_of(self, store: Store) -> tuple[NodePool, ...]:
-        objects = store.objects(NODE_POOL)
-        if not _same(objects, self.pools_from):
-            self.pools_from, self.pools = list(objects), pools_of(store)
-        return self.pools
+    def apply(self, change: Change) -> None:
+        gk = change.key[0]
+        if gk == "Pod":
+            node = (change.obj.get("spec") or {}).get("nodeName")
+            if node:
+                self._stale[node] = None
+        elif gk == "Node":
+            self._stale[change.key[2]] = None
+        elif gk == NODE_CLAIM:
+            if change.old is not None:
+                self._note(gk, change.old)
+            if change.type == DELETED:
+                self._claim_of.pop(_node_name(change.obj), None)
+                self._drifts.pop(change.key[2], None)
+                self._due.pop(change.key[2], None)
+            else:
+                self._note(gk, change.obj)
+        elif gk == NODE_POOL:
+            self._stale.update(dict.fromkeys(n.name for n in self._nodes))
+
+    def _note(self, gk: str, obj: Obj) -> None:
+        name = name_of(obj)
+        if gk == NODE_CLAIM:
+            node = _node_name(obj)
+            if node != name and self._claim_of.get(name) == name:
+                del self._claim_of[name]
+                self._stale[name] = None
+            self._claim_of[node] = name
+            name = node
+        self._stale[name] = None
+
+    def touch(self, node: str) -> None:
+        """It was promised to a pod."""
+        self._stale[node] = None
+
+    # What a decision sees
+
+    def world(
+        self, fleet: Fleet, *, going: Mapping[str, object], nominated: Mapping[str, int], now_us: int
+    ) -> World:
+        """Everything. `going`: nodes under a command; `nominated`: until when, by node name."""
+        for name in self._going.keys() ^ going.keys():
+            self._stale[name] = None
+        self._going = dict.fromkeys(going)
+        while self._turns and self._turns[0][0] <= now_us:
+            self._stale[heappop(self._turns)[1]] = None
+        stale, self._stale = self._stale, {}
+        pools = self.pools()
+        by_name = {p.name: p for p in pools}
+        for name in stale:
+            self._renew(name, by_name, nominated.get(name, 0), now_us)
+        return World(
+            pools=pools,
+            fleets=dict.fromkeys(by_name, fleet),
+            nodes=self._nodes,
+            daemons=self._daemon_pods(),
+            namespaces={name_of(n): labels_of(n) for n in self._store.objects("Namespace")},
+        )
+
+    def _renew(self, name: str, pools: Mapping[str, NodePool], nominated_us: int, now_us: int) -> None:
+        node, own = self._store.get(node_key(name)), self._claim_of.get(name)
+        claim = None if own is None else self._store.get(claim_key(own))
+        if node is not None:
+            due_us = self._resting_until_us(node, claim, pools)
+            for until_us in (due_us, nominated_us):
+                if until_us > now_us:
+                    heappush(self._turns, (until_us, name))
+            self._nodes.put(self._state(node, claim, nominated_us > now_us, due_us > now_us))
+        elif claim is not None:
+            self._nodes.put(_coming(name, claim, name in self._going))
+        else:
+            self._nodes.drop(name)
+            self._resources.pop(name, None)
+
+    def _resting_until_us(self, node: Obj, claim: Obj | None, pools: Mapping[str, NodePool]) -> int:
+        """While its consolidateAfter runs no pod that could stay is moved onto it; 0: it does not rest."""
+        pool = pools.get(labels_of(node).get(NODEPOOL) or "")
+        if claim is None or pool is None or not pool.consolidate_after_us:
+            return 0
+        return self.due_us(claim, pool) or 0
+
+    def _state(self, node: Obj, claim: Obj | None, is_nominated: bool, is_resting: bool) -> StateNode:
+        name, status, spec = name_of(node), node.get("status") or {}, node.get("spec") or {}
+        records = self._records(name)
+        pods = [p for r in records if (p := self._store.get(r.key)) is not None]
+        taken, of_daemons, ports = _taken(records, pods)
+        allocatable = self._parsed(name, status.get("allocatable") or status.get("capacity"))
+        initialized = claim is None or is_true(claim, INITIALIZED_CONDITION)
+        startup = ((claim or {}).get("spec") or {}).get("startupTaints")
+        return StateNode(
+            name=name,
+            labels=labels_of(node),
+            taints=effective_taints(spec.get("taints"), startup, initialized=initialized),
+            capacity=self._parsed(f"{name}/capacity", status.get("capacity")),
+            available={n: v - taken.get(n, 0) for n, v in allocatable.items()},
+            daemon_requests=of_daemons,
+            ports=ports,
+            claim=name_of(claim) if claim is not None else "",
+            is_initialized=initialized,
+            is_ready=is_condition_true(status.get("conditions"), "Ready"),
+            is_marked_for_deletion=name in self._going
+            or _is_going(node)
+            or (claim is not None and _is_going(claim)),
+            is_nominated=is_nominated,
+            is_under_consolidate_after=is_resting,
+            claim_object=claim or {},
+            node_object=node,
+            pods=tuple(pods),
+            former=self._nodes.get(name),
+        )
+
+    def _records(self, node: str) -> list[PodRecord]:
+        """The pods that hold something of a node, however many there have ended; by name."""
+        accounts = self._store.accounts
+        row = accounts.row_of.get(node)
+        if row is None:
+            return []
+        records = accounts.pods[row]
+        return [records[key] for key in sorted(records)]
+
+    def _parsed(self, what: str, raw: Mapping[str, object] | None) -> Resources:
+        """A node's resources; they are the same object as long as nobody writes others."""
+        found = self._resources.get(what)
+        if found is None or found[0] is not raw:
+            found = self._resources[what] = (raw, parse_resources(raw))
+        return found[1]
+
+    def pools(self) -> tuple[NodePool, ...]:
+        objects = self._store.objects(NODE_POOL)
+        if not _same(objects, self._pools_from):
+            self._pools_from = objects
+            self._pools = tuple(node_pool(o) for o in objects if not _is_going(o))
+        return self._pools
+
+    def _daemon_pods(self) -> tuple[Obj, ...]:
+        objects = self._store.objects(DAEMON_SET)
+        if not _same(objects, self._daemons_from):
+            self._daemons_from, self._daemons = objects, tuple(_daemon_pod(d) for d in objects)
+        return self._daemons
+
+    # Of one claim
 
     def due_us(self, claim: Obj, pool: NodePool) -> int | None:
         """When the claim may be consolidated."""
-        found = self.due.get(name_of(claim))
+        found = self._due.get(name_of(claim))
         if found is None or found[0] is not claim or found[1] is not pool:
-            found = self.due[name_of(claim)] = (claim, pool, consolidatable_at_us(claim, pool))
+            found = self._due[name_of(claim)] = (claim, pool, consolidatable_at_us(claim, pool))
         return found[2]
 
     def drift(self, claim: Obj, pool: NodePool, fleet: Fleet, now_us: int) -> str:
         """Why the claim drifted. A twin's types do not vanish: it depends on labels, annotations and the pool."""
         meta, name = meta_of(claim), name_of(claim)
         parts = (meta.get("labels"), meta.get("annotations"), is_true(claim, LAUNCHED))
-        found = self.drifts.get(name)
+        found = self._drifts.get(name)
         if (
             found is None
             or found[0] is not parts[0]
@@ -68,76 +227,24 @@ class Remembered:
             or found[2] != parts[2]
             or found[3] is not pool
         ):
-            found = self.drifts[name] = (*parts, pool, drift_reason(claim, pool, fleet, now_us))
+            found = self._drifts[name] = (*parts, pool, drift_reason(claim, pool, fleet, now_us))
         return found[4]
 
-    def forget(self, name: str) -> None:
-        self.drifts.pop(name, None)
-        self.nodes.pop(name, None)
-        self.due.pop(name, None)
 
-
-def _same(a: Sequence[object], b: Sequence[object]) -> bool:
-    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
-
-
-def pools_of(store: Store) -> tuple[NodePool, ...]:
-    return tuple(node_pool(o) for o in store.objects(NODE_POOL) if "deletionTimestamp" not in meta_of(o))
-
-
-def world_of(
-    store: Store,
-    fleet: Fleet,
-    known: Remembered,
-    *,
-    going: Mapping[str, object],
-    nominated: Mapping[str, int],
-    now_us: int,
-) -> World:
-    """Everything one decision sees. `going`: nodes under a command; `nominated`: until when, by node name.
-
-    O(nodes) where little changed since the last one.
-    """
-    pools = known.pools_of(store)
-    by_name = {p.name: p for p in pools}
-    claims = {(c.get("status") or {}).get("nodeName") or name_of(c): c for c in store.objects(NODE_CLAIM)}
-    nodes: list[StateNode] = []
-    bound: list[BoundPod] = []
-    for obj in store.objects("Node"):
-        name = name_of(obj)
-        claim, pods = claims.pop(name, None), _pods_of(store, name)
-        pool = by_name.get(labels_of(obj).get("karpenter.sh/nodepool") or "")
-        due_us = known.due_us(claim, pool) if claim is not None and pool is not None else None
-        is_resting = (
-            due_us is not None and pool is not None and bool(pool.consolidate_after_us) and now_us < due_us
-        )
-        flags = (name in going, nominated.get(name, 0) > now_us, is_resting)
-        found = known.nodes.get(name)
-        if (
-            found is None
-            or found[0][0] is not obj
-            or found[0][1] is not claim
-            or found[0][2:] != flags
-            or not _same(pods, found[1])
-        ):
-            state = _node(obj, claim, pods, *flags)
-            on_it = tuple(
-                BoundPod(meta_of(p)["uid"], namespace_of(p), labels_of(p), name, p["spec"])
-                for p in pods
-                if is_active(p)
-            )
-            found = known.nodes[name] = ((obj, claim, *flags), pods, state, on_it)
-        nodes.append(found[2])
-        bound += found[3]
-    nodes += [_coming(name, claim, going) for name, claim in claims.items()]
-    return World(
-        pools=pools,
-        fleets={p.name: fleet for p in pools},
-        nodes=tuple(nodes),
-        daemons=tuple(_daemon_pod(d) for d in store.objects("DaemonSet.apps")),
-        bound=tuple(bound),
-        namespaces={name_of(n): labels_of(n) for n in store.objects("Namespace")},
-    )
+def _taken(
+    records: Sequence[PodRecord], pods: Sequence[Obj]
+) -> tuple[Resources, Resources, tuple[HostPort, ...]]:
+    """What the pods of a node ask together, those of DaemonSets alone, and their host ports."""
+    taken: Resources = {PODS: len(records)} if records else {}
+    of_daemons: Resources = {}
+    ports: list[HostPort] = []
+    for record, pod in zip(records, pods, strict=True):
+        add_into(taken, record.shape.requests)
+        if is_owned_by(pod, "DaemonSet"):
+            add_into(of_daemons, {**record.shape.requests, PODS: 1})
+        if record.shape.host_ports:
+            ports += host_ports(pod["spec"])
+    return taken, of_daemons, tuple(ports)
 
 
 def with_volumes(world: World, store: Store) -> World:
@@ -160,74 +267,19 @@ def names_expiry(pool: Obj) -> bool:
     return "expireAfter" in (template.get("spec") or {})
 
 
-Usage = dict[str, dict[str, int]]
-"""What the nodes of each NodePool come to; `nodes` counts them."""
+def _node_name(claim: Obj) -> str:
+    return (claim.get("status") or {}).get("nodeName") or name_of(claim)
 
 
-def usage_of(world: World) -> Usage:
-    used: Usage = {}
-    for node in world.nodes:
-        if node.pool:
-            add_usage(used, node.pool, node.capacity)
-    return used
-
-
-def add_usage(used: Usage, pool: str, capacity: Mapping[str, int]) -> None:
-    """One more node of the pool."""
-    of_pool = used.setdefault(pool, {})
-    of_pool["nodes"] = of_pool.get("nodes", 0) + 1
-    for resource, amount in capacity.items():
-        of_pool[resource] = of_pool.get(resource, 0) + amount
-
-
-def _pods_of(store: Store, node: str) -> list[Obj]:
-    """The pods that hold something of a node, however many there have ended."""
-    accounts = store.accounts
-    row = accounts.row_of.get(node)
-    if row is None:
-        return []
-    return [p for key in sorted(accounts.pods[row]) if (p := store.get(key)) is not None]
-
-
-def _node(
-    node: Obj, claim: Obj | None, pods: list[Obj], is_leaving: bool, is_nominated: bool, is_resting: bool
-) -> StateNode:
-    name, status, spec = name_of(node), node.get("status") or {}, node.get("spec") or {}
-    taken: Resources = {}
-    of_daemons: Resources = {}
-    for pod in pods:
-        requests = requests_of(pod["spec"])
-        add_into(taken, requests)
-        if is_owned_by(pod, "DaemonSet"):
-            add_into(of_daemons, requests)
-    allocatable = parse_resources(status.get("allocatable") or status.get("capacity"))
-    initialized = claim is None or is_true(claim, INITIALIZED_CONDITION)
-    startup = ((claim or {}).get("spec") or {}).get("startupTaints")
-    return StateNode(
-        name=name,
-        labels=labels_of(node),
-        taints=effective_taints(spec.get("taints"), startup, initialized=initialized),
-        capacity=parse_resources(status.get("capacity")),
-        available={n: v - taken.get(n, 0) for n, v in allocatable.items()},
-        daemon_requests=of_daemons,
-        ports=tuple(p for pod in pods for p in host_ports(pod["spec"])),
-        claim=name_of(claim) if claim is not None else "",
-        is_initialized=initialized,
-        is_ready=is_condition_true(status.get("conditions"), "Ready"),
-        is_marked_for_deletion=is_leaving or _is_going(node) or (claim is not None and _is_going(claim)),
-        is_nominated=is_nominated,
-        is_under_consolidate_after=is_resting,
-        claim_object=claim or {},
-        node_object=node,
-        pods=tuple(pods),
-    )
+def _same(a: Sequence[object], b: Sequence[object]) -> bool:
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 
 def _is_going(obj: Obj) -> bool:
     return "deletionTimestamp" in meta_of(obj)
 
 
-def _coming(name: str, claim: Obj, going: Mapping[str, object]) -> StateNode:
+def _coming(name: str, claim: Obj, is_leaving: bool) -> StateNode:
     """A claim whose node has not come: what it will be."""
     spec, status = claim.get("spec") or {}, claim.get("status") or {}
     return StateNode(
@@ -240,7 +292,7 @@ def _coming(name: str, claim: Obj, going: Mapping[str, object]) -> StateNode:
         has_node=False,
         is_initialized=False,
         is_ready=False,
-        is_marked_for_deletion=name in going or _is_going(claim),
+        is_marked_for_deletion=is_leaving or _is_going(claim),
         claim_object=claim,
     )
 

@@ -15,7 +15,7 @@ from fairway.provisioning.karpenter.labels import NODEPOOL
 from fairway.provisioning.karpenter.nodeclaims import CONSOLIDATABLE, DRIFTED, is_true, with_condition
 from fairway.provisioning.karpenter.nodepools import WHEN_EMPTY, NodePool
 from fairway.provisioning.karpenter.podfacts import is_owned_by
-from fairway.twin.provisioner.gathering import Remembered, claim_key
+from fairway.twin.provisioner.gathering import ClusterState, claim_key
 
 
 class Marks:
@@ -33,9 +33,9 @@ class Marks:
         twin.stale, twin.ripe, twin._resting = dict(self.stale), dict(self.ripe), list(self._resting)
         return twin
 
-    def bring_up_to_date(self, store: Store, known: Remembered, fleet: Fleet, now_us: int) -> int | None:
+    def bring_up_to_date(self, store: Store, known: ClusterState, fleet: Fleet, now_us: int) -> int | None:
         """Set conditions; when the next claim may be consolidated, if any waits for that. O(what changed)."""
-        pools = {p.name: p for p in known.pools_of(store)}
+        pools = {p.name: p for p in known.pools()}
         while self._resting and self._resting[0][0] <= now_us:
             self.stale[heappop(self._resting)[1]] = None
         stale, self.stale = self.stale, {}

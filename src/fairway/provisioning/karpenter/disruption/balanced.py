@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairway.provisioning.karpenter.disruption.candidates import BASE_COST, Candidate, eviction_cost
+from fairway.provisioning.karpenter.disruption.candidates import Candidate
 from fairway.provisioning.karpenter.disruption.commands import Command
 from fairway.provisioning.karpenter.disruption.scene import Scene
 from fairway.provisioning.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from fairway.provisioning.karpenter.nodepools import BALANCED
-from fairway.provisioning.karpenter.podfacts import is_reschedulable
-from fairway.provisioning.karpenter.world import StateNode
+from fairway.provisioning.karpenter.statenode import StateNode
 
 K = 2
 
@@ -42,7 +41,7 @@ def score(scene: Scene, own: Sequence[Candidate], savings: float) -> float:
     pool = own[0].pool.name
     nodes = [n for n in scene.world.nodes if n.pool == pool]
     cost = sum(_price(scene, n) for n in nodes)
-    disruption = sum(_disruption(n) for n in nodes)
+    disruption = sum(n.pod_facts.cost for n in nodes)
     if cost <= 0 or disruption <= 0 or savings <= 0:
         return 0.0
     return (savings / cost) / (sum(c.cost for c in own) / disruption)
@@ -50,12 +49,7 @@ def score(scene: Scene, own: Sequence[Candidate], savings: float) -> float:
 
 def _price(scene: Scene, node: StateNode) -> int:
     fleet = scene.world.fleets.get(node.pool)
-    name = node.labels.get(INSTANCE_TYPE)
-    kind = next((t for t in fleet.types if t.name == name), None) if fleet is not None else None
+    kind = fleet.named(node.labels.get(INSTANCE_TYPE) or "") if fleet is not None else None
     if kind is None:
         return 0
     return kind.price_of(node.labels.get(ZONE) or "", node.labels.get(CAPACITY_TYPE) or "") or 0
-
-
-def _disruption(node: StateNode) -> float:
-    return BASE_COST + sum(max(0.0, eviction_cost(p)) for p in node.pods if is_reschedulable(p))

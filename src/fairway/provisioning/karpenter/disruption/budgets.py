@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from fairway.kube.cron import ScheduleError, parse
 from fairway.provisioning.karpenter.disruption.scene import BLOCKED, Notice, Scene
-from fairway.provisioning.karpenter.nodeclaims import INSTANCE_TERMINATING, is_true
 from fairway.provisioning.karpenter.nodepools import Budget, NodePool
+from fairway.provisioning.karpenter.nodes import Standing
 
 UNBOUNDED = 2**31 - 1
 
@@ -56,19 +56,12 @@ def changes_at_us(budget: Budget, now_us: int) -> int | None:
 
 def budget_left(scene: Scene, reason: str) -> tuple[dict[str, int], list[Notice]]:
     """Per NodePool: how many more nodes may go for this reason."""
-    nodes: dict[str, int] = {}
-    going: dict[str, int] = {}
-    for node in scene.world.nodes:
-        if not node.is_managed or not node.is_initialized or is_true(node.claim_object, INSTANCE_TERMINATING):
-            continue
-        nodes[node.pool] = nodes.get(node.pool, 0) + 1
-        if not node.is_ready or node.is_marked_for_deletion:
-            going[node.pool] = going.get(node.pool, 0) + 1
     left, notices = {}, []
     for pool in scene.world.pools:
-        allowed = allowed_disruptions(pool, reason, nodes.get(pool.name, 0), scene.now_us)
-        left[pool.name] = max(allowed - going.get(pool.name, 0), 0)
-        if nodes.get(pool.name) and allowed == 0:
+        standing = scene.world.nodes.standing.get(pool.name) or Standing()
+        allowed = allowed_disruptions(pool, reason, standing.nodes, scene.now_us)
+        left[pool.name] = max(allowed - standing.going, 0)
+        if standing.nodes and allowed == 0:
             text = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
             notices.append(Notice(f"NodePool/{pool.name}", BLOCKED, text))
     return left, notices

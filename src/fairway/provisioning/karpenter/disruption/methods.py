@@ -13,7 +13,15 @@ from itertools import zip_longest
 
 from fairway.provisioning.karpenter.disruption.balanced import is_worth_it
 from fairway.provisioning.karpenter.disruption.budgets import budget_left
-from fairway.provisioning.karpenter.disruption.candidates import EVENTUAL, GRACEFUL, Candidate, candidates
+from fairway.provisioning.karpenter.disruption.candidates import (
+    EVENTUAL,
+    GRACEFUL,
+    Candidate,
+    candidates,
+    candidates_among,
+    notices_of,
+    why_blocked,
+)
 from fairway.provisioning.karpenter.disruption.commands import Command
 from fairway.provisioning.karpenter.disruption.consolidation import (
     Outcome,
@@ -55,9 +63,13 @@ def _once(notices: Sequence[Notice]) -> tuple[Notice, ...]:
 
 def emptiness(scene: Scene) -> Outcome:
     """Nodes whose pods cost nothing to move: all that the budgets let go, at once."""
-    found, notices = candidates(scene)
+    blocked = why_blocked(scene)
+    notices = notices_of(scene, blocked)
+    nodes = scene.world.nodes
+    is_off = any(p.consolidate_after_us is None and not p.is_static for p in scene.world.pools)
     fitting = []
-    for candidate in found:
+    # Where consolidation is disabled every node is told so; else only those that are empty matter.
+    for candidate in candidates_among(scene, nodes if is_off else nodes.named(nodes.empty), blocked):
         pool = candidate.pool
         if pool.is_static:
             continue
@@ -66,8 +78,8 @@ def emptiness(scene: Scene) -> Outcome:
             notices.append(Notice(f"Node/{candidate.name}", UNCONSOLIDATABLE, text))
         elif candidate.is_empty and is_true(candidate.node.claim_object, CONSOLIDATABLE):
             fitting.append(candidate)
-    left, blocked = budget_left(scene, EMPTY)
-    notices += blocked if fitting else []
+    left, by_budgets = budget_left(scene, EMPTY)
+    notices += by_budgets if fitting else []
     empty = tuple(_within(by_savings(fitting), left))
     command = Command(EMPTY, EMPTINESS, empty) if empty else None
     return Outcome(command, tuple(notices))
@@ -84,12 +96,16 @@ def _within(found: Sequence[Candidate], left: Budget) -> list[Candidate]:
 
 def drift(scene: Scene) -> Outcome:
     """The node that drifted first, one without pods before one with; its replacements come first."""
-    found, notices = candidates(scene, EVENTUAL)
-    drifted = [c for c in found if not c.pool.is_static and is_true(c.node.claim_object, DRIFTED)]
+    nodes = scene.world.nodes
+    if not nodes.drifted:
+        return Outcome(None)
+    blocked = why_blocked(scene, EVENTUAL)
+    found = candidates_among(scene, nodes.named(nodes.drifted), blocked)
+    drifted = [c for c in found if not c.pool.is_static]
     if not drifted:
         return Outcome(None)
-    left, blocked = budget_left(scene, DRIFTED_REASON)
-    notices += blocked
+    left, by_budgets = budget_left(scene, DRIFTED_REASON)
+    notices = [*notices_of(scene, blocked), *by_budgets]
     drifted.sort(key=lambda c: (bool(c.reschedulable), since_us(c.node.claim_object, DRIFTED), c.name))
     for candidate in drifted:
         if left.get(candidate.pool.name, 0) == 0:

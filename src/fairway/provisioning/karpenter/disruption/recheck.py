@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from fairway.kube.timestamps import SECOND_US
 from fairway.provisioning.karpenter.disruption.budgets import budget_left
-from fairway.provisioning.karpenter.disruption.candidates import Candidate, candidates
+from fairway.provisioning.karpenter.disruption.candidates import Candidate, candidates_among, why_blocked
 from fairway.provisioning.karpenter.disruption.commands import Command
 from fairway.provisioning.karpenter.disruption.consolidation import why_not_consolidatable
 from fairway.provisioning.karpenter.disruption.methods import DRIFT, EMPTINESS
@@ -39,7 +39,8 @@ def recheck(command: Command, scene: Scene) -> Command | Abandoned:
     """The command as it holds now. Drift is carried out without waiting."""
     if command.method == DRIFT:
         return command
-    found = {c.name: c for c in candidates(scene)[0]}
+    nodes = scene.world.nodes.named(command.names)
+    found = {c.name: c for c in candidates_among(scene, nodes, why_blocked(scene))}
     valid = [found[name] for name in command.names if name in found and _is_still(command, found[name])]
     if command.method == EMPTINESS:
         return _empty_left(command, valid, scene)

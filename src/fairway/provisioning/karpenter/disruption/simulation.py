@@ -39,10 +39,9 @@ class Simulation:
 
 def simulate(scene: Scene, gone: Sequence[Candidate], *, consolidating: bool) -> Simulation:
     """Place everything that would have to move."""
-    names = {c.name for c in gone}
     budgets = budgets_of(scene.budgets)
-    deleting = [n for n in scene.world.nodes if n.is_marked_for_deletion]
-    stay = tuple(n for n in scene.world.nodes if not n.is_marked_for_deletion and n.name not in names)
+    nodes = scene.world.nodes
+    deleting = nodes.named(nodes.marked)
 
     def movable(pods: Iterable[Obj]) -> list[Obj]:
         return [p for p in pods if is_currently_reschedulable(p, budgets, scene.now_us)]
@@ -59,7 +58,7 @@ def simulate(scene: Scene, gone: Sequence[Candidate], *, consolidating: bool) ->
         facts_of(p, shapes.of(p, scene.world.volumes.get(_uid(p), ())), is_pending=_uid(p) in free)
         for p in pods
     ]
-    world = replace(scene.world, nodes=stay)
+    world = scene.world.without_going(c.name for c in gone)
     results = Solver(world, shapes, options, moving=[_uid(p) for p in pods]).solve(facts)
     pending = {_uid(p) for p in waiting}
     return Simulation(results, _refusals(results, pending, {_uid(p) for p in of_deleting}))

@@ -1,0 +1,202 @@
+"""The nodes of a world, and what is asked of all of them at once, kept as they come, change and go.
+
+Every batch of pods asks what is left of a NodePool's limits and which nodes have room; every look at what could go
+asks how many nodes a budget counts, which are empty, and which must be left alone. None of that walks over all
+nodes: a node that changes takes its old part out and puts its new one in. O(what a node has) per change.
+
+Source: pkg/controllers/state/cluster.go (nodePoolResources), disruption/helpers.go (BuildDisruptionBudgetMapping).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from fairway.kube.resources import PODS, Resources
+from fairway.provisioning.karpenter.nodeclaims import DRIFTED, INSTANCE_TERMINATING, is_true
+from fairway.provisioning.karpenter.statenode import StateNode
+
+NODES = "nodes"
+Usage = dict[str, dict[str, int]]
+"""What the nodes of each NodePool come to; `nodes` counts them."""
+_Place = tuple[bool, str]
+
+
+class Standing:
+    """What a budget of one NodePool sees: `nodes` it counts, and those of them that are `going` or not ready."""
+
+    __slots__ = ("going", "nodes")
+
+    def __init__(self) -> None:
+        self.nodes = 0
+        self.going = 0
+
+
+class _Room:
+    """Nodes that have the same left."""
+
+    __slots__ = ("available", "names")
+
+    def __init__(self, available: Mapping[str, int]) -> None:
+        self.available = available
+        self.names: dict[str, None] = {}
+
+
+class Nodes:
+    """State nodes by name; iterated in order: those that are there by name, then those that are on their way.
+
+    Names by what holds of them: `barred` (must not be disrupted, with why), `held` (a pod of theirs asks not to be),
+    `apart` (a pod of theirs keeps others off), `empty`, `drifted`, `marked` (for deletion).
+    """
+
+    __slots__ = (
+        "_by_name",
+        "_by_room",
+        "_order",
+        "apart",
+        "barred",
+        "drifted",
+        "empty",
+        "held",
+        "marked",
+        "standing",
+        "used",
+    )
+
+    def __init__(self, nodes: Iterable[StateNode] = ()) -> None:
+        self._by_name: dict[str, StateNode] = {}
+        self._order: list[_Place] = []
+        self._by_room: dict[tuple[tuple[str, int], ...], _Room] = {}
+        self.barred: dict[str, str] = {}
+        self.held: dict[str, None] = {}
+        self.apart: dict[str, None] = {}
+        self.empty: dict[str, None] = {}
+        self.drifted: dict[str, None] = {}
+        self.marked: dict[str, None] = {}
+        self.used: Usage = {}
+        self.standing: dict[str, Standing] = {}
+        for node in nodes:
+            self.put(node)
+
+    def __iter__(self) -> Iterator[StateNode]:
+        by_name = self._by_name
+        return iter([by_name[name] for _, name in self._order])
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def get(self, name: str) -> StateNode | None:
+        return self._by_name.get(name)
+
+    def named(self, names: Iterable[str]) -> list[StateNode]:
+        """Those of these names that are there, in order."""
+        found = [node for name in names if (node := self._by_name.get(name)) is not None]
+        found.sort(key=_place)
+        return found
+
+    # Changes
+
+    def put(self, node: StateNode) -> None:
+        """A node that came, or what has become of one."""
+        before = self._by_name.get(node.name)
+        if before is not None:
+            self._leave(before)
+        if before is None or before.has_node != node.has_node:
+            if before is not None:
+                self._take_place(before)
+            insort(self._order, _place(node))
+        self._by_name[node.name] = node
+        self._enter(node)
+
+    def drop(self, name: str) -> None:
+        node = self._by_name.pop(name, None)
+        if node is not None:
+            self._take_place(node)
+            self._leave(node)
+
+    def _take_place(self, node: StateNode) -> None:
+        del self._order[bisect_left(self._order, _place(node))]
+
+    def _enter(self, node: StateNode) -> None:
+        name = node.name
+        self._count(node, 1)
+        why = node.why_not_disruptable
+        if why is not None:
+            self.barred[name] = why
+        if node.pod_facts.held:
+            self.held[name] = None
+        if node.pod_facts.apart:
+            self.apart[name] = None
+        if node.is_empty:
+            self.empty[name] = None
+        if node.is_marked_for_deletion:
+            self.marked[name] = None
+        if node.is_managed and is_true(node.claim_object, DRIFTED):
+            self.drifted[name] = None
+        key = _room_key(node.available)
+        room = self._by_room.get(key)
+        if room is None:
+            room = self._by_room[key] = _Room(node.available)
+        room.names[name] = None
+
+    def _leave(self, node: StateNode) -> None:
+        name = node.name
+        self._count(node, -1)
+        self.barred.pop(name, None)
+        self.held.pop(name, None)
+        self.apart.pop(name, None)
+        self.empty.pop(name, None)
+        self.marked.pop(name, None)
+        self.drifted.pop(name, None)
+        key = _room_key(node.available)
+        names = self._by_room[key].names
+        del names[name]
+        if not names:
+            del self._by_room[key]
+
+    def _count(self, node: StateNode, sign: int) -> None:
+        if node.pool:
+            add_usage(self.used, node.pool, node.capacity, sign)
+            if not self.used[node.pool][NODES]:
+                del self.used[node.pool]
+        if node.is_managed and node.is_initialized and not is_true(node.claim_object, INSTANCE_TERMINATING):
+            standing = self.standing.get(node.pool)
+            if standing is None:
+                standing = self.standing[node.pool] = Standing()
+            standing.nodes += sign
+            if not node.is_ready or node.is_marked_for_deletion:
+                standing.going += sign
+
+    # Questions
+
+    def usage(self) -> Usage:
+        """A copy to count on with."""
+        return {pool: dict(amounts) for pool, amounts in self.used.items()}
+
+    def with_room(self, sizes: Sequence[Resources]) -> list[StateNode]:
+        """Those that could hold one pod of any of these sizes, for size alone. O(different rooms), not nodes."""
+        found: list[StateNode] = []
+        for room in self._by_room.values():
+            if any(_fits(room.available, size) for size in sizes):
+                found += [self._by_name[name] for name in room.names]
+        return found
+
+
+def add_usage(used: Usage, pool: str, capacity: Mapping[str, int], nodes: int = 1) -> None:
+    """So many more nodes of the pool; below 0: fewer."""
+    of_pool = used.setdefault(pool, {})
+    of_pool[NODES] = of_pool.get(NODES, 0) + nodes
+    for resource, amount in capacity.items():
+        of_pool[resource] = of_pool.get(resource, 0) + nodes * amount
+
+
+def _place(node: StateNode) -> _Place:
+    return (not node.has_node, node.name)
+
+
+def _room_key(available: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(available.items()))
+
+
+def _fits(available: Mapping[str, int], requests: Mapping[str, int]) -> bool:
+    return all(amount <= available.get(name, 0) for name, amount in requests.items() if name != PODS)
