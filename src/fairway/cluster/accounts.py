@@ -216,6 +216,11 @@ class NodeAccounts:
             if not homeless:
                 del self._homeless[record.node]
 
+    def bound_to(self, node: str) -> list[Key]:
+        """The pods bound to this name that have not ended, whether a node bears it or not; sorted."""
+        row = self.row_of.get(node)
+        return sorted(self._homeless.get(node, ()) if row is None else self.pods[row])
+
     # Counting pods on rows: also what a what-if uses, always in balanced pairs
 
     def place(self, record: PodRecord, row: int) -> None:

@@ -8,6 +8,8 @@ Source: pkg/controller/podgc/gc_controller.go (v1.36).
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.errors import ApiError
 from fairway.kube.objects import Key, Obj
@@ -21,6 +23,10 @@ TERMINAL = ("Succeeded", "Failed")
 OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
 
 
+Turn = tuple[bool, str, Key]
+"""Evicted pods (False) go first, then the oldest by creation, then by name. Source: byEvictionAndCreationTimestamp."""
+
+
 class PodGarbageCollector:
     """The pod garbage collector."""
 
@@ -28,8 +34,10 @@ class PodGarbageCollector:
     kinds: tuple[str, ...] = ("Pod", "Node")
 
     def __init__(self) -> None:
-        self.ended: dict[Key, str] = {}
-        """Pods that have ended and when they were created, in the order in which they ended."""
+        self.ended: dict[Key, Turn] = {}
+        """Pods that have ended, and when it is their turn to go."""
+        self._turns: list[Turn] = []
+        """The same as a heap, with those that went by other ways."""
         self.homeless: dict[Key, int] = {}
         """Pods bound to a node that does not exist, and since when that is known."""
         self._ticks_from_us = 0
@@ -44,7 +52,7 @@ class PodGarbageCollector:
 
     def fork(self) -> PodGarbageCollector:
         twin = PodGarbageCollector()
-        twin.ended = dict(self.ended)
+        twin.ended, twin._turns = dict(self.ended), list(self._turns)
         twin.homeless = dict(self.homeless)
         twin._ticks_from_us = self._ticks_from_us
         twin._armed_us = self._armed_us
@@ -61,8 +69,9 @@ class PodGarbageCollector:
             self.homeless.pop(key, None)
             return
         if (pod.get("status") or {}).get("phase") in TERMINAL:
-            if key not in self.ended:
-                self.ended[key] = pod["metadata"]["creationTimestamp"]
+            is_new = key not in self.ended
+            self._await_turn(key, pod)
+            if is_new:
                 threshold = self.host.latency.terminated_pod_gc_threshold
                 if 0 < threshold < len(self.ended):
                     self._arm(self.host.loop.now_us)
@@ -73,15 +82,10 @@ class PodGarbageCollector:
 
     def _observe_node(self, change: Change) -> None:
         if change.type == DELETED:
-            for key in self._pods_bound_to(change.key.name):
+            for key in self.host.store.accounts.bound_to(change.key.name):
                 self._orphan(key)
         elif _is_out_of_service(change.obj):
             self._arm(self.host.loop.now_us)
-
-    def _pods_bound_to(self, node: str) -> list[Key]:
-        """O(pods that have not ended): nodes vanish rarely."""
-        records = self.host.store.accounts.records
-        return sorted(key for key, record in records.items() if record.node == node)
 
     def _orphan(self, key: Key) -> None:
         now_us = self.host.loop.now_us
@@ -110,13 +114,19 @@ class PodGarbageCollector:
         surplus = len(self.ended) - threshold
         if threshold <= 0 or surplus <= 0:
             return
-        order = sorted(self.ended, key=lambda key: (not self._is_evicted(key), self.ended[key], key))
-        for key in order[:surplus]:
-            self._delete(key)
+        while surplus > 0:
+            turn = heappop(self._turns)
+            if self.ended.get(turn[2]) == turn:
+                del self.ended[turn[2]]
+                self._delete(turn[2])
+                surplus -= 1
 
-    def _is_evicted(self, key: Key) -> bool:
-        pod = self.host.store.get(key)
-        return pod is not None and (pod.get("status") or {}).get("reason") == "Evicted"
+    def _await_turn(self, key: Key, pod: Obj) -> None:
+        was_evicted = (pod.get("status") or {}).get("reason") == "Evicted"
+        turn = (not was_evicted, pod["metadata"]["creationTimestamp"], key)
+        if self.ended.get(key) != turn:
+            self.ended[key] = turn
+            heappush(self._turns, turn)
 
     def _collect_out_of_service(self) -> None:
         """Terminating pods on nodes declared dead. Source: gcTerminating."""

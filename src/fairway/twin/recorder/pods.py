@@ -73,6 +73,10 @@ class PodLedger:
         """How pods that tell use GPUs, from their start on; empty until they start."""
         self.memory_uses: dict[int, Uses] = {}
         """The same for the memory of their GPUs, in bytes."""
+        self._open: dict[int, dict[int, None]] = {}
+        """By node life: the pods that hold something of it."""
+        self._homeless: dict[int, dict[int, None]] = {}
+        """By place: the pods bound there that hold nothing, because no node bears its name."""
         self._sorts: dict[tuple[Any, ...], Sort] = {}
         self._asked: dict[int, tuple[Size, Devices]] = {}
 
@@ -122,12 +126,21 @@ class PodLedger:
         if interval >= 0:
             self.hold(row, self.intervals[interval * INTERVAL_WIDTH + LIFE], now)
 
+    def bind(self, row: int, place: int, life: int, now: int) -> None:
+        """It is bound to a node's name, and holds its share if a node (its life) bears that."""
+        self.numbers[row * WIDTH + PLACE] = place
+        if life >= 0:
+            self.hold(row, life, now)
+        else:
+            self._homeless.setdefault(place, {})[row] = None
+
     def hold(self, row: int, life: int, now: int) -> None:
         """It holds its share of a node from now on."""
         sizes = self.interval_sizes
         self.numbers[row * WIDTH + INTERVAL] = len(sizes)
         sizes.append(self.sorts[row].size)
         self.intervals.extend((row, life, now, NEVER))
+        self._open.setdefault(life, {})[row] = None
 
     def release(self, row: int, now: int) -> None:
         """It holds nothing any more."""
@@ -136,6 +149,11 @@ class PodLedger:
         if interval >= 0:
             self.numbers[at] = -1
             self.intervals[interval * INTERVAL_WIDTH + END] = now
+            life = self.intervals[interval * INTERVAL_WIDTH + LIFE]
+            held = self._open[life]
+            del held[row]
+            if not held:
+                del self._open[life]
 
     def end(self, row: int, now: int) -> None:
         """It is over: it neither waits nor runs."""
@@ -143,18 +161,19 @@ class PodLedger:
         if self.numbers[at + FINISHED] == NEVER:
             self.numbers[at + FINISHED] = now
             self.release(row, now)
+            if self._homeless:
+                self._homeless.get(self.numbers[at + PLACE], {}).pop(row, None)
 
-    def holding(self, life: int) -> list[int]:
-        """Rows with an open interval on this node life. O(intervals), for the rare moment a node is lost."""
-        i = self.intervals
-        lives, ends = i[LIFE::INTERVAL_WIDTH], i[END::INTERVAL_WIDTH]
-        pods = i[POD::INTERVAL_WIDTH]
-        return [pods[n] for n, at in enumerate(lives) if at == life and ends[n] == NEVER]
+    def come(self, place: int, life: int, now: int) -> None:
+        """A node bears this name now: the pods bound to it hold their shares."""
+        for row in sorted(self._homeless.pop(place, ())):
+            self.hold(row, life, now)
 
-    def bound_to(self, place: int) -> list[int]:
-        """Rows bound to a node's name that are not over and hold nothing. O(pods)."""
-        columns = zip(self.column(PLACE), self.column(FINISHED), self.column(INTERVAL), strict=True)
-        return [row for row, (p, over, i) in enumerate(columns) if p == place and over == NEVER and i < 0]
+    def go(self, place: int, life: int, now: int) -> None:
+        """The node is gone: its pods hold nothing."""
+        for row in list(self._open.get(life, ())):
+            self.release(row, now)
+            self._homeless.setdefault(place, {})[row] = None
 
     def column(self, number: int) -> array[int]:
         """One number of every pod, by row."""
@@ -168,6 +187,8 @@ class PodLedger:
             setattr(twin, name, list(getattr(self, name)))
         for name in ("row_of", "reason", "refusal", "refusals", "disruption", "uses", "memory_uses"):
             setattr(twin, name, dict(getattr(self, name)))
+        twin._open = {life: dict(rows) for life, rows in self._open.items()}
+        twin._homeless = {place: dict(rows) for place, rows in self._homeless.items()}
         twin.numbers, twin.intervals = array("q", self.numbers), array("q", self.intervals)
         # Interned and append-only: shared.
         twin._sorts, twin._asked = self._sorts, self._asked

@@ -127,8 +127,7 @@ class Recorder:
         place = nodes.place(change.key.name)
         if change.type == DELETED:
             if place.life >= 0:
-                for row in pods.holding(place.life):
-                    pods.release(row, now)
+                pods.go(place.index, place.life, now)
                 nodes.leave(place, now)
         elif place.life < 0:
             launched_us = self.host.launches.launched_us(place.name)
@@ -136,8 +135,7 @@ class Recorder:
             nodes.arrive(place, node, now, min(launched, now))
             nodes.describe(place, node, self.gpus, now)
             # Pods may have been bound to the name before the node came.
-            for row in pods.bound_to(place.index) if pods.names else ():
-                pods.hold(row, place.life, now)
+            pods.come(place.index, place.life, now)
         elif (
             old is None
             or old.get("spec") is not node.get("spec")
@@ -209,11 +207,9 @@ class Recorder:
             node = spec.get("nodeName")
             if node:
                 place = self.nodes.place(node)
-                pods.numbers[at + PLACE] = place.index
                 if pods.numbers[at + SCHEDULED] == NEVER:
                     pods.numbers[at + SCHEDULED] = now
-                if place.life >= 0:
-                    pods.hold(row, place.life, now)
+                pods.bind(row, place.index, place.life, now)
         elif (
             old is not None
             and old["spec"].get("containers") is not spec.get("containers")
