@@ -12,6 +12,7 @@ Source: pkg/scheduler/backend/cache and framework.NodeInfo (v1.36).
 from __future__ import annotations
 
 import copy
+from bisect import insort
 from collections.abc import Mapping
 from typing import Any
 
@@ -84,6 +85,9 @@ class NodeAccounts:
         self._taint_set_of: dict[tuple[Taint, ...], int] = {(): 0}
         self._homeless: dict[str, dict[Key, PodRecord]] = {}
         self._born: dict[str, int] = {}
+        self._zones: dict[str, list[int]] = {}
+        """The rows of each zone, oldest first."""
+        self._zone_of: list[str] = []
         self._order: Ints | None = None
         self._next: PodRecord | None = None
         self._allocate(16)
@@ -282,6 +286,9 @@ class NodeAccounts:
         elif change.old is not None and _seen_of(change.old) == _seen_of(change.obj):
             # Conditions and heartbeats: nothing a placement looks at.
             return
+        elif (zone := _zone(labels_of(change.obj))) != self._zone_of[row]:
+            self._leave_zone(row)
+            self._enter_zone(row, zone)
         self._describe(row, change.obj)
         self.respecced.append(row)
 
@@ -297,6 +304,7 @@ class NodeAccounts:
             self.pods.append({})
             self.ports.append({})
             self.born.append(0)
+            self._zone_of.append("")
             if row >= self.alive.shape[0]:
                 self._grow()
         self.names[row] = name
@@ -304,6 +312,7 @@ class NodeAccounts:
         uid = (node.get("metadata") or {}).get("uid") or name
         self.born[row] = self._born.setdefault(uid, len(self._born))
         self.alive[row] = True
+        self._enter_zone(row, _zone(labels_of(node)))
         for record in sorted(self._homeless.pop(name, {}).values(), key=lambda r: r.key):
             self.place(record, row)
         return row
@@ -323,6 +332,7 @@ class NodeAccounts:
         for record in sorted(self.pods[row].values(), key=lambda r: r.key):
             self.displace(record)
             self._homeless.setdefault(name, {})[record.key] = record
+        self._leave_zone(row)
         self._describe(row, {})
         self.alive[row] = False
         self.names[row] = ""
@@ -348,7 +358,6 @@ class NodeAccounts:
         self.counts.relabel(row, self.labels[row], labels_of(node))
         self.labels[row] = labels_of(node)
         self._hold_images(row, _images_of(status))
-        self._order = None
 
     def _hold_images(self, row: int, images: dict[str, int]) -> None:
         old = self.images[row]
@@ -399,13 +408,25 @@ class NodeAccounts:
     def order_twice(self) -> Ints:
         """`order` two times over: a search that starts anywhere and wraps around is one slice of it."""
         if self._order is None:
-            zones: dict[str, list[int]] = {}
-            for row in sorted(self.row_of.values(), key=lambda r: self.born[r]):
-                zones.setdefault(_zone(self.labels[row]), []).append(row)
-            longest = max((len(z) for z in zones.values()), default=0)
-            rows = [z[i] for i in range(longest) for z in zones.values() if i < len(z)]
+            zones = sorted(self._zones.values(), key=lambda z: self.born[z[0]])
+            longest = max((len(z) for z in zones), default=0)
+            rows = (
+                [z[i] for i in range(longest) for z in zones if i < len(z)] if len(zones) != 1 else zones[0]
+            )
             self._order = np.array(rows + rows, np.int64)
         return self._order
+
+    def _enter_zone(self, row: int, zone: str) -> None:
+        self._zone_of[row] = zone
+        insort(self._zones.setdefault(zone, []), row, key=lambda r: self.born[r])
+        self._order = None
+
+    def _leave_zone(self, row: int) -> None:
+        rows = self._zones[self._zone_of[row]]
+        rows.remove(row)
+        if not rows:
+            del self._zones[self._zone_of[row]]
+        self._order = None
 
     def copy(self) -> NodeAccounts:
         """An independent copy. O(nodes × columns + pods); interned shapes and label sets are shared."""
@@ -423,6 +444,7 @@ class NodeAccounts:
             node: {key: twin.records[key] for key in pods} for node, pods in self._homeless.items()
         }
         twin.image_holders = {name: dict(rows) for name, rows in self.image_holders.items()}
+        twin._zones = {zone: list(rows) for zone, rows in self._zones.items()}
         twin.counts = self.counts.copy(twin)
         twin._next = None
         twin.devices = self.devices.copy()
@@ -487,6 +509,7 @@ _FLAT = (
     "_free_rows",
     "_taint_set_of",
     "_born",
+    "_zone_of",
 )
 _SHARED = ("shapes", "label_sets", "image_version", "_order")
 

@@ -53,6 +53,7 @@ class Nodes:
         "_by_name",
         "_by_room",
         "_order",
+        "_room_of",
         "apart",
         "barred",
         "drifted",
@@ -67,6 +68,7 @@ class Nodes:
         self._by_name: dict[str, StateNode] = {}
         self._order: list[_Place] = []
         self._by_room: dict[tuple[tuple[str, int], ...], _Room] = {}
+        self._room_of: dict[str, _Room] = {}
         self.barred: dict[str, str] = {}
         self.held: dict[str, None] = {}
         self.apart: dict[str, None] = {}
@@ -98,74 +100,79 @@ class Nodes:
 
     def put(self, node: StateNode) -> None:
         """A node that came, or what has become of one."""
-        before = self._by_name.get(node.name)
-        if before is not None:
-            self._leave(before)
+        name = node.name
+        before = self._by_name.get(name)
         if before is None or before.has_node != node.has_node:
             if before is not None:
                 self._take_place(before)
             insort(self._order, _place(node))
-        self._by_name[node.name] = node
-        self._enter(node)
+        self._by_name[name] = node
+        if before is None or before.capacity is not node.capacity or before.pool != node.pool:
+            self._use(before, -1)
+            self._use(node, 1)
+        self._stand(before, -1)
+        self._stand(node, 1)
+        self._sort(name, node)
+        self._make_room(name, node)
 
     def drop(self, name: str) -> None:
         node = self._by_name.pop(name, None)
         if node is not None:
             self._take_place(node)
-            self._leave(node)
+            self._use(node, -1)
+            self._stand(node, -1)
+            self._sort(name, None)
+            self._make_room(name, None)
 
     def _take_place(self, node: StateNode) -> None:
         del self._order[bisect_left(self._order, _place(node))]
 
-    def _enter(self, node: StateNode) -> None:
-        name = node.name
-        self._count(node, 1)
-        why = node.why_not_disruptable
-        if why is not None:
-            self.barred[name] = why
-        if node.pod_facts.held:
-            self.held[name] = None
-        if node.pod_facts.apart:
-            self.apart[name] = None
-        if node.is_empty:
-            self.empty[name] = None
-        if node.is_marked_for_deletion:
-            self.marked[name] = None
-        if node.is_managed and is_true(node.claim_object, DRIFTED):
-            self.drifted[name] = None
-        key = _room_key(node.available)
-        room = self._by_room.get(key)
-        if room is None:
-            room = self._by_room[key] = _Room(node.available)
-        room.names[name] = None
-
-    def _leave(self, node: StateNode) -> None:
-        name = node.name
-        self._count(node, -1)
-        self.barred.pop(name, None)
-        self.held.pop(name, None)
-        self.apart.pop(name, None)
-        self.empty.pop(name, None)
-        self.marked.pop(name, None)
-        self.drifted.pop(name, None)
-        key = _room_key(node.available)
-        names = self._by_room[key].names
-        del names[name]
-        if not names:
-            del self._by_room[key]
-
-    def _count(self, node: StateNode, sign: int) -> None:
-        if node.pool:
+    def _use(self, node: StateNode | None, sign: int) -> None:
+        if node is not None and node.pool:
             add_usage(self.used, node.pool, node.capacity, sign)
             if not self.used[node.pool][NODES]:
                 del self.used[node.pool]
-        if node.is_managed and node.is_initialized and not is_true(node.claim_object, INSTANCE_TERMINATING):
+
+    def _stand(self, node: StateNode | None, sign: int) -> None:
+        if node is None or not node.is_managed or not node.is_initialized:
+            return
+        if not is_true(node.claim_object, INSTANCE_TERMINATING):
             standing = self.standing.get(node.pool)
             if standing is None:
                 standing = self.standing[node.pool] = Standing()
             standing.nodes += sign
             if not node.is_ready or node.is_marked_for_deletion:
                 standing.going += sign
+
+    def _sort(self, name: str, node: StateNode | None) -> None:
+        """By what holds of it; None: it is gone."""
+        why = None if node is None else node.why_not_disruptable
+        if why is not None:
+            self.barred[name] = why
+        else:
+            self.barred.pop(name, None)
+        _mark(self.held, name, node is not None and bool(node.pod_facts.held))
+        _mark(self.apart, name, node is not None and bool(node.pod_facts.apart))
+        _mark(self.empty, name, node is not None and node.is_empty)
+        _mark(self.marked, name, node is not None and node.is_marked_for_deletion)
+        is_drifted = node is not None and node.is_managed and is_true(node.claim_object, DRIFTED)
+        _mark(self.drifted, name, is_drifted)
+
+    def _make_room(self, name: str, node: StateNode | None) -> None:
+        before = self._room_of.get(name)
+        if node is not None and before is not None and before.available == node.available:
+            return
+        if before is not None:
+            del before.names[name], self._room_of[name]
+            if not before.names:
+                del self._by_room[_room_key(before.available)]
+        if node is not None:
+            key = _room_key(node.available)
+            room = self._by_room.get(key)
+            if room is None:
+                room = self._by_room[key] = _Room(node.available)
+            room.names[name] = None
+            self._room_of[name] = room
 
     # Questions
 
@@ -188,6 +195,13 @@ def add_usage(used: Usage, pool: str, capacity: Mapping[str, int], nodes: int = 
     of_pool[NODES] = of_pool.get(NODES, 0) + nodes
     for resource, amount in capacity.items():
         of_pool[resource] = of_pool.get(resource, 0) + nodes * amount
+
+
+def _mark(names: dict[str, None], name: str, is_one: bool) -> None:
+    if is_one:
+        names[name] = None
+    else:
+        names.pop(name, None)
 
 
 def _place(node: StateNode) -> _Place:

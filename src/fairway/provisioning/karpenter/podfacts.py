@@ -114,6 +114,9 @@ class Shapes:
         self._by_key: dict[tuple[bytes, tuple[Requirements, ...]], Shape] = {}
         self._encode = msgspec.json.Encoder(order="sorted").encode
 
+    def __len__(self) -> int:
+        return len(self._by_key)
+
     def of(self, pod: Obj, volumes: tuple[Requirements, ...] = ()) -> Shape:
         meta, spec = meta_of(pod), pod.get("spec") or {}
         shaping = {name: spec[name] for name in _SHAPING if spec.get(name)}
@@ -181,13 +184,14 @@ def is_provisionable(pod: Obj) -> bool:
     Source: IsProvisionable.
     """
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    # What most pods fail first.
     return (
-        any(
+        not spec.get("nodeName")
+        and not status.get("nominatedNodeName")
+        and any(
             c.get("type") == "PodScheduled" and c.get("reason") == "Unschedulable"
             for c in status.get("conditions") or ()
         )
-        and not spec.get("nodeName")
-        and not status.get("nominatedNodeName")
         and not is_owned_by(pod, "DaemonSet")
         and not is_owned_by(pod, "Node")
     )

@@ -85,6 +85,8 @@ NAME = "karpenter"
 POLL_US = 10 * SECOND_US
 NOMINATED_US = 20 * SECOND_US
 DRAIN_EVERY_US = 5 * SECOND_US
+# How many kinds of pods are remembered from batch to batch.
+_MOST_SHAPES = 1024
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -116,7 +118,9 @@ class Provisioner:
         self._draining: dict[str, int] = {}
         """Claims whose nodes are being emptied, since when."""
         self._tick_at_us = -1
-        self._seen_fleet: tuple[frozenset[Offered], Fleet] | None = None
+        self._whole_fleet = Fleet(cloud.types)
+        self._seen_fleet = (frozenset[Offered](), self._whole_fleet)
+        self._shapes = Shapes()
         self._marks = Marks()
         self._launched = 0
         """Machines launched so far: the n-th boots as long under every policy."""
@@ -145,6 +149,7 @@ class Provisioner:
         twin.promised, twin.unavailable = dict(self.promised), dict(self.unavailable)
         twin._draining, twin._tick_at_us = dict(self._draining), self._tick_at_us
         twin._launched = self._launched
+        twin._whole_fleet, twin._seen_fleet = self._whole_fleet, self._seen_fleet
         twin._marks = self._marks.copy()
         return twin
 
@@ -255,7 +260,7 @@ class Provisioner:
 
     def _fleet(self, unavailable: frozenset[Offered]) -> Fleet:
         """Kept while the same offerings are out: a fleet remembers what it was asked."""
-        if self._seen_fleet is None or self._seen_fleet[0] != unavailable:
+        if self._seen_fleet[0] != unavailable:
             self._seen_fleet = (unavailable, fleet_without(self.cloud.types, unavailable))
         return self._seen_fleet[1]
 
@@ -263,7 +268,7 @@ class Provisioner:
         world = self._world()
         if not world.pools:
             return
-        shapes = Shapes()
+        shapes = self._shapes_so_far()
         waiting, refused = by_claims(self.host.store, self._pending_pods())
         for pod, problem in refused:
             self._tell(key_of(pod), failed_scheduling(problem))
@@ -289,6 +294,12 @@ class Provisioner:
         used = world.nodes.usage()
         for plan in results.claims:
             self._create(plan, used)
+
+    def _shapes_so_far(self) -> Shapes:
+        """Pods of one kind come again and again; not for ever."""
+        if len(self._shapes) > _MOST_SHAPES:
+            self._shapes = Shapes()
+        return self._shapes
 
     def _promise(self, node: str) -> None:
         """Pods are meant for it: for a while it is no candidate."""
@@ -471,7 +482,7 @@ class Provisioner:
     def _mark(self) -> None:
         """Bring conditions up to date; look again when the next consolidateAfter is over."""
         due_us = self._marks.bring_up_to_date(
-            self.host.store, self._known, self._fleet(frozenset()), self.host.loop.now_us
+            self.host.store, self._known, self._whole_fleet, self.host.loop.now_us
         )
         if due_us is not None:
             self._arm_tick(due_us)
