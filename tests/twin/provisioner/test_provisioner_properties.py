@@ -9,6 +9,8 @@ from test_provisioner_component import TYPES, job, pool
 
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import HOUR_US, MINUTE_US
+from fairway.provisioning.karpenter.fleet import Fleet
+from fairway.provisioning.karpenter.statenode import StateNode
 from fairway.twin.distributions import Distribution
 from fairway.twin.invariants import check
 from fairway.twin.latency import latency_named
@@ -16,6 +18,7 @@ from fairway.twin.markets.component import SpotMarket
 from fairway.twin.markets.plan import Hazard, Market
 from fairway.twin.provisioner.cloud import Cloud, Shortage
 from fairway.twin.provisioner.component import Provisioner
+from fairway.twin.provisioner.gathering import ClusterState
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
 
@@ -43,9 +46,24 @@ def a_load(seed: int) -> Twin:
 
 def _holds(twin: Twin) -> None:
     check(twin.host)
+    assert _seen(twin, _provisioner(twin)._known) == _seen(twin, ClusterState(twin.store.fork()))
     staying = [n for n in twin.store.objects("Node") if "deletionTimestamp" not in n["metadata"]]
     gpus = sum(int(n["status"]["capacity"].get("nvidia.com/gpu", 0)) for n in staying if not _is_going(n))
     assert gpus <= LIMIT_GPUS
+
+
+def _provisioner(twin: Twin) -> Provisioner:
+    found = twin.component("karpenter")
+    assert isinstance(found, Provisioner)
+    return found
+
+
+def _seen(twin: Twin, state: ClusterState) -> list[StateNode]:
+    """What a decision would see now: the same from a state kept change by change and from one made anew."""
+    karpenter = _provisioner(twin)
+    going = dict.fromkeys(node for u in karpenter.underway for node in u.nodes)
+    world = state.world(Fleet(TYPES), going=going, nominated=karpenter.promised, now_us=twin.now_us)
+    return list(world.nodes)
 
 
 def _is_going(node: Obj) -> bool:

@@ -130,7 +130,7 @@ class Nodes:
     def _use(self, node: StateNode | None, sign: int) -> None:
         if node is not None and node.pool:
             add_usage(self.used, node.pool, node.capacity, sign)
-            if not self.used[node.pool][NODES]:
+            if not self.used[node.pool]:
                 del self.used[node.pool]
 
     def _stand(self, node: StateNode | None, sign: int) -> None:
@@ -192,9 +192,16 @@ class Nodes:
 def add_usage(used: Usage, pool: str, capacity: Mapping[str, int], nodes: int = 1) -> None:
     """So many more nodes of the pool; below 0: fewer."""
     of_pool = used.setdefault(pool, {})
-    of_pool[NODES] = of_pool.get(NODES, 0) + nodes
+    _add(of_pool, NODES, nodes)
     for resource, amount in capacity.items():
-        of_pool[resource] = of_pool.get(resource, 0) + nodes * amount
+        _add(of_pool, resource, nodes * amount)
+
+
+def _add(total: dict[str, int], name: str, amount: int) -> None:
+    """What comes to nothing is not mentioned."""
+    total[name] = total.get(name, 0) + amount
+    if not total[name]:
+        del total[name]
 
 
 def _mark(names: dict[str, None], name: str, is_one: bool) -> None:

@@ -57,6 +57,7 @@ class Shape:
         "index",
         "labels",
         "namespace",
+        "peers",
         "ports",
         "requests",
         "requirements",
@@ -81,6 +82,8 @@ class Shape:
         self.labels = labels
         self.spec = spec
         self.volumes = volumes
+        # Pods of equal namespace and labels are selected by the same selectors.
+        self.peers = (namespace, tuple(sorted(labels.items())))
         self.requests = requests_of(spec)
         wanted = affinity_requirements(spec, with_preferred=respects_preferences)
         # Every claim has a hostname of its own, so what a pod says of hostnames is kept apart.

@@ -39,6 +39,7 @@ from fairway.provisioning.karpenter.world import World
 
 _ANY_SKEW = 2**31 - 1
 _NO_LABELS = Requirements()
+Peers = tuple[str, tuple[tuple[str, str], ...]]
 _Domains = dict[str, dict[str, list[tuple[Taint, ...]]]]
 
 
@@ -68,6 +69,7 @@ class Topology:
         self._inverse: dict[GroupKey, TopologyGroup] = {}
         self._owned: dict[Shape, tuple[list[TopologyGroup], list[TopologyGroup]]] = {}
         self._bearings: dict[Shape, Bearing] = {}
+        self._chosen: dict[Peers, tuple[int, list[TopologyGroup], list[TopologyGroup]]] = {}
         self._all_domains: _Domains | None = None
         self._version = 0
         self._takes_part: dict[tuple[int, Requirements], bool] = {}
@@ -99,12 +101,22 @@ class Topology:
         owned, found.inverse = self._owned[shape]
         for group in owned:
             self._put(found, group, group.selects(shape.namespace, shape.labels))
-        for group in self._inverse.values():
-            if group.selects(shape.namespace, shape.labels):
-                self._put(found, group, True)
-        found.recorded = [g for g in self._groups.values() if g.selects(shape.namespace, shape.labels)]
+        found.recorded, inverse = self._choosing(shape)
+        for group in inverse:
+            self._put(found, group, True)
         self._bearings[shape] = found
         return found
+
+    def _choosing(self, shape: Shape) -> tuple[list[TopologyGroup], list[TopologyGroup]]:
+        """The groups and the inverse groups that select pods like this, as of this version."""
+        found = self._chosen.get(shape.peers)
+        if found is None or found[0] != self._version:
+            chosen, inverse = (
+                [g for g in groups.values() if g.selects(shape.namespace, shape.labels)]
+                for groups in (self._groups, self._inverse)
+            )
+            found = self._chosen[shape.peers] = (self._version, chosen, inverse)
+        return found[1], found[2]
 
     @staticmethod
     def _put(bearing: Bearing, group: TopologyGroup, selects_itself: bool) -> None:

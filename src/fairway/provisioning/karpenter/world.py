@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fairway.kube.objects import Obj
 from fairway.provisioning.karpenter.fleet import Fleet
 from fairway.provisioning.karpenter.nodepools import NodePool
-from fairway.provisioning.karpenter.nodes import NODES, Nodes
+from fairway.provisioning.karpenter.nodes import Nodes, add_usage
 from fairway.provisioning.karpenter.requirements import Requirements
 from fairway.provisioning.karpenter.statenode import StateNode
 
@@ -44,10 +44,8 @@ class World:
 
     def used(self, pool: str) -> dict[str, int]:
         """What a NodePool's nodes that stay come to; `nodes` counts them. O(gone)."""
-        used = dict(self.nodes.used.get(pool, {}))
+        used = {pool: dict(self.nodes.used.get(pool, {}))}
         for node in self.nodes.named(self.gone):
             if node.pool == pool:
-                used[NODES] -= 1
-                for resource, amount in node.capacity.items():
-                    used[resource] -= amount
-        return used
+                add_usage(used, pool, node.capacity, -1)
+        return used[pool]

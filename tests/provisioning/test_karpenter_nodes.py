@@ -1,0 +1,91 @@
+"""What is kept of all nodes at once is what one walk over them would find, however they came to be what they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from karpenterworlds import GPU, kind, pod, state_node, world
+
+from fairway.provisioning.karpenter.labels import DO_NOT_DISRUPT
+from fairway.provisioning.karpenter.nodes import Nodes
+from fairway.provisioning.karpenter.statenode import StateNode
+
+SMALL, LARGE = kind("a.small", 4), kind("b.large", 16, gpu=2)
+APART = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone", "labelSelector": {}}]}
+
+
+def a_node(random: Random, name: str) -> StateNode:
+    pods = []
+    for i in range(random.choice([0, 0, 1, 3])):
+        affinity = {"podAntiAffinity": APART} if random.random() < 0.2 else {}
+        annotations = {DO_NOT_DISRUPT: "true"} if random.random() < 0.2 else {}
+        spec: dict[str, Any] = {"affinity": affinity, "annotations": annotations, "node": name}
+        pods.append(pod(f"{name}-{i}", random.choice(["1", "2"]), **spec))
+    return state_node(
+        name,
+        random.choice([SMALL, LARGE]),
+        tuple(pods),
+        owner=random.choice(["default", "other"]),
+        drifted_s=random.choice([None, None, 60]),
+        has_node=random.random() < 0.8,
+        is_initialized=random.random() < 0.8,
+        is_ready=random.random() < 0.8,
+        is_marked_for_deletion=random.random() < 0.2,
+        is_nominated=random.random() < 0.2,
+    )
+
+
+def told(nodes: Nodes) -> dict[str, Any]:
+    sizes = ({"cpu": 1000}, {"cpu": 3000, "pods": 1}, {GPU: 2})
+    return {
+        "all": [n.name for n in nodes],
+        "used": nodes.usage(),
+        "standing": {p: (s.nodes, s.going) for p, s in nodes.standing.items() if s.nodes},
+        "room": [sorted(n.name for n in nodes.with_room([size])) for size in sizes],
+        **{f: dict(getattr(nodes, f)) for f in ("barred", "held", "apart", "empty", "drifted", "marked")},
+    }
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_changes_one_by_one_come_to_what_a_fresh_look_finds(seed: int) -> None:
+    random = Random(seed)
+    nodes, there = Nodes(), {}
+    for _ in range(60):
+        name = f"n{random.randrange(8)}"
+        if name in there and random.random() < 0.3:
+            del there[name]
+            nodes.drop(name)
+        else:
+            there[name] = a_node(random, name)
+            nodes.put(there[name])
+        assert told(nodes) == told(Nodes(there.values()))
+
+
+def test_room_is_what_every_resource_leaves() -> None:
+    full = state_node("full", SMALL, (pod("p", "4", node="full"),))
+    free = state_node("free", SMALL)
+    nodes = Nodes([full, free])
+    assert [n.name for n in nodes.with_room([{"cpu": 1000}])] == ["free"]
+    assert [n.name for n in nodes.with_room([{"cpu": 5000}])] == []
+    assert nodes.with_room([]) == []
+
+
+def test_a_world_without_nodes_counts_neither_them_nor_those_that_go() -> None:
+    stays, leaves, asked = (state_node(n, LARGE) for n in ("a", "b", "c"))
+    made = world([LARGE], nodes=(stays, replace(leaves, is_marked_for_deletion=True, former=leaves), asked))
+    less = made.without_going(["c"])
+    assert [n.name for n in less.staying()] == ["a"]
+    assert less.used("default")["nodes"] == 1
+    assert less.used("default")[GPU] == 2
+    assert less.used("nobody's") == {}
+
+
+def test_what_is_known_of_labels_and_pods_outlives_a_change_of_something_else() -> None:
+    before = state_node("a", SMALL, (pod("p", node="a"),))
+    after = replace(before, is_ready=False, former=before)
+    assert (after.label_facts, after.pod_facts) == (before.label_facts, before.pod_facts)
+    emptied = replace(before, pods=(), former=before)
+    assert (emptied.is_empty, before.is_empty) == (True, False)
