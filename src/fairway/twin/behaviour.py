@@ -20,10 +20,13 @@ Durations are `90s`, `1h30m` or a bare number of seconds; where it says *varies*
 | `readiness-fails`, `liveness-fails`, `startup-fails` | `5m-6m,1h-` | when probes fail, since the container's start |
 | `gpu-utilization` | `85%`, or `0s:10%,5m:90%` | GPU utilisation over work time, in steps |
 | `gpu-memory` | `40Gi`, or `0s:10Gi,5m:60Gi` | memory of each of its GPUs over work time, in steps |
+| `cpu-usage` | `500m`, or `0s:100m,5m:3` | CPU in use over work time, in steps; no more than its limit |
+| `memory-usage` | `2Gi`, or `0s:1Gi,5m:6Gi` | memory in use over work time, in steps; above its limit it is killed |
 | `image-pull-time` | duration (*varies*) | instead of the latency model's |
 | `image-pull-fails` | `true`, or `0s-5m` | when pulling fails, since the pod's start on the node |
 
-Other annotation names can stand for these: `ALIASES` maps them.
+Other annotation names can stand for these: `ALIASES` maps them. A container that says nothing of CPU and memory is
+idle: it uses `IDLE_CPU_MILLI` and `IDLE_MEMORY_BYTES`.
 
 Without `run-time` the command decides if it is understood (`commands`); a process that is PID 1 of its
 container ignores SIGTERM unless it asked for it, which `sleep` and `sh` do not, so those stop at SIGKILL.
@@ -37,21 +40,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fairway.kube.quantity import QuantityError, whole_ceil
+from fairway.kube.quantity import QuantityError, milli_ceil, whole_ceil
 from fairway.kube.timestamps import MINUTE_US, SECOND_US, parse_duration
 from fairway.twin.commands import understand
 from fairway.twin.distributions import ZERO, Distribution, constant, parse_distribution
 
 PREFIX = "fairway.dev/"
 
-# Other spellings of our keys: those of the recordings under tests, and any a caller adds.
-ALIASES: Mapping[str, str] = {"rec/seconds": "run-time", "rec/exit": "exit-code"}
+# Other spellings of our keys: those of the recordings under tests, KWOK's, and any a caller adds.
+# Source: kwok kustomize/metrics/usage/usage-from-annotation.yaml.
+ALIASES: Mapping[str, str] = {
+    "rec/seconds": "run-time",
+    "rec/exit": "exit-code",
+    "kwok.x-k8s.io/usage-cpu": "cpu-usage",
+    "kwok.x-k8s.io/usage-memory": "memory-usage",
+}
 
 # How long a run-to-completion container runs when nothing says: long enough to be seen, short enough not to
 # hide that nobody said it. `fairway simulate` names the pods it was used for.
 DEFAULT_RUN_US = MINUTE_US
 # How long an init container runs when nothing says: most prepare a volume or wait for a name to resolve.
 DEFAULT_INIT_RUN_US = SECOND_US
+# What a container uses that says nothing: KWOK's default. Source: kwok usage-from-annotation.yaml (1m, 1Mi).
+IDLE_CPU_MILLI = 1
+IDLE_MEMORY_BYTES = 2**20
 SIGKILL_EXIT = 137
 SIGTERM_EXIT = 143
 
@@ -64,7 +76,8 @@ _FOREVER_US = 2**62
 class Behaviour:
     """One container's. Times in µs; `run` None: until stopped; `stop_us` None: only SIGKILL stops it.
 
-    `gpu_utilization_milli` and `gpu_memory_bytes` are steps (from, value) over work time, sorted.
+    `gpu_utilization_milli`, `gpu_memory_bytes`, `cpu_milli` and `memory_bytes` are steps (from, value) over work time,
+    sorted. `memory_limit_bytes` 0: none.
     """
 
     run: Distribution | None = None
@@ -82,6 +95,9 @@ class Behaviour:
     startup_fails: tuple[Window, ...] = ()
     gpu_utilization_milli: tuple[Step, ...] = ()
     gpu_memory_bytes: tuple[Step, ...] = ()
+    cpu_milli: tuple[Step, ...] = ()
+    memory_bytes: tuple[Step, ...] = ()
+    memory_limit_bytes: int = 0
     image_pull: Distribution | None = None
     image_pull_fails: tuple[Window, ...] = ()
     is_default: bool = False
@@ -140,7 +156,21 @@ def behaviour_of(
                 changes.update(reader(value))
             except (ValueError, QuantityError) as wrong:
                 raise BehaviourError(name, value, str(wrong)) from None
+    if changes.get("cpu_milli") or changes.get("memory_bytes"):
+        changes.update(_within_limits(container, changes))
     return replace(_unannotated(container, restart_policy, "run" in changes, is_init), **changes)
+
+
+def _within_limits(container: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """CPU above its limit is throttled; memory above its limit is the kubelet's business."""
+    limits = (container.get("resources") or {}).get("limits") or {}
+    within: dict[str, Any] = {}
+    if limits.get("cpu"):
+        most = milli_ceil(limits["cpu"])
+        within["cpu_milli"] = tuple((at, min(milli, most)) for at, milli in changes.get("cpu_milli", ()))
+    if limits.get("memory"):
+        within["memory_limit_bytes"] = whole_ceil(limits["memory"])
+    return within
 
 
 def problems(annotations: Mapping[str, str], aliases: Mapping[str, str] = ALIASES) -> list[BehaviourError]:
@@ -272,6 +302,8 @@ _READERS: dict[str, Any] = {
     "startup-fails": lambda v: {"startup_fails": _windows(v)},
     "gpu-utilization": lambda v: {"gpu_utilization_milli": _steps(v, _percent_milli)},
     "gpu-memory": lambda v: {"gpu_memory_bytes": _steps(v, whole_ceil)},
+    "cpu-usage": lambda v: {"cpu_milli": _steps(v, milli_ceil)},
+    "memory-usage": lambda v: {"memory_bytes": _steps(v, whole_ceil)},
     "image-pull-time": lambda v: {"image_pull": parse_distribution(v)},
     "image-pull-fails": lambda v: {"image_pull_fails": _windows(v)},
 }

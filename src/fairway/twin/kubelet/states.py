@@ -149,6 +149,8 @@ class NodeState:
         self.ips = [{"ip": self.ip}]
         self.cidr = f"10.{number >> 8 & 255}.{number & 255}."
         self.next_ip = 1
+        self.spent_core_ns = 0
+        """CPU used by containers that have ended."""
 
     def copy(self) -> NodeState:
         twin = NodeState(self.name, self.uid, 0)
@@ -238,6 +240,7 @@ NODE_FIELDS = (
     "ips",
     "cidr",
     "next_ip",
+    "spent_core_ns",
 )
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway.kube.timestamps import format_duration
-from fairway.twin.behaviour import SIGKILL_EXIT
+from fairway.twin.behaviour import SIGKILL_EXIT, Behaviour
 from fairway.twin.kubelet.states import RUNNING, ContainerState, Ended, PodState
+from fairway.twin.kubelet.usage import core_ns
 from fairway.twin.progress import identity_of, wall_us, work_after
 
 if TYPE_CHECKING:
@@ -40,14 +41,28 @@ def plan_exit(k: Kubelet, pod: PodState, i: int) -> None:
         takes_us = wall_us(state.work_us, behaviour.checkpoint_interval_us, behaviour.checkpoint_us)
         reason = "Error" if code else "Completed"
         exit_at = Ended(code, reason, "", now_us, state.work_from_us + takes_us)
-    if behaviour.oom_after_us is not None:
-        oom_us = now_us + behaviour.oom_after_us
+    killed_after_us = behaviour.oom_after_us
+    if behaviour.memory_limit_bytes:
+        killed_after_us = _outgrown(behaviour, state.work_from_us - now_us)
+    if killed_after_us is not None:
+        oom_us = now_us + killed_after_us
         if exit_at is None or oom_us < exit_at.finished_us:
             exit_at = Ended(SIGKILL_EXIT, "OOMKilled", "", now_us, oom_us)
     state.exit_at = exit_at
     if exit_at is not None:
         noticed_us = exit_at.finished_us + k.relist_delay(pod)
         state.exit_ticket = k.loop.at(noticed_us, k.h_exit, (pod.uid, i))
+
+
+def _outgrown(behaviour: Behaviour, startup_us: int) -> int | None:
+    """How long after its start the kernel kills it: when it is said, or when it first uses more than its limit."""
+    limit = behaviour.memory_limit_bytes
+    found = behaviour.oom_after_us
+    for at_us, size in behaviour.memory_bytes:
+        if size > limit:
+            outgrown_us = startup_us + at_us
+            return outgrown_us if found is None else min(found, outgrown_us)
+    return found
 
 
 def _resume(k: Kubelet, pod: PodState, i: int, state: ContainerState, run_us: int) -> None:
@@ -86,6 +101,7 @@ def settle(k: Kubelet, pod: PodState, i: int, end: Ended) -> None:
     totals = k.progress.totals
     behaviour = pod.plan.containers[i].behaviour
     gpu_milli = pod.plan.gpu_milli_of(i)
+    _spend(k, pod, i, end.finished_us)
     if behaviour.run is None:
         totals.add(end.finished_us - end.started_us, 0, 0, gpu_milli)
         return
@@ -101,11 +117,21 @@ def lose_running(k: Kubelet, pod: PodState) -> None:
     now_us = k.loop.now_us
     for i, state in enumerate(pod.containers):
         if state.state == RUNNING:
+            _spend(k, pod, i, now_us)
             if pod.plan.containers[i].behaviour.run is None:
                 ran_us = now_us - state.started_us
                 k.progress.totals.add(ran_us, 0, 0, pod.plan.gpu_milli_of(i))
             else:
                 settle_loss(k, pod, i, now_us)
+
+
+def _spend(k: Kubelet, pod: PodState, i: int, until_us: int) -> None:
+    """What this run used of the node's CPU stays used."""
+    node = k.nodes.get(pod.node)
+    if node is not None:
+        state = pod.containers[i]
+        behaviour = pod.plan.containers[i].behaviour
+        node.spent_core_ns += core_ns(behaviour, state.started_us, state.work_from_us, until_us)
 
 
 def settle_loss(k: Kubelet, pod: PodState, i: int, ended_us: int) -> None:
