@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fairway.apiserver.cluster import Cluster
     from fairway.apiserver.definitions import Definitions
     from fairway.apiserver.journal import Journal
+    from fairway.apiserver.kubelets.interface import Kubelets
     from fairway.apiserver.representing import Representation
     from fairway.apiserver.resources import Resources
     from fairway.apiserver.watching import Watches
@@ -47,6 +48,7 @@ class Api:
     tokens: Tokens
     addresses: Addresses
     _chain: Chain | None = None
+    _kubelets: Kubelets | None = None
 
     @property
     def chain(self) -> Chain:
@@ -57,6 +59,16 @@ class Api:
             self._chain = Chain(self.store, self.authorizer)
             self.store.followers.append(self._chain)
         return self._chain
+
+    @property
+    def kubelets(self) -> Kubelets:
+        """Whoever answers for what happens inside nodes. Loaded with the first question."""
+        if self._kubelets is None:
+            from fairway.apiserver.kubelets.interface import Kubelets
+            from fairway.apiserver.kubelets.simulated import SimulatedKubelet
+
+            self._kubelets = Kubelets(SimulatedKubelet(self.store, self.cluster.simulated_nodes))
+        return self._kubelets
 
 
 @dataclass(slots=True)

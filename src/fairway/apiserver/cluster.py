@@ -11,7 +11,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from fairway.apiserver.journal import VERSION_GAP, Journal, Saved
 from fairway.cluster.store import Store
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fairway.apiserver.events import StoredEvents
     from fairway.apiserver.pump import Pump
     from fairway.apiserver.signingrequests import CertificateSigner
+    from fairway.twin.kubelet.component import Kubelet
     from fairway.twin.twin import Twin
 
 _EXPIRE_EVERY_S = 5.0
@@ -75,6 +76,10 @@ class Cluster:
         self.pump = Pump(self.twin, self.journal, speed=self.speed, paused=self.paused)
         self.pump.poke()
         self.ready.set()
+
+    def simulated_nodes(self) -> Kubelet | None:
+        """The twin's kubelets; None while they are loaded."""
+        return None if self.twin is None else cast("Kubelet", self.twin.component("kubelet"))
 
     async def expire_forever(self) -> None:
         """Forget events that are too old."""

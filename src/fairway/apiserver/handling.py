@@ -18,7 +18,7 @@ from fairway.apiserver import requests
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.discovery import Discovery
 from fairway.apiserver.requests import RequestInfo
-from fairway.apiserver.resources import REVIEWS
+from fairway.apiserver.resources import METRICS_GROUP, REVIEWS
 from fairway.apiserver.statuses import (
     bad_request,
     internal,
@@ -99,6 +99,10 @@ class Handling:
             from fairway.apiserver import reviews
 
             return reviews.answer(api, ask)
+        if info.group == METRICS_GROUP:
+            from fairway.apiserver.metricsserver import answering
+
+            return answering.answer(api, ask)
         if info.subresource:
             from fairway.apiserver.subresources import dispatch as subresources
 

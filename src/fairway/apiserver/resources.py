@@ -101,6 +101,7 @@ _WITH_STATUS = frozenset(
 _WITH_SCALE = frozenset(["Deployment.apps", "ReplicaSet.apps", "StatefulSet.apps", "ReplicationController"])
 _CONNECT = ("create", "get")
 _READ_ONLY = {"ComponentStatus": ("get", "list")}
+_PROXY = ("create", "delete", "get", "patch", "update")
 _SPECIAL: dict[str, tuple[Subresource, ...]] = {
     "Pod": (
         Subresource("attach", _CONNECT, "v1", "PodAttachOptions"),
@@ -112,6 +113,7 @@ _SPECIAL: dict[str, tuple[Subresource, ...]] = {
         Subresource("portforward", _CONNECT, "v1", "PodPortForwardOptions"),
         Subresource("resize", _READ_WRITE),
     ),
+    "Node": (Subresource("proxy", _PROXY, "v1", "NodeProxyOptions"),),
     "Namespace": (Subresource("finalize", ("update",)),),
     "ServiceAccount": (Subresource("token", ("create",), "authentication.k8s.io/v1", "TokenRequest"),),
     "CertificateSigningRequest.certificates.k8s.io": (Subresource("approval", _READ_WRITE),),
@@ -147,6 +149,10 @@ REVIEWS = {
     "": (("Binding", "bindings", True),),
 }
 
+METRICS_GROUP = "metrics.k8s.io"
+# Resources that are worked out, never stored: `kind plural scope`.
+_COMPUTED = (("NodeMetrics", "nodes", False), ("PodMetrics", "pods", True))
+
 # Discovery lists groups in this order, then the others by name. Source: kube-aggregator's APIService priorities.
 _GROUP_ORDER = (
     "",
@@ -175,8 +181,9 @@ _GROUP_ORDER = (
 
 @dataclass(slots=True)
 class Resources:
-    """Every resource served, by `(group, version, plural)`."""
+    """Every resource served, by `(group, version, plural)`. `serves_metrics`: whether metrics-server is there."""
 
+    serves_metrics: bool = True
     generation: int = 0
     by_route: dict[tuple[str, str, str], Resource] = field(default_factory=dict)
     preferred: dict[str, list[str]] = field(default_factory=dict)
@@ -185,6 +192,12 @@ class Resources:
 
     def __post_init__(self) -> None:
         self._builtin = _built_in()
+        if self.serves_metrics:
+            for name, plural, namespaced in _COMPUTED:
+                computed = Kind(METRICS_GROUP, name, plural, namespaced, ("v1beta1",))
+                self._builtin[(METRICS_GROUP, "v1beta1", plural)] = Resource(
+                    computed, "v1beta1", ("get", "list")
+                )
         self.set_definitions([])
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
@@ -339,6 +352,8 @@ def _versions(routes: dict[tuple[str, str, str], Resource]) -> dict[str, list[st
             versions.append(version)
 
     def place(group: str) -> tuple[int, str]:
-        return (_GROUP_ORDER.index(group), "") if group in _GROUP_ORDER else (len(_GROUP_ORDER), group)
+        if group in _GROUP_ORDER:
+            return _GROUP_ORDER.index(group), ""
+        return len(_GROUP_ORDER) + (group == METRICS_GROUP), group
 
     return {group: sorted(found[group], key=version_order) for group in sorted(found, key=place)}

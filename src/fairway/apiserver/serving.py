@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairway.admission.rbac.authorizer import Authorizer
-from fairway.apiserver import bootstrap, kubeconfig
+from fairway.apiserver import apiservices, bootstrap, kubeconfig
 from fairway.apiserver.addresses import Addresses
 from fairway.apiserver.asking import Api
 from fairway.apiserver.auth.authentication import Authentication
@@ -69,6 +69,7 @@ class Settings:
     fleet: tuple[Obj, ...] = ()
     latency: str = "served"
     kubeconfig: Path | None = None
+    metrics_server: bool = True
 
 
 class Server:
@@ -109,10 +110,12 @@ class Server:
         journal.failed = self._fail
         speed, paused = _pace(self.settings, saved.notes)
         cluster = Cluster(store, journal, self.settings.latency, speed=speed, paused=paused)
-        self.api = _api(store, cluster, journal, bodies, self.pki)
+        resources = Resources(self.settings.metrics_server)
+        self.api = _api(store, cluster, journal, bodies, self.pki, resources)
         await self._listen(saved.notes)
         bootstrap.furnish(store, self.pki.ca.read_text(encoding="utf-8"), LOOPBACK, self.port)
         complete_in(store)
+        apiservices.register(store, self.api.resources)
         journal.note("seed", str(store.seed))
         journal.note("port", str(self.port))
         journal.note("speed", repr(speed))
@@ -209,9 +212,10 @@ class Server:
         self.ended.set()
 
 
-def _api(store: Store, cluster: Cluster, journal: Journal, bodies: Bodies, pki: Pki) -> Api:
+def _api(
+    store: Store, cluster: Cluster, journal: Journal, bodies: Bodies, pki: Pki, resources: Resources
+) -> Api:
     """Put the parts together."""
-    resources = Resources()
     definitions = Definitions(store, resources)
     authorizer = Authorizer(store)
     store.followers.append(authorizer)

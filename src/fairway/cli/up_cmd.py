@@ -37,6 +37,9 @@ def up(
     latency: Annotated[
         str, typer.Option("--latency", help="served (images are near), default, zero, or a YAML file.")
     ] = "served",
+    metrics_server: Annotated[
+        bool, typer.Option("--metrics-server/--no-metrics-server", help="Serve metrics.k8s.io (kubectl top).")
+    ] = True,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it answers.")] = False,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="table|json", help="How to print.")
@@ -65,6 +68,7 @@ def up(
         "paused": True if paused else None,
         "fleet": [] if fleet is None else read_fleet_file(fleet),
         "latency": latency,
+        "metrics_server": metrics_server,
         "kubeconfig": None if kubeconfig is None else str(kubeconfig.absolute()),
     }
     _check_latency(latency)

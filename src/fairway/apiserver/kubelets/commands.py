@@ -1,242 +1,346 @@
-"""What does a command print in a simulated container?
+"""What does a command do in a simulated container? What people try first, and what `kubectl cp` runs.
 
-Made from the pod, its node and the clock. The table of `nvidia-smi` has the layout of driver 550 and up; how busy the
-GPUs are is what the pod's node says it gives, at rest otherwise.
+Made from the pod, its node, the cluster's clock and the container's small file system; nothing of this machine is read
+or run. A command that is not in `COMMANDS` is not found, as in an image that lacks it.
 """
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable
-from typing import NamedTuple
+import posixpath
+from collections.abc import Callable, Mapping
 
-from fairway.cluster.devices import GPU_INDEX_ANNOTATION
-from fairway.cluster.store import Store
-from fairway.kube.objects import Key, Obj, annotations_of, labels_of
-from fairway.kube.quantity import whole_ceil
+from fairway.apiserver.kubelets import archives, nvidiasmi
+from fairway.apiserver.kubelets.files import FileError, absolute
+from fairway.apiserver.kubelets.invocation import Result, Run, hostname, variables
 from fairway.kube.timestamps import SECOND_US, rfc3339
+from fairway.twin.commands import understand
 
-_UNKNOWN = 127
-_GPU = "nvidia.com/gpu"
-_PRODUCT = "nvidia.com/gpu.product"
-_MEMORY = "nvidia.com/gpu.memory"
-_DRIVER, _CUDA = "580.82.07", "13.0"
-# Memory in MiB and power limit in W where the node's labels do not say. Source: NVIDIA data sheets.
-_MODELS: tuple[tuple[str, int, int], ...] = (
-    ("B200", 183359, 1000),
-    ("H200", 143771, 700),
-    ("H100", 81559, 700),
-    ("A100-SXM4-80GB", 81920, 400),
-    ("A100", 40960, 400),
-    ("L40S", 46068, 350),
-    ("L4", 23034, 72),
-    ("A10", 23028, 150),
-    ("V100", 32768, 300),
-    ("T4", 15360, 70),
-)
+_NOT_FOUND = 127
+# `sleep infinity`.
+_FOREVER_US = 2**60
 
 
-class Result(NamedTuple):
-    stdout: str = ""
-    stderr: str = ""
-    code: int = 0
+# Commands: (arguments, run, standard input) → result
 
 
-class Place(NamedTuple):
-    """Where a command runs, and when: now, unless it is told."""
-
-    pod: Obj
-    container: str
-    node: str
-    store: Store
-    at_us: int = -1
-
-    @property
-    def now_us(self) -> int:
-        return self.store.now_us if self.at_us < 0 else self.at_us
+def _hostname(_arguments: list[str], run: Run, _stdin: bytes) -> Result:
+    return Result(f"{hostname(run.place)}\n".encode())
 
 
-def run(argv: list[str], place: Place) -> Result:
-    """The result; a command nobody knows is 127, as in a shell."""
-    if not argv:
-        return Result(stderr="no command given\n", code=126)
-    name = argv[0].rpartition("/")[2]
-    if name in ("sh", "bash", "ash") and len(argv) >= 3 and argv[1] in ("-c", "-lc", "-ec"):
-        return _script(argv[2], place)
-    known = _COMMANDS.get(name)
-    if known is None:
-        return Result(stderr=f"{argv[0]}: not found\n", code=_UNKNOWN)
-    return known(argv[1:], place)
+def _env(arguments: list[str], run: Run, _stdin: bytes) -> Result:
+    known = variables(run.place)
+    if arguments:
+        found = [known[name] for name in arguments if name in known]
+        return Result(
+            "".join(f"{value}\n" for value in found).encode(), code=int(len(found) < len(arguments))
+        )
+    return Result("".join(f"{name}={value}\n" for name, value in known.items()).encode())
 
 
-def printed(argv: list[str], place: Place) -> str:
-    """What a container that runs this writes; empty where nobody knows the command."""
-    if not argv:
-        return ""
-    result = run(argv, place)
-    return "" if result.code == _UNKNOWN else result.stdout + result.stderr
-
-
-def _script(text: str, place: Place) -> Result:
-    """Commands one after another; no pipes, no variables, no loops."""
-    out, err, code = "", "", 0
-    for part in text.replace("&&", ";").replace("\n", ";").split(";"):
+def _each(name: str, arguments: list[str], run: Run, stdin: bytes) -> tuple[list[bytes], Result]:
+    """The contents of the operands, standard input without any; and what went wrong."""
+    found, err = [], b""
+    operands = [a for a in arguments if not a.startswith("-") or a == "-"]
+    for operand in operands or ["-"]:
         try:
-            argv = shlex.split(part)
-        except ValueError as wrong:
-            return Result(out, err + f"sh: {wrong}\n", 2)
-        if argv[:1] == ["exit"]:
-            return Result(out, err, int(argv[1]) if len(argv) > 1 and argv[1].isdigit() else code)
-        if argv:
-            result = run(argv, place)
-            out, err, code = out + result.stdout, err + result.stderr, result.code
-    return Result(out, err, code)
+            found.append(stdin if operand == "-" else run.files.read(run.path(operand)))
+        except FileError as why:
+            err += f"{name}: {operand}: {why}\n".encode()
+    return found, Result(err=err, code=int(bool(err)))
 
 
-def _container(place: Place) -> Obj:
-    spec = place.pod["spec"]
-    every = (*spec["containers"], *(spec.get("initContainers") or ()))
-    return next((c for c in every if c["name"] == place.container), {})
+def _cat(arguments: list[str], run: Run, stdin: bytes) -> Result:
+    found, result = _each("cat", arguments, run, stdin)
+    return result._replace(out=b"".join(found))
 
 
-def _hostname(_: list[str], place: Place) -> Result:
-    return Result(str(place.pod["spec"].get("hostname") or place.pod["metadata"]["name"]) + "\n")
+def _date(arguments: list[str], run: Run, _stdin: bytes) -> Result:
+    if arguments == ["+%s"]:
+        return Result(f"{run.now_s}\n".encode())
+    return Result(f"{rfc3339(run.now_us)}\n".encode(), is_known=not arguments)
 
 
-def _env(_: list[str], place: Place) -> Result:
-    lines = [
-        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        f"HOSTNAME={place.pod['metadata']['name']}",
-    ]
-    gpus = gpus_of(place)
-    if gpus:
-        lines.append("NVIDIA_VISIBLE_DEVICES=" + ",".join(str(g) for g in gpus))
-    lines += [
-        f"{e['name']}={e.get('value', '')}"
-        for e in _container(place).get("env") or ()
-        if "valueFrom" not in e
-    ]
-    lines += ["KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443", "HOME=/root"]
-    return Result("\n".join(lines) + "\n")
+def _nvidia_smi(arguments: list[str], run: Run, _stdin: bytes) -> Result:
+    shown = nvidiasmi.shown(arguments, run.place._replace(at_us=run.now_us))
+    return Result(shown.encode()) if shown else Result(err=b"nvidia-smi: not found\n", code=_NOT_FOUND)
 
 
-def _cat(arguments: list[str], place: Place) -> Result:
-    for path in arguments:
-        if path == "/etc/hostname":
-            return _hostname([], place)
-        if path == "/var/run/secrets/kubernetes.io/serviceaccount/namespace":
-            return Result(str(place.pod["metadata"]["namespace"]))
-        return Result(stderr=f"cat: {path}: No such file or directory\n", code=1)
+def _echo(arguments: list[str], _run: Run, _stdin: bytes) -> Result:
+    end = "\n"
+    while arguments and arguments[0] in ("-n", "-e", "-en", "-ne"):
+        end = "" if "n" in arguments[0] else end
+        arguments = arguments[1:]
+    return Result((" ".join(arguments) + end).encode())
+
+
+def _printf(arguments: list[str], _run: Run, _stdin: bytes) -> Result:
+    """`%s` and `%d` filled in, `\\n` and `\\t` written out."""
+    if not arguments:
+        return Result(err=b"printf: usage: printf format [arguments]\n", code=2)
+    text, *values = arguments
+    for value in values:
+        at = min((i for i in (text.find("%s"), text.find("%d")) if i >= 0), default=-1)
+        if at < 0:
+            break
+        text = text[:at] + value + text[at + 2 :]
+    return Result(text.replace("\\n", "\n").replace("\\t", "\t").replace("%%", "%").encode())
+
+
+def _ls(arguments: list[str], run: Run, _stdin: bytes) -> Result:
+    flags = "".join(a[1:] for a in arguments if a.startswith("-"))
+    operands = [a for a in arguments if not a.startswith("-")] or [run.directory]
+    out, err = "", ""
+    for operand in operands:
+        path = run.path(operand)
+        if not run.files.exists(path):
+            err += f"ls: cannot access '{operand}': No such file or directory\n"
+            continue
+        is_directory = run.files.is_directory(path) and "d" not in flags
+        names = run.files.listed(path) if is_directory else [operand]
+        if len(operands) > 1 and is_directory:
+            out += f"{operand}:\n"
+        for name in names:
+            if "a" in flags or not name.startswith("."):
+                out += _line(run, absolute(name, path) if is_directory else path, name, "l" in flags)
+    return Result(out.encode(), err.encode(), 2 if err else 0)
+
+
+def _line(run: Run, path: str, name: str, is_long: bool) -> str:
+    if not is_long:
+        return f"{name}\n"
+    entry = run.files.entry(path)
+    bits = "".join(c if entry.mode >> (8 - i) & 1 else "-" for i, c in enumerate("rwxrwxrwx"))
+    kind, size = ("d", 4096) if entry.data is None else ("-", len(entry.data))
+    when = rfc3339(entry.modified_s * SECOND_US)[:16].replace("T", " ")
+    return f"{kind}{bits} 1 root root {size:>8} {when} {name}\n"
+
+
+def _mkdir(arguments: list[str], run: Run, _stdin: bytes) -> Result:
+    makes_parents = "-p" in arguments
+
+    def make(path: str) -> None:
+        if makes_parents:
+            run.files.make_directories(path, run.now_s)
+        else:
+            run.files.make_directory(path, run.now_s)
+
+    return _changed("mkdir: cannot create directory '{}'", arguments, run, make)
+
+
+def _rm(arguments: list[str], run: Run, _stdin: bytes) -> Result:
+    flags = "".join(a[1:] for a in arguments if a.startswith("-"))
+
+    def remove(path: str) -> None:
+        if run.files.exists(path) or "f" not in flags:
+            if run.files.is_directory(path) and not set("rR") & set(flags):
+                raise FileError("Is a directory")
+            run.files.remove(path, recursive=True)
+
+    return _changed("rm: cannot remove '{}'", arguments, run, remove)
+
+
+def _touch(arguments: list[str], run: Run, _stdin: bytes) -> Result:
+    def touch(path: str) -> None:
+        if not run.files.is_directory(path):
+            run.files.write(path, b"", run.now_s, append=True)
+
+    return _changed("touch: cannot touch '{}'", arguments, run, touch)
+
+
+def _changed(complaint: str, arguments: list[str], run: Run, change: Callable[[str], None]) -> Result:
+    """Do something to every operand."""
+    err = ""
+    for operand in (a for a in arguments if not a.startswith("-")):
+        try:
+            change(run.path(operand))
+        except FileError as why:
+            err += f"{complaint.format(operand)}: {why}\n"
+    return Result(err=err.encode(), code=int(bool(err)))
+
+
+def _tee(arguments: list[str], run: Run, stdin: bytes) -> Result:
+    appends = "-a" in arguments
+
+    def write(path: str) -> None:
+        run.files.write(path, stdin, run.now_s, append=appends)
+
+    return _changed("tee: {}", arguments, run, write)._replace(out=stdin)
+
+
+def _test(arguments: list[str], run: Run, _stdin: bytes) -> Result:
+    """`-e`, `-f`, `-d`, `-s`, `-n`, `-z`, `=`, `!=`."""
+    words = [a for a in arguments if a != "]"]
+    files = run.files
+    if len(words) == 3 and words[1] in ("=", "!="):
+        return Result(code=int((words[0] == words[2]) != (words[1] == "=")))
+    if len(words) == 1:
+        return Result(code=int(not words[0]))
+    if len(words) != 2:
+        return Result(err=b"test: too many arguments\n", code=2, is_known=False)
+    path = run.path(words[1])
+    holds = {
+        "-e": files.exists(path),
+        "-f": files.exists(path) and not files.is_directory(path),
+        "-d": files.is_directory(path),
+        "-s": files.exists(path) and bool(files.entry(path).data),
+        "-n": bool(words[1]),
+        "-z": not words[1],
+    }.get(words[0])
+    if holds is None:
+        return Result(err=f"test: {words[0]}: unary operator expected\n".encode(), code=2, is_known=False)
+    return Result(code=int(not holds))
+
+
+def _head(arguments: list[str], run: Run, stdin: bytes) -> Result:
+    return _ends("head", arguments, run, stdin)
+
+
+def _tail(arguments: list[str], run: Run, stdin: bytes) -> Result:
+    if "-f" in arguments:
+        found, result = _each("tail", [a for a in arguments if a != "-f"], run, stdin)
+        run.elapsed_us += 0 if result.code else _FOREVER_US
+        return result._replace(out=b"".join(found))
+    return _ends("tail", arguments, run, stdin)
+
+
+def _ends(name: str, arguments: list[str], run: Run, stdin: bytes) -> Result:
+    """`-n 5`, `-5`, `-c 100`, and tail's `-n +3`, `-c+1`: lines or bytes of the beginning or the end."""
+    unit, count, operands, at = "n", "10", list[str](), 0
+    while at < len(arguments):
+        argument = arguments[at]
+        at += 1
+        if argument[:2] in ("-n", "-c"):
+            unit, count = argument[1], argument[2:]
+            if not count and at < len(arguments):
+                count = arguments[at]
+                at += 1
+        elif argument[:1] == "-" and argument[1:].isdigit():
+            count = argument[1:]
+        else:
+            operands.append(argument)
+    if not count.lstrip("+-").isdigit():
+        return Result(err=f"{name}: invalid number: '{count}'\n".encode(), code=1)
+    number, is_from = int(count.lstrip("+-")), count.startswith("+")
+    found, result = _each(name, operands, run, stdin)
+    data = b"".join(found)
+    pieces: list[bytes] = data.splitlines(keepends=True) if unit == "n" else []
+    length = len(pieces) if unit == "n" else len(data)
+    begin = 0 if name == "head" else max(number - 1, 0) if is_from else max(length - number, 0)
+    end = min(number, length) if name == "head" else length
+    return result._replace(out=b"".join(pieces[begin:end]) if unit == "n" else data[begin:end])
+
+
+def _wc(arguments: list[str], run: Run, stdin: bytes) -> Result:
+    found, result = _each("wc", arguments, run, stdin)
+    flags = "".join(a[1:] for a in arguments if a.startswith("-") and a != "-") or "lwc"
+    data = b"".join(found)
+    counts = {"l": data.count(b"\n"), "w": len(data.split()), "c": len(data)}
+    names = [a for a in arguments if not a.startswith("-")]
+    shown = " ".join([*(str(counts[f]) for f in "lwc" if f in flags), *names[:1]])
+    return result._replace(out=f"{shown}\n".encode())
+
+
+def _tar(arguments: list[str], run: Run, stdin: bytes) -> Result:
+    """`tar cf - PATH…` and `tar xmf - -C DIRECTORY`, which is what `kubectl cp` says."""
+    directory, operands, at = run.directory, list[str](), 1
+    flags = arguments[0].lstrip("-") if arguments else ""
+    target = ""
+    if "f" in flags and len(arguments) > 1:
+        target, at = arguments[1], 2
+    while at < len(arguments):
+        argument = arguments[at]
+        at += 1
+        if argument in ("-C", "--directory") and at < len(arguments):
+            directory = run.path(arguments[at])
+            at += 1
+        elif not argument.startswith("--"):
+            operands.append(argument)
+    if not run.files.is_directory(directory):
+        return Result(err=f"tar: {directory}: Cannot open: No such file or directory\n".encode(), code=2)
+    if target not in ("", "-") or set(flags) & set("zjJ"):
+        return Result(err=b"tar: only plain archives on standard input and output\n", code=2, is_known=False)
+    if "c" in flags:
+        data, said = archives.pack(run.files, operands, directory)
+        is_bad = any("Cannot" in line for line in said)
+        return _told(said, 2 if is_bad else 0)._replace(out=data)
+    if "x" in flags:
+        said = archives.unpack(run.files, stdin, directory, run.now_s)
+        return _told(said, 2 if said else 0)
+    return Result(err=b"tar: You must specify one of the '-Acdtrux' options\n", code=2)
+
+
+def _told(said: list[str], code: int) -> Result:
+    if code:
+        said = [*said, "tar: Exiting with failure status due to previous errors"]
+    return Result(err="".join(f"{line}\n" for line in said).encode(), code=code)
+
+
+def _sleep(arguments: list[str], run: Run, _stdin: bytes) -> Result:
+    """Time passes for what comes after it."""
+    slept = understand(("sleep", *arguments))
+    if slept is None or slept.run_us is None:
+        said = (
+            b"" if slept is not None else f"sleep: invalid time interval '{' '.join(arguments)}'\n".encode()
+        )
+        run.elapsed_us += 0 if slept is None else _FOREVER_US
+        return Result(err=said, code=int(slept is None))
+    run.elapsed_us += slept.run_us
     return Result()
 
 
-def _date(_: list[str], place: Place) -> Result:
-    return Result(rfc3339(place.now_us) + "\n")
+def _copy(arguments: list[str], run: Run, _stdin: bytes) -> Result:
+    return _placed("cp", arguments, run, keeps=True)
 
 
-def gpus_of(place: Place) -> list[int]:
-    """Which GPUs of its node the container has: by number where the scheduler said so, else the first ones."""
-    resources = _container(place).get("resources") or {}
-    count = whole_ceil(
-        (resources.get("limits") or {}).get(_GPU) or (resources.get("requests") or {}).get(_GPU) or 0
-    )
-    said = annotations_of(place.pod).get(GPU_INDEX_ANNOTATION, "")
-    indexes = [int(i) for i in said.replace("-", ",").split(",") if i.strip().isdigit()]
-    return indexes[:count] if len(indexes) >= count > 0 else list(range(count))
+def _move(arguments: list[str], run: Run, _stdin: bytes) -> Result:
+    return _placed("mv", arguments, run, keeps=False)
 
 
-def _nvidia_smi(arguments: list[str], place: Place) -> Result:
-    gpus = gpus_of(place)
-    if not gpus:
-        return Result(stderr="nvidia-smi: not found\n", code=_UNKNOWN)
-    node: Obj = place.store.get(Key("Node", "", place.node)) or {}
-    product, memory, power = _model(node)
-    if arguments[:1] in (["-L"], ["--list-gpus"]):
-        return Result("".join(f"GPU {i}: {product} (UUID: {_uuid(place, g)})\n" for i, g in enumerate(gpus)))
-    return Result(_smi_table(place, gpus, product, memory, power))
+def _placed(name: str, arguments: list[str], run: Run, *, keeps: bool) -> Result:
+    """One file to another name, or into a directory."""
+    operands = [a for a in arguments if not a.startswith("-")]
+    if len(operands) != 2:
+        return Result(err=f"{name}: missing file operand\n".encode(), code=1)
+    source, target = (run.path(o) for o in operands)
+    if run.files.is_directory(target):
+        target = posixpath.join(target, posixpath.basename(source))
+    try:
+        run.files.write(target, run.files.read(source), run.now_s)
+    except FileError as why:
+        return Result(err=f"{name}: cannot stat '{operands[0]}': {why}\n".encode(), code=1)
+    if not keeps and source != target:
+        run.files.remove(source)
+    return Result()
 
 
-def _model(node: Obj) -> tuple[str, int, int]:
-    labels = labels_of(node)
-    name = labels.get(_PRODUCT, "NVIDIA GPU")
-    memory, power = 81559, 400
-    for model, model_memory, model_power in _MODELS:
-        if model in name:
-            memory, power = model_memory, model_power
-            break
-    said = labels.get(_MEMORY, "")
-    return name.replace("-", " ") if " " not in name else name, int(said) if said.isdigit() else memory, power
-
-
-def _uuid(place: Place, gpu: int) -> str:
-    import hashlib
-
-    digest = hashlib.blake2b(f"{place.node}/{gpu}".encode(), digest_size=16).hexdigest()
-    return f"GPU-{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
-
-
-_RULE = "+-----------------------------------------------------------------------------------------+"
-_COLUMNS = "|-----------------------------------------+------------------------+----------------------+"
-_HEADING = (
-    "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |",
-    "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |",
-    "|                                         |                        |               MIG M. |",
-    "|=========================================+========================+======================|",
-)
-_BELOW = "+-----------------------------------------+------------------------+----------------------+"
-
-
-def _smi_table(place: Place, gpus: list[int], product: str, memory: int, power: int) -> str:
-    versions = f"NVIDIA-SMI {_DRIVER:<22} Driver Version: {_DRIVER:<14} CUDA Version: {_CUDA:<8}"
-    lines = [_asctime(place.now_us), _RULE, f"| {versions} |", _COLUMNS, *_HEADING]
-    for row, gpu in enumerate(gpus):
-        bus = f"00000000:{0x10 + 8 * gpu:02X}:00.0"
-        used, watts = "1MiB", power // 6
-        lines += [
-            f"|{row:>4}  {product[:25]:<25}  On  |   {bus} Off |                    0 |".replace(
-                "  On  |", "      On |"
-            ),
-            _usage(gpu, watts, power, used, memory),
-            "|                                         |                        |             Disabled |",
-            _BELOW,
-        ]
-    lines += [
-        "",
-        _RULE,
-        "| Processes:                                                                              |",
-        "|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |",
-        "|        ID   ID                                                               Usage      |",
-        "|=========================================================================================|",
-        "|  No running processes found                                                             |",
-        _RULE,
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _usage(gpu: int, watts: int, power: int, used: str, memory: int) -> str:
-    drawn, held = f"{watts}W / {power:>4}W", f"{used} / {memory:>6}MiB"
-    return f"| N/A   {31 + gpu % 4}C    P0{drawn:>24} |{held:>23} |      0%      Default |"
-
-
-def _asctime(now_us: int) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(now_us // SECOND_US, UTC).strftime("%a %b %e %H:%M:%S %Y")
-
-
-_COMMANDS: dict[str, Callable[[list[str], Place], Result]] = {
-    "nvidia-smi": _nvidia_smi,
-    "hostname": _hostname,
-    "env": _env,
-    "printenv": _env,
+COMMANDS: Mapping[str, Callable[[list[str], Run, bytes], Result]] = {
+    "[": _test,
     "cat": _cat,
+    "cp": _copy,
     "date": _date,
-    "echo": lambda arguments, _: Result(" ".join(arguments) + "\n"),
-    "true": lambda _words, _place: Result(),
-    "false": lambda _words, _place: Result(code=1),
-    "pwd": lambda _words, _place: Result("/\n"),
-    "whoami": lambda _words, _place: Result("root\n"),
-    "id": lambda _words, _place: Result("uid=0(root) gid=0(root) groups=0(root)\n"),
-    "ls": lambda _words, _place: Result("bin\ndev\netc\nhome\nproc\nroot\nsys\ntmp\nusr\nvar\n"),
-    "sleep": lambda _words, _place: Result(),
+    "echo": _echo,
+    "env": _env,
+    "false": lambda _arguments, _run, _stdin: Result(code=1),
+    "head": _head,
+    "hostname": _hostname,
+    "id": lambda _arguments, _run, _stdin: Result(b"uid=0(root) gid=0(root) groups=0(root)\n"),
+    "ls": _ls,
+    "mkdir": _mkdir,
+    "mv": _move,
+    "nvidia-smi": _nvidia_smi,
+    "printenv": _env,
+    "printf": _printf,
+    "pwd": lambda _arguments, run, _stdin: Result(f"{run.directory}\n".encode()),
+    "rm": _rm,
+    "sleep": _sleep,
+    "tail": _tail,
+    "tar": _tar,
+    "tee": _tee,
+    "test": _test,
+    "touch": _touch,
+    "true": lambda _arguments, _run, _stdin: Result(),
+    "wc": _wc,
+    "whoami": lambda _arguments, _run, _stdin: Result(b"root\n"),
 }
+NAMES = tuple(COMMANDS)
+"""For the documentation's sake."""

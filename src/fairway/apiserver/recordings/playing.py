@@ -165,9 +165,12 @@ class _Shell:
 def _fresh_server(data: Path) -> Iterator[str]:
     """The kubeconfig of a server on an empty folder, stopped afterwards.
 
+    As in the recorded clusters there is no metrics-server.
+
     Raises: WorldError.
     """
-    settings = msgspec.json.encode({"data": str(data), "kubeconfig": None, "fleet": []}).decode()
+    given: dict[str, Any] = {"data": str(data), "kubeconfig": None, "fleet": [], "metrics_server": False}
+    settings = msgspec.json.encode(given).decode()
     data.mkdir(parents=True)
     with open(data / "server.log", "wb") as log:
         process = subprocess.Popen(

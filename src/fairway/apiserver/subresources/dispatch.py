@@ -42,6 +42,10 @@ def answer(api: Api, ask: Ask) -> Answer:
         from fairway.apiserver.subresources import tokens
 
         return tokens.create(api, ask)
+    if name == "proxy":
+        from fairway.apiserver.subresources import nodeproxy
+
+        return nodeproxy.answer(api, ask)
     if name == "log":
         from fairway.apiserver.subresources.logs import answer as logged
 

@@ -94,8 +94,14 @@ class Connection(asyncio.Protocol):
 
     def _after_upgrade(self, rest: bytes) -> None:
         """What came behind a request for another protocol belongs to whoever took over, if anybody did."""
-        if rest and self._upgraded is not None:
-            self._upgraded(rest)
+        if self._upgraded is not None:
+            if rest:
+                self._upgraded(rest)
+            return
+        # The upgrade was refused: what follows is HTTP again.
+        self._parser = httptools.HttpRequestParser(self)
+        if rest:
+            self.data_received(rest)
 
     def pause_writing(self) -> None:
         if self.transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
