@@ -40,6 +40,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Pat
         api.ask("POST", PODS, pod("web", says={"cpu-usage.a": "1500m", "memory-usage.a": "1Gi"}, app="web"))
         api.ask("POST", PODS, pod("db", says={"cpu-usage": "2", "memory-usage": "2Gi"}))
         advance(api, 60)
+        # Scrapes come at multiples of 15 s: the third pod starts between two of them, whenever this runs.
+        now_s = api.ask("GET", "/fairway/clock")[1]["nowUs"] // 1_000_000
+        advance(api, 15 - now_s % 15 + 5)
         api.ask("POST", PODS, pod("fresh", says={}))
         advance(api, 1)
         yield api, data

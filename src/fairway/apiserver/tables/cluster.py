@@ -34,7 +34,6 @@ BUDGET = "Name:name | Min Available | Max Unavailable | Allowed Disruptions:inte
 AUTOSCALER = "Name:name | Reference | Targets | MinPods | MaxPods | Replicas | Age"
 SCALE = "Name | Desired:integer | Available:integer | Age"
 SIGNING_REQUEST = "Name:name | Age | SignerName | Requestor | RequestedDuration | Condition"
-API_SERVICE = "Name:name | Service | Available | Age"
 RESOURCE_CLAIM = "Name:name | State | Age"
 RESOURCE_SLICE = "Name:name | Node | Driver | Pool | Age"
 
