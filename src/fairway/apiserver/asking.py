@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fairway.apiserver.journal import Journal
     from fairway.apiserver.kubelets.interface import Kubelets
     from fairway.apiserver.representing import Representation
+    from fairway.apiserver.requestmeter import RequestMeter
     from fairway.apiserver.resources import Resources
     from fairway.apiserver.watching import Watches
     from fairway.cluster.store import Store
@@ -47,6 +48,7 @@ class Api:
     authentication: Authentication
     tokens: Tokens
     addresses: Addresses
+    meter: RequestMeter
     _chain: Chain | None = None
     _kubelets: Kubelets | None = None
 

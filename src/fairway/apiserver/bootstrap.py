@@ -37,6 +37,30 @@ _SYSTEM_CLASSES = (
 )
 # Which parts of the control plane `kubectl get componentstatuses` lists.
 COMPONENTS = ("controller-manager", "etcd-0", "scheduler")
+# APIService: (priority of its group, of its version).
+_API_PRIORITIES = {
+    "v1.": (18000, 1),
+    "v1.admissionregistration.k8s.io": (16700, 15),
+    "v1.apiextensions.k8s.io": (16700, 15),
+    "v1.apps": (17800, 15),
+    "v1.authentication.k8s.io": (17700, 15),
+    "v1.authorization.k8s.io": (17600, 15),
+    "v1.autoscaling": (17500, 15),
+    "v1.batch": (17400, 15),
+    "v1.certificates.k8s.io": (17300, 15),
+    "v1.coordination.k8s.io": (16500, 15),
+    "v1.discovery.k8s.io": (16200, 15),
+    "v1.events.k8s.io": (17750, 15),
+    "v1.flowcontrol.apiserver.k8s.io": (16100, 21),
+    "v1.networking.k8s.io": (17200, 15),
+    "v1.node.k8s.io": (16300, 15),
+    "v1.policy": (17100, 15),
+    "v1.rbac.authorization.k8s.io": (17000, 15),
+    "v1.resource.k8s.io": (16200, 25),
+    "v1.scheduling.k8s.io": (16600, 15),
+    "v1.storage.k8s.io": (16800, 15),
+    "v2.autoscaling": (17500, 30),
+}
 
 
 def furnish(store: Store, ca: str, host: str, port: int) -> None:
@@ -77,6 +101,7 @@ def _objects(ca: str, now: str, host: str, port: int) -> Iterable[Obj]:
             "preemptionPolicy": "PreemptLowerPriority",
         }
     yield from flowcontrol.objects(now)
+    yield from _api_services(now)
     yield from _system_config_maps(ca, now)
     for name in COMPONENTS:
         healthy = {"type": "Healthy", "status": "True", "message": "ok"}
@@ -87,6 +112,33 @@ def _objects(ca: str, now: str, host: str, port: int) -> Iterable[Obj]:
             "conditions": [healthy],
         }
     yield from _kubernetes_service(host, port)
+
+
+def _api_services(now: str) -> Iterable[Obj]:
+    available = {
+        "type": "Available",
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": "Local",
+        "message": "Local APIServices are always available",
+    }
+    for group_version, (group_priority, version_priority) in _API_PRIORITIES.items():
+        version, _, group = group_version.partition(".")
+        yield {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {
+                "name": group_version,
+                "labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"},
+            },
+            "spec": {
+                "group": group,
+                "version": version,
+                "groupPriorityMinimum": group_priority,
+                "versionPriority": version_priority,
+            },
+            "status": {"conditions": [available]},
+        }
 
 
 def _system_config_maps(ca: str, now: str) -> Iterable[Obj]:

@@ -21,6 +21,7 @@ from fairway.kube.timestamps import SECOND_US
 if TYPE_CHECKING:
     from fairway.admission.verdicts import Admitted
     from fairway.apiserver.events import StoredEvents
+    from fairway.apiserver.exporter.queuemeter import QueueMeter
     from fairway.apiserver.pump import Pump
     from fairway.apiserver.signingrequests import CertificateSigner
     from fairway.twin.kubelet.component import Kubelet
@@ -41,6 +42,7 @@ class Cluster:
         self.twin: Twin | None = None
         self.pump: Pump | None = None
         self.events: StoredEvents | None = None
+        self.queue_meter: QueueMeter | None = None
         self.ready = asyncio.Event()
 
     def touch(self) -> None:
@@ -59,6 +61,7 @@ class Cluster:
         `admission` is what the components' own new objects pass. Raises: ApiError.
         """
         from fairway.apiserver.events import StoredEvents
+        from fairway.apiserver.exporter.queuemeter import QueueMeter
         from fairway.apiserver.pump import Pump
         from fairway.apiserver.standing import latency_of, standing_components
         from fairway.twin.twin import Twin
@@ -74,6 +77,8 @@ class Cluster:
         )
         self.twin.host.admission = admission
         self.pump = Pump(self.twin, self.journal, speed=self.speed, paused=self.paused)
+        self.queue_meter = QueueMeter(self.store)
+        self.store.followers.append(self.queue_meter)
         self.pump.poke()
         self.ready.set()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from time import perf_counter
 
 from fairway.admission.rbac.attributes import Attributes
 from fairway.admission.request import User
@@ -54,6 +55,7 @@ class Handling:
 
     def answer(self, request: Request) -> Answer:
         """Never raises: what goes wrong becomes a Status."""
+        request.began_s = perf_counter()
         try:
             found = self._answer(request)
         except ApiError as refused:
@@ -88,10 +90,13 @@ class Handling:
         info = _info(request)
         _authorize(api, user, info)
         if not info.is_resource:
+            request.about = info
             return self._page(request, user)
         resource = api.resources.find(info.group, info.version, info.resource)
         if resource is None:
             raise page_not_found()
+        if not info.subresource or resource.subresource(info.subresource) is not None:
+            request.about = info
         ask = Ask(request, info, resource, user)
         if not info.group and info.resource in _DEPRECATED:
             ask.warnings.append(_DEPRECATED[info.resource])

@@ -146,6 +146,11 @@ class Journal:
             self._waiting.append((version, then))
 
     @property
+    def waiting(self) -> int:
+        """Answers that wait for the disk."""
+        return len(self._waiting)
+
+    @property
     def backlog(self) -> int:
         return self._changes + self._in_flight
 

@@ -1,6 +1,6 @@
-"""Paths that are no resources: version, health, OpenAPI, and the clock, which only Fairway has.
+"""Paths that are no resources: version, health, metrics, OpenAPI, and the clock, which only Fairway has.
 
-Source: apiserver pkg/server/{healthz,routes} (v1.36).
+Source: apiserver pkg/server/routes (v1.36).
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from fairway import __version__
 from fairway.admission.request import User
+from fairway.apiserver import health
 from fairway.apiserver.asking import Api
 from fairway.apiserver.decoding import decoded
 from fairway.apiserver.statuses import StatusError, bad_request, method_not_allowed, page_not_found
 from fairway.apiserver.wire.messages import Answer, Request, Response, json_response
 
 if TYPE_CHECKING:
+    from fairway.apiserver.exporter.page import MetricsPage
     from fairway.apiserver.openapi import Documents
 
 # The Kubernetes whose API is spoken; the build says that it is ours.
@@ -48,11 +50,12 @@ class Pages:
     def __init__(self, api: Api, clock: Callable[[Request], Answer]) -> None:
         self._api = api
         self._documents: Documents | None = None
+        self._health = health.Health(api)
+        self._exporter: MetricsPage | None = None
         self.handlers: dict[str, Callable[[Request, User], Answer]] = {
             "/version": self._version,
-            "/healthz": self._healthy,
-            "/livez": self._healthy,
-            "/readyz": self._ready,
+            **dict.fromkeys(health.PAGES, lambda request, _user: self._health.answer(request)),
+            "/metrics": self._metrics,
             "/openapi": self._openapi,
             "/fairway/clock": lambda request, _user: clock(request),
         }
@@ -60,22 +63,17 @@ class Pages:
     def _version(self, _request: Request, _user: User) -> Response:
         return json_response(200, version())
 
-    def _healthy(self, request: Request, _user: User) -> Response:
-        return self._checks(request, [("ping", True), ("log", True), ("journal", True)])
+    def _metrics(self, request: Request, _user: User) -> Response:
+        """Raises: StatusError (404, 405)."""
+        from fairway.apiserver.exporter.page import MetricsPage
 
-    def _ready(self, request: Request, _user: User) -> Response:
-        is_ready = self._api.cluster.ready.is_set()
-        return self._checks(request, [("ping", True), ("journal", True), ("components", is_ready)])
-
-    def _checks(self, request: Request, checks: list[tuple[str, bool]]) -> Response:
-        """Source: healthz.handleRootHealth."""
-        good = all(ok for _, ok in checks)
-        if good and "verbose" not in request.raw_query:
-            return Response(200, b"ok", "text/plain; charset=utf-8")
-        lines = [f"[+]{name} ok" if ok else f"[-]{name} failed: reason withheld" for name, ok in checks]
-        name = request.path.strip("/").partition("/")[0]
-        lines.append(f"{name} check {'passed' if good else 'failed'}")
-        return Response(200 if good else 500, ("\n".join(lines) + "\n").encode(), "text/plain; charset=utf-8")
+        if request.path.rstrip("/") != "/metrics":
+            raise page_not_found()
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed(None)
+        if self._exporter is None:
+            self._exporter = MetricsPage(self._api, self._health)
+        return self._exporter.answer(request)
 
     def _openapi(self, request: Request, _user: User) -> Response:
         documents = self._built()

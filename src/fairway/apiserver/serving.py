@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairway.admission.rbac.authorizer import Authorizer
-from fairway.apiserver import apiservices, bootstrap, kubeconfig
+from fairway.apiserver import bootstrap, kubeconfig
 from fairway.apiserver.addresses import Addresses
 from fairway.apiserver.asking import Api
 from fairway.apiserver.auth.authentication import Authentication
@@ -32,8 +32,10 @@ from fairway.apiserver.discovery import Discovery
 from fairway.apiserver.folders import announce, take
 from fairway.apiserver.handling import Handling
 from fairway.apiserver.journal import Journal
+from fairway.apiserver.metricsserver import registration
 from fairway.apiserver.pages import Clock, Pages
 from fairway.apiserver.representing import Representation
+from fairway.apiserver.requestmeter import RequestMeter
 from fairway.apiserver.resources import Resources
 from fairway.apiserver.statuses import refused_connection
 from fairway.apiserver.watching import Watches
@@ -115,7 +117,7 @@ class Server:
         await self._listen(saved.notes)
         bootstrap.furnish(store, self.pki.ca.read_text(encoding="utf-8"), LOOPBACK, self.port)
         complete_in(store)
-        apiservices.register(store, self.api.resources)
+        registration.register(store, self.api.resources)
         journal.note("seed", str(store.seed))
         journal.note("port", str(self.port))
         journal.note("speed", repr(speed))
@@ -137,7 +139,9 @@ class Server:
         journal = self.api.journal
 
         def connect() -> Connection:
-            return Connection(handling.answer, journal.when_durable, refused_connection, self._connections)
+            return Connection(
+                handling.answer, journal.when_durable, refused_connection, self._connections, self.api.meter
+            )
 
         loop = asyncio.get_running_loop()
         context = tls(self.pki)
@@ -238,6 +242,7 @@ def _api(
         authentication=Authentication(tokens, authorizer),
         tokens=tokens,
         addresses=addresses,
+        meter=RequestMeter(),
     )
 
 

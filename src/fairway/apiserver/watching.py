@@ -44,6 +44,8 @@ class Watches:
         self._store = store
         self._by_gk: dict[str, dict[Watch, None]] = {}
         self._told = store.version
+        self.sent: dict[tuple[str, str, str], int] = {}
+        """Events sent, by group, version and plural."""
 
     def __len__(self) -> int:
         return sum(len(watchers) for watchers in self._by_gk.values())
@@ -93,6 +95,7 @@ class Watch:
     def __init__(self, api: Api, ask: Ask, after: int | None, *, initial: bool, initial_end: bool) -> None:
         self._api = api
         self.resource: Resource = ask.resource
+        self._counted = (ask.resource.group, ask.resource.version, ask.resource.kind.plural)
         namespace = ask.info.namespace if ask.resource.kind.namespaced else ""
         self._selection: Selection = selection(ask.request, ask.resource, namespace)
         self._form = form_of(ask.accept)
@@ -190,6 +193,8 @@ class Watch:
         return DELETED if before else None
 
     def _put(self, type_: str, obj: Obj) -> None:
+        sent = self._api.watches.sent
+        sent[self._counted] = sent.get(self._counted, 0) + 1
         self._pending.append(chunk(self._line(type_, obj)))
 
     def _line(self, type_: str, obj: Obj) -> bytes:

@@ -46,7 +46,8 @@ def _binding(obj: Obj) -> Obj:
     if isinstance(reference, dict) and not reference.get("apiGroup"):
         out = {**out, "roleRef": {**reference, "apiGroup": _RBAC}}
     subjects = obj.get("subjects") or ()
-    filled = [_subject(s) for s in subjects]
+    # What is no subject is for validation to say.
+    filled = [_subject(s) if isinstance(s, dict) else s for s in subjects]
     if any(a is not b for a, b in zip(filled, subjects, strict=True)):
         out = {**out, "subjects": filled}
     return out

@@ -270,6 +270,13 @@ class SchedulingQueue:
         lines = [self._lines[key] for key in self._parked]
         return sorted(lines, key=lambda line: (line.refused_us, line.heap[0][1]))
 
+    def counts(self) -> dict[str, int]:
+        """Pods by what they wait for: their turn, the end of a back-off, an event."""
+        found = dict.fromkeys((ACTIVE, BACKING_OFF, PARKED), 0)
+        for line in self._lines.values():
+            found[line.state] += len(line.heap)
+        return found
+
     def record_of(self, line: Line) -> PodRecord:
         """The head's record."""
         return line.heap[0][2].record

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 import httptools
 
@@ -28,6 +28,20 @@ READ_TIMEOUT_S = 32.0
 # What a slow reader may leave unsent before it is cut off.
 MAX_UNSENT_BYTES = 32 * 1024 * 1024
 
+
+class Meter(Protocol):
+    """Whoever counts requests."""
+
+    def answered(self, request: Request, status: int, size: int) -> None:
+        """A whole answer of `size` bytes has been sent."""
+
+    def began(self, request: Request) -> None:
+        """An answer goes on from here."""
+
+    def ended(self, request: Request, status: int) -> None:
+        """That answer is over."""
+
+
 Handler = Callable[[Request], Answer]
 WhenDurable = Callable[[int, Callable[[], None]], None]
 Refusal = Callable[[int, str], Response]
@@ -37,8 +51,10 @@ class Connection(asyncio.Protocol):
     """A client. `user` is whatever authentication found for its certificate."""
 
     def __init__(
-        self, handler: Handler, when_durable: WhenDurable, refusal: Refusal, everyone: set[Any]
+        self, handler: Handler, when_durable: WhenDurable, refusal: Refusal, everyone: set[Any], meter: Meter
     ) -> None:
+        self._meter = meter
+        self._at_hand: Request | None = None
         self._handler = handler
         self._when_durable = when_durable
         self._refusal = refusal
@@ -165,7 +181,7 @@ class Connection(asyncio.Protocol):
         elif isinstance(answer, Awaitable):
             self._task = asyncio.ensure_future(self._answer_later(request, answer))
         else:
-            self._start_stream(answer)
+            self._start_stream(request, answer)
 
     async def _answer_later(self, request: Request, coming: Awaitable[Response | Stream]) -> None:
         answer = await coming
@@ -175,7 +191,7 @@ class Connection(asyncio.Protocol):
         if isinstance(answer, Response):
             self._send_when_durable(request, answer)
         else:
-            self._start_stream(answer)
+            self._start_stream(request, answer)
 
     def _send_when_durable(self, request: Request, response: Response) -> None:
         if response.durable:
@@ -189,6 +205,7 @@ class Connection(asyncio.Protocol):
         close = request.headers.get("connection", "").lower() == "close"
         body = b"" if request.method == "HEAD" else response.body
         self.transport.write(response.head(close=close) + body)
+        self._meter.answered(request, response.status, len(body))
         if close:
             self.transport.close()
             return
@@ -198,6 +215,7 @@ class Connection(asyncio.Protocol):
         """The answer at hand is complete: the next request's turn."""
         self._is_busy = False
         self._stream = None
+        self._note_end()
         if self._ahead:
             self.transport.resume_reading()
             # Not from here: a pipelining client could make this recurse as deep as it likes.
@@ -207,14 +225,22 @@ class Connection(asyncio.Protocol):
         if self._ahead and not self._is_busy and not self.transport.is_closing():
             self._answer(self._ahead.popleft())
 
-    def _start_stream(self, stream: Stream) -> None:
+    def _start_stream(self, request: Request, stream: Stream) -> None:
         self._stream = stream
+        self._at_hand = request
+        self._meter.began(request)
         stream.start(self)
 
     def _end_stream(self) -> None:
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.stop()
+        self._note_end()
+
+    def _note_end(self) -> None:
+        request, self._at_hand = self._at_hand, None
+        if request is not None:
+            self._meter.ended(request, 200 if self._upgraded is None else 101)
 
     def take_over(self, on_data: Callable[[bytes], None]) -> None:
         """From here on the bytes of this connection belong to somebody else (a WebSocket)."""

@@ -48,7 +48,7 @@ encode = msgspec.json.Encoder().encode
 class Request:
     """One request. Header names are lower case; `path` is decoded once, `query` when asked for."""
 
-    __slots__ = ("_query", "body", "connection", "headers", "method", "path", "raw_query")
+    __slots__ = ("_query", "about", "began_s", "body", "connection", "headers", "method", "path", "raw_query")
 
     def __init__(
         self,
@@ -66,6 +66,9 @@ class Request:
         self.body = body
         self.connection = connection
         self._query: dict[str, list[str]] | None = None
+        self.about: Any = None
+        """What the handler made of it, for whoever counts requests."""
+        self.began_s = 0.0
 
     @property
     def query(self) -> dict[str, list[str]]:

@@ -1,0 +1,63 @@
+"""What runs beside the API: the scheduler's queue, and the clock that only Fairway has.
+
+Source: pkg/scheduler/metrics/metrics.go (v1.36), stable-metrics-list.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from fairway.kube.timestamps import SECOND_US
+from fairway.scheduling.queue import ACTIVE, BACKING_OFF, PARKED
+from fairway.twin.scheduler import SchedulerComponent
+
+if TYPE_CHECKING:
+    from fairway.apiserver.asking import Api
+    from fairway.twin.twin import Twin
+
+_QUEUES = (("active", ACTIVE), ("backoff", BACKING_OFF), ("unschedulable", PARKED))
+
+
+def collect(api: Api) -> Iterator[Metric]:
+    yield from _clock(api)
+    if api.cluster.twin is not None:
+        yield _pending(api, api.cluster.twin)
+
+
+def _pending(api: Api, twin: Twin) -> Metric:
+    pending = GaugeMetricFamily(
+        "scheduler_pending_pods",
+        "[STABLE] Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means "
+        "number of pods in backoffQ; 'unschedulable' means number of pods in unschedulablePods that the scheduler "
+        "attempted to schedule and failed; 'gated' is the number of unschedulable pods that the scheduler never "
+        "attempted to schedule because they are gated.",
+        labels=("queue",),
+    )
+    found = [c.queue.counts() for c in twin.components if isinstance(c, SchedulerComponent)]
+    for name, state in _QUEUES:
+        pending.add_metric((name,), sum(counts[state] for counts in found))
+    gated = sum(bool(pod["spec"].get("schedulingGates")) for pod in api.store.walk("Pod"))
+    pending.add_metric(("gated",), gated)
+    return pending
+
+
+def _clock(api: Api) -> Iterator[Metric]:
+    pump = api.cluster.pump
+    speed = api.cluster.speed if pump is None else pump.speed
+    paused = api.cluster.paused if pump is None else pump.paused
+    lag_us = 0 if pump is None else pump.lag_us
+    yield GaugeMetricFamily(
+        "fairway_clock_time_seconds",
+        "The cluster's time, in seconds since 1970.",
+        value=api.store.now_us / SECOND_US,
+    )
+    yield GaugeMetricFamily("fairway_clock_speed", "Virtual seconds per second.", value=speed)
+    yield GaugeMetricFamily(
+        "fairway_clock_paused", "1 while time stands until it is told to go.", value=float(paused)
+    )
+    yield GaugeMetricFamily(
+        "fairway_clock_lag_seconds", "How far the cluster is behind its clock.", value=lag_us / SECOND_US
+    )

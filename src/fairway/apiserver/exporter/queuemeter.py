@@ -1,0 +1,55 @@
+"""Counts what happens to Kueue's Workloads, as Kueue's own metrics do: from zero with the process.
+
+Cycles and preemptions of Kueue's scheduler are not counted here: what they led to is (workloads admitted and evicted).
+
+Source: Kueue pkg/metrics/metrics.go through `queueing.metrics`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+
+from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.store import Store
+from fairway.queueing.metrics.families import HISTOGRAM, families
+from fairway.queueing.metrics.gauges import cohorts_above
+from fairway.queueing.metrics.observing import Sample, of_workload
+
+_WORKLOAD = "Workload.kueue.x-k8s.io"
+_SHAPES = ("ClusterQueue.kueue.x-k8s.io", "Cohort.kueue.x-k8s.io")
+Named = tuple[str, tuple[str, ...]]
+"""A metric and its labels' values."""
+
+
+class QueueMeter:
+    """Follows the store. `counts` are counters' values; `observed` histograms' counts by bucket, and sums."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._cohorts: Mapping[str, Sequence[str]] | None = None
+        self.counts: dict[Named, float] = {}
+        self.observed: dict[Named, tuple[list[int], float]] = {}
+
+    def apply(self, change: Change) -> None:
+        gk = change.key.gk
+        if gk == _WORKLOAD:
+            if change.type != DELETED:
+                if self._cohorts is None:
+                    self._cohorts = cohorts_above(self._store)
+                now_us = self._store.now_us
+                self._add(of_workload(change.old, change.obj, now_us, cohorts=self._cohorts))
+        elif gk in _SHAPES:
+            self._cohorts = None
+
+    def _add(self, samples: Iterable[Sample]) -> None:
+        known = families()
+        for sample in samples:
+            key = (sample.name, sample.labels)
+            family = known[sample.name]
+            if family.type == HISTOGRAM:
+                counts, total = self.observed.get(key) or ([0] * (len(family.buckets) + 1), 0.0)
+                counts[bisect_left(family.buckets, sample.value)] += 1
+                self.observed[key] = (counts, total + sample.value)
+            else:
+                self.counts[key] = self.counts.get(key, 0.0) + sample.value
