@@ -14,7 +14,7 @@ from enum import IntEnum
 
 from fairway.kube.resources import Resources
 from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
-from fairway.queueing.inactivity import Inactivity, inactivity_of
+from fairway.queueing.inactivity import ACTIVE_MESSAGE, ACTIVE_REASON, Inactivity, inactivity_of
 from fairway.queueing.objects import (
     MULTIKUEUE_CONTROLLER,
     PROVISIONING_CONTROLLER,
@@ -135,6 +135,10 @@ class Accounts:
         self._nodes: dict[str, TopologyNode] = {}
         self._foreign: dict[str, Resources] = {}
         self._changed: dict[str, None] = {}
+        self._unread: dict[str, None] = {}
+        self._half_read: dict[str, None] = {}
+        """ClusterQueues that came while their cohorts formed a cycle: Kueue stops reading them there, and they stay
+        inactive, whatever becomes of the cycle, until they, a flavor or a check change."""
         self._is_stale = False
         self._are_nodes_stale = False
 
@@ -142,10 +146,12 @@ class Accounts:
 
     def set_flavor(self, flavor: ResourceFlavor) -> None:
         self.flavors[flavor.name] = flavor
+        self._half_read = {}
         self._is_stale = True
 
     def drop_flavor(self, name: str) -> None:
         self.flavors.pop(name, None)
+        self._half_read = {}
         self._is_stale = True
 
     def set_cluster_queue(self, spec: ClusterQueue) -> None:
@@ -154,6 +160,9 @@ class Accounts:
             self._changed[spec.name] = None
             if old is not None and old.cohort:
                 self._changed["/" + old.cohort] = None
+        if old is None:
+            self._unread[spec.name] = None
+        self._half_read.pop(spec.name, None)
         self._queue_specs[spec.name] = spec
         self._is_stale = True
 
@@ -181,10 +190,12 @@ class Accounts:
 
     def set_check(self, check: AdmissionCheck) -> None:
         self._checks[check.name] = check
+        self._half_read = {}
         self._is_stale = True
 
     def drop_check(self, name: str) -> None:
         self._checks.pop(name, None)
+        self._half_read = {}
         self._is_stale = True
 
     def set_node(self, node: TopologyNode) -> None:
@@ -306,7 +317,10 @@ class Accounts:
             if queue.spec.cohort and not in_cycle:
                 _adopt(self.cohorts[queue.spec.cohort], queue)
             queue.in_cycle = in_cycle
+            if in_cycle and queue.spec.name in self._unread:
+                self._half_read[queue.spec.name] = None
             self._describe(queue)
+        self._unread = {}
         for workload in self.holders.values():
             of = self.queues.get(workload.cluster_queue)
             if of is not None:
@@ -339,6 +353,8 @@ class Accounts:
             if self.gates.topology_aware_scheduling
             else {},
         )
+        if spec.name in self._half_read:
+            queue.inactivity = Inactivity(ACTIVE_REASON, ACTIVE_MESSAGE)
         queue.is_active = queue.inactivity is None
 
     def _renew(self, generations: dict[str, int]) -> None:
