@@ -145,10 +145,23 @@ def test_cohorts_in_a_cycle_admit_nobody_until_it_is_broken() -> None:
     def cohort(name: str, **spec: str) -> Obj:
         return {"apiVersion": KUEUE, "kind": "Cohort", "metadata": {"name": name}, "spec": spec}
 
-    history = begun(cohort("x", parentName="y"), cohort("y", parentName="x"), queue("a", 4, cohort="x"))
+    history = begun(queue("a", 4, cohort="x"), cohort("x", parentName="y"), cohort("y", parentName="x"))
     history.step(job("train", "a"))
     assert history.admitted() == []
     history.step(cohort("y"))
+    assert history.admitted() == ["train"]
+
+
+def test_a_queue_that_came_into_a_cycle_is_read_again_only_when_it_changes() -> None:
+    """Source: clusterqueue.go updateClusterQueue returns before it sets the status; recorded from Kueue."""
+
+    def cohort(name: str, **spec: str) -> Obj:
+        return {"apiVersion": KUEUE, "kind": "Cohort", "metadata": {"name": name}, "spec": spec}
+
+    history = begun(cohort("x", parentName="y"), cohort("y", parentName="x"), queue("a", 4, cohort="x"))
+    history.step(job("train", "a")).step(cohort("y"))
+    assert history.said("train")["QuotaReserved"] == "False Suspended: ClusterQueue a is inactive"
+    history.step(queue("a", 5, cohort="x"))
     assert history.admitted() == ["train"]
 
 

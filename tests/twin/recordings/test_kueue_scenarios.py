@@ -9,6 +9,7 @@ import pytest
 
 from fairway.cli.verify_kueue_cmd import kueue_scenarios
 from fairway.errors import InvalidInput
+from fairway.kube.objects import Obj
 from fairway.twin.recordings.kueue_player import by_their_jobs
 from fairway.twin.recordings.kueue_scenarios import verify_scenarios
 
@@ -91,7 +92,10 @@ GROUP = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/pod-group-name": "gr
 def _group_recorded_as(name: str) -> str:
     """Two pods in a group whose queue is missing; the recorder named their Workload so."""
     kueue = "kueue.x-k8s.io/v1beta2"
-    objects = [{"apiVersion": kueue, "kind": "ResourceFlavor", "metadata": {"name": "x"}, "spec": {}}]
+    objects: list[Obj] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}},
+        {"apiVersion": kueue, "kind": "ResourceFlavor", "metadata": {"name": "x"}, "spec": {}},
+    ]
     for pod in ("p1", "p2"):
         annotations = {"kueue.x-k8s.io/pod-group-total-count": "2"}
         meta = {"name": pod, "namespace": "a", "labels": GROUP, "annotations": annotations}

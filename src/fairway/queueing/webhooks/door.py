@@ -11,7 +11,8 @@ Source: config/components/webhook/manifests.yaml; apiextensions-apiserver custom
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
 from fairway.cluster.actions import View
 from fairway.kube.objects import Obj, annotations_of, gk_of, labels_of, meta_of
@@ -24,6 +25,7 @@ from fairway.queueing.webhooks.flavors import resource_flavor_faults
 from fairway.queueing.webhooks.jobdefaults import SERVING, defaulted_job
 from fairway.queueing.webhooks.jobshapes import SHAPES, Shape
 from fairway.queueing.webhooks.pods import pod_faults
+from fairway.queueing.webhooks.schema import PATTERNS
 from fairway.queueing.webhooks.serving import serving_faults
 from fairway.queueing.webhooks.settings import DEFAULTS, Settings
 from fairway.queueing.webhooks.structure import schema_faults, unknown_fields, with_defaults
@@ -35,6 +37,12 @@ CREATE, UPDATE = "CREATE", "UPDATE"
 _IN_USE = "kueue.x-k8s.io/resource-in-use"
 _PREFIX = "kueue.x-k8s.io/"
 _KUEUE_KINDS = frozenset(f"{kind}.{GROUP}" for kind in KINDS)
+# What Go's decoder says. Source: apimachinery pkg/api/resource/quantity.go.
+_FORM = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)[eEinumkKMGTP]*[-+]?\d*")
+_BAD_FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_BAD_SUFFIX = "unable to parse quantity's suffix"
+_MUTATED = frozenset({"ClusterQueue", "ResourceFlavor", "Workload"})
+_NO_QUANTITY = f"should match '{PATTERNS['quantity']}'"
 _FINALIZED = frozenset({"ClusterQueue", "ResourceFlavor"})
 
 _VALIDATING: dict[str, tuple[str, Callable[[Obj, Obj | None, Settings], list[Fault]]]] = {
@@ -147,6 +155,9 @@ def _of_kind(
         return (undecodable(api_version, kind, unknown),)
     found = _schema_faults(kind, obj, old, api_version)
     if found:
+        broken = _undecoded(kind, found) if settings is not None else None
+        if broken is not None:
+            return (broken,)
         name = str(meta_of(obj).get("name") or "")
         return (schema_invalid(gk_of(obj), name, found),)
     check = _VALIDATING.get(kind)
@@ -155,6 +166,16 @@ def _of_kind(
     webhook, faults_of = check
     found = faults_of(_defaulted_kind(operation, obj, settings), old, settings)
     return (denied(webhook, found),) if found else ()
+
+
+def _undecoded(kind: str, found: Sequence[Fault]) -> Refusal | None:
+    """Mutating webhooks read an object before its schema is asked: no quantity is no object to them."""
+    amounts = [fault for fault in found if fault.detail.endswith(_NO_QUANTITY)]
+    if kind not in _MUTATED or not amounts:
+        return None
+    why = _BAD_SUFFIX if _FORM.fullmatch(str(amounts[0].value)) else _BAD_FORM
+    message = f'admission webhook "m{kind.lower()}.kb.io" denied the request: {why}'
+    return Refusal(400, "BadRequest", message, tuple(amounts), f"m{kind.lower()}.kb.io")
 
 
 def _schema_faults(kind: str, obj: Obj, old: Obj | None, api_version: str) -> list[Fault]:

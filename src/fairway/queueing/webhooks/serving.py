@@ -27,6 +27,7 @@ from fairway.queueing.webhooks.topologyannotations import bound_faults, grouping
 
 _REPLICAS: Path = ("spec", "replicas")
 _GROUP: Path = ("spec", "leaderWorkerTemplate")
+_MOST_REPLICAS = 1_000_000
 # What decides how a pod schedules. Source: utilpod.SpecShape.
 _SHAPE = (
     "nodeSelector",
@@ -44,10 +45,16 @@ def serving_faults(shape: Shape, obj: Obj, old: Obj | None, view: View, settings
     if shape.name == "statefulset" and is_managed_by_another(obj):
         return []
     out = named_object_faults(obj, QUEUE_NAME) + elastic_faults(shape, obj, settings)
-    if shape.name == "leaderworkerset":
+    is_groups = shape.name == "leaderworkerset"
+    if is_groups:
+        out += _replica_faults(obj)
+    # A new LeaderWorkerSet hears of its gate before its topology; the rest of an update comes after both.
+    gate = gated_by_faults(obj) if settings.is_on("AdmissionGatedBy") and (old is None or is_groups) else []
+    out += gate
+    if is_groups:
         out += _group_faults(shape, obj, settings)
     if old is None:
-        return out + (gated_by_faults(obj) if settings.is_on("AdmissionGatedBy") else [])
+        return out
     is_idle = not status_of(old).get("readyReplicas")
     now, was = queue_name_of(obj), queue_name_of(old)
     if not is_idle or not now:
@@ -65,6 +72,17 @@ def is_managed_by_another(obj: Obj) -> bool:
     meta = (spec_of(obj).get("template") or {}).get("metadata") or {}
     parent = (meta.get("annotations") or {}).get(SUSPENDED_BY_PARENT)
     return parent is not None and parent != "statefulset"
+
+
+def _replica_faults(obj: Obj) -> list[Fault]:
+    replicas = spec_of(obj).get("replicas", 1)
+    if replicas < 0:
+        why = f"must be >= 0, got {replicas}"
+    elif replicas > _MOST_REPLICAS:
+        why = f"must be <= {_MOST_REPLICAS}, got {replicas}"
+    else:
+        return []
+    return [f.invalid(_REPLICAS, replicas, f"invalid LeaderWorkerSet replicas: {why}")]
 
 
 def _group_faults(shape: Shape, obj: Obj, settings: Settings) -> list[Fault]:

@@ -31,7 +31,6 @@ from fairway.kube.validation.problem import UNKNOWN_FIELD, WRONG_TYPE
 from fairway.queueing.configuration import configured
 from fairway.queueing.control.kinds import CLUSTER_QUEUE
 from fairway.queueing.integrations.ownership import WORKLOAD
-from fairway.twin.apidoor import settings_of
 from fairway.twin.latency import NONE
 from fairway.twin.scenario.entering import create_or_replace, stored_key
 from fairway.twin.standard import standard_components
@@ -56,6 +55,8 @@ class Player:
 
     def __init__(self, row: Mapping[str, Any], *, seed: int = 0) -> None:
         settings = configured(row.get("configuration") or {}).kueue_settings()
+        # Kueue was there before the first of its objects.
+        self._webhooks = settings.webhooks
         components = standard_components(kueue=settings)
         self.twin = Twin(seed=seed, latency=NONE, components=components)
         self.refused: list[dict[str, Any]] = []
@@ -76,10 +77,11 @@ class Player:
         return self.observe()
 
     def _act(self, verb: str, obj: Obj) -> None:
-        store, host = self.twin.store, self.twin.host
+        store = self.twin.store
         if verb in ("apply", "create"):
+            self._check_namespace(obj)
             _check(obj)
-            stored = create_or_replace(store, endless(obj), settings_of(host))
+            stored = create_or_replace(store, endless(obj), self._webhooks)
             if obj.get("status"):
                 # The recorder writes a status that comes along by itself: applying leaves it out.
                 store.set_status(key_of(stored), {**(stored.get("status") or {}), **obj["status"]})
@@ -92,6 +94,11 @@ class Player:
         else:
             raise ApiError(400, "BadRequest", f"unknown verb {verb!r} in the recording")
         self.twin.wake()
+
+    def _check_namespace(self, obj: Obj) -> None:
+        name = namespace_of(obj)
+        if name and name != "default" and self.twin.store.get(Key("Namespace", "", name)) is None:
+            raise ApiError(404, "NotFound", f'namespaces "{name}" not found')
 
     def _key(self, obj: Obj) -> Key:
         """The object's key; recordings of patches leave the API version out."""
@@ -132,7 +139,7 @@ class Player:
             store.patch(key, {"status": change.pop("status")})
         if change:
             patched = merge_patch(store.require(key), change)
-            create_or_replace(store, patched, settings_of(self.twin.host))
+            create_or_replace(store, patched, self._webhooks)
 
     def _settle(self) -> None:
         until_us = self.twin.now_us + _LONGEST_US
@@ -194,9 +201,11 @@ _CLUSTER_SCOPED = (
 def _check(obj: Obj) -> None:
     """What the API server refuses of its own kinds. Raises: ApiError."""
     gk = gk_of(obj)
+    found = [p for p in validate(obj) if p.reason not in (UNKNOWN_FIELD, WRONG_TYPE)]
     if gk.endswith(".kueue.x-k8s.io"):
-        return
-    problems = [str(p) for p in validate(obj) if p.reason not in (UNKNOWN_FIELD, WRONG_TYPE)]
+        # The rest is said by their schemas and webhooks.
+        found = [p for p in found if p.path[:1] == ("metadata",)]
+    problems = [str(p) for p in found]
     if problems:
         said = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
         raise ApiError(422, "Invalid", f'{gk} "{name_of(obj)}" is invalid: {said}')
