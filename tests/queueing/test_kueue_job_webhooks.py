@@ -398,6 +398,13 @@ NEW: dict[str, tuple[Obj, str | None]] = {
             'spec.clusterSelector: Invalid value: {"a":"b"}: a kueue managed job should not use an existing cluster',
         ),
     ),
+    "a LeaderWorkerSet with more replicas than anybody has": (
+        made("LeaderWorkerSet", {"replicas": 1_000_001, "leaderWorkerTemplate": {"workerTemplate": {}}}),
+        denied(
+            "leaderworkerset",
+            "spec.replicas: Invalid value: 1000001: invalid LeaderWorkerSet replicas: must be <= 1000000, got 1000001",
+        ),
+    ),
     "a LeaderWorkerSet with a slice size alone": (
         made(
             "LeaderWorkerSet", {"leaderWorkerTemplate": {"workerTemplate": template(podset_slice_size="1")}}

@@ -675,6 +675,26 @@ def test_unknown_fields_are_refused_where_the_client_is_strict() -> None:
     assert refused(obj) == []
 
 
+@pytest.mark.parametrize(
+    ("amount", "why"),
+    [
+        ("x", "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"),
+        (
+            "4GB",
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+        ("4Gm", "unable to parse quantity's suffix"),
+    ],
+)
+def test_the_mutating_webhook_reads_quantities_before_the_schema_does(amount: str, why: str) -> None:
+    obj = queue(resourceGroups=group(("a", [{"name": "cpu", "nominalQuota": amount}])))
+    assert refused(obj) == [f'admission webhook "mclusterqueue.kb.io" denied the request: {why}']
+    # Cohorts have none: the schema speaks.
+    cohort = made("Cohort", {"resourceGroups": obj["spec"]["resourceGroups"]})
+    (said,) = refused(cohort)
+    assert "nominalQuota in body should match" in said
+
+
 def test_concurrent_admission_is_judged_where_its_gate_is_on() -> None:
     policy = {"migration": {"mode": "RetainFirstAdmission", "constraints": {"lastAcceptableFlavorName": "z"}}}
     obj = queue(
