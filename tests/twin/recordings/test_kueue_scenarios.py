@@ -10,7 +10,7 @@ import pytest
 from fairway.cli.verify_kueue_cmd import kueue_scenarios
 from fairway.errors import InvalidInput
 from fairway.kube.objects import Obj
-from fairway.twin.recordings.kueue_player import by_their_jobs
+from fairway.twin.recordings.kueue_player import Player, by_their_jobs
 from fairway.twin.recordings.kueue_scenarios import verify_scenarios
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "conformance" / "kueue-scenarios"
@@ -119,3 +119,24 @@ def test_a_workload_without_a_controller_is_found_by_any_name_of_its(
     file = tmp_path / "scenarios.jsonl"
     file.write_text(_group_recorded_as(name))
     assert verify_scenarios(file).agreed == agrees
+
+
+def test_an_edit_that_the_api_server_refuses_changes_nothing() -> None:
+    container = {"name": "c", "image": "i"}
+    spec = {
+        "parallelism": 2,
+        "completions": 2,
+        "template": {"spec": {"containers": [container], "restartPolicy": "Never"}},
+    }
+    meta = {"name": "fixed", "namespace": "default"}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+    player = Player({})
+    player.play({"do": [{"verb": "apply", "object": job}]})
+    change = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"completions": 4}}
+    player.play({"do": [{"verb": "patch", "object": change}]})
+    (refused,) = player.refused
+    assert refused["message"] == (
+        'Job.batch "fixed" is invalid: spec.completions: Invalid value: 4: field is immutable'
+    )
+    player.play({"do": [{"verb": "apply", "object": {**job, "metadata": {**meta, "namespace": "nowhere"}}}]})
+    assert [r["message"] for r in player.refused] == ['namespaces "nowhere" not found']

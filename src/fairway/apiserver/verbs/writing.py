@@ -17,7 +17,6 @@ from fairway.apiserver import door, ownership, signingrequests
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.converting import for_storage
 from fairway.apiserver.decoding import body_of, check_fields, check_kind, decoded, media_type
-from fairway.apiserver.immutability import update_problems
 from fairway.apiserver.statuses import (
     StatusError,
     bad_request,
@@ -30,6 +29,7 @@ from fairway.cluster.errors import already_exists, conflict, forbidden, modified
 from fairway.cluster.metadata import generated_name
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import rfc3339
+from fairway.kube.validation.immutability import update_problems
 from fairway.kube.validation.problem import invalid as invalid_value
 
 APPLY = ("application/apply-patch+yaml", "application/apply-patch+cbor")

@@ -12,6 +12,7 @@ from typing import Any
 
 from fairway.cluster.errors import ApiError
 from fairway.cluster.patches import merge_patch
+from fairway.kube.defaults import apply_defaults
 from fairway.kube.objects import (
     Key,
     Obj,
@@ -27,6 +28,7 @@ from fairway.kube.objects import (
 )
 from fairway.kube.timestamps import SECOND_US
 from fairway.kube.validation import validate
+from fairway.kube.validation.immutability import update_problems
 from fairway.kube.validation.problem import UNKNOWN_FIELD, WRONG_TYPE
 from fairway.queueing.configuration import configured
 from fairway.queueing.control.kinds import CLUSTER_QUEUE
@@ -80,7 +82,7 @@ class Player:
         store = self.twin.store
         if verb in ("apply", "create"):
             self._check_namespace(obj)
-            _check(obj)
+            _check(obj, store.get(stored_key(obj)))
             stored = create_or_replace(store, endless(obj), self._webhooks)
             if obj.get("status"):
                 # The recorder writes a status that comes along by itself: applying leaves it out.
@@ -138,7 +140,9 @@ class Player:
         if "status" in change:
             store.patch(key, {"status": change.pop("status")})
         if change:
-            patched = merge_patch(store.require(key), change)
+            old = store.require(key)
+            patched = merge_patch(old, change)
+            _check(patched, old)
             create_or_replace(store, patched, self._webhooks)
 
     def _settle(self) -> None:
@@ -198,10 +202,12 @@ _CLUSTER_SCOPED = (
 )
 
 
-def _check(obj: Obj) -> None:
-    """What the API server refuses of its own kinds. Raises: ApiError."""
+def _check(obj: Obj, old: Obj | None) -> None:
+    """What the API server refuses of its own kinds. `old`: what it replaces. Raises: ApiError."""
     gk = gk_of(obj)
     found = [p for p in validate(obj) if p.reason not in (UNKNOWN_FIELD, WRONG_TYPE)]
+    if old is not None:
+        found.extend(update_problems(gk, apply_defaults(endless(obj)), apply_defaults(old)))
     if gk.endswith(".kueue.x-k8s.io"):
         # The rest is said by their schemas and webhooks.
         found = [p for p in found if p.path[:1] == ("metadata",)]
