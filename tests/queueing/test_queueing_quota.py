@@ -388,6 +388,29 @@ def test_admission(case: Case) -> None:
         assert part in messages[name]
 
 
+def test_a_reason_that_two_resources_share_is_said_once_of_a_flavor_passed_over() -> None:
+    """A slice follows the one it replaces into its flavor; cpu and gpu both refuse the other one."""
+    both = ("cpu", "gpu")
+    quota = [{"name": r, "nominalQuota": "8"} for r in both]
+    flavors = [{"name": name, "resources": quota} for name in ("a100", "h100")]
+    groups = [{"coveredResources": list(both), "flavors": flavors}]
+    old = running("slice-1", "a", 1, pod_sets=[pod_set(requests={"cpu": 1, "gpu": 1})])
+    (held,) = old["status"]["admission"]["podSetAssignments"]
+    held |= {"flavors": dict.fromkeys(both, "h100"), "resourceUsage": dict.fromkeys(both, "1")}
+    new = wl(
+        "slice-2",
+        "a",
+        pod_sets=[pod_set(count=2, requests={"cpu": 1, "gpu": 1})],
+        annotations={"kueue.x-k8s.io/workload-slice-replacement-for": "default/slice-1"},
+    )
+    queues = [queue("a", spec={"resourceGroups": groups})]
+    case = Case(queues, [new], {}, holding=[old], flavors=[flavor("a100"), flavor("h100")])
+    (outcome,) = World(case).cycle().entries
+    assert outcome.considered == (
+        "main: a100(NoFit;could not assign a100 flavor since the original workload is assigned: h100)"
+    )
+
+
 def test_a_stopped_queue_does_not_make_its_cohort_higher() -> None:
     stop = {"stopPolicy": "Hold"}
     for spec, height in ((stop, 0), ({}, 1)):

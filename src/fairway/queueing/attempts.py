@@ -17,11 +17,15 @@ def merge_resource(
 ) -> None:
     """Add what was found for one resource; flavors of its group that were not tried do not provide it.
 
-    The attempts are taken over, not copied.
+    The attempts are taken over, not copied; a reason that several resources give is kept once.
     """
     for attempt in attempts:
         known = merged.get(attempt.flavor)
-        merged[attempt.flavor] = attempt if known is None else _worse(known, attempt)
+        if known is not None:
+            attempt = _worse(known, attempt)
+        elif len(attempt.reasons) > 1:
+            attempt.reasons = _union(attempt.reasons, ())
+        merged[attempt.flavor] = attempt
     group = queue.spec.group_of(resource)
     if not attempts or group is None or len(merged) == len(attempts):
         return
