@@ -19,6 +19,7 @@ from fairway.bench import BenchRow
 from fairway.bench.apart import run_apart
 from fairway.bench.kueuerunner import API, QUEUE, Runner, Wait, WorkloadClass
 from fairway.compiled import loading
+from fairway.kube.collectorpause import collector_resting
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import HOUR_US, SECOND_US
 from fairway.queueing.control.settings import KueueSettings
@@ -129,7 +130,9 @@ def run_setup(which: tuple[str, Latency], seed: int = 1) -> Outcome:
     twin = Twin(seed=seed, latency=latency, components=[runner, kueue])
     began_us = twin.now_us
     twin.apply(objects(setup))
-    twin.run(began_us + HOUR_US)
+    # As in `fairway simulate`: this process ends soon after.
+    with collector_resting():
+        twin.run(began_us + HOUR_US)
     took_s = time.process_time() - started_s
     if runner.finished != setup.size:
         raise AssertionError(f"{runner.finished} of {setup.size} Workloads finished within an hour")

@@ -33,11 +33,13 @@ _BULK = (RequeueReason.NO_FIT, RequeueReason.PREEMPTION_NO_CANDIDATES)
 
 # (LocalQueue key) → its usage under admission fair sharing.
 QueueUsage = Callable[[str], float]
+# Priority, negated; when it counts as queued; UID and key, last.
 Rank = tuple[int, int, str, str]
 
 
-# (rank, sequence, pending): a heap entry counts while `pending.heap` is the heap it lies in.
-Item = tuple[Rank, int, "Pending"]
+# Its rank and a sequence number, flat: heaps compare these all the time. An entry counts while `pending.heap` is the
+# heap it lies in.
+Item = tuple[int, int, str, str, int, "Pending"]
 
 
 @dataclass(slots=True, eq=False)
@@ -79,12 +81,13 @@ class _Line:
         twin = _Line(self.key)
         twin.delayed = self.delayed
         for mine, its in ((self.active, twin.active), (self.parked, twin.parked)):
-            for rank, sequence, pending in mine:
+            for item in mine:
+                pending = item[5]
                 if pending.heap is mine:
                     copied = Pending(pending.workload, pending.scan, pending.ready_us, twin, its)
                     copied.is_front = pending.is_front
                     members[pending.workload.key] = copied
-                    its.append((rank, sequence, copied))
+                    its.append((*item[:5], copied))
             heapify(its)
         return twin
 
@@ -100,8 +103,8 @@ def _melted(a: list[Item], b: list[Item]) -> list[Item]:
     if len(a) < len(b):
         a, b = b, a
     for item in b:
-        if item[2].heap is b:
-            item[2].heap = a
+        if item[5].heap is b:
+            item[5].heap = a
             heappush(a, item)
     return a
 
@@ -109,7 +112,7 @@ def _melted(a: list[Item], b: list[Item]) -> list[Item]:
 def _top(heap: list[Item]) -> Item | None:
     """The first entry that counts; drops what moved on."""
     while heap:
-        if heap[0][2].heap is heap:
+        if heap[0][5].heap is heap:
             return heap[0]
         heappop(heap)
     return None
@@ -164,9 +167,9 @@ class ClusterQueuePending:
             twin._lines[key] = line.copy(twin._members)
         twin._members = {key: twin._members[key] for key in self._members}
         twin._waiting = {key: twin._lines[key] for key in self._waiting}
-        for rank, sequence, pending in self._fronts:
-            if pending.heap is not None:
-                twin._fronts.append((rank, sequence, twin._members[pending.workload.key]))
+        for item in self._fronts:
+            if item[5].heap is not None:
+                twin._fronts.append((*item[:5], twin._members[item[5].workload.key]))
         heapify(twin._fronts)
         twin._refused = dict(self._refused)
         twin._pops, twin._sequence, twin._woken_at = self._pops, self._sequence, self._woken_at
@@ -313,7 +316,7 @@ class ClusterQueuePending:
             parked, line.parked = line.parked, []
             line.delayed = 0
             for item in parked:
-                pending = item[2]
+                pending = item[5]
                 if pending.heap is parked:
                     may_move = pending.ready_us <= now_us and (
                         allows is None or allows(pending.workload.namespace)
@@ -333,7 +336,7 @@ class ClusterQueuePending:
 
     def _place(self, pending: Pending, line: _Line, *, is_active: bool) -> None:
         self._sequence += 1
-        item = (pending.rank(), self._sequence, pending)
+        item = (*pending.rank(), self._sequence, pending)
         pending.line = line
         if is_active:
             pending.heap = line.active
@@ -348,8 +351,8 @@ class ClusterQueuePending:
     def _show_front(self, line: _Line) -> None:
         """The first active entry of a line competes for the head of the queue."""
         front = _top(line.active)
-        if front is not None and not front[2].is_front:
-            front[2].is_front = True
+        if front is not None and not front[5].is_front:
+            front[5].is_front = True
             heappush(self._fronts, front)
 
     def _detach(self, pending: Pending) -> None:
@@ -377,7 +380,7 @@ class ClusterQueuePending:
             return sticky
         fronts = self._fronts
         while fronts:
-            pending = fronts[0][2]
+            pending = fronts[0][5]
             if pending.is_active:
                 return pending
             pending.is_front = False
