@@ -1,0 +1,49 @@
+"""Patches that leave something unreadable, and fields nobody knows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fairway.apiserver.patching.misfits import go_text, misfit
+
+WRONG = "json: cannot unmarshal {} into Go struct field DeploymentSpec.spec.x of type {}"
+WORDS = {
+    "text for a number": (WRONG.format("string", "int32"), "unrecognized type: int32"),
+    "a number for text": (WRONG.format("number", "string"), "cannot convert int64 to string"),
+    "text for a list": (WRONG.format("string", "[]v1.Container"), "cannot restore slice from string"),
+    "a list for a map": (WRONG.format("array", "map[string]string"), "cannot restore map from slice"),
+    "text for a struct": (WRONG.format("string", "v1.PodSpec"), "cannot restore struct from: string"),
+    "something else": ("strict decoding error: …", "strict decoding error: …"),
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_a_strategic_patch_is_read_as_a_tree(name: str) -> None:
+    wrong, want = WORDS[name]
+    said = misfit({"spec": {"x": "y"}}, {}, wrong, is_strategic=True)
+    assert said.code == 422
+    assert said.message == f' "" is invalid: patch: Invalid value: "map[spec:map[x:y]]": {want}'
+
+
+def test_other_patches_are_decoded_from_text() -> None:
+    new = {"kind": "ConfigMap", "data": "x"}
+    said = misfit({"data": "x"}, new, "json: no", is_strategic=False)
+    text = json.dumps(json.dumps(new, sort_keys=True, separators=(",", ":")))
+    assert said.message == f' "" is invalid: patch: Invalid value: {text}: json: no'
+    assert said.details is not None
+    assert said.details["causes"][0]["field"] == "patch"
+
+
+GO: dict[str, tuple[Any, str]] = {
+    "sorted keys": ({"b": 1, "a": [True, None, "x"]}, "map[a:[true <nil> x] b:1]"),
+    "nothing": ({}, "map[]"),
+}
+
+
+@pytest.mark.parametrize("name", GO)
+def test_values_as_go_shows_them(name: str) -> None:
+    value, want = GO[name]
+    assert go_text(value) == want
