@@ -20,7 +20,7 @@ KEY_TEXT = (
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
 BLOCKED = (
-    "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; "
+    '<nil>: Invalid value: "null": some validation rules were not checked because the object was invalid; '
     "correct the existing errors to complete validation"
 )
 ONE = [{"name": "cpu", "nominalQuota": "5"}]

@@ -44,7 +44,7 @@ def custom_problems(resource: Resource, obj: Obj, old: Obj | None) -> list[Probl
 
     problems.extend(validate_custom(obj, schema, old))
     if any(p.reason in _BLOCKING for p in problems) and _has_rules(resource):
-        problems.append(Problem(("<nil>",), None, INVALID, _NOT_CHECKED))
+        problems.append(Problem(("<nil>",), "null", INVALID, _NOT_CHECKED))
     return problems
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairway.apiserver.resources import Resource, Resources
-from fairway.apiserver.statuses import page_not_found
+from fairway.apiserver.statuses import NoPage
 from fairway.apiserver.wire.messages import Request, Response, encode
 
 _AGGREGATED = "as=APIGroupDiscoveryList"
@@ -50,7 +50,7 @@ class Discovery:
             return _ok({"kind": "APIGroup", "apiVersion": "v1", **self._group(parts[1])})
         group, version = ("", parts[-1]) if parts[0] == "api" else (parts[1], parts[-1])
         if version not in self._resources.preferred.get(group, ()):
-            raise page_not_found()
+            raise NoPage
         return _ok(self._list(group, version))
 
     def _core_versions(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from fairway.apiserver.discovery import Discovery
 from fairway.apiserver.requests import RequestInfo
 from fairway.apiserver.resources import METRICS_GROUP, REVIEWS
 from fairway.apiserver.statuses import (
+    NoPage,
     bad_request,
     internal,
     method_not_allowed,
@@ -94,7 +95,9 @@ class Handling:
             return self._page(request, user)
         resource = api.resources.find(info.group, info.version, info.resource)
         if resource is None:
-            raise page_not_found()
+            is_built_in = not info.group or "." not in info.group or info.group.endswith(".k8s.io")
+            is_served = info.version in api.resources.preferred.get(info.group, ())
+            raise page_not_found() if is_built_in and is_served else NoPage()
         if not info.subresource or resource.subresource(info.subresource) is not None:
             request.about = info
         ask = Ask(request, info, resource, user)
@@ -141,7 +144,7 @@ class Handling:
         for prefix, page in self._pages.items():
             if path == prefix or path.startswith(prefix + "/"):
                 return page(request, user)
-        raise page_not_found()
+        raise NoPage
 
 
 def _written(api: Api, ask: Ask) -> Answer:

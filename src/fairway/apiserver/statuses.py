@@ -54,6 +54,8 @@ class StatusError(ApiError):
 
 
 def status_response(error: ApiError) -> Response:
+    if isinstance(error, NoPage):
+        return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
     details = getattr(error, "details", None) or {}
     retry = details.get("retryAfterSeconds")
     headers: tuple[tuple[str, str], ...] = (("Retry-After", str(retry)),) if retry else ()
@@ -91,9 +93,19 @@ def not_found(kind: Kind, name: str) -> StatusError:
 
 
 def page_not_found() -> StatusError:
-    """Source: genericapiserver NotFoundHandler as client-go shows it."""
+    """No such resource in a version that is served. Source: genericapiserver serviceErrorHandler."""
     message = "the server could not find the requested resource"
     return StatusError(404, "NotFound", message, {})
+
+
+class NoPage(ApiError):
+    """No such version, or nothing at all: plain text, for which client-go finds words of its own.
+
+    Source: genericapiserver notfoundhandler.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(404, "NotFound", "404 page not found")
 
 
 def forbidden(kind: Kind, name: str, why: str) -> StatusError:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from fairway.apiserver.openapi import kueue
 from fairway.apiserver.openapi.operations import META, STATUS, Names
 from fairway.apiserver.resources import Resource
 from fairway.kube.schema import document
@@ -105,6 +106,8 @@ def _gvks(resource: Resource, kind: str) -> list[dict[str, str]]:
 def _custom(resource: Resource) -> dict[str, Any]:
     """The definition of a custom kind; without a schema, an object that may hold anything."""
     schema = ((resource.crd_version or {}).get("schema") or {}).get("openAPIV3Schema")
+    if resource.crd is None and resource.group == kueue.GROUP:
+        schema = kueue.definition(resource.kind.kind, resource.version)
     body: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     if schema:
         body = _portable(schema)

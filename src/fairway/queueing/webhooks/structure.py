@@ -125,7 +125,7 @@ def schema_faults(node: Node, value: Mapping[str, Any], old: Mapping[str, Any] |
     if not node.has_rules:
         return out
     if any(fault.kind in f.BLOCKING for fault in out):
-        return [*out, Fault((), None, INVALID, _NOT_CHECKED)]
+        return [*out, Fault((), "null", INVALID, _NOT_CHECKED)]
     _apply_rules(node, value, old, (), out)
     return out
 
