@@ -42,6 +42,10 @@ def test_a_namespace_goes_with_everything_in_it() -> None:
     world.apply(in_team(job()))
     world.apply(config_map("cfg"))
     world.delete(key)
+    world.advance(3)
+    assert world.status(key)["phase"] == "Terminating"
+    assert len(world.pods()) == 3
+    world.advance(3)
     assert world.store.get(key) is None
     assert world.store.objects("Pod", "team") == []
     assert world.store.objects("Deployment.apps", "team") == []
@@ -53,6 +57,7 @@ def test_what_is_left_when_the_namespace_vanished_at_once_goes_too() -> None:
     key = world.apply(namespace())
     world.apply(in_team(deployment(replicas=2)))
     world.delete(key)
+    world.advance(6)
     assert world.store.objects("Pod", "team") == []
 
 
@@ -61,6 +66,7 @@ def test_a_namespace_says_what_it_waits_for() -> None:
     key = world.apply(namespace(finalizers=["kubernetes"]))
     world.apply(config_map("stuck", finalizers=["example.com/hold"]))
     world.delete(key)
+    world.advance(6)
     assert world.status(key)["phase"] == "Terminating"
     remaining = world.condition(key, "NamespaceContentRemaining")
     assert remaining is not None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairway.apiserver.resources import Resource
+from fairway.kube.defaults import apply_defaults
 from fairway.kube.objects import Obj
 
 _EVENTS_V1 = "events.k8s.io/v1"
@@ -117,4 +118,4 @@ def _hpa_to_v2(obj: Obj) -> Obj:
     if percentage is not None:
         target = {"type": "Utilization", "averageUtilization": percentage}
         spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
-    return {**obj, "apiVersion": _HPA_V2, "spec": spec}
+    return apply_defaults({**obj, "apiVersion": _HPA_V2, "spec": spec})

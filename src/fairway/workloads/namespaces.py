@@ -23,11 +23,14 @@ from fairway.cluster.actions import (
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.kinds import BY_GROUP_KIND, kind_named
 from fairway.kube.objects import Key, Obj
-from fairway.kube.timestamps import rfc3339
+from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
 from fairway.workloads.controller import NO_KEYS, Controller, is_desire_changed
 
 NAMESPACE = "Namespace"
 FINALIZER = "kubernetes"
+# Others get this long to notice that a namespace is going.
+# Source: namespace_controller.go namespaceDeletionGracePeriod.
+GRACE_US = 5 * SECOND_US
 
 Remaining = dict[str, list[Obj]]
 
@@ -58,8 +61,13 @@ _ALWAYS_FINE: tuple[_Row, ...] = (
 def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     """Delete what a dying namespace contains; let it go once that is gone. O(kinds + its objects)."""
     namespace = view.get(key)
-    if namespace is not None and "deletionTimestamp" not in namespace["metadata"]:
-        return NOTHING_TO_DO
+    if namespace is not None:
+        since = namespace["metadata"].get("deletionTimestamp")
+        if since is None:
+            return NOTHING_TO_DO
+        from_us = parse_rfc3339(since) + GRACE_US
+        if now_us < from_us:
+            return Reconciliation((), from_us)
     remaining = contents(view, key.name)
     actions: list[Action] = [
         Delete(Key(gk, key.name, o["metadata"]["name"]), o["metadata"]["uid"])

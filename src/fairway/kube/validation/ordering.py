@@ -56,12 +56,59 @@ _SPECS: dict[str, tuple[Path, ...]] = {
 }
 
 
+# The same of a pod's spec, wherever it stands. Source: pkg/apis/core/validation ValidatePodSpec.
+_POD: tuple[str, ...] = (
+    "volumes",
+    "resourceClaims",
+    "containers",
+    "initContainers",
+    "ephemeralContainers",
+    "resources",
+    "restartPolicy",
+    "dnsPolicy",
+    "nodeSelector",
+    "securityContext",
+    "imagePullSecrets",
+    "affinity",
+    "dnsConfig",
+    "readinessGates",
+    "schedulingGates",
+    "topologySpreadConstraints",
+    "serviceAccountName",
+    "nodeName",
+    "activeDeadlineSeconds",
+    "hostname",
+    "subdomain",
+    "tolerations",
+    "hostAliases",
+    "priorityClassName",
+    "runtimeClassName",
+    "preemptionPolicy",
+    "overhead",
+)
+_POD_SPECS: dict[str, Path] = {
+    "Pod": ("spec",),
+    "CronJob.batch": ("spec", "jobTemplate", "spec", "template", "spec"),
+    **dict.fromkeys(
+        (
+            "Job.batch",
+            "Deployment.apps",
+            "ReplicaSet.apps",
+            "ReplicationController",
+            "StatefulSet.apps",
+            "DaemonSet.apps",
+        ),
+        ("spec", "template", "spec"),
+    ),
+}
+
+
 def in_kubes_order(gk: str, problems: list[Problem]) -> list[Problem]:
     """The same problems; those of one field stay in their order."""
-    order = _SPECS.get(gk)
-    if order is None or len(problems) < 2:
+    order, pod = _SPECS.get(gk, ()), _POD_SPECS.get(gk)
+    if pod is None or len(problems) < 2:
         return problems
-    return sorted(problems, key=lambda problem: _place(problem.path, order))
+    return sorted(problems, key=lambda problem: (_place(problem.path, order), _pod_place(problem.path, pod)))
 
 
 def _place(path: Path, order: tuple[Path, ...]) -> int:
@@ -71,3 +118,11 @@ def _place(path: Path, order: tuple[Path, ...]) -> int:
         if path[1 : 1 + len(prefix)] == prefix:
             return place
     return len(order)
+
+
+def _pod_place(path: Path, pod: Path) -> int:
+    """Where a pod's field is looked at; what is said of the pod as a whole, and of anything else, stays put."""
+    if path[: len(pod)] != pod or len(path) == len(pod):
+        return len(_POD)
+    name = path[len(pod)]
+    return _POD.index(name) if name in _POD else len(_POD)
