@@ -4,7 +4,8 @@ In: plain objects or manifests. Out: `Problem`s in Kubernetes' own words, and `F
 line. It knows the built-in kinds a GPU platform meets; custom kinds pass with their metadata checked.
 
 Reading order: `problem` (how a fault is said), `schema` and `tables` (fields and types), `structure` (unknown
-fields, wrong types), the rules by kind, `validating` (the steps for one object), `checking` (many).
+fields, wrong types), the rules by kind, `configuration` (kinds without a table), `ordering` (in which order faults are
+listed), `validating` (the steps for one object), `checking` (many).
 """
 
 from __future__ import annotations
