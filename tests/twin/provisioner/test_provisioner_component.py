@@ -21,6 +21,7 @@ from fairway.provisioning.karpenter.labels import (
 )
 from fairway.provisioning.karpenter.requirement import one_of
 from fairway.provisioning.karpenter.requirements import Requirements
+from fairway.twin.distributions import constant
 from fairway.twin.faults import preempt_node
 from fairway.twin.latency import latency_named
 from fairway.twin.provisioner.cloud import Cloud
@@ -132,8 +133,13 @@ def test_a_node_pool_that_can_match_nothing_says_so() -> None:
 def test_what_keeps_a_node_from_being_consolidated_is_said() -> None:
     twin = a_twin(pool(), job("a", "30m"))
     twin.run_for(10 * MINUTE_US)
-    told = [t.message for t in twin.host.events.told() if t.reason == "Unconsolidatable"]
-    assert told == ["SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"]
+    told = [t for t in twin.host.events.told() if t.reason == "Unconsolidatable"]
+    message = "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
+    # About the node and about its claim, and within a quarter of an hour not again.
+    assert {(t.about.gk, t.message, t.times) for t in told} == {
+        ("Node", message, 1),
+        ("NodeClaim.karpenter.sh", message, 1),
+    }
 
 
 def test_out_of_stock_the_next_best_is_launched() -> None:
@@ -300,3 +306,62 @@ def test_pods_whose_claims_are_not_in_order_open_nothing_and_are_told_why(
     twin.wake()
     twin.run_for(3 * MINUTE_US)
     assert len(twin.store.objects("Node")) == (1 if spec.get("volumeName") else 0)
+
+
+def guarded(name: str, *, grace_s: int = 30, priority: str = "") -> tuple[Obj, Obj]:
+    """A pod that nobody may evict."""
+    meta = {"name": name, "namespace": "default", "labels": {"app": name}}
+    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]
+    spec = {"containers": containers, "terminationGracePeriodSeconds": grace_s}
+    budget = {"selector": {"matchLabels": {"app": name}}, "maxUnavailable": 0}
+    return (
+        {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec},
+        {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": budget},
+    )
+
+
+def test_a_budget_holds_a_node_until_its_grace_period_would_not_suffice_for_the_pod() -> None:
+    of_claims = {"terminationGracePeriod": "10m"}
+    made = pool()
+    made["spec"]["template"]["spec"].update(of_claims)
+    twin = a_twin(made, *guarded("held", grace_s=120))
+    twin.run_for(3 * MINUTE_US)
+    (claim,) = twin.store.objects("NodeClaim.karpenter.sh")
+    began_us = twin.now_us
+    twin.store.delete(key_of(claim))
+    twin.wake()
+    twin.run_for(7 * MINUTE_US)
+    told = {(t.reason, t.message) for t in twin.host.events.told() if t.component == "karpenter"}
+    refused = "Failed to drain node, evicting pod violates a PDB (Pod=default/held)"
+    assert ("FailedDraining", refused) in told
+    assert len(twin.store.objects("Pod")) == 1
+    # Ten minutes less the pod's two: from then on it is deleted, not evicted.
+    twin.run_for(began_us + 8 * MINUTE_US + 2 * SECOND_US - twin.now_us)
+    messages = {t.reason: t.message for t in twin.host.events.told() if t.component == "karpenter"}
+    assert "of its 120 terminationGracePeriodSeconds" in messages["Disrupted"]
+    assert messages["TerminationGracePeriodExpiring"].startswith("All pods will be deleted by ")
+    twin.run_for(3 * MINUTE_US)
+    assert nodes(twin) == []
+
+
+def test_why_a_node_goes_is_on_its_claim_and_said_of_its_pods() -> None:
+    # When the larger job is over, the smaller one's node is too dear for it.
+    on_demand = [{"key": CAPACITY_TYPE, "operator": "In", "values": [ON_DEMAND]}]
+    twin = a_twin(pool(requirements=on_demand), job("a", "40m", cpu="3"), job("b", "10m", cpu="12"))
+    twin.run_for(30 * MINUTE_US)
+    told = [t for t in twin.host.events.told() if t.component == "karpenter"]
+    moved = [t.message for t in told if t.reason == "Evicted"]
+    assert moved == ["Evicted pod: Underutilized"]
+    for reason in ("ConsolidationCandidate", "DisruptionLaunching", "DisruptionWaitingReadiness"):
+        assert any(t.reason == reason for t in told), reason
+
+
+def test_a_machine_that_does_not_register_in_a_quarter_of_an_hour_is_given_up() -> None:
+    cloud = Cloud(TYPES, boot=constant(HOUR_US))
+    twin = a_twin(pool(), job("a", "10m"), cloud=cloud)
+    twin.run_for(14 * MINUTE_US)
+    (first,) = twin.store.objects("NodeClaim.karpenter.sh")
+    twin.run_for(3 * MINUTE_US)
+    (second,) = twin.store.objects("NodeClaim.karpenter.sh")
+    assert second["metadata"]["name"] != first["metadata"]["name"]
+    assert [launch.name for launch, _ in twin.host.launches.lost] == [first["metadata"]["name"]]

@@ -21,21 +21,23 @@ from fairway.provisioning.karpenter.batching import Batch, triggered
 from fairway.provisioning.karpenter.disruption.budgets import changes_at_us
 from fairway.provisioning.karpenter.disruption.commands import DELETE, Command
 from fairway.provisioning.karpenter.disruption.marks import expires_at_us
-from fairway.provisioning.karpenter.disruption.methods import DRIFT, decide
+from fairway.provisioning.karpenter.disruption.methods import DRIFT, EMPTINESS, decide
 from fairway.provisioning.karpenter.disruption.recheck import RECHECK_AFTER_US, Abandoned, recheck
 from fairway.provisioning.karpenter.disruption.scene import Scene
 from fairway.provisioning.karpenter.events import (
-    COMPONENT,
-    NORMAL,
     KarpenterEvent,
+    consolidation_candidate,
     consolidation_rejected,
     failed_scheduling,
     insufficient_capacity,
+    launching,
     no_compatible_types,
     nominated,
+    noticed,
     rebalance_recommended,
     spot_interrupted,
     terminating,
+    waiting_on_readiness,
 )
 from fairway.provisioning.karpenter.fleet import Fleet
 from fairway.provisioning.karpenter.labels import (
@@ -48,8 +50,10 @@ from fairway.provisioning.karpenter.labels import (
 from fairway.provisioning.karpenter.launching import UNAVAILABLE_US, launch_choices, no_capacity_text
 from fairway.provisioning.karpenter.nodeclaims import (
     CONSOLIDATABLE,
+    DISRUPTION_REASON,
     INITIALIZED_CONDITION,
     REGISTERED_CONDITION,
+    REGISTRATION_TIMEOUT_US,
     is_true,
     launched,
     limit_exceeded,
@@ -58,7 +62,6 @@ from fairway.provisioning.karpenter.nodeclaims import (
     not_initialized,
     with_condition,
 )
-from fairway.provisioning.karpenter.nodepools import duration_us
 from fairway.provisioning.karpenter.nodes import Usage, add_usage
 from fairway.provisioning.karpenter.packing import Solver
 from fairway.provisioning.karpenter.planned import PlannedClaim
@@ -68,23 +71,24 @@ from fairway.provisioning.karpenter.world import World
 from fairway.twin.components import Host
 from fairway.twin.loop import CONTROLLERS, HOUSEKEEPING, NODES
 from fairway.twin.provisioner.cloud import Cloud, Offered, fleet_without, offered_of
-from fairway.twin.provisioner.draining import drain
 from fairway.twin.provisioner.gathering import (
     NODE_CLAIM,
     NODE_POOL,
     ClusterState,
     by_claims,
     claim_key,
+    machines_of,
     names_expiry,
     node_key,
     with_volumes,
 )
 from fairway.twin.provisioner.marking import Marks
+from fairway.twin.provisioner.speaking import Speaker
+from fairway.twin.provisioner.terminating import Termination
 
 NAME = "karpenter"
 POLL_US = 10 * SECOND_US
 NOMINATED_US = 20 * SECOND_US
-DRAIN_EVERY_US = 5 * SECOND_US
 # How many kinds of pods are remembered from batch to batch.
 _MOST_SHAPES = 1024
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -115,25 +119,26 @@ class Provisioner:
         self.waiting: Command | None = None
         """Decided, to be decided again before it is carried out."""
         self.underway: tuple[Underway, ...] = ()
-        self._draining: dict[str, int] = {}
-        """Claims whose nodes are being emptied, since when."""
+        self.termination = Termination()
         self._tick_at_us = -1
         self._whole_fleet = Fleet(cloud.types)
         self._seen_fleet = (frozenset[Offered](), self._whole_fleet)
         self._shapes = Shapes()
         self._marks = Marks()
+        self._words = Speaker()
         self._launched = 0
         """Machines launched so far: the n-th boots as long under every policy."""
 
     def attach(self, host: Host) -> None:
         self.host = host
         self._known = ClusterState(host.store)
+        self._words.attach(host)
         register = host.loop.register
         self._h_batch = register("karpenter.batch", self._on_batch)
         self._h_boot = register("karpenter.boot", self._on_boot)
         self._h_tick = register("karpenter.disrupt", self._on_tick)
         self._h_recheck = register("karpenter.recheck", self._on_recheck)
-        self._h_drain = register("karpenter.drain", self._on_drain)
+        self.termination.attach(self)
         self._h_expire = register("karpenter.expire", self._on_expire)
         self._h_again = register("karpenter.again", self._on_again)
         self._h_started = register("karpenter.started", self._on_started)
@@ -147,9 +152,10 @@ class Provisioner:
         twin.batch, twin.waiting, twin.underway = self.batch, self.waiting, self.underway
         twin.pending = dict(self.pending)
         twin.promised, twin.unavailable = dict(self.promised), dict(self.unavailable)
-        twin._draining, twin._tick_at_us = dict(self._draining), self._tick_at_us
+        twin.termination, twin._tick_at_us = self.termination.copy(), self._tick_at_us
         twin._launched = self._launched
         twin._whole_fleet, twin._seen_fleet = self._whole_fleet, self._seen_fleet
+        twin._words = self._words.copy()
         twin._marks = self._marks.copy()
         return twin
 
@@ -205,17 +211,16 @@ class Provisioner:
             self._marks.ripe.pop(name, None)
             self.underway = tuple(u for u in self.underway if name not in u.nodes)
             self._look_again()
-        elif "deletionTimestamp" in meta_of(change.obj) and name not in self._draining:
-            self._draining[name] = self.host.loop.now_us
+        elif "deletionTimestamp" in meta_of(change.obj) and name not in self.termination.since_us:
             self._taint(name, on=True)
-            self.host.loop.at(self.host.loop.now_us, self._h_drain, name, CONTROLLERS)
+            self.termination.begin(name)
 
     def _observe_node(self, change: Change) -> None:
         claim = self.host.store.get(claim_key(change.key.name))
         if claim is None:
             return
         if change.type == DELETED:
-            self._finish(change.key.name)  # the machine is gone: garbage collection of its claim
+            self.finish(change.key.name)  # the machine is gone: garbage collection of its claim
         elif not is_true(claim, INITIALIZED_CONDITION):
             self._initialize(change.key.name)
 
@@ -254,7 +259,9 @@ class Provisioner:
         now_us = self.host.loop.now_us
         self.unavailable = {o: until for o, until in self.unavailable.items() if until > now_us}
         fleet = self._fleet(frozenset(self.unavailable))
-        going = {node: None for u in self.underway for node in u.nodes} | dict.fromkeys(self._draining)
+        going = {node: None for u in self.underway for node in u.nodes} | dict.fromkeys(
+            self.termination.since_us
+        )
         world = self._known.world(fleet, going=going, nominated=self.promised, now_us=now_us)
         return with_volumes(world, self.host.store)
 
@@ -271,7 +278,7 @@ class Provisioner:
         shapes = self._shapes_so_far()
         waiting, refused = by_claims(self.host.store, self._pending_pods())
         for pod, problem in refused:
-            self._tell(key_of(pod), failed_scheduling(problem))
+            self.tell(key_of(pod), failed_scheduling(problem))
         nodes = world.nodes
         moving = [p for n in nodes.named(nodes.marked) for p in n.pods if not is_owned_by(p, "DaemonSet")]
         pods = [*waiting, *moving]
@@ -283,7 +290,7 @@ class Provisioner:
         )
         for pool, filtered in results.unusable_pools:
             event = no_compatible_types(min_values=bool(filtered.min_values))
-            self._tell(Key(NODE_POOL, "", pool), event)
+            self.tell(Key(NODE_POOL, "", pool), event)
         for facts, why in results.refused:
             self._tell_pod(facts.namespace, facts.name, failed_scheduling(why))
         for node, placed in results.pods_on:
@@ -329,7 +336,7 @@ class Provisioner:
         fleet = self._fleet(frozenset(self.unavailable))
         for kind, offering in launch_choices(claim, {t.name: t for t in fleet.types}).choices:
             offered = (kind.name, offering.zone, offering.capacity_type)
-            if not self.cloud.has(offered, self._running, now_us):
+            if not self.cloud.has(offered, lambda: machines_of(self.host.store), now_us):
                 self._mark_unavailable(offered)
                 continue
             up = launched(claim, kind, offering, f"twin:///{offering.zone}/{name}", now_us)
@@ -340,17 +347,13 @@ class Provisioner:
             luck = self.host.streams.draw_for("karpenter.boot", str(self._launched))
             boot_us = self.cloud.boot_of(kind.name).at_quantile(luck)
             self.host.loop.at(now_us + max(boot_us, 0), self._h_boot, name, NODES)
+            if boot_us > REGISTRATION_TIMEOUT_US:
+                self.host.loop.at(now_us + REGISTRATION_TIMEOUT_US, self._h_expire, name, HOUSEKEEPING)
             return True
-        self._tell(key_of(claim), insufficient_capacity(name, no_capacity_text()))
-        self._remove(claim_key(name))
+        self.tell(key_of(claim), insufficient_capacity(name, no_capacity_text()))
+        self.remove(claim_key(name))
         self._look_again()
         return False
-
-    def _running(self) -> list[Obj]:
-        """The machines the cloud has given out: launched claims, and whatever else is a node."""
-        claims = self.host.store.objects(NODE_CLAIM)
-        named = {name_of(c) for c in claims}
-        return [*claims, *(n for n in self.host.store.objects("Node") if name_of(n) not in named)]
 
     def _mark_unavailable(self, offered: Offered) -> None:
         """Left out for a while; whoever waits is looked at again when that is over."""
@@ -372,16 +375,14 @@ class Provisioner:
         if claim is None:
             return False
         self._mark_unavailable(offered_of(claim))
-        for about in (claim_key(node), node_key(node)):
-            self._tell(about, spot_interrupted())
-        self._remove(claim_key(node))
+        self.tell_both(node, spot_interrupted())
+        self.remove(claim_key(node))
         return True
 
     def spot_hint(self, node: str) -> None:
         """Told, not acted on. Source: actionForMessage: a rebalance recommendation is no action."""
         if self.host.store.get(claim_key(node)) is not None:
-            for about in (claim_key(node), node_key(node)):
-                self._tell(about, rebalance_recommended())
+            self.tell_both(node, rebalance_recommended())
 
     def _on_boot(self, name: str) -> None:
         """The machine is up: its node registers, without the taint that kept pods off."""
@@ -445,11 +446,17 @@ class Provisioner:
         scene = self._scene()
         outcome = decide(scene)
         for notice in outcome.notices:
-            self._tell(_about(notice.about), KarpenterEvent(NORMAL, notice.reason, notice.message))
+            kind, _, name = notice.about.partition("/")
+            both = (node_key(name), claim_key(name)) if kind == "Node" else (Key(NODE_POOL, "", name),)
+            for about in both:
+                self.tell(about, noticed(notice))
         command = outcome.command
         if command is None:
             self._await_budgets(scene)
             return
+        if command.method not in (DRIFT, EMPTINESS):
+            for name in command.names:
+                self.tell_both(name, consolidation_candidate(command, name))
         if command.method == DRIFT:
             self._carry_out(command)
         else:
@@ -494,9 +501,8 @@ class Provisioner:
         self._mark()
         found = recheck(command, self._scene())
         if isinstance(found, Abandoned):
-            for candidate in command.candidates:
-                event = consolidation_rejected(command, candidate.name, found.kind)
-                self._tell(node_key(candidate.name), event)
+            for name in command.names if command.method != EMPTINESS else ():
+                self.tell_both(name, consolidation_rejected(command, name, found.kind))
             self._arm_tick(self.host.loop.now_us + POLL_US)
         else:
             self._carry_out(found)
@@ -505,16 +511,21 @@ class Provisioner:
         """Keep pods off the nodes, open what replaces them, and let them go once that is up."""
         for name in command.names:
             self._taint(name, on=True)
+            self._say_why(name, command.reason)
         used = self._world().nodes.usage() if command.replacements else {}
         made = [self._create(plan, used) for plan in command.replacements]
         opened = tuple(name for name in made if name is not None)
         if len(opened) < len(made):
             for name in opened:
-                self._remove(claim_key(name))
+                self.remove(claim_key(name))
             for name in command.names:
                 self._taint(name, on=False)
+                self._say_why(name, "")
             self._arm_tick(self.host.loop.now_us + POLL_US)
             return
+        for name in opened:
+            self.tell(claim_key(name), launching(command.reason))
+            self.tell(claim_key(name), waiting_on_readiness())
         self.underway = (*self.underway, Underway(command.names, opened, command.reason))
         if command.decision == DELETE:
             self._carry_on()
@@ -525,37 +536,36 @@ class Provisioner:
             claims = [self.host.store.get(claim_key(c)) for c in command.claims]
             if all(c is not None and is_true(c, INITIALIZED_CONDITION) for c in claims):
                 for name in command.nodes:
-                    self._tell(node_key(name), terminating("Node", command.reason))
-                    self._tell(claim_key(name), terminating("NodeClaim", command.reason))
-                    self._remove(claim_key(name))
+                    self.tell(node_key(name), terminating("Node", command.reason))
+                    self.tell(claim_key(name), terminating("NodeClaim", command.reason))
+                    self.remove(claim_key(name))
 
     def _on_expire(self, name: str) -> None:
-        self._remove(claim_key(name))
+        self.remove(claim_key(name))
 
     # Termination
 
-    def _on_drain(self, name: str) -> None:
-        claim, loop = self.host.store.get(claim_key(name)), self.host.loop
-        if claim is None:
-            self._draining.pop(name, None)
-            return
-        grace = (claim.get("spec") or {}).get("terminationGracePeriod")
-        lasts_us = duration_us(grace) if grace else None
-        forced = lasts_us is not None and loop.now_us >= self._draining.get(name, loop.now_us) + lasts_us
-        if drain(self.host, name, forced=forced):
-            self._remove(node_key(name))
-            self._finish(name)
-        else:
-            loop.at(loop.now_us + DRAIN_EVERY_US, self._h_drain, name, CONTROLLERS)
-
-    def _finish(self, name: str) -> None:
+    def finish(self, name: str) -> None:
         """The instance is gone: nothing holds its claim any more."""
-        self._draining.pop(name, None)
+        self.termination.since_us.pop(name, None)
         self.host.launches.lose(name, self.host.loop.now_us)
         self.underway = tuple(u for u in self.underway if name not in u.nodes)
         if self.host.store.get(claim_key(name)) is not None:
             self.host.store.set_finalizers(claim_key(name), [])
-            self._remove(claim_key(name))
+            self.remove(claim_key(name))
+
+    def _say_why(self, name: str, reason: str) -> None:
+        """On its claim, why a node is disrupted; no reason: it is not."""
+        claim = self.host.store.get(claim_key(name))
+        if claim is None:
+            return
+        if reason:
+            marked = with_condition(claim, DISRUPTION_REASON, "True", reason, reason, self.host.loop.now_us)
+            self.host.store.set_status(claim_key(name), marked["status"])
+        else:
+            status = claim.get("status") or {}
+            left = without_condition(status.get("conditions"), DISRUPTION_REASON)
+            self.host.store.set_status(claim_key(name), {**status, "conditions": left})
 
     def _taint(self, name: str, *, on: bool) -> None:
         node = self.host.store.get(node_key(name))
@@ -568,7 +578,7 @@ class Provisioner:
 
     # Words
 
-    def _remove(self, key: Key) -> None:
+    def remove(self, key: Key) -> None:
         try:
             self.host.store.delete(key)
         except ApiError as gone:
@@ -576,20 +586,15 @@ class Provisioner:
                 raise
 
     def _tell_pod(self, namespace: str, name: str, event: KarpenterEvent) -> None:
-        self._tell(Key("Pod", namespace, name), event)
+        self.tell(Key("Pod", namespace, name), event)
 
-    def _tell(self, about: Key, event: KarpenterEvent) -> None:
-        obj = self.host.store.get(about)
-        uid = "" if obj is None else str(meta_of(obj).get("uid") or "")
-        now_us = self.host.loop.now_us
-        self.host.events.emit(now_us, about, uid, event.type, event.reason, event.message, COMPONENT)
-        self.host.log.record(now_us, NAME, about.gk, about.namespace, about.name, event.reason, event.message)
+    def tell_both(self, name: str, event: KarpenterEvent) -> None:
+        """About a node and its claim."""
+        self.tell(node_key(name), event)
+        self.tell(claim_key(name), event)
 
-
-def _about(text: str) -> Key:
-    """`Node/a` or `NodePool/b` as a key."""
-    kind, _, name = text.partition("/")
-    return node_key(name) if kind == "Node" else Key(NODE_POOL, "", name)
+    def tell(self, about: Key, event: KarpenterEvent) -> None:
+        self._words.tell(about, event)
 
 
 def _phase(pod: Obj) -> str:

@@ -261,6 +261,13 @@ def by_claims(store: Store, pods: Sequence[Obj]) -> tuple[list[Obj], list[tuple[
     return [p for p, why in problems if not why], [(p, why) for p, why in problems if why]
 
 
+def machines_of(store: Store) -> list[Obj]:
+    """The machines the cloud has given out: launched claims, and whatever else is a node."""
+    claims = store.objects(NODE_CLAIM)
+    named = {name_of(c) for c in claims}
+    return [*claims, *(n for n in store.objects("Node") if name_of(n) not in named)]
+
+
 def names_expiry(pool: Obj) -> bool:
     """Whether the NodePool itself says when its nodes expire."""
     template = (pool.get("spec") or {}).get("template") or {}
