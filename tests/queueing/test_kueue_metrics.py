@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 from fairway.cluster.store import Store
+from fairway.kube.metricfamilies import COUNTER, HISTOGRAM, Sample
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import parse_rfc3339
-from fairway.queueing.metrics.families import COUNTER, HISTOGRAM, families
+from fairway.queueing.metrics.families import families
 from fairway.queueing.metrics.gauges import Pending, cohorts_above, gauges
-from fairway.queueing.metrics.observing import LEADER, Sample, of_cycle, of_preemption, of_workload
+from fairway.queueing.metrics.observing import LEADER, of_cycle, of_preemption, of_workload
 
 Obj = dict[str, Any]
 GROUP = "kueue.x-k8s.io/v1beta2"

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
-from fairway.queueing.metrics.families import HISTOGRAM, families
+from fairway.kube.metricfamilies import HISTOGRAM, Sample
+from fairway.queueing.metrics.families import families
 from fairway.queueing.metrics.gauges import cohorts_above
-from fairway.queueing.metrics.observing import Sample, of_workload
+from fairway.queueing.metrics.observing import of_workload
 
 _WORKLOAD = "Workload.kueue.x-k8s.io"
 _SHAPES = ("ClusterQueue.kueue.x-k8s.io", "Cohort.kueue.x-k8s.io")

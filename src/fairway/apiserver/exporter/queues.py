@@ -16,7 +16,8 @@ from prometheus_client.core import (
 )
 
 from fairway.apiserver.exporter.requests import buckets
-from fairway.queueing.metrics.families import COUNTER, HISTOGRAM, Family, families
+from fairway.kube.metricfamilies import COUNTER, HISTOGRAM, Family
+from fairway.queueing.metrics.families import families
 from fairway.queueing.metrics.gauges import Pending, gauges
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ and `nodepoolchecks` (what is wrong with one), `instancetypes` (types and offeri
 `nodes` (all of them at once) and `world` (what is decided from), `topologygroups` and `topology` (spread, affinity),
 `claims`, `claimline` and `existing` (candidates for a pod), `packing` (the scheduler), `why` (its error texts),
 `planned` (what it decided), `nodeclaims` (a NodeClaim as an object, and its life), `launching` (where it is launched),
-`batching`, `events`, `metricnames`, then `disruption/`.
+`batching`, `events`, then `disruption/`.
 
 Source: kubernetes-sigs/karpenter main of August 2026 (after v1.9), unless a docstring says otherwise.
 """

@@ -15,6 +15,8 @@ from fairway.provisioning.karpenter.why import wrapped
 
 NORMAL, WARNING = "Normal", "Warning"
 NOMINATED = "Nominated"
+# Why pods go from a node whose claim was deleted for no reason of Karpenter's.
+FORCEFUL = "Forceful Termination"
 COMPONENT = "karpenter"
 
 
@@ -99,7 +101,7 @@ def consolidation_rejected(command: Command, node: str, reason: str) -> Karpente
 
 def evicted(reason: str) -> KarpenterEvent:
     """`reason`: of the disruption; a claim that was deleted otherwise has none."""
-    return KarpenterEvent(NORMAL, "Evicted", f"Evicted pod: {reason or 'Forceful Termination'}")
+    return KarpenterEvent(NORMAL, "Evicted", f"Evicted pod: {reason or FORCEFUL}")
 
 
 def waiting_for_pods(pods: int) -> KarpenterEvent:

@@ -6,9 +6,8 @@ Source: pkg/metrics/metrics.go (main, 2026-08).
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
 
-COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+from fairway.kube.metricfamilies import HISTOGRAM, Family
 
 # `name type buckets label,label: help`. `replica_role` is a label of all but build_info.
 _TABLE = """
@@ -74,16 +73,6 @@ cluster_queue_info gauge 0 cluster_queue,parent_cohort,root_cohort: 1; says wher
 """
 # prometheus.DefBuckets.
 _DEFAULT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-
-
-class Family(NamedTuple):
-    """One metric. `labels` in the order of the values of its samples; `buckets`: upper bounds, without +Inf."""
-
-    name: str
-    type: str
-    labels: tuple[str, ...]
-    help: str
-    buckets: tuple[float, ...] = ()
 
 
 @cache

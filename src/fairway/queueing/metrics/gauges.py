@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from fairway.cluster.actions import View
 from fairway.kube import quantity
+from fairway.kube.metricfamilies import Sample
 from fairway.kube.objects import Obj, name_of, namespace_of, spec_of, status_of
 from fairway.queueing import conditions as conds
-from fairway.queueing.metrics.observing import LEADER, Sample
+from fairway.queueing.metrics.observing import LEADER
 
 _CLUSTER_QUEUE = "ClusterQueue.kueue.x-k8s.io"
 _LOCAL_QUEUE = "LocalQueue.kueue.x-k8s.io"

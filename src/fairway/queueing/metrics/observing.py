@@ -9,8 +9,8 @@ Source: pkg/metrics/metrics.go; pkg/scheduler/scheduler.go, pkg/controller/core/
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from fairway.kube.metricfamilies import Sample
 from fairway.kube.objects import Obj, meta_of, spec_of, status_of
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.queueing import conditions as conds
@@ -18,14 +18,6 @@ from fairway.queueing.events import queued_wait_s
 
 LEADER = "leader"
 _US = 1_000_000
-
-
-class Sample(NamedTuple):
-    """`labels`: values in the order of the family's labels."""
-
-    name: str
-    labels: tuple[str, ...]
-    value: float
 
 
 def of_cycle(*, admitted: bool, duration_s: float, role: str = LEADER) -> list[Sample]:

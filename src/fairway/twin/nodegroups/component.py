@@ -31,6 +31,7 @@ from fairway.provisioning.karpenter.disruption.evictions import budgets_of
 from fairway.provisioning.karpenter.podfacts import PodFacts, Shapes, facts_of, is_provisionable
 from fairway.twin.components import Host
 from fairway.twin.loop import HOUSEKEEPING, NODES
+from fairway.twin.nodegroups import metrics
 from fairway.twin.nodegroups.grouping import (
     GROUP_LABELS,
     AutoscalerPlan,
@@ -42,6 +43,7 @@ from fairway.twin.nodegroups.grouping import (
 )
 from fairway.twin.nodegroups.removals import STATUS, Removals
 from fairway.twin.nodegroups.requests import MOST_EVENTS, Asked, CapacityRequests, is_check
+from fairway.twin.tally import Tally
 
 NAME = "cluster-autoscaler"
 # A loop takes some time, whatever starts it: an estimate for a middling cluster.
@@ -73,6 +75,9 @@ class ClusterAutoscaler:
         self.since_us: dict[str, int] = {}
         """Since when a node is unneeded."""
         self.removals = Removals()
+        self.tally = Tally()
+        self.kept: dict[str, int] = {}
+        """How many nodes stay, by why, as of the last loop."""
         self.pending: dict[Key, None] = {}
         self.requests = CapacityRequests(plan.options)
         self._added_us = self._deleted_us = self.failed_us = -(2**61)
@@ -105,7 +110,7 @@ class ClusterAutoscaler:
         twin.targets, twin.coming, twin.backoffs = dict(self.targets), dict(self.coming), dict(self.backoffs)
         twin.requests = self.requests.copy()
         twin.since_us, twin.pending = dict(self.since_us), dict(self.pending)
-        twin.removals = self.removals.copy()
+        twin.removals, twin.tally, twin.kept = self.removals.copy(), self.tally.copy(), dict(self.kept)
         twin._added_us, twin._deleted_us = self._added_us, self._deleted_us
         twin.failed_us, twin._tick_at_us, twin._serial = self.failed_us, self._tick_at_us, self._serial
         twin._scanned_us, twin._in_backoff = self._scanned_us, self._in_backoff
@@ -174,7 +179,7 @@ class ClusterAutoscaler:
         self._scanned_us = at_us
         self.requests.refresh(self.host)
         self._give_up_late()
-        nodes = views_of(self.host.store, self.plan.provider, frozenset(self._groups))
+        nodes = self.nodes()
         groups = self._views()
         self._note_backoffs(groups)
         grew, seen = self._scale_up(nodes, groups)
@@ -184,6 +189,9 @@ class ClusterAutoscaler:
         self._write_status(self._views(), nodes, candidates)
         for due_us in self._deadlines():
             self._arm(max(due_us, at_us + LOOP_US))
+
+    def nodes(self) -> tuple[NodeView, ...]:
+        return views_of(self.host.store, self.plan.provider, frozenset(self._groups))
 
     def _deadlines(self) -> list[int]:
         """When time alone makes a difference: one loop after a backoff, or a machine's time, is over."""
@@ -355,6 +363,7 @@ class ClusterAutoscaler:
                 self.host.launches.begin(name, loop.now_us, labels, group.kind.capacity)
             else:
                 failing.append(name)
+        metrics.grew(self.tally, group, size - self.targets[group.name])
         if failing:
             at_us = loop.now_us + self.plan.options.scan_interval_us
             loop.at(at_us, self._h_fail, (group.name, tuple(failing)), NODES)
@@ -386,18 +395,22 @@ class ClusterAutoscaler:
         """Machines that did not register in time. Source: clusterstate.go updateScaleRequests."""
         now_us, limit_us = self.host.loop.now_us, self.plan.options.max_node_provision_us
         late: dict[str, int] = {}
+        lost = len(self.coming)
         for name, (group, since_us) in [*self.coming.items()]:
             if now_us - since_us > limit_us:
                 del self.coming[name]
                 self.host.launches.lose(name, now_us)
                 self.targets[group] -= 1
                 late.setdefault(group, since_us)
+        lost -= len(self.coming)
         for group, since_us in late.items():
             self.tell(STATUS, events.timed_out(group, now_us - since_us))
             self._back_off(group, "timeout")
+        metrics.gave_up(self.tally, lost)
 
     def _back_off(self, group: str, why: str) -> None:
         now_us, options = self.host.loop.now_us, self.plan.options
+        metrics.failed(self.tally, self._groups[group], why)
         before = self.backoffs.get(group)
         lasts_us = options.backoff_us
         if before is not None:
@@ -414,14 +427,11 @@ class ClusterAutoscaler:
         """Note who is unneeded, and remove those that have been for long enough."""
         now_us, options = self.host.loop.now_us, self.plan.options
         budgets = budgets_of(self.host.store.objects("PodDisruptionBudget.policy"))
-        found = unneeded(nodes, budgets, options, now_us).removable
+        judged = unneeded(nodes, budgets, options, now_us)
+        found, self.kept = judged.removable, metrics.counted(dict(judged.kept), judged.removable)
         self.since_us = {r.node: self.since_us.get(r.node, now_us) for r in found}
         ready = {n.name: n.is_ready for n in nodes}
-        rests_until_us = max(
-            self._added_us + options.delay_after_add_us,
-            self._deleted_us + options.delay_after_delete_us,
-            self.failed_us + options.delay_after_failure_us,
-        )
+        rests_until_us = self.rests_until_us()
         if found and may_act and now_us >= rests_until_us:
             going, draining = self.removals.counted()
             removed = due(
@@ -434,6 +444,18 @@ class ClusterAutoscaler:
                 self._scan_soon()
         self._arm_for(found, groups, ready, rests_until_us)
         return found
+
+    def group(self, name: str) -> GroupSpec:
+        return self._groups[name]
+
+    def rests_until_us(self) -> int:
+        """Until when nothing may be removed, after what was done last."""
+        options = self.plan.options
+        return max(
+            self._added_us + options.delay_after_add_us,
+            self._deleted_us + options.delay_after_delete_us,
+            self.failed_us + options.delay_after_failure_us,
+        )
 
     def _arm_for(
         self,

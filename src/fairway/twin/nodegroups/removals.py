@@ -15,6 +15,7 @@ from fairway.provisioning.clusterautoscaler import events, statustext
 from fairway.provisioning.clusterautoscaler.events import Told
 from fairway.provisioning.clusterautoscaler.scaledown import TO_BE_DELETED, Removable
 from fairway.twin.loop import CONTROLLERS
+from fairway.twin.nodegroups import metrics
 from fairway.twin.nodelifecycle import pods_on
 from fairway.workloads.disruption.eviction import evict
 
@@ -103,6 +104,7 @@ class Removals:
             if is_first:
                 self.autoscaler.tell(key, events.evicting())
             decided = evict(store, key, self.autoscaler.host.loop.now_us)
+            metrics.evicted(self.autoscaler.tally, allowed=decided.is_allowed)
             for action in decided.actions:
                 perform(store, action)
             if not decided.is_allowed:
@@ -111,6 +113,7 @@ class Removals:
 
     def _removed(self, key: Key, going: Going) -> None:
         self.autoscaler.targets[going.group] -= 1
+        metrics.shrank(self.autoscaler.tally, self.autoscaler.group(going.group), drained=going.drains)
         about_node, about_all = events.removed(key.name, drained=going.drains)
         self.autoscaler.tell(key, about_node)
         self._delete(key)

@@ -16,14 +16,14 @@ from fairway.cluster.errors import ApiError
 from fairway.kube.conditions import without_condition
 from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, name_of
 from fairway.kube.resources import parse_resources
-from fairway.kube.timestamps import SECOND_US, rfc3339
+from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
 from fairway.provisioning.karpenter.batching import Batch, triggered
 from fairway.provisioning.karpenter.disruption.budgets import changes_at_us
 from fairway.provisioning.karpenter.disruption.commands import DELETE, Command
 from fairway.provisioning.karpenter.disruption.marks import expires_at_us
 from fairway.provisioning.karpenter.disruption.methods import DRIFT, EMPTINESS, decide
 from fairway.provisioning.karpenter.disruption.recheck import RECHECK_AFTER_US, Abandoned, recheck
-from fairway.provisioning.karpenter.disruption.scene import Scene
+from fairway.provisioning.karpenter.disruption.scene import DRIFTED_REASON, Scene
 from fairway.provisioning.karpenter.events import (
     KarpenterEvent,
     consolidation_candidate,
@@ -34,8 +34,6 @@ from fairway.provisioning.karpenter.events import (
     no_compatible_types,
     nominated,
     noticed,
-    rebalance_recommended,
-    spot_interrupted,
     terminating,
     waiting_on_readiness,
 )
@@ -70,13 +68,15 @@ from fairway.provisioning.karpenter.volumetopology import WATCHED as VOLUMES
 from fairway.provisioning.karpenter.world import World
 from fairway.twin.components import Host
 from fairway.twin.loop import CONTROLLERS, HOUSEKEEPING, NODES
-from fairway.twin.provisioner.cloud import Cloud, Offered, fleet_without, offered_of
+from fairway.twin.provisioner import metrics, spot
+from fairway.twin.provisioner.cloud import Cloud, Offered, fleet_without
 from fairway.twin.provisioner.gathering import (
     NODE_CLAIM,
     NODE_POOL,
     ClusterState,
     by_claims,
     claim_key,
+    is_pod_event,
     machines_of,
     names_expiry,
     node_key,
@@ -85,9 +85,12 @@ from fairway.twin.provisioner.gathering import (
 from fairway.twin.provisioner.marking import Marks
 from fairway.twin.provisioner.speaking import Speaker
 from fairway.twin.provisioner.terminating import Termination
+from fairway.twin.tally import Tally
 
 NAME = "karpenter"
 POLL_US = 10 * SECOND_US
+# Source: nodeclaim/podevents/controller.go dedupeTimeout.
+POD_EVENTS_APART_US = 10 * SECOND_US
 NOMINATED_US = 20 * SECOND_US
 # How many kinds of pods are remembered from batch to batch.
 _MOST_SHAPES = 1024
@@ -126,6 +129,8 @@ class Provisioner:
         self._shapes = Shapes()
         self._marks = Marks()
         self._words = Speaker()
+        self.tally = Tally()
+        self.refused = 0  # pods that found no place in the last simulation
         self._launched = 0
         """Machines launched so far: the n-th boots as long under every policy."""
 
@@ -155,7 +160,7 @@ class Provisioner:
         twin.termination, twin._tick_at_us = self.termination.copy(), self._tick_at_us
         twin._launched = self._launched
         twin._whole_fleet, twin._seen_fleet = self._whole_fleet, self._seen_fleet
-        twin._words = self._words.copy()
+        twin._words, twin.tally, twin.refused = self._words.copy(), self.tally.copy(), self.refused
         twin._marks = self._marks.copy()
         return twin
 
@@ -183,23 +188,22 @@ class Provisioner:
         else:
             self.pending.pop(change.key, None)
         node = (pod.get("spec") or {}).get("nodeName")
-        was = "" if change.old is None else (change.old.get("spec") or {}).get("nodeName")
-        phase, before = _phase(pod), "" if change.old is None else _phase(change.old)
-        if node and (
-            not was or change.type == DELETED or (phase != before and phase in ("Succeeded", "Failed"))
-        ):
-            self._pod_event(node)
+        if node:
+            self._trigger_pending()
+            if is_pod_event(change):
+                self._pod_event(node)
 
     def _pod_event(self, node: str) -> None:
         """A pod came to a node or left it: its consolidateAfter starts anew."""
         claim = self.host.store.get(claim_key(node))
         if claim is None:
             return
-        now = rfc3339(self.host.loop.now_us)
-        status = {**(claim.get("status") or {}), "lastPodEventTime": now}
+        now_us, last = self.host.loop.now_us, (claim.get("status") or {}).get("lastPodEventTime")
+        if last is not None and now_us - parse_rfc3339(last) < POD_EVENTS_APART_US:
+            return
+        status = {**(claim.get("status") or {}), "lastPodEventTime": rfc3339(now_us)}
         status["conditions"] = without_condition(status.get("conditions"), CONSOLIDATABLE)
         self.host.store.set_status(claim_key(node), status)
-        self._trigger_pending()
 
     def _observe_claim(self, change: Change) -> None:
         name = change.key.name
@@ -255,7 +259,7 @@ class Provisioner:
         self.batch = None
         self._provision()
 
-    def _world(self) -> World:
+    def world(self) -> World:
         now_us = self.host.loop.now_us
         self.unavailable = {o: until for o, until in self.unavailable.items() if until > now_us}
         fleet = self._fleet(frozenset(self.unavailable))
@@ -272,7 +276,7 @@ class Provisioner:
         return self._seen_fleet[1]
 
     def _provision(self) -> None:
-        world = self._world()
+        world = self.world()
         if not world.pools:
             return
         shapes = self._shapes_so_far()
@@ -288,6 +292,7 @@ class Provisioner:
         results = solver.solve(
             [facts_of(p, shapes.of(p, world.volumes.get(meta_of(p)["uid"], ()))) for p in pods]
         )
+        self.refused = len(results.refused)
         for pool, filtered in results.unusable_pools:
             event = no_compatible_types(min_values=bool(filtered.min_values))
             self.tell(Key(NODE_POOL, "", pool), event)
@@ -313,12 +318,13 @@ class Provisioner:
         self.promised[node] = self.host.loop.now_us + NOMINATED_US
         self._known.touch(node)
 
-    def _create(self, plan: PlannedClaim, used: Usage) -> str | None:
+    def _create(self, plan: PlannedClaim, used: Usage, reason: str = metrics.PROVISIONED) -> str | None:
         """Write a claim and launch it; its name, or None where nothing was to be had. `used` is kept up to date."""
         if limit_exceeded(plan.pool, used.get(plan.pool.name, {})) is not None:
             return None
         name = f"{plan.pool.name}-{''.join(self._names.choice(_LETTERS) for _ in range(5))}"
         claim = self.host.store.create(node_claim(plan, name))
+        metrics.created(self.tally, claim, reason)
         for facts in plan.pods:
             self._tell_pod(facts.namespace, facts.name, nominated(name))
         if not self._launch(claim):
@@ -337,7 +343,7 @@ class Provisioner:
         for kind, offering in launch_choices(claim, {t.name: t for t in fleet.types}).choices:
             offered = (kind.name, offering.zone, offering.capacity_type)
             if not self.cloud.has(offered, lambda: machines_of(self.host.store), now_us):
-                self._mark_unavailable(offered)
+                self.mark_unavailable(offered)
                 continue
             up = launched(claim, kind, offering, f"twin:///{offering.zone}/{name}", now_us)
             self.host.store.replace(up)
@@ -355,7 +361,7 @@ class Provisioner:
         self._look_again()
         return False
 
-    def _mark_unavailable(self, offered: Offered) -> None:
+    def mark_unavailable(self, offered: Offered) -> None:
         """Left out for a while; whoever waits is looked at again when that is over."""
         until_us = self.host.loop.now_us + UNAVAILABLE_US
         self.unavailable[offered] = until_us
@@ -364,25 +370,11 @@ class Provisioner:
     def _on_again(self, _data: None) -> None:
         self._trigger_pending()
 
-    # Spot
-
     def spot_notice(self, node: str) -> bool:
-        """The machine will be taken back: its offering counts as unavailable, its claim is deleted.
-
-        Source: karpenter-provider-aws pkg/controllers/interruption: a spot interruption is cordoned and drained.
-        """
-        claim = self.host.store.get(claim_key(node))
-        if claim is None:
-            return False
-        self._mark_unavailable(offered_of(claim))
-        self.tell_both(node, spot_interrupted())
-        self.remove(claim_key(node))
-        return True
+        return spot.notice(self, node)
 
     def spot_hint(self, node: str) -> None:
-        """Told, not acted on. Source: actionForMessage: a rebalance recommendation is no action."""
-        if self.host.store.get(claim_key(node)) is not None:
-            self.tell_both(node, rebalance_recommended())
+        spot.hint(self, node)
 
     def _on_boot(self, name: str) -> None:
         """The machine is up: its node registers, without the taint that kept pods off."""
@@ -398,6 +390,7 @@ class Provisioner:
             {**node, "metadata": {**meta, "finalizers": []}, "spec": {**spec, "taints": kept}}
         )
         self.host.launches.join(name)
+        metrics.registered(self.tally, claim)
         up = with_condition(claim, REGISTERED_CONDITION, "True", REGISTERED_CONDITION, "", now_us)
         self.host.store.set_status(claim_key(name), {**up["status"], "nodeName": name})
         if claim["spec"].get("startupTaints"):
@@ -478,7 +471,7 @@ class Provisioner:
     def _scene(self) -> Scene:
         store = self.host.store
         return Scene(
-            world=self._world(),
+            world=self.world(),
             now_us=self.host.loop.now_us,
             pending=tuple(self._pending_pods()),
             budgets=tuple(store.objects("PodDisruptionBudget.policy")),
@@ -501,6 +494,7 @@ class Provisioner:
         self._mark()
         found = recheck(command, self._scene())
         if isinstance(found, Abandoned):
+            metrics.dropped(self.tally, command)
             for name in command.names if command.method != EMPTINESS else ():
                 self.tell_both(name, consolidation_rejected(command, name, found.kind))
             self._arm_tick(self.host.loop.now_us + POLL_US)
@@ -512,8 +506,8 @@ class Provisioner:
         for name in command.names:
             self._taint(name, on=True)
             self._say_why(name, command.reason)
-        used = self._world().nodes.usage() if command.replacements else {}
-        made = [self._create(plan, used) for plan in command.replacements]
+        used = self.world().nodes.usage() if command.replacements else {}
+        made = [self._create(plan, used, command.reason) for plan in command.replacements]
         opened = tuple(name for name in made if name is not None)
         if len(opened) < len(made):
             for name in opened:
@@ -526,6 +520,7 @@ class Provisioner:
         for name in opened:
             self.tell(claim_key(name), launching(command.reason))
             self.tell(claim_key(name), waiting_on_readiness())
+        metrics.performed(self.tally, command)
         self.underway = (*self.underway, Underway(command.names, opened, command.reason))
         if command.decision == DELETE:
             self._carry_on()
@@ -536,9 +531,18 @@ class Provisioner:
             claims = [self.host.store.get(claim_key(c)) for c in command.claims]
             if all(c is not None and is_true(c, INITIALIZED_CONDITION) for c in claims):
                 for name in command.nodes:
-                    self.tell(node_key(name), terminating("Node", command.reason))
-                    self.tell(claim_key(name), terminating("NodeClaim", command.reason))
-                    self.remove(claim_key(name))
+                    self._let_go(name, command.reason)
+
+    def _let_go(self, name: str, reason: str) -> None:
+        claim = self.host.store.get(claim_key(name))
+        if claim is None or "deletionTimestamp" in meta_of(claim):
+            return
+        self.tell(node_key(name), terminating("Node", reason))
+        self.tell(claim_key(name), terminating("NodeClaim", reason))
+        pools = {p.name: p for p in self._known.pools()}
+        pool = pools.get(labels_of(claim).get(NODEPOOL) or "")
+        metrics.disrupted(self.tally, claim, reason, pool, is_drift=reason == DRIFTED_REASON)
+        self.remove(claim_key(name))
 
     def _on_expire(self, name: str) -> None:
         self.remove(claim_key(name))
@@ -550,7 +554,9 @@ class Provisioner:
         self.termination.since_us.pop(name, None)
         self.host.launches.lose(name, self.host.loop.now_us)
         self.underway = tuple(u for u in self.underway if name not in u.nodes)
-        if self.host.store.get(claim_key(name)) is not None:
+        claim = self.host.store.get(claim_key(name))
+        if claim is not None:
+            metrics.terminated(self.tally, claim, had_node=is_true(claim, REGISTERED_CONDITION))
             self.host.store.set_finalizers(claim_key(name), [])
             self.remove(claim_key(name))
 
@@ -595,7 +601,3 @@ class Provisioner:
 
     def tell(self, about: Key, event: KarpenterEvent) -> None:
         self._words.tell(about, event)
-
-
-def _phase(pod: Obj) -> str:
-    return str((pod.get("status") or {}).get("phase") or "")

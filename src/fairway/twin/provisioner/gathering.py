@@ -261,6 +261,24 @@ def by_claims(store: Store, pods: Sequence[Obj]) -> tuple[list[Obj], list[tuple[
     return [p for p, why in problems if not why], [(p, why) for p, why in problems if why]
 
 
+def is_pod_event(change: Change) -> bool:
+    """Whether a pod was bound to its node, ended there, or begins to go; one that ended and then goes counts twice.
+
+    Source: nodeclaim/podevents/controller.go.
+    """
+    pod, old = change.obj, change.old
+    if is_owned_by(pod, "DaemonSet") or change.type == DELETED:
+        return False
+    if old is None or not (old.get("spec") or {}).get("nodeName"):
+        return True
+    ended = _is_over(pod) and not _is_over(old)
+    return ended or (_is_going(pod) and not _is_going(old))
+
+
+def _is_over(pod: Obj) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
 def machines_of(store: Store) -> list[Obj]:
     """The machines the cloud has given out: launched claims, and whatever else is a node."""
     claims = store.objects(NODE_CLAIM)

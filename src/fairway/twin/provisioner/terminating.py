@@ -11,6 +11,7 @@ from fairway.kube.conditions import get_condition
 from fairway.kube.objects import Obj, name_of
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.provisioning.karpenter.events import (
+    FORCEFUL,
     deleted,
     evicted,
     eviction_refused,
@@ -83,6 +84,11 @@ class Termination:
                 "terminationGracePeriodSeconds"
             ) or 0
             self.provisioner.tell(key, deleted(rfc3339(until_us or 0), grace_s, int(own)))
+        tally, why = self.provisioner.tally, reason or FORCEFUL
+        tally.add("karpenter_pods_eviction_requests_total", "200", times=len(look.evicted))
+        tally.add("karpenter_pods_drained_total", why, times=len(look.evicted))
+        for _, several in look.refused:
+            tally.add("karpenter_pods_eviction_requests_total", "500" if several else "429")
         for key in look.evicted:
             self.provisioner.tell(key, evicted(reason))
         for key, several in look.refused:
