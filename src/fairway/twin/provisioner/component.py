@@ -204,15 +204,16 @@ class Provisioner:
         status = {**(claim.get("status") or {}), "lastPodEventTime": rfc3339(now_us)}
         status["conditions"] = without_condition(status.get("conditions"), CONSOLIDATABLE)
         self.host.store.set_status(claim_key(node), status)
+        self._marks.stale[node] = None
 
     def _observe_claim(self, change: Change) -> None:
         name = change.key.name
         if change.type != DELETED:
-            self._marks.stale[name] = None
+            self._marks.hear(change.obj)
             self._arm_tick(self.host.loop.now_us + POLL_US)
         if change.type == DELETED:
             self.promised.pop(name, None)
-            self._marks.ripe.pop(name, None)
+            self._marks.forget(name)
             self.underway = tuple(u for u in self.underway if name not in u.nodes)
             self._look_again()
         elif "deletionTimestamp" in meta_of(change.obj) and name not in self.termination.since_us:

@@ -53,6 +53,7 @@ class ClusterState:
         """Until when nodes are promised or rest."""
         self._going: dict[str, None] = {}
         self._resources: dict[str, tuple[object, Resources]] = {}
+        self._left: dict[str, _Left] = {}
         self._pools_from: list[Obj] = []
         self._pools: tuple[NodePool, ...] = ()
         self._daemons_from: list[Obj] = []
@@ -138,7 +139,9 @@ class ClusterState:
             self._nodes.put(_coming(name, claim, name in self._going))
         else:
             self._nodes.drop(name)
-            self._resources.pop(name, None)
+            for what in (name, _capacity(name)):
+                self._resources.pop(what, None)
+            self._left.pop(name, None)
 
     def _resting_until_us(self, node: Obj, claim: Obj | None, pools: Mapping[str, NodePool]) -> int:
         """While its consolidateAfter runs no pod that could stay is moved onto it; 0: it does not rest."""
@@ -151,18 +154,20 @@ class ClusterState:
         name, status, spec = name_of(node), node.get("status") or {}, node.get("spec") or {}
         records = self._records(name)
         pods = [p for r in records if (p := self._store.get(r.key)) is not None]
-        taken, of_daemons, ports = _taken(records, pods)
         allocatable = self._parsed(name, status.get("allocatable") or status.get("capacity"))
+        left = self._left.get(name)
+        if left is None or left.allocatable is not allocatable or not _same(left.records, records):
+            left = self._left[name] = _left(allocatable, records, pods)
         initialized = claim is None or is_true(claim, INITIALIZED_CONDITION)
         startup = ((claim or {}).get("spec") or {}).get("startupTaints")
         return StateNode(
             name=name,
             labels=labels_of(node),
             taints=effective_taints(spec.get("taints"), startup, initialized=initialized),
-            capacity=self._parsed(f"{name}/capacity", status.get("capacity")),
-            available={n: v - taken.get(n, 0) for n, v in allocatable.items()},
-            daemon_requests=of_daemons,
-            ports=ports,
+            capacity=self._parsed(_capacity(name), status.get("capacity")),
+            available=left.available,
+            daemon_requests=left.of_daemons,
+            ports=left.ports,
             claim=name_of(claim) if claim is not None else "",
             is_initialized=initialized,
             is_ready=is_condition_true(status.get("conditions"), "Ready"),
@@ -231,20 +236,35 @@ class ClusterState:
         return found[4]
 
 
-def _taken(
-    records: Sequence[PodRecord], pods: Sequence[Obj]
-) -> tuple[Resources, Resources, tuple[HostPort, ...]]:
-    """What the pods of a node ask together, those of DaemonSets alone, and their host ports."""
-    taken: Resources = {PODS: len(records)} if records else {}
-    of_daemons: Resources = {}
-    ports: list[HostPort] = []
+class _Left:
+    """What the pods on a node leave of it. The accounts make a new record where a pod asks for something else."""
+
+    __slots__ = ("allocatable", "available", "of_daemons", "ports", "records")
+
+    def __init__(self, allocatable: Resources, records: list[PodRecord]) -> None:
+        self.allocatable = allocatable
+        self.records = records
+        self.available: Resources = {}
+        self.of_daemons: Resources = {}
+        self.ports: tuple[HostPort, ...] = ()
+
+
+def _left(allocatable: Resources, records: list[PodRecord], pods: Sequence[Obj]) -> _Left:
+    made = _Left(allocatable, records)
+    taken: Resources = {PODS: len(records)}
     for record, pod in zip(records, pods, strict=True):
         add_into(taken, record.shape.requests)
         if is_owned_by(pod, "DaemonSet"):
-            add_into(of_daemons, {**record.shape.requests, PODS: 1})
+            add_into(made.of_daemons, {**record.shape.requests, PODS: 1})
         if record.shape.host_ports:
-            ports += host_ports(pod["spec"])
-    return taken, of_daemons, tuple(ports)
+            made.ports += host_ports(pod["spec"])
+    made.available = {n: v - taken.get(n, 0) for n, v in allocatable.items()}
+    return made
+
+
+def _capacity(node: str) -> str:
+    """Where its capacity is remembered, beside what is allocatable."""
+    return f"{node}/capacity"
 
 
 def with_volumes(world: World, store: Store) -> World:

@@ -21,10 +21,12 @@ from fairway.twin.provisioner.gathering import ClusterState, claim_key
 class Marks:
     """`stale`: claims to look at. `ripe`: claims whose nodes could go at all."""
 
-    __slots__ = ("_resting", "ripe", "stale")
+    __slots__ = ("_resting", "_written", "ripe", "stale")
 
     def __init__(self) -> None:
         self.stale: dict[str, None] = {}
+        self._written: dict[str, Obj] = {}
+        """What was written of each claim last: no news when it is heard of."""
         self.ripe: dict[str, None] = {}
         self._resting: list[tuple[int, str]] = []
 
@@ -32,6 +34,16 @@ class Marks:
         twin = Marks()
         twin.stale, twin.ripe, twin._resting = dict(self.stale), dict(self.ripe), list(self._resting)
         return twin
+
+    def hear(self, claim: Obj) -> None:
+        """A claim changed."""
+        name = name_of(claim)
+        if self._written.pop(name, None) is not claim:
+            self.stale[name] = None
+
+    def forget(self, claim: str) -> None:
+        self.ripe.pop(claim, None)
+        self._written.pop(claim, None)
 
     def bring_up_to_date(self, store: Store, known: ClusterState, fleet: Fleet, now_us: int) -> int | None:
         """Set conditions; when the next claim may be consolidated, if any waits for that. O(what changed)."""
@@ -50,7 +62,7 @@ class Marks:
             marked = _marked(claim, CONSOLIDATABLE, CONSOLIDATABLE if due else "", now_us)
             marked = _marked(marked, DRIFTED, known.drift(claim, pool, fleet, now_us), now_us)
             if marked is not claim:
-                store.set_status(key_of(claim), marked["status"])
+                self._written[name] = store.set_status(key_of(claim), marked["status"])
             if _is_ripe(store, marked, pool):
                 self.ripe[name] = None
             else:
