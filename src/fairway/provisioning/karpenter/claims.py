@@ -57,7 +57,18 @@ class Template:
 def template_of(
     pool: NodePool, fleet: Fleet, daemons: tuple[Obj, ...], *, best_effort: bool
 ) -> Template | TypeRefusal:
-    """The template, or why no type suits the NodePool."""
+    """The template, or why no type suits the NodePool. The fleet keeps it: every batch and simulation asks."""
+    asked = (id(pool), id(daemons), best_effort)
+    found = fleet.templates.get(asked)
+    if found is None or found[0] is not pool or found[1] is not daemons:
+        found = fleet.templates[asked] = (pool, daemons, _template(pool, fleet, daemons, best_effort))
+    made: Template | TypeRefusal = found[2]
+    return made
+
+
+def _template(
+    pool: NodePool, fleet: Fleet, daemons: tuple[Obj, ...], best_effort: bool
+) -> Template | TypeRefusal:
     simulated = [one_of(label, ("true",)) for label in SIMULATED]
     wanted = pool.requirements.plus(simulated)
     bare = Template(pool, fleet, wanted, fleet.all, (DaemonGroup(fleet.all, {}, ()),))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from fairway.kube.resources import Resources
 from fairway.provisioning.karpenter.instancetypes import InstanceType, Offering
@@ -44,6 +45,7 @@ class Fleet:
     __slots__ = (
         "_allocatable",
         "_by_offering",
+        "_by_price",
         "_by_requirement",
         "_by_requirements",
         "_capacity",
@@ -51,7 +53,9 @@ class Fleet:
         "_named",
         "_offered",
         "_prices",
+        "_worst_prices",
         "all",
+        "templates",
         "types",
     )
 
@@ -65,6 +69,10 @@ class Fleet:
         self._by_requirements: dict[Requirements, int] = {}
         self._offered: dict[Requirements, int] = {}
         self._prices: dict[Requirements, dict[int, int]] = {}
+        self._worst_prices: dict[Requirements, dict[int, int]] = {}
+        self._by_price: dict[Requirements, list[int]] = {}
+        self.templates: dict[tuple[int, int, bool], tuple[object, object, Any]] = {}
+        """What `claims` made of it for a NodePool and DaemonSets, with those: an id alone may be another's by now."""
         self._label_values: dict[Requirements, dict[str, list[str]]] = {}
         self._named: dict[str, InstanceType] | None = None
         self._by_offering = self._grouped_offerings()
@@ -188,7 +196,21 @@ class Fleet:
 
     def by_price(self, mask: int, wanted: Requirements) -> list[int]:
         """Indexes of these types, cheapest first. Unlike kube: ties by name, Karpenter's sort leaves them open."""
-        return sorted(self.indexes(mask), key=lambda i: (self.price(i, wanted), self.types[i].name))
+        order = self._by_price.get(wanted)
+        if order is None:
+            every = range(len(self.types))
+            order = self._by_price[wanted] = sorted(
+                every, key=lambda i: (self.price(i, wanted), self.types[i].name)
+            )
+        return [i for i in order if mask >> i & 1]
+
+    def worst_price(self, index: int, wanted: Requirements) -> int:
+        """What a launch of this type may cost at most."""
+        known = self._worst_prices.setdefault(wanted, {})
+        found = known.get(index)
+        if found is None:
+            found = known[index] = worst_launch_price(self.types[index], wanted)
+        return found
 
 
 def _by_resource(vectors: Sequence[Resources]) -> dict[str, Amounts]:

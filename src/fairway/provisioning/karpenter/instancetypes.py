@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from fairway.catalog.catalog import Catalog
 from fairway.catalog.instances import InstanceType as CatalogType
@@ -50,8 +51,13 @@ class Offering:
     labels: tuple[tuple[str, str], ...] = ()
 
     def requirements(self) -> Requirements:
-        more = [one_of(k, (v,)) for k, v in self.labels]
-        return Requirements([one_of(ZONE, (self.zone,)), one_of(CAPACITY_TYPE, (self.capacity_type,)), *more])
+        return _asked(self.zone, self.capacity_type, self.labels)
+
+
+@lru_cache(maxsize=4096)
+def _asked(zone: str, capacity_type: str, labels: tuple[tuple[str, str], ...]) -> Requirements:
+    more = [one_of(k, (v,)) for k, v in labels]
+    return Requirements([one_of(ZONE, (zone,)), one_of(CAPACITY_TYPE, (capacity_type,)), *more])
 
 
 @dataclass(frozen=True, slots=True)

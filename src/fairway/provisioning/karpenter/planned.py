@@ -14,7 +14,6 @@ from fairway.provisioning.karpenter.fleet import (
     Fleet,
     available,
     unsatisfied_min_values,
-    worst_launch_price,
 )
 from fairway.provisioning.karpenter.instancetypes import InstanceType
 from fairway.provisioning.karpenter.nodepools import NodePool
@@ -59,7 +58,9 @@ class PlannedClaim:
 
     def cheaper_than(self, price: int) -> PlannedClaim | str:
         """Only the types whose launch cannot cost so much; why not where `minValues` then falls short."""
-        kept = [t for t in self.types() if worst_launch_price(t, self.requirements) < price]
+        fleet, wanted = self.fleet, self.requirements
+        by_price = fleet.by_price(self.mask, wanted)
+        kept = [fleet.types[i] for i in by_price if fleet.worst_price(i, wanted) < price]
         _, short = unsatisfied_min_values(kept, self.requirements)
         if short:
             return min_values_text(short)

@@ -113,7 +113,7 @@ class Shapes:
     """One shape per kind of pod."""
 
     def __init__(self, *, respects_preferences: bool = True) -> None:
-        self._respects = respects_preferences
+        self.respects_preferences = respects_preferences
         self._by_key: dict[tuple[bytes, tuple[Requirements, ...]], Shape] = {}
         self._encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -139,7 +139,9 @@ class Shapes:
         found = self._by_key.get(key)
         if found is None:
             index = len(self._by_key)
-            found = Shape(index, namespace, labels, spec, volumes, respects_preferences=self._respects)
+            found = Shape(
+                index, namespace, labels, spec, volumes, respects_preferences=self.respects_preferences
+            )
             self._by_key[key] = found
         return found
 

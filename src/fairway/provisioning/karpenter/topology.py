@@ -25,6 +25,7 @@ from fairway.provisioning.karpenter.requirements import (
     label_requirements,
     selector_requirements,
 )
+from fairway.provisioning.karpenter.statenode import StateNode
 from fairway.provisioning.karpenter.topologygroups import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -40,7 +41,7 @@ from fairway.provisioning.karpenter.world import World
 _ANY_SKEW = 2**31 - 1
 _NO_LABELS = Requirements()
 Peers = tuple[str, tuple[tuple[str, str], ...]]
-_Domains = dict[str, dict[str, list[tuple[Taint, ...]]]]
+_Domains = dict[str, list[tuple[Taint, ...]]]
 
 
 class Bearing:
@@ -70,16 +71,11 @@ class Topology:
         self._owned: dict[Shape, tuple[list[TopologyGroup], list[TopologyGroup]]] = {}
         self._bearings: dict[Shape, Bearing] = {}
         self._chosen: dict[Peers, tuple[int, list[TopologyGroup], list[TopologyGroup]]] = {}
-        self._all_domains: _Domains | None = None
+        self._domains: dict[str, _Domains] = {}
+        self._nodes: list[StateNode] | None = None
         self._version = 0
         self._takes_part: dict[tuple[int, Requirements], bool] = {}
         self._follow_bound_anti_affinity()
-
-    @property
-    def _domains(self) -> _Domains:
-        if self._all_domains is None:
-            self._all_domains = _domains_of(self._world)
-        return self._all_domains
 
     # Groups
 
@@ -245,7 +241,7 @@ class Topology:
         return found
 
     def _domains_for(self, key: GroupKey, shape: Shape) -> list[str]:
-        by_domain = self._domains.get(key.topology_key, {})
+        by_domain = self._domains_of(key.topology_key)
         if key.node_filter is None or key.node_filter.taint_policy == IGNORE:
             return list(by_domain)
         return [
@@ -254,9 +250,23 @@ class Topology:
             if any(untolerated(t, shape.tolerations) is None for t in taints)
         ]
 
+    def _domains_of(self, label: str) -> _Domains:
+        """The domains new nodes could have, with the taints one must tolerate to be there."""
+        found = self._domains.get(label)
+        if found is None:
+            found = self._domains[label] = {}
+            for pool in self._world.pools:
+                fleet = self._world.fleets.get(pool.name)
+                if fleet is not None:
+                    for domain in fleet.label_values(pool.label_requirements).get(label, ()):
+                        _insert(found, domain, pool.taints)
+        return found
+
     def _count_bound(self, group: TopologyGroup) -> None:
         key = group.topology_key
-        nodes = [n for n in self._world.staying() if group.takes_part(n.taints, n.host_labels)]
+        nodes = self._staying()
+        if group.key.node_filter is not None:
+            nodes = [n for n in nodes if group.takes_part(n.taints, n.host_labels)]
         for node in nodes:
             domain = node.labels.get(key)
             if node.has_node and domain:
@@ -268,6 +278,11 @@ class Topology:
             for pod in node.pod_facts.active:
                 if self._counts(group, meta_of(pod)):
                     group.record(domain)
+
+    def _staying(self) -> list[StateNode]:
+        if self._nodes is None:
+            self._nodes = self._world.staying()
+        return self._nodes
 
     def _counts(self, group: TopologyGroup, meta: Mapping[str, Any]) -> bool:
         """Whether a bound pod is one of the group's, and stays."""
@@ -284,7 +299,7 @@ class Topology:
         key = self._term_key(namespace, term, ANTI_AFFINITY)
         found = self._inverse.get(key)
         if found is None:
-            found = TopologyGroup(key, self._domains.get(key.topology_key, {}))
+            found = TopologyGroup(key, self._domains_of(key.topology_key))
             self._inverse[key] = found
             self._version += 1
         return found
@@ -320,20 +335,7 @@ def _node_filter(shape: Shape, spread: Mapping[str, Any]) -> NodeFilter:
     )
 
 
-def _domains_of(world: World) -> _Domains:
-    """The domains new nodes could have, per label, with the taints one must tolerate to be there."""
-    found: _Domains = {}
-    for pool in world.pools:
-        fleet = world.fleets.get(pool.name)
-        if fleet is None:
-            continue
-        for key, domains in fleet.label_values(pool.label_requirements).items():
-            for domain in domains:
-                _insert(found.setdefault(key, {}), domain, pool.taints)
-    return found
-
-
-def _insert(domains: dict[str, list[tuple[Taint, ...]]], domain: str, taints: tuple[Taint, ...]) -> None:
+def _insert(domains: _Domains, domain: str, taints: tuple[Taint, ...]) -> None:
     """Once reachable without taints, always reachable. Source: TopologyDomainGroup.Insert."""
     held = domains.get(domain)
     if held is None or not taints:

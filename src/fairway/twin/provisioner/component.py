@@ -478,6 +478,7 @@ class Provisioner:
             budgets=tuple(store.objects("PodDisruptionBudget.policy")),
             disrupting=frozenset(node for u in self.underway for node in u.nodes),
             spot_to_spot=self.cloud.spot_to_spot,
+            shapes=self._shapes_so_far(),
         )
 
     def _mark(self) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from fairway.kube.objects import Obj
 from fairway.provisioning.karpenter.packing import Options
+from fairway.provisioning.karpenter.podfacts import Shapes
 from fairway.provisioning.karpenter.world import World
 
 EMPTY, DRIFTED_REASON, UNDERUTILIZED = "Empty", "Drifted", "Underutilized"
@@ -24,7 +25,10 @@ class Notice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """`world` holds every node, also those that are going; `disrupting` are the names of nodes under a command."""
+    """`world` holds every node, also those that are going; `disrupting` are the names of nodes under a command.
+
+    `shapes`: what is known of pods from before.
+    """
 
     world: World
     now_us: int
@@ -33,3 +37,4 @@ class Scene:
     disrupting: frozenset[str] = frozenset()
     options: Options = field(default_factory=Options)
     spot_to_spot: bool = False
+    shapes: Shapes = field(default_factory=Shapes)

@@ -49,7 +49,9 @@ def simulate(scene: Scene, gone: Sequence[Candidate], *, consolidating: bool) ->
     of_candidates = [p for c in gone for p in movable(c.reschedulable)]
     of_deleting = [p for n in deleting for p in movable(n.pods)]
     options = replace(scene.options, is_consolidation=consolidating)
-    shapes = Shapes(respects_preferences=options.respects_preferences)
+    shapes = scene.shapes
+    if shapes.respects_preferences != options.respects_preferences:
+        shapes = Shapes(respects_preferences=options.respects_preferences)
     waiting = [p for p in scene.pending if is_provisionable(p)]
     pods = [*waiting, *of_candidates, *of_deleting]
     # Pods of a node that is going may land anywhere, as pending ones may.
