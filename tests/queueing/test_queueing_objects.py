@@ -320,3 +320,20 @@ def test_equal_specs_share_one_shape() -> None:
     other = reader.read(wl("other", "a", 3))
     assert one.shape is two.shape
     assert one.hash == two.hash != other.hash
+
+
+def test_a_limit_stands_in_for_a_request_and_amounts_count_by_value_in_the_hash() -> None:
+    """Kueue compares what pods will ask for, not how their template says it."""
+    reader = WorkloadReader()
+
+    def hash_of(resources: dict[str, Any], **spec: Any) -> object:
+        main = pod_set()
+        main["template"]["spec"] = {"containers": [{"name": "c", "resources": resources}], **spec}
+        return reader.read(wl("w", "a", pod_sets=[main])).hash
+
+    plain = hash_of({"requests": {"cpu": "2", "memory": "1Gi"}})
+    assert hash_of({"requests": {"cpu": "2000m", "memory": "1024Mi"}}) == plain
+    assert hash_of({"limits": {"cpu": 2, "memory": "1Gi"}}) == plain
+    assert hash_of({"limits": {"cpu": "4"}, "requests": {"cpu": "2", "memory": "1Gi"}}) == plain
+    assert hash_of({"requests": {"cpu": "2", "memory": "2Gi"}}) != plain
+    assert hash_of({"requests": {"cpu": "2", "memory": "1Gi"}}, overhead={"cpu": "1"}) != plain

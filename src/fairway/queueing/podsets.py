@@ -14,6 +14,7 @@ import msgspec
 
 from fairway.kube.nodeselection import NodeSelection, node_selection
 from fairway.kube.podrequests import pod_requests
+from fairway.kube.quantity import canonical
 from fairway.kube.resources import Resources
 from fairway.kube.taints import Toleration, parse_tolerations
 from fairway.queueing.amounts import in_rank_order
@@ -29,9 +30,7 @@ _FORM_FIELDS = (
     "runtimeClassName",
     "priority",
     "topologySpreadConstraints",
-    "overhead",
     "resourceClaims",
-    "resources",
 )
 
 
@@ -145,12 +144,25 @@ def _form(raw: Mapping[str, Any]) -> dict[str, Any]:
         "topologyRequest": raw.get("topologyRequest"),
         "containers": [_container_form(c) for c in spec.get("containers") or ()],
         "initContainers": [_container_form(c) for c in spec.get("initContainers") or ()],
+        "overhead": _amounts_form(spec.get("overhead")),
+        "resources": _requests_form(spec.get("resources")),
         **{field: spec.get(field) for field in _FORM_FIELDS if spec.get(field)},
     }
 
 
 def _container_form(raw: Mapping[str, Any]) -> tuple[Any, Any]:
-    return (raw.get("resources") or {}).get("requests"), raw.get("ports")
+    return _requests_form(raw.get("resources")), raw.get("ports")
+
+
+def _requests_form(resources: Mapping[str, Any] | None) -> dict[str, str]:
+    """A limit stands in for a request that is not there."""
+    resources = resources or {}
+    return _amounts_form({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+
+
+def _amounts_form(amounts: Mapping[str, Any] | None) -> dict[str, str]:
+    """As the API server prints them: `1000m` is `1`."""
+    return {name: canonical(value) for name, value in (amounts or {}).items()}
 
 
 def _topology_request(raw: Mapping[str, Any] | None) -> TopologyRequest | None:
