@@ -240,6 +240,40 @@ def test_the_ray_autoscaler_counts_with_the_head() -> None:
     assert [c["name"] for c in head["template"]["spec"]["containers"]] == ["c", "autoscaler"]
 
 
+def test_a_ray_job_that_its_operator_found_invalid_gives_its_quota_back() -> None:
+    """Source: jobframework/reconciler.go, "handle job is on hold"."""
+    store, owned = Store(now_us=NOW_US), OwnedWorkloads()
+    store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})
+    job = store.create(ray_job())
+    kueue, key = Kueue(store, owned, KINDS, JobSettings()), key_of(job)
+    seen = 0
+
+    def look() -> None:
+        nonlocal seen
+        for action in reconcile_job(kueue, key, NOW_US).actions:
+            if not isinstance(action, Emit):
+                perform(store, action)
+        for change in store.log.since(seen):
+            if change.key.gk == WORKLOAD:
+                owned.apply(change)
+        seen = store.version
+
+    look()
+    (made,) = store.objects(WORKLOAD)
+    quota = [{"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved"}]
+    store.set_status(key_of(made), {"conditions": quota, "admission": {"clusterQueue": "cq"}})
+    store.set_status(key, {"jobDeploymentStatus": "ValidationFailed"})
+    look()
+    (held_back,) = store.objects(WORKLOAD)
+    (reserved,) = [c for c in held_back["status"]["conditions"] if c["type"] == "QuotaReserved"]
+    assert (reserved["status"], reserved["reason"], reserved["message"]) == (
+        "False",
+        "OnHold",
+        "Job is on hold",
+    )
+    assert "admission" not in held_back["status"]
+
+
 # Pods and groups of pods, decided about step by step
 
 

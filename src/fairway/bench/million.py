@@ -102,7 +102,7 @@ def run_workloads(count: int) -> Outcome:
     return _run(Workloads(count), [Kueue(KueueSettings(pods_ready=None)), Recorder()])
 
 
-def _run(arrivals: Arrivals, others: list[Component]) -> Outcome:
+def _run(arrivals: Submissions, others: list[Component]) -> Outcome:
     count = arrivals.count
     started_s = time.perf_counter()
     twin = Twin(seed=1, latency=latency_named("zero"), components=[arrivals, *others])
@@ -114,7 +114,7 @@ def _run(arrivals: Arrivals, others: list[Component]) -> Outcome:
     return Outcome(time.perf_counter() - started_s, arrivals.gone)
 
 
-class Arrivals:
+class Submissions:
     """Creates objects of a kind, a few at a time; sees them go. Not forked: a benchmark runs once."""
 
     name = "arrivals"
@@ -138,7 +138,7 @@ class Arrivals:
     def start(self) -> None:
         self._plan()
 
-    def fork(self) -> Arrivals:
+    def fork(self) -> Submissions:
         raise NotImplementedError("a benchmark runs once")
 
     def observe(self, change: Change) -> None:
@@ -161,7 +161,7 @@ class Arrivals:
             self._plan()
 
 
-class Jobs(Arrivals):
+class Jobs(Submissions):
     """Jobs, which Kubernetes' own controllers remove."""
 
     kinds = ("Job.batch",)
@@ -183,7 +183,7 @@ class Jobs(Arrivals):
         return apply_defaults({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec})
 
 
-class Workloads(Arrivals):
+class Workloads(Submissions):
     """Workloads without jobs: ended when their time is over, removed a minute later."""
 
     kinds = (WORKLOAD,)
