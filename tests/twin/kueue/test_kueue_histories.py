@@ -165,6 +165,18 @@ def test_a_queue_that_came_into_a_cycle_is_read_again_only_when_it_changes() -> 
     assert history.admitted() == ["train"]
 
 
+def test_what_runs_in_a_stopped_queue_is_nobodys_victim() -> None:
+    """Source: snapshot.go: queues that are not active are not in the snapshot, but what they use is counted."""
+    history = begun(queue("a", 4, cohort="all", preemption=RECLAIM), queue("b", 4, cohort="all"))
+    history.step(job("wide", "b", gpus=8))
+    history.patch("ClusterQueue", "b", spec={"stopPolicy": "Hold"})
+    history.step(job("mine", "a", gpus=4))
+    assert history.admitted() == ["wide"]
+    assert history.said("mine")["QuotaReserved"] == unused(4)
+    history.patch("ClusterQueue", "b", spec={"stopPolicy": "None"})
+    assert history.admitted() == ["mine"]
+
+
 # Preemption. Source: preemption_policy.go, preemption/common, preemption.go preemptionMessage.
 
 

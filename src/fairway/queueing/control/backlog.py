@@ -82,7 +82,6 @@ class Backlog:
         self._queued: dict[str, str] = {}
         """The LocalQueue of every workload that waits or is in flight."""
         self._queued_count: dict[str, int] = {}
-        self._going: dict[str, None] = {}
         self._wake_queues: dict[str, None] = {}
         self._wake_cohorts: dict[str, None] = {}
         self._is_reconfigured = False
@@ -125,10 +124,10 @@ class Backlog:
     def is_queue_active(self, name: str) -> bool:
         """Whether it can admit. The accounts must be settled."""
         queue = self.accounts.queues.get(name)
-        return queue is not None and queue.inactivity is None and name not in self._going
+        return queue is not None and queue.inactivity is None and name not in self.accounts.going
 
     def is_queue_going(self, name: str) -> bool:
-        return name in self._going
+        return name in self.accounts.going
 
     def held_in(self, name: str) -> Held:
         return self.holdings.of_queue(name)
@@ -393,15 +392,14 @@ class Backlog:
             dropped = self.pending.queues.pop(name, None)
             for workload in () if dropped is None else dropped.in_order():
                 self.taken(workload.key)
-            self._going.pop(name, None)
             self._ask_cluster_queue(name)
             self._configured()
             return
         if "deletionTimestamp" in new["metadata"]:
-            self._going[name] = None
+            self.accounts.let_go(name)
         spec = facts.cluster_queue(new)
         old = self.accounts.queue_specs().get(name)
-        if old == spec and name not in self._going:
+        if old == spec and name not in self.accounts.going:
             return
         # The tree that it leaves is not woken, as in Kueue.
         self.accounts.set_cluster_queue(spec)
@@ -411,7 +409,7 @@ class Backlog:
         if is_new:
             for key in self.local_queues_of(name):
                 self._fill(key)
-        if old is None or name in self._going or stops_differently(old, spec):
+        if old is None or name in self.accounts.going or stops_differently(old, spec):
             self._ask_cluster_queue(name)
         self._configured()
         self._wake_queues[name] = None
