@@ -140,3 +140,46 @@ def test_an_edit_that_the_api_server_refuses_changes_nothing() -> None:
     )
     player.play({"do": [{"verb": "apply", "object": {**job, "metadata": {**meta, "namespace": "nowhere"}}}]})
     assert [r["message"] for r in player.refused] == ['namespaces "nowhere" not found']
+
+
+def test_pods_of_a_deployment_are_known_by_whatever_was_made_up(tmp_path: Path) -> None:
+    """Their names hold a hash of the template and random letters; the one that waits is told from the others."""
+    kueue = "kueue.x-k8s.io/v1beta2"
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
+    offers = {"cpu": "9", "memory": "9Gi", "pods": "9"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": offers}}
+    flavor = {"apiVersion": kueue, "kind": "ResourceFlavor", "metadata": {"name": "f"}, "spec": {}}
+    quota = {"name": "f", "resources": [{"name": "cpu", "nominalQuota": "2"}]}
+    groups = [{"coveredResources": ["cpu"], "flavors": [quota]}]
+    queue_spec = {"namespaceSelector": {}, "resourceGroups": groups}
+    queue = {"apiVersion": kueue, "kind": "ClusterQueue", "metadata": {"name": "q"}, "spec": queue_spec}
+    local = {
+        "apiVersion": kueue,
+        "kind": "LocalQueue",
+        "metadata": {"name": "lq", "namespace": "a"},
+        "spec": {"clusterQueue": "q"},
+    }
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "a", "labels": {"kueue.x-k8s.io/queue-name": "lq"}},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}},
+        },
+    }
+    objects = [space, node, flavor, queue, local, deployment]
+    step: dict[str, object] = {"do": [{"verb": "apply", "object": o} for o in objects], "rejected": []}
+    seen = Player({}).play(step)
+    assert len(seen["workloads"]) == 3
+    (replica_set,) = (name for name in seen["pods"] if name.startswith("a/web-"))
+    step["observed"] = seen
+    row = json.dumps({"name": "web", "steps": [step]}).replace(replica_set, "a/web-6b8c9d5f7b")
+    for number, workload in enumerate(sorted(seen["workloads"])):
+        made_up = workload.rpartition("-")[2]
+        row = row.replace(f'-{made_up}"', f'-{number}zzzz"')
+    file = tmp_path / "scenarios.jsonl"
+    file.write_text(row + "\n")
+    assert verify_scenarios(file).differences == []

@@ -50,6 +50,8 @@ _SPOKEN = ("rec/seconds", _FOREVER)
 _UID = re.compile(r"\(UID: [^)]*\)")
 # What ends a name the API server or Kueue made up: random letters, or a hash of the owner's UID.
 _MADE_UP = re.compile(r"-[a-z0-9]{5}$")
+# What ends the name of a Deployment's pod: the hash of its template (in the letters Kubernetes uses), and five more.
+_OF_REPLICA_SET = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[a-z0-9]{5}$")
 
 
 class Player:
@@ -174,7 +176,7 @@ class Player:
         found = {}
         for workload in self.twin.store.objects(WORKLOAD):
             owners = [str(o.get("name")) for o in meta_of(workload).get("ownerReferences") or ()]
-            names = [base_name(name_of(workload)), *owners[:1]]
+            names = [base_name(name_of(workload)), *owners[:1], *(set_name(o) for o in owners[:1])]
             found[_workload_name(workload)] = [f"{namespace_of(workload)}/{n}" for n in names]
         return found
 
@@ -299,6 +301,11 @@ def _job(job: Obj) -> dict[str, Any]:
 def base_name(name: str) -> str:
     """The name without the part that was made up."""
     return _MADE_UP.sub("", name)
+
+
+def set_name(name: str) -> str:
+    """The name of a pod's Deployment: without the hash of the template, too. Of any other the base name."""
+    return _OF_REPLICA_SET.sub("", name) if _OF_REPLICA_SET.search(name) else base_name(name)
 
 
 def by_their_jobs(text: str, workloads: Mapping[str, str]) -> str:

@@ -20,7 +20,14 @@ import msgspec
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.objects import Obj, spec_of
 from fairway.queueing.objects import HOSTNAME_LABEL
-from fairway.twin.recordings.kueue_player import Player, base_name, by_their_jobs, job_of, without_uids
+from fairway.twin.recordings.kueue_player import (
+    Player,
+    base_name,
+    by_their_jobs,
+    job_of,
+    set_name,
+    without_uids,
+)
 
 _PARTS = ("workloads", "clusterQueues", "jobs")
 
@@ -116,14 +123,21 @@ def _compare(
 def _as_recorded(
     got: Mapping[str, Any], wanted: Mapping[str, Any], aliases: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
-    """Workloads that no job controls, under the names they were recorded by."""
-    free = {base_name(name): name for name in wanted if name not in got} | {
-        name: name for name in wanted if name not in got
-    }
+    """Workloads that no job controls, under the names they were recorded by.
+
+    Several may share a name without what was made up: each goes to one that it agrees with, else to any.
+    """
+    free: dict[str, list[str]] = {}
+    for name in wanted:
+        if name not in got:
+            for alias in dict.fromkeys((name, base_name(name), set_name(name))):
+                free.setdefault(alias, []).append(name)
     found: dict[str, Any] = {}
     for name, seen in got.items():
-        known = () if name in wanted else (free[a] for a in aliases.get(name, ()) if a in free)
-        found[next((other for other in known if other not in found), name)] = seen
+        own = () if name in wanted else (name, *aliases.get(name, ()))
+        known = [w for a in own for w in free.get(a, ()) if w not in found]
+        alike = (w for w in known if _normal(wanted[w]) == _normal(seen))
+        found[next(alike, known[0] if known else name)] = seen
     return found
 
 
@@ -167,6 +181,11 @@ def _compare_pods(
     player: Player, wanted: Mapping[str, Mapping[str, int]], got: Mapping[str, Mapping[str, int]]
 ) -> Iterator[tuple[str, Any, Any]]:
     placed = {job: {n: c for n, c in of.items() if n and n != "null"} for job, of in wanted.items()}
+    # ReplicaSets are named after a hash of their templates.
+    unmatched = {set_name(job + "-00000"): job for job in placed if job not in got}
+    got = {
+        job if job in placed else unmatched.get(set_name(job + "-00000"), job): of for job, of in got.items()
+    }
     for job in sorted({*placed, *got}):
         want, have = placed.get(job) or {}, got.get(job) or {}
         if want == have:
