@@ -513,10 +513,7 @@ class Backlog:
         self._reconfigured(trees.using_check(self.accounts.queue_specs(), name))
 
     def _reconfigured(self, names: Iterable[str]) -> None:
-        """Something these queues refer to changed; they may have become active, or stopped being it.
-
-        Their Workloads are not asked: what they say of their queue stays until they or the queue's spec change.
-        """
+        """What these queues refer to changed; they may be active now, or not any more. Nobody asks their Workloads."""
         self._configured()
         for name in names:
             self._wake_queues[name] = None

@@ -16,7 +16,6 @@ from fairway.kube.objects import (
     Key,
     Obj,
     annotations_of,
-    controller_of,
     key_of,
     labels_of,
     meta_of,
@@ -105,9 +104,10 @@ class LeaderWorkerSet(ServingSet):
                 actions.extend(self._kept(view, job, workload))
         for workload in surplus.values():
             actions.extend(_deleted(workload))
-        for pod in view.objects("Pod", namespace_of(job)):
-            if labels_of(pod).get(LWS_NAME) == name_of(job):
-                actions.extend(self._member(view, job, pod))
+        for leaders, leader in _pods_of(view, namespace_of(job), name_of(job)):
+            actions.extend(self._member(job, leaders, leader))
+            for workers, worker in _pods_of(view, namespace_of(job), name_of(leader)):
+                actions.extend(self._member(job, workers, worker))
         return actions
 
     def _workload_name(self, job: Obj, index: str) -> str:
@@ -129,13 +129,9 @@ class LeaderWorkerSet(ServingSet):
             told = [*told, self.told(job, "UpdatedWorkload", text)]
         return [*told] if changed is workload else [Replace(changed), *told]
 
-    def _member(self, view: View, job: Obj, pod: Obj) -> list[Action]:
+    def _member(self, job: Obj, stateful_set: Obj, pod: Obj) -> list[Action]:
         """The pod in its replica's group; without its gates where a roll-out replaces it anyhow."""
-        owner = controller_of(pod)
-        stateful_set = None
-        if owner is not None and owner["kind"] == "StatefulSet":
-            stateful_set = view.get(Key(STATEFUL_SET, namespace_of(pod), owner["name"]))
-        if stateful_set is None or is_of_old_revision(stateful_set, pod):
+        if is_of_old_revision(stateful_set, pod):
             return ungated(pod)
         if not is_alive(pod) or annotations_of(pod).get(SUSPENDED_BY_PARENT) != self.name:
             return []
@@ -160,6 +156,15 @@ class LeaderWorkerSet(ServingSet):
             podgroup.TOTAL_COUNT: str(_size(job)),
             ROLE_HASH: role if has_leaders else "main",
         }
+
+
+def _pods_of(view: View, namespace: str, name: str) -> list[tuple[Obj, Obj]]:
+    """The StatefulSet of that name with each of its pods: of leaders, or of one leader's workers."""
+    stateful_set = view.get(Key(STATEFUL_SET, namespace, name))
+    if stateful_set is None:
+        return []
+    keys = view.dependents(meta_of(stateful_set)["uid"])
+    return [(stateful_set, pod) for key in keys if key.gk == "Pod" and (pod := view.get(key)) is not None]
 
 
 def _size(job: Obj) -> int:
