@@ -30,8 +30,9 @@ from fairway.twin.kubelet.component import Kubelet as SimulatedNodes
 from fairway.twin.kubelet.states import RUNNING
 from fairway.twin.kubelet.usage import NodeUse, node_use
 
-# Containers whose files are kept; the one used longest ago is forgotten first.
+# Containers whose files are kept, and their bytes in all; beyond that, those used longest ago are forgotten.
 _MAX_CONTAINERS = 256
+_MAX_FILE_BYTES = 256 * 1024 * 1024
 
 _Run = tuple[str, str, str]
 """A container's run: its pod's UID, its name, and when it started."""
@@ -89,10 +90,29 @@ class SimulatedKubelet:
         files = self._files.pop(run, None)
         if files is None:
             files = _furnished(pod, self._store.now_us // SECOND_US)
-        while len(self._files) >= _MAX_CONTAINERS:
-            del self._files[next(iter(self._files))]
+        self._make_room(files.used)
         self._files[run] = files
         return files
+
+    def _make_room(self, wanted: int) -> None:
+        """Forget files of runs that are over; where that is not enough, those used longest ago."""
+        if len(self._files) < _MAX_CONTAINERS and self._used() + wanted <= _MAX_FILE_BYTES:
+            return
+        for run in [run for run in self._files if not self._goes_on(run)]:
+            del self._files[run]
+        while self._files and (
+            len(self._files) >= _MAX_CONTAINERS or self._used() + wanted > _MAX_FILE_BYTES
+        ):
+            del self._files[next(iter(self._files))]
+
+    def _used(self) -> int:
+        return sum(files.used for files in self._files.values())
+
+    def _goes_on(self, run: _Run) -> bool:
+        uid, container, started = run
+        pod = self._store.by_uid(uid)
+        now = {} if pod is None else status_of(pod, container).get("state") or {}
+        return (now.get("running") or {}).get("startedAt") == started
 
     def _listening(self, pod: Obj, port: int) -> str | None:
         """The running container that declares the port, if its application is up."""
