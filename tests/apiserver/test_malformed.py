@@ -92,6 +92,23 @@ def test_no_object_makes_the_server_stumble(
     assert code < 500, (body, said)
 
 
+NULLS = {
+    "Pod": ("/api/v1/namespaces/default/pods", "v1", {"spec": {"containers": [None]}}),
+    "Service": ("/api/v1/namespaces/default/services", "v1", {"spec": {"ports": [None]}}),
+    "ValidatingWebhookConfiguration": (KINDS[9][2], KINDS[9][0], {"webhooks": [None]}),
+}
+
+
+@pytest.mark.parametrize("kind", NULLS)
+def test_null_in_a_list_is_an_empty_item(home: Served, kind: str) -> None:
+    """As Go decodes it: validation then has the words for what it lacks."""
+    path, api_version, fields = NULLS[kind]
+    body = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "nulls"}, **fields}
+    code, said = home.ask("POST", f"{path}?dryRun=All", body)
+    assert (code, said["reason"]) == (422, "Invalid"), said
+    assert "[0]" in said["message"]
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     body=st.binary(max_size=60) | JSON.map(lambda v: json.dumps(v).encode()),

@@ -67,7 +67,7 @@ def _value(value: Any, schema: Schema) -> Any:
     if isinstance(value, list):
         if schema.items is None:
             return value
-        settled = [_value(item, schema.items) for item in value]
+        settled = [_value(schema.items.zero if item is None else item, schema.items) for item in value]
         return value if all(a is b for a, b in zip(settled, value, strict=True)) else settled
     if schema.format == QUANTITY and value is not None:
         return _quantity(value)

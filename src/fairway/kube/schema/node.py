@@ -76,6 +76,13 @@ class Schema:
     def is_custom(self) -> bool:
         return self.raw is not None
 
+    @property
+    def zero(self) -> Any:
+        """What Go makes of null in a list of these: an empty struct, an empty text; None where null stays null."""
+        if self.type == OBJECT:
+            return {}
+        return "" if self.type == STRING and not self.format else None
+
     def child(self, name: str) -> Schema | None:
         """The schema under a field name or a map's key."""
         return self.properties.get(name) or self.values
