@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from queueworld import Case, World, cohort, flavor, play, pod_set, queue, running, taint, wl
 
+from fairway.queueing.objects import FlavorResource
+
 SPOT = flavor("spot", nodeLabels={"lane": "spot"}, nodeTaints=[taint("spot")])
 ON_DEMAND = flavor("on-demand", nodeLabels={"lane": "on-demand"})
 TOLERATES_SPOT = [{"key": "spot", "operator": "Exists"}]
@@ -409,6 +411,28 @@ def test_a_reason_that_two_resources_share_is_said_once_of_a_flavor_passed_over(
     assert outcome.considered == (
         "main: a100(NoFit;could not assign a100 flavor since the original workload is assigned: h100)"
     )
+
+
+def test_what_a_queue_beyond_its_limit_reserves_gives_its_cohort_nothing() -> None:
+    """It may use 4 and holds 6, so what it keeps for a workload that cannot preempt is less than nothing."""
+    case = Case(
+        queues=[
+            queue("over", {"default": (2, 2)}, cohort="lab", reclaim="LowerPriority", within="LowerPriority"),
+            queue("b", 6, cohort="lab"),
+        ],
+        holding=[running("old", "over", 6, priority=9)],
+        waiting=[],
+        want={},
+    )
+    accounts = World(case).accounts
+    over, other, gpu = accounts.queues["over"], accounts.queues["b"], FlavorResource("default", "gpu")
+    lab = accounts.cohorts["lab"]
+    for value, used, borrowers in ((-1, 5, [over]), (-5, 1, []), (-4, 2, [])):
+        over.add(gpu, value)
+        assert (over.usage[gpu], lab.usage[gpu], other.free(gpu)) == (used, 6, 2)
+        assert lab.children_over([gpu]) == borrowers
+        over.remove(gpu, value)
+        assert (over.usage[gpu], lab.usage[gpu], lab.children_over([gpu])) == (6, 6, [over])
 
 
 def test_a_stopped_queue_does_not_make_its_cohort_higher() -> None:

@@ -103,6 +103,9 @@ class QuotaNode:
 
     def add(self, fr: FlavorResource, value: int) -> None:
         """Count usage here and, where it exceeds what is kept, further up. O(depth)."""
+        if value < 0:
+            self._correct(fr, value)
+            return
         node = self
         while True:
             used = node.usage.get(fr, 0)
@@ -121,6 +124,9 @@ class QuotaNode:
 
     def remove(self, fr: FlavorResource, value: int) -> None:
         """The inverse of `add`. O(depth)."""
+        if value < 0:
+            self._correct(fr, -value)
+            return
         node = self
         while True:
             used = node.usage.get(fr, 0)
@@ -136,6 +142,22 @@ class QuotaNode:
             if passed_on < value:
                 value = passed_on
             node = parent
+
+    def _correct(self, fr: FlavorResource, by: int) -> None:
+        """Less than nothing was added, and is taken back: it changes this node alone.
+
+        What a queue beyond its borrowing limit reserves for a cycle is negative; Kueue passes on to the parent
+        only what exceeds what is kept.
+        """
+        used = self.usage.get(fr, 0)
+        now = self.usage[fr] = used + by
+        if self.parent is None:
+            return
+        quota = self.subtree.get(fr, 0)
+        if now <= quota < used:
+            self.parent.over[fr].pop(self, None)
+        elif used <= quota < now:
+            self.parent.over.setdefault(fr, {})[self] = None
 
     def children_over(self, frs: Sequence[FlavorResource]) -> list[QuotaNode]:
         """Children that use more than their own quota of any of these, without inactive queues. O(those)."""
