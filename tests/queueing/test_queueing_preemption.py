@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from queueworld import Case, World, cohort, flavor, play, queue, running, wl
 
+GOING = {"deletionTimestamp": "2027-01-01T00:00:00Z"}
 LOWER_THAN_5 = {"policy": "LowerPriority", "maxPriorityThreshold": 5}
 
 CASES = {
@@ -274,6 +275,15 @@ CASES = {
         holding=[running("untouchable", "broken", 2, since_s=1), running("borrower", "c", 4, since_s=9)],
         waiting=[wl("a1", "a", 6)],
         want={"a1": "preempts borrower:InCohortReclamation"},
+    ),
+    "a queue about to be deleted keeps what runs in it": Case(
+        queues=[
+            queue("a", 6, cohort="lab", reclaim="Any"),
+            {**(leaving := queue("leaving", 0, cohort="lab")), "metadata": leaving["metadata"] | GOING},
+        ],
+        holding=[running("borrower", "leaving", 4)],
+        waiting=[wl("a1", "a", 5)],
+        want={"a1": "waits WaitingForQuota"},
     ),
     "fair sharing: nor does a stopped queue with the largest share": Case(
         fair=True,

@@ -48,7 +48,6 @@ class QueueAccount(QuotaNode):
         "has_multikueue_check",
         "in_cycle",
         "inactivity",
-        "is_going",
         "is_topology_only",
         "mismatches",
         "provisioned_flavors",
@@ -67,18 +66,11 @@ class QueueAccount(QuotaNode):
         self.inactivity: Inactivity | None = None
         # Its cohorts form a cycle: it counts as active, and yet nothing in it can be decided.
         self.in_cycle = False
-        # It is being deleted: what holds quota in it goes on.
-        self.is_going = False
         self.is_topology_only = False
         # (form of a workload, pod set, resource group, flavor) → why it cannot run there; the configuration settles it.
         self.mismatches: dict[tuple[int, int, int, str], str] = {}
         self.has_multikueue_check = False
         self.provisioned_flavors: frozenset[str] = frozenset()
-
-    @property
-    def is_seen(self) -> bool:
-        """Whether cycles see it: of another only the usage counts; what holds quota there cannot be preempted."""
-        return self.inactivity is None and not self.in_cycle and not self.is_going
 
     def add_usage(self, usage: Usage, topology_usage: TopologyUsage) -> None:
         for fr, value in usage:
@@ -143,8 +135,6 @@ class Accounts:
         self._nodes: dict[str, TopologyNode] = {}
         self._foreign: dict[str, Resources] = {}
         self._changed: dict[str, None] = {}
-        self.going: dict[str, None] = {}
-        """ClusterQueues that are being deleted."""
         self._unread: dict[str, None] = {}
         self._half_read: dict[str, None] = {}
         """ClusterQueues that came while their cohorts formed a cycle: Kueue stops reading them there, and they stay
@@ -176,13 +166,7 @@ class Accounts:
         self._queue_specs[spec.name] = spec
         self._is_stale = True
 
-    def let_go(self, name: str) -> None:
-        """A ClusterQueue is being deleted: it stays until nothing holds quota in it."""
-        self.going[name] = None
-        self._is_stale = True
-
     def drop_cluster_queue(self, name: str) -> None:
-        self.going.pop(name, None)
         if self._queue_specs.pop(name, None) is not None:
             self._is_stale = True
 
@@ -333,7 +317,6 @@ class Accounts:
             if queue.spec.cohort and not in_cycle:
                 _adopt(self.cohorts[queue.spec.cohort], queue)
             queue.in_cycle = in_cycle
-            queue.is_going = queue.spec.name in self.going
             if in_cycle and queue.spec.name in self._unread:
                 self._half_read[queue.spec.name] = None
             self._describe(queue)

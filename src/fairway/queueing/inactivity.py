@@ -35,6 +35,8 @@ def inactivity_of(
     missing_topologies: Mapping[str, str],
 ) -> Inactivity | None:
     """None: it can. `missing_topologies`: flavor → topology that is not there."""
+    if queue.is_going:
+        return Inactivity("Terminating", "Can't admit new workloads; clusterQueue is terminating")
     found: list[tuple[str, str]] = []
     if queue.stop_policy != NO_STOP:
         found.append(("Stopped", "is stopped"))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from fairway.kube import quantity
 from fairway.kube.labels import Selector, label_selector
-from fairway.kube.objects import Obj, labels_of, name_of, namespace_of, spec_of, status_of
+from fairway.kube.objects import Obj, labels_of, meta_of, name_of, namespace_of, spec_of, status_of
 from fairway.kube.resources import Resources, parse_resources
 from fairway.kube.taints import Taint, Toleration, parse_taints, parse_tolerations
 from fairway.queueing.amounts import quota_amount
@@ -97,7 +97,7 @@ class FlavorFungibility:
 class ClusterQueue:
     """`admission_checks`: check → flavors it applies to. `uses_usage_ordering`: admission fair sharing is on.
 
-    `last_acceptable_flavor`: of concurrent admission.
+    `last_acceptable_flavor`: of concurrent admission. `is_going`: it is deleted once nothing holds quota in it.
     """
 
     name: str
@@ -113,6 +113,7 @@ class ClusterQueue:
     stop_policy: str
     uses_usage_ordering: bool
     last_acceptable_flavor: str = ""
+    is_going: bool = False
 
     def group_of(self, resource: str) -> ResourceGroup | None:
         """The resource group that covers a resource."""
@@ -194,6 +195,7 @@ def cluster_queue(obj: Obj) -> ClusterQueue:
         stop_policy=spec.get("stopPolicy") or NO_STOP,
         uses_usage_ordering=scope.get("admissionMode") == USAGE_BASED_ADMISSION,
         last_acceptable_flavor=_last_acceptable_flavor(spec),
+        is_going="deletionTimestamp" in meta_of(obj),
     )
 
 

@@ -124,10 +124,11 @@ class Backlog:
     def is_queue_active(self, name: str) -> bool:
         """Whether it can admit. The accounts must be settled."""
         queue = self.accounts.queues.get(name)
-        return queue is not None and queue.inactivity is None and name not in self.accounts.going
+        return queue is not None and queue.inactivity is None
 
     def is_queue_going(self, name: str) -> bool:
-        return name in self.accounts.going
+        spec = self.accounts.queue_specs().get(name)
+        return spec is not None and spec.is_going
 
     def held_in(self, name: str) -> Held:
         return self.holdings.of_queue(name)
@@ -395,11 +396,9 @@ class Backlog:
             self._ask_cluster_queue(name)
             self._configured()
             return
-        if "deletionTimestamp" in new["metadata"]:
-            self.accounts.let_go(name)
         spec = facts.cluster_queue(new)
         old = self.accounts.queue_specs().get(name)
-        if old == spec and name not in self.accounts.going:
+        if old == spec and not spec.is_going:
             return
         # The tree that it leaves is not woken, as in Kueue.
         self.accounts.set_cluster_queue(spec)
@@ -409,7 +408,7 @@ class Backlog:
         if is_new:
             for key in self.local_queues_of(name):
                 self._fill(key)
-        if old is None or name in self.accounts.going or stops_differently(old, spec):
+        if old is None or spec.is_going or stops_differently(old, spec):
             self._ask_cluster_queue(name)
         self._configured()
         self._wake_queues[name] = None
@@ -604,7 +603,6 @@ class Backlog:
         twin.version = self.version
         twin._members = {queue: dict(keys) for queue, keys in self._members.items()}
         twin._queued, twin._queued_count = dict(self._queued), dict(self._queued_count)
-        twin._going = dict(self._going)
         twin._wake_queues, twin._wake_cohorts = dict(self._wake_queues), dict(self._wake_cohorts)
         twin._is_reconfigured = self._is_reconfigured
         twin._unqueued, twin._touched = dict(self._unqueued), dict(self._touched)

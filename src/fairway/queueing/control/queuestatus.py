@@ -72,11 +72,7 @@ def cluster_queue_status(
     status["reservingWorkloads"] = held.reserving
     status["admittedWorkloads"] = held.admitted
     status["pendingWorkloads"] = pending
-    is_going = "deletionTimestamp" in meta_of(obj)
-    if is_going:
-        value, reason = conds.FALSE, "Terminating"
-        message = "Can't admit new workloads; clusterQueue is terminating"
-    elif account.inactivity is None:
+    if account.inactivity is None:
         value, reason, message = conds.TRUE, ACTIVE_REASON, ACTIVE_MESSAGE
     else:
         value, reason, message = conds.FALSE, account.inactivity.reason, account.inactivity.message

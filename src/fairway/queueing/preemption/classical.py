@@ -121,8 +121,7 @@ def _collect(
                 _collect(attempt, child, ancestor, skip, has_advantage, found)
         elif child is not attempt.queue:
             assert isinstance(child, QueueAccount)
-            if child.is_seen:
-                found.extend(_from_queue(attempt, child, ancestor, has_advantage=has_advantage))
+            found.extend(_from_queue(attempt, child, ancestor, has_advantage=has_advantage))
 
 
 def _from_queue(

@@ -88,7 +88,7 @@ def _candidates(attempt: Attempt) -> list[Workload]:
 
 def _borrowing_queues(cohort: QuotaNode, frs: Sequence[FlavorResource]) -> Iterator[QueueAccount]:
     for child in cohort.children_over(frs):
-        if isinstance(child, QueueAccount) and child.is_seen:
+        if isinstance(child, QueueAccount):
             yield child
     for below in cohort.cohorts:
         yield from _borrowing_queues(below, frs)
