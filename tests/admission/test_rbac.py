@@ -321,6 +321,64 @@ BOOTSTRAP = {
 }
 
 
+# (role, namespace) → one of its rules, as `kubectl get -o yaml` shows it.
+BOOTSTRAP_RULES: dict[tuple[str, str], dict[str, Any]] = {
+    ("system:controller:job-controller", ""): {
+        "verbs": ["create", "delete", "list", "patch", "watch"],
+        "apiGroups": [""],
+        "resources": ["pods"],
+    },
+    ("system:controller:deployment-controller", ""): {
+        "verbs": ["create", "delete", "get", "list", "patch", "update", "watch"],
+        "apiGroups": ["apps", "extensions"],
+        "resources": ["replicasets"],
+    },
+    ("system:controller:certificate-controller", ""): {
+        "verbs": ["approve"],
+        "apiGroups": ["certificates.k8s.io"],
+        "resources": ["signers"],
+        "resourceNames": ["kubernetes.io/kube-apiserver-client-kubelet"],
+    },
+    ("system:kube-scheduler", ""): {
+        "verbs": ["get", "list", "update", "watch"],
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "resourceNames": ["kube-scheduler"],
+    },
+    ("system:node-proxier", ""): {
+        "verbs": ["create", "patch", "update"],
+        "apiGroups": ["", "events.k8s.io"],
+        "resources": ["events"],
+    },
+    ("system:controller:bootstrap-signer", "kube-public"): {
+        "verbs": ["update"],
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": ["cluster-info"],
+    },
+}
+
+
+@pytest.mark.parametrize("place", BOOTSTRAP_RULES)
+def test_bootstrap_rules(place: tuple[str, str]) -> None:
+    kinds = ("Role", "ClusterRole")
+    found = {
+        (o["metadata"]["name"], o["metadata"].get("namespace", "")): o
+        for o in bootstrap.objects()
+        if o["kind"] in kinds
+    }
+    assert BOOTSTRAP_RULES[place] in found[place]["rules"]
+
+
+def test_every_bootstrap_object_is_labelled_and_every_rule_sorted() -> None:
+    for obj in bootstrap.objects():
+        assert obj["metadata"]["labels"]["kubernetes.io/bootstrapping"] == "rbac-defaults"
+        assert obj["metadata"]["annotations"] == {"rbac.authorization.kubernetes.io/autoupdate": "true"}
+        for rule in obj.get("rules", ()):
+            for field in ("verbs", "apiGroups", "resources", "nonResourceURLs"):
+                assert rule.get(field, []) == sorted(rule.get(field, [])), obj["metadata"]["name"]
+
+
 @pytest.mark.parametrize("name", BOOTSTRAP)
 def test_bootstrap_roles(name: str) -> None:
     bound, verb, api_group, resource, sub, want = BOOTSTRAP[name]

@@ -19,6 +19,13 @@ POD = {
     },
 }
 
+SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "s"},
+    "spec": {"ports": [{"port": 80}]},
+}
+
 
 def test_nobody_is_let_in_without_a_certificate_or_token(api: Served) -> None:
     code, status = api.ask("GET", "/api/v1/pods", certificate=False)
@@ -44,6 +51,39 @@ def test_a_service_accounts_token_is_its_user_and_may_do_little(api: Served) -> 
         'pods is forbidden: User "system:serviceaccount:default:default" cannot list resource "pods" in API group "" '
         'in the namespace "default"'
     )
+
+
+def test_what_is_nothing_at_all_and_what_is_no_resource_are_told_apart(api: Served) -> None:
+    assert api.ask("GET", "/apis/example.com/v1/things") == (404, "404 page not found\n")
+    assert api.ask("GET", "/apis/example.com/v1") == (404, "404 page not found\n")
+    code, status = api.ask("GET", "/api/v1/nothing")
+    assert (code, status["message"]) == (404, "the server could not find the requested resource")
+
+
+def test_unknown_fields_are_warned_of_and_dropped_unless_refused(api: Served) -> None:
+    body = {**config_map("extra", a="1"), "dat": {"b": "2"}}
+    connection = api.connect()
+    connection.request("POST", CONFIG_MAPS, json.dumps(body), {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    made = json.loads(response.read())
+    assert response.headers["Warning"] == '299 - "unknown field \\"dat\\""'
+    assert "dat" not in made
+    connection.close()
+    code, status = api.ask("POST", f"{CONFIG_MAPS}?fieldValidation=Strict", body)
+    assert code == 400
+    assert status["message"].endswith('strict decoding error: unknown field "dat"')
+
+
+def test_a_status_is_written_through_its_subresource_alone(api: Served) -> None:
+    api.ask("POST", "/api/v1/namespaces/default/services", {**SERVICE, "status": {"conditions": []}})
+    path = "/api/v1/namespaces/default/services/s"
+    told = {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}
+    merge = {"Content-Type": "application/merge-patch+json"}
+    code, after = api.ask("PATCH", f"{path}/status", {"status": told}, headers=merge)
+    assert (code, after["status"]) == (200, told)
+    after["status"], after["spec"]["sessionAffinity"] = {}, "ClientIP"
+    code, kept = api.ask("PUT", path, after)
+    assert (code, kept["status"], kept["spec"]["sessionAffinity"]) == (200, told, "ClientIP")
 
 
 def test_an_object_lives_from_create_to_delete(api: Served) -> None:

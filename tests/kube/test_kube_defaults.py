@@ -48,7 +48,48 @@ def limited(**resources: Any) -> Obj:
 C = ("spec", "containers", 0)
 JOB = {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"restartPolicy": "Never"}}}
 
+CPU_AT_80 = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+}
 CASES: dict[str, tuple[Obj, tuple[str | int, ...], Any]] = {
+    "an autoscaler without metrics goes by CPU": (
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "x"},
+            "spec": {"maxReplicas": 3},
+        },
+        ("spec", "metrics"),
+        [CPU_AT_80],
+    ),
+    "a secret's texts become data": (
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "x"},
+            "data": {"a": "MQ==", "b": "Mg=="},
+            "stringData": {"b": "3"},
+        },
+        ("data",),
+        {"a": "MQ==", "b": "Mw=="},
+    ),
+    "a stateful set's claims are whole": (
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": "x"},
+            "spec": {"volumeClaimTemplates": [{"metadata": {"name": "d"}, "spec": {}}]},
+        },
+        ("spec", "volumeClaimTemplates", 0),
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "d"},
+            "spec": {"volumeMode": "Filesystem"},
+            "status": {"phase": "Pending"},
+        },
+    ),
     "restart policy": (pod(), ("spec", "restartPolicy"), "Always"),
     "a restart policy that is set stays": (pod(restartPolicy="Never"), ("spec", "restartPolicy"), "Never"),
     "DNS policy": (pod(), ("spec", "dnsPolicy"), "ClusterFirst"),
