@@ -64,11 +64,14 @@ def test_endpoints_follow_the_pods_that_are_ready(home: Served) -> None:
     assert [a["ip"] for a in found["subsets"][0]["addresses"]] == [running["status"]["podIP"]]
     assert found["subsets"][0]["ports"] == [{"port": 8080, "protocol": "TCP"}]
     path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+    assert found["metadata"]["annotations"].keys() == {"endpoints.kubernetes.io/last-change-trigger-time"}
     _, slices = home.ask("GET", f"{path}?labelSelector=kubernetes.io/service-name=web")
     assert [e["conditions"]["ready"] for s in slices["items"] for e in s["endpoints"]] == [True]
     home.ask("DELETE", "/api/v1/namespaces/default/pods/web?gracePeriodSeconds=0")
     home.ask("POST", "/fairway/clock", {"advanceUs": 5_000_000})
     assert "subsets" not in home.ask("GET", "/api/v1/namespaces/default/endpoints/web")[1]
+    _, empty = home.ask("GET", f"{path}?labelSelector=kubernetes.io/service-name=web")
+    assert [(s["endpoints"], s["ports"]) for s in empty["items"]] == [(None, None)]
     home.ask("DELETE", f"{SERVICES}/web")
     home.ask("POST", "/fairway/clock", {"advanceUs": 5_000_000})
     assert home.ask("GET", "/api/v1/namespaces/default/endpoints/web")[0] == 404

@@ -14,11 +14,14 @@ from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.errors import ApiError
 from fairway.cluster.metadata import generated_name
 from fairway.kube.conditions import is_condition_true
-from fairway.kube.objects import Key, Obj, labels_of, spec_of, status_of
+from fairway.kube.objects import Key, Obj, annotations_of, labels_of, spec_of, status_of
+from fairway.kube.timestamps import rfc3339
 from fairway.twin.components import Host
 from fairway.twin.loop import CONTROLLERS
 
 _SLICE = "EndpointSlice.discovery.k8s.io"
+# Source: v1.EndpointsLastChangeTriggerTime.
+_CHANGED_AT = "endpoints.kubernetes.io/last-change-trigger-time"
 _SERVICE_NAME = "kubernetes.io/service-name"
 _MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 _SLICE_MANAGER = "endpointslice-controller.k8s.io"
@@ -105,16 +108,19 @@ class EndpointsController:
         return found
 
     def _write(self, key: Key, wanted: Obj) -> None:
-        """Create or replace, where it differs."""
+        """Create or replace, where it differs; with the time of the change."""
         store = self.host.store
         found = store.get(key)
+        notes = {_CHANGED_AT: rfc3339(self.host.loop.now_us)}
         try:
             if found is None:
-                store.create(wanted)
+                store.create({**wanted, "metadata": {**wanted["metadata"], "annotations": notes}})
             elif {**found, "metadata": None} != {**wanted, "metadata": None} or labels_of(found) != labels_of(
                 wanted
             ):
-                store.replace({**wanted, "metadata": {**found["metadata"], "labels": labels_of(wanted)}})
+                meta = {**found["metadata"], "labels": labels_of(wanted)}
+                meta["annotations"] = {**annotations_of(found), **notes}
+                store.replace({**wanted, "metadata": meta})
         except ApiError:
             # Its namespace is on its way out.
             return
@@ -194,8 +200,9 @@ def _slice(service: Obj, pods: list[Obj]) -> Obj:
         "kind": "EndpointSlice",
         "metadata": metadata,
         "addressType": "IPv4",
-        "endpoints": [_endpoint(service, pod) for pod in pods],
-        "ports": [{"name": "", **port} for port in ports],
+        # Go writes no list where there is nothing.
+        "endpoints": [_endpoint(service, pod) for pod in pods] or None,
+        "ports": [{"name": "", **port} for port in ports] or None,
     }
 
 
