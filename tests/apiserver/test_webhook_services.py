@@ -38,7 +38,7 @@ class Hook:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 request = body["request"]
                 hook.asked.append((self.path, self.headers["Host"], request["name"]))
-                allowed = request["name"] != "bad"
+                allowed = not request["name"].startswith("bad")
                 answer: dict[str, Any] = {"uid": request["uid"], "allowed": allowed}
                 if not allowed:
                     answer["status"] = {"message": "not that name"}
@@ -106,12 +106,12 @@ def watched(api: Served) -> Iterator[Served]:
         api.ask("DELETE", f"{MAPS}/{name}")
 
 
-def configure(api: Served, authority: str, **service: Any) -> None:
+def configure(api: Served, authority: str, resource: str = "configmaps", **service: Any) -> None:
     rule = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
         "operations": ["CREATE"],
-        "resources": ["configmaps"],
+        "resources": [resource],
     }
     webhook = {
         "name": "names.example.com",
@@ -152,6 +152,27 @@ def test_a_service_of_another_name_elsewhere_is_reached_as_itself(watched: Serve
         assert said["message"] == 'admission webhook "names.example.com" denied the request: not that name'
         host = f"hook.watched.svc:{hook.port}"
         assert [(p.partition("?")[0], h) for p, h, _ in hook.asked] == [("/check", host)] * 2
+
+
+def test_pods_that_a_controller_creates_are_asked_about_too(watched: Served, tmp_path: Path) -> None:
+    watched.until_ready()
+    with hook_for(tmp_path, "hook.watched.svc") as hook:
+        create(watched, "hook", spec={"type": "ExternalName", "externalName": "localhost"})
+        configure(watched, hook.authority, "pods", port=hook.port)
+        for name in ("bad", "good"):
+            labels = {"app": name}
+            template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+            spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+            body = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name}, "spec": spec}
+            watched.ask("POST", "/apis/apps/v1/namespaces/watched/replicasets", body)
+        watched.ask("POST", "/fairway/clock", {"advanceUs": 1_000_000})
+        _, pods = watched.ask("GET", "/api/v1/namespaces/watched/pods")
+        assert [p["metadata"]["labels"]["app"] for p in pods["items"]] == ["good"]
+        _, events = watched.ask("GET", "/api/v1/namespaces/watched/events?fieldSelector=reason=FailedCreate")
+        want = 'admission webhook "names.example.com" denied the request: not that name'
+        assert events["items"][0]["message"] == f"Error creating: {want}"
+        for name in ("bad", "good"):
+            watched.ask("DELETE", f"/apis/apps/v1/namespaces/watched/replicasets/{name}")
 
 
 def test_a_services_port_leads_to_its_ready_endpoint(watched: Served, tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """How do objects that the cluster's own controllers create get in? Past everything a client's pass, too.
 
 A ReplicaSet's pods get their service account's token, and Pod Security, a policy or a webhook may refuse them: the
-controller is told so, and says `FailedCreate`. Webhooks are called here and now: the cluster's time stands still
-while one thinks, as the controller that waits for it would.
+controller is told so, and says `FailedCreate`. Webhooks are called here and now: the cluster's time stands still and
+the server answers nobody else while one thinks (Unlike kube: a webhook that asks the server back meanwhile runs into
+its timeout).
 
 Source: kube-controller-manager is a client of kube-apiserver like any other (v1.36).
 """
