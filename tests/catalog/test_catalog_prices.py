@@ -147,7 +147,7 @@ WRONG: dict[str, tuple[str, str]] = {
                      '"g5.xlrge": did you mean g5.xlarge'),
     "negative": (book(rows(f"{ROW}, spot: -1")), "spec.prices[0].spot: -1: expected US dollars an hour, 0 or more"),
     "not a number": (book(rows(f"{ROW}, spot: cheap")), '"cheap": expected US dollars'),
-    "too large": (book(rows(f"{ROW}, spot: 1e30")), "expected US dollars"),
+    "too large": (book(rows(f"{ROW}, spot: 1e30")), "expected at most 2,500 dollars an hour"),
     "endless": (book(rows(f'{ROW}, spot: "NaN"')), "expected US dollars"),
     "true": (book(rows(f"{ROW}, spot: true")), "expected US dollars"),
     "too fine": (book(rows(f'{ROW}, spot: "0.1234567"')), "at most six decimals"),

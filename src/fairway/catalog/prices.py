@@ -17,6 +17,8 @@ from fairway.kube.fieldpath import Path, path_text
 from fairway.kube.timestamps import rfc3339
 
 MICROS_PER_DOLLAR = 1_000_000
+# What a bill can reckon with exactly in 64 bits: two and a half thousand dollars an hour.
+MICROS_PER_HOUR_MOST = 2_500 * MICROS_PER_DOLLAR
 
 ON_DEMAND, SPOT, RESERVED = "on-demand", "spot", "reserved"
 CAPACITY_TYPES = (ON_DEMAND, SPOT, RESERVED)

@@ -17,6 +17,7 @@ from fairway.catalog.prices import (
     END_OF_TIME,
     EVERYWHERE,
     MICROS_PER_DOLLAR,
+    MICROS_PER_HOUR_MOST,
     ON_DEMAND,
     ONE_YEAR,
     RESERVED,
@@ -296,8 +297,11 @@ def _micros(given: Field) -> int | None:
     except InvalidOperation:
         given.reject(expected)
         return None
-    if not micros.is_finite() or not 0 <= micros < MICROS_PER_DOLLAR * 10**9:
+    if not micros.is_finite() or micros < 0:
         given.reject(expected)
+        return None
+    if micros > MICROS_PER_HOUR_MOST:
+        given.reject(f"expected at most {MICROS_PER_HOUR_MOST // MICROS_PER_DOLLAR:,} dollars an hour")
         return None
     if micros != int(micros):
         given.reject("expected at most six decimals: prices are whole micro-dollars")

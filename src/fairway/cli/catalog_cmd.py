@@ -258,8 +258,14 @@ def price(
         print_json(_price_json(found))
     else:
         terms = " ".join(t for t in (found.capacity_type, found.commitment, found.place) if t)
-        typer.echo(f"{found.instance_type}  {terms}  ${found.micros_per_hour / 1e6:.6g}/h")
+        typer.echo(f"{found.instance_type}  {terms}  ${_plain(found.micros_per_hour)}/h")
         typer.echo(f"book {found.book}, {found.where}, {_period(found)}")
+
+
+def _plain(micros: int) -> str:
+    """All digits that say something, and no others: 32.77, 10, 9.871234."""
+    whole, rest = divmod(micros, 1_000_000)
+    return f"{whole}.{rest:06}".rstrip("0").rstrip(".")
 
 
 def _moment(text: str | None) -> int | None:

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairway.catalog.prices import MICROS_PER_HOUR_MOST
 from fairway.errors import BugError
 from fairway.metering.apportion import Ints
 from fairway.metering.rates import UNPRICED, Rates
 
 HOUR_US = 3_600_000_000
-# A price above this (µ$ an hour) would overflow the integer arithmetic below: two and a half thousand dollars.
-MICROS_PER_HOUR_MOST = 2_500_000_000
 
 
 @dataclass(frozen=True, slots=True)

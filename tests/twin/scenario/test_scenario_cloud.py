@@ -74,6 +74,12 @@ CASES: dict[str, tuple[str, str, str, str]] = {
         "scenario.yaml:5: spec.cloud.instanceTypes",
         "no instance type of this provider",
     ),
+    "a price book that is not there": (
+        "  cloud: {prices: [nope.yaml]}\n",
+        SPOT,
+        "scenario.yaml:5: spec.cloud.prices[0]",
+        "no such file or directory",
+    ),
     "a stock that ends before it begins": (
         "  cloud: {stock: [{from: 2h, until: 1h}]}\n",
         SPOT,

@@ -127,6 +127,12 @@ def _pod_sets(request: Request) -> list[Mapping[str, Any]]:
     return list(spec_of(request.obj).get("podSets") or ())
 
 
+def template_names(obj: Obj) -> list[str]:
+    """The PodTemplates a ProvisioningRequest refers to, one for each pod set."""
+    pod_sets = spec_of(obj).get("podSets") or ()
+    return [str((ps.get("podTemplateRef") or {}).get("name") or "") for ps in pod_sets]
+
+
 def is_supported(request: Request) -> bool:
     """Unlike kube: of several autoscalers that share the work (`processorInstance`) this is the one without a name."""
     if request.class_name == BEST_EFFORT_ATOMIC:
@@ -152,7 +158,7 @@ def available_at_us(request: Request, backoff_us: int) -> int | None:
 
 def missing_templates(request: Request) -> str:
     """What upstream says where templates are not there; empty: all are."""
-    names = [ps["podTemplateRef"]["name"] for ps in _pod_sets(request)]
+    names = template_names(request.obj)
     missing = [n for n in names if n not in request.templates]
     if not missing:
         return ""
@@ -165,9 +171,9 @@ def missing_templates(request: Request) -> str:
 def pods_of(request: Request) -> list[Obj]:
     """The pods it stands for: `NAME-SET-NUMBER`, never stored. All templates have to be there."""
     out: list[Obj] = []
-    owner = owner_reference(request.obj)
+    owner, names = owner_reference(request.obj), template_names(request.obj)
     for i, pod_set in enumerate(_pod_sets(request)):
-        template = request.templates[pod_set["podTemplateRef"]["name"]].get("template") or {}
+        template = request.templates[names[i]].get("template") or {}
         meta = template.get("metadata") or {}
         marks = {CONSUMES: name_of(request.obj), OF_CLASS: request.class_name}
         for j in range(int(pod_set.get("count", 0))):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fairway.kube.objects import Key, Obj, meta_of, name_of, namespace_of, spec_of
+from fairway.kube.objects import Key, Obj, meta_of, name_of, namespace_of
 from fairway.kube.provisioningrequests import CHECK_CAPACITY, POD_TEMPLATE, REQUEST
 from fairway.provisioning.clusterautoscaler.groups import Options
 from fairway.provisioning.clusterautoscaler.requests import (
@@ -36,6 +36,7 @@ from fairway.provisioning.clusterautoscaler.requests import (
     overdue,
     pods_of,
     said,
+    template_names,
 )
 from fairway.provisioning.clusterautoscaler.snapshot import Snapshot
 from fairway.provisioning.karpenter.podfacts import PodFacts, Shapes, facts_of
@@ -195,7 +196,7 @@ class CapacityRequests:
 
 
 def _templates(host: Host, obj: Obj) -> dict[str, Obj]:
-    names = [ps["podTemplateRef"]["name"] for ps in spec_of(obj).get("podSets") or ()]
+    names = template_names(obj)
     found = ((n, host.store.get(Key(POD_TEMPLATE, namespace_of(obj), n))) for n in names)
     return {name: template for name, template in found if template is not None}
 

@@ -82,7 +82,8 @@ def read_cloud(field: Field, pools: Sequence[Manifest], base: Path, start_us: in
         return None
     before = len(field.reading.problems)
     parts = field.members(*CLOUD)
-    catalog = _catalog(parts["prices"], base)
+    books = _paths(parts["prices"], base)
+    catalog = _catalog(parts["prices"], books)
     provider = parts["provider"].choice(PROVIDERS, _provider_of(pools))
     regions = _regions(parts["regions"], catalog, provider)
     known = [t for t in catalog.instance_types() if not t.provider or t.provider == provider]
@@ -104,7 +105,7 @@ def read_cloud(field: Field, pools: Sequence[Manifest], base: Path, start_us: in
         cloud,
         _market(parts, known, provider, base, start_us),
         provider,
-        _paths(parts["prices"], base),
+        books,
         read_autoscaler(parts["nodeGroups"], parts["autoscaler"], cloud, offered, provider),
     )
 
@@ -122,12 +123,20 @@ def is_node_pool(obj: Obj) -> bool:
 
 
 def _paths(field: Field, base: Path) -> tuple[Path, ...]:
-    return tuple(base / item.text() for item in field.one_or_many() if item.text())
+    """The files that are there; the others are problems."""
+    found = []
+    for item in field.one_or_many():
+        path = base / item.text()
+        if item.text() and path.exists():
+            found.append(path)
+        elif item.text():
+            item.reject(f"no such file or directory: expected a price book beside {base}")
+    return tuple(found)
 
 
-def _catalog(field: Field, base: Path) -> Catalog:
+def _catalog(field: Field, books: Sequence[Path]) -> Catalog:
     try:
-        return load_catalog(_paths(field, base))
+        return load_catalog(books)
     except InvalidInput as wrong:
         field.reading.problems.extend(wrong.problems)
         return catalog_of(())

@@ -20,6 +20,7 @@ from fairway.kube.fieldpath import MapKey, path_text, value_text
 from fairway.kube.located import Field
 from fairway.kube.manifest import Manifest, read_path
 from fairway.kube.objects import Key, Obj, controller_of, gk_of, key_of, spec_of
+from fairway.kube.provisioningrequests import REQUEST
 from fairway.kube.validation import check
 from fairway.kube.validation.checking import subject_of
 from fairway.kube.validation.problem import INVALID, UNKNOWN_FIELD
@@ -137,7 +138,7 @@ def complete(
             *_annotation_problems(manifest),
             *_zone_problems(manifest),
             *_kueue_problems(manifest),
-            *_node_pool_problems(manifest),
+            *_autoscaling_problems(manifest),
         ]
         problems.extend(wrong)
         if not wrong:
@@ -223,13 +224,18 @@ def _zone_problems(manifest: Manifest) -> list[FieldProblem]:
     return []
 
 
-def _node_pool_problems(manifest: Manifest) -> list[FieldProblem]:
-    """What Karpenter, or the rules of its CRD, would refuse of a NodePool."""
-    if gk_of(manifest.obj) != "NodePool.karpenter.sh":
-        return []
-    from fairway.provisioning.karpenter.nodepoolchecks import problems_of
+def _autoscaling_problems(manifest: Manifest) -> list[FieldProblem]:
+    """What the CRDs of Karpenter and the Cluster Autoscaler, or Karpenter itself, would refuse."""
+    gk = gk_of(manifest.obj)
+    if gk == "NodePool.karpenter.sh":
+        from fairway.provisioning.karpenter import nodepoolchecks
 
-    return problems_of(manifest)
+        return nodepoolchecks.problems_of(manifest)
+    if gk == REQUEST:
+        from fairway.provisioning.clusterautoscaler import requestchecks
+
+        return requestchecks.problems_of(manifest)
+    return []
 
 
 def _kueue_problems(manifest: Manifest) -> list[FieldProblem]:
