@@ -8,7 +8,7 @@ import pytest
 
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import MINUTE_US, SECOND_US, rfc3339
-from fairway.provisioning.clusterautoscaler import events
+from fairway.provisioning.clusterautoscaler import events, statustext
 from fairway.provisioning.clusterautoscaler.balancing import are_similar, balanced
 from fairway.provisioning.clusterautoscaler.draining import blocking_pod
 from fairway.provisioning.clusterautoscaler.estimating import estimate
@@ -264,3 +264,44 @@ def test_words_about_nodes_that_go() -> None:
         "[failed to evict pod default/a within allowed timeout "
         "(last error: Cannot evict pod as it would violate the pod's disruption budget.)]"
     )
+
+
+def test_the_status_says_since_when_it_is_what_it_is() -> None:
+    groups = [group("g", target=2), group("h")]
+    nodes = [node("a"), node("b", is_ready=False)]
+    failed = {"h": ("placeholder-cannot-be-fulfilled", "no more")}
+    first = statustext.status_of(groups, nodes, [], failed, 1_500_000)
+    assert first["time"] == "1970-01-01 00:00:01.5 +0000 UTC"
+    g, h = first["nodeGroups"]
+    assert (g["health"]["cloudProviderTarget"], g["health"]["nodeCounts"]["registered"]["ready"]) == (2, 1)
+    assert h["scaleUp"] == {
+        "status": "Backoff",
+        "backoffInfo": {"errorCode": "placeholder-cannot-be-fulfilled", "errorMessage": "no more"},
+        "lastProbeTime": "1970-01-01T00:00:01.5Z",
+        "lastTransitionTime": "1970-01-01T00:00:01.5Z",
+    }
+    then = statustext.status_of(groups, nodes, ["a"], {}, 11_000_000, first)
+    assert then["nodeGroups"][1]["scaleUp"]["lastTransitionTime"] == "1970-01-01T00:00:11Z"
+    assert then["nodeGroups"][0]["health"]["lastTransitionTime"] == "1970-01-01T00:00:01.5Z"
+    assert then["clusterWide"]["scaleDown"] == {
+        "status": "CandidatesPresent",
+        "candidates": 1,
+        "lastProbeTime": "1970-01-01T00:00:11Z",
+        "lastTransitionTime": "1970-01-01T00:00:11Z",
+    }
+
+
+@pytest.mark.parametrize(
+    ("unready", "nodes", "want"), [(3, 3, True), (4, 8, False), (4, 9, True), (0, 0, True)]
+)
+def test_too_many_unready_nodes_stop_the_autoscaler(unready: int, nodes: int, *, want: bool) -> None:
+    views = [node(f"n{i}", is_ready=i >= unready) for i in range(nodes)]
+    assert statustext.is_healthy(views) is want
+
+
+@pytest.mark.parametrize(("age_s", "reason"), [(3500, "UnmovableKubeSystemPod"), (3700, "")])
+def test_a_system_pod_keeps_its_node_for_an_hour(age_s: int, reason: str) -> None:
+    now_us = 10_000 * SECOND_US
+    system = pod("dns", namespace="kube-system", creationTimestamp=rfc3339(now_us - age_s * SECOND_US))
+    found = blocking_pod([system], (), Options(), now_us)
+    assert (found.reason if found else "") == reason

@@ -76,6 +76,8 @@ def _why(
         if b.namespace == namespace and b.selector.matches(labels_of(pod))
     ]
     if options.skip_system_pods and namespace == "kube-system" and not matching:
+        if _is_older_than(pod, options.system_pods_hold_us, now_us):
+            return None
         text = f"non-daemonset, non-mirrored, non-pdb-assigned kube-system pod present: {name}"
         return Blocking("UnmovableKubeSystemPod", text)
     if safe == "false":
@@ -87,6 +89,11 @@ def _why(
             return Blocking("NotEnoughPdb", f"not enough pod disruption budget to move {namespace}/{name}")
         spent[i] = spent.get(i, 0) + 1
     return None
+
+
+def _is_older_than(pod: Obj, age_us: int, now_us: int) -> bool:
+    created = meta_of(pod).get("creationTimestamp")
+    return created is not None and parse_rfc3339(created) + age_us < now_us
 
 
 def has_blocking_local_storage(pod: Obj) -> bool:

@@ -17,6 +17,7 @@ from fairway.provisioning.clusterautoscaler.scaledown import Utilization
 from fairway.provisioning.clusterautoscaler.scaleup import Resize
 
 NORMAL, WARNING = "Normal", "Warning"
+OUT_OF_RESOURCE = "OutOfResource"
 
 # Error code and message of a machine that cannot be had.
 _NOT_TO_BE_HAD = {
@@ -51,6 +52,15 @@ def triggered(resizes: Sequence[Resize]) -> Told:
 
 def not_triggered(reasons: str) -> Told:
     return Told(NORMAL, "NotTriggerScaleUp", f"pod didn't trigger scale-up: {reasons}")
+
+
+def unhealthy() -> Told:
+    return Told(WARNING, "ClusterUnhealthy", "Cluster is unhealthy")
+
+
+def failure(provider: str, why: str) -> tuple[str, str]:
+    """Code and message of what put a group into backoff."""
+    return _NOT_TO_BE_HAD[provider] if why == OUT_OF_RESOURCE else (why, f"Scale-up failed: {why}")
 
 
 def not_to_be_had(provider: str, group: str, machines: int) -> Told:

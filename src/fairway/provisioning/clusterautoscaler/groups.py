@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fairway.kube.objects import Obj
 from fairway.kube.resources import NVIDIA_GPU, Resources
 from fairway.kube.taints import Taint
-from fairway.kube.timestamps import MINUTE_US, SECOND_US
+from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
 from fairway.provisioning.karpenter.podfacts import HostPort
 from fairway.provisioning.karpenter.requirements import Requirements, label_requirements
 
@@ -40,6 +40,8 @@ class Options:
     most_eviction_us: int = 2 * MINUTE_US
     ignore_daemon_sets: bool = False
     skip_system_pods: bool = True
+    system_pods_hold_us: int = HOUR_US
+    """How long a pod of kube-system without a budget keeps its node, from its creation."""
     skip_local_storage: bool = True
     skip_custom_controllers: bool = True
     backoff_us: int = 5 * MINUTE_US

@@ -84,6 +84,8 @@ class ClusterAutoscaler:
         self._tick_at_us = -1
         self._scanned_us = 0
         self._in_backoff: tuple[str, ...] = ()
+        self._said: statustext.Status | None = None
+        """The status written last; never changed, only replaced."""
         self._serial = 0
 
     def attach(self, host: Host) -> None:
@@ -113,7 +115,7 @@ class ClusterAutoscaler:
         twin.removals, twin.tally, twin.kept = self.removals.copy(), self.tally.copy(), dict(self.kept)
         twin._added_us, twin._deleted_us = self._added_us, self._deleted_us
         twin.failed_us, twin._tick_at_us, twin._serial = self.failed_us, self._tick_at_us, self._serial
-        twin._scanned_us, twin._in_backoff = self._scanned_us, self._in_backoff
+        twin._scanned_us, twin._in_backoff, twin._said = self._scanned_us, self._in_backoff, self._said
         return twin
 
     def observe(self, change: Change) -> None:
@@ -181,6 +183,11 @@ class ClusterAutoscaler:
         self._give_up_late()
         nodes = self.nodes()
         groups = self._views()
+        if not statustext.is_healthy(nodes):
+            self.since_us.clear()
+            self.tell(STATUS, events.unhealthy())
+            self._write_status(groups, nodes, ())
+            return
         self._note_backoffs(groups)
         grew, seen = self._scale_up(nodes, groups)
         candidates: tuple[Removable, ...] = ()
@@ -389,7 +396,7 @@ class ClusterAutoscaler:
             return
         self.targets[group] -= len(gone)
         self.tell(STATUS, events.not_to_be_had(self.plan.provider, group, len(gone)))
-        self._back_off(group, "OutOfResource")
+        self._back_off(group, events.OUT_OF_RESOURCE)
 
     def _give_up_late(self) -> None:
         """Machines that did not register in time. Source: clusterstate.go updateScaleRequests."""
@@ -482,16 +489,20 @@ class ClusterAutoscaler:
         self, groups: list[NodeGroup], nodes: tuple[NodeView, ...], candidates: tuple[Removable, ...]
     ) -> None:
         now_us = self.host.loop.now_us
-        why = {name: b.why for name, b in self.backoffs.items() if b.until_us >= now_us}
-        text = statustext.status_text(groups, nodes, [c.node for c in candidates], why, now_us)
-        store = self.host.store
-        if store.get(STATUS) is None:
-            meta = {"name": STATUS.name, "namespace": STATUS.namespace}
-            store.create(
-                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"status": text}}
-            )
+        failed = {
+            name: events.failure(self.plan.provider, b.why)
+            for name, b in self.backoffs.items()
+            if b.until_us >= now_us
+        }
+        names = [c.node for c in candidates]
+        self._said = statustext.status_of(groups, nodes, names, failed, now_us, self._said)
+        marks = {statustext.LAST_UPDATED: statustext.time_text(now_us)}
+        data = {"status": statustext.text(self._said)}
+        if self.host.store.get(STATUS) is None:
+            meta = {"name": STATUS.name, "namespace": STATUS.namespace, "annotations": marks}
+            self.host.store.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data})
         else:
-            store.patch(STATUS, {"data": {"status": text}})
+            self.host.store.patch(STATUS, {"metadata": {"annotations": marks}, "data": data})
 
     def tell(self, about: Key, told: Told) -> None:
         obj = self.host.store.get(about)
