@@ -147,6 +147,10 @@ def _machines(outcome: Outcome, sites: Sequence[_Site]) -> tuple[Machines, dict[
         at.setdefault(name, []).append((start, row))
     for lives in at.values():
         lives.sort()
+    launched = [
+        created if known is None else known
+        for known, created in zip(nodes["launched_us"], nodes["created_us"], strict=True)
+    ]
     whole = [
         np.array(nodes[part], np.int64) + np.array(nodes[kept], np.int64)
         for part, kept in (("cpu_milli", "system_cpu_milli"), ("memory_bytes", "system_memory_bytes"))
@@ -157,7 +161,7 @@ def _machines(outcome: Outcome, sites: Sequence[_Site]) -> tuple[Machines, dict[
         zones=tuple(_label(found, ZONE_LABELS) for found in labels),
         capacity_types=tuple(_capacity_type(found) for found in labels),
         gpu_models=tuple(site.model_name for site in sites),
-        start_us=np.array(nodes["launched_us"], np.int64) - began,
+        start_us=np.array(launched, np.int64) - began,
         ready_us=np.array(nodes["created_us"], np.int64) - began,
         end_us=np.array(deleted, np.int64) - began,
         gpus=np.array([site.gpus for site in sites], np.float64),

@@ -57,7 +57,8 @@ def exact_price(run: Run) -> int:
         )
         if isinstance(found, Price):
             end_us = run.outcome.ended_us if node.deleted_us is None else node.deleted_us
-            boots_us, lives_us = node.created_us - node.launched_us, end_us - node.created_us
+            launched_us = node.created_us if node.launched_us is None else node.launched_us
+            boots_us, lives_us = node.created_us - launched_us, end_us - node.created_us
             total += found.micros_per_hour * boots_us // HOUR + found.micros_per_hour * lives_us // HOUR
     return total
 

@@ -334,7 +334,6 @@ def _node_row(
         devices=_texts(node.devices),
         system_cpu_milli=node.system[0],
         system_memory_bytes=node.system[1],
-        launched_us=began_us + node.launched,
         created_us=began_us + node.created,
         deleted_us=None if node.deleted < 0 else began_us + node.deleted,
         lifetime_us=(until if node.deleted < 0 else node.deleted) - node.created,
@@ -345,4 +344,5 @@ def _node_row(
         idle_in_demand_gpu_milli_us=in_demand,
         idle_closed_gpu_milli_us=closed,
         pods=pods,
+        launched_us=None if node.launched == node.created and node.place >= 0 else began_us + node.launched,
     )

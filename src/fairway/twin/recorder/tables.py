@@ -175,9 +175,6 @@ class NodeRow:
     system_cpu_milli: int
     system_memory_bytes: int
     """What it keeps for itself, beside what it offers: capacity less allocatable."""
-    launched_us: int
-    """When its machine was launched; `created_us` where nobody knows. What was launched and never joined has a
-    lifetime of 0."""
     created_us: int
     deleted_us: int | None
     lifetime_us: int
@@ -193,6 +190,8 @@ class NodeRow:
     """Idle while cordoned or not ready."""
     pods: int
     """Pods that were bound to it."""
+    launched_us: int | None = None
+    """When its machine was launched; None: nobody launched it here. What never became a node has a lifetime of 0."""
 
     @property
     def idle_gpu_milli_us(self) -> int:
