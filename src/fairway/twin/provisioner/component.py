@@ -11,19 +11,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.changes import DELETED, MODIFIED, Change
 from fairway.cluster.errors import ApiError
 from fairway.kube.conditions import without_condition
 from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, name_of
 from fairway.kube.resources import parse_resources
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
 from fairway.provisioning.karpenter.batching import Batch, triggered
-from fairway.provisioning.karpenter.disruption.budgets import changes_at_us
+from fairway.provisioning.karpenter.disruption.budgets import next_change_us
 from fairway.provisioning.karpenter.disruption.commands import DELETE, Command
 from fairway.provisioning.karpenter.disruption.marks import expires_at_us
 from fairway.provisioning.karpenter.disruption.methods import DRIFT, EMPTINESS, decide
 from fairway.provisioning.karpenter.disruption.recheck import RECHECK_AFTER_US, Abandoned, recheck
 from fairway.provisioning.karpenter.disruption.scene import DRIFTED_REASON, Scene
+from fairway.provisioning.karpenter.disruption.settled import LOOK_AGAIN_US, Settled
 from fairway.provisioning.karpenter.events import (
     KarpenterEvent,
     consolidation_candidate,
@@ -131,6 +132,7 @@ class Provisioner:
         self._words = Speaker()
         self.tally = Tally()
         self.refused = 0  # pods that found no place in the last simulation
+        self._settled = Settled()
         self._launched = 0
         """Machines launched so far: the n-th boots as long under every policy."""
 
@@ -161,7 +163,7 @@ class Provisioner:
         twin._launched = self._launched
         twin._whole_fleet, twin._seen_fleet = self._whole_fleet, self._seen_fleet
         twin._words, twin.tally, twin.refused = self._words.copy(), self.tally.copy(), self.refused
-        twin._marks = self._marks.copy()
+        twin._marks, twin._settled = self._marks.copy(), self._settled.copy()
         return twin
 
     # What changes
@@ -178,6 +180,7 @@ class Provisioner:
             self._trigger_pending()
         else:
             self._marks.stale.update(dict.fromkeys(name_of(c) for c in self.host.store.objects(NODE_CLAIM)))
+            self._settled.changed(self.host.loop.now_us)
             self._look_again()
 
     def _observe_pod(self, change: Change) -> None:
@@ -188,6 +191,9 @@ class Provisioner:
         else:
             self.pending.pop(change.key, None)
         node = (pod.get("spec") or {}).get("nodeName")
+        was = "" if change.old is None else (change.old.get("spec") or {}).get("nodeName")
+        if change.type == DELETED or (node and not was):
+            self._settled.changed(self.host.loop.now_us)
         if node:
             self._trigger_pending()
             if is_pod_event(change):
@@ -208,6 +214,8 @@ class Provisioner:
 
     def _observe_claim(self, change: Change) -> None:
         name = change.key.name
+        if change.type != MODIFIED:
+            self._settled.changed(self.host.loop.now_us)
         if change.type != DELETED:
             self._marks.hear(change.obj)
             self._arm_tick(self.host.loop.now_us + POLL_US)
@@ -217,10 +225,13 @@ class Provisioner:
             self.underway = tuple(u for u in self.underway if name not in u.nodes)
             self._look_again()
         elif "deletionTimestamp" in meta_of(change.obj) and name not in self.termination.since_us:
+            self._settled.changed(self.host.loop.now_us)
             self._taint(name, on=True)
             self.termination.begin(name)
 
     def _observe_node(self, change: Change) -> None:
+        if change.type != MODIFIED:
+            self._settled.changed(self.host.loop.now_us)
         claim = self.host.store.get(claim_key(change.key.name))
         if claim is None:
             return
@@ -420,6 +431,7 @@ class Provisioner:
         up = with_condition(claim, INITIALIZED_CONDITION, "True", INITIALIZED_CONDITION, "", now_us)
         self.host.store.set_status(claim_key(name), up["status"])
         self.host.store.patch(node_key(name), {"metadata": {"labels": {INITIALIZED: "true"}}})
+        self._settled.changed(now_us)
         self._carry_on()
         self._look_again()
 
@@ -444,9 +456,12 @@ class Provisioner:
             both = (node_key(name), claim_key(name)) if kind == "Node" else (Key(NODE_POOL, "", name),)
             for about in both:
                 self.tell(about, noticed(notice))
+        self._settled.mark(outcome.in_vain)
         command = outcome.command
         if command is None:
             self._await_budgets(scene)
+            if outcome.skipped:
+                self._arm_tick(self._settled.since_us + LOOK_AGAIN_US)
             return
         if command.method not in (DRIFT, EMPTINESS):
             for name in command.names:
@@ -459,15 +474,9 @@ class Provisioner:
 
     def _await_budgets(self, scene: Scene) -> None:
         """Look again when the next budget opens or closes, while there is a node that it may concern."""
-        if any(node.is_managed for node in scene.world.nodes):
-            changes = [
-                at_us
-                for pool in scene.world.pools
-                for b in pool.budgets
-                if (at_us := changes_at_us(b, scene.now_us))
-            ]
-            if changes:
-                self._arm_tick(min(changes))
+        at_us = next_change_us(scene.world.pools, scene.now_us)
+        if at_us is not None and any(node.is_managed for node in scene.world.nodes):
+            self._arm_tick(at_us)
 
     def _scene(self) -> Scene:
         store = self.host.store
@@ -478,6 +487,7 @@ class Provisioner:
             budgets=tuple(store.objects("PodDisruptionBudget.policy")),
             disrupting=frozenset(node for u in self.underway for node in u.nodes),
             spot_to_spot=self.cloud.spot_to_spot,
+            consolidated=self._settled.done(self.host.loop.now_us),
             shapes=self._shapes_so_far(),
         )
 

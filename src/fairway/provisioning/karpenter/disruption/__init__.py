@@ -6,8 +6,8 @@ only then carried out.
 
 Reading order: `scene`, `candidates` (which nodes may be touched, what touching them costs), `evictions` (PDBs and
 do-not-disrupt), `budgets`, `simulation` (where would its pods go), `commands`, `consolidation` (cheaper nodes),
-`balanced` (is it worth it), `multinode`, `methods` (the order in which all are tried), `recheck`, `marks`
-(consolidatable, drifted, expired).
+`balanced` (is it worth it), `multinode`, `methods` (the order in which all are tried), `settled` (need they look
+again), `recheck`, `marks` (consolidatable, drifted, expired).
 
 Source: pkg/controllers/disruption.
 """

@@ -8,6 +8,8 @@ Source: Budget.GetAllowedDisruptions, IsActive; disruption.BuildDisruptionBudget
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fairway.kube.cron import ScheduleError, parse
 from fairway.provisioning.karpenter.disruption.scene import BLOCKED, Notice, Scene
 from fairway.provisioning.karpenter.nodepools import Budget, NodePool
@@ -52,6 +54,12 @@ def changes_at_us(budget: Budget, now_us: int) -> int | None:
     starts_us, started_us = schedule.next_us(now_us), schedule.next_us(now_us - budget.duration_us)
     ends_us = None if started_us is None else started_us + budget.duration_us
     return min((t for t in (starts_us, ends_us) if t is not None and t > now_us), default=None)
+
+
+def next_change_us(pools: Iterable[NodePool], now_us: int) -> int | None:
+    """When the first of these NodePools' scheduled budgets begins or ceases to hold."""
+    changes = (changes_at_us(budget, now_us) for pool in pools for budget in pool.budgets)
+    return min((at_us for at_us in changes if at_us is not None), default=None)
 
 
 def budget_left(scene: Scene, reason: str) -> tuple[dict[str, int], list[Notice]]:

@@ -30,10 +30,16 @@ SPOT_TO_SPOT_TYPES = 15
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A command, or nothing and why."""
+    """A command, or nothing and why.
+
+    `in_vain`: methods that tried all they may and found nothing; until something changes they will not.
+    `skipped`: methods that did not try, because they found nothing the last time.
+    """
 
     command: Command | None
     notices: tuple[Notice, ...] = ()
+    in_vain: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
 
 NOTHING = Outcome(None)

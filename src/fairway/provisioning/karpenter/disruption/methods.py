@@ -1,7 +1,8 @@
 """What is done about nodes, first of all? Empty ones go, drifted ones are replaced, then costs are cut.
 
 One method acts at a time: emptiness, drift, several nodes at once, a single node. Each looks at the nodes that are
-its business, within the budgets for its reason.
+its business, within the budgets for its reason. The last two, which simulate, leave off once they found nothing until
+the cluster is another (`settled`).
 
 Source: disruption/controller.go NewMethods; emptiness.go, drift.go, singlenodeconsolidation.go.
 """
@@ -29,7 +30,7 @@ from fairway.provisioning.karpenter.disruption.consolidation import (
     consolidate,
     why_not_consolidatable,
 )
-from fairway.provisioning.karpenter.disruption.multinode import first_n
+from fairway.provisioning.karpenter.disruption.multinode import MULTI, first_n
 from fairway.provisioning.karpenter.disruption.scene import (
     BLOCKED,
     DRIFTED_REASON,
@@ -49,12 +50,18 @@ Budget = dict[str, int]
 def decide(scene: Scene) -> Outcome:
     """The next command, and notices of what stands in the way of others."""
     notices: list[Notice] = []
+    in_vain: list[str] = []
+    skipped: list[str] = []
+    command = None
     for method in (emptiness, drift, multi_node, single_node):
         outcome = method(scene)
         notices += outcome.notices
-        if outcome.command is not None:
-            return Outcome(outcome.command, _once(notices))
-    return Outcome(None, _once(notices))
+        in_vain += outcome.in_vain
+        skipped += outcome.skipped
+        command = outcome.command
+        if command is not None:
+            break
+    return Outcome(command, _once(notices), tuple(in_vain), tuple(skipped))
 
 
 def _once(notices: Sequence[Notice]) -> tuple[Notice, ...]:
@@ -126,23 +133,32 @@ def multi_node(scene: Scene) -> Outcome:
     if not found:
         return Outcome(None, notices)
     left, blocked = budget_left(scene, UNDERUTILIZED)
-    command = first_n(scene, _within(by_savings(found), left))
-    return Outcome(command, (*notices, *blocked))
+    notices = (*notices, *blocked)
+    if MULTI in scene.consolidated:
+        return Outcome(None, notices, skipped=(MULTI,))
+    allowed = _within(by_savings(found), left)
+    command = first_n(scene, allowed)
+    is_final = command is None and len(allowed) == len(found)
+    return Outcome(command, notices, in_vain=(MULTI,) if is_final else ())
 
 
 def single_node(scene: Scene) -> Outcome:
     """Each node by itself, pools taking turns, until one can go."""
     found, first = _consolidatable(scene)
+    if found and SINGLE in scene.consolidated:
+        return Outcome(None, first, skipped=(SINGLE,))
     notices = list(first)
     left, _ = budget_left(scene, UNDERUTILIZED)
+    is_final = bool(found)
     for candidate in _taking_turns(by_savings(found)):
         if left.get(candidate.pool.name, 0) == 0:
+            is_final = False
             continue
         outcome = consolidate(scene, [candidate], SINGLE)
         notices += outcome.notices
         if outcome.command is not None and is_worth_it(scene, outcome.command):
             return Outcome(outcome.command, tuple(notices))
-    return Outcome(None, tuple(notices))
+    return Outcome(None, tuple(notices), in_vain=(SINGLE,) if is_final else ())
 
 
 def _consolidatable(scene: Scene) -> tuple[list[Candidate], tuple[Notice, ...]]:

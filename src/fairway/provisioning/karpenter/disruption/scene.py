@@ -27,6 +27,7 @@ class Notice(NamedTuple):
 class Scene:
     """`world` holds every node, also those that are going; `disrupting` are the names of nodes under a command.
 
+    `consolidated`: methods that found nothing to do and need not look again, because nothing changed since.
     `shapes`: what is known of pods from before.
     """
 
@@ -37,4 +38,5 @@ class Scene:
     disrupting: frozenset[str] = frozenset()
     options: Options = field(default_factory=Options)
     spot_to_spot: bool = False
+    consolidated: frozenset[str] = frozenset()
     shapes: Shapes = field(default_factory=Shapes)
