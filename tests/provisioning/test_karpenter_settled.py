@@ -45,14 +45,27 @@ def test_nobody_to_try_settles_nothing() -> None:
     assert (outcome.in_vain, outcome.skipped) == ((), ())
 
 
-def test_a_change_or_five_minutes_unsettle() -> None:
+def test_a_change_or_five_minutes_unsettle_whoever_is_asked() -> None:
     settled = Settled()
     settled.changed(NOW_US)
-    settled.mark([MULTI])
-    settled.mark([SINGLE])
+    settled.mark([MULTI], NOW_US)
+    settled.mark([SINGLE], NOW_US)
     assert settled.done(NOW_US + LOOK_AGAIN_US - 1) == BOTH
+    assert settled.ask_again_us() == NOW_US + LOOK_AGAIN_US
     assert settled.copy().done(NOW_US + LOOK_AGAIN_US) == frozenset()
     settled.changed(NOW_US + MINUTE_US)
     assert settled.done(NOW_US + MINUTE_US) == frozenset()
-    settled.mark([SINGLE])
-    assert settled.done(NOW_US + LOOK_AGAIN_US) == {SINGLE}
+
+
+def test_minutes_in_which_nothing_happened_only_count() -> None:
+    settled = Settled()
+    settled.changed(NOW_US)
+    settled.mark([SINGLE], NOW_US)
+    assert settled.done(NOW_US + 2 * LOOK_AGAIN_US + MINUTE_US) == {SINGLE}
+    assert settled.ask_again_us() == NOW_US + 3 * LOOK_AGAIN_US
+
+
+def test_who_looks_late_is_done_with_the_cluster_of_then() -> None:
+    settled = Settled()
+    settled.mark([MULTI], NOW_US)
+    assert settled.ask_again_us() == NOW_US + LOOK_AGAIN_US

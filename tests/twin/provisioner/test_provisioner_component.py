@@ -365,3 +365,24 @@ def test_a_machine_that_does_not_register_in_a_quarter_of_an_hour_is_given_up() 
     (second,) = twin.store.objects("NodeClaim.karpenter.sh")
     assert second["metadata"]["name"] != first["metadata"]["name"]
     assert [launch.name for launch, _ in twin.host.launches.lost] == [first["metadata"]["name"]]
+
+
+def test_beside_nodes_tried_in_vain_a_node_waits_for_the_next_five_minutes() -> None:
+    of = pool(requirements=[{"key": CAPACITY_TYPE, "operator": "In", "values": [ON_DEMAND]}])
+    full = job("full", "9h", cpu="3")
+    twin = a_twin(of, full)
+    twin.run_for(10 * MINUTE_US)
+    twin.apply([job("short", "20m", cpu="12"), job("long", "8h", cpu="3")])
+    twin.run_for(23 * MINUTE_US)
+    karpenter = twin.component("karpenter")
+    assert isinstance(karpenter, Provisioner)
+    assert _types(twin) == ["large", "small"]
+    look_us = karpenter._settled.since_us + 5 * MINUTE_US
+    twin.run(look_us - SECOND_US)
+    assert _types(twin) == ["large", "small"]
+    twin.run(look_us + 20 * SECOND_US)
+    assert _types(twin, "NodeClaim.karpenter.sh") == ["large", "small", "small"]
+
+
+def _types(twin: Twin, gk: str = "Node") -> list[str]:
+    return sorted(o["metadata"]["labels"][INSTANCE_TYPE] for o in twin.store.objects(gk))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,9 @@ def test_the_cloud_says_how_long_a_machine_takes_and_how_soon_it_goes(tmp_path: 
     assert plan.market.notice_us == 30 * SECOND_US
     boots = [plan.cloud.boot_of(t).a_us for t in ("a2-highgpu-8g", "n2-standard-4")]
     assert boots == [4 * MINUTE_US, 30 * SECOND_US]
+
+
+def test_a_cloud_travels_to_the_processes_that_repeat_a_scenario(tmp_path: Path) -> None:
+    scenario = load_scenario(written(tmp_path, "  cloud: {provider: aws, regions: [us-east-1]}\n"))
+    assert scenario.cloud is not None
+    assert pickle.loads(pickle.dumps(scenario.cloud)) == scenario.cloud

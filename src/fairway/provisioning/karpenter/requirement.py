@@ -37,6 +37,13 @@ class Requirement:
     lte: int | None = None
     min_values: int | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By its parts: clouds travel between processes, which compiled classes cannot by themselves."""
+        return (
+            Requirement,
+            (self.key, self.complement, self.values, self.gte, self.lte, self.min_values),
+        )
+
     @property
     def operator(self) -> str:
         """Bounds count as `Exists`; a complement that names values as `NotIn`."""

@@ -37,6 +37,10 @@ class Requirements:
         self._by_key = by_key
         self._hash: int | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By its parts; see `Requirement`."""
+        return (Requirements, (tuple(self._by_key.values()),))
+
     def __iter__(self) -> Iterator[Requirement]:
         return iter(self._by_key.values())
 

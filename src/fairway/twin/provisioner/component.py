@@ -24,7 +24,7 @@ from fairway.provisioning.karpenter.disruption.marks import expires_at_us
 from fairway.provisioning.karpenter.disruption.methods import DRIFT, EMPTINESS, decide
 from fairway.provisioning.karpenter.disruption.recheck import RECHECK_AFTER_US, Abandoned, recheck
 from fairway.provisioning.karpenter.disruption.scene import DRIFTED_REASON, Scene
-from fairway.provisioning.karpenter.disruption.settled import LOOK_AGAIN_US, Settled
+from fairway.provisioning.karpenter.disruption.settled import Settled
 from fairway.provisioning.karpenter.events import (
     KarpenterEvent,
     consolidation_candidate,
@@ -456,12 +456,12 @@ class Provisioner:
             both = (node_key(name), claim_key(name)) if kind == "Node" else (Key(NODE_POOL, "", name),)
             for about in both:
                 self.tell(about, noticed(notice))
-        self._settled.mark(outcome.in_vain)
+        self._settled.mark(outcome.in_vain, scene.now_us)
         command = outcome.command
         if command is None:
             self._await_budgets(scene)
             if outcome.skipped:
-                self._arm_tick(self._settled.since_us + LOOK_AGAIN_US)
+                self._arm_tick(self._settled.ask_again_us())
             return
         if command.method not in (DRIFT, EMPTINESS):
             for name in command.names:
