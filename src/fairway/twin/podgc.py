@@ -40,6 +40,8 @@ class PodGarbageCollector:
         """The same as a heap, with those that went by other ways."""
         self.homeless: dict[Key, int] = {}
         """Pods bound to a node that does not exist, and since when that is known."""
+        self.out_of_service: dict[str, None] = {}
+        """Nodes that were declared dead."""
         self._ticks_from_us = 0
         self._armed_us = -1
 
@@ -54,6 +56,7 @@ class PodGarbageCollector:
         twin = PodGarbageCollector()
         twin.ended, twin._turns = dict(self.ended), list(self._turns)
         twin.homeless = dict(self.homeless)
+        twin.out_of_service = dict(self.out_of_service)
         twin._ticks_from_us = self._ticks_from_us
         twin._armed_us = self._armed_us
         return twin
@@ -85,6 +88,7 @@ class PodGarbageCollector:
             for key in self.host.store.accounts.bound_to(change.key.name):
                 self._orphan(key)
         elif _is_out_of_service(change.obj):
+            self.out_of_service[change.key.name] = None
             self._arm(self.host.loop.now_us)
 
     def _orphan(self, key: Key) -> None:
@@ -131,9 +135,12 @@ class PodGarbageCollector:
     def _collect_out_of_service(self) -> None:
         """Terminating pods on nodes declared dead. Source: gcTerminating."""
         store = self.host.store
-        for node in store.objects("Node"):
-            if _is_out_of_service(node) and ready_status(node) != "True":
-                for key in pods_on(self.host, node["metadata"]["name"]):
+        for name in sorted(self.out_of_service):
+            node = store.get(Key("Node", "", name))
+            if node is None or not _is_out_of_service(node):
+                del self.out_of_service[name]
+            elif ready_status(node) != "True":
+                for key in pods_on(self.host, name):
                     pod = store.get(key)
                     if pod is not None and "deletionTimestamp" in pod["metadata"]:
                         self._fail_and_delete(key, pod, "PodGC: node is out-of-service")
