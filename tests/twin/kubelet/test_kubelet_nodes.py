@@ -334,6 +334,18 @@ def test_cordoning_taints_the_node() -> None:
     assert world.at(3).taints() == []
 
 
+def test_terminating_pods_of_a_node_declared_dead_are_collected() -> None:
+    world = World(pod("p", **SERVER), nodes=[node(), node("m")])
+    world.crash(100)
+    world.at(1000)
+    assert "Terminating" in world.seen()
+    taint = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
+    taints = [*world.node()["spec"]["taints"], taint]
+    world.twin.store.patch(Key("Node", "", "n"), {"spec": {"taints": taints}})
+    world.twin.wake()
+    assert world.at(1041).get("p") is None
+
+
 def test_ended_pods_beyond_the_threshold_are_collected() -> None:
     world = World(latency=replace(latency(), terminated_pod_gc_threshold=3))
     world.twin.apply([pod(f"p{i}", container("main", f"sleep {i + 1}")) for i in range(6)])
