@@ -130,6 +130,8 @@ class WorkloadReader:
         # By the identity of the pod sets, which are kept alive beside: a Workload is read many times.
         self._known: dict[int, tuple[Sequence[Mapping[str, Any]], Shape]] = {}
         self._forms: dict[bytes, int] = {}
+        # What all workloads of a shape ask for alike, by its identity: shapes are never dropped.
+        self._asked: dict[int, tuple[PodSetTotal, ...]] = {}
 
     def read(self, obj: Obj) -> Workload:
         """O(size of the object) for a new shape, else O(pod sets)."""
@@ -138,9 +140,10 @@ class WorkloadReader:
         now = {c["type"]: c for c in status.get("conditions") or ()}
         admission = status.get("admission")
         reclaimable = self._reclaimable(status)
-        totals = (
-            _asked(shape, reclaimable) if admission is None else self._held(shape, admission, reclaimable)
-        )
+        if admission is None:
+            totals = _asked(shape, reclaimable) if reclaimable else self._asked_of(shape)
+        else:
+            totals = self._held(shape, admission, reclaimable)
         base_priority = int(spec.get("priority") or _DEFAULT_PRIORITY)
         priority = base_priority + self._boost(obj) if self.gates.priority_boost else base_priority
         reserved = now.get(conds.QUOTA_RESERVED)
@@ -218,6 +221,12 @@ class WorkloadReader:
             found = new_shape(pod_sets, self.transformations)
             number = self._forms.setdefault(found.form_text, len(self._forms))
             found = self._shapes[key] = replace(found, form=number)
+        return found
+
+    def _asked_of(self, shape: Shape) -> tuple[PodSetTotal, ...]:
+        found = self._asked.get(id(shape))
+        if found is None:
+            found = self._asked[id(shape)] = _asked(shape, {})
         return found
 
     def _reclaimable(self, status: Mapping[str, Any]) -> dict[str, int]:

@@ -78,8 +78,14 @@ class Holdings:
         return self.not_ready.pop(key, _ABSENT) is not _ABSENT
 
     def _count(self, workload: Workload, sign: int) -> None:
-        self._of_queue.setdefault(workload.cluster_queue, Held()).add(workload, sign)
-        self._of_local_queue.setdefault(workload.queue, Held()).add(workload, sign)
+        for held_in, name in (
+            (self._of_queue, workload.cluster_queue),
+            (self._of_local_queue, workload.queue),
+        ):
+            held = held_in.get(name)
+            if held is None:
+                held = held_in[name] = Held()
+            held.add(workload, sign)
 
 
 _ABSENT: object = object()
