@@ -20,7 +20,6 @@ from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
 from fairway.provisioning.karpenter.batching import Batch, triggered
 from fairway.provisioning.karpenter.disruption.budgets import next_change_us
 from fairway.provisioning.karpenter.disruption.commands import DELETE, Command
-from fairway.provisioning.karpenter.disruption.marks import expires_at_us
 from fairway.provisioning.karpenter.disruption.methods import DRIFT, EMPTINESS, decide
 from fairway.provisioning.karpenter.disruption.recheck import RECHECK_AFTER_US, Abandoned, recheck
 from fairway.provisioning.karpenter.disruption.scene import DRIFTED_REASON, Scene
@@ -43,8 +42,6 @@ from fairway.provisioning.karpenter.labels import (
     DISRUPTED_TAINT,
     INITIALIZED,
     NODEPOOL,
-    REGISTERED,
-    UNREGISTERED_TAINT,
 )
 from fairway.provisioning.karpenter.launching import UNAVAILABLE_US, launch_choices, no_capacity_text
 from fairway.provisioning.karpenter.nodeclaims import (
@@ -52,12 +49,10 @@ from fairway.provisioning.karpenter.nodeclaims import (
     DISRUPTION_REASON,
     INITIALIZED_CONDITION,
     REGISTERED_CONDITION,
-    REGISTRATION_TIMEOUT_US,
     is_true,
     launched,
     limit_exceeded,
     node_claim,
-    node_of,
     not_initialized,
     with_condition,
 )
@@ -68,7 +63,7 @@ from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, is_owned_b
 from fairway.provisioning.karpenter.volumetopology import WATCHED as VOLUMES
 from fairway.provisioning.karpenter.world import World
 from fairway.twin.components import Host
-from fairway.twin.loop import CONTROLLERS, HOUSEKEEPING, NODES
+from fairway.twin.loop import CONTROLLERS, HOUSEKEEPING
 from fairway.twin.provisioner import metrics, spot
 from fairway.twin.provisioner.cloud import Cloud, Offered, fleet_without
 from fairway.twin.provisioner.gathering import (
@@ -79,10 +74,10 @@ from fairway.twin.provisioner.gathering import (
     claim_key,
     is_pod_event,
     machines_of,
-    names_expiry,
     node_key,
     with_volumes,
 )
+from fairway.twin.provisioner.joining import Joining
 from fairway.twin.provisioner.marking import Marks
 from fairway.twin.provisioner.speaking import Speaker
 from fairway.twin.provisioner.terminating import Termination
@@ -123,6 +118,7 @@ class Provisioner:
         self.waiting: Command | None = None
         """Decided, to be decided again before it is carried out."""
         self.underway: tuple[Underway, ...] = ()
+        self.joining = Joining()
         self.termination = Termination()
         self._tick_at_us = -1
         self._whole_fleet = Fleet(cloud.types)
@@ -142,13 +138,11 @@ class Provisioner:
         self._words.attach(host)
         register = host.loop.register
         self._h_batch = register("karpenter.batch", self._on_batch)
-        self._h_boot = register("karpenter.boot", self._on_boot)
         self._h_tick = register("karpenter.disrupt", self._on_tick)
         self._h_recheck = register("karpenter.recheck", self._on_recheck)
         self.termination.attach(self)
-        self._h_expire = register("karpenter.expire", self._on_expire)
+        self.joining.attach(self)
         self._h_again = register("karpenter.again", self._on_again)
-        self._h_started = register("karpenter.started", self._on_started)
         self._names = host.streams.stream("karpenter.names")
 
     def start(self) -> None:
@@ -364,9 +358,7 @@ class Provisioner:
             self.host.launches.begin(name, now_us, labels_of(up), kind.capacity)
             luck = self.host.streams.draw_for("karpenter.boot", str(self._launched))
             boot_us = self.cloud.boot_of(kind.name).at_quantile(luck)
-            self.host.loop.at(now_us + max(boot_us, 0), self._h_boot, name, NODES)
-            if boot_us > REGISTRATION_TIMEOUT_US:
-                self.host.loop.at(now_us + REGISTRATION_TIMEOUT_US, self._h_expire, name, HOUSEKEEPING)
+            self.joining.boot(name, boot_us)
             return True
         self.tell(key_of(claim), insufficient_capacity(name, no_capacity_text()))
         self.remove(claim_key(name))
@@ -387,40 +379,6 @@ class Provisioner:
 
     def spot_hint(self, node: str) -> None:
         spot.hint(self, node)
-
-    def _on_boot(self, name: str) -> None:
-        """The machine is up: its node registers, without the taint that kept pods off."""
-        claim = self.host.store.get(claim_key(name))
-        if claim is None or "deletionTimestamp" in meta_of(claim):
-            return
-        now_us = self.host.loop.now_us
-        node = node_of(claim, name)
-        meta, spec = node["metadata"], node["spec"]
-        kept = [t for t in spec["taints"] if t["key"] != UNREGISTERED_TAINT]
-        meta["labels"][REGISTERED] = "true"
-        self.host.store.create(
-            {**node, "metadata": {**meta, "finalizers": []}, "spec": {**spec, "taints": kept}}
-        )
-        self.host.launches.join(name)
-        metrics.registered(self.tally, claim)
-        up = with_condition(claim, REGISTERED_CONDITION, "True", REGISTERED_CONDITION, "", now_us)
-        self.host.store.set_status(claim_key(name), {**up["status"], "nodeName": name})
-        if claim["spec"].get("startupTaints"):
-            self.host.loop.at(now_us + self.cloud.startup_us, self._h_started, name, NODES)
-        pool = self.host.store.get(Key(NODE_POOL, "", labels_of(claim).get(NODEPOOL) or ""))
-        expires_us = expires_at_us(claim)
-        if pool is not None and names_expiry(pool) and expires_us is not None:
-            self.host.loop.at(max(expires_us, now_us), self._h_expire, name, HOUSEKEEPING)
-
-    def _on_started(self, name: str) -> None:
-        """What the startup taints waited for is there. Unlike kube: not a DaemonSet, time takes them off."""
-        claim, node = self.host.store.get(claim_key(name)), self.host.store.get(node_key(name))
-        if claim is None or node is None:
-            return
-        starting = [(t.get("key"), t.get("effect")) for t in claim["spec"].get("startupTaints") or ()]
-        taints = (node.get("spec") or {}).get("taints") or ()
-        kept = [t for t in taints if (t.get("key"), t.get("effect")) not in starting]
-        self.host.store.patch(node_key(name), {"spec": {"taints": kept or None}})
 
     def _initialize(self, name: str) -> None:
         claim, node = self.host.store.require(claim_key(name)), self.host.store.get(node_key(name))
@@ -555,11 +513,6 @@ class Provisioner:
         pool = pools.get(labels_of(claim).get(NODEPOOL) or "")
         metrics.disrupted(self.tally, claim, reason, pool, is_drift=reason == DRIFTED_REASON)
         self.remove(claim_key(name))
-
-    def _on_expire(self, name: str) -> None:
-        self.remove(claim_key(name))
-
-    # Termination
 
     def finish(self, name: str) -> None:
         """The instance is gone: nothing holds its claim any more."""
