@@ -37,9 +37,14 @@ class Environment:
         if name not in self._labels:
             self._labels[name] = {NAME_LABEL: name}
 
+    @property
+    def adjusts_nothing(self) -> bool:
+        """Whether pods will be as they are written."""
+        return not self._defaults and not self._overheads
+
     def adjusted(self, workload: Obj) -> Obj:
         """The Workload as its pods will be: with the defaults and overheads they get."""
-        if not self._defaults and not self._overheads:
+        if self.adjusts_nothing:
             return workload
         return adjusted(workload, self._defaults.get(namespace_of(workload)), self._overheads)
 

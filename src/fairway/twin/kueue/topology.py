@@ -132,7 +132,7 @@ class Topologies:
             requests = pod_requests(spec_of(pod)) | {PODS: 1}
             self._foreign[key] = (node, requests)
             accounts.set_foreign_usage(node, _plus(accounts.foreign_usage(node), requests, 1))
-        self.kueue.backlog.version += 1
+        self.kueue.backlog.touched.decide_anew()
 
     # Ungating
 
