@@ -7,7 +7,6 @@ kubelets, the recorder's tables, and every micro-dollar of the bill. The referen
 
 from __future__ import annotations
 
-import gc
 import math
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Any
 from fairway.bench import BenchRow
 from fairway.bench.apart import measured_apart
 from fairway.catalog.catalog import load_catalog
+from fairway.kube.collectorpause import collector_resting
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import HOUR_US, MINUTE_US
@@ -55,15 +55,14 @@ def run(quick: bool) -> Iterator[BenchRow]:
 
 def run_fleet(jobs: int) -> float:
     """Seconds that so many jobs took at the rate of a month's 100,000, ledger included."""
-    # As within one run of a twin: the cycle collector looks at every object there is and finds nothing.
-    gc.disable()
     began_s = time.perf_counter()
-    twin = a_fleet()
-    play(twin, arrivals(jobs, DAYS * jobs / JOBS))
-    recorder = twin.component("recorder")
-    assert isinstance(recorder, Recorder)
-    outcome = recorder.outcome("complete")
-    ledger = metered(outcome, load_catalog()).ledger
+    with collector_resting():
+        twin = a_fleet()
+        play(twin, arrivals(jobs, DAYS * jobs / JOBS))
+        recorder = twin.component("recorder")
+        assert isinstance(recorder, Recorder)
+        outcome = recorder.outcome("complete")
+        ledger = metered(outcome, load_catalog()).ledger
     took_s = time.perf_counter() - began_s
     if sum(1 for j in twin.store.objects("Job.batch") if j["status"].get("succeeded") == 1) != jobs:
         raise AssertionError("a Job did not complete")
