@@ -26,12 +26,12 @@ from typing import Any
 from fairway.compiled.loading import MANIFEST, read_manifest, sources_of
 from fairway.errors import BugError, WorldError
 
-# What the lives of a pod, of a Workload and of a fleet spend their time in. Left out on purpose: what NumPy or Numba does
-# anyway; classes that modules outside inherit from (`cluster/errors.py`), which mypyc does not allow; frozen dataclasses
-# that travel to other processes (`twin/distributions.py`, and with it `twin/provisioner/cloud.py` and
-# `provisioning/karpenter/instancetypes.py`), which could not be unpickled; `workloads/registry.py`, whose constants mypyc
-# cannot type; `queueing/integrations/integration.py` and the kinds of jobs that inherit from it, whose constants are read
-# through the class: mypyc keeps those in instances.
+# What the lives of a pod, of a Workload and of a fleet spend their time in. Left out on purpose: what NumPy or Numba
+# does anyway; classes that modules outside inherit from (`cluster/errors.py`), which mypyc does not allow; frozen
+# dataclasses that travel to other processes (`twin/distributions.py`, and with it `twin/provisioner/cloud.py` and
+# `provisioning/karpenter/instancetypes.py`), which could not be unpickled; `workloads/registry.py`, whose constants
+# mypyc cannot type; `queueing/integrations/integration.py` and the kinds of jobs that inherit from it, whose
+# constants are read through the class: mypyc keeps those in instances.
 MODULES: tuple[str, ...] = (
     "kube/conditions.py",
     "kube/defaults.py",
