@@ -150,6 +150,8 @@ def play(kind: str, program: list[tuple[str, int, int, int, int]], seed: int, *,
             assert counts[name] == 0 or counts[name] >= least, (name, counts)
         if fork:
             twin = twin.fork()
+    # Five pods of a gang on two nodes may take three rounds of two minutes, one gang after another.
+    twin.run_for(30 * MINUTE_US)
     return twin
 
 
