@@ -54,8 +54,8 @@ def test_a_service_accounts_token_is_its_user_and_may_do_little(api: Served) -> 
 
 
 def test_what_is_nothing_at_all_and_what_is_no_resource_are_told_apart(api: Served) -> None:
-    assert api.ask("GET", "/apis/example.com/v1/things") == (404, "404 page not found\n")
-    assert api.ask("GET", "/apis/example.com/v1") == (404, "404 page not found\n")
+    assert api.ask("GET", "/apis/nowhere.example/v1/things") == (404, "404 page not found\n")
+    assert api.ask("GET", "/apis/nowhere.example/v1") == (404, "404 page not found\n")
     code, status = api.ask("GET", "/api/v1/nothing")
     assert (code, status["message"]) == (404, "the server could not find the requested resource")
 

@@ -13,6 +13,7 @@ from fairway.kube.objects import Obj, status_of
 from fairway.queueing.configuration import configured
 from fairway.queueing.control.settings import KueueSettings
 from fairway.queueing.integrations.ownership import WORKLOAD
+from fairway.twin.latency import DEFAULT
 
 OWNER = "owner"
 COHORTS = ("root", "left", "right")
@@ -31,7 +32,11 @@ def cohort(name: str, parent: str, gpus: int) -> Obj:
 
 
 def world_of(draw: random.Random, nominal: int, *, fair: bool) -> tuple[World, list[str]]:
-    """A random tree of cohorts in which everybody may borrow what the owner lends, and has work to do so."""
+    """A random tree of cohorts in which everybody may borrow what the owner lends, and has work to do so.
+
+    Whoever has quota may reclaim it from anybody. A head that may not would keep what it lent blocked until it is given
+    back, for owners behind it as well. Source: scheduler.go resourcesToReserve.
+    """
     lends = draw.choice(("", "", str(draw.randint(0, nominal))))
     owner = queue(
         OWNER,
@@ -41,21 +46,22 @@ def world_of(draw: random.Random, nominal: int, *, fair: bool) -> tuple[World, l
         preemption={"reclaimWithinCohort": "Any"},
     )
     names = [f"b{i}" for i in range(draw.randint(1, 4))]
+    own = {name: draw.choice((0, 0, 1, 2, 3, 5)) for name in names}
     borrowers = [
         queue(
             name,
-            draw.randint(0, 5),
+            own[name],
             cohort=draw.choice(COHORTS),
             quota=draw.choice((None, None, {"borrowingLimit": "2"})),
             queueingStrategy=draw.choice(("BestEffortFIFO", "StrictFIFO")),
             preemption={
-                "reclaimWithinCohort": draw.choice(("Never", "LowerPriority", "Any")),
+                "reclaimWithinCohort": "Any" if own[name] else draw.choice(("Never", "LowerPriority", "Any")),
                 "withinClusterQueue": draw.choice(("Never", "LowerPriority")),
             },
         )
         for name in names
     ]
-    world = World(kueue_of(fair=fair)).apply(
+    world = World(kueue_of(fair=fair), latency=DEFAULT).apply(
         *(cohort(c, "" if c == "root" else "root", draw.choice((0, 0, 3))) for c in COHORTS),
         owner,
         *borrowers,
@@ -102,8 +108,8 @@ def test_reclaim_always_restores_the_nominal_owner(seed: int, fair: bool) -> Non
         world.apply(job(f"own{asked}", OWNER, gpus=size)).run(draw.choice((0, 1)))
         asked += size
     come(world, draw, names, range(12, 18))
-    world.run(20)
+    world.run(60)
     assert held(world) == nominal
     come(world, draw, names, range(18, 24))
-    world.run(20).check_books()
+    world.run(60).check_books()
     assert held(world) == nominal, "what is its own is not taken from it again"

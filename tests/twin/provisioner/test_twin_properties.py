@@ -281,7 +281,7 @@ def test_cluster_autoscaler(apps: list[App]) -> None:
     waiting, nodes = len(watcher.pending()), sum(there.values())
     watcher.run(25)
     # Removing nodes leaves nobody behind, and adds none.
-    assert len(watcher.pending()) == waiting and sum(sizes(watcher.twin).values()) <= nodes
+    assert len(watcher.pending()) <= waiting and sum(sizes(watcher.twin).values()) <= nodes
     watcher.scale()
     watcher.run(25)
     assert len(watcher.pending()) <= waiting
