@@ -13,7 +13,6 @@ from fairway.apiserver.wire.messages import Response, encode
 from fairway.cluster.errors import ApiError
 from fairway.kube.fieldpath import path_text
 from fairway.kube.kinds import Kind
-from fairway.kube.objects import Key
 
 if TYPE_CHECKING:
     from fairway.kube.validation.problem import Problem
@@ -201,7 +200,3 @@ def refused_connection(code: int, why: str) -> Response:
     reasons = {408: "Timeout", 413: "RequestEntityTooLarge", 431: "BadRequest", 400: "BadRequest"}
     message = f"Request entity is too large: {why}" if code == 413 else why
     return status_response(StatusError(code, reasons.get(code, "BadRequest"), message))
-
-
-def key_of_kind(kind: Kind, namespace: str, name: str) -> Key:
-    return Key(kind.group_kind, namespace if kind.namespaced else "", name)

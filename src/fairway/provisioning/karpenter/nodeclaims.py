@@ -23,7 +23,6 @@ from fairway.provisioning.karpenter.labels import (
     INITIALIZED,
     INSTANCE_TYPE,
     MIN_VALUES_RELAXED,
-    NODEPOOL,
     NODEPOOL_HASH,
     NODEPOOL_HASH_VERSION,
     REGISTERED,
@@ -222,10 +221,6 @@ def node_of(claim: Obj, node_name: str) -> Obj:
             "allocatable": dict(status.get("allocatable") or {}),
         },
     }
-
-
-def pool_of(claim: Obj) -> str:
-    return str((meta_of(claim).get("labels") or {}).get(NODEPOOL) or "")
 
 
 def limit_exceeded(pool: NodePool, usage: Mapping[str, int]) -> str | None:
