@@ -33,7 +33,8 @@ def collector_resting() -> Iterator[None]:
     """No garbage collection in here at all: for one piece of work of a process that ends soon after.
 
     Objects are trees, which reference counts free. Measured on a trace of 8,152 jobs: a tenth of the whole time
-    went into looking for cycles while modules, reports and plots were made.
+    went into looking for cycles while modules, reports and plots were made. What is left at the end is exempt from
+    collection, else the first allocation afterwards would look at all of it: 6 % of a month of 50,000 jobs.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -41,4 +42,5 @@ def collector_resting() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            gc.freeze()
             gc.enable()
