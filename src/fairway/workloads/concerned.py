@@ -12,6 +12,7 @@ from fairway.cluster.quotausage import QUOTA
 from fairway.kube.objects import Key
 from fairway.workloads.controller import Controller
 from fairway.workloads.disruption.budget import PDB
+from fairway.workloads.job.decide import JOB
 from fairway.workloads.kubeflow.framework import JOB_ROLE
 from fairway.workloads.leaderworkerset.marks import SET_NAME
 from fairway.workloads.registry import (
@@ -19,6 +20,8 @@ from fairway.workloads.registry import (
     OF_LAUNCHERS,
     OF_LEADER_SETS,
     OF_NAMESPACES,
+    OF_NOBODYS_JOB,
+    OF_NOBODYS_JOB_UPDATED,
     OF_POD_OWNER,
     OF_QUOTAS,
     ON_UPDATE,
@@ -32,6 +35,8 @@ def affected(view: View, change: Change) -> list[tuple[Controller, Key]]:
     asked: tuple[Controller, ...]
     if gk == "Pod":
         asked = _asked_about_pod(view, change)
+    elif gk == JOB and _is_nobodys(change):
+        asked = OF_NOBODYS_JOB_UPDATED if change.type == MODIFIED else OF_NOBODYS_JOB
     elif change.type == MODIFIED:
         asked = ON_UPDATE.get(gk, ())
     else:
@@ -41,6 +46,13 @@ def affected(view: View, change: Change) -> list[tuple[Controller, Key]]:
         for key in controller.map_change(view, change):
             out.append((controller, key))  # noqa: PERF401  (a comprehension costs more: mostly there is none)
     return out
+
+
+def _is_nobodys(change: Change) -> bool:
+    """Whether the object has no owners, and had none."""
+    if change.obj["metadata"].get("ownerReferences"):
+        return False
+    return change.old is None or not change.old["metadata"].get("ownerReferences")
 
 
 _NOBODY = "nobody"

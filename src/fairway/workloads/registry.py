@@ -16,6 +16,7 @@ from fairway.workloads.job import cleanup
 from fairway.workloads.job import decide as job
 from fairway.workloads.jobset import decide as jobset
 from fairway.workloads.kubeflow import controllers as kubeflow
+from fairway.workloads.kubeflow import mpi
 from fairway.workloads.leaderworkerset import decide as leaderworkerset
 from fairway.workloads.leaderworkerset import groups as leaderworkergroups
 from fairway.workloads.ray import cluster as raycluster
@@ -69,6 +70,18 @@ def _concerned_by_updates(gk: str) -> tuple[Controller, ...]:
 
 ON_UPDATE: dict[str, tuple[Controller, ...]] = {gk: _concerned_by_updates(gk) for gk in WATCHERS}
 """Who watches changes of what is there."""
+
+# They watch Jobs for the sake of those they own.
+_OWNERS_OF_JOBS = (cronjob.CONTROLLER, jobset.CONTROLLER, mpi.CONTROLLER, rayjob.CONTROLLER)
+
+
+def _of_nobody(watchers: tuple[Controller, ...]) -> tuple[Controller, ...]:
+    return tuple(c for c in watchers if c not in _OWNERS_OF_JOBS)
+
+
+OF_NOBODYS_JOB: tuple[Controller, ...] = _of_nobody(WATCHERS[job.JOB])
+"""Who watches a Job without owners come and go; and, below, change."""
+OF_NOBODYS_JOB_UPDATED: tuple[Controller, ...] = _of_nobody(ON_UPDATE[job.JOB])
 
 # Pods have one controller, so only that one needs asking; these by its kind.
 OF_POD_OWNER: dict[str, tuple[Controller, ...]] = {
