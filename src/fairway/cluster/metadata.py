@@ -46,6 +46,7 @@ _WITHOUT_GENERATION = frozenset(
         "APIService.apiregistration.k8s.io",
     }
 )
+_NOT_DESIRED = ("metadata", "status")
 # Kinds without a spec that carry it all the same.
 _WITH_GENERATION = frozenset(
     {
@@ -164,8 +165,7 @@ def bumps_generation(gk: str, old: Obj, new: Obj) -> bool:
     """Whether the desired state changed: anything but metadata and status."""
     if gk in _WITHOUT_GENERATION or "generation" not in (old.get("metadata") or {}):
         return False
-    return _desired(old) != _desired(new)
-
-
-def _desired(obj: Obj) -> dict[str, Any]:
-    return {k: v for k, v in obj.items() if k not in ("metadata", "status")}
+    for field, value in new.items():
+        if field not in _NOT_DESIRED and (field not in old or old[field] != value):
+            return True
+    return any(field not in new and field not in _NOT_DESIRED for field in old)

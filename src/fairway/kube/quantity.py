@@ -116,6 +116,7 @@ def format_binary(value: int) -> str:
     return best
 
 
+@lru_cache(maxsize=4096)
 def format_milli(milli: int) -> str:
     """Thousandths in the decimal family: 1500 → `1500m`, 2000 → `2`."""
     return _format_decimal(Fraction(milli, 1000), exponent_form=False)

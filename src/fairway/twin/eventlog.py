@@ -79,7 +79,7 @@ class EventLog:
         self._hash.update("".join(lines).encode())
         if not self.keep and not self.sinks:
             return
-        records = [Record._make(r) for r in batch]
+        records = [tuple.__new__(Record, r) for r in batch]
         if self.keep:
             self._kept.extend(records)
             if len(self._kept) > 2 * self.keep:

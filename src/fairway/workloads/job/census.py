@@ -6,7 +6,7 @@ finalizer and counting it happen together. O(pods of the Job).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fairway.cluster.actions import View
@@ -38,17 +38,18 @@ class Facts:
     mode: str | None
 
 
-@dataclass(slots=True)
 class Census:
     """`tracked`: pods with the finalizer, in order of name. `new_*`: ended and not counted yet."""
 
-    pods: list[Obj] = field(default_factory=list)
-    active: list[Obj] = field(default_factory=list)
-    tracked: list[Obj] = field(default_factory=list)
-    new_succeeded: list[Obj] = field(default_factory=list)
-    new_failed: list[Obj] = field(default_factory=list)
-    terminating: int = 0
-    ready: int = 0
+    # Not a dataclass: compiled, making one of those costs ten times as much, and there is one for each look.
+    def __init__(self) -> None:
+        self.pods: list[Obj] = []
+        self.active: list[Obj] = []
+        self.tracked: list[Obj] = []
+        self.new_succeeded: list[Obj] = []
+        self.new_failed: list[Obj] = []
+        self.terminating = 0
+        self.ready = 0
 
 
 # Facts by the identity of the spec they were read from, which is kept alive beside them. Dropped whole when

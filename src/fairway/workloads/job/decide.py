@@ -9,7 +9,6 @@ Unlike kube: ended pods are counted in the decision that sees them, not over two
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fairway.cluster.actions import (
@@ -79,21 +78,22 @@ def refused(view: View, key: Key, now_us: int, message: str) -> Reconciliation:
     return Reconciliation((told, *decided.actions), _earlier(decided.again_at_us, retry))
 
 
-@dataclass(slots=True)
 class Look:
     """What is asked and what is there. `succeeded` and `failed` include pods not counted in the status yet."""
 
-    job: Obj
-    facts: Facts
-    status: dict[str, Any]
-    uncounted: dict[str, Any]
-    pods: Census
-    started_us: int | None
-    is_deleting: bool
-    succeeded: int
-    failed: int
-    done: indexes.Intervals = indexes.NONE
-    failed_indexes: indexes.Intervals = indexes.NONE
+    # Not a dataclass: see Census.
+    def __init__(self, job: Obj, facts: Facts, pods: Census, started_us: int | None) -> None:
+        self.job = job
+        self.facts = facts
+        self.status: dict[str, Any] = job.get("status") or {}
+        self.uncounted: dict[str, Any] = self.status.get("uncountedTerminatedPods") or {}
+        self.pods = pods
+        self.started_us = started_us
+        self.is_deleting = "deletionTimestamp" in job["metadata"]
+        self.succeeded = 0
+        self.failed = 0
+        self.done: indexes.Intervals = indexes.NONE
+        self.failed_indexes: indexes.Intervals = indexes.NONE
 
 
 def _look(view: View, job: Obj, facts: Facts, now_us: int) -> Look:
@@ -106,17 +106,9 @@ def _look(view: View, job: Obj, facts: Facts, now_us: int) -> Look:
     failures = len(pods.new_failed)
     if failures and facts.failure_policy is not None:
         failures = sum(census.counts_as_failure(p, facts) for p in pods.new_failed)
-    look = Look(
-        job,
-        facts,
-        status,
-        uncounted,
-        pods,
-        started_us,
-        "deletionTimestamp" in job["metadata"],
-        succeeded=_counted(status, uncounted, "succeeded") + len(pods.new_succeeded),
-        failed=_counted(status, uncounted, "failed") + failures,
-    )
+    look = Look(job, facts, pods, started_us)
+    look.succeeded = _counted(status, uncounted, "succeeded") + len(pods.new_succeeded)
+    look.failed = _counted(status, uncounted, "failed") + failures
     if facts.indexed:
         _look_at_indexes(look)
     return look
