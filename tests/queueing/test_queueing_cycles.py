@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -22,6 +21,7 @@ from queueworld import (
     wl,
 )
 
+from fairway.queueing.assignment import ScanState
 from fairway.queueing.cycle import run_cycle
 from fairway.queueing.entries import Head, Recomputation, RequeueReason, Status
 from fairway.queueing.nomination import CycleOptions
@@ -48,7 +48,7 @@ def test_the_search_goes_on_where_it_stopped() -> None:
     late = first["default/late"]
     assert sentence(late) == "waits WaitingForQuota"
     assert late.scan is not None and late.scan.has_pending_flavors()
-    (again,) = world.cycle(2, [replace(late.head, scan=late.scan)]).entries
+    (again,) = world.cycle(2, [Head(late.head.workload, "a", late.scan)]).entries
     assert sentence(again) == "admitted next"
 
 
@@ -62,8 +62,9 @@ def test_a_search_state_is_forgotten_when_room_may_have_appeared() -> None:
     world = World(case)
     (outcome,) = world.cycle(1).entries
     assert outcome.scan is not None
-    stopped = replace(outcome.scan, tried=({"gpu": 0},))
-    head = replace(outcome.head, scan=stopped)
+    before = outcome.scan
+    stopped = ScanState(({"gpu": 0},), before.generation, before.cycle, before.hash)
+    head = Head(outcome.head.workload, "a", stopped)
     (resumed,) = world.cycle(2, [head]).entries
     assert sentence(resumed) == "admitted next"
     world.accounts.queues["a"].generation += 1
@@ -100,7 +101,7 @@ def test_one_at_a_time_while_pods_get_ready() -> None:
     options = CycleOptions(1, NOW_US, waits_for_pods_ready=True)
     outcomes = run_cycle(world.accounts, world.heads(), NAMESPACES, options).entries
     assert [o.status for o in outcomes] == [Status.ASSUMED, Status.WAITING_FOR_PODS_READY]
-    options = replace(options, all_pods_ready=False)
+    options = CycleOptions(1, NOW_US, waits_for_pods_ready=True, all_pods_ready=False)
     outcomes = run_cycle(world.accounts, world.heads(), NAMESPACES, options).entries
     assert [o.reason for o in outcomes] == ["WaitingForPodsReady"] * 2
 

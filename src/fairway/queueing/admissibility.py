@@ -36,7 +36,7 @@ def inadmissible(workload: Workload, selector: Selector, namespaces: Namespaces)
     labels = namespaces.labels.get(name)
     if labels is None:
         return Inadmissible(f'workload namespace "{name}" does not exist: namespaces "{name}" not found')
-    if not selector.matches(labels):
+    if (selector.requirements or selector.nothing) and not selector.matches(labels):
         return Inadmissible(NAMESPACE_MISMATCH, is_namespace_mismatch=True)
     if workload.shape.limit_problems:
         return Inadmissible(f"resources validation failed: {aggregate(workload.shape.limit_problems)}")

@@ -9,7 +9,6 @@ Source: pkg/scheduler/flavorassigner/flavorassigner.go, flavor_assigner_attempts
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -17,7 +16,7 @@ from fairway.kube.resources import Resources
 from fairway.queueing import conditions as conds
 from fairway.queueing.accounts import QueueAccount
 from fairway.queueing.amounts import amount_text, saturated
-from fairway.queueing.objects import FlavorResource
+from fairway.queueing.objects import FlavorResource, flavor_resource
 from fairway.queueing.quota import Amounts
 from fairway.queueing.tas.requests import TopologyResults
 from fairway.queueing.topologyassignments import TopologyAssignment, domain_id, write_assignment
@@ -66,39 +65,59 @@ def most_severe(a: str, b: str) -> str:
     return a if severity(a) >= severity(b) else b
 
 
-@dataclass(slots=True)
 class FlavorChoice:
     """One resource in one flavor. `tried_index` -1: the last flavor of the group was tried."""
 
-    flavor: str
-    mode: Mode
-    borrow: int = 0
-    tried_index: int = 0
+    def __init__(
+        self,
+        flavor: str,
+        mode: Mode,
+        borrow: int = 0,
+        tried_index: int = 0,
+    ) -> None:
+        self.flavor = flavor
+        self.mode = mode
+        self.borrow = borrow
+        self.tried_index = tried_index
 
 
-@dataclass(slots=True)
 class Attempt:
     """What came of one flavor, over the resources of a pod set."""
 
-    flavor: str
-    mode: Mode
-    borrow: int = 0
-    possibility: Possibility | None = None
-    reasons: tuple[str, ...] = ()
-    no_fit_reason: str = ""
+    def __init__(
+        self,
+        flavor: str,
+        mode: Mode,
+        borrow: int = 0,
+        possibility: Possibility | None = None,
+        reasons: tuple[str, ...] = (),
+        no_fit_reason: str = "",
+    ) -> None:
+        self.flavor = flavor
+        self.mode = mode
+        self.borrow = borrow
+        self.possibility = possibility
+        self.reasons = reasons
+        self.no_fit_reason = no_fit_reason
 
 
-@dataclass(frozen=True, slots=True)
 class ScanState:
     """Where the search over flavors stopped, to go on there next time.
 
     `tried`: per pod set, resource → index of the last flavor tried (-1: all of them).
     """
 
-    tried: tuple[Mapping[str, int], ...]
-    generation: int
-    cycle: int
-    hash: SchedulingHash
+    def __init__(
+        self,
+        tried: tuple[Mapping[str, int], ...],
+        generation: int,
+        cycle: int,
+        alike: SchedulingHash,
+    ) -> None:
+        self.tried = tried
+        self.generation = generation
+        self.cycle = cycle
+        self.hash = alike
 
     def has_pending_flavors(self) -> bool:
         return any(index != -1 for of_pod_set in self.tried for index in of_pod_set.values())
@@ -113,19 +132,30 @@ class ScanState:
         return not self.hash or not form or self.hash == form
 
 
-@dataclass(slots=True)
 class PodSetAssignment:
     """`flavors` empty: no flavors were found. `error`: the search could not be done at all."""
 
-    name: str
-    count: int
-    requests: Resources
-    flavors: dict[str, FlavorChoice]
-    reasons: list[str] = field(default_factory=list)
-    error: str = ""
-    topology: TopologyAssignment | None = None
-    delayed_topology: str = ""
-    attempts: list[Attempt] = field(default_factory=list)
+    def __init__(
+        self,
+        name: str,
+        count: int,
+        requests: Resources,
+        flavors: dict[str, FlavorChoice],
+        reasons: list[str] | None = None,
+        error: str = "",
+        topology: TopologyAssignment | None = None,
+        delayed_topology: str = "",
+        attempts: list[Attempt] | None = None,
+    ) -> None:
+        self.name = name
+        self.count = count
+        self.requests = requests
+        self.flavors = flavors
+        self.reasons: list[str] = [] if reasons is None else reasons
+        self.error = error
+        self.topology = topology
+        self.delayed_topology = delayed_topology
+        self.attempts: list[Attempt] = [] if attempts is None else attempts
 
     def mode(self) -> Mode:
         if not self.error and not self.reasons:
@@ -139,18 +169,27 @@ class PodSetAssignment:
             choice.mode = mode
 
 
-@dataclass(slots=True)
 class Assignment:
     """`borrowing`: how far up the tree it borrows, 0 for not at all. `usage`: quota it would take."""
 
-    pod_sets: list[PodSetAssignment]
-    usage: Amounts
-    scan: ScanState | None = None
-    borrowing: int = 0
-    no_fit_reason: str = ""
-    replaced_slice: Workload | None = None
-    topology_usage: TopologyUsage = ()
-    _mode: Mode | None = None
+    def __init__(
+        self,
+        pod_sets: list[PodSetAssignment],
+        usage: Amounts,
+        scan: ScanState | None = None,
+        borrowing: int = 0,
+        no_fit_reason: str = "",
+        replaced_slice: Workload | None = None,
+        topology_usage: TopologyUsage = (),
+    ) -> None:
+        self.pod_sets = pod_sets
+        self.usage = usage
+        self.scan = scan
+        self.borrowing = borrowing
+        self.no_fit_reason = no_fit_reason
+        self.replaced_slice = replaced_slice
+        self.topology_usage = topology_usage
+        self._mode: Mode | None = None
 
     def mode(self) -> Mode:
         """The worst mode of its pod sets, or what it was set to since."""
@@ -234,7 +273,7 @@ class Assignment:
             for resource, value in total.scaled_to(count).requests.items():
                 choice = ps.flavors.get(resource)
                 if value and choice is not None:
-                    fr = FlavorResource(choice.flavor, resource)
+                    fr = flavor_resource(choice.flavor, resource)
                     wanted[fr] = wanted.get(fr, 0) + value
         return wanted
 
@@ -256,7 +295,7 @@ class Assignment:
 
     def frs_needing_preemption(self) -> tuple[FlavorResource, ...]:
         found = {
-            FlavorResource(choice.flavor, resource): None
+            flavor_resource(choice.flavor, resource): None
             for ps in self.pod_sets
             for resource, choice in ps.flavors.items()
             if choice.mode == Mode.PREEMPT

@@ -99,22 +99,28 @@ def with_condition(
     now_us: int,
     generation: int = 0,
 ) -> list[Condition]:
-    """The list with this condition set; its time changes only when its status does."""
+    """The list with this condition set; its time changes only when its status does. The same list where it is."""
+    for index, old in enumerate(conditions):
+        if old.get("type") == kind:
+            since = old.get("lastTransitionTime") if old.get("status") == status else rfc3339(now_us)
+            new = _condition(kind, status, since, reason, message, generation)
+            return conditions if new == old else [*conditions[:index], new, *conditions[index + 1 :]]
+    return [*conditions, _condition(kind, status, rfc3339(now_us), reason, message, generation)]
+
+
+def _condition(
+    kind: str, status: str, since: str | None, reason: str, message: str, generation: int
+) -> Condition:
     new: Condition = {
         "type": kind,
         "status": status,
-        "lastTransitionTime": rfc3339(now_us),
+        "lastTransitionTime": since,
         "reason": reason,
         "message": truncated(message, MAX_CONDITION_MESSAGE),
     }
     if generation:
         new["observedGeneration"] = generation
-    for index, old in enumerate(conditions):
-        if old.get("type") == kind:
-            if old.get("status") == status:
-                new["lastTransitionTime"] = old.get("lastTransitionTime")
-            return [*conditions[:index], new, *conditions[index + 1 :]]
-    return [*conditions, new]
+    return new
 
 
 def truncated(message: str, limit: int) -> str:

@@ -99,7 +99,7 @@ class _Cycle:
             workload = head.workload
             if not workload.needs_second_pass and workload.key in self.accounts.holders:
                 continue
-            entry = Entry(head, self.accounts.queues.get(head.queue), scan=head.scan)
+            entry = Entry(head, self.accounts.queues.get(head.queue))
             if self._refuse(entry):
                 refused.append(entry)
                 continue
@@ -110,7 +110,8 @@ class _Cycle:
     def _refuse(self, entry: Entry) -> bool:
         """Whether the workload cannot even be considered; says why in the entry."""
         workload, queue = entry.workload, entry.queue
-        if any(state in ("Retry", "Rejected") for state in check_states(workload.obj)):
+        states = check_states(workload.obj)
+        if states and ("Retry" in states or "Rejected" in states):
             entry.message, entry.reason = FAILED_CHECKS, conds.PENDING_EVALUATION
             return True
         if queue is None:

@@ -56,6 +56,8 @@ class Departures:
     ) -> FitsCheck:
         """Whether the usage fits once all of them, and these targets, are gone."""
         self.take_out()
+        if not targets:
+            return queue.fits(*usage)
         others = [t.workload for t in targets if t.workload.key not in self._keys]
         self._accounts.remove_usage_of(others)
         check = queue.fits(*usage)

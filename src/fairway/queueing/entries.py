@@ -5,7 +5,7 @@ Source: pkg/scheduler/scheduler.go entry, pkg/cache/queue/cluster_queue.go Reque
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -51,15 +51,22 @@ class Recomputation(StrEnum):
     SKIPPED = "skipped"
 
 
-@dataclass(frozen=True, slots=True)
 class Head:
     """The next workload of a ClusterQueue. `scan`: where its search over flavors stopped last time."""
 
-    workload: Workload
-    queue: str
-    scan: ScanState | None = None
-    is_preemptor: bool = False
-    second_pass_iteration: int = 0
+    def __init__(
+        self,
+        workload: Workload,
+        queue: str,
+        scan: ScanState | None = None,
+        is_preemptor: bool = False,
+        second_pass_iteration: int = 0,
+    ) -> None:
+        self.workload = workload
+        self.queue = queue
+        self.scan = scan
+        self.is_preemptor = is_preemptor
+        self.second_pass_iteration = second_pass_iteration
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,6 @@ class Eviction:
     is_under_way: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """What a cycle decided about one head.
 
@@ -82,19 +88,35 @@ class Outcome:
     `replaced_slice`: the older slice of the same job that finishes with this admission.
     """
 
-    head: Head
-    status: Status
-    message: str
-    reason: str
-    requeue_reason: RequeueReason
-    assignment: Assignment | None
-    scan: ScanState | None
-    admission: dict[str, Any] | None = None
-    considered: str = ""
-    evictions: tuple[Eviction, ...] = ()
-    replaced_slice: Workload | None = None
-    skipped_preemption: bool = False
-    recomputation: Recomputation = Recomputation.NONE
+    def __init__(
+        self,
+        head: Head,
+        status: Status,
+        message: str,
+        reason: str,
+        requeue_reason: RequeueReason,
+        assignment: Assignment | None,
+        scan: ScanState | None,
+        admission: dict[str, Any] | None = None,
+        considered: str = "",
+        evictions: tuple[Eviction, ...] = (),
+        replaced_slice: Workload | None = None,
+        skipped_preemption: bool = False,
+        recomputation: Recomputation = Recomputation.NONE,
+    ) -> None:
+        self.head = head
+        self.status = status
+        self.message = message
+        self.reason = reason
+        self.requeue_reason = requeue_reason
+        self.assignment = assignment
+        self.scan = scan
+        self.admission = admission
+        self.considered = considered
+        self.evictions = evictions
+        self.replaced_slice = replaced_slice
+        self.skipped_preemption = skipped_preemption
+        self.recomputation = recomputation
 
     @property
     def is_admitted(self) -> bool:
@@ -106,11 +128,11 @@ class Outcome:
         return self.status in (Status.NOT_NOMINATED, Status.SKIPPED, Status.PREEMPTION_GATED)
 
 
-@dataclass(frozen=True, slots=True)
 class CycleOutcome:
     """Entries in the order they were processed, then those that were not even nominated."""
 
-    entries: tuple[Outcome, ...]
+    def __init__(self, entries: tuple[Outcome, ...]) -> None:
+        self.entries = entries
 
     def admitted(self) -> tuple[Outcome, ...]:
         return tuple(o for o in self.entries if o.is_admitted)
@@ -137,29 +159,26 @@ class CycleOutcome:
         return any(o.status in (Status.ASSUMED, Status.EVICTED) for o in self.entries)
 
 
-@dataclass(slots=True)
 class Entry:
     """An outcome in the making."""
 
-    head: Head
-    queue: QueueAccount | None
-    assignment: Assignment = field(default_factory=lambda: Assignment([], {}))
-    status: Status = Status.NOT_NOMINATED
-    message: str = ""
-    reason: str = ""
-    requeue_reason: RequeueReason = RequeueReason.GENERIC
-    targets: list[Target] = field(default_factory=list)
-    scan: ScanState | None = None
-    nomination: Nomination | None = None
-    admission: dict[str, Any] | None = None
-    evictions: tuple[Eviction, ...] = ()
-    replaced_slice: Workload | None = None
-    skipped_preemption: bool = False
-    recomputation: Recomputation = Recomputation.NONE
-
-    @property
-    def workload(self) -> Workload:
-        return self.head.workload
+    def __init__(self, head: Head, queue: QueueAccount | None) -> None:
+        self.head = head
+        self.workload = head.workload
+        self.queue = queue
+        self.assignment = Assignment([], {})
+        self.status = Status.NOT_NOMINATED
+        self.message = ""
+        self.reason = ""
+        self.requeue_reason = RequeueReason.GENERIC
+        self.targets: list[Target] = []
+        self.scan = head.scan
+        self.nomination: Nomination | None = None
+        self.admission: dict[str, Any] | None = None
+        self.evictions: tuple[Eviction, ...] = ()
+        self.replaced_slice: Workload | None = None
+        self.skipped_preemption = False
+        self.recomputation = Recomputation.NONE
 
     def take(self, assignment: Assignment, targets: list[Target]) -> None:
         self.assignment = assignment

@@ -18,7 +18,10 @@ from fairway.queueing.quota import QuotaNode
 from fairway.queueing.shares import Share, share_of
 
 
-def classical_order(entries: Sequence[Entry], gates: FeatureGates) -> list[Entry]:
+def classical_order(entries: Sequence[Entry], gates: FeatureGates) -> Sequence[Entry]:
+    if len(entries) < 2:
+        return entries
+
     def rank(entry: Entry) -> tuple[Any, ...]:
         workload = entry.workload
         return (

@@ -9,8 +9,7 @@ Source: pkg/scheduler/flavorassigner/flavorassigner.go, tas_flavorassigner.go.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from fairway.kube.resources import PODS, Resources
 from fairway.queueing import conditions as conds
@@ -44,6 +43,7 @@ from fairway.queueing.objects import (
     NEVER,
     FlavorResource,
     ResourceGroup,
+    flavor_resource,
 )
 from fairway.queueing.placement import place, resolve_no_fit_reason
 from fairway.queueing.quota import Amounts, borrowing_height
@@ -63,35 +63,58 @@ class Oracle(Protocol):
 Nomination = Mapping[str, Mapping[str, str]]
 
 
-@dataclass(slots=True)
 class FlavorSearch:
     """What one search works with. `cycle`: the number of the scheduling cycle."""
 
-    accounts: Accounts
-    queue: QueueAccount
-    workload: Workload
-    oracle: Oracle
-    cycle: int
-    uses_fair_sharing: bool = False
-    ignores_undeclared: bool = False
-    scan: ScanState | None = None
-    nomination: Nomination | None = None
-    replaced_slice: Workload | None = None
+    def __init__(
+        self,
+        accounts: Accounts,
+        queue: QueueAccount,
+        workload: Workload,
+        oracle: Oracle,
+        cycle: int,
+        uses_fair_sharing: bool = False,
+        ignores_undeclared: bool = False,
+        scan: ScanState | None = None,
+        nomination: Nomination | None = None,
+        replaced_slice: Workload | None = None,
+    ) -> None:
+        self.accounts = accounts
+        self.queue = queue
+        self.workload = workload
+        self.oracle = oracle
+        self.cycle = cycle
+        self.uses_fair_sharing = uses_fair_sharing
+        self.ignores_undeclared = ignores_undeclared
+        self.scan = scan
+        self.nomination = nomination
+        self.replaced_slice = replaced_slice
 
 
-class _Fit(NamedTuple):
-    grade: Grade
-    reason: str = ""
-    no_fit_reason: str = ""
+class _Fit:
+    """How well one resource fits a flavor, and what is missing where it does not."""
+
+    def __init__(self, grade: Grade, reason: str = "", no_fit_reason: str = "") -> None:
+        self.grade = grade
+        self.reason = reason
+        self.no_fit_reason = no_fit_reason
 
 
-@dataclass(slots=True)
+_FITS = _Fit(BEST)
+
+
 class _Found:
     """The outcome for one resource group. `flavors` None: nothing serves."""
 
-    flavors: dict[str, FlavorChoice] | None
-    reasons: list[str]
-    attempts: list[Attempt]
+    def __init__(
+        self,
+        flavors: dict[str, FlavorChoice] | None,
+        reasons: list[str],
+        attempts: list[Attempt],
+    ) -> None:
+        self.flavors = flavors
+        self.reasons = reasons
+        self.attempts = attempts
 
 
 def assign_flavors(search: FlavorSearch, counts: Sequence[int] | None = None) -> Assignment:
@@ -137,24 +160,32 @@ def _totals(search: FlavorSearch, counts: Sequence[int] | None) -> list[PodSetTo
     ]
 
 
-class _Member(NamedTuple):
-    at: int
-    total: PodSetTotal
-    assignment: PodSetAssignment
+class _Member:
+    """A pod set of a group, and what becomes of it. `at`: its place in the workload."""
+
+    def __init__(self, at: int, total: PodSetTotal, assignment: PodSetAssignment) -> None:
+        self.at = at
+        self.total = total
+        self.assignment = assignment
 
 
 def _groups(search: FlavorSearch, totals: Sequence[PodSetTotal]) -> list[list[_Member]]:
     """Pod sets of one topology group are given the same flavors; the others stand alone."""
+    with_topology = search.accounts.gates.topology_aware_scheduling
     groups: dict[str, list[_Member]] = {}
     for index, total in enumerate(totals):
         ps = PodSetAssignment(total.name, total.count, total.requests, {})
-        if search.accounts.gates.topology_aware_scheduling:
-            ps.flavors = {r: FlavorChoice(f, Mode.FIT) for r, f in total.flavors.items()}
+        if with_topology:
+            if total.flavors:
+                ps.flavors = {r: FlavorChoice(f, Mode.FIT) for r, f in total.flavors.items()}
             ps.delayed_topology = total.delayed_topology
             ps.topology = total.topology
+        member = _Member(index, total, ps)
+        if len(totals) == 1:
+            return [[member]]
         spec = search.workload.shape.pod_sets[index]
         group = spec.topology.group if spec.topology is not None else ""
-        groups.setdefault(group or str(index), []).append(_Member(index, total, ps))
+        groups.setdefault(group or str(index), []).append(member)
     return list(groups.values())
 
 
@@ -222,7 +253,7 @@ def _append(search: FlavorSearch, assignment: Assignment, member: _Member) -> No
     for resource, choice in ps.flavors.items():
         if choice.borrow > assignment.borrowing:
             assignment.borrowing = choice.borrow
-        fr = FlavorResource(choice.flavor, resource)
+        fr = flavor_resource(choice.flavor, resource)
         value = member.total.requests.get(resource, 0)
         if old is not None:
             value -= old.requests.get(resource, 0)
@@ -353,13 +384,13 @@ def _try_flavor(
                 worst = WORST
                 reasons.append(reason)
                 no_fit_reason = most_severe(no_fit_reason, conds.NO_MATCHING_FLAVOR)
-        fr = FlavorResource(flavor, resource)
+        fr = flavor_resource(flavor, resource)
         fit = _fits_quota(search, fr, assumed.get(fr, 0), value)
         if fit.reason:
             reasons.append(fit.reason)
             no_fit_reason = most_severe(no_fit_reason, fit.no_fit_reason)
         deepest = max(deepest, fit.grade.borrow)
-        if is_preferred(worst, fit.grade, fungibility):
+        if fit.grade is not worst and is_preferred(worst, fit.grade, fungibility):
             worst = fit.grade
         if worst.mode != NO_FIT:
             choices[resource] = FlavorChoice(flavor, MODE_OF[fit.grade.mode], fit.grade.borrow)
@@ -368,7 +399,7 @@ def _try_flavor(
         MODE_OF[worst.mode],
         deepest,
         POSSIBILITY_OF[worst.mode],
-        tuple(sorted(reasons)),
+        tuple(sorted(reasons)) if reasons else (),
         no_fit_reason,
     )
     return choices, worst, attempt
@@ -403,9 +434,9 @@ def _fits_quota(search: FlavorSearch, fr: FlavorResource, assumed: int, value: i
         )
         return _Fit(Grade(NO_FIT, 0), reason, conds.EXCEEDS_MAX_QUOTA)
     borrow, may_reclaim = borrowing_height(queue, fr, total)
-    free = max(0, queue.available(fr))
+    free = queue.free(fr)
     if total <= free:
-        return _Fit(Grade(FIT, borrow))
+        return _Fit(Grade(FIT, borrow)) if borrow else _FITS
     reason = (
         f"insufficient unused quota for {fr.resource} in flavor {fr.flavor}, "
         f"{amount_text(fr.resource, total - free)} more needed"

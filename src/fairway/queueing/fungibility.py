@@ -5,8 +5,6 @@ Source: pkg/scheduler/flavorassigner/flavorassigner.go granularMode, isPreferred
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from fairway.queueing.assignment import Mode, Possibility
 from fairway.queueing.objects import PREEMPTION_OVER_BORROWING, TRY_NEXT_FLAVOR, FlavorFungibility
 
@@ -23,9 +21,12 @@ OF_POSSIBILITY = {
 _DEEPEST = 1 << 30
 
 
-class Grade(NamedTuple):
-    mode: int
-    borrow: int
+class Grade:
+    """How good a flavor is, and how far up the tree it would borrow."""
+
+    def __init__(self, mode: int, borrow: int) -> None:
+        self.mode = mode
+        self.borrow = borrow
 
 
 WORST = Grade(NO_FIT, _DEEPEST)
@@ -49,5 +50,5 @@ def is_preferred(a: Grade, b: Grade, fungibility: FlavorFungibility) -> bool:
     if (a.mode == NO_CANDIDATES) != (b.mode == NO_CANDIDATES):
         return a.mode != NO_CANDIDATES
     if fungibility.preference == PREEMPTION_OVER_BORROWING:
-        return (-a.borrow, a.mode) > (-b.borrow, b.mode)
-    return (a.mode, -a.borrow) > (b.mode, -b.borrow)
+        return a.borrow < b.borrow or (a.borrow == b.borrow and a.mode > b.mode)
+    return a.mode > b.mode or (a.mode == b.mode and a.borrow < b.borrow)

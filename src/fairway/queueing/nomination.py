@@ -6,7 +6,6 @@ Source: pkg/scheduler/scheduler.go getAssignments, getInitialAssignments, update
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fairway.kube.objects import annotations_of
 from fairway.queueing.accounts import Accounts, QueueAccount
@@ -23,7 +22,6 @@ from fairway.queueing.workloads import SLICE_REPLACEMENT_FOR, Workload
 from fairway.queueing.workloadstate import has_unhealthy_domain
 
 
-@dataclass(frozen=True, slots=True)
 class CycleOptions:
     """`number`: cycles are numbered from 1.
 
@@ -32,14 +30,25 @@ class CycleOptions:
     LocalQueues, where admission fair sharing is on.
     """
 
-    number: int
-    now_us: int
-    uses_fair_sharing: bool = False
-    strategies: tuple[str, ...] = DEFAULT_STRATEGIES
-    queue_usage: QueueUsage | None = None
-    ignores_undeclared: bool = False
-    waits_for_pods_ready: bool = False
-    all_pods_ready: bool = True
+    def __init__(
+        self,
+        number: int,
+        now_us: int,
+        uses_fair_sharing: bool = False,
+        strategies: tuple[str, ...] = DEFAULT_STRATEGIES,
+        queue_usage: QueueUsage | None = None,
+        ignores_undeclared: bool = False,
+        waits_for_pods_ready: bool = False,
+        all_pods_ready: bool = True,
+    ) -> None:
+        self.number = number
+        self.now_us = now_us
+        self.uses_fair_sharing = uses_fair_sharing
+        self.strategies = strategies
+        self.queue_usage = queue_usage
+        self.ignores_undeclared = ignores_undeclared
+        self.waits_for_pods_ready = waits_for_pods_ready
+        self.all_pods_ready = all_pods_ready
 
 
 class Nominator:

@@ -50,6 +50,21 @@ class FlavorResource(NamedTuple):
     resource: str
 
 
+_FLAVOR_RESOURCES: dict[str, dict[str, FlavorResource]] = {}
+
+
+def flavor_resource(flavor: str, resource: str) -> FlavorResource:
+    """The one of this name: made once, since making a tuple costs ten times what looking it up does, and a dict
+    finds the very key it holds without comparing."""
+    of_flavor = _FLAVOR_RESOURCES.get(flavor)
+    if of_flavor is None:
+        of_flavor = _FLAVOR_RESOURCES[flavor] = {}
+    found = of_flavor.get(resource)
+    if found is None:
+        found = of_flavor[resource] = FlavorResource(flavor, resource)
+    return found
+
+
 class Quota(NamedTuple):
     """`borrowing_limit`, `lending_limit` None: no limit."""
 
@@ -251,7 +266,7 @@ def _resource_groups(raw: Any) -> tuple[tuple[ResourceGroup, ...], dict[FlavorRe
         groups.append(ResourceGroup(covered, tuple(f["name"] for f in flavors), at))
         for flavor in flavors:
             for resource in flavor.get("resources") or ():
-                quotas[FlavorResource(flavor["name"], resource["name"])] = _quota(resource)
+                quotas[flavor_resource(flavor["name"], resource["name"])] = _quota(resource)
     return tuple(groups), quotas
 
 

@@ -25,6 +25,8 @@ def topology_requests(
     requests: RequestsByFlavor = {}
     if not accounts.gates.topology_aware_scheduling:
         return requests
+    if not workload.shape.is_explicitly_topology_aware and not queue.is_topology_only:
+        return requests
     for pod_set in workload.shape.pod_sets:
         if not is_topology_requested(pod_set, queue):
             continue

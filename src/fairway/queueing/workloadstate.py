@@ -14,6 +14,8 @@ ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
 IS_GROUP_WORKLOAD = "kueue.x-k8s.io/is-group-workload"
 
+_ENDS_WAITING = (conds.FINISHED, conds.WAITING_FOR_REPLACEMENT_PODS)
+
 
 def is_active(obj: Obj) -> bool:
     return spec_of(obj).get("active") is not False
@@ -25,25 +27,28 @@ def is_finished(obj: Obj) -> bool:
 
 def is_on_hold(obj: Obj) -> bool:
     reserved = conds.find(status_of(obj), conds.QUOTA_RESERVED)
-    return (
-        reserved is not None
-        and reserved.get("status") == conds.FALSE
-        and reserved.get("reason") == conds.ON_HOLD
-    )
+    return reserved is not None and _says_on_hold(reserved)
+
+
+def _says_on_hold(reserved: conds.Condition) -> bool:
+    return bool(reserved["status"] == conds.FALSE and reserved.get("reason") == conds.ON_HOLD)
 
 
 def is_admissible(obj: Obj, gates: FeatureGates = DEFAULT_GATES) -> bool:
     """Whether it belongs into a queue: active, unfinished, without quota, not held back."""
-    status = status_of(obj)
-    gated = gates.admission_gated_by and bool(annotations_of(obj).get(ADMISSION_GATED_BY))
-    return (
-        not gated
-        and not is_finished(obj)
-        and is_active(obj)
-        and not conds.is_true(status, conds.QUOTA_RESERVED)
-        and not is_on_hold(obj)
-        and not conds.is_true(status, conds.WAITING_FOR_REPLACEMENT_PODS)
-    )
+    if gates.admission_gated_by and annotations_of(obj).get(ADMISSION_GATED_BY):
+        return False
+    if not is_active(obj):
+        return False
+    # One walk over the conditions: this is asked at every step of a Workload's life.
+    for condition in status_of(obj).get("conditions") or ():
+        kind = condition["type"]
+        if kind == conds.QUOTA_RESERVED:
+            if condition["status"] == conds.TRUE or _says_on_hold(condition):
+                return False
+        elif kind in _ENDS_WAITING and condition["status"] == conds.TRUE:
+            return False
+    return True
 
 
 def check_states(obj: Obj) -> tuple[str, ...]:

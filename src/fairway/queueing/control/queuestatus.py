@@ -20,7 +20,7 @@ from fairway.queueing.accounts import QueueAccount
 from fairway.queueing.amounts import MAX_INT64, amount_text
 from fairway.queueing.conditions import with_condition
 from fairway.queueing.inactivity import ACTIVE_MESSAGE, ACTIVE_REASON
-from fairway.queueing.objects import NO_STOP, ClusterQueue, FlavorResource, LocalQueue
+from fairway.queueing.objects import NO_STOP, ClusterQueue, FlavorResource, LocalQueue, flavor_resource
 from fairway.queueing.quota import QuotaNode
 from fairway.queueing.shares import share_of
 from fairway.queueing.workloads import Usage, Workload
@@ -168,7 +168,7 @@ def _usage(spec: ClusterQueue, used: Mapping[FlavorResource, int], in_cohort: bo
         for flavor in group.flavors:
             resources = []
             for resource in sorted(group.covered):
-                fr = FlavorResource(flavor, resource)
+                fr = flavor_resource(flavor, resource)
                 amount, quota = used.get(fr, 0), spec.quotas.get(fr)
                 entry = {"name": resource, "total": amount_text(resource, amount), "borrowed": "0"}
                 over = amount - (quota.nominal if quota is not None else 0)
@@ -184,7 +184,7 @@ def _plain_usage(spec: ClusterQueue, used: Mapping[FlavorResource, int]) -> list
         {
             "name": flavor,
             "resources": [
-                {"name": r, "total": amount_text(r, used.get(FlavorResource(flavor, r), 0))}
+                {"name": r, "total": amount_text(r, used.get(flavor_resource(flavor, r), 0))}
                 for r in sorted(group.covered)
             ],
         }

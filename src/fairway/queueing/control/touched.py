@@ -18,6 +18,8 @@ class Touched:
 
     def __init__(self) -> None:
         self.version = 0
+        self.has_news = False
+        """Something was touched since `drain` last looked: most looks find nothing."""
         self._wake_queues: dict[str, None] = {}
         self._wake_cohorts: dict[str, None] = {}
         self._is_reconfigured = False
@@ -28,7 +30,7 @@ class Touched:
 
     def copy(self) -> Touched:
         twin = Touched()
-        twin.version = self.version
+        twin.version, twin.has_news = self.version, self.has_news
         twin._wake_queues, twin._wake_cohorts = dict(self._wake_queues), dict(self._wake_cohorts)
         twin._is_reconfigured = self._is_reconfigured
         twin._statuses, twin._questions = dict(self._statuses), dict(self._questions)
@@ -39,45 +41,55 @@ class Touched:
 
     def decide_anew(self) -> None:
         """A cycle may decide differently now."""
+        self.has_news = True
         self.version += 1
 
     def reconfigure(self) -> None:
         """Quotas, or who shares them, changed: the shares and the activity of all queues may have."""
+        self.has_news = True
         self.version += 1
         self._is_reconfigured = True
 
     def wake_queue(self, name: str) -> None:
         """What waits in the tree of this ClusterQueue may fit now."""
+        self.has_news = True
         self._wake_queues[name] = None
 
     def wake_cohort(self, name: str) -> None:
+        self.has_news = True
         self._wake_cohorts[name] = None
 
     def wake_of(self, queue: LocalQueue | None) -> None:
         """A workload of it gave something back. Of one that is stopped nobody hears it, as in Kueue."""
         if queue is not None and queue.stop_policy == NO_STOP:
+            self.has_news = True
             self._wake_queues[queue.cluster_queue] = None
 
     def tell(self, gk: str, name: str) -> None:
         """What a queue or a cohort says of itself may have changed."""
+        self.has_news = True
         self._statuses[gk, name] = None
 
     def tell_of(self, key: str, queue: LocalQueue | None) -> None:
         """A workload of this LocalQueue changed. One that is stopped leads to no ClusterQueue."""
+        self.has_news = True
         self._statuses[LOCAL_QUEUE, key] = None
         if queue is not None and queue.stop_policy == NO_STOP:
             self._statuses[CLUSTER_QUEUE, queue.cluster_queue] = None
 
     def ask(self, workloads: Iterable[str]) -> None:
         """They should be looked at, though they did not change."""
+        self.has_news = True
         self._questions.update(dict.fromkeys(workloads))
 
     def fill(self, workloads: Iterable[str]) -> None:
         """They should be queued."""
+        self.has_news = True
         self._unqueued.update(dict.fromkeys(workloads))
 
     def pass_again(self, workload: str) -> None:
         """It holds quota and should be scheduled again, for its nodes."""
+        self.has_news = True
         self._second_pass[workload] = None
 
     # Taken, once

@@ -5,8 +5,6 @@ Source: pkg/scheduler/preemption/preemption.go GetTargets, preemption_oracle.go.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fairway.queueing.accounts import Accounts, QueueAccount
 from fairway.queueing.assignment import Assignment, Possibility
 from fairway.queueing.objects import FlavorResource
@@ -18,15 +16,22 @@ from fairway.queueing.topologyrequests import topology_requests
 from fairway.queueing.workloads import Workload
 
 
-@dataclass(frozen=True, slots=True)
 class Preemptor:
     """`strategies` apply under fair sharing. `now_us` stands in for a reservation without a time."""
 
-    accounts: Accounts
-    now_us: int
-    uses_fair_sharing: bool = False
-    strategies: tuple[str, ...] = DEFAULT_STRATEGIES
-    queue_usage: QueueUsage | None = None
+    def __init__(
+        self,
+        accounts: Accounts,
+        now_us: int,
+        uses_fair_sharing: bool = False,
+        strategies: tuple[str, ...] = DEFAULT_STRATEGIES,
+        queue_usage: QueueUsage | None = None,
+    ) -> None:
+        self.accounts = accounts
+        self.now_us = now_us
+        self.uses_fair_sharing = uses_fair_sharing
+        self.strategies = strategies
+        self.queue_usage = queue_usage
 
     def targets(self, queue: QueueAccount, workload: Workload, assignment: Assignment) -> list[Target]:
         """Whom to preempt so that this assignment fits; empty: nobody, or it would not help."""

@@ -36,18 +36,28 @@ class Target:
     reason: str
 
 
-@dataclass(slots=True)
 class Attempt:
     """What the preemptor wants: `requests` of quota, domains for `topology`; `frs` are those in short supply."""
 
-    accounts: Accounts
-    queue: QueueAccount
-    workload: Workload
-    requests: Amounts
-    frs: Sequence[FlavorResource]
-    topology: RequestsByFlavor
-    now_us: int
-    queue_usage: QueueUsage | None = None
+    def __init__(
+        self,
+        accounts: Accounts,
+        queue: QueueAccount,
+        workload: Workload,
+        requests: Amounts,
+        frs: Sequence[FlavorResource],
+        topology: RequestsByFlavor,
+        now_us: int,
+        queue_usage: QueueUsage | None = None,
+    ) -> None:
+        self.accounts = accounts
+        self.queue = queue
+        self.workload = workload
+        self.requests = requests
+        self.frs = frs
+        self.topology = topology
+        self.now_us = now_us
+        self.queue_usage = queue_usage
 
 
 def satisfies_policy(preemptor: Workload, candidate: Workload, policy: str) -> bool:

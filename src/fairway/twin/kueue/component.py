@@ -313,6 +313,9 @@ class Kueue:
     def drain(self) -> None:
         """Follow up on what the books say was touched."""
         backlog = self.backlog
+        if not backlog.touched.has_news:
+            return
+        backlog.touched.has_news = False
         for root in backlog.take_wakes():
             if root not in self._waking:
                 self._waking[root] = None

@@ -10,7 +10,6 @@ Source: pkg/scheduler/scheduler.go, pkg/util/wait (UntilWithBackoff).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairway.kube.objects import Key, Obj, meta_of, status_of
@@ -223,7 +222,8 @@ class Cycles:
         self._passes.pop(workload.key, None)
         after = store.set_status(key, self._with_admission(outcome, before, decided_us)["status"])
         backlog.hold(self._facts(outcome, after))
-        self._emit(admission_events(outcome, before, after, self.host.loop.now_us))
+        for event in admission_events(outcome, before, after, self.host.loop.now_us):
+            self.kueue.tell(key, event.type, event.reason, event.message, ADMISSION)
         if outcome.replaced_slice is not None:
             self._finish_slice(outcome.replaced_slice, workload)
         if (
@@ -301,7 +301,8 @@ class Cycles:
 
     def _requeue(self, outcome: Outcome, *, tells: bool) -> int:
         workload, backlog = outcome.head.workload, self.kueue.backlog
-        obj = self.host.store.get(_key(workload))
+        key = _key(workload)
+        obj = self.host.store.get(key)
         if workload.has_quota:
             if outcome.updates_status and obj is not None:
                 self._emit((Event(workload.key, "Warning", "SecondPassFailed", outcome.message),))
@@ -317,10 +318,11 @@ class Cycles:
         now_us = self.host.loop.now_us
         written = obj
         if tells:
-            written = self._tell(outcome, obj)
-        facts = workload if written is workload.obj else replace(workload, obj=written)
+            written = self._tell(outcome, key, obj)
         if obj is not workload.obj:
             facts = backlog.read(written)
+        else:
+            facts = workload if written is obj else workload.told_by(written)
         if home is not queue or facts.queue != workload.queue:
             queue.forget(workload.key)
             backlog.taken(workload.key)
@@ -337,16 +339,17 @@ class Cycles:
         )
         return int(tells)
 
-    def _tell(self, outcome: Outcome, obj: Obj) -> Obj:
+    def _tell(self, outcome: Outcome, key: Key, obj: Obj) -> Obj:
         gates = self.kueue.settings.gates
         now_us = self.host.loop.now_us
         if outcome.status == Status.WAITING_FOR_PODS_READY:
             reason = outcome.reason if gates.unadmitted_workloads_observability else "Waiting"
             changed = statuses.without_quota(obj, reason, outcome.message, now_us, gates)
-            return self.host.store.set_status(_key(outcome.head.workload), changed["status"])
+            return self.host.store.set_status(key, changed["status"])
         changed = statuses.pending(obj, outcome, now_us, gates)
-        self._emit((pending_event(outcome, gates),))
-        return self.host.store.set_status(_key(outcome.head.workload), changed["status"])
+        event = pending_event(outcome, gates)
+        self.kueue.tell(key, event.type, event.reason, event.message, ADMISSION)
+        return self.host.store.set_status(key, changed["status"])
 
     # Second passes
 
