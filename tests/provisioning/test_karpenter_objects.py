@@ -10,8 +10,9 @@ from karpenterworlds import GPU, NOW_US, ZONES, kind, pod, pool, pool_object, so
 from fairway.catalog.catalog import load_catalog
 from fairway.errors import InvalidInput
 from fairway.kube.manifest import read_text
+from fairway.kube.objects import Key
 from fairway.kube.timestamps import HOUR_US, SECOND_US, rfc3339
-from fairway.provisioning.karpenter.batching import triggered
+from fairway.provisioning.karpenter.batching import Batch
 from fairway.provisioning.karpenter.disruption.marks import (
     consolidatable_at_us,
     drift_reason,
@@ -338,14 +339,22 @@ def test_the_hash_leaves_requirements_and_order_out() -> None:
 
 
 def test_a_batch_ends_a_second_after_the_last_pod_and_ten_after_the_first() -> None:
-    batch = triggered(None, "a", 0)
+    batch = Batch(0)
+    batch.ask([_key("a")], 0)
     assert batch.ends_us() == SECOND_US
-    batch = triggered(batch, "b", 800_000)
+    batch.ask([_key("a"), _key("b")], 800_000)
     assert batch.ends_us() == 1_800_000
-    assert triggered(batch, "a", 900_000) is batch
+    batch.ask([_key("a")], 900_000)
+    assert batch.ends_us() == 1_800_000
+    fork = batch.copy()
     for i in range(20):
-        batch = triggered(batch, f"p{i}", i * 700_000)
+        batch.ask([_key(f"p{i}")], i * 700_000)
     assert batch.ends_us() == 10 * SECOND_US
+    assert fork.ends_us() == 1_800_000
+
+
+def _key(name: str) -> Key:
+    return Key("Pod", "default", name)
 
 
 def test_events() -> None:

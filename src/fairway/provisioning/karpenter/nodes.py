@@ -46,7 +46,8 @@ class Nodes:
     """State nodes by name; iterated in order: those that are there by name, then those that are on their way.
 
     Names by what holds of them: `barred` (must not be disrupted, with why), `held` (a pod of theirs asks not to be),
-    `apart` (a pod of theirs keeps others off), `empty`, `drifted`, `marked` (for deletion).
+    `apart` (a pod of theirs keeps others off), `empty`, `drifted`, `marked` (for deletion). `supply` is another number
+    whenever a node comes, goes, or is another in what it offers to pods, but for the room that its own leave.
     """
 
     __slots__ = (
@@ -61,6 +62,7 @@ class Nodes:
         "held",
         "marked",
         "standing",
+        "supply",
         "used",
     )
 
@@ -77,6 +79,7 @@ class Nodes:
         self.marked: dict[str, None] = {}
         self.used: Usage = {}
         self.standing: dict[str, Standing] = {}
+        self.supply = 0
         for node in nodes:
             self.put(node)
 
@@ -107,6 +110,8 @@ class Nodes:
                 self._take_place(before)
             insort(self._order, _place(node))
         self._by_name[name] = node
+        if before is None or _offers_other(before, node):
+            self.supply += 1
         if before is None or before.capacity is not node.capacity or before.pool != node.pool:
             self._use(before, -1)
             self._use(node, 1)
@@ -118,6 +123,7 @@ class Nodes:
     def drop(self, name: str) -> None:
         node = self._by_name.pop(name, None)
         if node is not None:
+            self.supply += 1
             self._take_place(node)
             self._use(node, -1)
             self._stand(node, -1)
@@ -187,6 +193,18 @@ class Nodes:
             if any(_fits(room.available, size) for size in sizes):
                 found += [self._by_name[name] for name in room.names]
         return found
+
+
+def _offers_other(before: StateNode, node: StateNode) -> bool:
+    """Whether pods may fare differently on it, its room aside."""
+    return (
+        (before.labels is not node.labels and before.labels != node.labels)
+        or (before.capacity is not node.capacity and before.capacity != node.capacity)
+        or before.taints != node.taints
+        or before.has_node != node.has_node
+        or before.is_initialized != node.is_initialized
+        or before.is_marked_for_deletion != node.is_marked_for_deletion
+    )
 
 
 def add_usage(used: Usage, pool: str, capacity: Mapping[str, int], nodes: int = 1) -> None:

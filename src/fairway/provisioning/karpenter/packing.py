@@ -74,12 +74,15 @@ class PodRefusal:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What a batch comes to. `pods_on`: existing nodes that were given pods."""
+    """What a batch comes to. `pods_on`: existing nodes that were given pods; `is_in_vain`: no pod found a place, not
+    even on a claim that came to nothing.
+    """
 
     claims: tuple[PlannedClaim, ...]
     pods_on: tuple[tuple[StateNode, tuple[PodFacts, ...]], ...]
     refused: tuple[tuple[PodFacts, PodRefusal], ...]
     unusable_pools: tuple[tuple[str, TypeRefusal], ...] = ()
+    is_in_vain: bool = False
 
 
 @dataclass(slots=True)
@@ -121,6 +124,7 @@ class Solver:
         self._kept: dict[Requirements, Requirements] = {}
         self._largest: dict[tuple[int, int], Resources] = {}
         self._version = 0
+        """How often a pod was placed."""
 
     def _open(self, name: str, world: World, pool: object) -> None:
         fleet = world.fleets.get(name)
@@ -147,7 +151,7 @@ class Solver:
         for pod in pods:
             self.topology.follow(pod.shape)
         self._look_at_nodes({id(pod.shape): pod.shape for pod in pods}.values())
-        queue = deque(sorted(pods, key=_largest_first))
+        queue = deque(sorted(pods, key=largest_first))
         last_length: dict[str, int] = {}
         refused: dict[str, tuple[PodFacts, PodRefusal]] = {}
         while queue and last_length.get(queue[0].uid) != len(queue):
@@ -184,6 +188,7 @@ class Solver:
             pods_on=tuple((e.node, tuple(e.pods)) for e in self._existing if e.pods),
             refused=tuple(out),
             unusable_pools=tuple(self.unusable),
+            is_in_vain=self._version == 0,
         )
 
     def _schedule(self, pod: PodFacts) -> PodRefusal | None:
@@ -473,7 +478,8 @@ def replace_shape(pod: PodFacts, shape: Shape) -> PodFacts:
     return pod if pod.shape is shape else pod._replace(shape=shape)
 
 
-def _largest_first(pod: PodFacts) -> tuple[int, int, str, str]:
+def largest_first(pod: PodFacts) -> tuple[int, int, str, str]:
+    """The order in which pods are tried."""
     requests = pod.shape.requests
     return (-requests.get(CPU, 0), -requests.get(MEMORY, 0), pod.created, pod.uid)
 

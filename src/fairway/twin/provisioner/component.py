@@ -9,6 +9,7 @@ disruption loop rests while nothing changes and no consolidateAfter runs, so tha
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from fairway.cluster.changes import DELETED, MODIFIED, Change
@@ -17,7 +18,7 @@ from fairway.kube.conditions import without_condition
 from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, name_of
 from fairway.kube.resources import parse_resources
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
-from fairway.provisioning.karpenter.batching import Batch, triggered
+from fairway.provisioning.karpenter.batching import Batch
 from fairway.provisioning.karpenter.disruption.budgets import next_change_us
 from fairway.provisioning.karpenter.disruption.commands import DELETE, Command
 from fairway.provisioning.karpenter.disruption.methods import DRIFT, EMPTINESS, decide
@@ -38,6 +39,7 @@ from fairway.provisioning.karpenter.events import (
     waiting_on_readiness,
 )
 from fairway.provisioning.karpenter.fleet import Fleet
+from fairway.provisioning.karpenter.invain import InVain
 from fairway.provisioning.karpenter.labels import (
     DISRUPTED_TAINT,
     INITIALIZED,
@@ -57,7 +59,7 @@ from fairway.provisioning.karpenter.nodeclaims import (
     with_condition,
 )
 from fairway.provisioning.karpenter.nodes import Usage, add_usage
-from fairway.provisioning.karpenter.packing import Solver
+from fairway.provisioning.karpenter.packing import Results, Solver
 from fairway.provisioning.karpenter.planned import PlannedClaim
 from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, is_owned_by, is_provisionable
 from fairway.provisioning.karpenter.volumetopology import WATCHED as VOLUMES
@@ -129,6 +131,7 @@ class Provisioner:
         self.tally = Tally()
         self.refused = 0  # pods that found no place in the last simulation
         self._settled = Settled()
+        self._in_vain = InVain()
         self._launched = 0
         """Machines launched so far: the n-th boots as long under every policy."""
 
@@ -150,7 +153,8 @@ class Provisioner:
 
     def fork(self) -> Provisioner:
         twin = Provisioner(self.cloud)
-        twin.batch, twin.waiting, twin.underway = self.batch, self.waiting, self.underway
+        twin.batch = None if self.batch is None else self.batch.copy()
+        twin.waiting, twin.underway = self.waiting, self.underway
         twin.pending = dict(self.pending)
         twin.promised, twin.unavailable = dict(self.promised), dict(self.unavailable)
         twin.termination, twin._tick_at_us = self.termination.copy(), self._tick_at_us
@@ -181,7 +185,7 @@ class Provisioner:
         pod = change.obj
         if change.type != DELETED and is_provisionable(pod):
             self.pending[change.key] = None
-            self._trigger(change.key)
+            self._trigger((change.key,))
         else:
             self.pending.pop(change.key, None)
         node = (pod.get("spec") or {}).get("nodeName")
@@ -239,8 +243,8 @@ class Provisioner:
         self._trigger_pending()
 
     def _trigger_pending(self) -> None:
-        for key in self.pending:
-            self._trigger(key)
+        if self.pending:
+            self._trigger(self.pending)
 
     def _pending_pods(self) -> list[Obj]:
         found = (self.host.store.get(key) for key in sorted(self.pending))
@@ -248,12 +252,12 @@ class Provisioner:
 
     # Provisioning
 
-    def _trigger(self, pod: Key) -> None:
+    def _trigger(self, pods: Iterable[Key]) -> None:
         loop = self.host.loop
-        before = self.batch
-        self.batch = triggered(before, str(pod), loop.now_us)
-        if before is None:
+        if self.batch is None:
+            self.batch = Batch(loop.now_us)
             loop.at(self.batch.ends_us(), self._h_batch, None, CONTROLLERS)
+        self.batch.ask(pods, loop.now_us)
 
     def _on_batch(self, _data: None) -> None:
         loop, batch = self.host.loop, self.batch
@@ -285,19 +289,14 @@ class Provisioner:
         world = self.world()
         if not world.pools:
             return
-        shapes = self._shapes_so_far()
         waiting, refused = by_claims(self.host.store, self._pending_pods())
         for pod, problem in refused:
             self.tell(key_of(pod), failed_scheduling(problem))
         nodes = world.nodes
         moving = [p for n in nodes.named(nodes.marked) for p in n.pods if not is_owned_by(p, "DaemonSet")]
-        pods = [*waiting, *moving]
-        if not pods:
+        if not waiting and not moving:
             return
-        solver = Solver(world.without_going(), shapes, moving=[meta_of(p)["uid"] for p in pods])
-        results = solver.solve(
-            [facts_of(p, shapes.of(p, world.volumes.get(meta_of(p)["uid"], ()))) for p in pods]
-        )
+        results = self._simulated(world.without_going(), waiting, moving)
         self.refused = len(results.refused)
         for pool, filtered in results.unusable_pools:
             event = no_compatible_types(min_values=bool(filtered.min_values))
@@ -312,6 +311,19 @@ class Provisioner:
         used = world.nodes.usage()
         for plan in results.claims:
             self._create(plan, used)
+
+    def _simulated(self, world: World, waiting: list[Obj], moving: list[Obj]) -> Results:
+        """Where pods that wait and pods that have to move would go."""
+        shapes = self._shapes_so_far()
+
+        def simulate(pods: Sequence[Obj]) -> Results:
+            solver = Solver(world, shapes, moving=[meta_of(p)["uid"] for p in pods])
+            found = (shapes.of(p, world.volumes.get(meta_of(p)["uid"], ())) for p in pods)
+            return solver.solve([facts_of(p, shape) for p, shape in zip(pods, found, strict=True)])
+
+        if moving:
+            return simulate([*waiting, *moving])
+        return self._in_vain.results(world, waiting, simulate)
 
     def _shapes_so_far(self) -> Shapes:
         """Pods of one kind come again and again; not for ever."""
