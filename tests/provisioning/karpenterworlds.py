@@ -8,6 +8,7 @@ from fairway.kube.objects import Obj
 from fairway.kube.resources import Resources, parse_resources
 from fairway.kube.taints import parse_taints
 from fairway.kube.timestamps import rfc3339
+from fairway.provisioning.karpenter.claimfacts import ClaimFacts
 from fairway.provisioning.karpenter.disruption.scene import Scene
 from fairway.provisioning.karpenter.fleet import Fleet
 from fairway.provisioning.karpenter.instancetypes import GIB, InstanceType, Offering
@@ -163,12 +164,13 @@ def state_node(
         taints=parse_taints(taints),
         capacity=of.capacity,
         available={n: v - asked.get(n, 0) for n, v in of.allocatable.items()},
-        claim=f"{name}-claim",
-        claim_object={
-            "metadata": {"name": f"{name}-claim", "labels": own},
-            "spec": claim_spec,
-            "status": {"conditions": conditions},
-        },
+        claim_facts=ClaimFacts(
+            {
+                "metadata": {"name": f"{name}-claim", "labels": own},
+                "spec": claim_spec,
+                "status": {"conditions": conditions},
+            }
+        ),
         node_object={"metadata": {"name": name, "annotations": state.pop("annotations", {})}},
         pods=pods,
         **state,

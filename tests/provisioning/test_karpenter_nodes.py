@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -74,8 +73,8 @@ def test_room_is_what_every_resource_leaves() -> None:
 
 
 def test_a_world_without_nodes_counts_neither_them_nor_those_that_go() -> None:
-    stays, leaves, asked = (state_node(n, LARGE) for n in ("a", "b", "c"))
-    made = world([LARGE], nodes=(stays, replace(leaves, is_marked_for_deletion=True, former=leaves), asked))
+    stays, asked = (state_node(n, LARGE) for n in ("a", "c"))
+    made = world([LARGE], nodes=(stays, state_node("b", LARGE, is_marked_for_deletion=True), asked))
     less = made.without_going(["c"])
     assert [n.name for n in less.staying()] == ["a"]
     assert less.used("default")["nodes"] == 1
@@ -84,8 +83,17 @@ def test_a_world_without_nodes_counts_neither_them_nor_those_that_go() -> None:
 
 
 def test_what_is_known_of_labels_and_pods_outlives_a_change_of_something_else() -> None:
-    before = state_node("a", SMALL, (pod("p", node="a"),))
-    after = replace(before, is_ready=False, former=before)
+    first, other = (pod(name, node="a") for name in ("p", "q"))
+    before = state_node("a", SMALL, (first,))
+    after = as_now(before, is_ready=False)
     assert (after.label_facts, after.pod_facts) == (before.label_facts, before.pod_facts)
-    emptied = replace(before, pods=(), former=before)
-    assert (emptied.is_empty, before.is_empty) == (True, False)
+    fuller = as_now(before, pods=(first, other))
+    assert fuller.pod_facts.movable == (first, other)
+    emptied = as_now(fuller, pods=())
+    assert (emptied.is_empty, fuller.is_empty) == (True, False)
+
+
+def as_now(before: StateNode, **state: Any) -> StateNode:
+    """A node that was like this and now differs in that."""
+    names = ("name", "labels", "taints", "capacity", "available", "claim_facts", "node_object", "pods")
+    return StateNode(**{**{n: getattr(before, n) for n in names}, **state}, former=before)

@@ -13,11 +13,12 @@ from fairway.kube.manifest import read_text
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import HOUR_US, SECOND_US, rfc3339
 from fairway.provisioning.karpenter.batching import Batch
+from fairway.provisioning.karpenter.claimfacts import ClaimFacts
 from fairway.provisioning.karpenter.disruption.marks import (
     consolidatable_at_us,
     drift_reason,
     expires_at_us,
-    is_under_consolidate_after,
+    rests_until_us,
 )
 from fairway.provisioning.karpenter.events import (
     failed_scheduling,
@@ -312,13 +313,31 @@ def test_drift(case: str) -> None:
 
 def test_consolidate_after_counts_from_the_last_pod() -> None:
     of = pool(disruption={"consolidateAfter": "30s"})
-    assert consolidatable_at_us(running(), of) == NOW_US + 30 * SECOND_US
+    assert consolidatable_at_us(ClaimFacts(running()), of) == NOW_US + 30 * SECOND_US
     later = running()
     later["status"]["lastPodEventTime"] = rfc3339(NOW_US + 60 * SECOND_US)
-    assert consolidatable_at_us(later, of) == NOW_US + 90 * SECOND_US
-    assert is_under_consolidate_after(later, of, NOW_US + 89 * SECOND_US)
-    assert not is_under_consolidate_after(later, of, NOW_US + 90 * SECOND_US)
-    assert consolidatable_at_us(running(), pool(disruption={"consolidateAfter": "Never"})) is None
+    assert consolidatable_at_us(ClaimFacts(later), of) == NOW_US + 90 * SECOND_US
+    assert rests_until_us(ClaimFacts(later), of) == NOW_US + 90 * SECOND_US
+    never, at_once = (pool(disruption={"consolidateAfter": after}) for after in ("Never", "0s"))
+    assert consolidatable_at_us(ClaimFacts(running()), never) is None
+    assert (
+        consolidatable_at_us(ClaimFacts(running()), at_once),
+        rests_until_us(ClaimFacts(later), at_once),
+    ) == (
+        NOW_US,
+        0,
+    )
+
+
+def test_facts_of_a_claim_are_what_its_conditions_say() -> None:
+    claim = running()
+    facts = ClaimFacts(claim)
+    assert [facts.is_true(c["type"]) for c in claim["status"]["conditions"]] == [
+        c["status"] == "True" for c in claim["status"]["conditions"]
+    ]
+    assert (facts.is_true("Drifted"), facts.true_since_us("Drifted")) == (False, 0)
+    assert facts.true_since_us("Initialized") == NOW_US
+    assert (facts.name, facts.is_going, facts.last_pod_event_us) == (claim["metadata"]["name"], False, None)
 
 
 def test_expiry() -> None:

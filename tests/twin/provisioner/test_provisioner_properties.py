@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from test_provisioner_component import TYPES, job, pool
@@ -58,12 +59,36 @@ def _provisioner(twin: Twin) -> Provisioner:
     return found
 
 
-def _seen(twin: Twin, state: ClusterState) -> list[StateNode]:
+def _seen(twin: Twin, state: ClusterState) -> list[dict[str, Any]]:
     """What a decision would see now: the same from a state kept change by change and from one made anew."""
     karpenter = _provisioner(twin)
     going = dict.fromkeys(node for u in karpenter.underway for node in u.nodes)
     world = state.world(Fleet(TYPES), going=going, nominated=karpenter.promised, now_us=twin.now_us)
-    return list(world.nodes)
+    return [_facts_of(node) for node in world.nodes]
+
+
+def _facts_of(node: StateNode) -> dict[str, Any]:
+    plain = (
+        "name",
+        "labels",
+        "taints",
+        "capacity",
+        "available",
+        "daemon_requests",
+        "ports",
+        "node_object",
+        "pods",
+    )
+    states = (
+        "has_node",
+        "is_initialized",
+        "is_ready",
+        "is_marked_for_deletion",
+        "is_nominated",
+        "rests_until_us",
+    )
+    made = {name: getattr(node, name) for name in (*plain, *states)}
+    return {**made, "claim": node.claim_facts.object, "movable": node.pod_facts.movable}
 
 
 def _is_going(node: Obj) -> bool:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairway.kube.conditions import get_condition, is_condition_true, set_condition
+from fairway.kube.conditions import is_condition_true, set_condition
 from fairway.kube.objects import Obj, meta_of
 from fairway.kube.resources import format_resources
 from fairway.kube.taints import parse_taints
-from fairway.kube.timestamps import MINUTE_US, parse_rfc3339, rfc3339
+from fairway.kube.timestamps import MINUTE_US, rfc3339
 from fairway.provisioning.karpenter.fleet import available
 from fairway.provisioning.karpenter.instancetypes import InstanceType, Offering
 from fairway.provisioning.karpenter.labels import (
@@ -156,12 +156,6 @@ def with_condition(claim: Obj, type_: str, value: str, reason: str, message: str
 
 def is_true(claim: Obj, type_: str) -> bool:
     return is_condition_true((claim.get("status") or {}).get("conditions"), type_)
-
-
-def since_us(claim: Obj, type_: str) -> int:
-    """When a condition last changed; 0 where it is not there."""
-    found = get_condition((claim.get("status") or {}).get("conditions"), type_)
-    return parse_rfc3339(found["lastTransitionTime"]) if found and found.get("lastTransitionTime") else 0
 
 
 def not_initialized(claim: Obj, node: Obj | None) -> tuple[str, str] | None:

@@ -13,13 +13,16 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fairway.kube.resources import PODS, Resources
-from fairway.provisioning.karpenter.nodeclaims import DRIFTED, INSTANCE_TERMINATING, is_true
+from fairway.provisioning.karpenter.nodeclaims import DRIFTED, INSTANCE_TERMINATING
 from fairway.provisioning.karpenter.statenode import StateNode
 
 NODES = "nodes"
 Usage = dict[str, dict[str, int]]
 """What the nodes of each NodePool come to; `nodes` counts them."""
 _Place = tuple[bool, str]
+_Amounts = tuple[tuple[str, int], ...]
+# What a budget sees of a node.
+_UNCOUNTED, _STAYING, _GOING = range(3)
 
 
 class Standing:
@@ -35,9 +38,10 @@ class Standing:
 class _Room:
     """Nodes that have the same left."""
 
-    __slots__ = ("available", "names")
+    __slots__ = ("available", "key", "names")
 
-    def __init__(self, available: Mapping[str, int]) -> None:
+    def __init__(self, key: _Amounts, available: Mapping[str, int]) -> None:
+        self.key = key
         self.available = available
         self.names: dict[str, None] = {}
 
@@ -69,7 +73,7 @@ class Nodes:
     def __init__(self, nodes: Iterable[StateNode] = ()) -> None:
         self._by_name: dict[str, StateNode] = {}
         self._order: list[_Place] = []
-        self._by_room: dict[tuple[tuple[str, int], ...], _Room] = {}
+        self._by_room: dict[_Amounts, _Room] = {}
         self._room_of: dict[str, _Room] = {}
         self.barred: dict[str, str] = {}
         self.held: dict[str, None] = {}
@@ -115,8 +119,7 @@ class Nodes:
         if before is None or before.capacity is not node.capacity or before.pool != node.pool:
             self._use(before, -1)
             self._use(node, 1)
-        self._stand(before, -1)
-        self._stand(node, 1)
+        self._stand(before, node)
         self._sort(name, node)
         self._make_room(name, node)
 
@@ -126,7 +129,7 @@ class Nodes:
             self.supply += 1
             self._take_place(node)
             self._use(node, -1)
-            self._stand(node, -1)
+            self._stand(node, None)
             self._sort(name, None)
             self._make_room(name, None)
 
@@ -139,16 +142,17 @@ class Nodes:
             if not self.used[node.pool]:
                 del self.used[node.pool]
 
-    def _stand(self, node: StateNode | None, sign: int) -> None:
-        if node is None or not node.is_managed or not node.is_initialized:
+    def _stand(self, before: StateNode | None, node: StateNode | None) -> None:
+        was, now = _standing_of(before), _standing_of(node)
+        if was == now and (before is None or node is None or before.pool == node.pool):
             return
-        if not is_true(node.claim_object, INSTANCE_TERMINATING):
-            standing = self.standing.get(node.pool)
-            if standing is None:
-                standing = self.standing[node.pool] = Standing()
-            standing.nodes += sign
-            if not node.is_ready or node.is_marked_for_deletion:
-                standing.going += sign
+        for one, counted, sign in ((before, was, -1), (node, now, 1)):
+            if one is not None and counted != _UNCOUNTED:
+                standing = self.standing.get(one.pool)
+                if standing is None:
+                    standing = self.standing[one.pool] = Standing()
+                standing.nodes += sign
+                standing.going += sign if counted == _GOING else 0
 
     def _sort(self, name: str, node: StateNode | None) -> None:
         """By what holds of it; None: it is gone."""
@@ -161,22 +165,27 @@ class Nodes:
         _mark(self.apart, name, node is not None and bool(node.pod_facts.apart))
         _mark(self.empty, name, node is not None and node.is_empty)
         _mark(self.marked, name, node is not None and node.is_marked_for_deletion)
-        is_drifted = node is not None and node.is_managed and is_true(node.claim_object, DRIFTED)
+        is_drifted = node is not None and node.is_managed and node.claim_facts.is_true(DRIFTED)
         _mark(self.drifted, name, is_drifted)
 
     def _make_room(self, name: str, node: StateNode | None) -> None:
         before = self._room_of.get(name)
-        if node is not None and before is not None and before.available == node.available:
+        if (
+            node is not None
+            and before is not None
+            and (before.available is node.available or before.available == node.available)
+        ):
             return
         if before is not None:
             del before.names[name], self._room_of[name]
             if not before.names:
-                del self._by_room[_room_key(before.available)]
+                del self._by_room[before.key]
         if node is not None:
-            key = _room_key(node.available)
+            # In the order they come: nodes of one type name their resources alike.
+            key = tuple(node.available.items())
             room = self._by_room.get(key)
             if room is None:
-                room = self._by_room[key] = _Room(node.available)
+                room = self._by_room[key] = _Room(key, node.available)
             room.names[name] = None
             self._room_of[name] = room
 
@@ -233,8 +242,12 @@ def _place(node: StateNode) -> _Place:
     return (not node.has_node, node.name)
 
 
-def _room_key(available: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(available.items()))
+def _standing_of(node: StateNode | None) -> int:
+    if node is None or not node.is_managed or not node.is_initialized:
+        return _UNCOUNTED
+    if node.claim_facts.is_true(INSTANCE_TERMINATING):
+        return _UNCOUNTED
+    return _STAYING if node.is_ready and not node.is_marked_for_deletion else _GOING
 
 
 def _fits(available: Mapping[str, int], requests: Mapping[str, int]) -> bool:

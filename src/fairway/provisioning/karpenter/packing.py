@@ -241,7 +241,8 @@ class Solver:
 
     def _is_waiting_to_close(self, node: StateNode, pod: PodFacts) -> bool:
         """A pod that could stay is not moved to a node whose consolidateAfter still runs."""
-        return self.options.is_consolidation and node.is_under_consolidate_after and not pod.is_pending
+        rests = self.options.is_consolidation and node.rests_until_us > self._world.now_us
+        return rests and not pod.is_pending
 
     def _labels_on(self, node: ExistingNode, shape: Shape) -> Requirements | None:
         for alternative in shape.volumes or _NO_ALTERNATIVE:

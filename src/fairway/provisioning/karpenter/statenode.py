@@ -9,11 +9,11 @@ Source: pkg/controllers/state/statenode.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import InitVar, dataclass, field
 
 from fairway.kube.objects import Obj, meta_of
 from fairway.kube.resources import Resources
 from fairway.kube.taints import Taint, parse_taints
+from fairway.provisioning.karpenter.claimfacts import NO_CLAIM, ClaimFacts
 from fairway.provisioning.karpenter.labels import DO_NOT_DISRUPT, HOSTNAME, NODEPOOL, UNREGISTERED_TAINT
 from fairway.provisioning.karpenter.podfacts import (
     HostPort,
@@ -39,6 +39,9 @@ EPHEMERAL_TAINTS = frozenset(
 _EPHEMERAL_PREFIX = "readiness.k8s.io/"
 # The inherent cost of draining a node. Source: PerNodeBaseDisruptionCost.
 BASE_COST = 1.0
+# Of most nodes; nobody writes into them.
+_NOTHING: Resources = {}
+_NO_OBJECT: Obj = {}
 
 
 def is_ephemeral(taint: Taint) -> bool:
@@ -51,10 +54,11 @@ class NodeLabels:
     Most nodes of a large fleet are full and never asked; the others are asked by every batch.
     """
 
-    __slots__ = ("_host", "_name", "_plain", "labels")
+    __slots__ = ("_host", "_name", "_plain", "labels", "pool")
 
     def __init__(self, name: str, labels: Mapping[str, str]) -> None:
         self.labels = labels
+        self.pool = labels.get(NODEPOOL) or ""
         self._name = name
         self._plain: Requirements | None = None
         self._host: Requirements | None = None
@@ -76,62 +80,116 @@ class NodeLabels:
         return self._host
 
 
+class _BoundPod:
+    """What one version of a pod on a node counts for."""
+
+    __slots__ = ("cost", "is_active", "is_held", "is_movable", "keeps_off", "pod")
+
+    def __init__(self, pod: Obj) -> None:
+        self.pod = pod
+        self.is_active = is_active(pod)
+        self.is_movable = is_reschedulable(pod)
+        self.cost = max(0.0, eviction_cost(pod)) if self.is_movable else 0.0
+        self.is_held = self.is_active and DO_NOT_DISRUPT in (meta_of(pod).get("annotations") or ())
+        self.keeps_off = self.is_active and bool(anti_affinity_terms(pod["spec"]))
+
+
 class NodePods:
     """What the pods of a node come to: who would have to move, at what cost, and who must not be disturbed.
 
     `cost`: of emptying the node; `active`: pods that count for others' spreads and affinities; of those, `held` ask
     not to be disrupted, for ever or for a time, and `apart` keep others off by a required anti-affinity.
+    `former`: what the pods came to before; what is known of those that are the same objects is kept.
     """
 
-    __slots__ = ("active", "apart", "cost", "held", "movable")
+    __slots__ = ("_bound", "active", "apart", "cost", "held", "movable")
 
-    def __init__(self, pods: tuple[Obj, ...]) -> None:
-        self.active = [p for p in pods if is_active(p)]
-        self.movable = tuple([p for p in pods if is_reschedulable(p)])
+    def __init__(self, pods: tuple[Obj, ...], former: NodePods | None = None) -> None:
+        known: dict[int, _BoundPod] = {} if former is None else former._bound
+        bound = [known.get(id(p)) or _BoundPod(p) for p in pods]
+        self._bound: dict[int, _BoundPod] = {id(b.pod): b for b in bound}
+        """By the pod's identity, which is its own while it is held here."""
+        self.active = [b.pod for b in bound if b.is_active]
+        self.movable = tuple([b.pod for b in bound if b.is_movable])
         self.cost = BASE_COST
-        for pod in self.movable:
-            self.cost += max(0.0, eviction_cost(pod))
-        self.held = [p for p in self.active if _asks_for_peace(p)]
-        self.apart = [p for p in self.active if anti_affinity_terms(p["spec"])]
+        for one in bound:
+            self.cost += one.cost
+        self.held = [b.pod for b in bound if b.is_held]
+        self.apart = [b.pod for b in bound if b.keeps_off]
 
 
-def _asks_for_peace(pod: Obj) -> bool:
-    return DO_NOT_DISRUPT in (meta_of(pod).get("annotations") or ())
-
-
-@dataclass(frozen=True, slots=True)
 class StateNode:
-    """One node. `available`: allocatable less what its pods ask.
+    """One node, as it is now. `available`: allocatable less what its pods ask; `rests_until_us`: while its
+    consolidateAfter runs, no pod that could stay is moved onto it.
 
     `former`: the node as it was; what is known of its labels and pods is kept while those are the same objects.
+    A plain class: there are three a job, and the interpreter runs what a dataclass generates.
     """
 
-    name: str
-    labels: Mapping[str, str]
-    taints: tuple[Taint, ...]
-    capacity: Resources
-    available: Resources
-    daemon_requests: Resources = field(default_factory=dict)
-    ports: tuple[HostPort, ...] = ()
-    claim: str = ""
-    has_node: bool = True
-    is_initialized: bool = True
-    is_ready: bool = True
-    is_marked_for_deletion: bool = False
-    is_nominated: bool = False
-    is_under_consolidate_after: bool = False
-    claim_object: Obj = field(default_factory=dict)
-    node_object: Obj = field(default_factory=dict)
-    pods: tuple[Obj, ...] = ()
-    former: InitVar[StateNode | None] = None
-    label_facts: NodeLabels = field(init=False, repr=False, compare=False)
-    pod_facts: NodePods = field(init=False, repr=False, compare=False)
+    __slots__ = (
+        "available",
+        "capacity",
+        "claim",
+        "claim_facts",
+        "daemon_requests",
+        "has_node",
+        "is_initialized",
+        "is_marked_for_deletion",
+        "is_nominated",
+        "is_ready",
+        "label_facts",
+        "labels",
+        "name",
+        "node_object",
+        "pod_facts",
+        "pods",
+        "pool",
+        "ports",
+        "rests_until_us",
+        "taints",
+    )
 
-    def __post_init__(self, former: StateNode | None) -> None:
-        labels = former.label_facts if former is not None and former.labels is self.labels else None
-        pods = former.pod_facts if former is not None and _same(former.pods, self.pods) else None
-        object.__setattr__(self, "label_facts", labels or NodeLabels(self.name, self.labels))
-        object.__setattr__(self, "pod_facts", pods or NodePods(self.pods))
+    def __init__(
+        self,
+        name: str,
+        labels: Mapping[str, str],
+        taints: tuple[Taint, ...],
+        capacity: Resources,
+        available: Resources,
+        *,
+        daemon_requests: Resources = _NOTHING,
+        ports: tuple[HostPort, ...] = (),
+        claim_facts: ClaimFacts = NO_CLAIM,
+        node_object: Obj = _NO_OBJECT,
+        pods: tuple[Obj, ...] = (),
+        has_node: bool = True,
+        is_initialized: bool = True,
+        is_ready: bool = True,
+        is_marked_for_deletion: bool = False,
+        is_nominated: bool = False,
+        rests_until_us: int = 0,
+        former: StateNode | None = None,
+    ) -> None:
+        self.name = name
+        self.labels = labels
+        self.taints = taints
+        self.capacity = capacity
+        self.available = available
+        self.daemon_requests = daemon_requests
+        self.ports = ports
+        self.claim_facts = claim_facts
+        self.claim = claim_facts.name
+        self.node_object = node_object
+        self.pods = pods
+        self.has_node = has_node
+        self.is_initialized = is_initialized
+        self.is_ready = is_ready
+        self.is_marked_for_deletion = is_marked_for_deletion
+        self.is_nominated = is_nominated
+        self.rests_until_us = rests_until_us
+        self.label_facts: NodeLabels = _label_facts(name, labels, former)
+        self.pool = self.label_facts.pool
+        self.pod_facts: NodePods = _pod_facts(pods, former)
 
     @property
     def plain_labels(self) -> Requirements:
@@ -144,10 +202,6 @@ class StateNode:
     @property
     def hostname(self) -> str:
         return self.label_facts.hostname
-
-    @property
-    def pool(self) -> str:
-        return self.labels.get(NODEPOOL) or ""
 
     @property
     def is_managed(self) -> bool:
@@ -178,8 +232,23 @@ class StateNode:
         return None
 
 
+def _label_facts(name: str, labels: Mapping[str, str], former: StateNode | None) -> NodeLabels:
+    return NodeLabels(name, labels) if former is None or former.labels is not labels else former.label_facts
+
+
+def _pod_facts(pods: tuple[Obj, ...], former: StateNode | None) -> NodePods:
+    if former is None:
+        return NodePods(pods)
+    return former.pod_facts if _same(former.pods, pods) else NodePods(pods, former.pod_facts)
+
+
 def _same(a: tuple[Obj, ...], b: tuple[Obj, ...]) -> bool:
-    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+    if len(a) != len(b):
+        return False
+    for i in range(len(a)):  # noqa: SIM110 (a generator costs more than the few pods of a node)
+        if a[i] is not b[i]:
+            return False
+    return True
 
 
 def effective_taints(

@@ -23,6 +23,7 @@ class World:
     """Everything one simulation sees. `fleets`: the instance types of each NodePool, by its name.
 
     `gone`: names of nodes that this simulation is to do without; their pods stay what others keep away from.
+    `now_us`: what nodes that rest until a time are compared with.
     """
 
     pools: tuple[NodePool, ...]
@@ -33,6 +34,7 @@ class World:
     volumes: Mapping[str, tuple[Requirements, ...]] = field(default_factory=dict)
     """Where the volumes of pods may be, by uid: one of the alternatives has to hold."""
     gone: frozenset[str] = frozenset()
+    now_us: int = 0
 
     def without_going(self, names: Iterable[str] = ()) -> World:
         """The world without the nodes that are going already, and without these."""

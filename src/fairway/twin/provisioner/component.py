@@ -17,7 +17,7 @@ from fairway.cluster.errors import ApiError
 from fairway.kube.conditions import without_condition
 from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, name_of
 from fairway.kube.resources import parse_resources
-from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
+from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.provisioning.karpenter.batching import Batch
 from fairway.provisioning.karpenter.disruption.budgets import next_change_us
 from fairway.provisioning.karpenter.disruption.commands import DELETE, Command
@@ -199,14 +199,15 @@ class Provisioner:
 
     def _pod_event(self, node: str) -> None:
         """A pod came to a node or left it: its consolidateAfter starts anew."""
-        claim = self.host.store.get(claim_key(node))
+        claim, now_us = self._known.claim(node), self.host.loop.now_us
         if claim is None:
             return
-        now_us, last = self.host.loop.now_us, (claim.get("status") or {}).get("lastPodEventTime")
-        if last is not None and now_us - parse_rfc3339(last) < POD_EVENTS_APART_US:
+        last_us = claim.last_pod_event_us
+        if last_us is not None and now_us - last_us < POD_EVENTS_APART_US:
             return
-        status = {**(claim.get("status") or {}), "lastPodEventTime": rfc3339(now_us)}
-        status["conditions"] = without_condition(status.get("conditions"), CONSOLIDATABLE)
+        status = {**(claim.object.get("status") or {}), "lastPodEventTime": rfc3339(now_us)}
+        if claim.is_true(CONSOLIDATABLE):
+            status["conditions"] = without_condition(status.get("conditions"), CONSOLIDATABLE)
         self.host.store.set_status(claim_key(node), status)
         self._marks.stale[node] = None
 
@@ -230,12 +231,12 @@ class Provisioner:
     def _observe_node(self, change: Change) -> None:
         if change.type != MODIFIED:
             self._settled.changed(self.host.loop.now_us)
-        claim = self.host.store.get(claim_key(change.key.name))
+        claim = self._known.claim(change.key.name)
         if claim is None:
             return
         if change.type == DELETED:
             self.finish(change.key.name)  # the machine is gone: garbage collection of its claim
-        elif not is_true(claim, INITIALIZED_CONDITION):
+        elif not claim.is_true(INITIALIZED_CONDITION):
             self._initialize(change.key.name)
 
     def _look_again(self) -> None:
@@ -510,8 +511,8 @@ class Provisioner:
     def _carry_on(self) -> None:
         """Commands whose replacements are initialized: their nodes go."""
         for command in self.underway:
-            claims = [self.host.store.get(claim_key(c)) for c in command.claims]
-            if all(c is not None and is_true(c, INITIALIZED_CONDITION) for c in claims):
+            claims = [self._known.claim(c) for c in command.claims]
+            if all(c is not None and c.is_true(INITIALIZED_CONDITION) for c in claims):
                 for name in command.nodes:
                     self._let_go(name, command.reason)
 
@@ -521,8 +522,7 @@ class Provisioner:
             return
         self.tell(node_key(name), terminating("Node", reason))
         self.tell(claim_key(name), terminating("NodeClaim", reason))
-        pools = {p.name: p for p in self._known.pools()}
-        pool = pools.get(labels_of(claim).get(NODEPOOL) or "")
+        pool = self._known.pool_named(labels_of(claim).get(NODEPOOL) or "")
         metrics.disrupted(self.tally, claim, reason, pool, is_drift=reason == DRIFTED_REASON)
         self.remove(claim_key(name))
 

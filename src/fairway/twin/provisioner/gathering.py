@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
+from typing import Any
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.records import PodRecord
@@ -18,10 +19,12 @@ from fairway.cluster.store import Store
 from fairway.kube.conditions import is_condition_true
 from fairway.kube.objects import Key, Obj, labels_of, meta_of, name_of, namespace_of
 from fairway.kube.resources import PODS, Resources, add_into, parse_resources
-from fairway.provisioning.karpenter.disruption.marks import consolidatable_at_us, drift_reason
+from fairway.kube.taints import Taint, parse_taints
+from fairway.provisioning.karpenter.claimfacts import NO_CLAIM, ClaimFacts
+from fairway.provisioning.karpenter.disruption.marks import drift_reason, rests_until_us
 from fairway.provisioning.karpenter.fleet import Fleet
 from fairway.provisioning.karpenter.labels import NODEPOOL
-from fairway.provisioning.karpenter.nodeclaims import INITIALIZED_CONDITION, LAUNCHED, is_true
+from fairway.provisioning.karpenter.nodeclaims import INITIALIZED_CONDITION, LAUNCHED
 from fairway.provisioning.karpenter.nodepools import NodePool, node_pool
 from fairway.provisioning.karpenter.nodes import Nodes
 from fairway.provisioning.karpenter.podfacts import HostPort, host_ports, is_owned_by
@@ -33,11 +36,12 @@ NODE_CLAIM, NODE_POOL, DAEMON_SET = "NodeClaim.karpenter.sh", "NodePool.karpente
 
 
 def claim_key(name: str) -> Key:
-    return Key(NODE_CLAIM, "", name)
+    # A tuple made directly: half the cost of the named constructor, a dozen times a job. So with nodes.
+    return tuple.__new__(Key, (NODE_CLAIM, "", name))
 
 
 def node_key(name: str) -> Key:
-    return Key("Node", "", name)
+    return tuple.__new__(Key, ("Node", "", name))
 
 
 class ClusterState:
@@ -47,22 +51,26 @@ class ClusterState:
         self._store = store
         self._nodes = Nodes()
         self._stale: dict[str, None] = {}
+        self._claims: dict[str, ClaimFacts] = {}
+        """By their own names."""
         self._claim_of: dict[str, str] = {}
         """Claims by the name of their node, or by their own while that has not come."""
+        self._objects: dict[str, Obj] = {}
+        self._facts: dict[str, _NodeFacts] = {}
+        """Of the nodes that are there."""
         self._turns: list[tuple[int, str]] = []
-        """Until when nodes are promised or rest."""
+        """Until when nodes are promised."""
         self._going: dict[str, None] = {}
-        self._resources: dict[str, tuple[object, Resources]] = {}
         self._left: dict[str, _Left] = {}
-        self._pools_from: list[Obj] = []
-        self._pools: tuple[NodePool, ...] = ()
-        self._daemons_from: list[Obj] = []
-        self._daemons: tuple[Obj, ...] = ()
+        self._pools: tuple[NodePool, ...] | None = None
+        self._pool_named: dict[str, NodePool] = {}
+        self._daemons: tuple[Obj, ...] | None = None
+        self._namespaces: dict[str, Mapping[str, str]] | None = None
         self._drifts: dict[str, tuple[object, object, object, NodePool, str]] = {}
-        self._due: dict[str, tuple[Obj, NodePool, int | None]] = {}
-        for gk in (NODE_CLAIM, "Node"):
-            for obj in store.objects(gk):
-                self._note(gk, obj)
+        for claim in store.objects(NODE_CLAIM):
+            self._note_claim(claim)
+        for node in store.objects("Node"):
+            self._note_node(node)
         store.followers.append(self)
 
     # Following
@@ -74,29 +82,49 @@ class ClusterState:
             if node:
                 self._stale[node] = None
         elif gk == "Node":
-            self._stale[change.key[2]] = None
+            if change.type == DELETED:
+                name = change.key[2]
+                self._stale[name] = None
+                self._objects.pop(name, None)
+                self._facts.pop(name, None)
+            else:
+                self._note_node(change.obj)
         elif gk == NODE_CLAIM:
             if change.old is not None:
-                self._note(gk, change.old)
+                self._stale[_node_name(change.old)] = None
             if change.type == DELETED:
-                self._claim_of.pop(_node_name(change.obj), None)
-                self._drifts.pop(change.key[2], None)
-                self._due.pop(change.key[2], None)
+                self._forget_claim(change.obj)
             else:
-                self._note(gk, change.obj)
+                self._note_claim(change.obj)
         elif gk == NODE_POOL:
+            self._pools = None
             self._stale.update(dict.fromkeys(n.name for n in self._nodes))
+        elif gk == DAEMON_SET:
+            self._daemons = None
+        elif gk == "Namespace":
+            self._namespaces = None
 
-    def _note(self, gk: str, obj: Obj) -> None:
-        name = name_of(obj)
-        if gk == NODE_CLAIM:
-            node = _node_name(obj)
-            if node != name and self._claim_of.get(name) == name:
-                del self._claim_of[name]
-                self._stale[name] = None
-            self._claim_of[node] = name
-            name = node
+    def _note_node(self, node: Obj) -> None:
+        name = name_of(node)
+        self._objects[name] = node
         self._stale[name] = None
+
+    def _note_claim(self, claim: Obj) -> None:
+        facts = ClaimFacts(claim)
+        name, node = facts.name, _node_name(claim)
+        self._claims[name] = facts
+        if node != name and self._claim_of.get(name) == name:
+            del self._claim_of[name]
+            self._stale[name] = None
+        self._claim_of[node] = name
+        self._stale[node] = None
+
+    def _forget_claim(self, claim: Obj) -> None:
+        name, node = name_of(claim), _node_name(claim)
+        self._stale[node] = None
+        self._claim_of.pop(node, None)
+        self._claims.pop(name, None)
+        self._drifts.pop(name, None)
 
     def touch(self, node: str) -> None:
         """It was promised to a pod."""
@@ -115,156 +143,199 @@ class ClusterState:
             self._stale[heappop(self._turns)[1]] = None
         stale, self._stale = self._stale, {}
         pools = self.pools()
-        by_name = {p.name: p for p in pools}
         for name in stale:
-            self._renew(name, by_name, nominated.get(name, 0), now_us)
+            self._renew(name, nominated.get(name, 0), now_us)
+        if self._namespaces is None:
+            self._namespaces = {name_of(n): labels_of(n) for n in self._store.objects("Namespace")}
         return World(
             pools=pools,
-            fleets=dict.fromkeys(by_name, fleet),
+            fleets=dict.fromkeys(self._pool_named, fleet),
             nodes=self._nodes,
             daemons=self._daemon_pods(),
-            namespaces={name_of(n): labels_of(n) for n in self._store.objects("Namespace")},
+            namespaces=self._namespaces,
+            now_us=now_us,
         )
 
-    def _renew(self, name: str, pools: Mapping[str, NodePool], nominated_us: int, now_us: int) -> None:
-        node, own = self._store.get(node_key(name)), self._claim_of.get(name)
-        claim = None if own is None else self._store.get(claim_key(own))
+    def _renew(self, name: str, nominated_us: int, now_us: int) -> None:
+        node, own = self._facts_of(name), self._claim_of.get(name)
+        claim = None if own is None else self._claims.get(own)
         if node is not None:
-            due_us = self._resting_until_us(node, claim, pools)
-            for until_us in (due_us, nominated_us):
-                if until_us > now_us:
-                    heappush(self._turns, (until_us, name))
-            self._nodes.put(self._state(node, claim, nominated_us > now_us, due_us > now_us))
+            if nominated_us > now_us:
+                heappush(self._turns, (nominated_us, name))
+            self._nodes.put(self._state(node, claim, nominated_us > now_us))
         elif claim is not None:
             self._nodes.put(_coming(name, claim, name in self._going))
         else:
             self._nodes.drop(name)
-            for what in (name, _capacity(name)):
-                self._resources.pop(what, None)
             self._left.pop(name, None)
 
-    def _resting_until_us(self, node: Obj, claim: Obj | None, pools: Mapping[str, NodePool]) -> int:
-        """While its consolidateAfter runs no pod that could stay is moved onto it; 0: it does not rest."""
-        pool = pools.get(labels_of(node).get(NODEPOOL) or "")
-        if claim is None or pool is None or not pool.consolidate_after_us:
-            return 0
-        return self.due_us(claim, pool) or 0
+    def _facts_of(self, name: str) -> _NodeFacts | None:
+        node = self._objects.get(name)
+        if node is None:
+            return None
+        found = self._facts.get(name)
+        if found is None or found.object is not node:
+            found = self._facts[name] = _NodeFacts(name, node, found)
+        return found
 
-    def _state(self, node: Obj, claim: Obj | None, is_nominated: bool, is_resting: bool) -> StateNode:
-        name, status, spec = name_of(node), node.get("status") or {}, node.get("spec") or {}
-        records = self._records(name)
-        pods = [p for r in records if (p := self._store.get(r.key)) is not None]
-        allocatable = self._parsed(name, status.get("allocatable") or status.get("capacity"))
-        left = self._left.get(name)
-        if left is None or left.allocatable is not allocatable or not _same(left.records, records):
-            left = self._left[name] = _left(allocatable, records, pods)
-        initialized = claim is None or is_true(claim, INITIALIZED_CONDITION)
-        startup = ((claim or {}).get("spec") or {}).get("startupTaints")
+    def _state(self, node: _NodeFacts, claim: ClaimFacts | None, is_nominated: bool) -> StateNode:
+        name = node.name
+        left = self._left_of(node)
+        former = self._nodes.get(name)
+        pods = tuple([p for key in left.keys if (p := self._store.get(key)) is not None])
+        initialized = claim is None or claim.is_true(INITIALIZED_CONDITION)
+        pool = None if claim is None else self._pool_named.get(node.pool)
         return StateNode(
-            name=name,
-            labels=labels_of(node),
-            taints=effective_taints(spec.get("taints"), startup, initialized=initialized),
-            capacity=self._parsed(_capacity(name), status.get("capacity")),
-            available=left.available,
+            name,
+            node.labels,
+            node.taints if initialized or claim is None else node.taints_before(claim),
+            node.capacity,
+            left.available,
             daemon_requests=left.of_daemons,
             ports=left.ports,
-            claim=name_of(claim) if claim is not None else "",
+            claim_facts=NO_CLAIM if claim is None else claim,
+            node_object=node.object,
+            pods=pods,
             is_initialized=initialized,
-            is_ready=is_condition_true(status.get("conditions"), "Ready"),
+            is_ready=node.is_ready,
             is_marked_for_deletion=name in self._going
-            or _is_going(node)
-            or (claim is not None and _is_going(claim)),
+            or node.is_going
+            or (claim is not None and claim.is_going),
             is_nominated=is_nominated,
-            is_under_consolidate_after=is_resting,
-            claim_object=claim or {},
-            node_object=node,
-            pods=tuple(pods),
-            former=self._nodes.get(name),
+            rests_until_us=0 if claim is None or pool is None else rests_until_us(claim, pool),
+            former=former,
         )
 
-    def _records(self, node: str) -> list[PodRecord]:
-        """The pods that hold something of a node, however many there have ended; by name."""
+    def _left_of(self, node: _NodeFacts) -> _Left:
+        """What its pods leave of a node; the same object as long as nothing of that is another."""
         accounts = self._store.accounts
-        row = accounts.row_of.get(node)
-        if row is None:
-            return []
-        records = accounts.pods[row]
-        return [records[key] for key in sorted(records)]
-
-    def _parsed(self, what: str, raw: Mapping[str, object] | None) -> Resources:
-        """A node's resources; they are the same object as long as nobody writes others."""
-        found = self._resources.get(what)
-        if found is None or found[0] is not raw:
-            found = self._resources[what] = (raw, parse_resources(raw))
-        return found[1]
+        row = accounts.row_of.get(node.name)
+        records = accounts.pods[row] if row is not None else {}
+        left = self._left.get(node.name)
+        if left is None or left.allocatable is not node.allocatable or not left.is_of(records):
+            left = self._left[node.name] = _Left(node.allocatable, records, self._store)
+        return left
 
     def pools(self) -> tuple[NodePool, ...]:
-        objects = self._store.objects(NODE_POOL)
-        if not _same(objects, self._pools_from):
-            self._pools_from = objects
-            self._pools = tuple(node_pool(o) for o in objects if not _is_going(o))
+        if self._pools is None:
+            objects = self._store.objects(NODE_POOL)
+            self._pools = tuple([node_pool(o) for o in objects if not _is_going(o)])
+            self._pool_named = {p.name: p for p in self._pools}
         return self._pools
 
+    def pool_named(self, name: str) -> NodePool | None:
+        self.pools()
+        return self._pool_named.get(name)
+
     def _daemon_pods(self) -> tuple[Obj, ...]:
-        objects = self._store.objects(DAEMON_SET)
-        if not _same(objects, self._daemons_from):
-            self._daemons_from, self._daemons = objects, tuple(_daemon_pod(d) for d in objects)
+        if self._daemons is None:
+            self._daemons = tuple([_daemon_pod(d) for d in self._store.objects(DAEMON_SET)])
         return self._daemons
 
     # Of one claim
 
-    def due_us(self, claim: Obj, pool: NodePool) -> int | None:
-        """When the claim may be consolidated."""
-        found = self._due.get(name_of(claim))
-        if found is None or found[0] is not claim or found[1] is not pool:
-            found = self._due[name_of(claim)] = (claim, pool, consolidatable_at_us(claim, pool))
-        return found[2]
+    def claim(self, name: str) -> ClaimFacts | None:
+        """As it is in the store now."""
+        return self._claims.get(name)
 
-    def drift(self, claim: Obj, pool: NodePool, fleet: Fleet, now_us: int) -> str:
+    def drift(self, claim: ClaimFacts, pool: NodePool, fleet: Fleet, now_us: int) -> str:
         """Why the claim drifted. A twin's types do not vanish: it depends on labels, annotations and the pool."""
-        meta, name = meta_of(claim), name_of(claim)
-        parts = (meta.get("labels"), meta.get("annotations"), is_true(claim, LAUNCHED))
+        meta, name = meta_of(claim.object), claim.name
+        labels, annotations, is_launched = (
+            meta.get("labels"),
+            meta.get("annotations"),
+            claim.is_true(LAUNCHED),
+        )
         found = self._drifts.get(name)
         if (
             found is None
-            or found[0] is not parts[0]
-            or found[1] is not parts[1]
-            or found[2] != parts[2]
+            or found[0] is not labels
+            or found[1] is not annotations
+            or found[2] != is_launched
             or found[3] is not pool
         ):
-            found = self._drifts[name] = (*parts, pool, drift_reason(claim, pool, fleet, now_us))
+            why = drift_reason(claim.object, pool, fleet, now_us)
+            found = self._drifts[name] = (labels, annotations, is_launched, pool, why)
         return found[4]
+
+
+class _NodeFacts:
+    """What one version of a Node says; its resources are the same objects as long as nobody writes others."""
+
+    __slots__ = (
+        "_raw",
+        "allocatable",
+        "capacity",
+        "is_going",
+        "is_ready",
+        "labels",
+        "name",
+        "object",
+        "pool",
+        "taints",
+    )
+
+    def __init__(self, name: str, node: Obj, former: _NodeFacts | None) -> None:
+        status: Mapping[str, Any] = node.get("status") or {}
+        self.name = name
+        self.object = node
+        self.labels: Mapping[str, str] = labels_of(node)
+        self.pool = self.labels.get(NODEPOOL) or ""
+        self.taints = parse_taints((node.get("spec") or {}).get("taints"))
+        self.is_ready = is_condition_true(status.get("conditions"), "Ready")
+        self.is_going = _is_going(node)
+        capacity, allocatable = status.get("capacity"), status.get("allocatable") or status.get("capacity")
+        self._raw = (capacity, allocatable)
+        if former is not None and former._raw[0] is capacity and former._raw[1] is allocatable:
+            self.capacity: Resources = former.capacity
+            self.allocatable: Resources = former.allocatable
+        else:
+            self.capacity, self.allocatable = parse_resources(capacity), parse_resources(allocatable)
+
+    def taints_before(self, claim: ClaimFacts) -> tuple[Taint, ...]:
+        """Those that count while its claim is not initialized."""
+        startup = (claim.object.get("spec") or {}).get("startupTaints")
+        return effective_taints((self.object.get("spec") or {}).get("taints"), startup, initialized=False)
 
 
 class _Left:
     """What the pods on a node leave of it. The accounts make a new record where a pod asks for something else."""
 
-    __slots__ = ("allocatable", "available", "of_daemons", "ports", "records")
+    __slots__ = ("_records", "allocatable", "available", "keys", "of_daemons", "ports")
 
-    def __init__(self, allocatable: Resources, records: list[PodRecord]) -> None:
+    def __init__(self, allocatable: Resources, records: Mapping[Key, PodRecord], store: Store) -> None:
         self.allocatable = allocatable
-        self.records = records
-        self.available: Resources = {}
+        self._records = dict(records)
+        self.keys = sorted(records)
+        """The pods that hold something of the node, however many there have ended."""
         self.of_daemons: Resources = {}
         self.ports: tuple[HostPort, ...] = ()
+        self.available = dict(allocatable)
+        for key in self.keys:
+            record = records[key]
+            for name, amount in record.shape.requests.items():
+                if name in self.available:
+                    self.available[name] -= amount
+            pod = store.get(key)
+            if pod is not None:
+                self._see(pod, record)
+        if PODS in self.available:
+            self.available[PODS] -= len(self.keys)
 
-
-def _left(allocatable: Resources, records: list[PodRecord], pods: Sequence[Obj]) -> _Left:
-    made = _Left(allocatable, records)
-    taken: Resources = {PODS: len(records)}
-    for record, pod in zip(records, pods, strict=True):
-        add_into(taken, record.shape.requests)
+    def _see(self, pod: Obj, record: PodRecord) -> None:
         if is_owned_by(pod, "DaemonSet"):
-            add_into(made.of_daemons, {**record.shape.requests, PODS: 1})
+            add_into(self.of_daemons, {**record.shape.requests, PODS: 1})
         if record.shape.host_ports:
-            made.ports += host_ports(pod["spec"])
-    made.available = {n: v - taken.get(n, 0) for n, v in allocatable.items()}
-    return made
+            self.ports += host_ports(pod["spec"])
 
-
-def _capacity(node: str) -> str:
-    """Where its capacity is remembered, beside what is allocatable."""
-    return f"{node}/capacity"
+    def is_of(self, records: Mapping[Key, PodRecord]) -> bool:
+        """Whether these are the pods it was made of. Few nodes have many."""
+        if len(records) != len(self._records):
+            return False
+        for key, record in records.items():  # noqa: SIM110 (a generator costs more than the few pods of a node)
+            if self._records.get(key) is not record:
+                return False
+        return True
 
 
 def with_volumes(world: World, store: Store) -> World:
@@ -316,29 +387,24 @@ def _node_name(claim: Obj) -> str:
     return (claim.get("status") or {}).get("nodeName") or name_of(claim)
 
 
-def _same(a: Sequence[object], b: Sequence[object]) -> bool:
-    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
-
-
 def _is_going(obj: Obj) -> bool:
     return "deletionTimestamp" in meta_of(obj)
 
 
-def _coming(name: str, claim: Obj, is_leaving: bool) -> StateNode:
+def _coming(name: str, claim: ClaimFacts, is_leaving: bool) -> StateNode:
     """A claim whose node has not come: what it will be."""
-    spec, status = claim.get("spec") or {}, claim.get("status") or {}
+    spec, status = claim.object.get("spec") or {}, claim.object.get("status") or {}
     return StateNode(
-        name=name,
-        labels=labels_of(claim),
-        taints=effective_taints(spec.get("taints"), (), initialized=False),
-        capacity=parse_resources(status.get("capacity")),
-        available=parse_resources(status.get("allocatable")),
-        claim=name_of(claim),
+        name,
+        labels_of(claim.object),
+        effective_taints(spec.get("taints"), (), initialized=False),
+        parse_resources(status.get("capacity")),
+        parse_resources(status.get("allocatable")),
+        claim_facts=claim,
         has_node=False,
         is_initialized=False,
         is_ready=False,
-        is_marked_for_deletion=is_leaving or _is_going(claim),
-        claim_object=claim,
+        is_marked_for_deletion=is_leaving or claim.is_going,
     )
 
 

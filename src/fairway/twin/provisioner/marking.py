@@ -9,10 +9,10 @@ from heapq import heappop, heappush
 
 from fairway.cluster.store import Store
 from fairway.kube.conditions import is_condition_true, without_condition
-from fairway.kube.objects import Obj, key_of, labels_of, meta_of, name_of
+from fairway.kube.objects import Obj, name_of
+from fairway.provisioning.karpenter.disruption.marks import consolidatable_at_us
 from fairway.provisioning.karpenter.fleet import Fleet
-from fairway.provisioning.karpenter.labels import NODEPOOL
-from fairway.provisioning.karpenter.nodeclaims import CONSOLIDATABLE, DRIFTED, is_true, with_condition
+from fairway.provisioning.karpenter.nodeclaims import CONSOLIDATABLE, DRIFTED, with_condition
 from fairway.provisioning.karpenter.nodepools import WHEN_EMPTY, NodePool
 from fairway.provisioning.karpenter.podfacts import is_owned_by
 from fairway.twin.provisioner.gathering import ClusterState, claim_key
@@ -47,23 +47,23 @@ class Marks:
 
     def bring_up_to_date(self, store: Store, known: ClusterState, fleet: Fleet, now_us: int) -> int | None:
         """Set conditions; when the next claim may be consolidated, if any waits for that. O(what changed)."""
-        pools = {p.name: p for p in known.pools()}
         while self._resting and self._resting[0][0] <= now_us:
             self.stale[heappop(self._resting)[1]] = None
         stale, self.stale = self.stale, {}
         for name in stale:
-            claim = store.get(claim_key(name))
-            pool = None if claim is None else pools.get(labels_of(claim).get(NODEPOOL) or "")
-            if claim is None or pool is None or "deletionTimestamp" in meta_of(claim):
+            claim = known.claim(name)
+            pool = None if claim is None else known.pool_named(claim.pool)
+            if claim is None or pool is None or claim.is_going:
                 self.ripe.pop(name, None)
                 continue
-            at_us = known.due_us(claim, pool)
-            due = at_us is not None and at_us <= now_us
-            marked = _marked(claim, CONSOLIDATABLE, CONSOLIDATABLE if due else "", now_us)
-            marked = _marked(marked, DRIFTED, known.drift(claim, pool, fleet, now_us), now_us)
-            if marked is not claim:
-                self._written[name] = store.set_status(key_of(claim), marked["status"])
-            if _is_ripe(store, marked, pool):
+            at_us = consolidatable_at_us(claim, pool)
+            is_due = at_us is not None and at_us <= now_us
+            drift = known.drift(claim, pool, fleet, now_us)
+            if claim.is_true(CONSOLIDATABLE) != is_due or claim.is_true(DRIFTED) != bool(drift):
+                marked = _marked(claim.object, CONSOLIDATABLE, CONSOLIDATABLE if is_due else "", now_us)
+                marked = _marked(marked, DRIFTED, drift, now_us)
+                self._written[name] = store.set_status(claim_key(name), marked["status"])
+            if drift or (is_due and _could_go(store, name, pool)):
                 self.ripe[name] = None
             else:
                 self.ripe.pop(name, None)
@@ -72,18 +72,14 @@ class Marks:
         return self._resting[0][0] if self._resting else None
 
 
-def _is_ripe(store: Store, claim: Obj, pool: NodePool) -> bool:
-    """Whether its node could go at all; one that holds pods, where only empty ones go, could not.
+def _could_go(store: Store, name: str, pool: NodePool) -> bool:
+    """Whether a consolidatable node could go at all; one that holds pods, where only empty ones go, could not.
 
     Unlike kube: where no node could, nobody is told for each of them that it is not empty.
     """
-    if is_true(claim, DRIFTED):
-        return True
-    if not is_true(claim, CONSOLIDATABLE):
-        return False
     if pool.consolidation_policy != WHEN_EMPTY:
         return True
-    row = store.accounts.row_of.get(name_of(claim))
+    row = store.accounts.row_of.get(name)
     pods = (store.get(key) for key in store.accounts.pods[row]) if row is not None else ()
     return all(p is None or is_owned_by(p, "DaemonSet") or is_owned_by(p, "Node") for p in pods)
 

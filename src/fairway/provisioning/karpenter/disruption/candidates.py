@@ -115,7 +115,7 @@ def _why_not(
         return why
     if node.pool not in pools:
         return f"NodePool not found (NodePool={node.pool})"
-    grace = (node.claim_object.get("spec") or {}).get("terminationGracePeriod")
+    grace = (node.claim_facts.object.get("spec") or {}).get("terminationGracePeriod")
     if class_ == EVENTUAL and grace is not None:
         return None  # its pods may hold it up, but not for ever
     return why_not_evictable(node.pods, budgets, scene.now_us)

@@ -18,7 +18,7 @@ from fairway.provisioning.karpenter.disruption.scene import UNCONSOLIDATABLE, UN
 from fairway.provisioning.karpenter.disruption.simulation import simulate
 from fairway.provisioning.karpenter.fleet import unsatisfied_min_values
 from fairway.provisioning.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE
-from fairway.provisioning.karpenter.nodeclaims import CONSOLIDATABLE, is_true
+from fairway.provisioning.karpenter.nodeclaims import CONSOLIDATABLE
 from fairway.provisioning.karpenter.nodepools import WHEN_EMPTY
 from fairway.provisioning.karpenter.packing import Results
 from fairway.provisioning.karpenter.planned import PlannedClaim
@@ -61,7 +61,7 @@ def why_not_consolidatable(candidate: Candidate) -> str | None:
         return ""
     if pool.consolidation_policy == WHEN_EMPTY:
         return f'NodePool "{pool.name}" has consolidation policy WhenEmpty, but node is not empty'
-    return None if is_true(candidate.node.claim_object, CONSOLIDATABLE) else ""
+    return None if candidate.node.claim_facts.is_true(CONSOLIDATABLE) else ""
 
 
 def by_savings(candidates: Sequence[Candidate]) -> list[Candidate]:

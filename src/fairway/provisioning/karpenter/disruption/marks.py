@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fairway.kube.objects import Obj, meta_of
 from fairway.kube.timestamps import HOUR_US, parse_rfc3339
+from fairway.provisioning.karpenter.claimfacts import ClaimFacts
 from fairway.provisioning.karpenter.fleet import Fleet
 from fairway.provisioning.karpenter.labels import (
     CAPACITY_TYPE,
@@ -18,7 +19,7 @@ from fairway.provisioning.karpenter.labels import (
     RESERVED,
     WELL_KNOWN,
 )
-from fairway.provisioning.karpenter.nodeclaims import INITIALIZED_CONDITION, LAUNCHED, is_true, since_us
+from fairway.provisioning.karpenter.nodeclaims import INITIALIZED_CONDITION, LAUNCHED, is_true
 from fairway.provisioning.karpenter.nodepools import HASH_VERSION, NodePool, duration_us
 from fairway.provisioning.karpenter.requirement import one_of
 from fairway.provisioning.karpenter.requirements import label_requirements, selector_requirements
@@ -29,19 +30,19 @@ INSTANCE_TYPE_NOT_FOUND = "InstanceTypeNotFound"
 _TYPES_MISSED_AFTER_US = HOUR_US
 
 
-def consolidatable_at_us(claim: Obj, pool: NodePool) -> int | None:
+def consolidatable_at_us(claim: ClaimFacts, pool: NodePool) -> int | None:
     """When it may be consolidated, by its last pod event; None: never, or not initialized yet."""
-    if pool.consolidate_after_us is None or not is_true(claim, INITIALIZED_CONDITION):
+    if pool.consolidate_after_us is None or not claim.is_true(INITIALIZED_CONDITION):
         return None
-    last = (claim.get("status") or {}).get("lastPodEventTime")
-    since = parse_rfc3339(last) if last else since_us(claim, INITIALIZED_CONDITION)
-    return since + pool.consolidate_after_us
+    since_us = claim.last_pod_event_us
+    if since_us is None:
+        since_us = claim.true_since_us(INITIALIZED_CONDITION)
+    return since_us + pool.consolidate_after_us
 
 
-def is_under_consolidate_after(claim: Obj, pool: NodePool, now_us: int) -> bool:
-    """Whether pods that could stay are kept from moving onto it."""
-    at_us = consolidatable_at_us(claim, pool)
-    return bool(pool.consolidate_after_us) and at_us is not None and now_us < at_us
+def rests_until_us(claim: ClaimFacts, pool: NodePool) -> int:
+    """Until when pods that could stay are kept from moving onto it; 0: they are not."""
+    return consolidatable_at_us(claim, pool) or 0 if pool.consolidate_after_us else 0
 
 
 def drift_reason(claim: Obj, pool: NodePool, fleet: Fleet, now_us: int) -> str:

@@ -41,7 +41,7 @@ from fairway.provisioning.karpenter.disruption.scene import (
     Scene,
 )
 from fairway.provisioning.karpenter.disruption.simulation import simulate
-from fairway.provisioning.karpenter.nodeclaims import CONSOLIDATABLE, DRIFTED, is_true, since_us
+from fairway.provisioning.karpenter.nodeclaims import CONSOLIDATABLE, DRIFTED
 
 EMPTINESS, DRIFT, SINGLE = "empty", "drift", "single"
 Budget = dict[str, int]
@@ -83,7 +83,7 @@ def emptiness(scene: Scene) -> Outcome:
         if pool.consolidate_after_us is None:
             text = f'NodePool "{pool.name}" has consolidation disabled'
             notices.append(Notice(f"Node/{candidate.name}", UNCONSOLIDATABLE, text))
-        elif candidate.is_empty and is_true(candidate.node.claim_object, CONSOLIDATABLE):
+        elif candidate.is_empty and candidate.node.claim_facts.is_true(CONSOLIDATABLE):
             fitting.append(candidate)
     left, by_budgets = budget_left(scene, EMPTY)
     notices += by_budgets if fitting else []
@@ -113,7 +113,7 @@ def drift(scene: Scene) -> Outcome:
         return Outcome(None)
     left, by_budgets = budget_left(scene, DRIFTED_REASON)
     notices = [*notices_of(scene, blocked), *by_budgets]
-    drifted.sort(key=lambda c: (bool(c.reschedulable), since_us(c.node.claim_object, DRIFTED), c.name))
+    drifted.sort(key=lambda c: (bool(c.reschedulable), c.node.claim_facts.true_since_us(DRIFTED), c.name))
     for candidate in drifted:
         if left.get(candidate.pool.name, 0) == 0:
             continue

@@ -19,7 +19,7 @@ from fairway.provisioning.karpenter.disruption.consolidation import why_not_cons
 from fairway.provisioning.karpenter.disruption.methods import DRIFT, EMPTINESS
 from fairway.provisioning.karpenter.disruption.scene import Scene
 from fairway.provisioning.karpenter.disruption.simulation import simulate
-from fairway.provisioning.karpenter.nodeclaims import CONSOLIDATABLE, is_true
+from fairway.provisioning.karpenter.nodeclaims import CONSOLIDATABLE
 
 # Source: commandValidationDelay.
 RECHECK_AFTER_US = 15 * SECOND_US
@@ -56,7 +56,7 @@ def recheck(command: Command, scene: Scene) -> Command | Abandoned:
 
 def _is_still(command: Command, candidate: Candidate) -> bool:
     if command.method == EMPTINESS:
-        return candidate.is_empty and is_true(candidate.node.claim_object, CONSOLIDATABLE)
+        return candidate.is_empty and candidate.node.claim_facts.is_true(CONSOLIDATABLE)
     return why_not_consolidatable(candidate) is None
 
 
