@@ -18,19 +18,24 @@ from fairway.provisioning.karpenter.labels import NODEPOOL
 
 
 class ClaimFacts:
-    """One version of a claim. `last_pod_event_us`: None where no pod came or went yet."""
+    """One version of a claim. `last_pod_event_us`: None where no pod came or went yet.
 
-    __slots__ = ("_true", "is_going", "last_pod_event_us", "name", "object", "pool")
+    `former`: the version before; what its conditions say is kept while those are the same object.
+    """
 
-    def __init__(self, claim: Obj) -> None:
+    __slots__ = ("_conditions", "_true", "is_going", "last_pod_event_us", "name", "object", "pool")
+
+    def __init__(self, claim: Obj, former: ClaimFacts | None = None) -> None:
         meta, status = meta_of(claim), claim.get("status") or {}
         self.object = claim
         self.name: str = meta.get("name") or ""
         self.pool: str = (meta.get("labels") or {}).get(NODEPOOL) or ""
         self.is_going = "deletionTimestamp" in meta
-        self._true: dict[str, Mapping[str, Any]] = {
-            c["type"]: c for c in status.get("conditions") or () if c.get("status") == TRUE
-        }
+        self._conditions = status.get("conditions")
+        if former is not None and former._conditions is self._conditions:
+            self._true: dict[str, Mapping[str, Any]] = former._true
+        else:
+            self._true = {c["type"]: c for c in self._conditions or () if c.get("status") == TRUE}
         last = status.get("lastPodEventTime")
         self.last_pod_event_us: int | None = parse_rfc3339(last) if last else None
 

@@ -14,7 +14,7 @@ from fairway.provisioning.karpenter.packing import PodRefusal
 from fairway.provisioning.karpenter.why import wrapped
 
 NORMAL, WARNING = "Normal", "Warning"
-NOMINATED = "Nominated"
+NOMINATED, FAILED_SCHEDULING = "Nominated", "FailedScheduling"
 # Why pods go from a node whose claim was deleted for no reason of Karpenter's.
 FORCEFUL = "Forceful Termination"
 COMPONENT = "karpenter"
@@ -41,7 +41,7 @@ def nominated(claim: str = "", node: str = "") -> KarpenterEvent:
 
 def failed_scheduling(refusal: PodRefusal | str) -> KarpenterEvent:
     text = f"Failed to schedule pod, {refusal}"
-    return KarpenterEvent(WARNING, "FailedScheduling", text, quiet_us=5 * MINUTE_US)
+    return KarpenterEvent(WARNING, FAILED_SCHEDULING, text, quiet_us=5 * MINUTE_US)
 
 
 def no_compatible_types(*, min_values: bool) -> KarpenterEvent:

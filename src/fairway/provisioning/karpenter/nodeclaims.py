@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairway.kube.conditions import is_condition_true, set_condition
+from fairway.kube.conditions import get_condition, is_condition_true, set_condition
 from fairway.kube.objects import Obj, meta_of
 from fairway.kube.resources import format_resources
 from fairway.kube.taints import parse_taints
@@ -148,6 +148,8 @@ def with_condition(claim: Obj, type_: str, value: str, reason: str, message: str
     conditions = list(status.get("conditions") or ())
     now = rfc3339(now_us)
     conditions = set_condition(conditions, type_, value, reason, message, now)
+    if type_ not in DEPENDENT and get_condition(conditions, READY) is not None:
+        return {**claim, "status": {**status, "conditions": conditions}}
     missing = [t for t in DEPENDENT if not is_condition_true(conditions, t)]
     ready = ("True", READY, "") if not missing else ("Unknown", "ReconcilingDependents", "")
     conditions = set_condition(conditions, READY, *ready, now)

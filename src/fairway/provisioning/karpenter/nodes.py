@@ -199,8 +199,10 @@ class Nodes:
         """Those that could hold one pod of any of these sizes, for size alone. O(different rooms), not nodes."""
         found: list[StateNode] = []
         for room in self._by_room.values():
-            if any(_fits(room.available, size) for size in sizes):
-                found += [self._by_name[name] for name in room.names]
+            for size in sizes:
+                if _fits(room.available, size):
+                    found += [self._by_name[name] for name in room.names]
+                    break
         return found
 
 
@@ -251,4 +253,7 @@ def _standing_of(node: StateNode | None) -> int:
 
 
 def _fits(available: Mapping[str, int], requests: Mapping[str, int]) -> bool:
-    return all(amount <= available.get(name, 0) for name, amount in requests.items() if name != PODS)
+    for name, amount in requests.items():  # noqa: SIM110 (of every room there is, for every batch)
+        if name != PODS and amount > available.get(name, 0):
+            return False
+    return True

@@ -8,7 +8,6 @@ Source: pkg/controllers/state/cluster.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 
 from fairway.kube.objects import Obj
 from fairway.provisioning.karpenter.fleet import Fleet
@@ -18,7 +17,6 @@ from fairway.provisioning.karpenter.requirements import Requirements
 from fairway.provisioning.karpenter.statenode import StateNode
 
 
-@dataclass(frozen=True, slots=True)
 class World:
     """Everything one simulation sees. `fleets`: the instance types of each NodePool, by its name.
 
@@ -26,19 +24,42 @@ class World:
     `now_us`: what nodes that rest until a time are compared with.
     """
 
-    pools: tuple[NodePool, ...]
-    fleets: Mapping[str, Fleet]
-    nodes: Nodes = field(default_factory=Nodes)
-    daemons: tuple[Obj, ...] = ()
-    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    volumes: Mapping[str, tuple[Requirements, ...]] = field(default_factory=dict)
-    """Where the volumes of pods may be, by uid: one of the alternatives has to hold."""
-    gone: frozenset[str] = frozenset()
-    now_us: int = 0
+    __slots__ = ("daemons", "fleets", "gone", "namespaces", "nodes", "now_us", "pools", "volumes")
+
+    def __init__(
+        self,
+        pools: tuple[NodePool, ...],
+        fleets: Mapping[str, Fleet],
+        nodes: Nodes | None = None,
+        daemons: tuple[Obj, ...] = (),
+        *,
+        namespaces: Mapping[str, Mapping[str, str]] | None = None,
+        volumes: Mapping[str, tuple[Requirements, ...]] | None = None,
+        gone: frozenset[str] = frozenset(),
+        now_us: int = 0,
+    ) -> None:
+        self.pools = pools
+        self.fleets = fleets
+        self.nodes = Nodes() if nodes is None else nodes
+        self.daemons = daemons
+        self.namespaces: Mapping[str, Mapping[str, str]] = {} if namespaces is None else namespaces
+        self.volumes: Mapping[str, tuple[Requirements, ...]] = {} if volumes is None else volumes
+        """Where the volumes of pods may be, by uid: one of the alternatives has to hold."""
+        self.gone = gone
+        self.now_us = now_us
 
     def without_going(self, names: Iterable[str] = ()) -> World:
         """The world without the nodes that are going already, and without these."""
-        return replace(self, gone=self.gone.union(self.nodes.marked, names))
+        return World(
+            self.pools,
+            self.fleets,
+            self.nodes,
+            self.daemons,
+            namespaces=self.namespaces,
+            volumes=self.volumes,
+            gone=self.gone.union(self.nodes.marked, names),
+            now_us=self.now_us,
+        )
 
     def staying(self) -> list[StateNode]:
         """The nodes there are without those that are gone, in order. O(nodes)."""

@@ -26,6 +26,7 @@ from fairway.provisioning.karpenter.disruption.recheck import RECHECK_AFTER_US, 
 from fairway.provisioning.karpenter.disruption.scene import DRIFTED_REASON, Scene
 from fairway.provisioning.karpenter.disruption.settled import Settled
 from fairway.provisioning.karpenter.events import (
+    FAILED_SCHEDULING,
     KarpenterEvent,
     consolidation_candidate,
     consolidation_rejected,
@@ -77,7 +78,6 @@ from fairway.twin.provisioner.gathering import (
     is_pod_event,
     machines_of,
     node_key,
-    with_volumes,
 )
 from fairway.twin.provisioner.joining import Joining
 from fairway.twin.provisioner.marking import Marks
@@ -183,12 +183,12 @@ class Provisioner:
 
     def _observe_pod(self, change: Change) -> None:
         pod = change.obj
-        if change.type != DELETED and is_provisionable(pod):
+        node = (pod.get("spec") or {}).get("nodeName")
+        if not node and change.type != DELETED and is_provisionable(pod):
             self.pending[change.key] = None
             self._trigger((change.key,))
         else:
             self.pending.pop(change.key, None)
-        node = (pod.get("spec") or {}).get("nodeName")
         was = "" if change.old is None else (change.old.get("spec") or {}).get("nodeName")
         if change.type == DELETED or (node and not was):
             self._settled.changed(self.host.loop.now_us)
@@ -277,8 +277,7 @@ class Provisioner:
         going = {node: None for u in self.underway for node in u.nodes} | dict.fromkeys(
             self.termination.since_us
         )
-        world = self._known.world(fleet, going=going, nominated=self.promised, now_us=now_us)
-        return with_volumes(world, self.host.store)
+        return self._known.world(fleet, going=going, nominated=self.promised, now_us=now_us)
 
     def _fleet(self, unavailable: frozenset[Offered]) -> Fleet:
         """Kept while the same offerings are out: a fleet remembers what it was asked."""
@@ -303,7 +302,8 @@ class Provisioner:
             event = no_compatible_types(min_values=bool(filtered.min_values))
             self.tell(Key(NODE_POOL, "", pool), event)
         for facts, why in results.refused:
-            self._tell_pod(facts.namespace, facts.name, failed_scheduling(why))
+            if not self._words.is_quiet(FAILED_SCHEDULING, facts.uid):
+                self._tell_pod(facts.namespace, facts.name, failed_scheduling(why))
         for node, placed in results.pods_on:
             self._promise(node.name)
             for facts in placed:

@@ -9,7 +9,6 @@ Source: pkg/controllers/state/cluster.go, statenode.go.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
 
@@ -29,7 +28,12 @@ from fairway.provisioning.karpenter.nodepools import NodePool, node_pool
 from fairway.provisioning.karpenter.nodes import Nodes
 from fairway.provisioning.karpenter.podfacts import HostPort, host_ports, is_owned_by
 from fairway.provisioning.karpenter.statenode import StateNode, effective_taints
-from fairway.provisioning.karpenter.volumetopology import CLAIM, claim_problem, volume_alternatives
+from fairway.provisioning.karpenter.volumetopology import (
+    CLAIM,
+    Alternatives,
+    claim_problem,
+    volume_alternatives,
+)
 from fairway.provisioning.karpenter.world import World
 
 NODE_CLAIM, NODE_POOL, DAEMON_SET = "NodeClaim.karpenter.sh", "NodePool.karpenter.sh", "DaemonSet.apps"
@@ -110,8 +114,8 @@ class ClusterState:
         self._stale[name] = None
 
     def _note_claim(self, claim: Obj) -> None:
-        facts = ClaimFacts(claim)
-        name, node = facts.name, _node_name(claim)
+        name, node = name_of(claim), _node_name(claim)
+        facts = ClaimFacts(claim, self._claims.get(name))
         self._claims[name] = facts
         if node != name and self._claim_of.get(name) == name:
             del self._claim_of[name]
@@ -153,6 +157,7 @@ class ClusterState:
             nodes=self._nodes,
             daemons=self._daemon_pods(),
             namespaces=self._namespaces,
+            volumes=_volumes(self._store),
             now_us=now_us,
         )
 
@@ -213,7 +218,7 @@ class ClusterState:
         records = accounts.pods[row] if row is not None else {}
         left = self._left.get(node.name)
         if left is None or left.allocatable is not node.allocatable or not left.is_of(records):
-            left = self._left[node.name] = _Left(node.allocatable, records, self._store)
+            left = self._left[node.name] = _Left(node.allocatable, records, self._store, left)
         return left
 
     def pools(self) -> tuple[NodePool, ...]:
@@ -303,26 +308,44 @@ class _Left:
 
     __slots__ = ("_records", "allocatable", "available", "keys", "of_daemons", "ports")
 
-    def __init__(self, allocatable: Resources, records: Mapping[Key, PodRecord], store: Store) -> None:
+    def __init__(
+        self,
+        allocatable: Resources,
+        records: Mapping[Key, PodRecord],
+        store: Store,
+        former: _Left | None,
+    ) -> None:
         self.allocatable = allocatable
         self._records = dict(records)
         self.keys = sorted(records)
         """The pods that hold something of the node, however many there have ended."""
         self.of_daemons: Resources = {}
         self.ports: tuple[HostPort, ...] = ()
-        self.available = dict(allocatable)
-        for key in self.keys:
-            record = records[key]
-            for name, amount in record.shape.requests.items():
-                if name in self.available:
-                    self.available[name] -= amount
-            pod = store.get(key)
-            if pod is not None:
-                self._see(pod, record)
-        if PODS in self.available:
-            self.available[PODS] -= len(self.keys)
+        if former is None or former.allocatable is not allocatable or former.of_daemons or former.ports:
+            self.available = dict(allocatable)
+            came = self.keys
+        else:
+            self.available = dict(former.available)
+            before = former._records
+            came = [key for key in self.keys if before.get(key) is not records[key]]
+            for key, record in before.items():
+                if records.get(key) is not record:
+                    self._take(record, -1)
+        for key in came:
+            self._take(records[key], 1)
+            self._see(store.get(key), records[key])
 
-    def _see(self, pod: Obj, record: PodRecord) -> None:
+    def _take(self, record: PodRecord, times: int) -> None:
+        for name, amount in record.shape.requests.items():
+            if name in self.available:
+                self.available[name] -= times * amount
+        if PODS in self.available:
+            self.available[PODS] -= times
+
+    def _see(self, pod: Obj | None, record: PodRecord) -> None:
+        """What is asked for by few: a pod of a DaemonSet, or one with host ports."""
+        if pod is None:
+            return
         if is_owned_by(pod, "DaemonSet"):
             add_into(self.of_daemons, {**record.shape.requests, PODS: 1})
         if record.shape.host_ports:
@@ -338,12 +361,12 @@ class _Left:
         return True
 
 
-def with_volumes(world: World, store: Store) -> World:
-    """The world with where pods' volumes may be. O(pods), where there are any claims."""
+def _volumes(store: Store) -> dict[str, Alternatives]:
+    """Where pods' volumes may be, by uid. O(pods), where there are any claims."""
     if not store.count(CLAIM):
-        return world
+        return {}
     found = ((meta_of(p)["uid"], volume_alternatives(store, p)) for p in store.objects("Pod"))
-    return replace(world, volumes={uid: terms for uid, terms in found if terms})
+    return {uid: terms for uid, terms in found if terms}
 
 
 def by_claims(store: Store, pods: Sequence[Obj]) -> tuple[list[Obj], list[tuple[Obj, str]]]:
@@ -358,12 +381,13 @@ def is_pod_event(change: Change) -> bool:
     Source: nodeclaim/podevents/controller.go.
     """
     pod, old = change.obj, change.old
-    if is_owned_by(pod, "DaemonSet") or change.type == DELETED:
+    if change.type == DELETED:
         return False
-    if old is None or not (old.get("spec") or {}).get("nodeName"):
-        return True
-    ended = _is_over(pod) and not _is_over(old)
-    return ended or (_is_going(pod) and not _is_going(old))
+    came = old is None or not (old.get("spec") or {}).get("nodeName")
+    if not came and old is not None:
+        ended = _is_over(pod) and not _is_over(old)
+        came = ended or (_is_going(pod) and not _is_going(old))
+    return came and not is_owned_by(pod, "DaemonSet")
 
 
 def _is_over(pod: Obj) -> bool:

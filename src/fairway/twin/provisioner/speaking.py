@@ -47,6 +47,10 @@ class Speaker:
             now_us, COMPONENT, about.gk, about.namespace, about.name, event.reason, event.message
         )
 
+    def is_quiet(self, reason: str, uid: str) -> bool:
+        """Whether this was said of the object a moment ago, so that nobody need find the words again."""
+        return self._quiet_until.get((reason, uid), -1) > self.host.loop.now_us
+
     def _note(self, said: Said, until_us: int) -> None:
         if len(self._quiet_until) >= _MOST_KEPT:
             now_us = self.host.loop.now_us
