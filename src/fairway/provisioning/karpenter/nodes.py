@@ -114,13 +114,17 @@ class Nodes:
                 self._take_place(before)
             insort(self._order, _place(node))
         self._by_name[name] = node
-        if before is None or _offers_other(before, node):
-            self.supply += 1
-        if before is None or before.capacity is not node.capacity or before.pool != node.pool:
-            self._use(before, -1)
-            self._use(node, 1)
-        self._stand(before, node)
-        self._sort(name, node)
+        # Of most nodes that are another only the pods are, and of their claims when the last one came or went.
+        if before is None or not _is_itself(before, node):
+            if before is None or _offers_other(before, node):
+                self.supply += 1
+            if before is None or before.capacity is not node.capacity or before.pool != node.pool:
+                self._use(before, -1)
+                self._use(node, 1)
+            self._stand(before, node)
+            self._sort(name, node)
+        if before is None or before.pod_facts is not node.pod_facts:
+            self._sort_by_pods(name, node)
         self._make_room(name, node)
 
     def drop(self, name: str) -> None:
@@ -131,6 +135,7 @@ class Nodes:
             self._use(node, -1)
             self._stand(node, None)
             self._sort(name, None)
+            self._sort_by_pods(name, None)
             self._make_room(name, None)
 
     def _take_place(self, node: StateNode) -> None:
@@ -155,18 +160,20 @@ class Nodes:
                 standing.going += sign if counted == _GOING else 0
 
     def _sort(self, name: str, node: StateNode | None) -> None:
-        """By what holds of it; None: it is gone."""
+        """By what holds of it, its pods aside; None: it is gone."""
         why = None if node is None else node.why_not_disruptable
         if why is not None:
             self.barred[name] = why
         else:
             self.barred.pop(name, None)
-        _mark(self.held, name, node is not None and bool(node.pod_facts.held))
-        _mark(self.apart, name, node is not None and bool(node.pod_facts.apart))
-        _mark(self.empty, name, node is not None and node.is_empty)
         _mark(self.marked, name, node is not None and node.is_marked_for_deletion)
         is_drifted = node is not None and node.is_managed and node.claim_facts.is_true(DRIFTED)
         _mark(self.drifted, name, is_drifted)
+
+    def _sort_by_pods(self, name: str, node: StateNode | None) -> None:
+        _mark(self.held, name, node is not None and bool(node.pod_facts.held))
+        _mark(self.apart, name, node is not None and bool(node.pod_facts.apart))
+        _mark(self.empty, name, node is not None and node.is_empty)
 
     def _make_room(self, name: str, node: StateNode | None) -> None:
         before = self._room_of.get(name)
@@ -204,6 +211,25 @@ class Nodes:
                     found += [self._by_name[name] for name in room.names]
                     break
         return found
+
+
+def _is_itself(before: StateNode, node: StateNode) -> bool:
+    """Whether it is what it was, its pods aside."""
+    was, now = before.claim_facts, node.claim_facts
+    return (
+        before.node_object is node.node_object
+        and before.labels is node.labels
+        and before.capacity is node.capacity
+        and before.is_initialized == node.is_initialized
+        and before.is_nominated == node.is_nominated
+        and before.is_marked_for_deletion == node.is_marked_for_deletion
+        and before.is_ready == node.is_ready
+        and before.has_node == node.has_node
+        and before.taints == node.taints
+        and before.claim == node.claim
+        and was.is_true(DRIFTED) == now.is_true(DRIFTED)
+        and was.is_true(INSTANCE_TERMINATING) == now.is_true(INSTANCE_TERMINATING)
+    )
 
 
 def _offers_other(before: StateNode, node: StateNode) -> bool:

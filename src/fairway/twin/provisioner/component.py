@@ -21,6 +21,7 @@ from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.provisioning.karpenter.batching import Batch
 from fairway.provisioning.karpenter.disruption.budgets import next_change_us
 from fairway.provisioning.karpenter.disruption.commands import DELETE, Command
+from fairway.provisioning.karpenter.disruption.marks import consolidatable_at_us
 from fairway.provisioning.karpenter.disruption.methods import DRIFT, EMPTINESS, decide
 from fairway.provisioning.karpenter.disruption.recheck import RECHECK_AFTER_US, Abandoned, recheck
 from fairway.provisioning.karpenter.disruption.scene import DRIFTED_REASON, Scene
@@ -50,6 +51,7 @@ from fairway.provisioning.karpenter.launching import UNAVAILABLE_US, launch_choi
 from fairway.provisioning.karpenter.nodeclaims import (
     CONSOLIDATABLE,
     DISRUPTION_REASON,
+    DRIFTED,
     INITIALIZED_CONDITION,
     REGISTERED_CONDITION,
     is_true,
@@ -208,8 +210,19 @@ class Provisioner:
         status = {**(claim.object.get("status") or {}), "lastPodEventTime": rfc3339(now_us)}
         if claim.is_true(CONSOLIDATABLE):
             status["conditions"] = without_condition(status.get("conditions"), CONSOLIDATABLE)
-        self.host.store.set_status(claim_key(node), status)
-        self._marks.stale[node] = None
+        written = self.host.store.set_status(claim_key(node), status)
+        self._let_rest(node, written)
+
+    def _let_rest(self, name: str, written: Obj) -> None:
+        """Of a claim that had a pod event most need no look: it is not due for a while, and did not drift."""
+        claim = self._known.claim(name)
+        pool = None if claim is None else self._known.pool_named(claim.pool)
+        due_us = None if claim is None or pool is None else consolidatable_at_us(claim, pool)
+        is_plain = claim is not None and not claim.is_going and not claim.is_true(DRIFTED)
+        if is_plain and due_us is not None and due_us > self.host.loop.now_us + POLL_US:
+            self._marks.rest(name, written, due_us)
+        else:
+            self._marks.stale[name] = None
 
     def _observe_claim(self, change: Change) -> None:
         name = change.key.name

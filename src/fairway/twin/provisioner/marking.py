@@ -21,7 +21,7 @@ from fairway.twin.provisioner.gathering import ClusterState, claim_key
 class Marks:
     """`stale`: claims to look at. `ripe`: claims whose nodes could go at all."""
 
-    __slots__ = ("_resting", "_written", "ripe", "stale")
+    __slots__ = ("_due_us", "_resting", "_written", "ripe", "stale")
 
     def __init__(self) -> None:
         self.stale: dict[str, None] = {}
@@ -29,10 +29,14 @@ class Marks:
         """What was written of each claim last: no news when it is heard of."""
         self.ripe: dict[str, None] = {}
         self._resting: list[tuple[int, str]] = []
+        """Whose consolidateAfter is over when; a claim with a pod event since is there again."""
+        self._due_us: dict[str, int] = {}
+        """The last of these times of each claim."""
 
     def copy(self) -> Marks:
         twin = Marks()
-        twin.stale, twin.ripe, twin._resting = dict(self.stale), dict(self.ripe), list(self._resting)
+        twin.stale, twin.ripe = dict(self.stale), dict(self.ripe)
+        twin._resting, twin._due_us = list(self._resting), dict(self._due_us)
         return twin
 
     def hear(self, claim: Obj) -> None:
@@ -44,11 +48,26 @@ class Marks:
     def forget(self, claim: str) -> None:
         self.ripe.pop(claim, None)
         self._written.pop(claim, None)
+        self._due_us.pop(claim, None)
+
+    def rest(self, name: str, written: Obj, due_us: int) -> None:
+        """A claim that was not drifted was written: a pod came or went, and its consolidateAfter starts anew."""
+        self._written[name] = written
+        self.ripe.pop(name, None)
+        self._rest_until(name, due_us)
+
+    def _rest_until(self, name: str, due_us: int) -> None:
+        if self._due_us.get(name) != due_us:
+            self._due_us[name] = due_us
+            heappush(self._resting, (due_us, name))
 
     def bring_up_to_date(self, store: Store, known: ClusterState, fleet: Fleet, now_us: int) -> int | None:
         """Set conditions; when the next claim may be consolidated, if any waits for that. O(what changed)."""
         while self._resting and self._resting[0][0] <= now_us:
-            self.stale[heappop(self._resting)[1]] = None
+            due_us, name = heappop(self._resting)
+            if self._due_us.get(name) == due_us:  # else it rests on
+                del self._due_us[name]
+                self.stale[name] = None
         stale, self.stale = self.stale, {}
         for name in stale:
             claim = known.claim(name)
@@ -68,7 +87,7 @@ class Marks:
             else:
                 self.ripe.pop(name, None)
             if at_us is not None and at_us > now_us:
-                heappush(self._resting, (at_us, name))
+                self._rest_until(name, at_us)
         return self._resting[0][0] if self._resting else None
 
 
