@@ -15,6 +15,10 @@ from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.twin.kubelet.phases import FAILED, SUCCEEDED, TERMINAL, is_initialized
 from fairway.twin.kubelet.states import PodState
 
+# Of statuses, the last so many different ones are kept for pods that are to say the same: those of one burst. More
+# would only keep the past.
+SHARED = 4096
+
 _BY_KUBELET = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 
 
@@ -43,7 +47,7 @@ def conditions(
         scheduled_since = scheduled["lastTransitionTime"]
     else:
         scheduled_since = None
-    own = own_conditions(
+    own = _shared_conditions(
         has_sandbox,
         sandbox_us // SECOND_US,
         _initialized_key(pod, phase, now_us),
@@ -61,7 +65,6 @@ def conditions(
     return [*others, *own] if others else own
 
 
-@lru_cache(maxsize=65536)
 def own_conditions(
     has_sandbox: bool,
     sandbox_s: int,
@@ -72,15 +75,16 @@ def own_conditions(
     gate_message: str,
     scheduled_since: str,
 ) -> list[dict[str, Any]]:
-    """The kubelet's own five conditions in its order; pods with equal ones share the list."""
+    """The kubelet's own five conditions in its order. A new list: who keeps it shares it."""
     verdict = "False" if reason else "True"
+    status, since_s, why, what = initialized
     if gate_message:
         ready = _condition("Ready", "False", ready_s, "ReadinessGatesNotReady", gate_message)
     else:
         ready = _condition("Ready", verdict, ready_s, reason, message)
     return [
         _condition("PodReadyToStartContainers", "True" if has_sandbox else "False", sandbox_s, "", ""),
-        _condition("Initialized", *initialized),
+        _condition("Initialized", status, since_s, why, what),
         ready,
         _condition("ContainersReady", verdict, ready_s, reason, message),
         {
@@ -90,6 +94,9 @@ def own_conditions(
             "lastTransitionTime": scheduled_since,
         },
     ]
+
+
+_shared_conditions = lru_cache(maxsize=SHARED)(own_conditions)
 
 
 def _unready(pod: PodState, phase: str) -> tuple[str, str]:
@@ -146,7 +153,6 @@ def condition(type_: str, status: str, since_us: int, reason: str = "", message:
     return _condition(type_, status, since_us // SECOND_US, reason, message)
 
 
-@lru_cache(maxsize=16384)
 def _condition(type_: str, status: str, since_s: int, reason: str, message: str) -> dict[str, Any]:
     made: dict[str, Any] = {
         "type": type_,

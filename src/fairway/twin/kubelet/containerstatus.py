@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from fairway.kube.timestamps import SECOND_US, rfc3339
+from fairway.twin.kubelet.conditions import SHARED
 from fairway.twin.kubelet.plans import ContainerPlan, PodPlan
 from fairway.twin.kubelet.states import RUNNING, TERMINATED, ContainerState, Ended
 
@@ -22,7 +23,7 @@ def main_statuses(plan: PodPlan, states: list[ContainerState]) -> list[dict[str,
 def statuses(plans: tuple[ContainerPlan, ...], states: list[ContainerState]) -> list[dict[str, Any]]:
     if len(plans) == 1:
         return _single(*status_key(plans[0], states[0]))
-    made = [container_status(*status_key(p, s)) for p, s in zip(plans, states, strict=True)]
+    made = [_shared_status(*status_key(p, s)) for p, s in zip(plans, states, strict=True)]
     if plans[0].is_init:
         return made
     return sorted(made, key=lambda status: str(status["name"]))
@@ -51,12 +52,11 @@ def _ended_key(end: Ended) -> tuple[Any, ...]:
     )
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=SHARED)
 def _single(*key: Any) -> list[dict[str, Any]]:
     return [container_status(*key)]
 
 
-@lru_cache(maxsize=16384)
 def container_status(
     name: str,
     image: str,
@@ -78,7 +78,9 @@ def container_status(
     }
 
 
-@lru_cache(maxsize=16384)
+_shared_status = lru_cache(maxsize=SHARED)(container_status)
+
+
 def _state(key: tuple[Any, ...]) -> dict[str, Any]:
     if key[0] == "running":
         return {"running": {"startedAt": rfc3339(key[1] * SECOND_US)}}

@@ -7,7 +7,7 @@ from elsewhere find it by their bytes. Plans are immutable, so forks share the c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -34,7 +34,11 @@ class RestartRule:
     negated: bool
 
 
-@dataclass(frozen=True, slots=True)
+# Plans are not changed once they are made. `frozen` would make making one cost four times as much, and pods whose
+# annotations differ each have their own.
+
+
+@dataclass(slots=True, eq=False)
 class ContainerPlan:
     """One container. `restarts` is its own restart policy, or the pod's; `part` where it stands in the pod."""
 
@@ -47,11 +51,11 @@ class ContainerPlan:
     is_sidecar: bool
     restarts: str
     rules: tuple[RestartRule, ...]
-    behaviour: Behaviour
     startup: Probe | None
     readiness: Probe | None
     liveness: Probe | None
     pre_stop_us: int
+    behaviour: Behaviour
 
     def restarts_after(self, exit_code: int) -> bool:
         """Source: podutil.ContainerShouldRestart: rules first, then the policy."""
@@ -62,8 +66,27 @@ class ContainerPlan:
             return False
         return self.restarts == ALWAYS or exit_code != 0
 
+    def behaving(self, behaviour: Behaviour) -> ContainerPlan:
+        """The same container where annotations ask for another behaviour."""
+        return ContainerPlan(
+            self.name,
+            self.part,
+            self.image,
+            self.always_pulls,
+            self.never_pulls,
+            self.is_init,
+            self.is_sidecar,
+            self.restarts,
+            self.rules,
+            self.startup,
+            self.readiness,
+            self.liveness,
+            self.pre_stop_us,
+            behaviour,
+        )
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True, eq=False)
 class PodPlan:
     """A pod: its init containers first, then the others, in one tuple."""
 
@@ -76,12 +99,27 @@ class PodPlan:
     readiness_gates: tuple[str, ...]
     is_plain: bool
     """One container, no probes, no init, no gates: what most batch pods are."""
-    problem: BehaviourError | None
-    gpu_milli: int = 0
+    gpu_milli: int
     """Whole and shared GPUs the pod asks for; its first main container does the work of them."""
+    problem: BehaviourError | None = None
 
     def gpu_milli_of(self, container: int) -> int:
         return self.gpu_milli if container == self.init_count else 0
+
+    def behaving(self, containers: tuple[ContainerPlan, ...], problem: BehaviourError | None) -> PodPlan:
+        """The same pod where annotations ask for another behaviour of its containers."""
+        return PodPlan(
+            containers,
+            self.init_count,
+            self.requests,
+            self.deadline_us,
+            self.grace_us,
+            self.host_network,
+            self.readiness_gates,
+            self.is_plain,
+            self.gpu_milli,
+            problem,
+        )
 
 
 class Plans:
@@ -91,49 +129,59 @@ class Plans:
         self.aliases = aliases
         self._by_template: dict[tuple[Any, ...], tuple[Any, Any, PodPlan]] = {}
         self._by_bytes: dict[bytes, PodPlan] = {}
+        self._annotated: dict[tuple[PodPlan, Said], PodPlan] = {}
 
     def of(self, pod: Obj) -> PodPlan:
-        """O(1) for a template or an equal spec seen before."""
+        """O(1) for a template or an equal spec seen before; what annotations say is read once per set of them."""
         spec = pod["spec"]
+        plan = self._of_spec(spec)
         annotations = pod["metadata"].get("annotations")
         words: Said = said(annotations, self.aliases) if annotations else ()
+        if not words:
+            return plan
+        at = (plan, words)
+        found = self._annotated.get(at)
+        if found is None:
+            if len(self._annotated) >= _CACHED_TEMPLATES:
+                self._annotated.clear()
+            found = self._annotated[at] = annotated(plan, spec, words)
+        return found
+
+    def _of_spec(self, spec: dict[str, Any]) -> PodPlan:
         containers, inits = spec.get("containers"), spec.get("initContainers")
+        if (
+            spec.get("resources")
+            or spec.get("overhead")
+            or spec.get("readinessGates")
+            or spec.get("hostNetwork")
+        ):
+            # Rare: looked up by its bytes alone.
+            return self._by_content(spec)
         at = (
             id(containers),
             id(inits) if inits else 0,
-            words,
             spec.get("restartPolicy"),
             spec.get("terminationGracePeriodSeconds"),
             spec.get("activeDeadlineSeconds"),
-            # The rest is rare: a spec that has any of it is looked up by its bytes.
-            bool(
-                spec.get("resources")
-                or spec.get("overhead")
-                or spec.get("readinessGates")
-                or spec.get("hostNetwork")
-            ),
         )
-        if not at[-1]:
-            known = self._by_template.get(at)
-            # The lists are kept alive by the cache, so an id cannot have been reused.
-            if known is not None and known[0] is containers and known[1] is inits:
-                return known[2]
-        plan = self._by_content(spec, words)
-        if not at[-1]:
-            if len(self._by_template) >= _CACHED_TEMPLATES:
-                self._by_template.clear()
-            self._by_template[at] = (containers, inits, plan)
+        known = self._by_template.get(at)
+        # The lists are kept alive by the cache, so an id cannot have been reused.
+        if known is not None and known[0] is containers and known[1] is inits:
+            return known[2]
+        plan = self._by_content(spec)
+        if len(self._by_template) >= _CACHED_TEMPLATES:
+            self._by_template.clear()
+        self._by_template[at] = (containers, inits, plan)
         return plan
 
-    def _by_content(self, spec: dict[str, Any], words: Said) -> PodPlan:
-        """The plan of the spec, with the behaviour the annotations ask for: of a trace's pods only that differs."""
+    def _by_content(self, spec: dict[str, Any]) -> PodPlan:
         key = msgspec.json.encode([spec.get(field) for field in _RELEVANT])
         plan = self._by_bytes.get(key)
         if plan is None:
             if len(self._by_bytes) >= _CACHED_PLANS:
                 self._by_bytes.clear()
             plan = self._by_bytes[key] = plan_of(spec)
-        return annotated(plan, spec, words) if words else plan
+        return plan
 
 
 _RELEVANT = (
@@ -149,8 +197,8 @@ _RELEVANT = (
 )
 
 
-def plan_of(spec: dict[str, Any], words: Said = ()) -> PodPlan:
-    """Work a plan out."""
+def plan_of(spec: dict[str, Any]) -> PodPlan:
+    """Work a plan out; annotations aside."""
     policy = spec.get("restartPolicy") or ALWAYS
     plans = []
     inits = spec.get("initContainers") or ()
@@ -166,7 +214,7 @@ def plan_of(spec: dict[str, Any], words: Said = ()) -> PodPlan:
     gates = tuple(g.get("conditionType", "") for g in spec.get("readinessGates") or ())
     probed = any(p.startup or p.readiness or p.liveness for p in plans)
     requests = pod_requests(spec)
-    plan = PodPlan(
+    return PodPlan(
         tuple(plans),
         len(inits),
         tuple(sorted(requests.items(), key=_admission_order)),
@@ -175,10 +223,8 @@ def plan_of(spec: dict[str, Any], words: Said = ()) -> PodPlan:
         bool(spec.get("hostNetwork")),
         gates,
         len(plans) == 1 and not probed and not gates,
-        None,
         1000 * requests.get(NVIDIA_GPU, 0) + requests.get(GPU_MILLI, 0),
     )
-    return annotated(plan, spec, words) if words else plan
 
 
 def annotated(plan: PodPlan, spec: dict[str, Any], words: Said) -> PodPlan:
@@ -194,9 +240,9 @@ def annotated(plan: PodPlan, spec: dict[str, Any], words: Said) -> PodPlan:
         except BehaviourError as wrong:
             problem = wrong
         else:
-            of = replace(of, behaviour=behaviour)
+            of = of.behaving(behaviour)
         plans.append(of)
-    return replace(plan, containers=tuple(plans), problem=problem)
+    return plan.behaving(tuple(plans), problem)
 
 
 def _kind(policy: str, *, is_init: bool, is_sidecar: bool) -> str:
@@ -227,11 +273,11 @@ def _container(raw: Mapping[str, Any], policy: str, *, is_init: bool, is_sidecar
         is_sidecar=is_sidecar,
         restarts=policy,
         rules=_rules(raw),
-        behaviour=behaviour_of(raw, kind, (), is_init=is_init),
         startup=parse_probe(STARTUP, raw.get("startupProbe")) if probed else None,
         readiness=parse_probe(READINESS, raw.get("readinessProbe")) if probed else None,
         liveness=parse_probe(LIVENESS, raw.get("livenessProbe")) if probed else None,
         pre_stop_us=_pre_stop_us((raw.get("lifecycle") or {}).get("preStop")),
+        behaviour=behaviour_of(raw, kind, (), is_init=is_init),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import SECOND_US, rfc3339
-from fairway.twin.kubelet.conditions import conditions, own_conditions
+from fairway.twin.kubelet.conditions import SHARED, conditions, own_conditions
 from fairway.twin.kubelet.containerstatus import container_status, main_statuses, status_key, statuses
 from fairway.twin.kubelet.phases import FAILED, SUCCEEDED, TERMINAL
 from fairway.twin.kubelet.states import NodeState, PodState
@@ -104,7 +104,7 @@ def _plain_status(
     return status
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=SHARED)
 def _plain_part(
     phase: str,
     qos: str,
