@@ -11,16 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accountstate import account_state
+from builders import node, pod
 from fairway.cluster.accounts import NodeAccounts
 from fairway.cluster.shapes import PodShape
 from fairway.cluster.store import Store
-from fairway.kube.objects import key_of
+from fairway.kube.objects import Key, key_of
 from fairway.scheduling.cycle import Diagnosis, Scheduler
 from fairway.scheduling.nodelocal import NodeLocal
-from fairway.scheduling.plainscores import is_plain, plain_score, plain_scores
+from fairway.scheduling.plainscores import PlainScores, is_plain
 from fairway.scheduling.preemption import explain
 from fairway.scheduling.profile import DEFAULT_PROFILE
 from fairway.scheduling.resourcescores import balanced_scores, fit_scores
+from fairway.scheduling.verdict import Scheduled
 from fairway.twin.owners import DefaultSelectors
 
 _MANY = settings(max_examples=60, deadline=None, derandomize=True)
@@ -109,18 +111,17 @@ def test_plain_scores_equal_the_arrays(seed: int) -> None:
         balanced = balanced_scores(accounts, shape, DEFAULT_PROFILE.balanced_resources, rows)
         if balanced is not None:
             total = total + weights[1] * balanced
+        scores = PlainScores(shape, *weights)
         plain = [
-            plain_score(
-                shape,
+            scores.of(
                 accounts.allocatable[row].tolist(),
                 accounts.requested[row].tolist(),
                 accounts.non_zero[row].tolist(),
-                weights,
             )
             for row in rows.tolist()
         ]
         assert plain == total.tolist()
-        assert plain_scores(accounts, shape, rows, weights).tolist() == plain
+        assert scores.of_rows(accounts, rows).tolist() == plain
 
 
 @_MANY
@@ -142,6 +143,28 @@ def test_a_scheduler_that_remembers_decides_as_one_that_does_not(seed: int) -> N
         twin = kept.fork(forked.accounts, DefaultSelectors(forked).of)
         there = forked.accounts.record(raw, key_of(raw))
         assert twin.score_sheet(there) == kept.score_sheet(record)
+
+
+@_MANY
+@given(_SEEDS)
+def test_the_ranking_of_a_shape_decides_as_filters_and_scores_do(seed: int) -> None:
+    """A pod nominated to a node that does not exist changes no decision, but keeps a scheduler off its short cut."""
+    r, store = Random(seed), Store(seed=seed)
+    size = r.choice((2, 7, 160))
+    for i in range(size):
+        store.create(node(f"n{i}").cpu(r.choice((1, 4, 8, 8, 8))).build())
+    short, long = Scheduler(store.accounts), Scheduler(store.accounts)
+    other = store.accounts.record(pod("other").build(), Key("Pod", "default", "other"))
+    long.nominated[other.key] = (other, "nowhere")
+    for i in range(3 * size + 20):
+        raw = store.create(pod(f"p{i}").cpu(r.choice((1, 2, 2, 5))).build())
+        record, draw = store.accounts.record(raw, key_of(raw)), r.randrange(1000)
+        mine, theirs = short.place(record, draw), long.place(record, draw)
+        assert short.next_start == long.next_start
+        assert isinstance(mine, Diagnosis) == isinstance(theirs, Diagnosis)
+        if isinstance(mine, Scheduled):
+            assert mine == theirs
+            store.bind(key_of(raw), mine.node, {"phase": "Running"})
 
 
 @_MANY

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from fairway.errors import InvalidInput
-from fairway.kube.timestamps import SECOND_US
+from fairway.kube.timestamps import SECOND_US, parse_duration
 from fairway.twin.distributions import Distribution, parse_distribution
 from fairway.twin.latency import DEFAULT, NONE, YAML_NAMES, latency_named, read_latency
 
@@ -78,6 +78,11 @@ def test_draws_follow_their_distribution(text: str, low_s: float, middle_s: floa
     assert drawn[2000] == pytest.approx(middle_s * SECOND_US, rel=0.1)
     assert distribution.at_quantile(0.5) == pytest.approx(middle_s * SECOND_US, rel=0.01)
     assert parse_distribution(str(distribution)) == distribution
+
+
+@pytest.mark.parametrize("text", ["0s", "90s", "1234567s", " 90s ", "1.5s", "90", "1m30s", "250ms"])
+def test_a_duration_does_not_vary(text: str) -> None:
+    assert parse_distribution(text) == Distribution("constant", parse_duration(text))
 
 
 @pytest.mark.parametrize(

@@ -141,22 +141,31 @@ class Scheduler:
         )
 
     def _place_alone(self, pod: PodRecord, local: NodeLocal, draw: int) -> Scheduled | None:
-        """Steps 1 and 4 on the ranking of the shape, where the first nodes looked at all fit; else None."""
+        """Steps 1, 3 and 4 on the ranking of the shape; None where no node will do."""
         twice = self.accounts.order_twice()
         count = len(twice) // 2
         wanted = feasible_nodes_to_find(count, self.profile.percentage_of_nodes_to_score)
         if wanted < 2 or not self.profile.weights:
             return None
         start = self.next_start % count
-        ranks = local.ranking(twice)[start : start + wanted]
-        if ranks[ranks.argmin()] < 0:
-            return None
-        best = ranks[ranks.argmax()]
-        tied = (ranks == best).nonzero()[0]
-        row = int(twice[start + tied[draw % len(tied)]])
-        self.next_start = (self.next_start + wanted) % count
-        total = int(best) + self._everywhere
-        return Scheduled(self.accounts.names[row], total, wanted, wanted, len(tied), self._devices(pod, row))
+        rows = twice[start : start + count]
+        ranks = local.ranking(twice)[start : start + count]
+        evaluated, found = wanted, ranks[:wanted]
+        if found[found.argmin()] < 0:
+            at = (ranks >= 0).nonzero()[0][:wanted]
+            if not len(at):
+                return None
+            evaluated = int(at[-1]) + 1 if len(at) == wanted else count
+            rows, found = rows[at], ranks[at]
+        self.next_start = (self.next_start + evaluated) % count
+        if len(found) == 1:
+            row = int(rows[0])
+            return Scheduled(self.accounts.names[row], 0, 1, evaluated, 1, self._devices(pod, row))
+        best = int(found[found.argmax()])
+        tied = (found == best).nonzero()[0]
+        row = int(rows[tied[draw % len(tied)]])
+        total, devices = best + self._everywhere, self._devices(pod, row)
+        return Scheduled(self.accounts.names[row], total, len(found), evaluated, len(tied), devices)
 
     def _devices(self, pod: PodRecord, row: int) -> int:
         """Bit mask of the GPUs it gets where GPUs are shared: the policy's choice, else the tightest that fit."""

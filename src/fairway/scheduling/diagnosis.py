@@ -41,11 +41,10 @@ def reasons_of(diagnosis: Diagnosis, accounts: NodeAccounts) -> tuple[dict[str, 
     alive = accounts.alive
     counted = alive if diagnosis.outside is None else alive & ~diagnosis.outside
     refusal = diagnosis.refusal[counted]
-    codes, counts = np.unique(refusal, return_counts=True)
     reasons: dict[str, int] = {}
     plugins: dict[str, None] = {}
-    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
-        if code == Refusal.NONE:
+    for code, count in enumerate(np.bincount(refusal).tolist()):
+        if not count or code == Refusal.NONE:
             continue
         plugins[PLUGINS[Refusal(code)]] = None
         if code == Refusal.FIT:
@@ -64,10 +63,11 @@ def _add_shortages(reasons: dict[str, int], diagnosis: Diagnosis, short: Ints) -
     """A node short of several things counts under each."""
     if diagnosis.filters is None:
         return
-    for bit, name in enumerate(shortage_names(diagnosis.filters.local.resources)):
-        count = int(((short >> bit) & 1).sum())
-        if count:
-            reasons[name] = count
+    names = shortage_names(diagnosis.filters.local.resources)
+    # [node, reason]; one call for all of them.
+    lacks = (short[:, None] >> np.arange(len(names))) & 1
+    counts = lacks.sum(axis=0).tolist()
+    reasons.update({name: count for name, count in zip(names, counts, strict=True) if count})
 
 
 def shortage_names(resources: Sequence[str]) -> tuple[str, ...]:

@@ -29,7 +29,8 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 # Refusals beyond the node's own facts that evicting pods cannot mend.
-_HOPELESS_AMONG_PODS = (Refusal.SPREAD_LABEL, Refusal.POD_AFFINITY)
+# As plain integers: comparing an array with a member of an enumeration takes eight times as long.
+_HOPELESS_AMONG_PODS = (int(Refusal.SPREAD_LABEL), int(Refusal.POD_AFFINITY))
 
 
 class RowRefusal(NamedTuple):

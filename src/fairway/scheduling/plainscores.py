@@ -1,7 +1,7 @@
 """The resource scores of the default strategy on cpu and memory, twice: for one node and for many.
 
 `resourcescores` answers for any strategy, at three times the array calls. On a single row even few calls cost
-more than the arithmetic, and re-scoring the one node a placement changed is what a busy scheduler does most.
+more than the arithmetic, and re-scoring the few nodes that changed is what a busy scheduler does most.
 Property tests hold all three equal.
 """
 
@@ -21,7 +21,7 @@ _CPU_AND_MEMORY = (CPU, MEMORY)
 
 
 def is_plain(shape: PodShape, profile: Profile) -> bool:
-    """Whether `plain_score` speaks for this shape under this profile."""
+    """Whether `PlainScores` speaks for this shape under this profile."""
     return (
         not shape.host_ports
         and profile.filters_with("NodeResourcesFit")
@@ -31,47 +31,49 @@ def is_plain(shape: PodShape, profile: Profile) -> bool:
     )
 
 
-def plain_scores(accounts: NodeAccounts, shape: PodShape, rows: Rows, weights: tuple[int, int]) -> Ints:
-    """`plain_score` of many rows in as few array calls as it takes: int64[rows]."""
-    capacity = accounts.allocatable[rows, :2]
-    present = capacity > 0
-    divisor = np.maximum(capacity, 1)
-    use = accounts.non_zero[rows] + np.array(
-        [shape.scored.get(CPU, 0), shape.scored.get(MEMORY, 0)], np.int64
-    )
-    each = np.maximum((capacity - use) * MAX_SCORE // divisor, 0) * present
-    has = present[:, 0].astype(np.int64) + present[:, 1]
-    total: Ints = weights[0] * ((each[:, 0] + each[:, 1]) // np.maximum(has, 1))
-    asked = np.array([shape.requests.get(CPU, 0), shape.requests.get(MEMORY, 0)], np.int64)
-    if asked[0] or asked[1]:
-        used = accounts.requested[rows, :2]
-        # [before, after] × rows × [cpu, memory]
-        fractions = np.minimum(np.stack((used, used + asked)) / divisor, 1.0)
-        spread = np.abs((fractions[..., 0] - fractions[..., 1]) / 2) * (has == 2)
-        balance = ((1 - spread) * float(MAX_SCORE)).astype(np.int64)
-        total += weights[1] * (MAX_SCORE // 2 + (MAX_SCORE // 2 + balance[1] - balance[0]) // 2)
-    return total
+class PlainScores:
+    """The weighted sum of LeastAllocated and BalancedAllocation that a shape gets from nodes."""
 
+    def __init__(self, shape: PodShape, least_weight: int, balance_weight: int) -> None:
+        self._least_weight = least_weight
+        self._balance_weight = balance_weight
+        self._cpu_scored = shape.scored.get(CPU, 0)
+        self._memory_scored = shape.scored.get(MEMORY, 0)
+        self._cpu_asked = shape.requests.get(CPU, 0)
+        self._memory_asked = shape.requests.get(MEMORY, 0)
 
-def plain_score(
-    shape: PodShape,
-    allocatable: Sequence[int],
-    requested: Sequence[int],
-    non_zero: Sequence[int],
-    weights: tuple[int, int],
-) -> int:
-    """The weighted sum of LeastAllocated and BalancedAllocation; `weights` in that order."""
-    cpu, memory = allocatable[CPU_COLUMN], allocatable[MEMORY_COLUMN]
-    scored = shape.scored
-    least = _least(cpu, non_zero[0] + scored.get(CPU, 0), memory, non_zero[1] + scored.get(MEMORY, 0))
-    total = weights[0] * least
-    cpu_asked, memory_asked = shape.requests.get(CPU, 0), shape.requests.get(MEMORY, 0)
-    if cpu_asked or memory_asked:
-        cpu_used, memory_used = requested[CPU_COLUMN], requested[MEMORY_COLUMN]
-        after = _balance(cpu_used + cpu_asked, cpu, memory_used + memory_asked, memory)
-        before = _balance(cpu_used, cpu, memory_used, memory)
-        total += weights[1] * (MAX_SCORE // 2 + (MAX_SCORE // 2 + after - before) // 2)
-    return total
+    def of(self, allocatable: Sequence[int], requested: Sequence[int], non_zero: Sequence[int]) -> int:
+        """One node's, from its row of each of the accounts' arrays in plain integers."""
+        cpu, memory = allocatable[CPU_COLUMN], allocatable[MEMORY_COLUMN]
+        total = self._least_weight * _least(
+            cpu, non_zero[0] + self._cpu_scored, memory, non_zero[1] + self._memory_scored
+        )
+        if self._cpu_asked or self._memory_asked:
+            cpu_used, memory_used = requested[CPU_COLUMN], requested[MEMORY_COLUMN]
+            after = _balance(cpu_used + self._cpu_asked, cpu, memory_used + self._memory_asked, memory)
+            before = _balance(cpu_used, cpu, memory_used, memory)
+            total += self._balance_weight * (MAX_SCORE // 2 + (MAX_SCORE // 2 + after - before) // 2)
+        return total
+
+    def of_rows(self, accounts: NodeAccounts, rows: Rows) -> Ints:
+        """Those of many nodes in as few array calls as it takes: int64[rows]."""
+        capacity = accounts.allocatable[rows, :2]
+        present = capacity > 0
+        divisor = np.maximum(capacity, 1)
+        use = accounts.non_zero[rows] + np.array([self._cpu_scored, self._memory_scored], np.int64)
+        each = np.maximum((capacity - use) * MAX_SCORE // divisor, 0) * present
+        has = present[:, 0].astype(np.int64) + present[:, 1]
+        total: Ints = self._least_weight * ((each[:, 0] + each[:, 1]) // np.maximum(has, 1))
+        if self._cpu_asked or self._memory_asked:
+            used = accounts.requested[rows, :2]
+            asked = np.array([self._cpu_asked, self._memory_asked], np.int64)
+            # [before, after] × rows × [cpu, memory]
+            fractions = np.minimum(np.stack((used, used + asked)) / divisor, 1.0)
+            spread = np.abs((fractions[..., 0] - fractions[..., 1]) / 2) * (has == 2)
+            balance = ((1 - spread) * float(MAX_SCORE)).astype(np.int64)
+            change = balance[1] - balance[0]
+            total += self._balance_weight * (MAX_SCORE // 2 + (MAX_SCORE // 2 + change) // 2)
+        return total
 
 
 def _least(cpu: int, cpu_use: int, memory: int, memory_use: int) -> int:

@@ -268,7 +268,9 @@ class SchedulingQueue:
     def parked(self) -> list[Line]:
         """Lines waiting for an event, oldest refusal first."""
         lines = [self._lines[key] for key in self._parked]
-        return sorted(lines, key=lambda line: (line.refused_us, line.heap[0][1]))
+        if len(lines) > 1:
+            lines.sort(key=lambda line: (line.refused_us, line.heap[0][1]))
+        return lines
 
     def counts(self) -> dict[str, int]:
         """Pods by what they wait for: their turn, the end of a back-off, an event."""

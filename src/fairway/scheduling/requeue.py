@@ -9,8 +9,7 @@ Source: the EventsToRegister and isSchedulableAfter… functions of each plugin 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairway.cluster.accounts import TERMINAL, NodeAccounts
 from fairway.cluster.changes import ADDED, DELETED, Change
@@ -21,8 +20,7 @@ _ABOUT_PODS = frozenset({"InterPodAffinity", "PodTopologySpread"})
 _ABOUT_ROOM = frozenset({"NodeResourcesFit", "GpuShare"})
 
 
-@dataclass(frozen=True, slots=True)
-class PodMoved:
+class PodMoved(NamedTuple):
     """A pod came to a node, left it, or changed there. `freed` is a node it was nominated to and is no more."""
 
     node: str
@@ -31,8 +29,7 @@ class PodMoved:
     freed: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeChanged:
+class NodeChanged(NamedTuple):
     """A node appeared, went, or changed in what placement looks at."""
 
     node: str

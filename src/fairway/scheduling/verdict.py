@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 from fairway.kube.objects import Key
 
@@ -75,8 +76,7 @@ NEVER_PREEMPTS = "not eligible due to preemptionPolicy=Never."
 VICTIMS_TERMINATING = "not eligible due to a terminating pod on the nominated node."
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduled:
+class Scheduled(NamedTuple):
     """The pod goes to `node`. `total` is the winning score (0 where only one node was feasible).
 
     `devices` is a bit mask of its GPUs, on nodes that share theirs.
