@@ -44,6 +44,8 @@ def fragmentation_at(facts: Facts, lives: Sequence[NodeLife], moments: Ints) -> 
 
 def fragmentation(free: Ints, sizes: Ints, shares: Floats) -> float | None:
     """Expected share of free GPU lost: `free`, `sizes` int64[n, 3] of milli-GPU, milli-CPU, bytes."""
+    # Full nodes have nothing to lose, nor has one that is not there: of an elastic fleet's month, most.
+    free = free[free[:, 0] != 0]
     gpu = free[:, 0]
     total = int(gpu.sum())
     if total <= 0:

@@ -265,6 +265,7 @@ def node_table(lives: Sequence[NodeLife], facts: Facts, gpu_pending: Steps, bega
     """By name, then by age. Idle GPU time is split by whether GPU pods were waiting meanwhile."""
     count = len(lives)
     demand = _Demand(gpu_pending)
+    holding = _Holding(facts, demand, count)
     life = facts.interval_life
     waited = demand.until(facts.interval_end) - demand.until(facts.interval_start)
     held = _sums(life, held_gpu(facts), count).tolist()
@@ -276,7 +277,7 @@ def node_table(lives: Sequence[NodeLife], facts: Facts, gpu_pending: Steps, bega
     pods = np.bincount(pairs // max(len(facts.gpu), 1), minlength=count).tolist()
     rows = []
     for index, node in enumerate(lives):
-        split = _idle(index, node, facts, demand, held[index], held_in_demand[index])
+        split = _idle(index, node, facts.until, demand, holding, held[index], held_in_demand[index])
         rows.append(
             _node_row(node, facts.until, began_us, split, used[index] if tells[index] else None, pods[index])
         )
@@ -284,10 +285,16 @@ def node_table(lives: Sequence[NodeLife], facts: Facts, gpu_pending: Steps, bega
 
 
 def _idle(
-    index: int, node: NodeLife, facts: Facts, demand: _Demand, held: int, held_in_demand: int
+    index: int,
+    node: NodeLife,
+    until: int,
+    demand: _Demand,
+    holding: _Holding,
+    held: int,
+    held_in_demand: int,
 ) -> tuple[int, int, int, int, int]:
     """GPU time offered, held, idle without demand, idle in demand, idle while closed."""
-    end = facts.until if node.deleted < 0 else node.deleted
+    end = until if node.deleted < 0 else node.deleted
     edges = np.array([*(o.since for o in node.offers), end], np.int64)
     lengths, waited = np.diff(edges).tolist(), np.diff(demand.until(edges)).tolist()
     capacity = in_demand = closed = 0
@@ -296,21 +303,33 @@ def _idle(
         if offer.is_open:
             in_demand += offer.gpu * waited[i]
             continue
-        held_there, waited_there = _held_within(index, facts, demand, int(edges[i]), int(edges[i + 1]))
+        held_there, waited_there = holding.within(index, int(edges[i]), int(edges[i + 1]))
         closed += offer.gpu * lengths[i] - held_there
         in_demand += waited_there
     in_demand -= held_in_demand
     return capacity, held, capacity - held - in_demand - closed, in_demand, closed
 
 
-def _held_within(index: int, facts: Facts, demand: _Demand, start: int, end: int) -> tuple[int, int]:
-    """GPU time held on a node within a stretch of time, and the part of it in which GPU pods were waiting."""
-    here = facts.interval_life == index
-    starts = np.clip(facts.interval_start[here], start, end)
-    ends = np.clip(facts.interval_end[here], start, end)
-    gpu = facts.interval_gpu[here]
-    waited = demand.until(ends) - demand.until(starts)
-    return int((gpu * (ends - starts)).sum()), int((gpu * waited).sum())
+class _Holding:
+    """The intervals of all pods by node, so that a node's are found without a look at all others'."""
+
+    def __init__(self, facts: Facts, demand: _Demand, count: int) -> None:
+        order = np.argsort(facts.interval_life, kind="stable")
+        self._first = np.searchsorted(facts.interval_life[order], np.arange(count + 1)).tolist()
+        self._start, self._end = facts.interval_start[order], facts.interval_end[order]
+        self._gpu = facts.interval_gpu[order]
+        self._demand = demand
+
+    def within(self, index: int, start: int, end: int) -> tuple[int, int]:
+        """GPU time held on a node within a stretch of time, and the part of it in which GPU pods were waiting."""
+        here = slice(self._first[index], self._first[index + 1])
+        if here.start == here.stop:
+            return 0, 0
+        starts = np.clip(self._start[here], start, end)
+        ends = np.clip(self._end[here], start, end)
+        gpu = self._gpu[here]
+        waited = self._demand.until(ends) - self._demand.until(starts)
+        return int((gpu * (ends - starts)).sum()), int((gpu * waited).sum())
 
 
 def _node_row(
