@@ -106,6 +106,7 @@ MODULES: tuple[str, ...] = (
     "twin/provisioner/component.py",
     "twin/recorder/nodes.py",
     "twin/recorder/pods.py",
+    "twin/recorder/queueledger.py",
     "twin/recorder/recorder.py",
     "twin/recorder/rows.py",
     "twin/recorder/workloads.py",

@@ -189,7 +189,7 @@ class WorkloadReader:
     def read(self, obj: Obj) -> Workload:
         """O(size of the object) for a new shape, else O(pod sets)."""
         spec, status, meta = spec_of(obj), status_of(obj), meta_of(obj)
-        shape = self._shape(spec.get("podSets") or ())
+        shape = self.shape_of(spec)
         now = {c["type"]: c for c in status.get("conditions") or ()}
         admission = status.get("admission")
         reclaimable = self._reclaimable(status)
@@ -256,6 +256,10 @@ class WorkloadReader:
             usage=_quota_usage(totals),
             topology_usage=self._topology_usage(totals),
         )
+
+    def shape_of(self, spec: Mapping[str, Any]) -> Shape:
+        """What follows from a Workload's `spec.podSets`."""
+        return self._shape(spec.get("podSets") or ())
 
     def _shape(self, pod_sets: Sequence[Mapping[str, Any]]) -> Shape:
         known = self._known.get(id(pod_sets))

@@ -23,7 +23,6 @@ from fairway.queueing import objects as facts
 from fairway.queueing.gates import DEFAULT_GATES
 from fairway.queueing.objects import ClusterQueue, Cohort
 from fairway.queueing.workloads import Usage, WorkloadReader
-from fairway.queueing.workloads import Workload as Facts
 from fairway.queueing.workloadstate import is_active, is_admissible
 from fairway.twin.recorder.gpus import GpuResources
 from fairway.twin.recorder.workloads import NEVER, created_at
@@ -112,6 +111,9 @@ class QueueLedger:
         """What a ClusterQueue (by name) or a Cohort (`/name`) said from when on; None: it was gone."""
         self._sorts: dict[tuple[Any, ...], QueuedSort] = {}
         self._charges: dict[tuple[Any, ...], int] = {}
+        # Worked out once: by the identity of a shape, which the reader never drops, and by what admissions say.
+        self._asked: dict[int, tuple[int, int, tuple[tuple[str, int], ...]]] = {}
+        self._charge_of: dict[tuple[Any, ...], int] = {}
 
     def fork(self) -> QueueLedger:
         twin = QueueLedger(self._gpus)
@@ -119,7 +121,7 @@ class QueueLedger:
             setattr(twin, name, list(getattr(self, name)))
         for name in ("numbers", "spells", "waits"):
             setattr(twin, name, array("q", getattr(self, name)))
-        for name in ("refusal", "inactive", "row_of", "local_queues", "_sorts", "_charges"):
+        for name in ("refusal", "inactive", "row_of", "local_queues", "_sorts", "_charges", "_charge_of"):
             setattr(twin, name, dict(getattr(self, name)))
         twin.rows_of_owner = {uid: list(rows) for uid, rows in self.rows_of_owner.items()}
         return twin
@@ -132,7 +134,7 @@ class QueueLedger:
         if gk == _WORKLOAD:
             self._observe_workload(change, now, began_us)
         elif gk == _LOCAL_QUEUE:
-            if change.type != DELETED:
+            if change.type != DELETED and _is_respecified(change):
                 queue = facts.local_queue(change.obj)
                 self.local_queues[queue.key] = queue.cluster_queue
         elif gk in (_CLUSTER_QUEUE, _COHORT):
@@ -143,7 +145,7 @@ class QueueLedger:
         name = f"/{change.key.name}" if is_cohort else change.key.name
         if change.type == DELETED:
             self.configuration.append((now, name, None))
-        elif change.old is None or change.old.get("spec") is not change.obj.get("spec"):
+        elif _is_respecified(change):
             said = facts.cohort(change.obj) if is_cohort else facts.cluster_queue(change.obj)
             self.configuration.append((now, name, said))
 
@@ -157,18 +159,16 @@ class QueueLedger:
                 self.numbers[row * WIDTH + DELETED_AT] = now
                 del self.row_of[uid]
             return
-        read: Facts | None = None
         if row is None:
-            read = self._reader.read(obj)
-            row = self._admit(obj, read, now, began_us)
+            row = self._admit(obj, now, began_us)
             old = None
         elif old is None or old["spec"] is not obj["spec"]:
-            read = self._reader.read(obj)
-            self.sorts[row] = self._sort(obj, read)
-        if old is None or old.get("status") is not obj.get("status") or read is not None:
-            self._follow(row, obj, old, read, now)
+            self.sorts[row] = self._sort(obj)
+        elif old.get("status") is obj.get("status"):
+            return
+        self._follow(row, obj, old, now)
 
-    def _admit(self, obj: Obj, read: Facts, now: int, began_us: int) -> int:
+    def _admit(self, obj: Obj, now: int, began_us: int) -> int:
         row, meta = len(self.names), obj["metadata"]
         self.row_of[meta["uid"]] = row
         self.names.append(meta["name"])
@@ -179,32 +179,42 @@ class QueueLedger:
         self.owners.append((first.get("kind") or "", first.get("name") or ""))
         for reference in references:
             self.rows_of_owner.setdefault(reference.get("uid") or "", []).append(row)
-        self.sorts.append(self._sort(obj, read))
+        self.sorts.append(self._sort(obj))
         self.numbers.extend(_NEW)
         self.numbers[row * WIDTH + CREATED] = min(now, created_at(meta, now, began_us))
         return row
 
-    def _sort(self, obj: Obj, read: Facts) -> QueuedSort:
+    def _sort(self, obj: Obj) -> QueuedSort:
         spec = obj["spec"]
-        asked: dict[str, int] = {}
-        for total in read.shape.pod_sets:
-            for name, value in total.per_pod.items():
-                asked[name] = asked.get(name, 0) + value * total.count
+        pods, gpu_milli, requests = self._asked_by(spec)
         ref = spec.get("priorityClassRef") or {}
         values = (
             obj["metadata"].get("namespace") or "",
             spec.get("queueName") or "",
-            read.priority,
+            int(spec.get("priority") or 0),
             ref.get("name") or spec.get("priorityClassName") or "",
-            sum(ps.count for ps in read.shape.pod_sets),
-            self._gpus.asked(asked),
-            tuple(sorted(asked.items())),
+            pods,
+            gpu_milli,
+            requests,
         )
         return self._sorts.get(values) or self._sorts.setdefault(values, QueuedSort(*values))
 
+    def _asked_by(self, spec: Mapping[str, Any]) -> tuple[int, int, tuple[tuple[str, int], ...]]:
+        """Pods, milli-GPUs and requests of pod sets, added up once for those that are alike."""
+        shape = self._reader.shape_of(spec)
+        found = self._asked.get(id(shape))
+        if found is None:
+            asked: dict[str, int] = {}
+            for pod_set in shape.pod_sets:
+                for name, value in pod_set.per_pod.items():
+                    asked[name] = asked.get(name, 0) + value * pod_set.count
+            pods = sum([pod_set.count for pod_set in shape.pod_sets])
+            found = self._asked[id(shape)] = (pods, self._gpus.asked(asked), tuple(sorted(asked.items())))
+        return found
+
     # What a Workload's status says
 
-    def _follow(self, row: int, obj: Obj, old: Obj | None, read: Facts | None, now: int) -> None:
+    def _follow(self, row: int, obj: Obj, old: Obj | None, now: int) -> None:
         numbers, at = self.numbers, row * WIDTH
         status = obj.get("status") or {}
         now_true = {c["type"]: c for c in status.get("conditions") or () if c["status"] == conds.TRUE}
@@ -223,7 +233,7 @@ class QueueLedger:
                 numbers[at + ADMITTED] = now
             self.refusal.pop(row, None)
             if numbers[at + SPELL] < 0 or _changes_usage(old, obj):
-                self._hold(row, self._charge(obj, read), now)
+                self._hold(row, self._charge(obj), now)
         else:
             refused = conds.find(status, conds.QUOTA_RESERVED)
             if refused is not None:
@@ -231,8 +241,18 @@ class QueueLedger:
             self._release(row, now)
         self._wait(row, obj, now, is_new=old is None)
 
-    def _charge(self, obj: Obj, read: Facts | None) -> int:
-        held = self._reader.read(obj) if read is None else read
+    def _charge(self, obj: Obj) -> int:
+        """What it holds; worked out once for those admitted alike."""
+        alike = _admitted_alike(obj)
+        found = None if alike is None else self._charge_of.get(alike)
+        if found is None:
+            found = self._new_charge(obj)
+            if alike is not None:
+                self._charge_of[alike] = found
+        return found
+
+    def _new_charge(self, obj: Obj) -> int:
+        held = self._reader.read(obj)
         key = (held.cluster_queue, held.usage)
         found = self._charges.get(key)
         if found is None:
@@ -329,3 +349,24 @@ def _changes_usage(old: Obj | None, new: Obj) -> bool:
         or a.get("reclaimablePods") != b.get("reclaimablePods")
         or old["spec"] is not new["spec"]
     )
+
+
+def _is_respecified(change: Change) -> bool:
+    """Whether it is new, or its spec is: most changes of queues are of what they say of themselves."""
+    return change.old is None or change.old.get("spec") is not change.obj.get("spec")
+
+
+def _admitted_alike(obj: Obj) -> tuple[Any, ...] | None:
+    """Equal for Workloads that hold the same: all that it follows from. None where some of it was given back."""
+    status = obj["status"]
+    if status.get("reclaimablePods"):
+        return None
+    admission = status.get("admission") or {}
+    alike: list[Any] = [admission.get("clusterQueue")]
+    for held in admission.get("podSetAssignments") or ():
+        alike.append(held.get("name"))
+        alike.append(held.get("count"))
+        alike.append(tuple((held.get("flavors") or {}).items()))
+        alike.append(tuple((held.get("resourceUsage") or {}).items()))
+    alike.extend((p.get("name"), p.get("count")) for p in obj["spec"].get("podSets") or ())
+    return tuple(alike)
