@@ -160,6 +160,30 @@ def test_heads_come_one_per_active_queue() -> None:
     assert [h.workload.key for h in heads] == ["default/w-a", "default/w-c"]
 
 
+def test_heads_come_in_the_order_of_the_queues_whoever_was_filled_first() -> None:
+    queues = PendingWorkloads()
+    for name in ("a", "b", "c"):
+        queues.queue(name)
+    assert not queues.heads(lambda _: True)
+    # A ClusterQueue that was deleted and made again comes last.
+    del queues.queues["a"]
+    queues.queue("a")
+    for name in ("c", "a", "b"):
+        queues.queues[name].push(READER.read(wl(f"w-{name}", name)))
+    assert [h.queue for h in queues.heads(lambda _: True)] == ["b", "c", "a"]
+
+
+def test_a_copy_finds_its_own_heads() -> None:
+    queues = PendingWorkloads()
+    queues.queue("a").push(READER.read(wl("one", "a")))
+    twin = queues.copy()
+    twin.queues["a"].push(READER.read(wl("two", "a", age_s=10**6)))
+    assert [h.workload.key for h in twin.heads(lambda _: True)] == ["default/two"]
+    assert [h.workload.key for h in queues.heads(lambda _: True)] == ["default/one"]
+    queues.queue("b").push(READER.read(wl("three", "b")))
+    assert "default/three" not in [h.workload.key for h in twin.heads(lambda _: True)]
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(0, 10**6))
 def test_lines_order_as_one_sorted_list_would(seed: int) -> None:

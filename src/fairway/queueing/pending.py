@@ -10,7 +10,6 @@ Source: pkg/cache/queue/cluster_queue.go, pending_workloads.go, manager.go, inad
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
 
@@ -42,16 +41,23 @@ Rank = tuple[int, int, str, str]
 Item = tuple[int, int, str, str, int, "Pending"]
 
 
-@dataclass(slots=True, eq=False)
 class Pending:
     """A workload waiting. `ready_us`: not before then (backoff after an eviction); -1: at once."""
 
-    workload: Workload
-    scan: ScanState | None = None
-    ready_us: int = -1
-    line: _Line | None = None
-    heap: list[Item] | None = None
-    is_front: bool = False
+    def __init__(
+        self,
+        workload: Workload,
+        scan: ScanState | None = None,
+        ready_us: int = -1,
+        line: _Line | None = None,
+        heap: list[Item] | None = None,
+    ) -> None:
+        self.workload = workload
+        self.scan = scan
+        self.ready_us = ready_us
+        self.line = line
+        self.heap = heap
+        self.is_front = False
 
     @property
     def is_active(self) -> bool:
@@ -144,6 +150,9 @@ class ClusterQueuePending:
         self.strategy = strategy
         self.gates = gates
         self.by_usage = False
+        # Its place among all queues, and those of them in which there may be something to try.
+        self.at = 0
+        self.stirred: dict[int, ClusterQueuePending] = {}
         self._lines: dict[object, _Line] = {}
         # At least the first active entry of every line; entries that moved on are dropped when they surface.
         self._fronts: list[Item] = []
@@ -162,7 +171,7 @@ class ClusterQueuePending:
     def copy(self) -> ClusterQueuePending:
         """An independent copy, without heap entries of those that moved on. O(workloads)."""
         twin = ClusterQueuePending(self.name, self.strategy, self.gates)
-        twin.by_usage = self.by_usage
+        twin.by_usage, twin.at = self.by_usage, self.at
         for key, line in self._lines.items():
             twin._lines[key] = line.copy(twin._members)
         twin._members = {key: twin._members[key] for key in self._members}
@@ -178,6 +187,11 @@ class ClusterQueuePending:
 
     def __len__(self) -> int:
         return len(self._members)
+
+    @property
+    def is_idle(self) -> bool:
+        """There is nothing to try, and nobody in flight: so it is with most queues, most of the time."""
+        return not (self._fronts or self._sticky or self._inflight or self.by_usage)
 
     def active(self) -> tuple[str, ...]:
         """Keys of workloads that will be tried, in no particular order."""
@@ -267,6 +281,7 @@ class ClusterQueuePending:
             self._preemptor = (key, head.workload.generation)
             if self.strategy == BEST_EFFORT_FIFO:
                 self._sticky = key
+                self.stirred[self.at] = self
         if self._inflight == key:
             self._inflight = ""
         if key in self._members:
@@ -306,7 +321,10 @@ class ClusterQueuePending:
         `allows`: namespace → whether the queue's selector takes it; None: every one. O(lines) with None.
         """
         self._woken_at = self._pops
-        self._refused.clear()
+        if self._refused:
+            self._refused.clear()
+        if not self._waiting:
+            return
         waiting, self._waiting = self._waiting, {}
         for line in waiting.values():
             if allows is None and not line.delayed:
@@ -354,6 +372,7 @@ class ClusterQueuePending:
         if front is not None and not front[5].is_front:
             front[5].is_front = True
             heappush(self._fronts, front)
+            self.stirred[self.at] = self
 
     def _detach(self, pending: Pending) -> None:
         line = pending.line
@@ -406,11 +425,18 @@ class PendingWorkloads:
         self.gates = gates
         self.queues: dict[str, ClusterQueuePending] = {}
         self._second_pass: dict[str, Head] = {}
+        self._places = 0
+        self._stirred: dict[int, ClusterQueuePending] = {}
+        """Queues that may not be idle, by their place: a cycle need not look at all of them."""
 
     def copy(self) -> PendingWorkloads:
         """An independent copy; facts of workloads are shared."""
         twin = PendingWorkloads(self.gates)
-        twin.queues = {name: queue.copy() for name, queue in self.queues.items()}
+        for name, queue in self.queues.items():
+            copied = twin.queues[name] = queue.copy()
+            copied.stirred = twin._stirred
+            twin._stirred[copied.at] = copied
+        twin._places = self._places
         twin._second_pass = dict(self._second_pass)
         return twin
 
@@ -421,7 +447,10 @@ class PendingWorkloads:
         found = self.queues.get(name)
         if found is None:
             found = self.queues[name] = ClusterQueuePending(name, strategy, self.gates)
+            self._places += 1
+            found.at, found.stirred = self._places, self._stirred
         found.strategy, found.by_usage = strategy, by_usage
+        self._stirred[found.at] = found
         return found
 
     def add_second_pass(self, head: Head) -> None:
@@ -429,13 +458,14 @@ class PendingWorkloads:
         self._second_pass[head.workload.key] = head
 
     def heads(self, is_active: Callable[[str], bool], usage: QueueUsage | None = None) -> list[Head]:
-        """One workload of every active ClusterQueue, after those of the second pass."""
+        """One workload of every active ClusterQueue, after those of the second pass. O(queues with something)."""
         heads = list(self._second_pass.values())
         self._second_pass = {}
-        for name, queue in self.queues.items():
-            # Most queues have nothing to try, and nobody in flight, most of the time.
-            idle = not (queue._fronts or queue._sticky or queue._inflight or queue.by_usage)
-            if not idle and is_active(name):
+        for at in sorted(self._stirred):
+            queue = self._stirred[at]
+            if queue.is_idle or self.queues.get(queue.name) is not queue:
+                del self._stirred[at]
+            elif is_active(queue.name):
                 head = queue.pop(usage if queue.by_usage else None)
                 if head is not None:
                     heads.append(head)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fairway.queueing.accounts import Accounts, QueueAccount
 from fairway.queueing.assignment import Assignment, Possibility
-from fairway.queueing.objects import FlavorResource
+from fairway.queueing.objects import NEVER, FlavorResource
 from fairway.queueing.preemption.classical import classical_targets
 from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES, fair_targets
 from fairway.queueing.preemption.targets import Attempt, QueueUsage, Target
@@ -35,6 +35,8 @@ class Preemptor:
 
     def targets(self, queue: QueueAccount, workload: Workload, assignment: Assignment) -> list[Target]:
         """Whom to preempt so that this assignment fits; empty: nobody, or it would not help."""
+        if _never_preempts(queue):
+            return []
         return self._search(
             Attempt(
                 accounts=self.accounts,
@@ -52,6 +54,8 @@ class Preemptor:
         self, queue: QueueAccount, workload: Workload, fr: FlavorResource, value: int
     ) -> tuple[Possibility, int]:
         """What preemption could do for one resource in one flavor, and how far it would borrow after."""
+        if _never_preempts(queue):
+            return Possibility.NO_CANDIDATES, borrowing_height(queue, fr, value)[0]
         targets = self._search(
             Attempt(
                 accounts=self.accounts,
@@ -78,3 +82,8 @@ class Preemptor:
         if self.uses_fair_sharing:
             return fair_targets(attempt, self.strategies)
         return classical_targets(attempt)
+
+
+def _never_preempts(queue: QueueAccount) -> bool:
+    policy = queue.spec.preemption
+    return policy.within_cluster_queue == NEVER and policy.reclaim_within_cohort == NEVER
