@@ -25,6 +25,7 @@ from fairway.queueing.objects import (
     ResourceFlavor,
     Topology,
     TopologyNode,
+    flavor_resource,
 )
 from fairway.queueing.quota import QuotaNode, settle
 from fairway.queueing.tas.requests import RequestsByFlavor, SearchOptions, TopologyResults
@@ -49,6 +50,7 @@ class QueueAccount(QuotaNode):
         "in_cycle",
         "inactivity",
         "is_topology_only",
+        "listed",
         "mismatches",
         "provisioned_flavors",
         "spec",
@@ -59,6 +61,7 @@ class QueueAccount(QuotaNode):
     def __init__(self, spec: ClusterQueue, gates: FeatureGates) -> None:
         super().__init__(spec.name, spec.quotas, spec.fair_weight, is_queue=True)
         self.spec = spec
+        self.listed = _listed(spec)
         self.gates = gates
         self.workloads: dict[str, Workload] = {}
         self.topologies: dict[str, FlavorTopology] = {}
@@ -116,6 +119,15 @@ class QueueAccount(QuotaNode):
             for name, result in found.items():
                 results[name] = result._replace(flavor=flavor)
         return results
+
+
+def _listed(spec: ClusterQueue) -> tuple[tuple[str, tuple[FlavorResource, ...]], ...]:
+    """Its flavors with what they are counted in, in the order in which a status lists them."""
+    return tuple(
+        (flavor, tuple([flavor_resource(flavor, resource) for resource in sorted(group.covered)]))
+        for group in spec.groups
+        for flavor in group.flavors
+    )
 
 
 class Accounts:

@@ -194,8 +194,8 @@ class Backlog:
             return
         if self._is_known(key, new):
             return
-        self._join(key, new, old)
         local_queue = f"{namespace_of(new)}/{spec_of(new).get('queueName') or ''}"
+        self._join(key, local_queue, new, old)
         if is_finished(new) or not is_active(new):
             was_over = old is not None and (is_finished(old) or not is_active(old))
             self._unqueue(key)
@@ -221,11 +221,10 @@ class Backlog:
             held = self.waiting.facts_of(key)
         return held is not None and held.obj is new and not held.needs_second_pass
 
-    def _join(self, key: str, new: Obj, old: Obj | None) -> None:
+    def _join(self, key: str, queue: str, new: Obj, old: Obj | None) -> None:
         namespace = namespace_of(new)
         self.environment.know_namespace(namespace)
-        queue = f"{namespace}/{spec_of(new).get('queueName') or ''}"
-        if old is not None:
+        if old is not None and spec_of(old) is not spec_of(new):
             before = f"{namespace}/{spec_of(old).get('queueName') or ''}"
             if before != queue:
                 self.waiting.leave(key, before)

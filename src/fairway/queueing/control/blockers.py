@@ -40,14 +40,22 @@ class Blocker(NamedTuple):
     message: str
 
 
-class QueueFacts(NamedTuple):
+class QueueFacts:
     """`cluster_queue_name`: of the LocalQueue, where that is there. `refused`: why an equal one just failed."""
 
-    local_queue: LocalQueue | None
-    cluster_queue: ClusterQueue | None
-    is_cluster_queue_active: bool
-    cluster_queue_name: str
-    refused: str | None
+    def __init__(
+        self,
+        local_queue: LocalQueue | None,
+        cluster_queue: ClusterQueue | None,
+        is_cluster_queue_active: bool,
+        cluster_queue_name: str,
+        refused: str | None,
+    ) -> None:
+        self.local_queue = local_queue
+        self.cluster_queue = cluster_queue
+        self.is_cluster_queue_active = is_cluster_queue_active
+        self.cluster_queue_name = cluster_queue_name
+        self.refused = refused
 
 
 def blocker_of(

@@ -20,7 +20,7 @@ from fairway.queueing.accounts import QueueAccount
 from fairway.queueing.amounts import MAX_INT64, amount_text
 from fairway.queueing.conditions import with_condition
 from fairway.queueing.inactivity import ACTIVE_MESSAGE, ACTIVE_REASON
-from fairway.queueing.objects import NO_STOP, ClusterQueue, FlavorResource, LocalQueue, flavor_resource
+from fairway.queueing.objects import NO_STOP, FlavorResource, LocalQueue
 from fairway.queueing.quota import QuotaNode
 from fairway.queueing.shares import share_of
 from fairway.queueing.workloads import Usage, Workload
@@ -67,8 +67,10 @@ def cluster_queue_status(
     spec = account.spec
     status = dict(status_of(obj))
     in_cohort = bool(spec.cohort)
-    status["flavorsReservation"] = _usage(spec, held.reserved_usage, in_cohort)
-    status["flavorsUsage"] = _usage(spec, held.admitted_usage, in_cohort)
+    reserved = status["flavorsReservation"] = _usage(account, held.reserved_usage, in_cohort)
+    # The same, most of the time: nothing waits between quota and admission.
+    same = held.admitted_usage == held.reserved_usage
+    status["flavorsUsage"] = reserved if same else _usage(account, held.admitted_usage, in_cohort)
     status["reservingWorkloads"] = held.reserving
     status["admittedWorkloads"] = held.admitted
     status["pendingWorkloads"] = pending
@@ -137,8 +139,9 @@ def local_queue_status(
         status.pop("flavorsReservation", None)
         status.pop("flavorsUsage", None)
     else:
-        status["flavorsReservation"] = _plain_usage(cluster_queue.spec, held.reserved_usage)
-        status["flavorsUsage"] = _plain_usage(cluster_queue.spec, held.admitted_usage)
+        reserved = status["flavorsReservation"] = _plain_usage(cluster_queue, held.reserved_usage)
+        same = held.admitted_usage == held.reserved_usage
+        status["flavorsUsage"] = reserved if same else _plain_usage(cluster_queue, held.admitted_usage)
     status["reservingWorkloads"] = held.reserving
     status["admittedWorkloads"] = held.admitted
     status["conditions"] = _active(obj, value, reason, message, now_us)
@@ -161,33 +164,31 @@ def _active(obj: Obj, value: str, reason: str, message: str, now_us: int) -> lis
     )
 
 
-def _usage(spec: ClusterQueue, used: Mapping[FlavorResource, int], in_cohort: bool) -> list[dict[str, Any]]:
+def _usage(
+    account: QueueAccount, used: Mapping[FlavorResource, int], in_cohort: bool
+) -> list[dict[str, Any]]:
     """What is used, and how much of it is borrowed: beyond the nominal quota, in a cohort."""
-    flavors = []
-    for group in spec.groups:
-        for flavor in group.flavors:
-            resources = []
-            for resource in sorted(group.covered):
-                fr = flavor_resource(flavor, resource)
-                amount, quota = used.get(fr, 0), spec.quotas.get(fr)
-                entry = {"name": resource, "total": amount_text(resource, amount), "borrowed": "0"}
-                over = amount - (quota.nominal if quota is not None else 0)
-                if in_cohort and over > 0:
-                    entry["borrowed"] = amount_text(resource, over)
-                resources.append(entry)
-            flavors.append({"name": flavor, "resources": resources})
+    flavors: list[dict[str, Any]] = []
+    for flavor, frs in account.listed:
+        resources: list[dict[str, Any]] = []
+        for fr in frs:
+            amount, quota = used.get(fr, 0), account.quotas.get(fr)
+            entry = {"name": fr.resource, "total": amount_text(fr.resource, amount), "borrowed": "0"}
+            over = amount - (quota.nominal if quota is not None else 0)
+            if in_cohort and over > 0:
+                entry["borrowed"] = amount_text(fr.resource, over)
+            resources.append(entry)
+        flavors.append({"name": flavor, "resources": resources})
     return flavors
 
 
-def _plain_usage(spec: ClusterQueue, used: Mapping[FlavorResource, int]) -> list[dict[str, Any]]:
+def _plain_usage(account: QueueAccount, used: Mapping[FlavorResource, int]) -> list[dict[str, Any]]:
     return [
         {
             "name": flavor,
             "resources": [
-                {"name": r, "total": amount_text(r, used.get(flavor_resource(flavor, r), 0))}
-                for r in sorted(group.covered)
+                {"name": fr.resource, "total": amount_text(fr.resource, used.get(fr, 0))} for fr in frs
             ],
         }
-        for group in spec.groups
-        for flavor in group.flavors
+        for flavor, frs in account.listed
     ]

@@ -9,7 +9,7 @@ Source: pkg/controller/core/workload_controller.go Reconcile.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from fairway.cluster.actions import Action, Delete, Emit, Patch, SetStatus
 from fairway.kube.objects import (
@@ -48,28 +48,37 @@ REQUEUING_LIMIT_EXCEEDED = "RequeuingLimitExceeded"
 MAX_EXECUTION_EXCEEDED = "MaximumExecutionTimeExceeded"
 
 
-class WorkloadDecision(NamedTuple):
+class WorkloadDecision:
     """What to do, and when to look again in any case."""
 
-    actions: tuple[Action, ...] = ()
-    again_at_us: int | None = None
+    def __init__(self, actions: tuple[Action, ...] = (), again_at_us: int | None = None) -> None:
+        self.actions = actions
+        self.again_at_us = again_at_us
 
 
 NOTHING = WorkloadDecision()
 
 
-class Surroundings(NamedTuple):
+class Surroundings:
     """What a Workload's state depends on beside itself.
 
     `cluster_queue`: of its LocalQueue, or where it holds quota. `blocker`: why it cannot be tried at all, asked
     for only where it matters.
     """
 
-    settings: KueueSettings
-    local_queue: LocalQueue | None
-    cluster_queue: ClusterQueue | None
-    is_queue_going: bool
-    blocker: Callable[[Obj], Blocker | None]
+    def __init__(
+        self,
+        settings: KueueSettings,
+        local_queue: LocalQueue | None,
+        cluster_queue: ClusterQueue | None,
+        is_queue_going: bool,
+        blocker: Callable[[Obj], Blocker | None],
+    ) -> None:
+        self.settings = settings
+        self.local_queue = local_queue
+        self.cluster_queue = cluster_queue
+        self.is_queue_going = is_queue_going
+        self.blocker = blocker
 
 
 def reconcile_workload(obj: Obj, around: Surroundings, now_us: int) -> WorkloadDecision:

@@ -208,7 +208,8 @@ class Kueue:
         self.backlog.apply(change, self.host.loop.now_us)
         new, old = change.obj, change.old
         is_echo = self._is_echo(change)
-        if not is_echo and (change.type == DELETED or _concerns_job(old, new)):
+        owned = not is_echo and bool(meta_of(new).get("ownerReferences"))
+        if owned and (change.type == DELETED or _concerns_job(old, new)):
             for owner in owners_of(new):
                 if owner.gk in self.kinds_of_jobs and self._is_left(owner, change):
                     self.enqueue((JOB, owner))
@@ -281,7 +282,7 @@ class Kueue:
         old = change.old
         if old is None or status_of(old).get("conditions") != status_of(change.obj).get("conditions"):
             for local_queue in self.backlog.local_queues_of(change.key.name):
-                self._enqueue_queue(kinds.LOCAL_QUEUE, local_queue, 0)
+                self._enqueue_queue((kinds.LOCAL_QUEUE, local_queue), 0)
         if change.type == DELETED or (old is not None and spec_of(old) is not spec_of(change.obj)):
             for gk in looks.USED_BY_QUEUES:
                 for obj in self.host.store.objects(gk):
@@ -296,12 +297,14 @@ class Kueue:
             at_us = self.host.loop.now_us + after_us + self._reconcile_us() + self._write_us()
             self._queued[item] = self.host.loop.at(at_us, self._turn, item, CONTROLLERS)
 
-    def _enqueue_queue(self, gk: str, name: str, after_us: int) -> None:
-        item = self._status_items.get((gk, name))
+    def _enqueue_queue(self, queue: tuple[str, str], after_us: int) -> None:
+        """What a queue says of itself is to be written. `queue`: its kind, and its name or key."""
+        item = self._status_items.get(queue)
         if item is None:
+            gk, name = queue
             namespace, slash, rest = name.partition("/")
             item = STATUS, Key(gk, namespace, rest) if slash else Key(gk, "", name)
-            self._status_items[gk, name] = item
+            self._status_items[queue] = item
         if item not in self._queued:
             self.enqueue(item, after_us)
 
@@ -321,8 +324,8 @@ class Kueue:
                 self._waking[root] = None
                 at_us = self.host.loop.now_us + self.settings.wake_batch_us
                 self.host.loop.at(at_us, self._wake, root, CONTROLLERS)
-        for gk, name in backlog.take_touched():
-            self._enqueue_queue(gk, name, self.settings.status_batch_us)
+        for queue in backlog.take_touched():
+            self._enqueue_queue(queue, self.settings.status_batch_us)
         for workload in backlog.take_unqueued():
             obj = self.host.store.get(_workload_key(workload))
             if obj is not None:

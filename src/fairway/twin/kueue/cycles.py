@@ -48,7 +48,8 @@ class Cycles:
         self._armed_us = -1
         self._idle_until_us = 0
         self._failures = 0
-        self._last: Signature = ()
+        self._last: Signature | None = None
+        """What the last cycle decided; None: it got somewhere."""
         self._seen_version = -1
         self._admitting: dict[str, tuple[Outcome, int]] = {}
         """Admissions on their way to the API, by workload, with the time they were decided at."""
@@ -133,15 +134,17 @@ class Cycles:
         now_us = self.host.loop.now_us
         backlog = self.kueue.backlog
         self._idle_until_us = max(now_us, self._busy_until_us)
-        signature = tuple(_signature(o) for o in outcome.entries)
-        is_repeated = signature == self._last and version == self._seen_version
-        self._last = signature
-        self._seen_version = version if outcome.made_progress else backlog.version
         if outcome.made_progress:
+            self._last = None
+            self._seen_version = version
             self._failures = 0
-        elif is_repeated:
-            return
         else:
+            signature = tuple(_signature(o) for o in outcome.entries)
+            is_repeated = signature == self._last and version == self._seen_version
+            self._last = signature
+            self._seen_version = backlog.version
+            if is_repeated:
+                return
             cycle_us = self.host.latency.kueue_cycle
             if not cycle_us.is_zero:
                 wait_us = min(_BACKOFF_US << min(self._failures, 10), _BACKOFF_MAX_US)

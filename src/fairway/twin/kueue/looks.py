@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from fairway.cluster.actions import Action, Patch, SetStatus
 from fairway.kube.objects import Key, Obj, meta_of, spec_of
@@ -30,13 +30,20 @@ FINALIZED = (kinds.CLUSTER_QUEUE, kinds.RESOURCE_FLAVOR, kinds.ADMISSION_CHECK, 
 USED_BY_QUEUES = (kinds.RESOURCE_FLAVOR, kinds.ADMISSION_CHECK, kinds.TOPOLOGY)
 
 
-class Look(NamedTuple):
+class Look:
     """What came of it."""
 
-    actions: tuple[Action, ...] = ()
-    again_at_us: int | None = None
-    is_blocked: bool = False
-    settles: bool = False
+    def __init__(
+        self,
+        actions: tuple[Action, ...] = (),
+        again_at_us: int | None = None,
+        is_blocked: bool = False,
+        settles: bool = False,
+    ) -> None:
+        self.actions = actions
+        self.again_at_us = again_at_us
+        self.is_blocked = is_blocked
+        self.settles = settles
 
 
 NOTHING = Look()
@@ -82,7 +89,8 @@ def _workload(kueue: Kueue, obj: Obj) -> Look:
         backlog.is_queue_going(queue_name),
         lambda changed: _blocker(kueue, changed, name),
     )
-    return Look(*reconcile_workload(obj, around, kueue.host.loop.now_us))
+    decided = reconcile_workload(obj, around, kueue.host.loop.now_us)
+    return Look(decided.actions, decided.again_at_us)
 
 
 def _blocker(kueue: Kueue, obj: Obj, local_queue: str) -> Blocker | None:
