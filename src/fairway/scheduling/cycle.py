@@ -28,6 +28,7 @@ from fairway.kube.objects import Key
 from fairway.scheduling.diagnosis import Diagnosis as Diagnosis
 from fairway.scheduling.filters import Filters
 from fairway.scheduling.nodelocal import NodeLocal
+from fairway.scheduling.plainscores import PlainRows
 from fairway.scheduling.podaffinity import affinity_scores, normalized
 from fairway.scheduling.podspread import constraints_of, spread_scores
 from fairway.scheduling.profile import DEFAULT_PROFILE, GPU_POLICIES, Profile
@@ -64,6 +65,7 @@ class Scheduler:
     _locals: dict[int, NodeLocal] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._plain_rows = PlainRows(self.accounts)
         self._spreads_hard = any(c.is_hard for c in self.profile.default_spread)
         self._spreads_soft = any(not c.is_hard for c in self.profile.default_spread)
         # What TaintToleration gives every node where none has a PreferNoSchedule taint.
@@ -88,7 +90,9 @@ class Scheduler:
         if found is None:
             if len(self._locals) >= _MEMO_LIMIT:
                 self._locals.clear()
-            found = self._locals[pod.shape.id] = NodeLocal(self.accounts, pod.shape, self.profile)
+            found = self._locals[pod.shape.id] = NodeLocal(
+                self.accounts, pod.shape, self.profile, self._plain_rows
+            )
         else:
             found.refresh()
         return found
@@ -148,24 +152,23 @@ class Scheduler:
         if wanted < 2 or not self.profile.weights:
             return None
         start = self.next_start % count
-        rows = twice[start : start + count]
         ranks = local.ranking(twice)[start : start + count]
-        evaluated, found = wanted, ranks[:wanted]
-        if found[found.argmin()] < 0:
-            at = (ranks >= 0).nonzero()[0][:wanted]
-            if not len(at):
+        evaluated = feasible = wanted
+        seen = ranks[:wanted]
+        if seen[seen.argmin()] < 0:
+            fitting = (ranks >= 0).nonzero()[0]
+            feasible = min(len(fitting), wanted)
+            if not feasible:
                 return None
-            evaluated = int(at[-1]) + 1 if len(at) == wanted else count
-            rows, found = rows[at], ranks[at]
+            evaluated = int(fitting[wanted - 1]) + 1 if feasible == wanted else count
+            seen = ranks[:evaluated]
         self.next_start = (self.next_start + evaluated) % count
-        if len(found) == 1:
-            row = int(rows[0])
-            return Scheduled(self.accounts.names[row], 0, 1, evaluated, 1, self._devices(pod, row))
-        best = int(found[found.argmax()])
-        tied = (found == best).nonzero()[0]
-        row = int(rows[tied[draw % len(tied)]])
-        total, devices = best + self._everywhere, self._devices(pod, row)
-        return Scheduled(self.accounts.names[row], total, len(found), evaluated, len(tied), devices)
+        best = int(seen[seen.argmax()])
+        tied = (seen == best).nonzero()[0]
+        row = int(twice[start + int(tied[draw % len(tied)])])
+        total = best + self._everywhere if feasible > 1 else 0
+        devices = self._devices(pod, row)
+        return Scheduled(self.accounts.names[row], total, feasible, evaluated, len(tied), devices)
 
     def _devices(self, pod: PodRecord, row: int) -> int:
         """Bit mask of the GPUs it gets where GPUs are shared: the policy's choice, else the tightest that fit."""

@@ -63,11 +63,10 @@ def _add_shortages(reasons: dict[str, int], diagnosis: Diagnosis, short: Ints) -
     """A node short of several things counts under each."""
     if diagnosis.filters is None:
         return
-    names = shortage_names(diagnosis.filters.local.resources)
-    # [node, reason]; one call for all of them.
-    lacks = (short[:, None] >> np.arange(len(names))) & 1
-    counts = lacks.sum(axis=0).tolist()
-    reasons.update({name: count for name, count in zip(names, counts, strict=True) if count})
+    for bit, name in enumerate(shortage_names(diagnosis.filters.local.resources)):
+        count = int(np.count_nonzero(short & (1 << bit)))
+        if count:
+            reasons[name] = count
 
 
 def shortage_names(resources: Sequence[str]) -> tuple[str, ...]:
