@@ -8,7 +8,7 @@ from builders import pod
 from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
 from fairway.twin.behaviour import DEFAULT_RUN_US
 from fairway.twin.distributions import constant
-from fairway.twin.kubelet.plans import PodPlan, Plans
+from fairway.twin.kubelet.plans import Plans, PodPlan
 
 
 def _pod(spec: dict[str, Any], **annotations: str) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def _pod(spec: dict[str, Any], **annotations: str) -> dict[str, Any]:
 
 
 def _run(plan: PodPlan) -> Any:
-    return plan.containers[0].behaviour.run
+    return plan.behaviours[0].run
 
 
 def _spec(**fields: Any) -> dict[str, Any]:
@@ -36,15 +36,15 @@ def test_annotations_leave_the_plan_of_the_template_alone() -> None:
         constant(HOUR_US),
         constant(90 * SECOND_US),
     )
-    assert (hour.containers[0].behaviour.stop_us, minutes.containers[0].behaviour.stop_us) == (0, None)
+    assert (hour.behaviours[0].stop_us, minutes.behaviours[0].stop_us) == (0, None)
     assert hour.requests == minutes.requests == plain.requests == (("cpu", 1000),)
 
 
 def test_equal_pods_share_a_plan_whatever_dicts_they_are_made_of() -> None:
     plans, spec = Plans(), _spec()
-    for annotations in ({}, {"run_time": "1h"}):
-        first = plans.of(_pod(spec, **annotations))
-        assert plans.of(_pod(spec, **annotations)) is plans.of(_pod(_spec(), **annotations)) is first
+    for said in ({}, {"run_time": "1h"}):
+        first = plans.of(_pod(spec, **said))
+        assert plans.of(_pod(spec, **said)) is plans.of(_pod(_spec(), **said)) is first
 
 
 def test_fields_beside_the_containers_count() -> None:

@@ -34,11 +34,7 @@ class RestartRule:
     negated: bool
 
 
-# Plans are not changed once they are made. `frozen` would make making one cost four times as much, and pods whose
-# annotations differ each have their own.
-
-
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class ContainerPlan:
     """One container. `restarts` is its own restart policy, or the pod's; `part` where it stands in the pod."""
 
@@ -55,7 +51,6 @@ class ContainerPlan:
     readiness: Probe | None
     liveness: Probe | None
     pre_stop_us: int
-    behaviour: Behaviour
 
     def restarts_after(self, exit_code: int) -> bool:
         """Source: podutil.ContainerShouldRestart: rules first, then the policy."""
@@ -66,31 +61,17 @@ class ContainerPlan:
             return False
         return self.restarts == ALWAYS or exit_code != 0
 
-    def behaving(self, behaviour: Behaviour) -> ContainerPlan:
-        """The same container where annotations ask for another behaviour."""
-        return ContainerPlan(
-            self.name,
-            self.part,
-            self.image,
-            self.always_pulls,
-            self.never_pulls,
-            self.is_init,
-            self.is_sidecar,
-            self.restarts,
-            self.rules,
-            self.startup,
-            self.readiness,
-            self.liveness,
-            self.pre_stop_us,
-            behaviour,
-        )
-
 
 @dataclass(slots=True, eq=False)
 class PodPlan:
-    """A pod: its init containers first, then the others, in one tuple."""
+    """A pod: its init containers first, then the others, in one tuple; `behaviours` in the same order.
+
+    Not changed once it is made. `frozen` would make making one cost four times as much, and every pod whose
+    annotations are its own has one.
+    """
 
     containers: tuple[ContainerPlan, ...]
+    behaviours: tuple[Behaviour, ...]
     init_count: int
     requests: tuple[tuple[str, int], ...]
     deadline_us: int | None
@@ -106,10 +87,11 @@ class PodPlan:
     def gpu_milli_of(self, container: int) -> int:
         return self.gpu_milli if container == self.init_count else 0
 
-    def behaving(self, containers: tuple[ContainerPlan, ...], problem: BehaviourError | None) -> PodPlan:
+    def behaving(self, behaviours: tuple[Behaviour, ...], problem: BehaviourError | None) -> PodPlan:
         """The same pod where annotations ask for another behaviour of its containers."""
         return PodPlan(
-            containers,
+            self.containers,
+            behaviours,
             self.init_count,
             self.requests,
             self.deadline_us,
@@ -200,7 +182,7 @@ _RELEVANT = (
 def plan_of(spec: dict[str, Any]) -> PodPlan:
     """Work a plan out; annotations aside."""
     policy = spec.get("restartPolicy") or ALWAYS
-    plans = []
+    plans, behaviours = [], []
     inits = spec.get("initContainers") or ()
     for i, container in enumerate((*inits, *(spec.get("containers") or ()))):
         is_init = i < len(inits)
@@ -209,6 +191,8 @@ def plan_of(spec: dict[str, Any]) -> PodPlan:
             ON_FAILURE if is_init and policy == ALWAYS else policy
         )
         plans.append(_container(container, own_policy, is_init=is_init, is_sidecar=is_sidecar))
+        kind = _kind(own_policy, is_init=is_init, is_sidecar=is_sidecar)
+        behaviours.append(behaviour_of(container, kind, (), is_init=is_init))
     deadline = spec.get("activeDeadlineSeconds")
     grace = spec.get("terminationGracePeriodSeconds")
     gates = tuple(g.get("conditionType", "") for g in spec.get("readinessGates") or ())
@@ -216,6 +200,7 @@ def plan_of(spec: dict[str, Any]) -> PodPlan:
     requests = pod_requests(spec)
     return PodPlan(
         tuple(plans),
+        tuple(behaviours),
         len(inits),
         tuple(sorted(requests.items(), key=_admission_order)),
         None if deadline is None else int(deadline) * SECOND_US,
@@ -231,18 +216,16 @@ def annotated(plan: PodPlan, spec: dict[str, Any], words: Said) -> PodPlan:
     """The plan with what annotations say of behaviour. Those that make no sense leave a container its default and
     are named in `problem`."""
     problem: BehaviourError | None = None
-    plans = []
+    behaviours = []
     raw = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
-    for container, of in zip(raw, plan.containers, strict=True):
+    for container, of, behaviour in zip(raw, plan.containers, plan.behaviours, strict=True):
         try:
             kind = _kind(of.restarts, is_init=of.is_init, is_sidecar=of.is_sidecar)
-            behaviour = behaviour_of(container, kind, words, is_init=of.is_init)
+            behaviours.append(behaviour_of(container, kind, words, is_init=of.is_init))
         except BehaviourError as wrong:
             problem = wrong
-        else:
-            of = of.behaving(behaviour)
-        plans.append(of)
-    return plan.behaving(tuple(plans), problem)
+            behaviours.append(behaviour)
+    return plan.behaving(tuple(behaviours), problem)
 
 
 def _kind(policy: str, *, is_init: bool, is_sidecar: bool) -> str:
@@ -261,7 +244,6 @@ def _container(raw: Mapping[str, Any], policy: str, *, is_init: bool, is_sidecar
     image = str(raw.get("image") or "")
     pull = raw.get("imagePullPolicy") or default_pull_policy(image)
     probed = not is_init or is_sidecar
-    kind = _kind(policy, is_init=is_init, is_sidecar=is_sidecar)
     name = str(raw.get("name") or "")
     return ContainerPlan(
         name=name,
@@ -277,7 +259,6 @@ def _container(raw: Mapping[str, Any], policy: str, *, is_init: bool, is_sidecar
         readiness=parse_probe(READINESS, raw.get("readinessProbe")) if probed else None,
         liveness=parse_probe(LIVENESS, raw.get("livenessProbe")) if probed else None,
         pre_stop_us=_pre_stop_us((raw.get("lifecycle") or {}).get("preStop")),
-        behaviour=behaviour_of(raw, kind, (), is_init=is_init),
     )
 
 

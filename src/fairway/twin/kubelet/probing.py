@@ -38,7 +38,7 @@ def _arm_started(k: Kubelet, pod: PodState, i: int) -> None:
 def _arm(k: Kubelet, pod: PodState, i: int, probe: Probe, phase_us: int, verdict: bool | None) -> None:
     """Queue the next change of this probe's verdict, if there will be one."""
     state = pod.containers[i]
-    behaviour = pod.plan.containers[i].behaviour
+    behaviour = pod.plan.behaviours[i]
     first_us = first_tick_us(probe, phase_us, state.started_us, k.loop.now_us)
     fails = failing_windows(behaviour, probe.kind, state.started_us, working.startup_of(pod, i))
     flip = next_flip(probe, first_us, fails, verdict)

@@ -24,7 +24,7 @@ def pull(k: Kubelet, pod: PodState, node: NodeState, i: int, from_us: int) -> tu
     if there_us is not None or container.never_pulls:
         present_us = max(from_us, there_us or 0)
         return present_us + (k.image_check.a_us if container.always_pulls else 0), -1
-    time = container.behaviour.image_pull or k.image_pull
+    time = pod.plan.behaviours[i].image_pull or k.image_pull
     luck = k.host.streams.draw_for("image-pull", node.name, container.image)
     starts_us = max(from_us, node.pull_free_us)
     done_us = starts_us + max(time.at_quantile(luck) * k.pull_slowdown_milli // 1000, 0)
@@ -43,7 +43,7 @@ def on_pull_failed(k: Kubelet, data: tuple[str, int]) -> None:
     pod = k.pods[uid]
     container = pod.plan.containers[i]
     state = pod.containers[i]
-    behaviour = container.behaviour
+    behaviour = pod.plan.behaviours[i]
     now_us = k.loop.now_us
     state.start_ticket = NO_TICKET
     image = container.image

@@ -111,9 +111,8 @@ def start_next(k: Kubelet, pod: PodState, node: NodeState, from_us: int) -> None
 
 def schedule_start(k: Kubelet, pod: PodState, node: NodeState, i: int, from_us: int) -> int:
     """Plan pulling the image and starting the container; returns when it will run."""
-    container = pod.plan.containers[i]
     state = pod.containers[i]
-    behaviour = container.behaviour
+    behaviour = pod.plan.behaviours[i]
     if behaviour.image_pull_fails and pulling.is_within(behaviour.image_pull_fails, from_us - pod.start_us):
         at_us = from_us + k.image_check.a_us
         state.start_ticket = k.loop.at(at_us, k.h_pull_failed, (pod.uid, i))

@@ -16,11 +16,10 @@ from fairway.cluster.errors import ApiError
 from fairway.errors import BugError
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US
-from fairway.twin.behaviour import SIGKILL_EXIT
+from fairway.twin.behaviour import SIGKILL_EXIT, Behaviour
 from fairway.twin.kubeevents import NORMAL
 from fairway.twin.kubelet import working
 from fairway.twin.kubelet.phases import FAILED, TERMINAL, has_ended, phase_of
-from fairway.twin.kubelet.plans import ContainerPlan
 from fairway.twin.kubelet.states import (
     NO_TICKET,
     RUNNING,
@@ -52,7 +51,8 @@ def stop_container(
     state = pod.containers[i]
     k.tell_of(pod, i, NORMAL, "Killing", message or f"Stopping container {container.name}")
     disarm(k, state, keep_readiness=True)
-    end = _stop_end(container, state, from_us, grace_us)
+    behaviour = pod.plan.behaviours[i]
+    end = _stop_end(container.pre_stop_us, behaviour, state, from_us, grace_us)
     if end is not state.exit_at:
         if state.exit_ticket:
             k.loop.cancel(state.exit_ticket)
@@ -61,10 +61,11 @@ def stop_container(
     return end
 
 
-def _stop_end(container: ContainerPlan, state: ContainerState, from_us: int, grace_us: int) -> Ended:
+def _stop_end(
+    pre_stop_us: int, behaviour: Behaviour, state: ContainerState, from_us: int, grace_us: int
+) -> Ended:
     """How a stop beginning at `from` ends the run; a run that ends by itself before that just does."""
-    behaviour = container.behaviour
-    pre_stop_us = min(container.pre_stop_us, grace_us)
+    pre_stop_us = min(pre_stop_us, grace_us)
     left_us = max(grace_us - pre_stop_us, MINIMUM_GRACE_US)
     if behaviour.stop_us is None or behaviour.stop_us > left_us:
         end = Ended(SIGKILL_EXIT, "Error", "", state.started_us, from_us + pre_stop_us + left_us)

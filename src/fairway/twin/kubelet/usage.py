@@ -54,9 +54,10 @@ def node_use(node: NodeState, pods: Mapping[str, PodState], since_us: int, at_us
     for uid in node.pods:
         pod = pods[uid]
         uses = []
-        for plan, state in zip(pod.plan.containers, pod.containers, strict=True):
+        plan = pod.plan
+        for container, behaviour, state in zip(plan.containers, plan.behaviours, pod.containers, strict=True):
             if state.state == RUNNING and state.started_us <= at_us:
-                use = container_use(plan.name, plan.behaviour, state, at_us)
+                use = container_use(container.name, behaviour, state, at_us)
                 uses.append(use)
                 core_ns += use.core_ns
                 cpu += use.cpu_milli

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def plan_exit(k: Kubelet, pod: PodState, i: int) -> None:
     """Work out how and when this run ends by itself, and queue that."""
-    behaviour = pod.plan.containers[i].behaviour
+    behaviour = pod.plan.behaviours[i]
     state = pod.containers[i]
     now_us = state.started_us
     startup_us = startup_of(pod, i)
@@ -69,7 +69,7 @@ def _resume(k: Kubelet, pod: PodState, i: int, state: ContainerState, run_us: in
     saved_us = k.progress.take(work_identity(k, pod, i))
     if saved_us:
         state.resumed_us = min(saved_us, run_us)
-        state.work_from_us += pod.plan.containers[i].behaviour.restore_us
+        state.work_from_us += pod.plan.behaviours[i].restore_us
         k.record(pod.key, "Resumed", f"{pod.plan.containers[i].name} from {format_duration(saved_us)}")
 
 
@@ -82,14 +82,14 @@ def work_identity(k: Kubelet, pod: PodState, i: int) -> str:
     obj = k.store.get(pod.key)
     if obj is None:
         return f"{pod.uid}//{container.name}"
-    found = identity_of(obj, container.name, container.behaviour.checkpoint_key)
+    found = identity_of(obj, container.name, pod.plan.behaviours[i].checkpoint_key)
     pod.works = (*pod.works, (i, found))
     return found
 
 
 def startup_of(pod: PodState, i: int) -> int:
     """How long this pod's container takes until its application is up."""
-    startup = pod.plan.containers[i].behaviour.startup
+    startup = pod.plan.behaviours[i].startup
     if startup.form == "constant":
         return startup.a_us
     return startup.at_quantile(pod.luck[3] if pod.luck else 0.5)
@@ -99,7 +99,7 @@ def settle(k: Kubelet, pod: PodState, i: int, end: Ended) -> None:
     """Close the accounts of a run: what it achieved, what is saved for the next one."""
     state = pod.containers[i]
     totals = k.progress.totals
-    behaviour = pod.plan.containers[i].behaviour
+    behaviour = pod.plan.behaviours[i]
     gpu_milli = pod.plan.gpu_milli_of(i)
     _spend(k, pod, i, end.finished_us)
     if behaviour.run is None:
@@ -118,7 +118,7 @@ def lose_running(k: Kubelet, pod: PodState) -> None:
     for i, state in enumerate(pod.containers):
         if state.state == RUNNING:
             _spend(k, pod, i, now_us)
-            if pod.plan.containers[i].behaviour.run is None:
+            if pod.plan.behaviours[i].run is None:
                 ran_us = now_us - state.started_us
                 k.progress.totals.add(ran_us, 0, 0, pod.plan.gpu_milli_of(i))
             else:
@@ -130,14 +130,14 @@ def _spend(k: Kubelet, pod: PodState, i: int, until_us: int) -> None:
     node = k.nodes.get(pod.node)
     if node is not None:
         state = pod.containers[i]
-        behaviour = pod.plan.containers[i].behaviour
+        behaviour = pod.plan.behaviours[i]
         node.spent_core_ns += core_ns(behaviour, state.started_us, state.work_from_us, until_us)
 
 
 def settle_loss(k: Kubelet, pod: PodState, i: int, ended_us: int) -> None:
     """A run ended before its work was done: what is saved waits for the next one, the rest is lost."""
     state = pod.containers[i]
-    behaviour = pod.plan.containers[i].behaviour
+    behaviour = pod.plan.behaviours[i]
     totals = k.progress.totals
     interval_us = behaviour.checkpoint_interval_us
     work = work_after(ended_us - state.work_from_us, interval_us, behaviour.checkpoint_us)
