@@ -23,6 +23,7 @@ from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.queueing.nomination import CycleOptions
 from fairway.queueing.workloads import Workload
 from fairway.queueing.workloadstate import is_active, is_admissible, is_finished
+from fairway.twin.kueue.laps import Laps
 from fairway.twin.loop import SCHEDULER
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Cycles:
         """Admissions on their way to the API, by workload, with the time they were decided at."""
         self._evicting: dict[str, tuple[Eviction, str]] = {}
         """Evictions on their way to the API, by workload, with the preemptor's queue."""
+        self._laps = Laps()
         self._busy_until_us = 0
         """When the requests a cycle waits for are answered."""
         self._passes: dict[str, int] = {}
@@ -82,6 +84,7 @@ class Cycles:
         twin._seen_version = self._seen_version
         twin._admitting = dict(self._admitting)
         twin._evicting = dict(self._evicting)
+        twin._laps = self._laps.copy()
         twin._busy_until_us = self._busy_until_us
         twin._passes = dict(self._passes)
         return twin
@@ -268,13 +271,25 @@ class Cycles:
             if eviction.is_under_way or eviction.workload.key in self._evicting:
                 continue
             at_us = self._request(asked_us)
+            answered_us = max(answered_us, at_us)
+            if eviction.preemptor is not None:
+                at_us = max(at_us, self._next_lap(eviction.workload.key))
             if at_us > loop.now_us:
                 self._evicting[eviction.workload.key] = (eviction, outcome.head.queue)
                 loop.at(at_us, self._evict_later, eviction.workload.key, SCHEDULER)
             else:
                 self._evict(eviction, outcome.head.queue)
-            answered_us = max(answered_us, at_us)
         self._busy_until_us = answered_us
+
+    def _next_lap(self, key: str) -> int:
+        """When a preemption may be written; it is on record where it goes round in a circle."""
+        now_us = self.host.loop.now_us
+        at_us = self._laps.earliest_us(key, now_us)
+        if at_us > now_us:
+            namespace, _, name = key.partition("/")
+            told = "Preempted and admitted again, over and over, while no time passed: the next time takes a second"
+            self.host.log.record(now_us, ADMISSION, WORKLOAD, namespace, name, "PreemptedInCircle", told)
+        return at_us
 
     def _on_evict(self, key: str) -> None:
         self._evict(*self._evicting.pop(key))
@@ -295,6 +310,7 @@ class Cycles:
                 evicted_event(eviction.workload.key, eviction.reason, eviction.message),
             )
         else:
+            self._laps.note(eviction.workload.key, now_us)
             changed = statuses.preempted(obj, eviction, now_us)
             told = eviction_events(eviction, preemptor_queue)
         self.kueue.backlog.note_written(self.host.store.set_status(key, changed["status"]))
