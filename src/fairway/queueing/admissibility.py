@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.kube.labels import Selector
 from fairway.kube.objects import Obj
 from fairway.queueing.limits import aggregate, out_of_range, summarize
 from fairway.queueing.workloads import Workload
 
-NAMESPACE_MISMATCH = "workload namespace doesn't match ClusterQueue selector"
+NAMESPACE_MISMATCH: Final = "workload namespace doesn't match ClusterQueue selector"
 
 
 @dataclass(frozen=True, slots=True)

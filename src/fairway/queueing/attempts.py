@@ -39,7 +39,7 @@ def merge_resource(
 
 
 def finalized(merged: dict[str, Attempt]) -> list[Attempt]:
-    return [merged[flavor] for flavor in sorted(merged)]
+    return [merged[flavor] for flavor in sorted(merged)] if len(merged) > 1 else list(merged.values())
 
 
 def _worse(a: Attempt, b: Attempt) -> Attempt:

@@ -6,55 +6,57 @@ Source: apimachinery meta.SetStatusCondition; apis/kueue/v1beta2/workload_types.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.timestamps import parse_rfc3339, rfc3339
 
 Condition = dict[str, Any]
 
-QUOTA_RESERVED = "QuotaReserved"
-ADMITTED = "Admitted"
-EVICTED = "Evicted"
-PREEMPTED = "Preempted"
-REQUEUED = "Requeued"
-FINISHED = "Finished"
-PODS_READY = "PodsReady"
-BLOCKED_ON_PREEMPTION_GATES = "BlockedOnPreemptionGates"
-WAITING_FOR_REPLACEMENT_PODS = "WaitingForReplacementPods"
+# Final here and elsewhere: compiled code then has the word itself, not two look-ups by its name.
+QUOTA_RESERVED: Final = "QuotaReserved"
+ADMITTED: Final = "Admitted"
+EVICTED: Final = "Evicted"
+PREEMPTED: Final = "Preempted"
+REQUEUED: Final = "Requeued"
+FINISHED: Final = "Finished"
+PODS_READY: Final = "PodsReady"
+BLOCKED_ON_PREEMPTION_GATES: Final = "BlockedOnPreemptionGates"
+WAITING_FOR_REPLACEMENT_PODS: Final = "WaitingForReplacementPods"
 
-TRUE, FALSE = "True", "False"
+TRUE: Final = "True"
+FALSE: Final = "False"
 
 # Reasons of QuotaReserved=False.
-NO_MATCHING_FLAVOR = "NoMatchingFlavor"
-WAITING_FOR_QUOTA = "WaitingForQuota"
-EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
-TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
-WAITING_FOR_PREEMPTED_WORKLOADS = "WaitingForPreemptedWorkloads"
-MISCONFIGURED = "Misconfigured"
-SUSPENDED = "Suspended"
-PENDING_EVALUATION = "PendingEvaluation"
-WAITING_FOR_PODS_READY = "WaitingForPodsReady"
-ADMISSION_GATED = "AdmissionGated"
-ON_HOLD = "OnHold"
+NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"
+WAITING_FOR_QUOTA: Final = "WaitingForQuota"
+EXCEEDS_MAX_QUOTA: Final = "ExceedsMaxQuota"
+TOPOLOGY_PLACEMENT_FAILED: Final = "TopologyPlacementFailed"
+WAITING_FOR_PREEMPTED_WORKLOADS: Final = "WaitingForPreemptedWorkloads"
+MISCONFIGURED: Final = "Misconfigured"
+SUSPENDED: Final = "Suspended"
+PENDING_EVALUATION: Final = "PendingEvaluation"
+WAITING_FOR_PODS_READY: Final = "WaitingForPodsReady"
+ADMISSION_GATED: Final = "AdmissionGated"
+ON_HOLD: Final = "OnHold"
 
 # Reasons of Evicted=True.
-EVICTED_BY_PREEMPTION = "Preempted"
-EVICTED_BY_PODS_READY_TIMEOUT = "PodsReadyTimeout"
-EVICTED_BY_ADMISSION_CHECK = "AdmissionCheck"
-EVICTED_BY_NODE_FAILURES = "NodeFailures"
-EVICTED_BY_FLAVOR_MIGRATION = "FlavorMigration"
+EVICTED_BY_PREEMPTION: Final = "Preempted"
+EVICTED_BY_PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"
+EVICTED_BY_ADMISSION_CHECK: Final = "AdmissionCheck"
+EVICTED_BY_NODE_FAILURES: Final = "NodeFailures"
+EVICTED_BY_FLAVOR_MIGRATION: Final = "FlavorMigration"
 
 # Reasons of Preempted=True.
-IN_CLUSTER_QUEUE = "InClusterQueue"
-IN_COHORT_RECLAMATION = "InCohortReclamation"
-IN_COHORT_FAIR_SHARING = "InCohortFairSharing"
-IN_COHORT_RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
+IN_CLUSTER_QUEUE: Final = "InClusterQueue"
+IN_COHORT_RECLAMATION: Final = "InCohortReclamation"
+IN_COHORT_FAIR_SHARING: Final = "InCohortFairSharing"
+IN_COHORT_RECLAIM_WHILE_BORROWING: Final = "InCohortReclaimWhileBorrowing"
 
 # Reason of Finished=True where the next slice of an elastic job took over.
-SLICE_REPLACED = "WorkloadSliceReplaced"
+SLICE_REPLACED: Final = "WorkloadSliceReplaced"
 
 MAX_CONDITION_MESSAGE = 32 * 1024
-MAX_EVENT_MESSAGE = 1024
+MAX_EVENT_MESSAGE: Final = 1024
 # A time before every other: what Go calls the zero time.
 NO_TIME_US = -62_135_596_800 * 1_000_000
 

@@ -11,6 +11,7 @@ Source: pkg/scheduler/scheduler.go.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from fairway.queueing import conditions as conds
 from fairway.queueing.accounts import Accounts, FitsCheck, QueueAccount
@@ -43,15 +44,15 @@ from fairway.queueing.variants import (
 from fairway.queueing.workloads import TopologyUsage, Usage, Workload
 from fairway.queueing.workloadstate import check_states, has_closed_preemption_gate, has_unhealthy_domain
 
-FAILED_CHECKS = "The workload has failed admission checks"
-NO_LONGER_FITS = "Workload no longer fits after processing another workload"
-OVERLAPS = "Workload has overlapping preemption targets with another workload"
+FAILED_CHECKS: Final = "The workload has failed admission checks"
+NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
+OVERLAPS: Final = "Workload has overlapping preemption targets with another workload"
 DEFERRED = (
     "Workload has overlapping preemption targets with another workload, "
     "but will fit after these preemptions complete"
 )
-GATED = "Workload requires preemption, but it's gated"
-WAITING_FOR_PODS = "waiting for all admitted workloads to be in PodsReady condition"
+GATED: Final = "Workload requires preemption, but it's gated"
+WAITING_FOR_PODS: Final = "waiting for all admitted workloads to be in PodsReady condition"
 
 
 def run_cycle(

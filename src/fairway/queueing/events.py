@@ -6,7 +6,7 @@ requeueAndUpdate), pkg/scheduler/preemption/preemption.go (IssuePreemptions), pk
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.kube.objects import Obj, meta_of, status_of
 from fairway.kube.timestamps import parse_rfc3339
@@ -16,7 +16,8 @@ from fairway.queueing.entries import Eviction, Outcome
 from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
 from fairway.queueing.workloads import Workload
 
-NORMAL, WARNING = "Normal", "Warning"
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
 # The longest duration Go can express, in seconds: 2^63-1 ns.
 _LONGEST_S = (2**63 - 1) / 1e9
 

@@ -5,11 +5,17 @@ Source: pkg/scheduler/flavorassigner/flavorassigner.go granularMode, isPreferred
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.queueing.assignment import Mode, Possibility
 from fairway.queueing.objects import PREEMPTION_OVER_BORROWING, TRY_NEXT_FLAVOR, FlavorFungibility
 
 # How good a flavor is, finer than `Mode`: worse is smaller.
-NO_FIT, NO_CANDIDATES, PREEMPT, RECLAIM, FIT = range(5)
+NO_FIT: Final = 0
+NO_CANDIDATES: Final = 1
+PREEMPT: Final = 2
+RECLAIM: Final = 3
+FIT: Final = 4
 MODE_OF = (Mode.NO_FIT, Mode.PREEMPT, Mode.PREEMPT, Mode.PREEMPT, Mode.FIT)
 POSSIBILITY_OF = (None, Possibility.NO_CANDIDATES, Possibility.PREEMPT, Possibility.RECLAIM, None)
 OF_POSSIBILITY = {

@@ -6,7 +6,7 @@ Source: pkg/cache/scheduler/clusterqueue.go updateQueueStatus, inactiveReason.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.queueing.objects import (
     MULTIKUEUE_CONTROLLER,
@@ -16,8 +16,8 @@ from fairway.queueing.objects import (
     ClusterQueue,
 )
 
-ACTIVE_REASON = "Ready"
-ACTIVE_MESSAGE = "Can admit new workloads"
+ACTIVE_REASON: Final = "Ready"
+ACTIVE_MESSAGE: Final = "Can admit new workloads"
 
 
 class Inactivity(NamedTuple):

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.objects import Obj, spec_of
 from fairway.kube.podrequests import pod_requests
 from fairway.kube.resources import Resources, parse_resources
 
-_EXCEEDS_LIMITS = "requests must not exceed its limits"
-_ABOVE_MAX = "requests must not be above the limitRange max"
-_BELOW_MIN = "requests must not be below the limitRange min"
+_EXCEEDS_LIMITS: Final = "requests must not exceed its limits"
+_ABOVE_MAX: Final = "requests must not be above the limitRange max"
+_BELOW_MIN: Final = "requests must not be below the limitRange min"
 
 
 def aggregate(problems: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.kube import quantity
 from fairway.kube.labels import Selector, label_selector
@@ -21,26 +21,28 @@ from fairway.kube.resources import Resources, parse_resources
 from fairway.kube.taints import Taint, Toleration, parse_taints, parse_tolerations
 from fairway.queueing.amounts import quota_amount
 
-HOSTNAME_LABEL = "kubernetes.io/hostname"
+HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 
-STRICT_FIFO = "StrictFIFO"
-BEST_EFFORT_FIFO = "BestEffortFIFO"
+STRICT_FIFO: Final = "StrictFIFO"
+BEST_EFFORT_FIFO: Final = "BestEffortFIFO"
 
-NEVER, ANY = "Never", "Any"
-LOWER_PRIORITY = "LowerPriority"
-LOWER_OR_NEWER_EQUAL_PRIORITY = "LowerOrNewerEqualPriority"
+NEVER: Final = "Never"
+ANY: Final = "Any"
+LOWER_PRIORITY: Final = "LowerPriority"
+LOWER_OR_NEWER_EQUAL_PRIORITY: Final = "LowerOrNewerEqualPriority"
 
-TRY_NEXT_FLAVOR = "TryNextFlavor"
-MAY_STOP_SEARCH = "MayStopSearch"
-BORROWING_OVER_PREEMPTION = "BorrowingOverPreemption"
-PREEMPTION_OVER_BORROWING = "PreemptionOverBorrowing"
+TRY_NEXT_FLAVOR: Final = "TryNextFlavor"
+MAY_STOP_SEARCH: Final = "MayStopSearch"
+BORROWING_OVER_PREEMPTION: Final = "BorrowingOverPreemption"
+PREEMPTION_OVER_BORROWING: Final = "PreemptionOverBorrowing"
 
-NO_STOP = "None"
-HOLD, HOLD_AND_DRAIN = "Hold", "HoldAndDrain"
+NO_STOP: Final = "None"
+HOLD: Final = "Hold"
+HOLD_AND_DRAIN: Final = "HoldAndDrain"
 
-USAGE_BASED_ADMISSION = "UsageBasedAdmissionFairSharing"
-PROVISIONING_CONTROLLER = "kueue.x-k8s.io/provisioning-request"
-MULTIKUEUE_CONTROLLER = "kueue.x-k8s.io/multikueue"
+USAGE_BASED_ADMISSION: Final = "UsageBasedAdmissionFairSharing"
+PROVISIONING_CONTROLLER: Final = "kueue.x-k8s.io/provisioning-request"
+MULTIKUEUE_CONTROLLER: Final = "kueue.x-k8s.io/multikueue"
 
 
 class FlavorResource(NamedTuple):

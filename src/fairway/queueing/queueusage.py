@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, Context, Decimal
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube import quantity
 from fairway.kube.resources import CPU
@@ -24,9 +24,9 @@ from fairway.queueing.workloads import Workload
 
 _NANO = Decimal("1e-9")
 _EXACT = Context(prec=80)
-_US_PER_S = 1_000_000
+_US_PER_S: Final = 1_000_000
 # Defaults of Kueue's Configuration. Source: apis/config/v1beta2 defaults.
-_SAMPLING_INTERVAL = "5m"
+_SAMPLING_INTERVAL: Final = "5m"
 
 Consumption = dict[str, Decimal]
 

@@ -7,7 +7,7 @@ admissionchecks.go (SyncAdmittedCondition), pkg/workload/evict/evict.go.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.objects import Obj, meta_of, status_of
 from fairway.kube.timestamps import rfc3339
@@ -20,7 +20,7 @@ from fairway.queueing.objects import ClusterQueue
 from fairway.queueing.workloads import Workload
 from fairway.queueing.workloadstate import check_states, has_pending_topology
 
-_US_PER_S = 1_000_000
+_US_PER_S: Final = 1_000_000
 _ENDED_BY_ADMISSION = (conds.EVICTED, conds.PREEMPTED, conds.BLOCKED_ON_PREEMPTION_GATES)
 
 

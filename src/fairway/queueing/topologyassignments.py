@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.queueing.objects import HOSTNAME_LABEL
 
 # Limits of one slice and of one assignment. Source: maxDomainsPerTopologyAssignmentSlice, …Slices.
-_DOMAINS_PER_SLICE = 100_000
-_SLICES = 1_000
+_DOMAINS_PER_SLICE: Final = 100_000
+_SLICES: Final = 1_000
 
 
 class DomainCount(NamedTuple):

@@ -5,6 +5,8 @@ Source: pkg/scheduler/flavorassigner/tas_flavorassigner.go, errors.go.
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.kube.objects import status_of
 from fairway.queueing.accounts import Accounts, QueueAccount
 from fairway.queueing.assignment import Assignment, PodSetAssignment
@@ -14,8 +16,8 @@ from fairway.queueing.tas.requests import PodSetRequest, RequestsByFlavor
 from fairway.queueing.workloads import Workload
 from fairway.queueing.workloadstate import is_elastic
 
-_NO_TOPOLOGY_KNOWN = "workload requires Topology, but there is no TAS cache information"
-_NO_TOPOLOGY_FLAVOR = "no TAS flavor assigned"
+_NO_TOPOLOGY_KNOWN: Final = "workload requires Topology, but there is no TAS cache information"
+_NO_TOPOLOGY_FLAVOR: Final = "no TAS flavor assigned"
 
 
 def topology_requests(

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube import quantity
 from fairway.kube.resources import CPU, Resources
 
-RETAIN, REPLACE = "Retain", "Replace"
+RETAIN: Final = "Retain"
+REPLACE: Final = "Replace"
 
 
 @dataclass(frozen=True, slots=True)

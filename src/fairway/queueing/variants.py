@@ -10,16 +10,17 @@ ConcurrentAdmission (alpha).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from fairway.kube.objects import Obj, annotations_of, labels_of, meta_of
 from fairway.queueing.accounts import QueueAccount
 from fairway.queueing.workloads import ALLOWED_FLAVORS, Workload
 
-PARENT_LABEL = "kueue.x-k8s.io/concurrent-admission-parent"
-_API_VERSION = "kueue.x-k8s.io/v1beta2"
+PARENT_LABEL: Final = "kueue.x-k8s.io/concurrent-admission-parent"
+_API_VERSION: Final = "kueue.x-k8s.io/v1beta2"
 
-BETTER_IS_ADMITTED = "A more favorable variant is already admitted"
-TARGET_TOO_LOW = "Target flavor is below LastAcceptableFlavorName"
+BETTER_IS_ADMITTED: Final = "A more favorable variant is already admitted"
+TARGET_TOO_LOW: Final = "Target flavor is below LastAcceptableFlavorName"
 
 
 def is_parent(obj: Obj) -> bool:

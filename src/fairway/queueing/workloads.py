@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.kube.objects import Obj, annotations_of, labels_of, meta_of, namespace_of, spec_of, status_of
 from fairway.kube.resources import Resources, parse_resources
@@ -26,13 +26,13 @@ from fairway.queueing.topologyassignments import TopologyAssignment, read_assign
 from fairway.queueing.transformations import NO_TRANSFORMATIONS, Transformations
 from fairway.queueing.workloadstate import needs_second_pass
 
-JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
-PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
-SLICE_REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"
-ALLOWED_FLAVORS = "kueue.x-k8s.io/workload-allowed-resource-flavors"
+JOB_UID_LABEL: Final = "kueue.x-k8s.io/job-uid"
+PRIORITY_BOOST: Final = "kueue.x-k8s.io/priority-boost"
+SLICE_REPLACEMENT_FOR: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
+ALLOWED_FLAVORS: Final = "kueue.x-k8s.io/workload-allowed-resource-flavors"
 
-_DEFAULT_PRIORITY = 0
-_MAX_KNOWN = 16_384
+_DEFAULT_PRIORITY: Final = 0
+_MAX_KNOWN: Final = 16_384
 
 
 class DomainUse(NamedTuple):

@@ -5,14 +5,16 @@ Source: pkg/workload/workload.go, admissionchecks.go.
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.kube.objects import Obj, annotations_of, meta_of, spec_of, status_of
 from fairway.queueing import conditions as conds
 from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
 from fairway.queueing.topologyassignments import read_assignment
 
-ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
-ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
-IS_GROUP_WORKLOAD = "kueue.x-k8s.io/is-group-workload"
+ADMISSION_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
+ELASTIC_JOB: Final = "kueue.x-k8s.io/elastic-job"
+IS_GROUP_WORKLOAD: Final = "kueue.x-k8s.io/is-group-workload"
 
 _ENDS_WAITING = (conds.FINISHED, conds.WAITING_FOR_REPLACEMENT_PODS)
 

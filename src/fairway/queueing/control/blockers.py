@@ -6,7 +6,7 @@ getQueueBlocker, shouldCheckEquivalenceHash.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.kube.objects import Obj, annotations_of, spec_of, status_of
 from fairway.queueing import conditions as conds
@@ -16,8 +16,8 @@ from fairway.queueing.objects import NO_STOP, ClusterQueue, LocalQueue
 from fairway.queueing.workloads import Workload
 from fairway.queueing.workloadstate import ADMISSION_GATED_BY, is_active, is_on_hold
 
-BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
-EVALUATING = "Workload is pending evaluation in the scheduling queue"
+BYPASSED: Final = "Bypassed scheduling evaluation because an equivalent workload recently failed"
+EVALUATING: Final = "Workload is pending evaluation in the scheduling queue"
 
 # Reasons a cycle gave: they stay until the next one.
 _OF_A_CYCLE = (

@@ -7,7 +7,7 @@ pkg/workload/workload.go AdmissionChecksForWorkload, admissionchecks.go.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.objects import Obj, status_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
@@ -15,7 +15,10 @@ from fairway.queueing.objects import ClusterQueue
 
 Check = dict[str, Any]
 
-PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
+PENDING: Final = "Pending"
+READY: Final = "Ready"
+RETRY: Final = "Retry"
+REJECTED: Final = "Rejected"
 
 
 def needed_checks(workload: Obj, queue: ClusterQueue) -> tuple[str, ...]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Obj, labels_of, name_of, namespace_of
 from fairway.queueing.adjusting import Defaults, adjusted
 from fairway.queueing.admissibility import Namespaces
 
-NAME_LABEL = "kubernetes.io/metadata.name"
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 Labels = dict[str, str]
 

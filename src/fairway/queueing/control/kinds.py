@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.queueing.integrations.ownership import WORKLOAD
 
-CLUSTER_QUEUE = "ClusterQueue.kueue.x-k8s.io"
-LOCAL_QUEUE = "LocalQueue.kueue.x-k8s.io"
-COHORT = "Cohort.kueue.x-k8s.io"
-RESOURCE_FLAVOR = "ResourceFlavor.kueue.x-k8s.io"
-TOPOLOGY = "Topology.kueue.x-k8s.io"
-ADMISSION_CHECK = "AdmissionCheck.kueue.x-k8s.io"
-NODE, NAMESPACE, LIMIT_RANGE = "Node", "Namespace", "LimitRange"
-RUNTIME_CLASS = "RuntimeClass.node.k8s.io"
+CLUSTER_QUEUE: Final = "ClusterQueue.kueue.x-k8s.io"
+LOCAL_QUEUE: Final = "LocalQueue.kueue.x-k8s.io"
+COHORT: Final = "Cohort.kueue.x-k8s.io"
+RESOURCE_FLAVOR: Final = "ResourceFlavor.kueue.x-k8s.io"
+TOPOLOGY: Final = "Topology.kueue.x-k8s.io"
+ADMISSION_CHECK: Final = "AdmissionCheck.kueue.x-k8s.io"
+NODE: Final = "Node"
+NAMESPACE: Final = "Namespace"
+LIMIT_RANGE: Final = "LimitRange"
+RUNTIME_CLASS: Final = "RuntimeClass.node.k8s.io"
 
 WATCHED = (
     WORKLOAD,

@@ -10,7 +10,7 @@ Source: pkg/controller/tas/node_controller.go; KEP-2724 "node failures".
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.cluster.actions import Action, Emit, SetStatus, View
 from fairway.kube.objects import Obj, key_of, meta_of, spec_of, status_of
@@ -34,14 +34,16 @@ from fairway.queueing.objects import HOSTNAME_LABEL
 from fairway.queueing.topologyassignments import read_assignment
 from fairway.queueing.workloadstate import is_finished
 
-COMPONENT = "tas-node-reconciler"
+COMPONENT: Final = "tas-node-reconciler"
 
 # Without TASReplaceNodeOnPodTermination a node may be unready this long before it counts as failed.
 NODE_FAILURE_DELAY_US = 30 * SECOND_US
 
-_FOR_EVER, _FOR_A_WHILE, _NOT_AT_ALL = "for ever", "for a while", "not at all"
+_FOR_EVER: Final = "for ever"
+_FOR_A_WHILE: Final = "for a while"
+_NOT_AT_ALL: Final = "not at all"
 
-_TERMINATED = "Pod terminated by Kueue NodeController due to node taint"
+_TERMINATED: Final = "Pod terminated by Kueue NodeController due to node taint"
 
 
 class Member(NamedTuple):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.objects import Obj, meta_of, status_of
 from fairway.kube.quantity import canonical
@@ -25,11 +25,11 @@ from fairway.queueing.quota import QuotaNode
 from fairway.queueing.shares import share_of
 from fairway.queueing.workloads import Usage, Workload
 
-ACTIVE = "Active"
+ACTIVE: Final = "Active"
 
-_STOPPED = "LocalQueue is stopped"
-_INACTIVE = "Can't submit new workloads to clusterQueue"
-_READY = "Can submit new workloads to localQueue"
+_STOPPED: Final = "LocalQueue is stopped"
+_INACTIVE: Final = "Can't submit new workloads to clusterQueue"
+_READY: Final = "Can submit new workloads to localQueue"
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from fairway.kube.objects import Obj, status_of
 from fairway.queueing import conditions as conds
@@ -28,7 +29,11 @@ from fairway.queueing.workloadstate import (
 )
 
 # What would come of it, were it the head now.
-FITS, PREEMPTS, WAITS, BACKOFF, BLOCKED = "Fits", "Preempts", "Waits", "Backoff", "Blocked"
+FITS: Final = "Fits"
+PREEMPTS: Final = "Preempts"
+WAITS: Final = "Waits"
+BACKOFF: Final = "Backoff"
+BLOCKED: Final = "Blocked"
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,9 +98,15 @@ class Touched:
         """Roots of the trees to wake."""
         if not self._wake_queues and not self._wake_cohorts:
             return ()
-        of_cohorts = [trees.root_of_cohort(accounts, name) for name in self._wake_cohorts]
-        roots = dict.fromkeys(trees.roots_of(accounts, self._wake_queues))
-        roots.update(dict.fromkeys(root for root in of_cohorts if root is not None))
+        roots: dict[trees.Root, None] = {}
+        for name in self._wake_queues:
+            root = trees.root_of(accounts, name)
+            if root is not None:
+                roots[root] = None
+        for name in self._wake_cohorts:
+            root = trees.root_of_cohort(accounts, name)
+            if root is not None:
+                roots[root] = None
         self._wake_queues, self._wake_cohorts = {}, {}
         return tuple(roots)
 

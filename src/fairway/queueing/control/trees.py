@@ -5,7 +5,7 @@ Source: pkg/cache/queue/inadmissible_workloads.go notifyRetryInadmissible.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from fairway.queueing.accounts import Accounts
 from fairway.queueing.objects import ClusterQueue
@@ -46,9 +46,3 @@ def using_flavor(specs: Mapping[str, ClusterQueue], flavor: str) -> list[str]:
 
 def using_check(specs: Mapping[str, ClusterQueue], check: str) -> list[str]:
     return [n for n in sorted(specs) if check in specs[n].admission_checks]
-
-
-def roots_of(accounts: Accounts, names: Iterable[str]) -> list[Root]:
-    """Each root once, in order."""
-    found = (root_of(accounts, name) for name in names)
-    return list(dict.fromkeys(root for root in found if root is not None))

@@ -8,7 +8,7 @@ Source: pkg/controller/tas/topology_ungater.go.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.actions import Action, Replace
 from fairway.kube.objects import Obj, annotations_of, labels_of, spec_of, status_of
@@ -17,7 +17,7 @@ from fairway.queueing.integrations.podsetinfo import POD_SET_LABEL, TOPOLOGY_GAT
 from fairway.queueing.objects import HOSTNAME_LABEL
 from fairway.queueing.topologyassignments import TopologyAssignment, read_assignment
 
-OFFSET_ANNOTATION = "kueue.x-k8s.io/pod-index-offset"
+OFFSET_ANNOTATION: Final = "kueue.x-k8s.io/pod-index-offset"
 
 Values = tuple[str, ...]
 Ranked = dict[int, Obj]

@@ -9,7 +9,7 @@ Source: pkg/controller/core/workload_controller.go Reconcile.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.actions import Action, Delete, Emit, Patch, SetStatus
 from fairway.kube.objects import (
@@ -37,15 +37,16 @@ from fairway.queueing.objects import HOLD_AND_DRAIN, NO_STOP, ClusterQueue, Loca
 from fairway.queueing.workloads import JOB_UID_LABEL
 from fairway.queueing.workloadstate import ADMISSION_GATED_BY, is_active, is_finished
 
-COMPONENT = "kueue-workload-controller"
-NORMAL, WARNING = "Normal", "Warning"
+COMPONENT: Final = "kueue-workload-controller"
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
 
-DEACTIVATED = "Deactivated"
-DEACTIVATION_TARGET = "DeactivationTarget"
-CLUSTER_QUEUE_STOPPED = "ClusterQueueStopped"
-LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
-REQUEUING_LIMIT_EXCEEDED = "RequeuingLimitExceeded"
-MAX_EXECUTION_EXCEEDED = "MaximumExecutionTimeExceeded"
+DEACTIVATED: Final = "Deactivated"
+DEACTIVATION_TARGET: Final = "DeactivationTarget"
+CLUSTER_QUEUE_STOPPED: Final = "ClusterQueueStopped"
+LOCAL_QUEUE_STOPPED: Final = "LocalQueueStopped"
+REQUEUING_LIMIT_EXCEEDED: Final = "RequeuingLimitExceeded"
+MAX_EXECUTION_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
 
 
 class WorkloadDecision:

@@ -7,12 +7,14 @@ Source: pkg/controller/core/indexer.
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.cluster.actions import View
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.kinds import group_kind
 from fairway.kube.objects import Key, Obj, meta_of
 
-WORKLOAD = "Workload.kueue.x-k8s.io"
+WORKLOAD: Final = "Workload.kueue.x-k8s.io"
 
 
 class OwnedWorkloads:

@@ -10,7 +10,7 @@ Source: pkg/scheduler/preemption/classical, preemption.go classicalPreemptions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.queueing import conditions as conds
 from fairway.queueing.accounts import QueueAccount
@@ -28,7 +28,10 @@ from fairway.queueing.preemption.targets import (
 from fairway.queueing.quota import QuotaNode
 from fairway.queueing.workloads import Workload
 
-_WITHIN_QUEUE, _HIERARCHICAL, _WITHOUT_BORROWING, _WHILE_BORROWING = range(4)
+_WITHIN_QUEUE: Final = 0
+_HIERARCHICAL: Final = 1
+_WITHOUT_BORROWING: Final = 2
+_WHILE_BORROWING: Final = 3
 _REASONS = {
     _WITHIN_QUEUE: conds.IN_CLUSTER_QUEUE,
     _HIERARCHICAL: conds.IN_COHORT_RECLAMATION,

@@ -9,6 +9,7 @@ Source: pkg/scheduler/preemption/fairsharing, preemption.go fairPreemptions; KEP
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from fairway.queueing import conditions as conds
 from fairway.queueing.accounts import QueueAccount
@@ -28,8 +29,8 @@ from fairway.queueing.quota import QuotaNode
 from fairway.queueing.shares import BELOW_ALL, Share, share_of
 from fairway.queueing.workloads import Usage, Workload
 
-LESS_THAN_OR_EQUAL_TO_FINAL_SHARE = "LessThanOrEqualToFinalShare"
-LESS_THAN_INITIAL_SHARE = "LessThanInitialShare"
+LESS_THAN_OR_EQUAL_TO_FINAL_SHARE: Final = "LessThanOrEqualToFinalShare"
+LESS_THAN_INITIAL_SHARE: Final = "LessThanInitialShare"
 DEFAULT_STRATEGIES = (LESS_THAN_OR_EQUAL_TO_FINAL_SHARE, LESS_THAN_INITIAL_SHARE)
 
 _INFINITE = float("inf")

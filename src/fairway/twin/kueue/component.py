@@ -10,7 +10,7 @@ Source: pkg/controller/core, pkg/controller/jobframework, pkg/cache/queue (main,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.actions import Action, Create, Emit, Replace, SetStatus, perform
 from fairway.cluster.changes import ADDED, DELETED, Change
@@ -40,19 +40,22 @@ from fairway.twin.kueue.requests import Requests
 from fairway.twin.kueue.topology import Topologies
 from fairway.twin.loop import CONTROLLERS
 
-GROUP = ".kueue.x-k8s.io"
-POD = "Pod"
+GROUP: Final = ".kueue.x-k8s.io"
+POD: Final = "Pod"
 
 Item = tuple[str, Key]
 """What kind of look, at which object."""
 
-JOB, LOOK, STATUS, UNGATE = "job", "look", "status", "ungate"
+JOB: Final = "job"
+LOOK: Final = "look"
+STATUS: Final = "status"
+UNGATE: Final = "ungate"
 
 _OWN_KINDS = (*(gk for gk in kinds.WATCHED if gk.endswith(GROUP)), WORKLOAD_PRIORITY_CLASS)
 
 _SETTLED_TOGETHER = (kinds.CLUSTER_QUEUE, kinds.COHORT)
 
-_RETRY_BASE_US = 5_000
+_RETRY_BASE_US: Final = 5_000
 _RETRY_MAX_US = 1000 * SECOND_US
 
 

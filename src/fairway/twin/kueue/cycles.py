@@ -10,7 +10,7 @@ Source: pkg/scheduler/scheduler.go, pkg/util/wait (UntilWithBackoff).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fairway.kube.objects import Key, Obj, meta_of, status_of
 from fairway.queueing import conditions as conds
@@ -29,14 +29,14 @@ from fairway.twin.loop import SCHEDULER
 if TYPE_CHECKING:
     from fairway.twin.kueue.component import Kueue
 
-ADMISSION = "kueue-admission"
+ADMISSION: Final = "kueue-admission"
 
 # Source: pkg/util/wait/backoff.go: cycles without an admission wait 1 ms, doubling to 10 ms.
-_BACKOFF_US = 1_000
-_BACKOFF_MAX_US = 10_000
+_BACKOFF_US: Final = 1_000
+_BACKOFF_MAX_US: Final = 10_000
 # A second pass comes after 1 s, 2 s, … up to 30 s. Source: pkg/cache/queue/second_pass_queue.go.
-_SECOND_PASS_US = 1_000_000
-_SECOND_PASS_MAX_US = 30_000_000
+_SECOND_PASS_US: Final = 1_000_000
+_SECOND_PASS_MAX_US: Final = 30_000_000
 
 Signature = tuple[Any, ...]
 

@@ -5,7 +5,7 @@ Source: provisioning/controller.go SetupWithManager, acHandler, prcHandler.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Key, Obj, controller_of, key_of, name_of, namespace_of, spec_of, status_of
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from fairway.twin.kueue.component import Kueue
 
 WATCHED = (CONFIG, REQUEST)
-PROVISIONING, CHECK = "provisioning", "check"
+PROVISIONING: Final = "provisioning"
+CHECK: Final = "check"
 
 
 def hear_workload(kueue: Kueue, change: Change) -> None:

@@ -6,7 +6,7 @@ Source: pkg/controller/tas (topology_ungater.go, pod_usage_controller.go, node_c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fairway.cluster.actions import Action
 from fairway.cluster.changes import DELETED, Change
@@ -24,9 +24,10 @@ from fairway.queueing.workloads import Workload
 if TYPE_CHECKING:
     from fairway.twin.kueue.component import Kueue
 
-_POD, _NODE = "Pod", "Node"
+_POD: Final = "Pod"
+_NODE: Final = "Node"
 # Source: node_controller.go reconcileBatchPeriod.
-_NODE_BATCH_US = 100_000
+_NODE_BATCH_US: Final = 100_000
 _ASKS = (REQUIRED, PREFERRED, UNCONSTRAINED)
 
 

@@ -14,7 +14,7 @@ import re
 from array import array
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Obj
@@ -27,23 +27,37 @@ from fairway.queueing.workloadstate import is_active, is_admissible
 from fairway.twin.recorder.gpus import GpuResources
 from fairway.twin.recorder.workloads import NEVER, created_at
 
-GROUP = ".kueue.x-k8s.io"
-_WORKLOAD = "Workload.kueue.x-k8s.io"
-_CLUSTER_QUEUE = "ClusterQueue.kueue.x-k8s.io"
-_COHORT = "Cohort.kueue.x-k8s.io"
-_LOCAL_QUEUE = "LocalQueue.kueue.x-k8s.io"
+GROUP: Final = ".kueue.x-k8s.io"
+_WORKLOAD: Final = "Workload.kueue.x-k8s.io"
+_CLUSTER_QUEUE: Final = "ClusterQueue.kueue.x-k8s.io"
+_COHORT: Final = "Cohort.kueue.x-k8s.io"
+_LOCAL_QUEUE: Final = "LocalQueue.kueue.x-k8s.io"
 
 # The numbers of a Workload: `numbers[row * WIDTH + ADMITTED]`. SPELL and WAIT are indexes of open ones, -1 without.
-CREATED, RESERVED, ADMITTED, FINISHED, DELETED_AT, EVICTED, EVICTIONS, PREEMPTIONS, SPELL, WAIT, SINCE = (
-    range(11)
-)
-WIDTH = 11
+CREATED: Final = 0
+RESERVED: Final = 1
+ADMITTED: Final = 2
+FINISHED: Final = 3
+DELETED_AT: Final = 4
+EVICTED: Final = 5
+EVICTIONS: Final = 6
+PREEMPTIONS: Final = 7
+SPELL: Final = 8
+WAIT: Final = 9
+SINCE: Final = 10
+WIDTH: Final = 11
 _NEW = array("q", [0, NEVER, NEVER, NEVER, NEVER, NEVER, 0, 0, -1, -1, NEVER])
 
 # The numbers of a spell: whose, from when to when (NEVER: still), and which charge; of a wait: the first three.
-ROW, START, END, CHARGE = range(4)
-SPELL_WIDTH = 4
-WAIT_WIDTH = 3
+ROW: Final = 0
+START: Final = 1
+END: Final = 2
+CHARGE: Final = 3
+SPELL_WIDTH: Final = 4
+WAIT_WIDTH: Final = 3
+
+# One for all that have none: a million empty ones are 60 MB.
+_NO_LABELS: Mapping[str, str] = {}
 
 _PREEMPTOR = re.compile(r"Preempted to accommodate a workload \(UID: ([^,]+),")
 
@@ -173,7 +187,7 @@ class QueueLedger:
         self.row_of[meta["uid"]] = row
         self.names.append(meta["name"])
         self.uids.append(meta["uid"])
-        self.labels.append(meta.get("labels") or {})
+        self.labels.append(meta.get("labels") or _NO_LABELS)
         references = meta.get("ownerReferences") or ()
         first = references[0] if references else {}
         self.owners.append((first.get("kind") or "", first.get("name") or ""))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.objects import Obj, controller_of, dig, labels_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 
-NEVER = -(2**62)
+NEVER: Final = -(2**62)
 """A time that is not yet. Times are µs since the run began, below zero for what happened before."""
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
