@@ -111,6 +111,26 @@ def test_a_node_goes_consolidate_after_and_the_second_look_after_its_last_pod() 
     assert nodes(twin) == []
 
 
+def test_a_rest_that_a_pod_prolongs_ends_once_after_the_last_one() -> None:
+    twin = a_twin(pool(disruption={"consolidateAfter": "5m"}), job("a", "1m"), job("b", "4m", cpu="1"))
+    twin.run_for(4 * MINUTE_US)
+    (claim,) = twin.store.objects("NodeClaim.karpenter.sh")
+
+    def is_consolidatable(of: Twin) -> bool:
+        conditions = of.store.require(key_of(claim))["status"]["conditions"]
+        return any(c["type"] == "Consolidatable" for c in conditions)
+
+    fork = twin.fork()
+    for now in (twin, fork):
+        while succeeded(now) < 2:
+            now.run_for(SECOND_US)
+        now.run_for(5 * MINUTE_US - 2 * SECOND_US)
+        assert not is_consolidatable(now)  # though five minutes after the first pod are over
+        now.run_for(4 * SECOND_US)
+        assert is_consolidatable(now)
+    assert fork.digest() == twin.digest()
+
+
 def test_what_fits_nowhere_is_said_and_costs_nothing() -> None:
     twin = a_twin(pool(limits={"cpu": "4"}), job("a", "10m", cpu="12"))
     twin.run_for(HOUR_US)

@@ -47,7 +47,10 @@ def a_load(seed: int) -> Twin:
 
 def _holds(twin: Twin) -> None:
     check(twin.host)
-    assert _seen(twin, _provisioner(twin)._known) == _seen(twin, ClusterState(twin.store.fork()))
+    known = _provisioner(twin)._known
+    to_place, anew = (_seen(twin, s, is_to_place=True) for s in (known, ClusterState(twin.store.fork())))
+    assert [_placing(n) for n in to_place] == [_placing(n) for n in anew]
+    assert _seen(twin, known) == anew
     staying = [n for n in twin.store.objects("Node") if "deletionTimestamp" not in n["metadata"]]
     gpus = sum(int(n["status"]["capacity"].get("nvidia.com/gpu", 0)) for n in staying if not _is_going(n))
     assert gpus <= LIMIT_GPUS
@@ -59,12 +62,29 @@ def _provisioner(twin: Twin) -> Provisioner:
     return found
 
 
-def _seen(twin: Twin, state: ClusterState) -> list[dict[str, Any]]:
+def _seen(twin: Twin, state: ClusterState, *, is_to_place: bool = False) -> list[dict[str, Any]]:
     """What a decision would see now: the same from a state kept change by change and from one made anew."""
     karpenter = _provisioner(twin)
     going = dict.fromkeys(node for u in karpenter.underway for node in u.nodes)
-    world = state.world(Fleet(TYPES), going=going, nominated=karpenter.promised, now_us=twin.now_us)
+    fleet, promised = Fleet(TYPES), karpenter.promised
+    world = state.world(fleet, going=going, nominated=promised, now_us=twin.now_us, is_to_place=is_to_place)
     return [_facts_of(node) for node in world.nodes]
+
+
+def _placing(node: dict[str, Any]) -> Any:
+    """What a pod to be placed asks of a node, and who would move from it."""
+    asked = (
+        "name",
+        "labels",
+        "taints",
+        "available",
+        "daemon_requests",
+        "ports",
+        "has_node",
+        "is_initialized",
+    )
+    movable = [p["metadata"]["uid"] for p in node["movable"]]
+    return [node[name] for name in (*asked, "is_marked_for_deletion")], movable
 
 
 def _facts_of(node: StateNode) -> dict[str, Any]:

@@ -16,6 +16,9 @@ from fairway.kube.objects import Obj, meta_of
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.provisioning.karpenter.labels import NODEPOOL
 
+# The condition that comes and goes with a node's rest; the others: `nodeclaims`.
+CONSOLIDATABLE = "Consolidatable"
+
 
 class ClaimFacts:
     """One version of a claim. `last_pod_event_us`: None where no pod came or went yet.
@@ -42,11 +45,24 @@ class ClaimFacts:
     def is_true(self, condition: str) -> bool:
         return condition in self._true
 
+    def is_restated(self, former: ClaimFacts) -> bool:
+        """Whether it only says anew since when its node rests, and whether that is consolidatable."""
+        return (
+            self.object.get("spec") is former.object.get("spec")
+            and self.pool == former.pool
+            and self.is_going == former.is_going
+            and (self._true is former._true or _but_rest(self._true) == _but_rest(former._true))
+        )
+
     def true_since_us(self, condition: str) -> int:
         """Since when a condition is true; 0 where it is not, or does not say."""
         found = self._true.get(condition)
         since = None if found is None else found.get("lastTransitionTime")
         return parse_rfc3339(since) if since else 0
+
+
+def _but_rest(true: Mapping[str, Any]) -> list[str]:
+    return [condition for condition in true if condition != CONSOLIDATABLE]
 
 
 NO_CLAIM = ClaimFacts({})

@@ -39,7 +39,7 @@ from fairway.provisioning.karpenter.requirements import Requirements, selector_r
 from fairway.provisioning.karpenter.statenode import is_ephemeral
 
 LAUNCHED, REGISTERED_CONDITION, INITIALIZED_CONDITION = "Launched", "Registered", "Initialized"
-READY, CONSOLIDATABLE, DRIFTED = "Ready", "Consolidatable", "Drifted"
+READY, DRIFTED = "Ready", "Drifted"
 INSTANCE_TERMINATING, DISRUPTION_REASON = "InstanceTerminating", "DisruptionReason"
 DEPENDENT = (LAUNCHED, REGISTERED_CONDITION, INITIALIZED_CONDITION)
 # Source: lifecycle/liveness.go.

@@ -36,14 +36,15 @@ class Standing:
 
 
 class _Room:
-    """Nodes that have the same left."""
+    """Nodes that have the same left. `too_small_for`: the sizes that were asked last, where it holds none of them."""
 
-    __slots__ = ("available", "key", "names")
+    __slots__ = ("available", "key", "names", "too_small_for")
 
     def __init__(self, key: _Amounts, available: Mapping[str, int]) -> None:
         self.key = key
         self.available = available
         self.names: dict[str, None] = {}
+        self.too_small_for: Sequence[Resources] | None = None
 
 
 class Nodes:
@@ -203,13 +204,18 @@ class Nodes:
         return {pool: dict(amounts) for pool, amounts in self.used.items()}
 
     def with_room(self, sizes: Sequence[Resources]) -> list[StateNode]:
-        """Those that could hold one pod of any of these sizes, for size alone. O(different rooms), not nodes."""
+        """Those that could hold one pod of any of these sizes, for size alone. O(different rooms), not nodes.
+
+        Who asks again and again should ask with the same object, which must not change.
+        """
         found: list[StateNode] = []
         for room in self._by_room.values():
-            for size in sizes:
-                if _fits(room.available, size):
-                    found += [self._by_name[name] for name in room.names]
-                    break
+            if room.too_small_for is sizes:
+                continue
+            if _fits_any(room.available, sizes):
+                found += [self._by_name[name] for name in room.names]
+            else:
+                room.too_small_for = sizes
         return found
 
 
@@ -278,8 +284,12 @@ def _standing_of(node: StateNode | None) -> int:
     return _STAYING if node.is_ready and not node.is_marked_for_deletion else _GOING
 
 
-def _fits(available: Mapping[str, int], requests: Mapping[str, int]) -> bool:
-    for name, amount in requests.items():  # noqa: SIM110 (of every room there is, for every batch)
-        if name != PODS and amount > available.get(name, 0):
-            return False
-    return True
+def _fits_any(available: Mapping[str, int], sizes: Sequence[Resources]) -> bool:
+    """Plain loops: it is asked of every room there is, for every batch."""
+    for size in sizes:
+        for name, amount in size.items():
+            if name != PODS and amount > available.get(name, 0):
+                break
+        else:
+            return True
+    return False

@@ -19,6 +19,7 @@ from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, name_of
 from fairway.kube.resources import parse_resources
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.provisioning.karpenter.batching import Batch
+from fairway.provisioning.karpenter.claimfacts import CONSOLIDATABLE
 from fairway.provisioning.karpenter.disruption.budgets import next_change_us
 from fairway.provisioning.karpenter.disruption.commands import DELETE, Command
 from fairway.provisioning.karpenter.disruption.marks import consolidatable_at_us
@@ -49,7 +50,6 @@ from fairway.provisioning.karpenter.labels import (
 )
 from fairway.provisioning.karpenter.launching import UNAVAILABLE_US, launch_choices, no_capacity_text
 from fairway.provisioning.karpenter.nodeclaims import (
-    CONSOLIDATABLE,
     DISRUPTION_REASON,
     DRIFTED,
     INITIALIZED_CONDITION,
@@ -283,14 +283,16 @@ class Provisioner:
         self.batch = None
         self._provision()
 
-    def world(self) -> World:
+    def world(self, *, is_to_place: bool = False) -> World:
         now_us = self.host.loop.now_us
         self.unavailable = {o: until for o, until in self.unavailable.items() if until > now_us}
         fleet = self._fleet(frozenset(self.unavailable))
         going = {node: None for u in self.underway for node in u.nodes} | dict.fromkeys(
             self.termination.since_us
         )
-        return self._known.world(fleet, going=going, nominated=self.promised, now_us=now_us)
+        return self._known.world(
+            fleet, going=going, nominated=self.promised, now_us=now_us, is_to_place=is_to_place
+        )
 
     def _fleet(self, unavailable: frozenset[Offered]) -> Fleet:
         """Kept while the same offerings are out: a fleet remembers what it was asked."""
@@ -299,7 +301,7 @@ class Provisioner:
         return self._seen_fleet[1]
 
     def _provision(self) -> None:
-        world = self.world()
+        world = self.world(is_to_place=True)
         if not world.pools:
             return
         waiting, refused = by_claims(self.host.store, self._pending_pods())
@@ -502,7 +504,7 @@ class Provisioner:
         for name in command.names:
             self._taint(name, on=True)
             self._say_why(name, command.reason)
-        used = self.world().nodes.usage() if command.replacements else {}
+        used = self.world(is_to_place=True).nodes.usage() if command.replacements else {}
         made = [self._create(plan, used, command.reason) for plan in command.replacements]
         opened = tuple(name for name in made if name is not None)
         if len(opened) < len(made):

@@ -55,6 +55,8 @@ class ClusterState:
         self._store = store
         self._nodes = Nodes()
         self._stale: dict[str, None] = {}
+        self._restated: dict[str, None] = {}
+        """Nodes of which nothing is another that a pod to be placed would ask."""
         self._claims: dict[str, ClaimFacts] = {}
         """By their own names."""
         self._claim_of: dict[str, str] = {}
@@ -84,7 +86,8 @@ class ClusterState:
         if gk == "Pod":
             node = (change.obj.get("spec") or {}).get("nodeName")
             if node:
-                self._stale[node] = None
+                stale = self._restated if _is_restated(change) else self._stale
+                stale[node] = None
         elif gk == "Node":
             if change.type == DELETED:
                 name = change.key[2]
@@ -94,7 +97,7 @@ class ClusterState:
             else:
                 self._note_node(change.obj)
         elif gk == NODE_CLAIM:
-            if change.old is not None:
+            if change.old is not None and _node_name(change.old) != _node_name(change.obj):
                 self._stale[_node_name(change.old)] = None
             if change.type == DELETED:
                 self._forget_claim(change.obj)
@@ -115,8 +118,12 @@ class ClusterState:
 
     def _note_claim(self, claim: Obj) -> None:
         name, node = name_of(claim), _node_name(claim)
-        facts = ClaimFacts(claim, self._claims.get(name))
-        self._claims[name] = facts
+        former = self._claims.get(name)
+        facts = self._claims[name] = ClaimFacts(claim, former)
+        if former is not None and self._claim_of.get(node) == name and node in self._objects:
+            stale = self._restated if facts.is_restated(former) else self._stale
+            stale[node] = None
+            return
         if node != name and self._claim_of.get(name) == name:
             del self._claim_of[name]
             self._stale[name] = None
@@ -137,17 +144,28 @@ class ClusterState:
     # What a decision sees
 
     def world(
-        self, fleet: Fleet, *, going: Mapping[str, object], nominated: Mapping[str, int], now_us: int
+        self,
+        fleet: Fleet,
+        *,
+        going: Mapping[str, object],
+        nominated: Mapping[str, int],
+        now_us: int,
+        is_to_place: bool = False,
     ) -> World:
-        """Everything. `going`: nodes under a command; `nominated`: until when, by node name."""
+        """Everything. `going`: nodes under a command; `nominated`: until when, by node name; `is_to_place`: pods are to
+        be placed, no more, so that what is asked of nodes to disrupt them need not be of now.
+        """
         for name in self._going.keys() ^ going.keys():
             self._stale[name] = None
         self._going = dict.fromkeys(going)
         while self._turns and self._turns[0][0] <= now_us:
             self._stale[heappop(self._turns)[1]] = None
+        if not is_to_place:
+            self._stale.update(self._restated)
         stale, self._stale = self._stale, {}
         pools = self.pools()
         for name in stale:
+            self._restated.pop(name, None)
             self._renew(name, nominated.get(name, 0), now_us)
         if self._namespaces is None:
             self._namespaces = {name_of(n): labels_of(n) for n in self._store.objects("Namespace")}
@@ -392,6 +410,22 @@ def is_pod_event(change: Change) -> bool:
 
 def _is_over(pod: Obj) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def _is_restated(change: Change) -> bool:
+    """Whether all that a pod on a node did is to say how it fares: not that it ended, nor that it goes."""
+    pod, old = change.obj, change.old
+    if old is None or change.type == DELETED:
+        return False
+    meta, before = meta_of(pod), meta_of(old)
+    return (
+        pod.get("spec") is old.get("spec")
+        and meta.get("labels") is before.get("labels")
+        and meta.get("annotations") is before.get("annotations")
+        and meta.get("ownerReferences") is before.get("ownerReferences")
+        and _is_over(pod) == _is_over(old)
+        and _is_going(pod) == _is_going(old)
+    )
 
 
 def machines_of(store: Store) -> list[Obj]:

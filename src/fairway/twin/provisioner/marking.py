@@ -10,9 +10,10 @@ from heapq import heappop, heappush
 from fairway.cluster.store import Store
 from fairway.kube.conditions import is_condition_true, without_condition
 from fairway.kube.objects import Obj, name_of
+from fairway.provisioning.karpenter.claimfacts import CONSOLIDATABLE
 from fairway.provisioning.karpenter.disruption.marks import consolidatable_at_us
 from fairway.provisioning.karpenter.fleet import Fleet
-from fairway.provisioning.karpenter.nodeclaims import CONSOLIDATABLE, DRIFTED, with_condition
+from fairway.provisioning.karpenter.nodeclaims import DRIFTED, with_condition
 from fairway.provisioning.karpenter.nodepools import WHEN_EMPTY, NodePool
 from fairway.provisioning.karpenter.podfacts import is_owned_by
 from fairway.twin.provisioner.gathering import ClusterState, claim_key
@@ -99,8 +100,12 @@ def _could_go(store: Store, name: str, pool: NodePool) -> bool:
     if pool.consolidation_policy != WHEN_EMPTY:
         return True
     row = store.accounts.row_of.get(name)
-    pods = (store.get(key) for key in store.accounts.pods[row]) if row is not None else ()
-    return all(p is None or is_owned_by(p, "DaemonSet") or is_owned_by(p, "Node") for p in pods)
+    if row is not None:
+        for key in store.accounts.pods[row]:
+            pod = store.get(key)
+            if pod is not None and not is_owned_by(pod, "DaemonSet") and not is_owned_by(pod, "Node"):
+                return False
+    return True
 
 
 def _marked(claim: Obj, condition: str, reason: str, now_us: int) -> Obj:

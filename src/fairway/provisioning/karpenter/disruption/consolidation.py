@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fairway.provisioning.karpenter.claimfacts import CONSOLIDATABLE
 from fairway.provisioning.karpenter.disruption.candidates import Candidate
 from fairway.provisioning.karpenter.disruption.commands import Command
 from fairway.provisioning.karpenter.disruption.scene import UNCONSOLIDATABLE, UNDERUTILIZED, Notice, Scene
 from fairway.provisioning.karpenter.disruption.simulation import simulate
 from fairway.provisioning.karpenter.fleet import unsatisfied_min_values
 from fairway.provisioning.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE
-from fairway.provisioning.karpenter.nodeclaims import CONSOLIDATABLE
 from fairway.provisioning.karpenter.nodepools import WHEN_EMPTY
 from fairway.provisioning.karpenter.packing import Results
 from fairway.provisioning.karpenter.planned import PlannedClaim

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
+from fairway.provisioning.karpenter.claimfacts import CONSOLIDATABLE
 from fairway.provisioning.karpenter.disruption.balanced import is_worth_it
 from fairway.provisioning.karpenter.disruption.budgets import budget_left
 from fairway.provisioning.karpenter.disruption.candidates import (
@@ -41,7 +42,7 @@ from fairway.provisioning.karpenter.disruption.scene import (
     Scene,
 )
 from fairway.provisioning.karpenter.disruption.simulation import simulate
-from fairway.provisioning.karpenter.nodeclaims import CONSOLIDATABLE, DRIFTED
+from fairway.provisioning.karpenter.nodeclaims import DRIFTED
 
 EMPTINESS, DRIFT, SINGLE = "empty", "drift", "single"
 Budget = dict[str, int]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fairway.kube.timestamps import SECOND_US
+from fairway.provisioning.karpenter.claimfacts import CONSOLIDATABLE
 from fairway.provisioning.karpenter.disruption.budgets import budget_left
 from fairway.provisioning.karpenter.disruption.candidates import Candidate, candidates_among, why_blocked
 from fairway.provisioning.karpenter.disruption.commands import Command
@@ -19,7 +20,6 @@ from fairway.provisioning.karpenter.disruption.consolidation import why_not_cons
 from fairway.provisioning.karpenter.disruption.methods import DRIFT, EMPTINESS
 from fairway.provisioning.karpenter.disruption.scene import Scene
 from fairway.provisioning.karpenter.disruption.simulation import simulate
-from fairway.provisioning.karpenter.nodeclaims import CONSOLIDATABLE
 
 # Source: commandValidationDelay.
 RECHECK_AFTER_US = 15 * SECOND_US
