@@ -72,6 +72,40 @@ def test_room_is_what_every_resource_leaves() -> None:
     assert nodes.with_room([]) == []
 
 
+def test_room_that_was_too_small_is_found_once_there_is_more() -> None:
+    sizes = [{"cpu": 3000}]
+    nodes = Nodes([state_node("a", SMALL, (pod("p", "4", node="a"),))])
+    assert [[n.name for n in nodes.with_room(sizes)] for _ in range(2)] == [[], []]
+    assert [n.name for n in nodes.with_room([{"cpu": 0}])] == ["a"]
+    nodes.put(state_node("a", SMALL, (pod("p", "1", node="a"),)))
+    assert [n.name for n in nodes.with_room(sizes)] == ["a"]
+
+
+def test_supply_is_another_number_whenever_something_but_pods_is_another() -> None:
+    nodes = Nodes()
+
+    def is_other(**state: Any) -> bool:
+        before = nodes.supply
+        nodes.put(state_node("a", **{"of": SMALL, **state}))
+        return nodes.supply != before
+
+    assert is_other()
+    assert not is_other()
+    assert not is_other(pods=(pod("p", node="a"),), is_nominated=True, is_ready=False, consolidatable=False)
+    for state in (
+        {"of": LARGE},
+        {"labels": {"a": "b"}},
+        {"taints": [{"key": "k", "effect": "NoSchedule"}]},
+        {"is_marked_for_deletion": True},
+        {"is_initialized": False},
+        {"has_node": False},
+    ):
+        assert is_other(**state) and is_other()
+    before = nodes.supply
+    nodes.drop("a")
+    assert nodes.supply != before
+
+
 def test_a_world_without_nodes_counts_neither_them_nor_those_that_go() -> None:
     stays, asked = (state_node(n, LARGE) for n in ("a", "c"))
     made = world([LARGE], nodes=(stays, state_node("b", LARGE, is_marked_for_deletion=True), asked))

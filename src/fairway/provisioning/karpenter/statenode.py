@@ -123,7 +123,7 @@ class StateNode:
     consolidateAfter runs, no pod that could stay is moved onto it.
 
     `former`: the node as it was; what is known of its labels and pods is kept while those are the same objects.
-    A plain class: there are three a job, and the interpreter runs what a dataclass generates.
+    A plain class: one is made for every change of a node, and the interpreter runs what a dataclass generates.
     """
 
     __slots__ = (
