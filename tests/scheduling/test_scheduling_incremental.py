@@ -18,7 +18,7 @@ from fairway.cluster.store import Store
 from fairway.kube.objects import Key, key_of
 from fairway.scheduling.cycle import Diagnosis, Scheduler
 from fairway.scheduling.nodelocal import NodeLocal
-from fairway.scheduling.plainscores import PlainRow, PlainRows, PlainScores, is_plain
+from fairway.scheduling.plainscores import PlainScores, is_plain
 from fairway.scheduling.preemption import explain
 from fairway.scheduling.profile import DEFAULT_PROFILE
 from fairway.scheduling.resourcescores import balanced_scores, fit_scores
@@ -85,14 +85,13 @@ def _assert_same(kept: NodeLocal, fresh: NodeLocal, accounts: NodeAccounts) -> N
 def test_a_refreshed_local_equals_a_fresh_one(seed: int) -> None:
     churn = Churn(seed)
     accounts = churn.store.accounts
-    rows = PlainRows(accounts)
-    kept = [NodeLocal(accounts, churn.shape(), DEFAULT_PROFILE, rows) for _ in range(4)]
+    kept = [NodeLocal(accounts, churn.shape(), DEFAULT_PROFILE) for _ in range(4)]
     for _ in range(25):
         for _ in range(churn.r.choice((1, 1, 2, 20))):
             churn.step()
         local = churn.r.choice(kept)
         local.refresh()
-        _assert_same(local, NodeLocal(accounts, local.shape, DEFAULT_PROFILE, PlainRows(accounts)), accounts)
+        _assert_same(local, NodeLocal(accounts, local.shape, DEFAULT_PROFILE), accounts)
 
 
 @_MANY
@@ -113,7 +112,14 @@ def test_plain_scores_equal_the_arrays(seed: int) -> None:
         if balanced is not None:
             total = total + weights[1] * balanced
         scores = PlainScores(shape, *weights)
-        plain = [scores.of(PlainRow(accounts, row)) for row in rows.tolist()]
+        plain = [
+            scores.of(
+                accounts.allocatable[row].tolist(),
+                accounts.requested[row].tolist(),
+                accounts.non_zero[row].tolist(),
+            )
+            for row in rows.tolist()
+        ]
         assert plain == total.tolist()
         assert scores.of_rows(accounts, rows).tolist() == plain
 

@@ -28,7 +28,6 @@ from fairway.kube.objects import Key
 from fairway.scheduling.diagnosis import Diagnosis as Diagnosis
 from fairway.scheduling.filters import Filters
 from fairway.scheduling.nodelocal import NodeLocal
-from fairway.scheduling.plainscores import PlainRows
 from fairway.scheduling.podaffinity import affinity_scores, normalized
 from fairway.scheduling.podspread import constraints_of, spread_scores
 from fairway.scheduling.profile import DEFAULT_PROFILE, GPU_POLICIES, Profile
@@ -65,7 +64,6 @@ class Scheduler:
     _locals: dict[int, NodeLocal] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._plain_rows = PlainRows(self.accounts)
         self._spreads_hard = any(c.is_hard for c in self.profile.default_spread)
         self._spreads_soft = any(not c.is_hard for c in self.profile.default_spread)
         # What TaintToleration gives every node where none has a PreferNoSchedule taint.
@@ -90,9 +88,7 @@ class Scheduler:
         if found is None:
             if len(self._locals) >= _MEMO_LIMIT:
                 self._locals.clear()
-            found = self._locals[pod.shape.id] = NodeLocal(
-                self.accounts, pod.shape, self.profile, self._plain_rows
-            )
+            found = self._locals[pod.shape.id] = NodeLocal(self.accounts, pod.shape, self.profile)
         else:
             found.refresh()
         return found

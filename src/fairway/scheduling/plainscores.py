@@ -1,5 +1,4 @@
-"""The resource scores of the default strategy on cpu and memory, twice: for one node and for many; and nodes in
-plain integers, which is what takes longest where one node is looked at.
+"""The resource scores of the default strategy on cpu and memory, twice: for one node and for many.
 
 `resourcescores` answers for any strategy, at three times the array calls. On a single row even few calls cost
 more than the arithmetic, and re-scoring the few nodes that changed is what a busy scheduler does most.
@@ -7,6 +6,8 @@ Property tests hold all three equal.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,8 +18,6 @@ from fairway.scheduling.profile import LEAST_ALLOCATED, Profile
 from fairway.scheduling.resourcescores import MAX_SCORE, Rows
 
 _CPU_AND_MEMORY = (CPU, MEMORY)
-# Rows kept in plain integers: half a kilobyte each.
-_ROWS_KEPT = 8192
 
 
 def is_plain(shape: PodShape, profile: Profile) -> bool:
@@ -32,47 +31,6 @@ def is_plain(shape: PodShape, profile: Profile) -> bool:
     )
 
 
-class PlainRow:
-    """A row of the accounts' arrays in plain integers, as it was when it was read; `is_full`: no room for a pod."""
-
-    def __init__(self, accounts: NodeAccounts, row: int) -> None:
-        self.allocatable: list[int] = accounts.allocatable[row].tolist()
-        self.requested: list[int] = accounts.requested[row].tolist()
-        self.non_zero: list[int] = accounts.non_zero[row].tolist()
-        self.is_full = bool(accounts.pod_count[row] >= accounts.allowed_pods[row])
-        self.is_alive = bool(accounts.alive[row])
-
-
-class PlainRows:
-    """The rows that shapes asked about, each read once per change: every shape in use asks about every change."""
-
-    def __init__(self, accounts: NodeAccounts) -> None:
-        self._accounts = accounts
-        self._known: dict[int, PlainRow] = {}
-        self._columns = len(accounts.columns)
-        self._touched = len(accounts.touched)
-        self._respecced = len(accounts.respecced)
-
-    def refresh(self) -> None:
-        """Forget what changed. O(changes)."""
-        accounts, known = self._accounts, self._known
-        if len(accounts.columns) != self._columns or len(known) >= _ROWS_KEPT:
-            self._columns = len(accounts.columns)
-            known.clear()
-        for row in accounts.touched[self._touched :]:
-            known.pop(row, None)
-        for row in accounts.respecced[self._respecced :]:
-            known.pop(row, None)
-        self._touched, self._respecced = len(accounts.touched), len(accounts.respecced)
-
-    def at(self, row: int) -> PlainRow:
-        """A row as it was at the last `refresh`, or is."""
-        found = self._known.get(row)
-        if found is None:
-            found = self._known[row] = PlainRow(self._accounts, row)
-        return found
-
-
 class PlainScores:
     """The weighted sum of LeastAllocated and BalancedAllocation that a shape gets from nodes."""
 
@@ -84,14 +42,14 @@ class PlainScores:
         self._cpu_asked = shape.requests.get(CPU, 0)
         self._memory_asked = shape.requests.get(MEMORY, 0)
 
-    def of(self, node: PlainRow) -> int:
-        cpu, memory = node.allocatable[CPU_COLUMN], node.allocatable[MEMORY_COLUMN]
-        non_zero = node.non_zero
+    def of(self, allocatable: Sequence[int], requested: Sequence[int], non_zero: Sequence[int]) -> int:
+        """One node's, from its row of each of the accounts' arrays in plain integers."""
+        cpu, memory = allocatable[CPU_COLUMN], allocatable[MEMORY_COLUMN]
         total = self._least_weight * _least(
             cpu, non_zero[0] + self._cpu_scored, memory, non_zero[1] + self._memory_scored
         )
         if self._cpu_asked or self._memory_asked:
-            cpu_used, memory_used = node.requested[CPU_COLUMN], node.requested[MEMORY_COLUMN]
+            cpu_used, memory_used = requested[CPU_COLUMN], requested[MEMORY_COLUMN]
             after = _balance(cpu_used + self._cpu_asked, cpu, memory_used + self._memory_asked, memory)
             before = _balance(cpu_used, cpu, memory_used, memory)
             total += self._balance_weight * (MAX_SCORE // 2 + (MAX_SCORE // 2 + after - before) // 2)
