@@ -84,13 +84,10 @@ def parse_distribution(text: str | int | float) -> Distribution:
 
     Raises: ValueError, saying what is expected.
     """
-    if isinstance(text, str):
+    if isinstance(text, str) and text[-1:] == "s" and text[:-1].isdecimal():
         # What traces write, tens of thousands of different ones, is spared three regular expressions.
-        if text[-1:] == "s" and text[:-1].isdecimal():
-            return constant(int(text[:-1]) * SECOND_US)
-        match = _FORM.fullmatch(text)
-    else:
-        match = None
+        return constant(int(text[:-1]) * SECOND_US)
+    match = _FORM.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         return constant(_duration(text))
     form, first, second = match.groups()
