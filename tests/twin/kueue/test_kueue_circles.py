@@ -1,8 +1,8 @@
 """Preemption that goes round in a circle: as Kueue's does, and yet every run comes to an end.
 
 `owner` reclaims its own from `b2`; back in its queue, the workload of `b2` goes before it, for its share is smaller
-than that of `right`, where another borrows as well. Kueue's own scheduler, played such a world, went round a thousand
-times.
+than that of `right`, where another borrows as well. Kueue's own scheduler, played this world, went round a thousand
+times, and once with the gate.
 """
 
 from __future__ import annotations
