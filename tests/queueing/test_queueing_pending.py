@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from queueworld import NOW_S, wl
 
+from fairway.queueing.assignment import ScanState
 from fairway.queueing.entries import Head, RequeueReason
+from fairway.queueing.gates import DEFAULT_GATES
 from fairway.queueing.objects import BEST_EFFORT_FIFO, STRICT_FIFO
 from fairway.queueing.pending import ClusterQueuePending, PendingWorkloads
 from fairway.queueing.workloads import Workload, WorkloadReader
@@ -141,6 +145,19 @@ def test_writing_its_own_refusal_does_not_wake_a_workload() -> None:
     assert queue.inadmissible() == ("default/one",)
     queue.push(read("one", 2, age_s=90))
     assert queue.active() == ("default/one",)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_an_update_keeps_the_place_in_the_search_over_flavors_by_its_gate(keeps: bool) -> None:
+    """Source: manager.go AddOrUpdateWorkloadWithoutLock builds the facts anew, scan progress included."""
+    gates = replace(DEFAULT_GATES, flavor_fungibility_preserve_scan_progress=keeps)
+    queue = ClusterQueuePending("a", BEST_EFFORT_FIFO, gates)
+    queue.push(read("w"))
+    head = head_of(queue)
+    scan = ScanState(({"gpu": 0},), generation=1, cycle=1, hash=head.workload.hash)
+    queue.requeue(head, head.workload, RequeueReason.FAILED_AFTER_NOMINATION, scan=scan)
+    queue.push(read("w"))
+    assert head_of(queue).scan == (scan if keeps else None)
 
 
 def test_admission_fair_sharing_takes_from_the_queue_that_used_least() -> None:

@@ -228,10 +228,12 @@ class ClusterQueuePending:
         if workload.key == self._inflight:
             return
         old = self._members.get(workload.key)
+        scan = None
+        if old is not None and old.scan is not None and self.gates.flavor_fungibility_preserve_scan_progress:
+            scan = old.scan if old.scan.is_of_shape(workload.hash) else None
         if old is not None and not old.is_active and old.ready_us == ready_us and _is_same(old, workload):
-            old.workload = workload
+            old.workload, old.scan = workload, scan
             return
-        scan = old.scan if old is not None and old.scan and old.scan.is_of_shape(workload.hash) else None
         was_active = old is not None and old.is_active
         if old is not None:
             self._detach(old)

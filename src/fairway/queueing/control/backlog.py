@@ -217,9 +217,14 @@ class Backlog:
     def _is_known(self, key: str, new: Obj) -> bool:
         """Whether this is what the books say already: the echo of the caller's own write."""
         held = self.accounts.holders.get(key)
-        if held is None:
+        if held is None and self._keeps_scans:
             held = self.waiting.facts_of(key)
         return held is not None and held.obj is new and not held.needs_second_pass
+
+    @property
+    def _keeps_scans(self) -> bool:
+        """Whether what waits keeps its place in the search over flavors when it is heard of again."""
+        return self.settings.gates.flavor_fungibility_preserve_scan_progress
 
     def _join(self, key: str, queue: str, new: Obj, old: Obj | None) -> None:
         namespace = namespace_of(new)
@@ -288,7 +293,8 @@ class Backlog:
         if queue is None:
             return
         known = queue.get(workload.key)
-        if known is not None and known.workload.obj is obj and known.workload.shape is workload.shape:
+        is_echo = known is not None and known.workload.obj is obj and known.workload.shape is workload.shape
+        if is_echo and self._keeps_scans:
             return
         was_active = known is not None and known.is_active
         queue.push(workload, ready_us=ready_us(obj), now_us=now_us, is_filling=is_filling)
