@@ -23,6 +23,7 @@ from types import FrameType
 from fairway.cluster.changes import ADDED, Change
 from fairway.cluster.store import Store
 from fairway.errors import BugError
+from fairway.kube import hugepages
 from fairway.kube.kinds import kind_named
 from fairway.kube.objects import Key, Obj, gk_of, key_of
 from fairway.kube.timestamps import parse_rfc3339
@@ -206,6 +207,7 @@ class Twin:
             done += handled
             if handled == 0:
                 break
+            hugepages.OF_THIS_PROCESS.follow()
             standing = standing + handled if loop.now_us == standing_us else 0
             standing_us = loop.now_us
             self._unchecked += handled
