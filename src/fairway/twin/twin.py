@@ -23,11 +23,10 @@ from types import FrameType
 from fairway.cluster.changes import ADDED, Change
 from fairway.cluster.store import Store
 from fairway.errors import BugError
-from fairway.kube import hugepages
 from fairway.kube.kinds import kind_named
 from fairway.kube.objects import Key, Obj, gk_of, key_of
 from fairway.kube.timestamps import parse_rfc3339
-from fairway.twin import invariants
+from fairway.twin import hugepages, invariants
 from fairway.twin.components import EVERY_KIND, Component, Feed, Host
 from fairway.twin.eventlog import EventLog
 from fairway.twin.heartbeats import Heartbeats

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from fairway.kube import hugepages
-from fairway.kube.hugepages import HugePages, heap_regions
+from fairway.twin import hugepages
+from fairway.twin.hugepages import HugePages, heap_regions
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="large pages are asked of Linux only")
 
