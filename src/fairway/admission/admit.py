@@ -9,7 +9,7 @@ Source: pkg/kubeapiserver/options/plugins.go AllOrderedPlugins (v1.36).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.admission import limitranger, namespace, priority, quota
 from fairway.admission.verdicts import Admitted, Refused, forbidden
@@ -43,8 +43,8 @@ class _Known(NamedTuple):
 
 # Specs after the changing plugins, by the identity of the spec that came in, which is kept alive beside them.
 # Pods of one template share a spec, and go on sharing one: what is cached per spec further on stays cached.
-_KNOWN: dict[int, _Known] = {}
-_MAX_KNOWN = 16384
+_KNOWN: Final[dict[int, _Known]] = {}
+_MAX_KNOWN: Final = 16384
 
 
 def _changed(view: View, pod: Obj) -> Obj | Refused:

@@ -6,7 +6,7 @@ Source: plugin/pkg/admission/limitranger/admission.go (v1.36). The sentences are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from fairway.admission.verdicts import Refused, forbidden
 from fairway.cluster.actions import View
@@ -15,14 +15,14 @@ from fairway.kube.objects import Obj, dig, gk_of, namespace_of
 from fairway.kube.podrequests import pod_limits, pod_requests
 from fairway.kube.resources import Resources, amount, format_amount, parse_resources
 
-PLUGIN = "LimitRanger"
-LIMIT_RANGE = "LimitRange"
+PLUGIN: Final = "LimitRanger"
+LIMIT_RANGE: Final = "LimitRange"
 
 Quantities = dict[str, Any]
 
 # What was filled in is noted on the pod.
-LIMIT_RANGE_ANNOTATION = "kubernetes.io/limit-ranger"
-LIMIT_RANGE_NOTE = "LimitRanger plugin set: "
+LIMIT_RANGE_ANNOTATION: Final = "kubernetes.io/limit-ranger"
+LIMIT_RANGE_NOTE: Final = "LimitRanger plugin set: "
 
 
 def defaulted(view: View, obj: Obj) -> Obj:

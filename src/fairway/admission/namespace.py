@@ -5,16 +5,18 @@ Source: apiserver plugin/namespace/lifecycle/admission.go (v1.36).
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.admission.answers import forbidden as forbidden_request
 from fairway.admission.request import CONNECT, CREATE, DELETE, AdmissionRequest, Denied, status_body
 from fairway.admission.verdicts import Refused, forbidden
 from fairway.cluster.actions import View
 from fairway.kube.objects import Key, Obj, namespace_of
 
-PLUGIN = "NamespaceLifecycle"
+PLUGIN: Final = "NamespaceLifecycle"
 
 # Source: metav1.NamespaceDefault, NamespaceSystem, NamespacePublic.
-IMMORTAL = frozenset(("default", "kube-system", "kube-public"))
+IMMORTAL: Final = frozenset(("default", "kube-system", "kube-public"))
 
 
 def refusal(view: View, obj: Obj) -> Refused | None:

@@ -5,13 +5,15 @@ Source: plugin/pkg/admission/priority/admission.go (v1.36).
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.admission.verdicts import Refused, forbidden
 from fairway.cluster.actions import View
 from fairway.kube.defaults import PriorityError, resolve_priority
 from fairway.kube.objects import Obj, gk_of, name_of
 
-PLUGIN = "Priority"
-PRIORITY_CLASS = "PriorityClass.scheduling.k8s.io"
+PLUGIN: Final = "Priority"
+PRIORITY_CLASS: Final = "PriorityClass.scheduling.k8s.io"
 
 
 def resolved(view: View, pod: Obj) -> Obj | Refused:

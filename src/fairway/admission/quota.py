@@ -8,7 +8,7 @@ Source: apiserver pkg/admission/plugin/pkg/admission/resourcequota/controller.go
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from fairway.admission.request import CREATE, UPDATE, AdmissionRequest
 from fairway.cluster import quotausage
@@ -19,11 +19,11 @@ from fairway.kube.objects import Obj, gk_of, namespace_of
 from fairway.kube.podrequests import container_requests
 from fairway.kube.resources import CPU, MEMORY, Resources, parse_resources
 
-PLUGIN = "ResourceQuota"
+PLUGIN: Final = "ResourceQuota"
 
 # Where a quota bounds one of these, every container has to say how much it wants.
 # Source: pkg/quota/v1/evaluator/core/pods.go validationSet.
-_MUST_BE_SAID = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
+_MUST_BE_SAID: Final = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 
 
 def is_counted_request(request: AdmissionRequest) -> bool:

@@ -8,6 +8,8 @@ Source: client-go tools/record/event.go, events_cache.go; tools/events; kube-api
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.apiserver.eventforms import host_of, is_series, observed, recorded, reference, repeated
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.errors import ApiError
@@ -16,20 +18,20 @@ from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.twin.kubeevents import KubeEvents, Said
 
-_EVENT = "Event"
+_EVENT: Final = "Event"
 _Ident = tuple[str, str, str, str, str]
 """About whom, type, reason, message, who says so."""
 
 # Source: events_cache.go defaultSpamBurst, defaultSpamQPS, defaultAggregateMaxEvents and …IntervalInSeconds.
-_BURST = 25
-_REFILL_US = 300 * SECOND_US
-_SIMILAR_MANY = 10
-_SIMILAR_US = 600 * SECOND_US
-_COMBINED = "(combined from similar events): "
+_BURST: Final = 25
+_REFILL_US: Final = 300 * SECOND_US
+_SIMILAR_MANY: Final = 10
+_SIMILAR_US: Final = 600 * SECOND_US
+_COMBINED: Final = "(combined from similar events): "
 # Source: tools/events/event_broadcaster.go refreshTime.
-_SERIES_REFRESH_US = 1800 * SECOND_US
+_SERIES_REFRESH_US: Final = 1800 * SECOND_US
 # Objects remembered for counting; then it starts anew.
-_KEPT = 16384
+_KEPT: Final = 16384
 
 
 class StoredEvents(KubeEvents):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 from bisect import insort
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -43,11 +43,11 @@ Bools = npt.NDArray[np.bool_]
 CPU_COLUMN, MEMORY_COLUMN, STORAGE_COLUMN = 0, 1, 2
 
 # The deprecated names win, as in k8s.io/component-helpers/node/topology GetZoneKey.
-_REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
-_ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+_REGION_LABELS: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+_ZONE_LABELS: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 # What the API server labels every namespace with, so that selectors can name one.
-_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
-TERMINAL = ("Succeeded", "Failed")
+_NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+TERMINAL: Final = ("Succeeded", "Failed")
 
 
 class NodeAccounts:
@@ -482,7 +482,7 @@ def _images_of(status: Mapping[str, Any]) -> dict[str, int]:
 
 
 # How each attribute is copied: arrays; containers of immutable things; values and append-only interning.
-_ARRAYS = (
+_ARRAYS: Final = (
     "allocatable",
     "requested",
     "non_zero",
@@ -492,7 +492,7 @@ _ARRAYS = (
     "unschedulable",
     "taint_set",
 )
-_FLAT = (
+_FLAT: Final = (
     "columns",
     "column_of",
     "names",
@@ -511,7 +511,7 @@ _FLAT = (
     "_born",
     "_zone_of",
 )
-_SHARED = ("shapes", "label_sets", "image_version", "_order")
+_SHARED: Final = ("shapes", "label_sets", "image_version", "_order")
 
 
 def _zone(labels: Mapping[str, str]) -> str:

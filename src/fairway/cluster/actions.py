@@ -8,7 +8,7 @@ state: what no longer applies is dropped, as a real controller's write would be 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from fairway.cluster.errors import ApiError
 from fairway.cluster.store import BACKGROUND, Store
@@ -82,7 +82,7 @@ class Reconciliation:
     again_at_us: int | None = None
 
 
-NOTHING_TO_DO = Reconciliation()
+NOTHING_TO_DO: Final = Reconciliation()
 
 
 def perform(store: Store, action: Action) -> Obj | None:

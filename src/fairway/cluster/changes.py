@@ -6,14 +6,14 @@ be compacted away, as etcd does; following from before that is `Expired` and mea
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from fairway.cluster.errors import expired
 from fairway.kube.objects import Key, Obj
 
-ADDED = "ADDED"
-MODIFIED = "MODIFIED"
-DELETED = "DELETED"
+ADDED: Final = "ADDED"
+MODIFIED: Final = "MODIFIED"
+DELETED: Final = "DELETED"
 
 
 class Change(NamedTuple):

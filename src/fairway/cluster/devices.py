@@ -9,6 +9,7 @@ it is bound. Nodes that do not share are not tracked: whole devices are intercha
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +19,10 @@ from fairway.cluster.shapes import PodShape
 
 Ints = npt.NDArray[np.int64]
 
-GPU_INDEX_ANNOTATION = "fairway.dev/gpu-index"
-MILLI = 1000
+GPU_INDEX_ANNOTATION: Final = "fairway.dev/gpu-index"
+MILLI: Final = 1000
 # Devices of a node that can be shared. Source: the largest GPU servers sold hold 8 (HGX); the trace too.
-MAX_DEVICES = 8
+MAX_DEVICES: Final = 8
 
 
 class GpuDevices:

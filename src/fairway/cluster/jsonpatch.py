@@ -6,11 +6,11 @@ Source: gopkg.in/evanphx/json-patch.v4 patch.go, as apiserver endpoints/handlers
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.errors import ApiError, bad_request
 
-_MAX_OPERATIONS = 10_000
+_MAX_OPERATIONS: Final = 10_000
 
 
 class JsonPatchRefused(ApiError):

@@ -6,7 +6,7 @@ Source: apiserver registry/rest/create.go and update.go, pkg/registry/core/pod/s
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.objects import Obj, dig
 from fairway.kube.podrequests import container_requests
@@ -14,13 +14,13 @@ from fairway.kube.resources import CPU, MEMORY, parse_resources
 from fairway.kube.timestamps import rfc3339
 
 # apimachinery utilrand.SafeEncodeString: no vowels, no look-alikes.
-_SAFE = "bcdfghjklmnpqrstvwxz2456789"
-_MAX_GENERATED_NAME_LENGTH = 58
+_SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
+_MAX_GENERATED_NAME_LENGTH: Final = 58
 
-NAMESPACE_FINALIZER = "kubernetes"
+NAMESPACE_FINALIZER: Final = "kubernetes"
 
 # Kinds that never carry metadata.generation. Source: their strategies do not set it.
-_WITHOUT_GENERATION = frozenset(
+_WITHOUT_GENERATION: Final = frozenset(
     {
         "Node",
         "Namespace",
@@ -46,9 +46,9 @@ _WITHOUT_GENERATION = frozenset(
         "APIService.apiregistration.k8s.io",
     }
 )
-_NOT_DESIRED = ("metadata", "status")
+_NOT_DESIRED: Final = ("metadata", "status")
 # Kinds without a spec that carry it all the same.
-_WITH_GENERATION = frozenset(
+_WITH_GENERATION: Final = frozenset(
     {
         "PriorityClass.scheduling.k8s.io",
         "EndpointSlice.discovery.k8s.io",
@@ -125,8 +125,8 @@ def _status_at_birth(gk: str, obj: Obj) -> dict[str, Any] | None:
 
 
 # Pods stamped from one template share their spec object. The spec is kept so that its id stays its own.
-_QOS_OF: dict[int, tuple[dict[str, Any], str]] = {}
-_QOS_KEPT = 1024
+_QOS_OF: Final[dict[int, tuple[dict[str, Any], str]]] = {}
+_QOS_KEPT: Final = 1024
 
 
 def qos_class(spec: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ over rows by domain. `domains` numbers the values of a topology key.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,10 +50,10 @@ class CarriedTerm(NamedTuple):
     weight: int
 
 
-REQUIRED_ANTI = "required-anti"
-REQUIRED = "required"
-PREFERRED = "preferred"
-PREFERRED_ANTI = "preferred-anti"
+REQUIRED_ANTI: Final = "required-anti"
+REQUIRED: Final = "required"
+PREFERRED: Final = "preferred"
+PREFERRED_ANTI: Final = "preferred-anti"
 
 
 class Domains:

@@ -8,7 +8,7 @@ Source: pkg/quota/v1/evaluator/core/pods.go, persistent_volume_claims.go, servic
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.actions import View
 from fairway.cluster.metadata import qos_class
@@ -26,11 +26,11 @@ from fairway.kube.resources import (
     is_hugepages,
 )
 
-QUOTA = "ResourceQuota"
-_COMPUTE = (CPU, MEMORY, EPHEMERAL_STORAGE)
+QUOTA: Final = "ResourceQuota"
+_COMPUTE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 # Counted under their plural alone, beside `count/…`. Source: legacyObjectCountAliases.
-_LEGACY_COUNTS: dict[str, str] = {
+_LEGACY_COUNTS: Final[dict[str, str]] = {
     "ConfigMap": "configmaps",
     "ResourceQuota": "resourcequotas",
     "ReplicationController": "replicationcontrollers",
@@ -39,7 +39,7 @@ _LEGACY_COUNTS: dict[str, str] = {
     "PersistentVolumeClaim": "persistentvolumeclaims",
 }
 
-STORAGE_CLASS_SUFFIX = ".storageclass.storage.k8s.io/"
+STORAGE_CLASS_SUFFIX: Final = ".storageclass.storage.k8s.io/"
 
 
 def base_resource(name: str) -> str:
@@ -73,8 +73,8 @@ def count_name(kind: Kind) -> str:
 
 
 # What pods count, by the identity of their spec, which is kept alive beside it. Pods of one template share it.
-_OF_SPEC: dict[int, tuple[dict[str, Any], Resources]] = {}
-_MAX_SPECS = 16384
+_OF_SPEC: Final[dict[int, tuple[dict[str, Any], Resources]]] = {}
+_MAX_SPECS: Final = 16384
 
 
 def usage_of(obj: Obj) -> Resources:
@@ -141,7 +141,7 @@ def _of_service(service: Obj) -> Resources:
     return {"services.nodeports": ports} if spec.get("type") == "NodePort" else {}
 
 
-_BY_ATTRIBUTES = "VolumeAttributesClass"
+_BY_ATTRIBUTES: Final = "VolumeAttributesClass"
 
 
 def matches_scopes(quota: Obj, obj: Obj) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.shapes import PodShape
 from fairway.kube.objects import Key
@@ -22,7 +22,7 @@ class LabelSet:
 
 
 # Label sets a cluster remembers without asking who still has them: pods of one Job come close together.
-REMEMBERED = 8192
+REMEMBERED: Final = 8192
 
 
 class LabelSets:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -23,10 +23,10 @@ from fairway.kube.podrequests import pod_requests, pod_requests_non_zero, pod_re
 from fairway.kube.resources import CPU, GPU_MILLI, MEMORY, NVIDIA_GPU
 from fairway.kube.taints import Toleration, parse_tolerations
 
-DEFAULT_SCHEDULER = "default-scheduler"
+DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 # The fields of a spec that decide where a pod may go; the rest (env, command, hostname, …) does not.
-_RELEVANT = (
+_RELEVANT: Final = (
     "nodeSelector",
     "affinity",
     "tolerations",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.cluster import errors
 from fairway.cluster.accounts import NodeAccounts
@@ -25,12 +25,12 @@ from fairway.kube.kinds import kind_named
 from fairway.kube.objects import Key, Obj, gk_of, key_of
 from fairway.kube.timestamps import SECOND_US, rfc3339
 
-BACKGROUND = "Background"
-FOREGROUND = "Foreground"
-ORPHAN = "Orphan"
-FOREGROUND_FINALIZER = "foregroundDeletion"
-ORPHAN_FINALIZER = "orphan"
-DEFAULT_GRACE_S = 30
+BACKGROUND: Final = "Background"
+FOREGROUND: Final = "Foreground"
+ORPHAN: Final = "Orphan"
+FOREGROUND_FINALIZER: Final = "foregroundDeletion"
+ORPHAN_FINALIZER: Final = "orphan"
+DEFAULT_GRACE_S: Final = 30
 
 
 class Mark(NamedTuple):

@@ -9,15 +9,15 @@ Source: apimachinery pkg/util/strategicpatch/patch.go (v1.36).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.errors import bad_request
 from fairway.kube.schema.node import Schema, schema_for
 
-_DIRECTIVE = "$patch"
-_RETAIN = "$retainKeys"
-_DELETE_FROM = "$deleteFromPrimitiveList/"
-_ORDER = "$setElementOrder/"
+_DIRECTIVE: Final = "$patch"
+_RETAIN: Final = "$retainKeys"
+_DELETE_FROM: Final = "$deleteFromPrimitiveList/"
+_ORDER: Final = "$setElementOrder/"
 
 
 def strategic_patch(obj: Any, patch: Any, schema: Schema | None = None) -> Any:

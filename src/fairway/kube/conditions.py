@@ -7,13 +7,13 @@ transition time moves only when the status changes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 Condition = dict[str, Any]
 
-TRUE = "True"
-FALSE = "False"
-UNKNOWN = "Unknown"
+TRUE: Final = "True"
+FALSE: Final = "False"
+UNKNOWN: Final = "Unknown"
 
 
 def get_condition(conditions: Iterable[Condition] | None, type_: str) -> Condition | None:

@@ -11,7 +11,7 @@ defaulttolerationseconds}, pkg/registry/batch/job/strategy.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube import configdefaults, trainingdefaults
 from fairway.kube.objects import Obj, gk_of
@@ -19,16 +19,16 @@ from fairway.kube.poddefaults import pod_defaults, pod_spec_defaults
 from fairway.kube.taints import NOT_READY_TAINT, UNREACHABLE_TAINT
 
 # How long a pod stays on a node that is not ready. Source: --default-not-ready-toleration-seconds.
-NOT_READY_SECONDS = 300
-_CLIENT_IP_SECONDS = 10800
+NOT_READY_SECONDS: Final = 300
+_CLIENT_IP_SECONDS: Final = 10800
 # Specs whose defaults are remembered by identity: controllers create many pods from one spec.
-_MEMO_SIZE = 4096
+_MEMO_SIZE: Final = 4096
 
-_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
-_MAX_INT32 = 2**31 - 1
+_MAX_INT32: Final = 2**31 - 1
 # What an autoscaler without metrics goes by. Source: pkg/apis/autoscaling/defaults.go DefaultCPUUtilization.
-_CPU_METRIC = {
+_CPU_METRIC: Final = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
 }
@@ -325,7 +325,7 @@ def _pod_template(obj: Obj) -> Obj:
     return obj if filled is template else {**obj, "template": filled}
 
 
-_BY_KIND: dict[str, Callable[[Obj], Obj]] = {
+_BY_KIND: Final[dict[str, Callable[[Obj], Obj]]] = {
     "Pod": _pod,
     "PodTemplate": _pod_template,
     "Job.batch": _job,

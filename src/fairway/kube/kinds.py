@@ -8,6 +8,7 @@ Kinds not listed here are legal everywhere; `kind_of_unknown` guesses their plur
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def _kinds(group: str, versions: str, *rows: str) -> list[Kind]:
 
 
 # Source: kubectl api-resources of Kubernetes 1.36; Kueue, Karpenter, Kubeflow and Volcano CRDs of 2026-08.
-_ALL: list[Kind] = [
+_ALL: Final[list[Kind]] = [
     *_kinds(
         "",
         "v1",
@@ -178,7 +179,7 @@ _ALL: list[Kind] = [
     *_kinds("fairway.dev", "v1alpha1", "PriceBook pricebooks cluster", "Scenario scenarios cluster"),
 ]
 
-BY_GROUP_KIND: dict[str, Kind] = {k.group_kind: k for k in _ALL}
+BY_GROUP_KIND: Final[dict[str, Kind]] = {k.group_kind: k for k in _ALL}
 
 
 def group_kind(api_version: str, kind: str) -> str:
@@ -227,4 +228,4 @@ def _index_names() -> dict[str, Kind]:
     return index
 
 
-_BY_ANY_NAME = _index_names()
+_BY_ANY_NAME: Final = _index_names()

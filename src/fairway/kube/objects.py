@@ -6,13 +6,13 @@ store; `with_metadata` and friends return a new dict sharing the rest.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.kube.kinds import group_kind
 
 Obj = dict[str, Any]
 
-_NOTHING: dict[str, Any] = {}
+_NOTHING: Final[dict[str, Any]] = {}
 
 
 class Key(NamedTuple):

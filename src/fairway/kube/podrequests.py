@@ -14,18 +14,18 @@ Source: k8s.io/component-helpers/resource/helpers.go (v1.36) PodRequests; KEP-75
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube import quantity
 from fairway.kube.resources import CPU, MEMORY, Resources, add_into, is_hugepages, max_into, parse_resources
 
 # What a container without a request is taken to use when nodes are scored (never when they are filtered).
-DEFAULT_MILLI_CPU = 100
-DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
+DEFAULT_MILLI_CPU: Final = 100
+DEFAULT_MEMORY_BYTES: Final = 200 * 1024 * 1024
 
 # Amounts in here are thousandths of a core, byte or device, until they are rounded.
 _Thousandths = dict[str, int]
-_DEFAULTS: _Thousandths = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY_BYTES * 1000}
+_DEFAULTS: Final[_Thousandths] = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY_BYTES * 1000}
 
 
 def pod_requests(spec: dict[str, Any]) -> Resources:

@@ -11,15 +11,16 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from functools import lru_cache
+from typing import Final
 
-_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
-_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_FORM = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+|[numkMGTPE]|)", re.ASCII)
+_BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_FORM: Final = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+|[numkMGTPE]|)", re.ASCII)
 # Larger magnitudes are refused: Kubernetes caps at 2^63-1; an exponent beyond this only costs memory.
-_MAX_EXPONENT = 40
+_MAX_EXPONENT: Final = 40
 # Longer texts are refused before they cost anything: 2^63 has 19 digits, nano-units nine more.
-_MAX_CHARS = 64
-MAX_INT64 = 2**63 - 1
+_MAX_CHARS: Final = 64
+MAX_INT64: Final = 2**63 - 1
 
 
 class QuantityError(ValueError):

@@ -7,21 +7,22 @@ ephemeral-storage and hugepages; devices for extended resources). Absent means z
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from fairway.kube import quantity
 
 Resources = dict[str, int]
 
-CPU = "cpu"
-MEMORY = "memory"
-EPHEMERAL_STORAGE = "ephemeral-storage"
-PODS = "pods"
-NVIDIA_GPU = "nvidia.com/gpu"
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+PODS: Final = "pods"
+NVIDIA_GPU: Final = "nvidia.com/gpu"
 # Thousandths of one GPU, for nodes that share theirs. Ours: Kubernetes has no name for it.
-GPU_MILLI = "fairway.dev/gpu-milli"
+GPU_MILLI: Final = "fairway.dev/gpu-milli"
 
 # Names without a domain that Kubernetes knows natively. Source: v1helper.IsNativeResource, validation.
-_NATIVE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE, PODS, "storage"})
+_NATIVE: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE, PODS, "storage"})
 
 
 def amount(resource: str, value: object) -> int:

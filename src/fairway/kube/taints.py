@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-NO_SCHEDULE = "NoSchedule"
-PREFER_NO_SCHEDULE = "PreferNoSchedule"
-NO_EXECUTE = "NoExecute"
+NO_SCHEDULE: Final = "NoSchedule"
+PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
+NO_EXECUTE: Final = "NoExecute"
 
-UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
-NOT_READY_TAINT = "node.kubernetes.io/not-ready"
-UNREACHABLE_TAINT = "node.kubernetes.io/unreachable"
+UNSCHEDULABLE_TAINT: Final = "node.kubernetes.io/unschedulable"
+NOT_READY_TAINT: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE_TAINT: Final = "node.kubernetes.io/unreachable"
 
 # An int64 as Kubernetes writes it: no sign but minus, no leading zeros, no underscores.
-_DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_DECIMAL: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 class Taint(NamedTuple):

@@ -6,14 +6,14 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-SECOND_US = 1_000_000
-MINUTE_US = 60 * SECOND_US
-HOUR_US = 60 * MINUTE_US
-DAY_US = 24 * HOUR_US
+SECOND_US: Final = 1_000_000
+MINUTE_US: Final = 60 * SECOND_US
+HOUR_US: Final = 60 * MINUTE_US
+DAY_US: Final = 24 * HOUR_US
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d|w)")
-_UNIT_NS = {
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d|w)")
+_UNIT_NS: Final = {
     "ns": 1,
     "us": 1_000,
     "µs": 1_000,
@@ -31,10 +31,10 @@ _UNIT_NS = {
 _TEXTS: Final[dict[int, str]] = {}
 _TIMES: Final[dict[str, int]] = {}
 _DATES: Final[dict[int, str]] = {}
-_TEXTS_KEPT = 8_192
-_TIMES_KEPT = 65_536
-_DATES_KEPT = 1_024
-_TWO_DIGITS = tuple(f"{n:02d}" for n in range(60))
+_TEXTS_KEPT: Final = 8_192
+_TIMES_KEPT: Final = 65_536
+_DATES_KEPT: Final = 1_024
+_TWO_DIGITS: Final = tuple(f"{n:02d}" for n in range(60))
 
 
 def rfc3339(time_us: int) -> str:

@@ -9,11 +9,11 @@ Source: pkg/workload/resources.go AdjustResources; pkg/util/limitrange Summarize
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.objects import Obj, spec_of
 
-_CONTAINERS = ("containers", "initContainers")
+_CONTAINERS: Final = ("containers", "initContainers")
 
 
 class Defaults:

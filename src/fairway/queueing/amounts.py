@@ -9,19 +9,20 @@ Source: pkg/resources/amount.go, resource_formatter.go, pkg/util/math.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
 
 from fairway.kube import quantity
 from fairway.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_hugepages
 
-UNLIMITED = 1 << 100
+UNLIMITED: Final = 1 << 100
 # Sums and differences of unlimited and real amounts stay far above this.
-_UNLIMITED_FROM = 1 << 99
-MAX_INT64 = quantity.MAX_INT64
-MIN_INT64 = -MAX_INT64 - 1
+_UNLIMITED_FROM: Final = 1 << 99
+MAX_INT64: Final = quantity.MAX_INT64
+MIN_INT64: Final = -MAX_INT64 - 1
 # 64-bit FNV-1a. Source: http://www.isthe.com/chongo/tech/comp/fnv/ (offset basis and prime).
-_FNV_OFFSET = 0xCBF29CE484222325
-_FNV_PRIME = 0x100000001B3
-_MASK_64 = (1 << 64) - 1
+_FNV_OFFSET: Final = 0xCBF29CE484222325
+_FNV_PRIME: Final = 0x100000001B3
+_MASK_64: Final = (1 << 64) - 1
 
 
 def quota_amount(resource: str, value: object) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.resources import Resources
 from fairway.queueing import conditions as conds
@@ -32,7 +32,12 @@ class Mode(IntEnum):
     FIT = 3
 
 
-MODE_TEXT = {Mode.NO_FIT: "NoFit", Mode.PREEMPT: "Preempt", Mode.DEFERRED_FIT: "DeferredFit", Mode.FIT: "Fit"}
+MODE_TEXT: Final = {
+    Mode.NO_FIT: "NoFit",
+    Mode.PREEMPT: "Preempt",
+    Mode.DEFERRED_FIT: "DeferredFit",
+    Mode.FIT: "Fit",
+}
 
 
 class Possibility(IntEnum):
@@ -43,13 +48,13 @@ class Possibility(IntEnum):
     RECLAIM = 2
 
 
-POSSIBILITY_TEXT = {
+POSSIBILITY_TEXT: Final = {
     Possibility.NO_CANDIDATES: "NoCandidates",
     Possibility.PREEMPT: "Preempt",
     Possibility.RECLAIM: "Reclaim",
 }
 
-_SEVERITY = {
+_SEVERITY: Final = {
     conds.NO_MATCHING_FLAVOR: 4,
     conds.EXCEEDS_MAX_QUOTA: 3,
     conds.WAITING_FOR_QUOTA: 2,

@@ -55,10 +55,10 @@ IN_COHORT_RECLAIM_WHILE_BORROWING: Final = "InCohortReclaimWhileBorrowing"
 # Reason of Finished=True where the next slice of an elastic job took over.
 SLICE_REPLACED: Final = "WorkloadSliceReplaced"
 
-MAX_CONDITION_MESSAGE = 32 * 1024
+MAX_CONDITION_MESSAGE: Final = 32 * 1024
 MAX_EVENT_MESSAGE: Final = 1024
 # A time before every other: what Go calls the zero time.
-NO_TIME_US = -62_135_596_800 * 1_000_000
+NO_TIME_US: Final = -62_135_596_800 * 1_000_000
 
 
 def find(status: Mapping[str, Any], kind: str) -> Condition | None:

@@ -47,7 +47,7 @@ from fairway.queueing.workloadstate import check_states, has_closed_preemption_g
 FAILED_CHECKS: Final = "The workload has failed admission checks"
 NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
 OVERLAPS: Final = "Workload has overlapping preemption targets with another workload"
-DEFERRED = (
+DEFERRED: Final = (
     "Workload has overlapping preemption targets with another workload, "
     "but will fit after these preemptions complete"
 )

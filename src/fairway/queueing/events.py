@@ -19,7 +19,7 @@ from fairway.queueing.workloads import Workload
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 # The longest duration Go can express, in seconds: 2^63-1 ns.
-_LONGEST_S = (2**63 - 1) / 1e9
+_LONGEST_S: Final = (2**63 - 1) / 1e9
 
 
 class Event(NamedTuple):

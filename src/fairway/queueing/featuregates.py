@@ -9,8 +9,9 @@ Source: pkg/features/kube_features.go (main, 2026-08).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-_ON = """
+_ON: Final = """
 AdmissionFairSharing AdmissionGatedBy AssignQueueLabelsForPods CleanupProvisioningRequestsOnEviction
 DeferRayServiceFinalizationForRedisCleanup ElasticJobsViaWorkloadSlices FairSharingPreemptWithinNominal
 FairSharingPrioritizeNonBorrowing FinishOrphanedWorkloads FlavorFungibility FlavorFungibilityPreserveScanProgress
@@ -29,7 +30,7 @@ TASValidateWorkloadSliceSize TLSOptions TopologyAwareScheduling UnadmittedWorklo
 ValidateRayAndSparkJobUpdates VectorizedResourceRequests VisibilityOnDemand WorkloadIdentifierAnnotations
 WorkloadPriorityClassDefaulting WorkloadValidateResourcesAreNonNegative WorkloadValidationForPodSetMetadata
 """
-_OFF = """
+_OFF: Final = """
 ConcurrentAdmission CustomMetricLabels DisableWaitForPodsReady ElasticJobsViaWorkloadSlicesWithTAS
 FailureRecoveryPolicy FastQuotaReleaseInPodIntegration KueueDRAIntegrationConsumableCapacity
 MultiKueueClusterProfile MultiKueueManagerQuotaAutomation MultiKueueOrchestratedPreemption PrioritizePreemptorWorkloads
@@ -38,14 +39,14 @@ SparkApplicationIntegration TASBalancedPlacement TASReplaceNodeDueToNotReadyOver
 TASRespectNodeAffinityPreferred UnadmittedWorkloadsExplicitStatus WorkloadRequestUseMergePatch
 """
 
-DEFAULTS: Mapping[str, bool] = {
+DEFAULTS: Final[Mapping[str, bool]] = {
     **dict.fromkeys(_ON.split(), True),
     **dict.fromkeys(_OFF.split(), False),
 }
 # Gates that graduated: setting them otherwise is an error.
-LOCKED = ("ManagedJobsNamespaceSelectorAlwaysRespected", "TLSOptions")
+LOCKED: Final = ("ManagedJobsNamespaceSelectorAlwaysRespected", "TLSOptions")
 # Switches of whole groups, from component-base.
-SPECIAL = ("AllAlpha", "AllBeta")
+SPECIAL: Final = ("AllAlpha", "AllBeta")
 
 
 def gate_problem(named: Mapping[str, bool]) -> str:

@@ -9,7 +9,7 @@ Source: pkg/scheduler/flavorassigner/flavorassigner.go, tas_flavorassigner.go.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from fairway.kube.resources import PODS, Resources
 from fairway.queueing import conditions as conds
@@ -100,7 +100,7 @@ class _Fit:
         self.no_fit_reason = no_fit_reason
 
 
-_FITS = _Fit(BEST)
+_FITS: Final = _Fit(BEST)
 
 
 class _Found:

@@ -8,13 +8,15 @@ tas_flavorassigner.go checkPodSetAndFlavorMatchForTAS.
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.kube.nodeselection import NodeSelection, Term
 from fairway.kube.taints import NO_EXECUTE, NO_SCHEDULE, first_untolerated
 from fairway.queueing.accounts import QueueAccount
 from fairway.queueing.objects import ResourceFlavor, ResourceGroup
 from fairway.queueing.podsets import PodSet
 
-_SCHEDULING_EFFECTS = (NO_SCHEDULE, NO_EXECUTE)
+_SCHEDULING_EFFECTS: Final = (NO_SCHEDULE, NO_EXECUTE)
 
 
 def mismatch(

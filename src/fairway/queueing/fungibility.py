@@ -16,15 +16,15 @@ NO_CANDIDATES: Final = 1
 PREEMPT: Final = 2
 RECLAIM: Final = 3
 FIT: Final = 4
-MODE_OF = (Mode.NO_FIT, Mode.PREEMPT, Mode.PREEMPT, Mode.PREEMPT, Mode.FIT)
-POSSIBILITY_OF = (None, Possibility.NO_CANDIDATES, Possibility.PREEMPT, Possibility.RECLAIM, None)
-OF_POSSIBILITY = {
+MODE_OF: Final = (Mode.NO_FIT, Mode.PREEMPT, Mode.PREEMPT, Mode.PREEMPT, Mode.FIT)
+POSSIBILITY_OF: Final = (None, Possibility.NO_CANDIDATES, Possibility.PREEMPT, Possibility.RECLAIM, None)
+OF_POSSIBILITY: Final = {
     Possibility.NO_CANDIDATES: NO_CANDIDATES,
     Possibility.PREEMPT: PREEMPT,
     Possibility.RECLAIM: RECLAIM,
 }
 # Deeper than any tree of cohorts.
-_DEEPEST = 1 << 30
+_DEEPEST: Final = 1 << 30
 
 
 class Grade:
@@ -35,8 +35,8 @@ class Grade:
         self.borrow = borrow
 
 
-WORST = Grade(NO_FIT, _DEEPEST)
-BEST = Grade(FIT, 0)
+WORST: Final = Grade(NO_FIT, _DEEPEST)
+BEST: Final = Grade(FIT, 0)
 
 
 def should_try_next(grade: Grade, fungibility: FlavorFungibility) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ class FeatureGates:
     multi_kueue_orchestrated_preemption: bool = False
 
 
-DEFAULT_GATES = FeatureGates()
-_WORD = re.compile(r"TAS|[A-Z][a-z]*")
+DEFAULT_GATES: Final = FeatureGates()
+_WORD: Final = re.compile(r"TAS|[A-Z][a-z]*")
 
 
 def field_of(gate: str) -> str:

@@ -52,7 +52,7 @@ class FlavorResource(NamedTuple):
     resource: str
 
 
-_FLAVOR_RESOURCES: dict[str, dict[str, FlavorResource]] = {}
+_FLAVOR_RESOURCES: Final[dict[str, dict[str, FlavorResource]]] = {}
 
 
 def flavor_resource(flavor: str, resource: str) -> FlavorResource:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from heapq import heapify, heappop, heappush
+from typing import Final
 
 from fairway.kube.objects import spec_of, status_of
 from fairway.queueing.assignment import ScanState
@@ -22,13 +23,13 @@ from fairway.queueing.objects import BEST_EFFORT_FIFO, STRICT_FIFO
 from fairway.queueing.workloads import Workload
 from fairway.queueing.workloadstate import has_closed_preemption_gate
 
-_IMMEDIATE = (
+_IMMEDIATE: Final = (
     RequeueReason.FAILED_AFTER_NOMINATION,
     RequeueReason.PENDING_PREEMPTION,
     RequeueReason.PENDING_MIGRATION,
     RequeueReason.PREEMPTION_FAILED,
 )
-_BULK = (RequeueReason.NO_FIT, RequeueReason.PREEMPTION_NO_CANDIDATES)
+_BULK: Final = (RequeueReason.NO_FIT, RequeueReason.PREEMPTION_NO_CANDIDATES)
 
 # (LocalQueue key) → its usage under admission fair sharing.
 QueueUsage = Callable[[str], float]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -21,9 +21,9 @@ from fairway.queueing.amounts import in_rank_order
 from fairway.queueing.limits import over_limits
 from fairway.queueing.transformations import Transformations
 
-_ENCODER = msgspec.json.Encoder(order="deterministic")
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 # The fields of a pod's spec that decide how it schedules, beside its containers' requests.
-_FORM_FIELDS = (
+_FORM_FIELDS: Final = (
     "nodeSelector",
     "affinity",
     "tolerations",

@@ -22,8 +22,8 @@ from fairway.kube.resources import CPU
 from fairway.kube.timestamps import parse_duration
 from fairway.queueing.workloads import Workload
 
-_NANO = Decimal("1e-9")
-_EXACT = Context(prec=80)
+_NANO: Final = Decimal("1e-9")
+_EXACT: Final = Context(prec=80)
 _US_PER_S: Final = 1_000_000
 # Defaults of Kueue's Configuration. Source: apis/config/v1beta2 defaults.
 _SAMPLING_INTERVAL: Final = "5m"

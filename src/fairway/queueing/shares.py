@@ -6,7 +6,7 @@ Source: pkg/cache/scheduler/fair_sharing.go; KEP-1714 (fair sharing).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.queueing.amounts import MAX_INT64
 from fairway.queueing.objects import FlavorResource
@@ -38,10 +38,10 @@ class Share(NamedTuple):
         return False, self.weighted
 
 
-_INFINITE = float("inf")
-NO_SHARE = Share(0.0, 0.0, "", ())
+_INFINITE: Final = float("inf")
+NO_SHARE: Final = Share(0.0, 0.0, "", ())
 # Below every share there is.
-BELOW_ALL = Share(-1.0, -1.0, "", ())
+BELOW_ALL: Final = Share(-1.0, -1.0, "", ())
 
 
 def share_of(node: QuotaNode) -> Share:

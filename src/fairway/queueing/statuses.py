@@ -21,7 +21,7 @@ from fairway.queueing.workloads import Workload
 from fairway.queueing.workloadstate import check_states, has_pending_topology
 
 _US_PER_S: Final = 1_000_000
-_ENDED_BY_ADMISSION = (conds.EVICTED, conds.PREEMPTED, conds.BLOCKED_ON_PREEMPTION_GATES)
+_ENDED_BY_ADMISSION: Final = (conds.EVICTED, conds.PREEMPTED, conds.BLOCKED_ON_PREEMPTION_GATES)
 
 
 def pending(obj: Obj, outcome: Outcome, now_us: int, gates: FeatureGates = DEFAULT_GATES) -> Obj:

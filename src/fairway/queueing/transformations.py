@@ -59,7 +59,7 @@ class Transformations:
         return {name: _amount_ceil(name, exact) for name, exact in retained.items()}
 
 
-NO_TRANSFORMATIONS = Transformations()
+NO_TRANSFORMATIONS: Final = Transformations()
 
 
 def _exact(resource: str, value: int) -> Fraction:

@@ -16,7 +16,7 @@ ADMISSION_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
 ELASTIC_JOB: Final = "kueue.x-k8s.io/elastic-job"
 IS_GROUP_WORKLOAD: Final = "kueue.x-k8s.io/is-group-workload"
 
-_ENDS_WAITING = (conds.FINISHED, conds.WAITING_FOR_REPLACEMENT_PODS)
+_ENDS_WAITING: Final = (conds.FINISHED, conds.WAITING_FOR_REPLACEMENT_PODS)
 
 
 def is_active(obj: Obj) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +41,8 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 # Source: schedule_one.go: minFeasibleNodesToFind, minFeasibleNodesPercentageToFind.
-MIN_FEASIBLE_NODES = 100
-MIN_FEASIBLE_PERCENT = 5
+MIN_FEASIBLE_NODES: Final = 100
+MIN_FEASIBLE_PERCENT: Final = 5
 
 SelectorOf = Callable[[Key], Selector | None]
 
@@ -334,9 +334,9 @@ class Scheduler:
         )
 
 
-_EMPTY: Ints = np.zeros(0, np.int64)
+_EMPTY: Final[Ints] = np.zeros(0, np.int64)
 # Shapes whose answers are kept. A shape's arrays are 50 bytes per node.
-_MEMO_LIMIT = 512
+_MEMO_LIMIT: Final = 512
 
 
 def feasible_nodes_to_find(node_count: int, percentage: int) -> int:

@@ -11,7 +11,7 @@ extensions of podtopologyspread and interpodaffinity (kube-scheduler v1.36).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ Bools = npt.NDArray[np.bool_]
 
 # Refusals beyond the node's own facts that evicting pods cannot mend.
 # As plain integers: comparing an array with a member of an enumeration takes eight times as long.
-_HOPELESS_AMONG_PODS = (int(Refusal.SPREAD_LABEL), int(Refusal.POD_AFFINITY))
+_HOPELESS_AMONG_PODS: Final = (int(Refusal.SPREAD_LABEL), int(Refusal.POD_AFFINITY))
 
 
 class RowRefusal(NamedTuple):

@@ -8,6 +8,7 @@ Property tests hold all three equal.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from fairway.kube.resources import CPU, MEMORY
 from fairway.scheduling.profile import LEAST_ALLOCATED, Profile
 from fairway.scheduling.resourcescores import MAX_SCORE, Rows
 
-_CPU_AND_MEMORY = (CPU, MEMORY)
+_CPU_AND_MEMORY: Final = (CPU, MEMORY)
 
 
 def is_plain(shape: PodShape, profile: Profile) -> bool:

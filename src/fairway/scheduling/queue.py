@@ -18,18 +18,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import Final
 
 from fairway.cluster.records import PodRecord
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import SECOND_US
 
 # KubeSchedulerConfiguration podInitialBackoffSeconds, podMaxBackoffSeconds.
-INITIAL_BACKOFF_US = 1 * SECOND_US
-MAX_BACKOFF_US = 10 * SECOND_US
+INITIAL_BACKOFF_US: Final = 1 * SECOND_US
+MAX_BACKOFF_US: Final = 10 * SECOND_US
 
-ACTIVE = "active"
-BACKING_OFF = "backing-off"
-PARKED = "parked"
+ACTIVE: Final = "active"
+BACKING_OFF: Final = "backing-off"
+PARKED: Final = "parked"
 
 LineKey = tuple[int, int, Key | None]
 

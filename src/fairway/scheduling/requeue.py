@@ -9,15 +9,15 @@ Source: the EventsToRegister and isSchedulableAfter… functions of each plugin 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.cluster.accounts import TERMINAL, NodeAccounts
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.kube.objects import Obj
 from fairway.scheduling.queue import Line, SchedulingQueue
 
-_ABOUT_PODS = frozenset({"InterPodAffinity", "PodTopologySpread"})
-_ABOUT_ROOM = frozenset({"NodeResourcesFit", "GpuShare"})
+_ABOUT_PODS: Final = frozenset({"InterPodAffinity", "PodTopologySpread"})
+_ABOUT_ROOM: Final = frozenset({"NodeResourcesFit", "GpuShare"})
 
 
 class PodMoved(NamedTuple):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +25,9 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Rows = Ints | slice
 
-MAX_SCORE = 100
+MAX_SCORE: Final = 100
 # Points of a ratio shape are given on 0–10. Source: MaxCustomPriorityScore.
-_SHAPE_SCALE = MAX_SCORE // 10
+_SHAPE_SCALE: Final = MAX_SCORE // 10
 
 
 def fit_scores(accounts: NodeAccounts, shape: PodShape, strategy: FitStrategy, rows: Rows) -> Ints:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.kube.objects import Key
 
@@ -33,7 +33,7 @@ class Refusal(IntEnum):
 
 
 # Source: the ErrReason constants of each plugin, kube-scheduler v1.36. FIT composes its own.
-REASONS: dict[Refusal, str] = {
+REASONS: Final[dict[Refusal, str]] = {
     Refusal.NODE_UNSCHEDULABLE: "node(s) were unschedulable",
     Refusal.NODE_NAME: "node(s) didn't match the requested node name",
     Refusal.TAINT: "node(s) had untolerated taint(s)",
@@ -48,7 +48,7 @@ REASONS: dict[Refusal, str] = {
     Refusal.EXISTING_ANTI_AFFINITY: "node(s) didn't satisfy existing pods anti-affinity rules",
 }
 
-PLUGINS: dict[Refusal, str] = {
+PLUGINS: Final[dict[Refusal, str]] = {
     Refusal.NODE_UNSCHEDULABLE: "NodeUnschedulable",
     Refusal.NODE_NAME: "NodeName",
     Refusal.TAINT: "TaintToleration",
@@ -64,16 +64,16 @@ PLUGINS: dict[Refusal, str] = {
     Refusal.EXISTING_ANTI_AFFINITY: "InterPodAffinity",
 }
 
-TOO_MANY_PODS = "Too many pods"
-NO_NODES = "no nodes available to schedule pods"
+TOO_MANY_PODS: Final = "Too many pods"
+NO_NODES: Final = "no nodes available to schedule pods"
 # What the DynamicResources plugin adds for a pod without resource claims, before preemption's own sentence.
-NO_CLAIMS_TO_DEALLOCATE = "no new claims to deallocate"
+NO_CLAIMS_TO_DEALLOCATE: Final = "no new claims to deallocate"
 # What it says where another plugin's PreFilter refused before its own could run.
-NO_CLAIM_STATE = "not found"
-PREEMPTION_NOT_HELPFUL = "Preemption is not helpful for scheduling"
-NO_VICTIMS = "No preemption victims found for incoming pod"
-NEVER_PREEMPTS = "not eligible due to preemptionPolicy=Never."
-VICTIMS_TERMINATING = "not eligible due to a terminating pod on the nominated node."
+NO_CLAIM_STATE: Final = "not found"
+PREEMPTION_NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
+NO_VICTIMS: Final = "No preemption victims found for incoming pod"
+NEVER_PREEMPTS: Final = "not eligible due to preemptionPolicy=Never."
+VICTIMS_TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 
 
 class Scheduled(NamedTuple):

@@ -11,6 +11,8 @@ only where a Kueue runs: a component named `kueue` in the twin that has `webhook
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.admission.admit import admit
 from fairway.admission.namespace import PLUGIN
 from fairway.admission.verdicts import Admitted, Refused
@@ -23,8 +25,8 @@ from fairway.queueing.webhooks import CREATE, UPDATE, Settings, defaulted, refus
 from fairway.twin.components import Host
 from fairway.workloads import podwebhooks
 
-KUEUE = "kueue"
-_POD_WEBHOOK = "vpod.kb.io"
+KUEUE: Final = "kueue"
+_POD_WEBHOOK: Final = "vpod.kb.io"
 
 
 def settings_of(host: Host) -> Settings | None:

@@ -37,18 +37,18 @@ Otherwise a sidecar or a container that restarts Always runs for ever, an init c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.quantity import QuantityError, milli_ceil, whole_ceil
 from fairway.kube.timestamps import MINUTE_US, SECOND_US, parse_duration
 from fairway.twin.commands import understand
 from fairway.twin.distributions import ZERO, Distribution, constant, parse_distribution
 
-PREFIX = "fairway.dev/"
+PREFIX: Final = "fairway.dev/"
 
 # Other spellings of our keys: those of the recordings under tests, KWOK's, and any a caller adds.
 # Source: kwok kustomize/metrics/usage/usage-from-annotation.yaml.
-ALIASES: Mapping[str, str] = {
+ALIASES: Final[Mapping[str, str]] = {
     "rec/seconds": "run-time",
     "rec/exit": "exit-code",
     "kwok.x-k8s.io/usage-cpu": "cpu-usage",
@@ -57,18 +57,18 @@ ALIASES: Mapping[str, str] = {
 
 # How long a run-to-completion container runs when nothing says: long enough to be seen, short enough not to
 # hide that nobody said it. `fairway simulate` names the pods it was used for.
-DEFAULT_RUN_US = MINUTE_US
+DEFAULT_RUN_US: Final = MINUTE_US
 # How long an init container runs when nothing says: most prepare a volume or wait for a name to resolve.
-DEFAULT_INIT_RUN_US = SECOND_US
+DEFAULT_INIT_RUN_US: Final = SECOND_US
 # What a container uses that says nothing: KWOK's default. Source: kwok usage-from-annotation.yaml (1m, 1Mi).
-IDLE_CPU_MILLI = 1
-IDLE_MEMORY_BYTES = 2**20
-SIGKILL_EXIT = 137
-SIGTERM_EXIT = 143
+IDLE_CPU_MILLI: Final = 1
+IDLE_MEMORY_BYTES: Final = 2**20
+SIGKILL_EXIT: Final = 137
+SIGTERM_EXIT: Final = 143
 
 Window = tuple[int, int]
 Step = tuple[int, int]
-_FOREVER_US = 2**62
+_FOREVER_US: Final = 2**62
 
 
 class Behaviour:
@@ -289,7 +289,7 @@ def _code(value: str) -> dict[str, Any]:
     return {"stop_exit_code": _exit_codes(value)["exit_codes"][0]}
 
 
-_READERS: dict[str, Any] = {
+_READERS: Final[dict[str, Any]] = {
     "run-time": _run,
     "exit-code": _exit_codes,
     "startup-time": lambda v: {"startup": parse_distribution(v)},
@@ -310,7 +310,7 @@ _READERS: dict[str, Any] = {
     "image-pull-time": lambda v: {"image_pull": parse_distribution(v)},
     "image-pull-fails": lambda v: {"image_pull_fails": _windows(v)},
 }
-KEYS = tuple(_READERS)
+KEYS: Final = tuple(_READERS)
 """Every key, for the documentation's sake."""
 # Annotations under our prefix that other rooms read.
-_NOT_OURS = ("queue", "cost-center", "owner", "gpu-share", "gpu-index", "gpu-model")
+_NOT_OURS: Final = ("queue", "cost-center", "owner", "gpu-share", "gpu-index", "gpu-model")

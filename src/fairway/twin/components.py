@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 from fairway.admission.verdicts import Admitted
 from fairway.cluster.changes import MODIFIED, Change
@@ -42,11 +42,11 @@ from fairway.twin.launches import Launches
 from fairway.twin.loop import WATCH, Loop
 from fairway.twin.streams import Streams
 
-EVERY_KIND = "*"
+EVERY_KIND: Final = "*"
 
 # Changes kept behind the slowest watcher, for those who come later (a browser that reconnects). etcd keeps
 # five minutes' worth; a twin would drown in that, since minutes pass in milliseconds.
-CHANGES_KEPT = 10_000
+CHANGES_KEPT: Final = 10_000
 
 
 @dataclass(slots=True)

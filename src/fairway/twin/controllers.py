@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from fairway.cluster.actions import Action, Create, Emit, Reconciliation, View, perform
 from fairway.cluster.changes import Change
@@ -26,11 +27,11 @@ from fairway.twin.loop import CONTROLLERS
 from fairway.workloads.controller import Controller
 
 # DefaultTypedItemBasedRateLimiter: 5 ms doubling to 1000 s, per item.
-_RETRY_BASE_US = 5_000
-_RETRY_MAX_US = 1000 * SECOND_US
-_NO_TICKET = 0
+_RETRY_BASE_US: Final = 5_000
+_RETRY_MAX_US: Final = 1000 * SECOND_US
+_NO_TICKET: Final = 0
 # Keys looked at in one event, so that Ctrl-C, which waits for the end of an event, waits milliseconds.
-_TURNS_AT_ONCE = 32
+_TURNS_AT_ONCE: Final = 32
 
 Item = tuple[int, Key]
 """Which controller (by number), which key."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from typing import IO, NamedTuple
+from typing import IO, Final, NamedTuple
 
-_BATCH = 1024
+_BATCH: Final = 1024
 
 
 class Record(NamedTuple):

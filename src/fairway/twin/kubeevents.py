@@ -10,18 +10,18 @@ Source: client-go tools/record/events_cache.go (eventLogger); kube-apiserver --e
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import HOUR_US, rfc3339
 
-NORMAL = "Normal"
-WARNING = "Warning"
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
 
 # kube-apiserver --event-ttl, default.
-EVENT_TTL_US = HOUR_US
+EVENT_TTL_US: Final = HOUR_US
 # Series kept. At about 400 bytes each: 20 MB.
-EVENT_LIMIT = 50_000
+EVENT_LIMIT: Final = 50_000
 
 Said = tuple[str, str, str]
 """`(type, reason, message)`."""

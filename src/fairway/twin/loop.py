@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import Any, Final
 
 from fairway.errors import BugError
 
@@ -26,23 +26,23 @@ _Slot = Event | list[Any]
 # time, and this order is the order of a day: what users and faults do, what happens on nodes, what watchers
 # see of all that (in one delivery), what controllers do about it, and the scheduler last, when the room is
 # known.
-INPUT = 0
+INPUT: Final = 0
 NODES = 10
-WATCH = 20
-CONTROLLERS = 30
-SCHEDULER = 40
-HOUSEKEEPING = 50
+WATCH: Final = 20
+CONTROLLERS: Final = 30
+SCHEDULER: Final = 40
+HOUSEKEEPING: Final = 50
 
 # A slot's key is `time × 64 + priority`: priorities are 0 to 63.
-_PRIORITIES = 64
+_PRIORITIES: Final = 64
 
 # Events handled by one `run_until` or `run_until_idle` before it says that nothing converges. 10^9 events
 # are a day of computing; a loop that gets there at one virtual time is stuck far earlier (see below).
-DEFAULT_LIMIT = 1_000_000_000
+DEFAULT_LIMIT: Final = 1_000_000_000
 # Events at one and the same microsecond. A million pods starting at once need a few million.
-STUCK_LIMIT = 50_000_000
+STUCK_LIMIT: Final = 50_000_000
 # Cancelled timers stay queued until they are due or until they are this many and half of the queue.
-_SWEEP_AT = 1024
+_SWEEP_AT: Final = 1024
 
 
 class LoopLimit(BugError):
@@ -262,4 +262,4 @@ class Loop:
         return tuple(self._names)
 
 
-_FOREVER_US = 2**62
+_FOREVER_US: Final = 2**62

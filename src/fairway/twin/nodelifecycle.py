@@ -12,7 +12,7 @@ Source: pkg/controller/nodelifecycle/node_lifecycle_controller.go (v1.36).
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.kube.objects import Key, Obj, labels_of
@@ -28,10 +28,10 @@ from fairway.twin.components import Host
 from fairway.twin.kubeevents import NORMAL, WARNING
 from fairway.twin.loop import CONTROLLERS
 
-NAME = "node-controller"
+NAME: Final = "node-controller"
 
 # Which condition, at which status, is which taint.
-_TAINT_OF = {
+_TAINT_OF: Final = {
     ("Ready", "False"): NOT_READY_TAINT,
     ("Ready", "Unknown"): UNREACHABLE_TAINT,
     ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
@@ -39,9 +39,9 @@ _TAINT_OF = {
     ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
     ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
 }
-_MANAGED = (*_TAINT_OF.values(), UNSCHEDULABLE_TAINT)
-_POSTED_BY_KUBELET = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
-_ZONE_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+_MANAGED: Final = (*_TAINT_OF.values(), UNSCHEDULABLE_TAINT)
+_POSTED_BY_KUBELET: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+_ZONE_LABELS: Final = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 NORMAL_ZONE, PARTIAL, FULL = "Normal", "PartialDisruption", "FullDisruption"
 

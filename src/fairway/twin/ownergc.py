@@ -5,12 +5,14 @@ The decisions are `fairway.cluster.garbage`'s; this one only skips the many chan
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.cluster.garbage import collect
 from fairway.twin.components import EVERY_KIND, Host
 from fairway.twin.loop import CONTROLLERS
 
-NAME = "garbage-collector"
+NAME: Final = "garbage-collector"
 
 
 class OwnerGarbageCollector:

@@ -10,7 +10,7 @@ the ReplicationController, ReplicaSet or StatefulSet that owns it, all requireme
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
@@ -18,8 +18,8 @@ from fairway.kube.kinds import group_kind
 from fairway.kube.labels import Requirement, Selector, label_selector, set_selector
 from fairway.kube.objects import Key, Obj, controller_of, labels_of
 
-_SERVICE = "Service"
-_SPREADING = frozenset({"ReplicationController", "ReplicaSet.apps", "StatefulSet.apps"})
+_SERVICE: Final = "Service"
+_SPREADING: Final = frozenset({"ReplicationController", "ReplicaSet.apps", "StatefulSet.apps"})
 
 _Place = tuple[str, str, str]
 """Namespace, label, value."""

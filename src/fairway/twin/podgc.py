@@ -9,6 +9,7 @@ Source: pkg/controller/podgc/gc_controller.go (v1.36).
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from typing import Final
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.errors import ApiError
@@ -18,9 +19,9 @@ from fairway.twin.loop import HOUSEKEEPING
 from fairway.twin.nodelifecycle import pods_on, ready_status
 from fairway.twin.tainteviction import mark_disrupted
 
-NAME = "pod-garbage-collector"
-TERMINAL = ("Succeeded", "Failed")
-OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
+NAME: Final = "pod-garbage-collector"
+TERMINAL: Final = ("Succeeded", "Failed")
+OUT_OF_SERVICE_TAINT: Final = "node.kubernetes.io/out-of-service"
 
 
 Turn = tuple[bool, str, Key]

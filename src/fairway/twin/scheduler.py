@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from fairway.cluster.accounts import TERMINAL
 from fairway.cluster.changes import DELETED, Change
@@ -30,9 +31,9 @@ from fairway.twin.kubeevents import NORMAL, WARNING
 from fairway.twin.loop import SCHEDULER
 from fairway.twin.owners import DefaultSelectors
 
-_PDB = "PodDisruptionBudget.policy"
-_CYCLES_AT_ONCE = 32
-_NOTE_LENGTH = 1024
+_PDB: Final = "PodDisruptionBudget.policy"
+_CYCLES_AT_ONCE: Final = 32
+_NOTE_LENGTH: Final = 1024
 
 
 @dataclass(slots=True)

@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 import struct
 from random import Random
+from typing import Final
 
-_TO_UNIT = 1.0 / (1 << 53)
-_FOUR = struct.Struct(">4Q")
+_TO_UNIT: Final = 1.0 / (1 << 53)
+_FOUR: Final = struct.Struct(">4Q")
 
 
 def seed_of(seed: int, name: str) -> int:

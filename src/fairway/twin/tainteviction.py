@@ -6,7 +6,7 @@ plugin/pkg/admission/defaulttolerationseconds (v1.36).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.errors import ApiError
@@ -26,7 +26,7 @@ from fairway.twin.kubeevents import NORMAL
 from fairway.twin.loop import CONTROLLERS
 from fairway.twin.nodelifecycle import pods_on
 
-NAME = "taint-eviction-controller"
+NAME: Final = "taint-eviction-controller"
 
 
 class Eviction(NamedTuple):

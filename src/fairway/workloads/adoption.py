@@ -9,6 +9,7 @@ Source: the addPod and updatePod handlers of pkg/controller/{replicaset,daemon,s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from fairway.cluster.actions import NOTHING_TO_DO, Reconciliation, View
 from fairway.cluster.changes import ADDED, DELETED, Change
@@ -17,7 +18,7 @@ from fairway.workloads.claims import adopt, is_adoptable, selector_of
 from fairway.workloads.controller import NO_KEYS, Controller
 
 # Kind of orphan → kinds that adopt it: (group kind, API version, kind), in the order they are asked.
-_ADOPTERS: dict[str, tuple[tuple[str, str, str], ...]] = {
+_ADOPTERS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
     "Pod": (
         ("ReplicaSet.apps", "apps/v1", "ReplicaSet"),
         ("StatefulSet.apps", "apps/v1", "StatefulSet"),
@@ -69,7 +70,7 @@ def map_replica_set(view: View, change: Change) -> Sequence[Key]:
     return _map_of("ReplicaSet.apps", change)
 
 
-PODS = Controller("pod-adoption", "Pod", ("Pod",), map_pod, reconcile)
-REPLICA_SETS = Controller(
+PODS: Final = Controller("pod-adoption", "Pod", ("Pod",), map_pod, reconcile)
+REPLICA_SETS: Final = Controller(
     "replicaset-adoption", "ReplicaSet.apps", ("ReplicaSet.apps",), map_replica_set, reconcile
 )

@@ -6,6 +6,8 @@ carries the actions out. Order within one batch is the registry's, so two runs a
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.cluster.actions import View
 from fairway.cluster.changes import MODIFIED, Change
 from fairway.cluster.quotausage import QUOTA
@@ -55,7 +57,7 @@ def _is_nobodys(change: Change) -> bool:
     return change.old is None or not change.old["metadata"].get("ownerReferences")
 
 
-_NOBODY = "nobody"
+_NOBODY: Final = "nobody"
 
 
 def _is_new_to_adopters(change: Change) -> bool:

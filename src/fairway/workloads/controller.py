@@ -13,19 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from fairway.cluster.actions import Emit, Reconciliation, View
 from fairway.cluster.changes import ADDED, MODIFIED, Change
 from fairway.kube.objects import Key, Obj
 
-NORMAL = "Normal"
-WARNING = "Warning"
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
 
 Reconcile = Callable[[View, Key, int], Reconciliation]
 MapChange = Callable[[View, Change], Sequence[Key]]
 AfterRefusal = Callable[[View, Key, int, str], Reconciliation]
 
-NO_KEYS: tuple[Key, ...] = ()
+NO_KEYS: Final[tuple[Key, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ Source: pkg/controller/namespace/deletion/namespaced_resources_deleter.go, statu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.actions import (
     NOTHING_TO_DO,
@@ -26,17 +26,17 @@ from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
 from fairway.workloads.controller import NO_KEYS, Controller, is_desire_changed
 
-NAMESPACE = "Namespace"
-FINALIZER = "kubernetes"
+NAMESPACE: Final = "Namespace"
+FINALIZER: Final = "kubernetes"
 # Others get this long to notice that a namespace is going.
 # Source: namespace_controller.go namespaceDeletionGracePeriod.
-GRACE_US = 5 * SECOND_US
+GRACE_US: Final = 5 * SECOND_US
 
 Remaining = dict[str, list[Obj]]
 
 # (condition, holds, reason, message). What can go wrong only between processes cannot go wrong here.
 _Row = tuple[str, bool, str, str]
-_ALWAYS_FINE: tuple[_Row, ...] = (
+_ALWAYS_FINE: Final[tuple[_Row, ...]] = (
     (
         "NamespaceDeletionDiscoveryFailure",
         False,
@@ -195,4 +195,4 @@ def _watched() -> tuple[str, ...]:
     )
 
 
-CONTROLLER = Controller("namespace", NAMESPACE, _watched(), map_change, reconcile)
+CONTROLLER: Final = Controller("namespace", NAMESPACE, _watched(), map_change, reconcile)

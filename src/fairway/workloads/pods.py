@@ -7,23 +7,23 @@ ActivePodsWithRanks; pkg/api/v1/pod/util.go: IsPodReady, IsPodAvailable.
 from __future__ import annotations
 
 from functools import cmp_to_key
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 
-PENDING = "Pending"
-RUNNING = "Running"
-SUCCEEDED = "Succeeded"
-FAILED = "Failed"
+PENDING: Final = "Pending"
+RUNNING: Final = "Running"
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
 
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 # How long to wait before a refused creation is tried again. Source: client-go rate limiters end between 1 s
 # and 1000 s; a minute is the Job controller's ceiling.
-RETRY_REFUSED_US = 60 * SECOND_US
+RETRY_REFUSED_US: Final = 60 * SECOND_US
 
-_PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
+_PHASE_ORDER: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def phase_of(pod: Obj) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -16,12 +16,12 @@ from fairway.cluster.metadata import generated_suffix
 from fairway.kube.objects import Key, Obj
 
 # apiserver pkg/storage/names: a generated name is at most 63 characters, 5 of them random.
-MAX_GENERATED_PREFIX_LENGTH = 58
+MAX_GENERATED_PREFIX_LENGTH: Final = 58
 
 # More names than any one decision asks for, so that names of two versions never meet.
-_NAMES_PER_VERSION = 4096
+_NAMES_PER_VERSION: Final = 4096
 
-_SAFE = "bcdfghjklmnpqrstvwxz2456789"
+_SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 

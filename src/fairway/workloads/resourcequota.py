@@ -9,6 +9,7 @@ Source: pkg/controller/resourcequota/resource_quota_controller.go syncResourceQu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from fairway.cluster.actions import NOTHING_TO_DO, Reconciliation, SetStatus, View
 from fairway.cluster.changes import DELETED, MODIFIED, Change
@@ -58,4 +59,4 @@ def _watched() -> tuple[str, ...]:
     return tuple(sorted(gk for gk, kind in BY_GROUP_KIND.items() if kind.namespaced and gk != "Event"))
 
 
-CONTROLLER = Controller("resourcequota", QUOTA, _watched(), map_change, reconcile)
+CONTROLLER: Final = Controller("resourcequota", QUOTA, _watched(), map_change, reconcile)

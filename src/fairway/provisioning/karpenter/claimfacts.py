@@ -9,7 +9,7 @@ Source: pkg/apis/v1/nodeclaim_status.go.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.conditions import TRUE
 from fairway.kube.objects import Obj, meta_of
@@ -17,7 +17,7 @@ from fairway.kube.timestamps import parse_rfc3339
 from fairway.provisioning.karpenter.labels import NODEPOOL
 
 # The condition that comes and goes with a node's rest; the others: `nodeclaims`.
-CONSOLIDATABLE = "Consolidatable"
+CONSOLIDATABLE: Final = "Consolidatable"
 
 
 class ClaimFacts:
@@ -65,5 +65,5 @@ def _but_rest(true: Mapping[str, Any]) -> list[str]:
     return [condition for condition in true if condition != CONSOLIDATABLE]
 
 
-NO_CLAIM = ClaimFacts({})
+NO_CLAIM: Final = ClaimFacts({})
 """Of a node that Karpenter does not manage."""

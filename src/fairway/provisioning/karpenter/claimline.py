@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush, merge
+from typing import Final
 
 from fairway.provisioning.karpenter.claims import Claim
 from fairway.provisioning.karpenter.requirements import Requirements
@@ -18,8 +19,8 @@ from fairway.provisioning.karpenter.requirements import Requirements
 Rank = tuple[int, int]
 Entry = tuple[Rank, int]
 # How many claims in vain make a shape worth heaps of its own, and how many changes make them not worth following.
-_VAIN_STEPS = 64
-_MOST_CHANGES = 512
+_VAIN_STEPS: Final = 64
+_MOST_CHANGES: Final = 512
 
 
 class Tried:

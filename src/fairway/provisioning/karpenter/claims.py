@@ -9,7 +9,7 @@ Source: pkg/controllers/provisioning/scheduling/nodeclaim.go, nodeclaimtemplate.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.kube.objects import Obj
 from fairway.kube.resources import Resources, add_into
@@ -32,7 +32,7 @@ from fairway.provisioning.karpenter.requirements import Requirements, affinity_r
 from fairway.provisioning.karpenter.why import TypeRefusal
 
 # Labels a claim's node will have once it is up, so that DaemonSets which wait for them are counted.
-SIMULATED = (REGISTERED, INITIALIZED)
+SIMULATED: Final = (REGISTERED, INITIALIZED)
 
 
 class DaemonGroup(NamedTuple):

@@ -5,7 +5,7 @@ Source: provisioning/scheduling/events.go, disruption/events, nodeclaim/lifecycl
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.kube.timestamps import MINUTE_US
 from fairway.provisioning.karpenter.disruption.commands import Command, dollars
@@ -16,8 +16,8 @@ from fairway.provisioning.karpenter.why import wrapped
 NORMAL, WARNING = "Normal", "Warning"
 NOMINATED, FAILED_SCHEDULING = "Nominated", "FailedScheduling"
 # Why pods go from a node whose claim was deleted for no reason of Karpenter's.
-FORCEFUL = "Forceful Termination"
-COMPONENT = "karpenter"
+FORCEFUL: Final = "Forceful Termination"
+COMPONENT: Final = "karpenter"
 
 
 class KarpenterEvent(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.resources import Resources
 from fairway.provisioning.karpenter.instancetypes import InstanceType, Offering
@@ -17,7 +17,7 @@ from fairway.provisioning.karpenter.labels import ON_DEMAND, RESERVED, SPOT, WEL
 from fairway.provisioning.karpenter.requirement import IN, Requirement
 from fairway.provisioning.karpenter.requirements import Requirements
 
-NO_PRICE = 2**62
+NO_PRICE: Final = 2**62
 
 
 class Amounts:

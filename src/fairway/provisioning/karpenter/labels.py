@@ -5,38 +5,40 @@ Source: pkg/apis/v1/labels.go, taints.go.
 
 from __future__ import annotations
 
-GROUP = "karpenter.sh"
-NODEPOOL = f"{GROUP}/nodepool"
-CAPACITY_TYPE = f"{GROUP}/capacity-type"
-REGISTERED = f"{GROUP}/registered"
-INITIALIZED = f"{GROUP}/initialized"
-DO_NOT_DISRUPT = f"{GROUP}/do-not-disrupt"
-NODEPOOL_HASH = f"{GROUP}/nodepool-hash"
-NODEPOOL_HASH_VERSION = f"{GROUP}/nodepool-hash-version"
-MIN_VALUES_RELAXED = f"{GROUP}/nodeclaim-min-values-relaxed"
-TERMINATION_TIMESTAMP = f"{GROUP}/nodeclaim-termination-timestamp"
-TERMINATION_FINALIZER = f"{GROUP}/termination"
-DISRUPTED_TAINT = f"{GROUP}/disrupted"
-UNREGISTERED_TAINT = f"{GROUP}/unregistered"
+from typing import Final
+
+GROUP: Final = "karpenter.sh"
+NODEPOOL: Final = f"{GROUP}/nodepool"
+CAPACITY_TYPE: Final = f"{GROUP}/capacity-type"
+REGISTERED: Final = f"{GROUP}/registered"
+INITIALIZED: Final = f"{GROUP}/initialized"
+DO_NOT_DISRUPT: Final = f"{GROUP}/do-not-disrupt"
+NODEPOOL_HASH: Final = f"{GROUP}/nodepool-hash"
+NODEPOOL_HASH_VERSION: Final = f"{GROUP}/nodepool-hash-version"
+MIN_VALUES_RELAXED: Final = f"{GROUP}/nodeclaim-min-values-relaxed"
+TERMINATION_TIMESTAMP: Final = f"{GROUP}/nodeclaim-termination-timestamp"
+TERMINATION_FINALIZER: Final = f"{GROUP}/termination"
+DISRUPTED_TAINT: Final = f"{GROUP}/disrupted"
+UNREGISTERED_TAINT: Final = f"{GROUP}/unregistered"
 
 SPOT, ON_DEMAND, RESERVED = "spot", "on-demand", "reserved"
 
-HOSTNAME = "kubernetes.io/hostname"
-ZONE = "topology.kubernetes.io/zone"
-REGION = "topology.kubernetes.io/region"
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-ARCH = "kubernetes.io/arch"
-OS = "kubernetes.io/os"
-WINDOWS_BUILD = "node.kubernetes.io/windows-build"
+HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+ARCH: Final = "kubernetes.io/arch"
+OS: Final = "kubernetes.io/os"
+WINDOWS_BUILD: Final = "node.kubernetes.io/windows-build"
 
 # What each cloud's provider says about a machine, after its prefix; machines of one's own get ours.
-PROVIDER_PREFIXES = {
+PROVIDER_PREFIXES: Final = {
     "aws": "karpenter.k8s.aws/instance-",
     "gcp": "karpenter.k8s.gcp/instance-",
     "azure": "karpenter.azure.com/sku-",
 }
-OWN_PREFIX = "fairway.dev/instance-"
-PROVIDER_LABELS = (
+OWN_PREFIX: Final = "fairway.dev/instance-"
+PROVIDER_LABELS: Final = (
     "family",
     "size",
     "category",
@@ -48,15 +50,15 @@ PROVIDER_LABELS = (
     "gpu-name",
     "gpu-memory",
 )
-_OF_PROVIDERS = (
+_OF_PROVIDERS: Final = (
     f"{prefix}{name}" for prefix in (*PROVIDER_PREFIXES.values(), OWN_PREFIX) for name in PROVIDER_LABELS
 )
-WELL_KNOWN = frozenset(
+WELL_KNOWN: Final = frozenset(
     {NODEPOOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, WINDOWS_BUILD, *_OF_PROVIDERS}
 )
-KNOWN_VALUES: dict[str, tuple[str, ...]] = {CAPACITY_TYPE: (ON_DEMAND, RESERVED, SPOT)}
-RESTRICTED = frozenset({HOSTNAME})
-NORMALIZED = {
+KNOWN_VALUES: Final[dict[str, tuple[str, ...]]] = {CAPACITY_TYPE: (ON_DEMAND, RESERVED, SPOT)}
+RESTRICTED: Final = frozenset({HOSTNAME})
+NORMALIZED: Final = {
     "failure-domain.beta.kubernetes.io/zone": ZONE,
     "failure-domain.beta.kubernetes.io/region": REGION,
     "beta.kubernetes.io/arch": ARCH,

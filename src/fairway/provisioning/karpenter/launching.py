@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import MINUTE_US
@@ -20,7 +21,7 @@ from fairway.provisioning.karpenter.labels import INSTANCE_TYPE, ON_DEMAND, RESE
 from fairway.provisioning.karpenter.requirements import selector_requirements
 
 # How long an offering that was out of stock is left out. Source: karpenter-provider-aws UnavailableOfferingsTTL.
-UNAVAILABLE_US = 3 * MINUTE_US
+UNAVAILABLE_US: Final = 3 * MINUTE_US
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ Source: nodeclaimtemplate.go ToNodeClaim; pkg/controllers/nodeclaim/lifecycle.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.conditions import get_condition, is_condition_true, set_condition
 from fairway.kube.objects import Obj, meta_of
@@ -41,10 +41,10 @@ from fairway.provisioning.karpenter.statenode import is_ephemeral
 LAUNCHED, REGISTERED_CONDITION, INITIALIZED_CONDITION = "Launched", "Registered", "Initialized"
 READY, DRIFTED = "Ready", "Drifted"
 INSTANCE_TERMINATING, DISRUPTION_REASON = "InstanceTerminating", "DisruptionReason"
-DEPENDENT = (LAUNCHED, REGISTERED_CONDITION, INITIALIZED_CONDITION)
+DEPENDENT: Final = (LAUNCHED, REGISTERED_CONDITION, INITIALIZED_CONDITION)
 # Source: lifecycle/liveness.go.
 LAUNCH_TIMEOUT_US, REGISTRATION_TIMEOUT_US = 5 * MINUTE_US, 15 * MINUTE_US
-_SIMULATED = (REGISTERED, INITIALIZED)
+_SIMULATED: Final = (REGISTERED, INITIALIZED)
 
 
 def node_claim(plan: PlannedClaim, name: str) -> Obj:

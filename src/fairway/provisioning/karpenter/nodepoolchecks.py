@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Final
 
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.cron import ScheduleError, parse
@@ -34,16 +35,18 @@ from fairway.provisioning.karpenter.nodepools import (
 )
 from fairway.provisioning.karpenter.requirement import GT, GTE, IN, LT, LTE, OPERATORS
 
-_DURATION = re.compile(r"([0-9]+(s|m|h))+")
-_BUDGET_NODES = re.compile(r"(100|[0-9]{1,2})%|[0-9]+")
-_BUDGET_DURATION = re.compile(r"(([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?")
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute", "")
-_REASONS = ("Underutilized", "Empty", "Drifted")
-_POLICIES = (WHEN_EMPTY, WHEN_UNDERUTILIZED, BALANCED)
-_MOST = 100
-NEEDS_INTEGER = "requirements operator 'Gt', 'Lt', 'Gte', or 'Lte' must have a single positive integer value"
-NEEDS_VALUES = "requirements with operator 'In' must have a value defined"
-NEEDS_MORE_VALUES = (
+_DURATION: Final = re.compile(r"([0-9]+(s|m|h))+")
+_BUDGET_NODES: Final = re.compile(r"(100|[0-9]{1,2})%|[0-9]+")
+_BUDGET_DURATION: Final = re.compile(r"(([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?")
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute", "")
+_REASONS: Final = ("Underutilized", "Empty", "Drifted")
+_POLICIES: Final = (WHEN_EMPTY, WHEN_UNDERUTILIZED, BALANCED)
+_MOST: Final = 100
+NEEDS_INTEGER: Final = (
+    "requirements operator 'Gt', 'Lt', 'Gte', or 'Lte' must have a single positive integer value"
+)
+NEEDS_VALUES: Final = "requirements with operator 'In' must have a value defined"
+NEEDS_MORE_VALUES: Final = (
     "requirements with 'minValues' must have at least that many values specified in the 'values' field"
 )
 

@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -26,13 +26,13 @@ from fairway.provisioning.karpenter.requirements import (
 )
 
 API_VERSION, API_BETA = f"{GROUP}/v1", f"{GROUP}/v1beta1"
-NEVER = "Never"
+NEVER: Final = "Never"
 WHEN_EMPTY, WHEN_UNDERUTILIZED, BALANCED = "WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"
-HASH_VERSION = "v3"
-DEFAULT_EXPIRE_AFTER = "720h"
-DEFAULT_BUDGETS = ({"nodes": "10%"},)
-_DURATION = re.compile(r"([0-9]+)(s|m|h)")
-_UNIT_S = {"s": 1, "m": 60, "h": 3600}
+HASH_VERSION: Final = "v3"
+DEFAULT_EXPIRE_AFTER: Final = "720h"
+DEFAULT_BUDGETS: Final = ({"nodes": "10%"},)
+_DURATION: Final = re.compile(r"([0-9]+)(s|m|h)")
+_UNIT_S: Final = {"s": 1, "m": 60, "h": 3600}
 
 
 @dataclass(frozen=True, slots=True)

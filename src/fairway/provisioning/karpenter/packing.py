@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from fairway.kube.resources import CPU, MEMORY, Resources
 from fairway.provisioning.karpenter.claimline import ClaimLine, Tried
@@ -39,9 +40,9 @@ from fairway.provisioning.karpenter.topologygroups import AFFINITY
 from fairway.provisioning.karpenter.why import TypeRefusal, wrapped
 from fairway.provisioning.karpenter.world import World
 
-_MIN_VALUES_LOST = "pod didn’t schedule because NodePool couldn’t meet minValues requirements"
+_MIN_VALUES_LOST: Final = "pod didn’t schedule because NodePool couldn’t meet minValues requirements"
 Domains = tuple[tuple[str, frozenset[str]], ...]
-_NO_ALTERNATIVE: tuple[Requirements | None, ...] = (None,)
+_NO_ALTERNATIVE: Final[tuple[Requirements | None, ...]] = (None,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Source: Results.TruncateInstanceTypes, InstanceTypes.Truncate, RemoveInstanceTyp
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from fairway.kube.resources import Resources
 from fairway.provisioning.karpenter.claims import Claim
@@ -21,7 +22,7 @@ from fairway.provisioning.karpenter.podfacts import PodFacts
 from fairway.provisioning.karpenter.requirements import Requirements
 
 # How many types a launch may name. Source: MaxInstanceTypes.
-MAX_INSTANCE_TYPES = 600
+MAX_INSTANCE_TYPES: Final = 600
 
 
 @dataclass(frozen=True, slots=True, eq=False)

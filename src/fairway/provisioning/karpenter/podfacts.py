@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -21,12 +21,12 @@ from fairway.kube.taints import Taint, Toleration, is_tolerated, parse_toleratio
 from fairway.provisioning.karpenter.labels import HOSTNAME
 from fairway.provisioning.karpenter.requirements import Requirements, affinity_requirements
 
-ANY_ADDRESS = ("0.0.0.0", "::", "")
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+ANY_ADDRESS: Final = ("0.0.0.0", "::", "")
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _COST_SCALE, _PRIORITY_SCALE, _MOST_COST = 2.0**27, 2.0**25, 10.0
 
 # What of a spec decides where a pod may go.
-_SHAPING = (
+_SHAPING: Final = (
     "nodeSelector",
     "affinity",
     "tolerations",

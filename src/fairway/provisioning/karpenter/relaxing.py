@@ -10,13 +10,13 @@ Source: pkg/controllers/provisioning/scheduling/preferences.go.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.taints import PREFER_NO_SCHEDULE
 
 Spec = Mapping[str, Any]
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def relaxed(spec: Spec, *, tolerates_preferred_taints: bool) -> Spec | None:

@@ -12,18 +12,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from fairway.provisioning.karpenter.labels import NORMALIZED
 
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST = "In", "NotIn", "Exists", "DoesNotExist"
 GT, LT, GTE, LTE = "Gt", "Lt", "Gte", "Lte"
-OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT, GTE, LTE)
+OPERATORS: Final = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT, GTE, LTE)
 
 # strconv.Atoi takes a sign; anything else is no integer.
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_MAX_INT = 2**63 - 1
-_VALUES_SHOWN = 5
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_MAX_INT: Final = 2**63 - 1
+_VALUES_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)

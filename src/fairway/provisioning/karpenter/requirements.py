@@ -8,7 +8,7 @@ Source: pkg/scheduling/requirements.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairway.provisioning.karpenter.labels import NORMALIZED, RESTRICTED
 from fairway.provisioning.karpenter.requirement import (
@@ -21,7 +21,7 @@ from fairway.provisioning.karpenter.requirement import (
     requirement,
 )
 
-NO_LABELS: frozenset[str] = frozenset()
+NO_LABELS: Final[frozenset[str]] = frozenset()
 
 
 class Requirements:

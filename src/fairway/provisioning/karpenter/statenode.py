@@ -9,6 +9,7 @@ Source: pkg/controllers/state/statenode.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from fairway.kube.objects import Obj, meta_of
 from fairway.kube.resources import Resources
@@ -27,7 +28,7 @@ from fairway.provisioning.karpenter.requirements import Requirements, label_requ
 
 # Taints that a node has while it comes up and loses by itself: (key, effect); the value does not matter here.
 # Source: scheduling.KnownEphemeralTaints.
-EPHEMERAL_TAINTS = frozenset(
+EPHEMERAL_TAINTS: Final = frozenset(
     {
         ("node.kubernetes.io/not-ready", "NoSchedule"),
         ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -36,12 +37,12 @@ EPHEMERAL_TAINTS = frozenset(
         (UNREGISTERED_TAINT, "NoExecute"),
     }
 )
-_EPHEMERAL_PREFIX = "readiness.k8s.io/"
+_EPHEMERAL_PREFIX: Final = "readiness.k8s.io/"
 # The inherent cost of draining a node. Source: PerNodeBaseDisruptionCost.
-BASE_COST = 1.0
+BASE_COST: Final = 1.0
 # Of most nodes; nobody writes into them.
-_NOTHING: Resources = {}
-_NO_OBJECT: Obj = {}
+_NOTHING: Final[Resources] = {}
+_NO_OBJECT: Final[Obj] = {}
 
 
 def is_ephemeral(taint: Taint) -> bool:

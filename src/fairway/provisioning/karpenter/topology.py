@@ -9,7 +9,7 @@ Source: pkg/controllers/provisioning/scheduling/topology.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.labels import IN as SELECTS_IN
 from fairway.kube.labels import Requirement as LabelRequirement
@@ -38,8 +38,8 @@ from fairway.provisioning.karpenter.topologygroups import (
 )
 from fairway.provisioning.karpenter.world import World
 
-_ANY_SKEW = 2**31 - 1
-_NO_LABELS = Requirements()
+_ANY_SKEW: Final = 2**31 - 1
+_NO_LABELS: Final = Requirements()
 Peers = tuple[str, tuple[tuple[str, str], ...]]
 _Domains = dict[str, list[tuple[Taint, ...]]]
 

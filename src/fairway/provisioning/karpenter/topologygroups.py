@@ -11,7 +11,7 @@ Source: pkg/controllers/provisioning/scheduling/topologygroup.go, topologynodefi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.kube.labels import Selector
 from fairway.kube.taints import Taint, Toleration
@@ -22,8 +22,8 @@ from fairway.provisioning.karpenter.requirements import Requirements
 
 SPREAD, AFFINITY, ANTI_AFFINITY = "topology spread", "pod affinity", "pod anti-affinity"
 HONOR, IGNORE = "Honor", "Ignore"
-_UNBOUNDED = 2**31 - 1
-_DOMAINS_SHOWN = 25
+_UNBOUNDED: Final = 2**31 - 1
+_DOMAINS_SHOWN: Final = 25
 
 
 class NodeFilter(NamedTuple):

@@ -12,6 +12,7 @@ Source: pkg/controllers/provisioning/scheduling/volumetopology.go; pkg/utils/vol
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from fairway.cluster.actions import View
 from fairway.kube.objects import Key, Obj, meta_of, name_of, namespace_of, spec_of, status_of
@@ -20,7 +21,7 @@ from fairway.provisioning.karpenter.requirements import Requirements, selector_r
 from fairway.provisioning.karpenter.why import wrapped
 
 CLAIM, VOLUME, CLASS = "PersistentVolumeClaim", "PersistentVolume", "StorageClass.storage.k8s.io"
-WATCHED = (CLAIM, VOLUME, CLASS)
+WATCHED: Final = (CLAIM, VOLUME, CLASS)
 
 Alternatives = tuple[Requirements, ...]
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from fairway.kube.resources import CPU, Resources, add_into, format_resources
 from fairway.provisioning.karpenter.requirements import Requirements
 
-_TYPO_MILLI = 1_000_000 * 1000
+_TYPO_MILLI: Final = 1_000_000 * 1000
 
 
 def wrapped(text: str, **where: object) -> str:

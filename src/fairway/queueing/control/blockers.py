@@ -20,7 +20,7 @@ BYPASSED: Final = "Bypassed scheduling evaluation because an equivalent workload
 EVALUATING: Final = "Workload is pending evaluation in the scheduling queue"
 
 # Reasons a cycle gave: they stay until the next one.
-_OF_A_CYCLE = (
+_OF_A_CYCLE: Final = (
     conds.WAITING_FOR_QUOTA,
     conds.NO_MATCHING_FLAVOR,
     conds.EXCEEDS_MAX_QUOTA,
@@ -30,7 +30,7 @@ _OF_A_CYCLE = (
     conds.PENDING_EVALUATION,
 )
 # Reasons after which an equal Workload's refusal tells more.
-_STALE = ("", "Deactivated", conds.PENDING_EVALUATION, conds.SUSPENDED, "Pending")
+_STALE: Final = ("", "Deactivated", conds.PENDING_EVALUATION, conds.SUSPENDED, "Pending")
 
 
 class Blocker(NamedTuple):

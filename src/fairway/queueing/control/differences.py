@@ -5,6 +5,8 @@ Source: pkg/controller/core (event handlers), pkg/cache/queue/cluster_queue.go.
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.kube.objects import Obj, labels_of, status_of
 from fairway.queueing import conditions as conds
 from fairway.queueing.control import checks
@@ -13,7 +15,7 @@ from fairway.queueing.pending import Pending
 from fairway.queueing.workloads import Workload
 
 # Later than any time: a workload that waits for something other than time.
-NEVER_US = 2**62
+NEVER_US: Final = 2**62
 
 
 def ready_us(obj: Obj) -> int:

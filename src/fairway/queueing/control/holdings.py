@@ -8,6 +8,8 @@ Source: pkg/cache/scheduler/cache.go, clusterqueue.go, localqueue.go.
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.kube.objects import Obj, status_of
 from fairway.queueing import conditions as conds
 from fairway.queueing.accounts import Accounts
@@ -88,4 +90,4 @@ class Holdings:
             held.add(workload, sign)
 
 
-_ABSENT: object = object()
+_ABSENT: Final[object] = object()

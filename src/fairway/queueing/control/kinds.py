@@ -17,7 +17,7 @@ NAMESPACE: Final = "Namespace"
 LIMIT_RANGE: Final = "LimitRange"
 RUNTIME_CLASS: Final = "RuntimeClass.node.k8s.io"
 
-WATCHED = (
+WATCHED: Final = (
     WORKLOAD,
     CLUSTER_QUEUE,
     LOCAL_QUEUE,

@@ -37,7 +37,7 @@ from fairway.queueing.workloadstate import is_finished
 COMPONENT: Final = "tas-node-reconciler"
 
 # Without TASReplaceNodeOnPodTermination a node may be unready this long before it counts as failed.
-NODE_FAILURE_DELAY_US = 30 * SECOND_US
+NODE_FAILURE_DELAY_US: Final = 30 * SECOND_US
 
 _FOR_EVER: Final = "for ever"
 _FOR_A_WHILE: Final = "for a while"

@@ -52,7 +52,7 @@ class Held:
         return Held(self.reserving, self.admitted, dict(self.reserved_usage), dict(self.admitted_usage))
 
 
-NOTHING_HELD = Held()
+NOTHING_HELD: Final = Held()
 
 
 def _count(total: dict[FlavorResource, int], usage: Usage, sign: int) -> None:

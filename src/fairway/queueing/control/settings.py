@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
 from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
@@ -15,9 +16,9 @@ from fairway.queueing.webhooks.settings import INSTALLED_FRAMEWORKS
 from fairway.queueing.webhooks.settings import Settings as WebhookSettings
 
 # Events of one cohort tree wake its queues together. Source: pkg/cache/queue requeueBatchPeriod.
-WAKE_BATCH_US = SECOND_US
+WAKE_BATCH_US: Final = SECOND_US
 # Changes of Workloads reach the status of their queues together. Source: pkg/constants UpdatesBatchPeriod.
-STATUS_BATCH_US = SECOND_US
+STATUS_BATCH_US: Final = SECOND_US
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,4 +64,4 @@ class KueueSettings:
     status_batch_us: int = STATUS_BATCH_US
 
 
-DEFAULT_KUEUE = KueueSettings()
+DEFAULT_KUEUE: Final = KueueSettings()

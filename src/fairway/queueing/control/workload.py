@@ -57,7 +57,7 @@ class WorkloadDecision:
         self.again_at_us = again_at_us
 
 
-NOTHING = WorkloadDecision()
+NOTHING: Final = WorkloadDecision()
 
 
 class Surroundings:

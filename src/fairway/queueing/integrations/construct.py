@@ -7,7 +7,7 @@ SanitizePodSets).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.actions import View
 from fairway.kube.names import label_value
@@ -29,12 +29,12 @@ from fairway.queueing.integrations.settings import JobSettings
 from fairway.queueing.workloads import JOB_UID_LABEL, SLICE_REPLACEMENT_FOR, key_of
 from fairway.queueing.workloadstate import ADMISSION_GATED_BY, ELASTIC_JOB
 
-IN_USE_FINALIZER = "kueue.x-k8s.io/resource-in-use"
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-MAX_EXECUTION_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
-PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
+IN_USE_FINALIZER: Final = "kueue.x-k8s.io/resource-in-use"
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+MAX_EXECUTION_LABEL: Final = "kueue.x-k8s.io/max-exec-time-seconds"
+PROVISIONING_PREFIX: Final = "provreq.kueue.x-k8s.io/"
 
-_MAX_INT32 = 2**31 - 1
+_MAX_INT32: Final = 2**31 - 1
 
 
 def queue_name(job: Obj) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.actions import View
 from fairway.kube.names import dns_label
@@ -17,17 +17,17 @@ from fairway.queueing.workloadstate import is_elastic
 
 Toleration = dict[str, Any]
 
-RESOURCE_FLAVOR = "ResourceFlavor.kueue.x-k8s.io"
+RESOURCE_FLAVOR: Final = "ResourceFlavor.kueue.x-k8s.io"
 
-TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
-WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
-SLICE_NAME_ANNOTATION = "kueue.x-k8s.io/workload-slice-name"
-UNCONSTRAINED_TOPOLOGY = "kueue.x-k8s.io/podset-unconstrained-topology"
-POD_SET_LABEL = "kueue.x-k8s.io/podset"
-LOCAL_QUEUE_LABEL = "kueue.x-k8s.io/local-queue-name"
-CLUSTER_QUEUE_LABEL = "kueue.x-k8s.io/cluster-queue-name"
+TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"
+WORKLOAD_ANNOTATION: Final = "kueue.x-k8s.io/workload"
+SLICE_NAME_ANNOTATION: Final = "kueue.x-k8s.io/workload-slice-name"
+UNCONSTRAINED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-unconstrained-topology"
+POD_SET_LABEL: Final = "kueue.x-k8s.io/podset"
+LOCAL_QUEUE_LABEL: Final = "kueue.x-k8s.io/local-queue-name"
+CLUSTER_QUEUE_LABEL: Final = "kueue.x-k8s.io/cluster-queue-name"
 
-_FIELDS = ("annotations", "labels", "nodeSelector")
+_FIELDS: Final = ("annotations", "labels", "nodeSelector")
 
 
 class BadPodSets(ValueError):

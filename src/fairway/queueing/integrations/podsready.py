@@ -5,19 +5,19 @@ Source: pkg/controller/jobframework/reconciler.go generatePodsReadyCondition.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.kube.objects import Obj, status_of
 from fairway.queueing import conditions as conds
 
-WAIT_FOR_START = "WaitForStart"
-WAIT_FOR_RECOVERY = "WaitForRecovery"
-STARTED = "Started"
-RECOVERED = "Recovered"
+WAIT_FOR_START: Final = "WaitForStart"
+WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
+STARTED: Final = "Started"
+RECOVERED: Final = "Recovered"
 
-_READY = "All pods reached readiness and the workload is running"
-_NOT_READY = "Not all pods are ready or succeeded"
-_RECOVERING = "At least one pod has failed, waiting for recovery"
+_READY: Final = "All pods reached readiness and the workload is running"
+_NOT_READY: Final = "Not all pods are ready or succeeded"
+_RECOVERING: Final = "At least one pod has failed, waiting for recovery"
 
 
 class Readiness(NamedTuple):

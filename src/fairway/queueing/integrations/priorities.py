@@ -6,15 +6,15 @@ Source: pkg/controller/jobframework/reconciler.go ExtractPriority; pkg/util/prio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.cluster.actions import View
 from fairway.kube.objects import Key, Obj, labels_of, name_of, spec_of, status_of
 from fairway.queueing import conditions as conds
 
-PRIORITY_CLASS = "PriorityClass.scheduling.k8s.io"
-WORKLOAD_PRIORITY_CLASS = "WorkloadPriorityClass.kueue.x-k8s.io"
-PRIORITY_CLASS_LABEL = "kueue.x-k8s.io/priority-class"
+PRIORITY_CLASS: Final = "PriorityClass.scheduling.k8s.io"
+WORKLOAD_PRIORITY_CLASS: Final = "WorkloadPriorityClass.kueue.x-k8s.io"
+PRIORITY_CLASS_LABEL: Final = "kueue.x-k8s.io/priority-class"
 
 
 class WorkloadPriority(NamedTuple):

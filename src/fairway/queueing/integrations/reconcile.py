@@ -12,7 +12,7 @@ Source: pkg/controller/jobframework/reconciler.go ReconcileGenericJob.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.cluster.actions import Action, Create, Delete, Emit, Patch, Replace, SetStatus, View
 from fairway.kube.kinds import group_kind
@@ -54,11 +54,11 @@ from fairway.queueing.workloadstate import (
     is_owned_by_single_pod,
 )
 
-PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
-NAMESPACE = "Namespace"
+PREBUILT: Final = "kueue.x-k8s.io/prebuilt-workload-name"
+NAMESPACE: Final = "Namespace"
 
-_OWNER_GONE = "The workload's owner no longer exists"
-_MAX_OWNERS = 10
+_OWNER_GONE: Final = "The workload's owner no longer exists"
+_MAX_OWNERS: Final = 10
 
 
 class JobDecision(NamedTuple):
@@ -74,7 +74,7 @@ class JobDecision(NamedTuple):
     settles: bool = False
 
 
-NOTHING = JobDecision()
+NOTHING: Final = JobDecision()
 
 
 class Kueue(NamedTuple):
@@ -127,7 +127,7 @@ def managed_ancestor(kueue: Kueue, job: Obj) -> Obj | None:
 
 
 # Owners between a job and the one that is Kueue's. Source: integrations' implicit and external frameworks.
-_PASSED_THROUGH = ("ReplicaSet.apps", "Deployment.apps", "StatefulSet.apps", "JobSet.jobset.x-k8s.io")
+_PASSED_THROUGH: Final = ("ReplicaSet.apps", "Deployment.apps", "StatefulSet.apps", "JobSet.jobset.x-k8s.io")
 
 
 def _gone(kueue: Kueue, key: Key, job: Obj | None, now_us: int) -> list[Action]:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.objects import Obj, annotations_of, spec_of
 
-ROLE_HASH = "kueue.x-k8s.io/role-hash"
-_TOLERATION = ("key", "operator", "value", "effect", "tolerationSeconds")
-_PORT = ("name", "hostPort", "containerPort", "protocol", "hostIP")
+ROLE_HASH: Final = "kueue.x-k8s.io/role-hash"
+_TOLERATION: Final = ("key", "operator", "value", "effect", "tolerationSeconds")
+_PORT: Final = ("name", "hostPort", "containerPort", "protocol", "hostIP")
 
 
 def role_of(pod: Obj) -> str:

@@ -10,6 +10,7 @@ KEP-77.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from fairway.cluster.actions import Action, Replace, SetStatus
 from fairway.kube.objects import Obj, annotations_of, key_of, labels_of, meta_of, name_of, spec_of, status_of
@@ -22,7 +23,7 @@ from fairway.queueing.workloads import key_of as workload_key
 from fairway.queueing.workloadstate import is_finished
 
 # What pods of elastic jobs wait behind.
-ELASTIC_GATE = "kueue.x-k8s.io/elastic-job"
+ELASTIC_GATE: Final = "kueue.x-k8s.io/elastic-job"
 
 Counts = dict[str, int]
 

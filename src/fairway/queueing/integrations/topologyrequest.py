@@ -6,17 +6,17 @@ Source: pkg/controller/jobframework/tas.go.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.objects import Obj, annotations_of
 
-REQUIRED = "kueue.x-k8s.io/podset-required-topology"
-PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
-UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
-SLICE_REQUIRED = "kueue.x-k8s.io/podset-slice-required-topology"
-SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
-SLICE_CONSTRAINTS = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
-GROUP_NAME = "kueue.x-k8s.io/podset-group-name"
+REQUIRED: Final = "kueue.x-k8s.io/podset-required-topology"
+PREFERRED: Final = "kueue.x-k8s.io/podset-preferred-topology"
+UNCONSTRAINED: Final = "kueue.x-k8s.io/podset-unconstrained-topology"
+SLICE_REQUIRED: Final = "kueue.x-k8s.io/podset-slice-required-topology"
+SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
+SLICE_CONSTRAINTS: Final = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+GROUP_NAME: Final = "kueue.x-k8s.io/podset-group-name"
 
 _TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
 

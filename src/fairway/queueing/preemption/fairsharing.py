@@ -31,9 +31,9 @@ from fairway.queueing.workloads import Usage, Workload
 
 LESS_THAN_OR_EQUAL_TO_FINAL_SHARE: Final = "LessThanOrEqualToFinalShare"
 LESS_THAN_INITIAL_SHARE: Final = "LessThanInitialShare"
-DEFAULT_STRATEGIES = (LESS_THAN_OR_EQUAL_TO_FINAL_SHARE, LESS_THAN_INITIAL_SHARE)
+DEFAULT_STRATEGIES: Final = (LESS_THAN_OR_EQUAL_TO_FINAL_SHARE, LESS_THAN_INITIAL_SHARE)
 
-_INFINITE = float("inf")
+_INFINITE: Final = float("inf")
 
 # (the preemptor's new share, the target's old, the target's new) → whether the target gives way.
 Rule = Callable[[Share, Share, Share], bool]
@@ -47,7 +47,7 @@ def _below_initial(preemptor: Share, old: Share, _new: Share) -> bool:
     return preemptor.order() < old.order()
 
 
-_RULES: dict[str, Rule] = {
+_RULES: Final[dict[str, Rule]] = {
     LESS_THAN_OR_EQUAL_TO_FINAL_SHARE: _not_above_final,
     LESS_THAN_INITIAL_SHARE: _below_initial,
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
+from typing import Final
 
 from fairway.queueing import conditions as conds
 from fairway.queueing.accounts import Accounts, QueueAccount
@@ -19,7 +20,7 @@ from fairway.queueing.workloads import Workload
 # LocalQueue → what it used lately, weighted (admission fair sharing).
 QueueUsage = Callable[[str], float]
 
-PREEMPTION_TEXT: Mapping[str, str] = {
+PREEMPTION_TEXT: Final[Mapping[str, str]] = {
     conds.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
     conds.IN_COHORT_RECLAMATION: "reclamation within the cohort",
     conds.IN_COHORT_FAIR_SHARING: "Fair Sharing within the cohort",

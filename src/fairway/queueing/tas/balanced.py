@@ -11,16 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cmp_to_key
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.queueing.tas.capacity import Plan, fill_up
 from fairway.queueing.tas.levels import LevelFit
 from fairway.queueing.tas.ranking import sorted_with_leader, sorted_without_leader
 from fairway.queueing.tas.tree import Domain, FlavorTopology
 
-_NO_SET = "TAS Balanced Placement: Cannot find optimal domain set to fit the request"
-_BELOW_THRESHOLD = "TAS Balanced Placement: Not enough slices to meet the threshold"
-_NOT_PLACED = "TAS Balanced Placement: Not all slices or leaders could be placed"
+_NO_SET: Final = "TAS Balanced Placement: Cannot find optimal domain set to fit the request"
+_BELOW_THRESHOLD: Final = "TAS Balanced Placement: Not enough slices to meet the threshold"
+_NOT_PLACED: Final = "TAS Balanced Placement: Not all slices or leaders could be placed"
 
 
 class _Greedy(NamedTuple):

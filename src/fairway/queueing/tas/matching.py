@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from fairway.kube.nodeselection import NodeSelection
 from fairway.kube.taints import (
@@ -20,7 +21,7 @@ from fairway.kube.taints import (
 from fairway.queueing.tas.requests import Exclusions, PodSetRequest
 from fairway.queueing.tas.tree import FlavorTopology, Leaf
 
-_SCHEDULING_EFFECTS = (NO_SCHEDULE, NO_EXECUTE)
+_SCHEDULING_EFFECTS: Final = (NO_SCHEDULE, NO_EXECUTE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.queueing.podsets import PodSet
 from fairway.queueing.topologyassignments import TopologyAssignment
@@ -56,8 +56,8 @@ class SearchOptions:
     simulate_empty: bool = False
 
 
-DEFAULT_SEARCH = SearchOptions()
-EMPTY_SEARCH = SearchOptions(simulate_empty=True)
+DEFAULT_SEARCH: Final = SearchOptions()
+EMPTY_SEARCH: Final = SearchOptions(simulate_empty=True)
 
 
 @dataclass(slots=True)

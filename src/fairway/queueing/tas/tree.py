@@ -9,7 +9,7 @@ Source: pkg/cache/scheduler/tas_topology_tree.go, tas_flavor_snapshot.go, tas_no
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.resources import PODS, Resources
 from fairway.queueing.objects import HOSTNAME_LABEL, ResourceFlavor, Topology, TopologyNode
@@ -18,7 +18,7 @@ from fairway.queueing.topologyassignments import domain_id
 from fairway.queueing.workloads import DomainUse
 
 # More pods than any domain holds. Source: math.MaxInt32.
-MANY_PODS = 2**31 - 1
+MANY_PODS: Final = 2**31 - 1
 
 
 class Domain:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.kube.objects import Key, Obj
@@ -19,7 +19,7 @@ from fairway.twin.kubelet.status import pod_status
 from fairway.twin.loop import NODES
 from fairway.twin.progress import Progress
 
-NAME = "kubelet"
+NAME: Final = "kubelet"
 
 
 class Kubelet:
@@ -219,5 +219,5 @@ class Kubelet:
         return pod.luck
 
 
-PRIORITY = NODES
+PRIORITY: Final = NODES
 """The kubelet's place among events of one microsecond."""

@@ -9,7 +9,7 @@ Source: pkg/kubelet/kubelet_pods.go generateAPIPodStatus; pkg/kubelet/status/gen
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.twin.kubelet.phases import FAILED, SUCCEEDED, TERMINAL, is_initialized
@@ -17,9 +17,9 @@ from fairway.twin.kubelet.states import PodState
 
 # Of statuses, the last so many different ones are kept for pods that are to say the same: those of one burst. More
 # would only keep the past.
-SHARED = 4096
+SHARED: Final = 4096
 
-_BY_KUBELET = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+_BY_KUBELET: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 
 
 def conditions(

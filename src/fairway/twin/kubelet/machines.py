@@ -10,7 +10,7 @@ reports them (exit code 255, reason Unknown).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fairway.kube.objects import Obj, labels_of
 from fairway.kube.resources import PODS, parse_resources
@@ -34,11 +34,11 @@ from fairway.twin.kubelet.states import (
 if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet
 
-_UNKNOWN_EXIT = 255
+_UNKNOWN_EXIT: Final = 255
 # Pods of system-critical priority stop last in a graceful shutdown. Source: SystemCriticalPriority.
-CRITICAL_PRIORITY = 2_000_000_000
+CRITICAL_PRIORITY: Final = 2_000_000_000
 
-SHUTDOWN = Ending(
+SHUTDOWN: Final = Ending(
     "Terminated",
     "Pod was terminated in response to imminent node shutdown.",
     "TerminationByKubelet",

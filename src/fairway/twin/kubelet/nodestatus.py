@@ -5,13 +5,13 @@ Source: pkg/kubelet/nodestatus/setters.go (v1.36).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import rfc3339
 from fairway.twin.kubelet.states import NodeState
 
-_PRESSURES = (
+_PRESSURES: Final = (
     ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
     ("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),

@@ -5,12 +5,14 @@ Source: pkg/kubelet/kubelet_pods.go getPhase (v1.36).
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.kube.objects import Obj
 from fairway.twin.kubelet.plans import ContainerPlan, PodPlan
 from fairway.twin.kubelet.states import RUNNING, TERMINATED, WAITING, ContainerState
 
 PENDING, RUNNING_PHASE, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
-TERMINAL = (SUCCEEDED, FAILED)
+TERMINAL: Final = (SUCCEEDED, FAILED)
 
 
 def has_ended(pod: Obj) -> bool:

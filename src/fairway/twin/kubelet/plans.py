@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -21,9 +21,9 @@ from fairway.twin.commands import understand
 from fairway.twin.kubelet.probes import LIVENESS, READINESS, STARTUP, Probe, parse_probe
 
 ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
-DEFAULT_GRACE_S = 30
-_CACHED_TEMPLATES = 4096
-_CACHED_PLANS = 65_536
+DEFAULT_GRACE_S: Final = 30
+_CACHED_TEMPLATES: Final = 4096
+_CACHED_PLANS: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class Plans:
         return plan
 
 
-_RELEVANT = (
+_RELEVANT: Final = (
     "containers",
     "initContainers",
     "restartPolicy",

@@ -11,13 +11,13 @@ initialDelaySeconds have passed since the container's start.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.kube.timestamps import SECOND_US
 
-STARTUP = "Startup"
-READINESS = "Readiness"
-LIVENESS = "Liveness"
+STARTUP: Final = "Startup"
+READINESS: Final = "Readiness"
+LIVENESS: Final = "Liveness"
 
 Window = tuple[int, int]
 

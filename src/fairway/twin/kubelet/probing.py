@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.behaviour import Behaviour
@@ -14,7 +14,7 @@ from fairway.twin.kubelet.states import NO_TICKET, RUNNING, PodState
 if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet
 
-_FOREVER_US = 2**61
+_FOREVER_US: Final = 2**61
 
 
 def arm(k: Kubelet, pod: PodState, i: int) -> None:

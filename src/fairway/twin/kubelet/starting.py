@@ -10,7 +10,7 @@ client-go util/flowcontrol/backoff.go (v1.36).
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, format_duration
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 # Unlike kube: a status that would stand for less than this is not written. A real kubelet writes "Pending,
 # ContainerCreating" for every pod; where the image is there the start follows within two seconds, nobody can
 # act on it in between, and it would be a third of all writes.
-SHORT_US = 2 * SECOND_US
+SHORT_US: Final = 2 * SECOND_US
 # A new pod's back-off starts over when it had none for this many times the maximum. Source: backoff.go.
-_EXPIRES_AFTER_MAXIMA = 2
+_EXPIRES_AFTER_MAXIMA: Final = 2
 
 
 def admit(k: Kubelet, key: Key, obj: Obj) -> None:

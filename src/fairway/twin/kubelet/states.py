@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.kube.objects import Key
 from fairway.kube.taints import Taint
 from fairway.twin.kubelet.plans import PodPlan
 
 WAITING, RUNNING, TERMINATED = 0, 1, 2
-NO_TICKET = 0
+NO_TICKET: Final = 0
 
 
 class Ended(NamedTuple):
@@ -169,7 +169,7 @@ class NodeState:
 
 
 # What a copy takes over, by name: compiled classes (see `fairway.compiled`) have no `__dict__` to ask.
-CONTAINER_FIELDS = (
+CONTAINER_FIELDS: Final = (
     "reason",
     "message",
     "state",
@@ -192,7 +192,7 @@ CONTAINER_FIELDS = (
     "work_from_us",
     "work_us",
 )
-POD_FIELDS = (
+POD_FIELDS: Final = (
     "uid",
     "key",
     "node",
@@ -218,7 +218,7 @@ POD_FIELDS = (
     "scheduled_since",
     "works",
 )
-NODE_FIELDS = (
+NODE_FIELDS: Final = (
     "name",
     "key",
     "uid",

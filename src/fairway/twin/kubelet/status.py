@@ -8,7 +8,7 @@ Source: pkg/kubelet/kubelet_pods.go generateAPIPodStatus (v1.36).
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import SECOND_US, rfc3339
@@ -58,7 +58,7 @@ def pod_status(obj: Obj, pod: PodState, node: NodeState, phase: str, now_us: int
 
 
 # Fields of the status of a pod of which nobody but API server, scheduler and kubelet has said anything.
-_PLAIN_FIELDS = 10
+_PLAIN_FIELDS: Final = 10
 
 
 def _plain_status(

@@ -10,7 +10,7 @@ pkg/kubelet/status/status_manager.go TerminatePod, mergePodStatus (v1.36).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fairway.cluster.errors import ApiError
 from fairway.errors import BugError
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet
 
 # A container always gets this long after SIGTERM. Source: minimumGracePeriodInSeconds.
-MINIMUM_GRACE_US = 2 * SECOND_US
+MINIMUM_GRACE_US: Final = 2 * SECOND_US
 
-DEADLINE_EXCEEDED = Ending(
+DEADLINE_EXCEEDED: Final = Ending(
     "DeadlineExceeded", "Pod was active on the node longer than the specified deadline", keeps_success=True
 )
 

@@ -51,12 +51,12 @@ LOOK: Final = "look"
 STATUS: Final = "status"
 UNGATE: Final = "ungate"
 
-_OWN_KINDS = (*(gk for gk in kinds.WATCHED if gk.endswith(GROUP)), WORKLOAD_PRIORITY_CLASS)
+_OWN_KINDS: Final = (*(gk for gk in kinds.WATCHED if gk.endswith(GROUP)), WORKLOAD_PRIORITY_CLASS)
 
-_SETTLED_TOGETHER = (kinds.CLUSTER_QUEUE, kinds.COHORT)
+_SETTLED_TOGETHER: Final = (kinds.CLUSTER_QUEUE, kinds.COHORT)
 
 _RETRY_BASE_US: Final = 5_000
-_RETRY_MAX_US = 1000 * SECOND_US
+_RETRY_MAX_US: Final = 1000 * SECOND_US
 
 
 class Kueue:
@@ -499,7 +499,7 @@ def _concerns_finalizers(change: Change) -> bool:
     )
 
 
-_TOLD_BY_CYCLES = (
+_TOLD_BY_CYCLES: Final = (
     conds.WAITING_FOR_QUOTA,
     conds.NO_MATCHING_FLAVOR,
     conds.EXCEEDS_MAX_QUOTA,
@@ -507,7 +507,7 @@ _TOLD_BY_CYCLES = (
     conds.WAITING_FOR_PREEMPTED_WORKLOADS,
     conds.WAITING_FOR_PODS_READY,
 )
-_OF_ADMISSION = frozenset((conds.QUOTA_RESERVED, conds.ADMITTED, conds.EVICTED, conds.PREEMPTED))
+_OF_ADMISSION: Final = frozenset((conds.QUOTA_RESERVED, conds.ADMITTED, conds.EVICTED, conds.PREEMPTED))
 
 
 def _changed_conditions(a: Mapping[str, Any], b: Mapping[str, Any]) -> set[str]:
@@ -523,7 +523,7 @@ def _changed_conditions(a: Mapping[str, Any], b: Mapping[str, Any]) -> set[str]:
     return changed | before.keys()
 
 
-_OF_JOBS = (
+_OF_JOBS: Final = (
     conds.QUOTA_RESERVED,
     conds.ADMITTED,
     conds.EVICTED,
@@ -532,7 +532,7 @@ _OF_JOBS = (
     conds.WAITING_FOR_REPLACEMENT_PODS,
 )
 
-_OF_OWNERS = ("deletionTimestamp", "ownerReferences")
+_OF_OWNERS: Final = ("deletionTimestamp", "ownerReferences")
 
 
 def _concerns_job(old: Obj | None, new: Obj) -> bool:

@@ -14,9 +14,11 @@ workload is queued under the same lock that lets its quota go).
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.kube.timestamps import SECOND_US
 
-_FREE_LAPS = 3
+_FREE_LAPS: Final = 3
 
 
 class Laps:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fairway.cluster.actions import Action, Patch, SetStatus
 from fairway.kube.objects import Key, Obj, meta_of, spec_of
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from fairway.twin.kueue.component import Kueue
 
 # Kinds that carry Kueue's finalizer while they live.
-FINALIZED = (kinds.CLUSTER_QUEUE, kinds.RESOURCE_FLAVOR, kinds.ADMISSION_CHECK, kinds.TOPOLOGY)
+FINALIZED: Final = (kinds.CLUSTER_QUEUE, kinds.RESOURCE_FLAVOR, kinds.ADMISSION_CHECK, kinds.TOPOLOGY)
 # Those that may only go once no queue uses them.
-USED_BY_QUEUES = (kinds.RESOURCE_FLAVOR, kinds.ADMISSION_CHECK, kinds.TOPOLOGY)
+USED_BY_QUEUES: Final = (kinds.RESOURCE_FLAVOR, kinds.ADMISSION_CHECK, kinds.TOPOLOGY)
 
 
 class Look:
@@ -46,7 +46,7 @@ class Look:
         self.settles = settles
 
 
-NOTHING = Look()
+NOTHING: Final = Look()
 
 
 def look(kueue: Kueue, item: tuple[str, Key]) -> Look:

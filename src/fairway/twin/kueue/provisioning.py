@@ -16,7 +16,7 @@ from fairway.queueing.integrations.ownership import WORKLOAD
 if TYPE_CHECKING:
     from fairway.twin.kueue.component import Kueue
 
-WATCHED = (CONFIG, REQUEST)
+WATCHED: Final = (CONFIG, REQUEST)
 PROVISIONING: Final = "provisioning"
 CHECK: Final = "check"
 

@@ -28,7 +28,7 @@ _POD: Final = "Pod"
 _NODE: Final = "Node"
 # Source: node_controller.go reconcileBatchPeriod.
 _NODE_BATCH_US: Final = 100_000
-_ASKS = (REQUIRED, PREFERRED, UNCONSTRAINED)
+_ASKS: Final = (REQUIRED, PREFERRED, UNCONSTRAINED)
 
 
 class Topologies:

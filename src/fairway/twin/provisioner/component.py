@@ -10,7 +10,7 @@ disruption loop rests while nothing changes and no consolidateAfter runs, so tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.cluster.changes import DELETED, MODIFIED, Change
 from fairway.cluster.errors import ApiError
@@ -87,14 +87,14 @@ from fairway.twin.provisioner.speaking import Speaker
 from fairway.twin.provisioner.terminating import Termination
 from fairway.twin.tally import Tally
 
-NAME = "karpenter"
-POLL_US = 10 * SECOND_US
+NAME: Final = "karpenter"
+POLL_US: Final = 10 * SECOND_US
 # Source: nodeclaim/podevents/controller.go dedupeTimeout.
-POD_EVENTS_APART_US = 10 * SECOND_US
-NOMINATED_US = 20 * SECOND_US
+POD_EVENTS_APART_US: Final = 10 * SECOND_US
+NOMINATED_US: Final = 20 * SECOND_US
 # How many kinds of pods are remembered from batch to batch.
-_MOST_SHAPES = 1024
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_MOST_SHAPES: Final = 1024
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class Underway(NamedTuple):

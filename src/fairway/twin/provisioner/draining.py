@@ -10,6 +10,7 @@ Source: node/termination/terminator/terminator.go, eviction.go.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from fairway.cluster.actions import perform
 from fairway.cluster.errors import ApiError
@@ -22,9 +23,9 @@ from fairway.twin.components import Host
 from fairway.twin.nodelifecycle import pods_on
 from fairway.workloads.disruption.eviction import evict
 
-_CRITICAL = ("system-cluster-critical", "system-node-critical")
+_CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 # How long after its deletion should have been over a pod is no longer waited for.
-_STUCK_US = MINUTE_US
+_STUCK_US: Final = MINUTE_US
 
 
 @dataclass(slots=True)

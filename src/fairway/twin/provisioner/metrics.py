@@ -6,7 +6,7 @@ disruption/queue.go, node/termination.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fairway.kube.metricfamilies import Sample
 from fairway.kube.objects import Obj, annotations_of, labels_of
@@ -20,7 +20,7 @@ from fairway.twin.tally import Tally
 if TYPE_CHECKING:
     from fairway.twin.provisioner.component import Provisioner
 
-PROVISIONED = "provisioned"
+PROVISIONED: Final = "provisioned"
 
 
 def created(tally: Tally, claim: Obj, reason: str) -> None:

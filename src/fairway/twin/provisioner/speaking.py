@@ -5,13 +5,15 @@ Source: pkg/events/recorder.go; provisioning/scheduling/events.go PodNominationR
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.kube.objects import Key, meta_of
 from fairway.provisioning.karpenter.events import COMPONENT, NOMINATED, KarpenterEvent
 from fairway.twin.components import Host
 
 # Five nominations a second, ten at once.
 NOMINATION_EVERY_US, NOMINATIONS_AT_ONCE = 200_000, 10
-_MOST_KEPT = 20_000
+_MOST_KEPT: Final = 20_000
 
 Said = tuple[str, ...]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.cluster.shapes import Shapes
 from fairway.kube.objects import Obj
@@ -19,23 +19,23 @@ from fairway.twin.recorder.gpus import Devices, GpuResources
 from fairway.twin.recorder.utilization import Uses
 from fairway.twin.recorder.workloads import NEVER, QUEUE_LABEL, Workload
 
-PHASES = ("Pending", "Running", "Succeeded", "Failed")
-PHASE_CODES = {"Pending": 0, "Unknown": 1, "Running": 1, "Succeeded": 2, "Failed": 3}
+PHASES: Final = ("Pending", "Running", "Succeeded", "Failed")
+PHASE_CODES: Final = {"Pending": 0, "Unknown": 1, "Running": 1, "Succeeded": 2, "Failed": 3}
 SUCCEEDED, FAILED = 2, 3
 
 # The numbers of a pod: `numbers[row * WIDTH + STARTED]`. PLACE and INTERVAL are indexes, -1 without.
 CREATED, SCHEDULED, STARTED, READY, FINISHED, DELETED_AT, PLACE, INTERVAL, PHASE, RESTARTS = range(10)
-WIDTH = 10
-_NEW = array("q", [0, NEVER, NEVER, NEVER, NEVER, NEVER, -1, -1, 0, 0])
+WIDTH: Final = 10
+_NEW: Final = array("q", [0, NEVER, NEVER, NEVER, NEVER, NEVER, -1, -1, 0, 0])
 
 # The numbers of an interval: whose, on which node life, from when to when (NEVER: still).
 POD, LIFE, START, END = range(4)
-INTERVAL_WIDTH = 4
+INTERVAL_WIDTH: Final = 4
 
 Size = tuple[int, int, int]
 """(milli-GPU, milli-CPU, bytes) a pod asks for."""
 
-_NO_LABELS: dict[str, str] = {}
+_NO_LABELS: Final[dict[str, str]] = {}
 
 
 class Sort(NamedTuple):

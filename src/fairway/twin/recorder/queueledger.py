@@ -46,7 +46,7 @@ SPELL: Final = 8
 WAIT: Final = 9
 SINCE: Final = 10
 WIDTH: Final = 11
-_NEW = array("q", [0, NEVER, NEVER, NEVER, NEVER, NEVER, 0, 0, -1, -1, NEVER])
+_NEW: Final = array("q", [0, NEVER, NEVER, NEVER, NEVER, NEVER, 0, 0, -1, -1, NEVER])
 
 # The numbers of a spell: whose, from when to when (NEVER: still), and which charge; of a wait: the first three.
 ROW: Final = 0
@@ -57,12 +57,12 @@ SPELL_WIDTH: Final = 4
 WAIT_WIDTH: Final = 3
 
 # One for all that have none: a million empty ones are 60 MB.
-_NO_LABELS: Mapping[str, str] = {}
+_NO_LABELS: Final[Mapping[str, str]] = {}
 
-_PREEMPTOR = re.compile(r"Preempted to accommodate a workload \(UID: ([^,]+),")
+_PREEMPTOR: Final = re.compile(r"Preempted to accommodate a workload \(UID: ([^,]+),")
 
 # Neither topologies nor hashes matter here.
-_GATES = replace(DEFAULT_GATES, topology_aware_scheduling=False, scheduling_equivalence_hashing=False)
+_GATES: Final = replace(DEFAULT_GATES, topology_aware_scheduling=False, scheduling_equivalence_hashing=False)
 
 
 class QueuedSort(NamedTuple):

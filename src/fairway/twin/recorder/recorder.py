@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
@@ -47,8 +47,8 @@ from fairway.twin.recorder.tables import COMPLETE, EventCount, Outcome
 from fairway.twin.recorder.utilization import Profiles, tells_memory, tells_use
 from fairway.twin.recorder.workloads import NEVER, Workload, WorkloadLedger, is_workload
 
-_PREEMPTED_BY = "Preempted by pod "
-_NOTHING: dict[str, Any] = {}
+_PREEMPTED_BY: Final = "Preempted by pod "
+_NOTHING: Final[dict[str, Any]] = {}
 
 
 class Stamps:

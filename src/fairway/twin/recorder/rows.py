@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from fairway.twin.recorder.steps import FAR, Ints, Steps, highest_of_group
 from fairway.twin.recorder.tables import IntervalRow, NodeRow, PodRow, Table, WorkloadRow
 from fairway.twin.recorder.workloads import NEVER, Workload
 
-_TIMES = (
+_TIMES: Final = (
     (SCHEDULED, "scheduled_us"),
     (STARTED, "started_us"),
     (READY, "ready_us"),

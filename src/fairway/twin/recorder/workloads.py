@@ -11,11 +11,11 @@ from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 NEVER: Final = -(2**62)
 """A time that is not yet. Times are µs since the run began, below zero for what happened before."""
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
 
 # Kinds that own pods, from their creation on. Any other kind is one as soon as a pod names it as its owner.
-KINDS = frozenset(
+KINDS: Final = frozenset(
     {
         "Job.batch",
         "CronJob.batch",
@@ -29,16 +29,16 @@ KINDS = frozenset(
         "Job.batch.volcano.sh",
     }
 )
-_GROUPS = (".kubeflow.org", ".ray.io")
+_GROUPS: Final = (".kubeflow.org", ".ray.io")
 
 # Condition types that end a workload, and what came of it. Source: batch/v1, jobset/v1alpha2, kubeflow.org/v1.
-_ENDS = {
+_ENDS: Final = {
     "Complete": "Complete",
     "Completed": "Complete",
     "Succeeded": "Complete",
     "Failed": "Failed",
 }
-_POD_TEMPLATES = (
+_POD_TEMPLATES: Final = (
     ("spec", "template", "spec"),
     ("spec", "jobTemplate", "spec", "template", "spec"),
 )

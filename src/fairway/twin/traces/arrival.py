@@ -10,7 +10,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.kube.objects import Obj
 from fairway.kube.quantity import format_binary, format_milli
@@ -18,19 +18,19 @@ from fairway.kube.resources import GPU_MILLI, NVIDIA_GPU
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.traces.jobs import MILLI, JobTrace, TraceJob
 
-JOB = "Job"
-POD = "Pod"
-KINDS = (JOB, POD)
+JOB: Final = "Job"
+POD: Final = "Pod"
+KINDS: Final = (JOB, POD)
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-USER_LABEL = "fairway.dev/user"
-MODEL_LABEL = "nvidia.com/gpu.product"
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+USER_LABEL: Final = "fairway.dev/user"
+MODEL_LABEL: Final = "nvidia.com/gpu.product"
 # Never pulled twice on a node: it has a tag, so its pull policy is IfNotPresent.
-IMAGE = "trace:1"
+IMAGE: Final = "trace:1"
 
-_NOT_NAME = re.compile(r"[^a-z0-9-]+")
+_NOT_NAME: Final = re.compile(r"[^a-z0-9-]+")
 # A Job's pods get `-<index>-<suffix>` behind its name and must stay within 63 characters.
-_MAX_NAME = 52
+_MAX_NAME: Final = 52
 
 
 @dataclass(frozen=True, slots=True)

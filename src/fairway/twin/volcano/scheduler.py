@@ -13,7 +13,7 @@ UpdateJobStatus, newDefaultAndRootQueue; cmd/scheduler/app/options (schedule-per
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from fairway.cluster.changes import DELETED, MODIFIED, Change
@@ -48,9 +48,9 @@ from fairway.twin.loop import SCHEDULER
 from fairway.twin.owners import DefaultSelectors
 from fairway.twin.volcano.feasibility import KubeFeasibility
 
-SCHEDULE_PERIOD_US = SECOND_US
-CONFIG = "ConfigMap"
-_NOTE_LENGTH = 1024
+SCHEDULE_PERIOD_US: Final = SECOND_US
+CONFIG: Final = "ConfigMap"
+_NOTE_LENGTH: Final = 1024
 
 
 class VolcanoScheduler:

@@ -9,7 +9,7 @@ Source: pkg/controller/job/job_controller.go trackJobStatusAndRemoveFinalizers, 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.kube.objects import Obj
 from fairway.workloads.job import indexes
@@ -40,7 +40,7 @@ class Tally(NamedTuple):
     gone: list[Obj]
 
 
-NOTHING_ENDED = Tally(0, 0, [], [])
+NOTHING_ENDED: Final = Tally(0, 0, [], [])
 
 
 def tally(

@@ -9,17 +9,17 @@ Source: pkg/controller/job/backoff_utils.go (v1.36); DefaultJobPodFailureBackOff
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
 from fairway.workloads.pods import condition
 
-DEFAULT_BACKOFF_US = 10 * SECOND_US
-MAX_BACKOFF_US = 600 * SECOND_US
+DEFAULT_BACKOFF_US: Final = 10 * SECOND_US
+MAX_BACKOFF_US: Final = 600 * SECOND_US
 
 # `{failures}/{time of the latest}`. Unlike kube: upstream forgets it when the controller restarts.
-RECORD = "fairway.dev/job-deleted-pod-failures"
+RECORD: Final = "fairway.dev/job-deleted-pod-failures"
 
 
 class Failures(NamedTuple):
@@ -29,7 +29,7 @@ class Failures(NamedTuple):
     last_us: int
 
 
-NO_FAILURES = Failures(0, 0)
+NO_FAILURES: Final = Failures(0, 0)
 
 
 def wait_until_us(failures: Failures) -> int:

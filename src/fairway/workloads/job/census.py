@@ -7,7 +7,7 @@ finalizer and counting it happen together. O(pods of the Job).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.actions import View
 from fairway.kube.objects import Obj
@@ -54,8 +54,8 @@ class Census:
 
 # Facts by the identity of the spec they were read from, which is kept alive beside them. Dropped whole when
 # full: a Job is looked at a few times in a row, then never again.
-_FACTS: dict[int, tuple[dict[str, Any], Facts]] = {}
-_MAX_FACTS = 8192
+_FACTS: Final[dict[int, tuple[dict[str, Any], Facts]]] = {}
+_MAX_FACTS: Final = 8192
 
 
 def facts_of(job: Obj) -> Facts:

@@ -6,6 +6,7 @@ Source: pkg/controller/job/job_controller.go syncOrphanPod; pkg/controller/ttlaf
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from fairway.cluster.actions import NOTHING_TO_DO, Delete, Reconciliation, View
 from fairway.cluster.changes import DELETED, Change
@@ -91,4 +92,4 @@ def expire_map(view: View, change: Change) -> Sequence[Key]:
 
 
 RELEASE = Controller("job-pod-release", "Pod", ("Pod", JOB), release_map, release)
-EXPIRE = Controller("ttl-after-finished", JOB, (JOB,), expire_map, expire)
+EXPIRE: Final = Controller("ttl-after-finished", JOB, (JOB,), expire_map, expire)

@@ -9,7 +9,7 @@ Unlike kube: ended pods are counted in the decision that sees them, not over two
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.actions import (
     NOTHING_TO_DO,
@@ -41,14 +41,14 @@ from fairway.workloads.job.verdict import (
 )
 from fairway.workloads.pods import PENDING, SUCCEEDED, is_ready, phase_of, restarts
 
-JOB = "Job.batch"
-COMPONENT = "job-controller"
-OUR_NAME = "kubernetes.io/job-controller"
+JOB: Final = "Job.batch"
+COMPONENT: Final = "job-controller"
+OUR_NAME: Final = "kubernetes.io/job-controller"
 
 # How long upstream waits before it tries a refused creation again: doubling from 1 s to 1 min.
 # Source: DefaultJobApiBackOff, MaxJobApiBackOff (v1.36).
-MIN_API_BACKOFF_US = 1 * SECOND_US
-MAX_API_BACKOFF_US = 60 * SECOND_US
+MIN_API_BACKOFF_US: Final = 1 * SECOND_US
+MAX_API_BACKOFF_US: Final = 60 * SECOND_US
 
 
 def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
@@ -341,4 +341,4 @@ def is_relevant(change: Change) -> bool:
     return (new.get("spec") or {}).get("restartPolicy") == "OnFailure" and restarts(new) != restarts(old)
 
 
-CONTROLLER = Controller("job", JOB, (JOB, "Pod"), map_change, reconcile, refused)
+CONTROLLER: Final = Controller("job", JOB, (JOB, "Pod"), map_change, reconcile, refused)

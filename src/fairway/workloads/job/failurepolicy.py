@@ -5,14 +5,14 @@ Source: pkg/controller/job/pod_failure_policy.go (v1.36); KEP-3329.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.kube.objects import Obj
 
-FAIL_JOB = "FailJob"
-IGNORE = "Ignore"
-COUNT = "Count"
-FAIL_INDEX = "FailIndex"
+FAIL_JOB: Final = "FailJob"
+IGNORE: Final = "Ignore"
+COUNT: Final = "Count"
+FAIL_INDEX: Final = "FailIndex"
 
 
 class Ruling(NamedTuple):
@@ -23,9 +23,9 @@ class Ruling(NamedTuple):
     message: str
 
 
-UNMATCHED = Ruling("", True, "")
-_IGNORED = Ruling(IGNORE, False, "")
-_COUNTED = Ruling(COUNT, True, "")
+UNMATCHED: Final = Ruling("", True, "")
+_IGNORED: Final = Ruling(IGNORE, False, "")
+_COUNTED: Final = Ruling(COUNT, True, "")
 
 
 def ruling(policy: dict[str, Any] | None, pod: Obj, *, per_index: bool) -> Ruling:

@@ -8,10 +8,11 @@ Source: pkg/controller/job/indexed_job_utils.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 Intervals = tuple[tuple[int, int], ...]
 
-NONE: Intervals = ()
+NONE: Final[Intervals] = ()
 
 
 def parse(text: str, completions: int) -> Intervals:

@@ -7,7 +7,7 @@ carries from pkg/registry/batch/job/strategy.go generateSelector.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.actions import View
 from fairway.kube.objects import Obj
@@ -19,14 +19,14 @@ from fairway.workloads.podtemplate import (
     pod_from_template,
 )
 
-TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
-COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
-INDEX_FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
-INDEX_IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
-COMPLETION_INDEX_ENV = "JOB_COMPLETION_INDEX"
-MAX_INT32 = 2**31 - 1
+TRACKING_FINALIZER: Final = "batch.kubernetes.io/job-tracking"
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+INDEX_FAILURE_COUNT: Final = "batch.kubernetes.io/job-index-failure-count"
+INDEX_IGNORED_FAILURE_COUNT: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
+COMPLETION_INDEX_ENV: Final = "JOB_COMPLETION_INDEX"
+MAX_INT32: Final = 2**31 - 1
 
-_INDEX_ENV = {
+_INDEX_ENV: Final = {
     "name": COMPLETION_INDEX_ENV,
     "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{COMPLETION_INDEX}']"}},
 }

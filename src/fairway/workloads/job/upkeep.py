@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from fairway.cluster.actions import View
 from fairway.kube.objects import Obj
@@ -24,7 +25,7 @@ from fairway.workloads.job.podspec import (
 from fairway.workloads.pods import SUCCEEDED, in_deletion_order, is_terminating, phase_of
 
 # Source: MaxPodCreateDeletePerSync, pkg/controller/job/job_controller.go (v1.36).
-MAX_PODS_PER_SYNC = 500
+MAX_PODS_PER_SYNC: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Plan:
     again_at_us: int | None = None
 
 
-NO_PLAN = Plan()
+NO_PLAN: Final = Plan()
 
 
 def plan(

@@ -5,7 +5,7 @@ Source: pkg/controller/job/job_controller.go syncJob (v1.36): the order of these
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
@@ -25,14 +25,14 @@ class Verdict(NamedTuple):
     message: str
 
 
-COMPLETIONS_REACHED = Verdict(True, "CompletionsReached", "Reached expected number of succeeded pods")
+COMPLETIONS_REACHED: Final = Verdict(True, "CompletionsReached", "Reached expected number of succeeded pods")
 
-_BACKOFF_LIMIT = Verdict(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
-_DEADLINE = Verdict(False, "DeadlineExceeded", "Job was active longer than specified deadline")
-_MAX_FAILED_INDEXES = Verdict(
+_BACKOFF_LIMIT: Final = Verdict(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+_DEADLINE: Final = Verdict(False, "DeadlineExceeded", "Job was active longer than specified deadline")
+_MAX_FAILED_INDEXES: Final = Verdict(
     False, "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
 )
-_FAILED_INDEXES = Verdict(False, "FailedIndexes", "Job has failed indexes")
+_FAILED_INDEXES: Final = Verdict(False, "FailedIndexes", "Job has failed indexes")
 
 
 def condition_true(status: dict[str, Any], type_: str) -> dict[str, Any] | None:

@@ -5,6 +5,8 @@ They run in a process of their own (vc-controller-manager), so they are no part 
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.cluster.actions import View
 from fairway.cluster.changes import Change
 from fairway.kube.objects import Key
@@ -12,8 +14,8 @@ from fairway.workloads.controller import Controller
 from fairway.workloads.volcanojob import decide, podgroups, queues
 from fairway.workloads.volcanojob.gang import POD_GROUP
 
-CONTROLLERS: tuple[Controller, ...] = (decide.CONTROLLER, podgroups.CONTROLLER, queues.CONTROLLER)
-_SCHEDULER = "volcano"
+CONTROLLERS: Final[tuple[Controller, ...]] = (decide.CONTROLLER, podgroups.CONTROLLER, queues.CONTROLLER)
+_SCHEDULER: Final = "volcano"
 
 
 def affected(view: View, change: Change) -> list[tuple[Controller, Key]]:

@@ -9,6 +9,7 @@ Source: disruption/balanced.go; designs/balanced-consolidation.md (k = 2).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from fairway.provisioning.karpenter.disruption.candidates import Candidate
 from fairway.provisioning.karpenter.disruption.commands import Command
@@ -17,7 +18,7 @@ from fairway.provisioning.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, 
 from fairway.provisioning.karpenter.nodepools import BALANCED
 from fairway.provisioning.karpenter.statenode import StateNode
 
-K = 2
+K: Final = 2
 
 
 def is_worth_it(scene: Scene, command: Command) -> bool:

@@ -9,13 +9,14 @@ Source: Budget.GetAllowedDisruptions, IsActive; disruption.BuildDisruptionBudget
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from fairway.kube.cron import ScheduleError, parse
 from fairway.provisioning.karpenter.disruption.scene import BLOCKED, Notice, Scene
 from fairway.provisioning.karpenter.nodepools import Budget, NodePool
 from fairway.provisioning.karpenter.nodes import Standing
 
-UNBOUNDED = 2**31 - 1
+UNBOUNDED: Final = 2**31 - 1
 
 
 def allowed_disruptions(pool: NodePool, reason: str, nodes: int, now_us: int) -> int:

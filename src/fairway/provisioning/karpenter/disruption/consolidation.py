@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from fairway.provisioning.karpenter.claimfacts import CONSOLIDATABLE
 from fairway.provisioning.karpenter.disruption.candidates import Candidate
@@ -25,7 +26,7 @@ from fairway.provisioning.karpenter.planned import PlannedClaim
 from fairway.provisioning.karpenter.requirement import one_of
 
 # Source: MinInstanceTypesForSpotToSpotConsolidation.
-SPOT_TO_SPOT_TYPES = 15
+SPOT_TO_SPOT_TYPES: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Outcome:
     skipped: tuple[str, ...] = ()
 
 
-NOTHING = Outcome(None)
+NOTHING: Final = Outcome(None)
 
 
 def why_not_consolidatable(candidate: Candidate) -> str | None:

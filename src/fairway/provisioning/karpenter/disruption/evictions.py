@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from fairway.kube.conditions import get_condition
 from fairway.kube.labels import Selector, label_selector
@@ -17,7 +18,7 @@ from fairway.provisioning.karpenter.labels import DISRUPTED_TAINT, DO_NOT_DISRUP
 from fairway.provisioning.karpenter.podfacts import is_active, is_owned_by, is_reschedulable
 from fairway.provisioning.karpenter.why import wrapped
 
-DISRUPTED = Taint(DISRUPTED_TAINT, "", NO_SCHEDULE)
+DISRUPTED: Final = Taint(DISRUPTED_TAINT, "", NO_SCHEDULE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ pkg/utils/disruption IsUnderConsolidateAfter.
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.kube.objects import Obj, meta_of
 from fairway.kube.timestamps import HOUR_US, parse_rfc3339
 from fairway.provisioning.karpenter.claimfacts import ClaimFacts
@@ -25,9 +27,9 @@ from fairway.provisioning.karpenter.requirement import one_of
 from fairway.provisioning.karpenter.requirements import label_requirements, selector_requirements
 
 NODEPOOL_DRIFTED, REQUIREMENTS_DRIFTED = "NodePoolDrifted", "RequirementsDrifted"
-INSTANCE_TYPE_NOT_FOUND = "InstanceTypeNotFound"
+INSTANCE_TYPE_NOT_FOUND: Final = "InstanceTypeNotFound"
 # Types are not missed in a claim's first hour.
-_TYPES_MISSED_AFTER_US = HOUR_US
+_TYPES_MISSED_AFTER_US: Final = HOUR_US
 
 
 def consolidatable_at_us(claim: ClaimFacts, pool: NodePool) -> int | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from fairway.provisioning.karpenter.disruption.balanced import is_worth_it
 from fairway.provisioning.karpenter.disruption.candidates import Candidate
@@ -18,8 +19,8 @@ from fairway.provisioning.karpenter.labels import WELL_KNOWN
 from fairway.provisioning.karpenter.planned import PlannedClaim
 from fairway.provisioning.karpenter.requirements import label_requirements
 
-MULTI = "multi"
-MOST_AT_ONCE = 100
+MULTI: Final = "multi"
+MOST_AT_ONCE: Final = 100
 
 
 def first_n(scene: Scene, candidates: Sequence[Candidate]) -> Command | None:

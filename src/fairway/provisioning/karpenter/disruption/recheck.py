@@ -10,6 +10,7 @@ Source: disruption/validation.go.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from fairway.kube.timestamps import SECOND_US
 from fairway.provisioning.karpenter.claimfacts import CONSOLIDATABLE
@@ -22,9 +23,9 @@ from fairway.provisioning.karpenter.disruption.scene import Scene
 from fairway.provisioning.karpenter.disruption.simulation import simulate
 
 # Source: commandValidationDelay.
-RECHECK_AFTER_US = 15 * SECOND_US
+RECHECK_AFTER_US: Final = 15 * SECOND_US
 CHURN, BUDGET, SCHEDULING = "churn", "budget", "scheduling"
-_NEW_RESULTS = "scheduling simulation produced new results"
+_NEW_RESULTS: Final = "scheduling simulation produced new results"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ IsConsolidated, markConsolidated. Emptiness never marks: where it has a node and
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from fairway.kube.timestamps import MINUTE_US
 
-LOOK_AGAIN_US = 5 * MINUTE_US
+LOOK_AGAIN_US: Final = 5 * MINUTE_US
 
 
 class Settled:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from fairway.kube.objects import Obj, meta_of
 from fairway.provisioning.karpenter.disruption.candidates import Candidate
@@ -18,7 +19,7 @@ from fairway.provisioning.karpenter.disruption.scene import Scene
 from fairway.provisioning.karpenter.packing import Results, Solver
 from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, is_provisionable
 
-_ERRORS_SHOWN = 5
+_ERRORS_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
