@@ -34,8 +34,10 @@ def test_it_asks_again_only_when_the_process_has_grown(monkeypatch: pytest.Monke
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(hugepages, "_is_offered", lambda: True)
     monkeypatch.setattr(hugepages, "_advise", lambda start, length: asked.append((start, length)))
-    monkeypatch.setattr(hugepages, "_STEP_BYTES", 1)
     pages = HugePages()
+    pages.follow()
+    assert not asked
+    monkeypatch.setattr(hugepages, "_STEP_BYTES", 0)
     pages.follow()
     first = len(asked)
     assert first

@@ -6,6 +6,7 @@ Source: apiserver registry/rest/create.go and update.go, pkg/registry/core/pod/s
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Any, Final
 
 from fairway.kube.objects import Obj, dig
@@ -60,7 +61,12 @@ _WITH_GENERATION: Final = frozenset(
 
 def uid_for(seed: int, serial: int) -> str:
     """The `serial`-th UID of a store: unique within it, shaped like a version 4 UUID, the same in every run."""
-    return f"{serial:08x}-{seed & 0xFFFF:04x}-4000-8000-{(seed >> 16) & 0xFFFFFFFFFFFF:012x}"
+    return f"{serial:08x}{_uid_end(seed)}"
+
+
+@lru_cache(maxsize=64)
+def _uid_end(seed: int) -> str:
+    return f"-{seed & 0xFFFF:04x}-4000-8000-{(seed >> 16) & 0xFFFFFFFFFFFF:012x}"
 
 
 def generated_suffix(seed: int, serial: int, length: int = 5) -> str:

@@ -4,7 +4,7 @@ A month of a fleet walks hundreds of MiB of small objects in no order; on pages 
 up first. Kernels set to `madvise`, as Debian's are, give large pages to those who ask, and Python's allocator does not.
 Measured: 8 % less CPU time for 30,000 jobs (400 MiB), the asking included.
 
-Elsewhere than on Linux, where the administrator said `never`, and below 64 MiB nothing happens.
+Elsewhere than on Linux, where the administrator said `never`, and before a process has grown by 32 MiB nothing happens.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 
 from fairway.kube.collectorpause import LARGE_BYTES
 
-# Asked again whenever the process has grown by so much: what is new is collapsed then, at about 0.4 ms a MiB.
-_STEP_BYTES = 64 * 1024 * 1024
+# Asked whenever the process has grown by so much: what is new is collapsed then, at about 0.4 ms a MiB.
+_STEP_BYTES = 32 * 1024 * 1024
 _SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _MAPS = Path("/proc/self/maps")
 # Source: linux include/uapi/asm-generic/mman-common.h. COLLAPSE came with 6.1; before it, the kernel takes its time.
@@ -28,15 +28,17 @@ class HugePages:
     """Follows a process as it grows. One per process: pages are the process's, not a twin's."""
 
     def __init__(self) -> None:
-        self._asked_bytes = 0
+        self._asked_bytes = -1
 
     def follow(self) -> None:
-        """Ask for whatever is there, if that has become much more. O(1) otherwise: a microsecond."""
+        """Ask for whatever is there, if it has become much more since the first call. O(1) otherwise: a microsecond."""
         if not _is_offered():
             return
         import resource
 
         peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        if self._asked_bytes < 0:
+            self._asked_bytes = peak_bytes
         if peak_bytes - self._asked_bytes < _STEP_BYTES:
             return
         self._asked_bytes = peak_bytes
