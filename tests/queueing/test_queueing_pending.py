@@ -154,7 +154,7 @@ def test_an_update_keeps_the_place_in_the_search_over_flavors_by_its_gate(keeps:
     queue = ClusterQueuePending("a", BEST_EFFORT_FIFO, gates)
     queue.push(read("w"))
     head = head_of(queue)
-    scan = ScanState(({"gpu": 0},), generation=1, cycle=1, hash=head.workload.hash)
+    scan = ScanState(({"gpu": 0},), generation=1, cycle=1, alike=head.workload.hash)
     queue.requeue(head, head.workload, RequeueReason.FAILED_AFTER_NOMINATION, scan=scan)
     queue.push(read("w"))
     assert head_of(queue).scan == (scan if keeps else None)

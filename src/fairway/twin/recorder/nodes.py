@@ -56,10 +56,9 @@ class NodeLife:
         return max((o.gpu for o in self.offers), default=0)
 
     def copy(self) -> NodeLife:
-        twin = object.__new__(NodeLife)
-        for slot in self.__slots__:
-            setattr(twin, slot, getattr(self, slot))
-        twin.offers = list(self.offers)
+        twin = NodeLife(self.name, self.uid, self.place, self.created)
+        twin.labels, twin.launched, twin.deleted = self.labels, self.launched, self.deleted
+        twin.offers, twin.devices, twin.system = list(self.offers), self.devices, self.system
         return twin
 
 
