@@ -50,8 +50,8 @@ class Store:
         self.owners = OwnerIndex()
         self.accounts = NodeAccounts()
         self.followers: list[Follower] = [self.owners, self.accounts]
-        self._objects: dict[str, dict[tuple[str, str], Obj]] = {}
-        self._order: dict[str, list[tuple[str, str]]] = {}
+        self._objects: dict[str, dict[Key, Obj]] = {}
+        self._order: dict[str, list[Key]] = {}
         self._serial = 0
         self.completing: dict[str, Callable[[Obj], Obj]] = {}
         """By kind: what a server fills in once a new object has its UID (a Job's selector, a Service's address)."""
@@ -65,7 +65,7 @@ class Store:
 
     def get(self, key: Key) -> Obj | None:
         bucket = self._objects.get(key[0])
-        return None if bucket is None else bucket.get((key[1], key[2]))
+        return None if bucket is None else bucket.get(key)
 
     def require(self, key: Key) -> Obj:
         """Raises: ApiError (404)."""
@@ -86,10 +86,10 @@ class Store:
         order = self._sorted_keys(gk)
         if namespace is None:
             return [bucket[k] for k in order]
-        start = bisect_left(order, (namespace, ""))
+        start = bisect_left(order, Key(gk, namespace, ""))
         found = []
         for k in order[start:]:
-            if k[0] != namespace:
+            if k[1] != namespace:
                 break
             found.append(bucket[k])
         return found
@@ -105,7 +105,7 @@ class Store:
         """Group kinds with at least one object, sorted."""
         return sorted(gk for gk, bucket in self._objects.items() if bucket)
 
-    def _sorted_keys(self, gk: str) -> list[tuple[str, str]]:
+    def _sorted_keys(self, gk: str) -> list[Key]:
         order = self._order.get(gk)
         if order is None:
             order = self._order[gk] = sorted(self._objects[gk])
@@ -118,9 +118,9 @@ class Store:
             return
         order = self._sorted_keys(gk)
         start = after if namespace is None else max(after, (namespace, ""))
-        for at in range(bisect_right(order, start), len(order)):
+        for at in range(bisect_right(order, Key(gk, *start)), len(order)):
             key = order[at]
-            if namespace is not None and key[0] != namespace:
+            if namespace is not None and key[1] != namespace:
                 return
             yield bucket[key]
 
@@ -129,8 +129,8 @@ class Store:
         if not self._objects.get(gk):
             return 0
         order = self._sorted_keys(gk)
-        end = len(order) if namespace is None else bisect_left(order, (namespace + "\0", ""))
-        return max(end - bisect_right(order, after), 0)
+        end = len(order) if namespace is None else bisect_left(order, Key(gk, namespace + "\0", ""))
+        return max(end - bisect_right(order, Key(gk, *after)), 0)
 
     # Writing
 
@@ -349,16 +349,19 @@ class Store:
             follower.apply(change)
 
     def _put(self, change: Change) -> None:
-        key = change.key
-        bucket = self._objects.setdefault(key.gk, {})
-        at = (key.namespace, key.name)
-        if change.type == DELETED:
-            del bucket[at]
-            self._order.pop(key.gk, None)
+        key = change[2]
+        gk = key[0]
+        bucket = self._objects.get(gk)
+        if bucket is None:
+            bucket = self._objects[gk] = {}
+        if change[1] == MODIFIED:
+            bucket[key] = change[3]
+            return
+        self._order.pop(gk, None)
+        if change[1] == DELETED:
+            del bucket[key]
         else:
-            if change.type == ADDED:
-                self._order.pop(key.gk, None)
-            bucket[at] = change.obj
+            bucket[key] = change[3]
 
     # What-ifs
 

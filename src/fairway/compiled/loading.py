@@ -86,7 +86,7 @@ def read_manifest(build: Path) -> dict[str, Any] | None:
 def sources_of(package: Path) -> dict[str, list[Any]]:
     """Every source file of a package: `[size, mtime ns, SHA-256]` by its path below the package."""
     found = {}
-    for file in sorted(package.rglob("*.py")):
+    for file in sorted((*package.rglob("*.py"), *package.rglob("*.c"))):
         stat = file.stat()
         found[file.relative_to(package).as_posix()] = [stat.st_size, stat.st_mtime_ns, _digest(file)]
     return found

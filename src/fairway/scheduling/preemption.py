@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from fairway.cluster.records import PodRecord
 from fairway.scheduling.cycle import Scheduler
@@ -31,7 +32,7 @@ from fairway.scheduling.verdict import (
     unavailable,
 )
 
-_PRIORITY_OFFSET = 2**31
+_PRIORITY_OFFSET: Final = 2**31
 
 
 def explain(

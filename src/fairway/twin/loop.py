@@ -27,7 +27,7 @@ _Slot = Event | list[Any]
 # see of all that (in one delivery), what controllers do about it, and the scheduler last, when the room is
 # known.
 INPUT: Final = 0
-NODES = 10
+NODES: Final = 10
 WATCH: Final = 20
 CONTROLLERS: Final = 30
 SCHEDULER: Final = 40

@@ -43,7 +43,9 @@ _MANAGED: Final = (*_TAINT_OF.values(), UNSCHEDULABLE_TAINT)
 _POSTED_BY_KUBELET: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _ZONE_LABELS: Final = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
-NORMAL_ZONE, PARTIAL, FULL = "Normal", "PartialDisruption", "FullDisruption"
+NORMAL_ZONE: Final = "Normal"
+PARTIAL: Final = "PartialDisruption"
+FULL: Final = "FullDisruption"
 
 
 @dataclass(slots=True)

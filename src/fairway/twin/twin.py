@@ -110,6 +110,7 @@ class Twin:
 
     def _assemble(self, host: Host, components: list[Component], feed: Feed) -> None:
         """Put the parts together; handlers are registered in an order that a fork repeats."""
+        hugepages.ask()
         names = [c.name for c in components]
         if len(set(names)) != len(names):
             raise BugError(f"two components share a name: {names}")
@@ -206,7 +207,6 @@ class Twin:
             done += handled
             if handled == 0:
                 break
-            hugepages.OF_THIS_PROCESS.follow()
             standing = standing + handled if loop.now_us == standing_us else 0
             standing_us = loop.now_us
             self._unchecked += handled

@@ -6,11 +6,13 @@ Source: provisioning/batcher.go; BATCH_IDLE_DURATION and BATCH_MAX_DURATION.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import SECOND_US
 
-IDLE_US, MAX_US = SECOND_US, 10 * SECOND_US
+IDLE_US: Final = SECOND_US
+MAX_US: Final = 10 * SECOND_US
 
 
 class Batch:

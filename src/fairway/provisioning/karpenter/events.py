@@ -13,8 +13,10 @@ from fairway.provisioning.karpenter.disruption.scene import UNCONSOLIDATABLE, No
 from fairway.provisioning.karpenter.packing import PodRefusal
 from fairway.provisioning.karpenter.why import wrapped
 
-NORMAL, WARNING = "Normal", "Warning"
-NOMINATED, FAILED_SCHEDULING = "Nominated", "FailedScheduling"
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
+NOMINATED: Final = "Nominated"
+FAILED_SCHEDULING: Final = "FailedScheduling"
 # Why pods go from a node whose claim was deleted for no reason of Karpenter's.
 FORCEFUL: Final = "Forceful Termination"
 COMPONENT: Final = "karpenter"

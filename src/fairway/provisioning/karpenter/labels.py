@@ -21,7 +21,9 @@ TERMINATION_FINALIZER: Final = f"{GROUP}/termination"
 DISRUPTED_TAINT: Final = f"{GROUP}/disrupted"
 UNREGISTERED_TAINT: Final = f"{GROUP}/unregistered"
 
-SPOT, ON_DEMAND, RESERVED = "spot", "on-demand", "reserved"
+SPOT: Final = "spot"
+ON_DEMAND: Final = "on-demand"
+RESERVED: Final = "reserved"
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"

@@ -8,10 +8,10 @@ Source: nodeclaimtemplate.go ToNodeClaim; pkg/controllers/nodeclaim/lifecycle.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from fairway.kube.conditions import get_condition, is_condition_true, set_condition
+from fairway.kube.conditions import Condition, get_condition, is_condition_true, set_condition
 from fairway.kube.objects import Obj, meta_of
 from fairway.kube.resources import format_resources
 from fairway.kube.taints import parse_taints
@@ -38,12 +38,17 @@ from fairway.provisioning.karpenter.requirement import IN, one_of
 from fairway.provisioning.karpenter.requirements import Requirements, selector_requirements
 from fairway.provisioning.karpenter.statenode import is_ephemeral
 
-LAUNCHED, REGISTERED_CONDITION, INITIALIZED_CONDITION = "Launched", "Registered", "Initialized"
-READY, DRIFTED = "Ready", "Drifted"
-INSTANCE_TERMINATING, DISRUPTION_REASON = "InstanceTerminating", "DisruptionReason"
+LAUNCHED: Final = "Launched"
+REGISTERED_CONDITION: Final = "Registered"
+INITIALIZED_CONDITION: Final = "Initialized"
+READY: Final = "Ready"
+DRIFTED: Final = "Drifted"
+INSTANCE_TERMINATING: Final = "InstanceTerminating"
+DISRUPTION_REASON: Final = "DisruptionReason"
 DEPENDENT: Final = (LAUNCHED, REGISTERED_CONDITION, INITIALIZED_CONDITION)
 # Source: lifecycle/liveness.go.
-LAUNCH_TIMEOUT_US, REGISTRATION_TIMEOUT_US = 5 * MINUTE_US, 15 * MINUTE_US
+LAUNCH_TIMEOUT_US: Final = 5 * MINUTE_US
+REGISTRATION_TIMEOUT_US: Final = 15 * MINUTE_US
 _SIMULATED: Final = (REGISTERED, INITIALIZED)
 
 
@@ -143,17 +148,23 @@ def launched(claim: Obj, kind: InstanceType, offering: Offering, provider_id: st
 
 
 def with_condition(claim: Obj, type_: str, value: str, reason: str, message: str, now_us: int) -> Obj:
-    """With this condition, and Ready to match. Source: operatorpkg status: Ready is True when all are."""
+    """With this condition, and Ready to match."""
     status = claim.get("status") or {}
-    conditions = list(status.get("conditions") or ())
-    now = rfc3339(now_us)
-    conditions = set_condition(conditions, type_, value, reason, message, now)
-    if type_ not in DEPENDENT and get_condition(conditions, READY) is not None:
-        return {**claim, "status": {**status, "conditions": conditions}}
-    missing = [t for t in DEPENDENT if not is_condition_true(conditions, t)]
-    ready = ("True", READY, "") if not missing else ("Unknown", "ReconcilingDependents", "")
-    conditions = set_condition(conditions, READY, *ready, now)
+    conditions = conditions_with(status.get("conditions") or (), type_, value, reason, message, now_us)
     return {**claim, "status": {**status, "conditions": conditions}}
+
+
+def conditions_with(
+    conditions: Iterable[Condition], type_: str, value: str, reason: str, message: str, now_us: int
+) -> list[Condition]:
+    """With this one, and Ready to match. Source: operatorpkg status: Ready is True when all are."""
+    now = rfc3339(now_us)
+    made = set_condition(conditions, type_, value, reason, message, now)
+    if type_ not in DEPENDENT and get_condition(made, READY) is not None:
+        return made
+    missing = [t for t in DEPENDENT if not is_condition_true(made, t)]
+    ready = ("True", READY, "") if not missing else ("Unknown", "ReconcilingDependents", "")
+    return set_condition(made, READY, *ready, now)
 
 
 def is_true(claim: Obj, type_: str) -> bool:

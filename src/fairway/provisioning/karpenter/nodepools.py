@@ -25,9 +25,12 @@ from fairway.provisioning.karpenter.requirements import (
     selector_requirements,
 )
 
-API_VERSION, API_BETA = f"{GROUP}/v1", f"{GROUP}/v1beta1"
+API_VERSION: Final = f"{GROUP}/v1"
+API_BETA: Final = f"{GROUP}/v1beta1"
 NEVER: Final = "Never"
-WHEN_EMPTY, WHEN_UNDERUTILIZED, BALANCED = "WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"
+WHEN_EMPTY: Final = "WhenEmpty"
+WHEN_UNDERUTILIZED: Final = "WhenEmptyOrUnderutilized"
+BALANCED: Final = "Balanced"
 HASH_VERSION: Final = "v3"
 DEFAULT_EXPIRE_AFTER: Final = "720h"
 DEFAULT_BUDGETS: Final = ({"nodes": "10%"},)

@@ -11,18 +11,21 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from fairway.kube.resources import PODS, Resources
 from fairway.provisioning.karpenter.nodeclaims import DRIFTED, INSTANCE_TERMINATING
 from fairway.provisioning.karpenter.statenode import StateNode
 
-NODES = "nodes"
+NODES: Final = "nodes"
 Usage = dict[str, dict[str, int]]
 """What the nodes of each NodePool come to; `nodes` counts them."""
 _Place = tuple[bool, str]
 _Amounts = tuple[tuple[str, int], ...]
 # What a budget sees of a node.
-_UNCOUNTED, _STAYING, _GOING = range(3)
+_UNCOUNTED: Final = 0
+_STAYING: Final = 1
+_GOING: Final = 2
 
 
 class Standing:

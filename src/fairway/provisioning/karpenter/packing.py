@@ -472,7 +472,9 @@ class Solver:
         return None
 
 
-_PLACED, _NOT_NOW, _NEVER = object(), object(), object()
+_PLACED: Final = object()
+_NOT_NOW: Final = object()
+_NEVER: Final = object()
 
 
 def replace_shape(pod: PodFacts, shape: Shape) -> PodFacts:

@@ -23,7 +23,9 @@ from fairway.provisioning.karpenter.requirements import Requirements, affinity_r
 
 ANY_ADDRESS: Final = ("0.0.0.0", "::", "")
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
-_COST_SCALE, _PRIORITY_SCALE, _MOST_COST = 2.0**27, 2.0**25, 10.0
+_COST_SCALE: Final = 2.0**27
+_PRIORITY_SCALE: Final = 2.0**25
+_MOST_COST: Final = 10.0
 
 # What of a spec decides where a pod may go.
 _SHAPING: Final = (

@@ -16,8 +16,14 @@ from typing import Any, Final
 
 from fairway.provisioning.karpenter.labels import NORMALIZED
 
-IN, NOT_IN, EXISTS, DOES_NOT_EXIST = "In", "NotIn", "Exists", "DoesNotExist"
-GT, LT, GTE, LTE = "Gt", "Lt", "Gte", "Lte"
+IN: Final = "In"
+NOT_IN: Final = "NotIn"
+EXISTS: Final = "Exists"
+DOES_NOT_EXIST: Final = "DoesNotExist"
+GT: Final = "Gt"
+LT: Final = "Lt"
+GTE: Final = "Gte"
+LTE: Final = "Lte"
 OPERATORS: Final = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT, GTE, LTE)
 
 # strconv.Atoi takes a sign; anything else is no integer.

@@ -20,8 +20,11 @@ from fairway.provisioning.karpenter.podfacts import untolerated
 from fairway.provisioning.karpenter.requirement import EXISTS, IN, Requirement, one_of
 from fairway.provisioning.karpenter.requirements import Requirements
 
-SPREAD, AFFINITY, ANTI_AFFINITY = "topology spread", "pod affinity", "pod anti-affinity"
-HONOR, IGNORE = "Honor", "Ignore"
+SPREAD: Final = "topology spread"
+AFFINITY: Final = "pod affinity"
+ANTI_AFFINITY: Final = "pod anti-affinity"
+HONOR: Final = "Honor"
+IGNORE: Final = "Ignore"
 _UNBOUNDED: Final = 2**31 - 1
 _DOMAINS_SHOWN: Final = 25
 

@@ -20,7 +20,9 @@ from fairway.provisioning.karpenter.labels import HOSTNAME
 from fairway.provisioning.karpenter.requirements import Requirements, selector_requirements
 from fairway.provisioning.karpenter.why import wrapped
 
-CLAIM, VOLUME, CLASS = "PersistentVolumeClaim", "PersistentVolume", "StorageClass.storage.k8s.io"
+CLAIM: Final = "PersistentVolumeClaim"
+VOLUME: Final = "PersistentVolume"
+CLASS: Final = "StorageClass.storage.k8s.io"
 WATCHED: Final = (CLAIM, VOLUME, CLASS)
 
 Alternatives = tuple[Requirements, ...]

@@ -112,9 +112,17 @@ class Kueue:
     @property
     def webhook_settings(self) -> Settings | None:
         """What its webhooks go by (see `twin.apidoor`): none while there is nothing of Kueue's."""
-        if self.is_awake or any(self.host.store.count(gk) for gk in _OWN_KINDS):
+        if self.is_awake or self._is_found():
             return self.settings.webhooks
         return None
+
+    def _is_found(self) -> bool:
+        """Whether there is an object of Kueue's kinds."""
+        store = self.host.store
+        for gk in _OWN_KINDS:  # noqa: SIM110 (a generator costs more than the eight questions)
+            if store.count(gk):
+                return True
+        return False
 
     def start(self) -> None:
         """It sleeps until there is something to queue."""

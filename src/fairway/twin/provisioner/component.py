@@ -229,8 +229,11 @@ class Provisioner:
         if change.type != MODIFIED:
             self._settled.changed(self.host.loop.now_us)
         if change.type != DELETED:
-            self._marks.hear(change.obj)
-            self._arm_tick(self.host.loop.now_us + POLL_US)
+            is_news = self._marks.hear(change.obj)
+            if is_news or self._marks.ripe:
+                self._arm_tick(self.host.loop.now_us + POLL_US)
+            elif (due_us := self._marks.due_us) is not None:
+                self._arm_tick(due_us)
         if change.type == DELETED:
             self.promised.pop(name, None)
             self._marks.forget(name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Final
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.records import PodRecord
@@ -36,7 +36,9 @@ from fairway.provisioning.karpenter.volumetopology import (
 )
 from fairway.provisioning.karpenter.world import World
 
-NODE_CLAIM, NODE_POOL, DAEMON_SET = "NodeClaim.karpenter.sh", "NodePool.karpenter.sh", "DaemonSet.apps"
+NODE_CLAIM: Final = "NodeClaim.karpenter.sh"
+NODE_POOL: Final = "NodePool.karpenter.sh"
+DAEMON_SET: Final = "DaemonSet.apps"
 
 
 def claim_key(name: str) -> Key:
@@ -85,7 +87,7 @@ class ClusterState:
         gk = change.key[0]
         if gk == "Pod":
             node = (change.obj.get("spec") or {}).get("nodeName")
-            if node:
+            if node and node not in self._stale:
                 stale = self._restated if _is_restated(change) else self._stale
                 stale[node] = None
         elif gk == "Node":

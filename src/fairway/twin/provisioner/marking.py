@@ -8,15 +8,17 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 from fairway.cluster.store import Store
-from fairway.kube.conditions import is_condition_true, without_condition
+from fairway.kube.conditions import Condition, is_condition_true, without_condition
 from fairway.kube.objects import Obj, name_of
 from fairway.provisioning.karpenter.claimfacts import CONSOLIDATABLE
 from fairway.provisioning.karpenter.disruption.marks import consolidatable_at_us
 from fairway.provisioning.karpenter.fleet import Fleet
-from fairway.provisioning.karpenter.nodeclaims import DRIFTED, with_condition
+from fairway.provisioning.karpenter.nodeclaims import DRIFTED, conditions_with
 from fairway.provisioning.karpenter.nodepools import WHEN_EMPTY, NodePool
 from fairway.provisioning.karpenter.podfacts import is_owned_by
 from fairway.twin.provisioner.gathering import ClusterState, claim_key
+
+Conditions = list[Condition]
 
 
 class Marks:
@@ -40,11 +42,18 @@ class Marks:
         twin._resting, twin._due_us = list(self._resting), dict(self._due_us)
         return twin
 
-    def hear(self, claim: Obj) -> None:
-        """A claim changed."""
+    def hear(self, claim: Obj) -> bool:
+        """A claim changed; whether that is news, or what was written here."""
         name = name_of(claim)
-        if self._written.pop(name, None) is not claim:
-            self.stale[name] = None
+        if self._written.pop(name, None) is claim:
+            return False
+        self.stale[name] = None
+        return True
+
+    @property
+    def due_us(self) -> int | None:
+        """When the next consolidateAfter is over, if one runs."""
+        return self._resting[0][0] if self._resting else None
 
     def forget(self, claim: str) -> None:
         self.ripe.pop(claim, None)
@@ -80,16 +89,19 @@ class Marks:
             is_due = at_us is not None and at_us <= now_us
             drift = known.drift(claim, pool, fleet, now_us)
             if claim.is_true(CONSOLIDATABLE) != is_due or claim.is_true(DRIFTED) != bool(drift):
-                marked = _marked(claim.object, CONSOLIDATABLE, CONSOLIDATABLE if is_due else "", now_us)
-                marked = _marked(marked, DRIFTED, drift, now_us)
-                self._written[name] = store.set_status(claim_key(name), marked["status"])
+                status = claim.object.get("status") or {}
+                conditions: Conditions = status.get("conditions") or []
+                conditions = _marked(conditions, CONSOLIDATABLE, CONSOLIDATABLE if is_due else "", now_us)
+                conditions = _marked(conditions, DRIFTED, drift, now_us)
+                written = store.set_status(claim_key(name), {**status, "conditions": conditions})
+                self._written[name] = written
             if drift or (is_due and _could_go(store, name, pool)):
                 self.ripe[name] = None
             else:
                 self.ripe.pop(name, None)
             if at_us is not None and at_us > now_us:
                 self._rest_until(name, at_us)
-        return self._resting[0][0] if self._resting else None
+        return self.due_us
 
 
 def _could_go(store: Store, name: str, pool: NodePool) -> bool:
@@ -108,12 +120,9 @@ def _could_go(store: Store, name: str, pool: NodePool) -> bool:
     return True
 
 
-def _marked(claim: Obj, condition: str, reason: str, now_us: int) -> Obj:
-    """The claim with this condition true for this reason, or without it."""
-    conditions = (claim.get("status") or {}).get("conditions")
-    if reason and not is_condition_true(conditions, condition):
-        return with_condition(claim, condition, "True", reason, "", now_us)
-    if not reason and is_condition_true(conditions, condition):
-        left = without_condition(conditions, condition)
-        return {**claim, "status": {**claim["status"], "conditions": left}}
-    return claim
+def _marked(conditions: Conditions, condition: str, reason: str, now_us: int) -> Conditions:
+    """With this condition true for this reason, or without it."""
+    is_true = is_condition_true(conditions, condition)
+    if reason and not is_true:
+        return conditions_with(conditions, condition, "True", reason, "", now_us)
+    return without_condition(conditions, condition) if is_true and not reason else conditions

@@ -12,7 +12,8 @@ from fairway.provisioning.karpenter.events import COMPONENT, NOMINATED, Karpente
 from fairway.twin.components import Host
 
 # Five nominations a second, ten at once.
-NOMINATION_EVERY_US, NOMINATIONS_AT_ONCE = 200_000, 10
+NOMINATION_EVERY_US: Final = 200_000
+NOMINATIONS_AT_ONCE: Final = 10
 _MOST_KEPT: Final = 20_000
 
 Said = tuple[str, ...]

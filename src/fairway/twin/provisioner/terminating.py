@@ -5,7 +5,7 @@ Source: node/termination/controller.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fairway.kube.conditions import get_condition
 from fairway.kube.objects import Obj, name_of
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from fairway.twin.provisioner.component import Provisioner
 
 # A drain is looked at every second, for five seconds at least (MinDrainTime).
-DRAIN_EVERY_US, LEAST_DRAIN_US = SECOND_US, 5 * SECOND_US
+DRAIN_EVERY_US: Final = SECOND_US
+LEAST_DRAIN_US: Final = 5 * SECOND_US
 
 
 class Termination:

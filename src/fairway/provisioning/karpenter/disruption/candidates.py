@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from fairway.kube.objects import Obj
 from fairway.provisioning.karpenter.disruption.evictions import Budget, budgets_of, why_not_evictable
@@ -19,7 +20,8 @@ from fairway.provisioning.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, 
 from fairway.provisioning.karpenter.nodepools import NodePool
 from fairway.provisioning.karpenter.statenode import StateNode
 
-GRACEFUL, EVENTUAL = "graceful", "eventual"
+GRACEFUL: Final = "graceful"
+EVENTUAL: Final = "eventual"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

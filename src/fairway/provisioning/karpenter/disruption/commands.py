@@ -6,13 +6,16 @@ Source: disruption/types.go Command.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from fairway.provisioning.karpenter.disruption.candidates import Candidate
 from fairway.provisioning.karpenter.fleet import NO_PRICE
 from fairway.provisioning.karpenter.packing import Results
 from fairway.provisioning.karpenter.planned import PlannedClaim
 
-NO_OP, REPLACE, DELETE = "no-op", "replace", "delete"
+NO_OP: Final = "no-op"
+REPLACE: Final = "replace"
+DELETE: Final = "delete"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,7 +26,8 @@ from fairway.provisioning.karpenter.nodepools import HASH_VERSION, NodePool, dur
 from fairway.provisioning.karpenter.requirement import one_of
 from fairway.provisioning.karpenter.requirements import label_requirements, selector_requirements
 
-NODEPOOL_DRIFTED, REQUIREMENTS_DRIFTED = "NodePoolDrifted", "RequirementsDrifted"
+NODEPOOL_DRIFTED: Final = "NodePoolDrifted"
+REQUIREMENTS_DRIFTED: Final = "RequirementsDrifted"
 INSTANCE_TYPE_NOT_FOUND: Final = "InstanceTypeNotFound"
 # Types are not missed in a claim's first hour.
 _TYPES_MISSED_AFTER_US: Final = HOUR_US

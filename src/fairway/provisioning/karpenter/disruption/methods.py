@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
+from typing import Final
 
 from fairway.provisioning.karpenter.claimfacts import CONSOLIDATABLE
 from fairway.provisioning.karpenter.disruption.balanced import is_worth_it
@@ -44,7 +45,9 @@ from fairway.provisioning.karpenter.disruption.scene import (
 from fairway.provisioning.karpenter.disruption.simulation import simulate
 from fairway.provisioning.karpenter.nodeclaims import DRIFTED
 
-EMPTINESS, DRIFT, SINGLE = "empty", "drift", "single"
+EMPTINESS: Final = "empty"
+DRIFT: Final = "drift"
+SINGLE: Final = "single"
 Budget = dict[str, int]
 
 

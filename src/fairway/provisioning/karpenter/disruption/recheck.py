@@ -24,7 +24,9 @@ from fairway.provisioning.karpenter.disruption.simulation import simulate
 
 # Source: commandValidationDelay.
 RECHECK_AFTER_US: Final = 15 * SECOND_US
-CHURN, BUDGET, SCHEDULING = "churn", "budget", "scheduling"
+CHURN: Final = "churn"
+BUDGET: Final = "budget"
+SCHEDULING: Final = "scheduling"
 _NEW_RESULTS: Final = "scheduling simulation produced new results"
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.kube.objects import Obj
 from fairway.provisioning.karpenter.packing import Options
 from fairway.provisioning.karpenter.podfacts import Shapes
 from fairway.provisioning.karpenter.world import World
 
-EMPTY, DRIFTED_REASON, UNDERUTILIZED = "Empty", "Drifted", "Underutilized"
+EMPTY: Final = "Empty"
+DRIFTED_REASON: Final = "Drifted"
+UNDERUTILIZED: Final = "Underutilized"
 # (reason, message) of a Kubernetes event.
-BLOCKED, UNCONSOLIDATABLE = "DisruptionBlocked", "Unconsolidatable"
+BLOCKED: Final = "DisruptionBlocked"
+UNCONSOLIDATABLE: Final = "Unconsolidatable"
 
 
 class Notice(NamedTuple):
