@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from fairway.cluster import errors
 from fairway.cluster.accounts import NodeAccounts
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change, ChangeLog, Follower, inverse
+from fairway.cluster.mergepatch import merge_patch
 from fairway.cluster.metadata import bumps_generation, generated_name, stamped, uid_for
 from fairway.cluster.owners import OwnerIndex
 from fairway.errors import BugError
@@ -261,17 +262,13 @@ class Store:
 
     def patch(self, key: Key, patch: Any, *, form: str = "merge") -> Obj:
         """Apply a patch: `merge`, `strategic` or `json` (a list of operations)."""
-        # Imported here: it brings the schemas along, which whoever only reads and writes need not load.
-        from fairway.cluster.patches import json_patch, merge_patch, strategic_patch
-
         old = self.require(key)
         if form == "merge":
-            new = merge_patch(old, patch)
-        elif form == "strategic":
-            new = strategic_patch(old, patch)
-        else:
-            new = json_patch(old, patch)
-        return self.replace(new)
+            return self.replace(merge_patch(old, patch))
+        # Imported here: they bring the schemas along, which whoever only reads and writes need not load.
+        from fairway.cluster.patches import json_patch, strategic_patch
+
+        return self.replace(strategic_patch(old, patch) if form == "strategic" else json_patch(old, patch))
 
     def set_finalizers(self, key: Key, finalizers: list[str]) -> Obj | None:
         """Replace the finalizers; None when that let the object go."""

@@ -25,6 +25,8 @@ DEFAULT_MEMORY_BYTES: Final = 200 * 1024 * 1024
 
 # Amounts in here are thousandths of a core, byte or device, until they are rounded.
 _Thousandths = dict[str, int]
+_OF_TEXT: Final[dict[str, int]] = {}
+_TEXTS_KEPT: Final = 4_096
 _DEFAULTS: Final[_Thousandths] = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY_BYTES * 1000}
 
 
@@ -158,9 +160,19 @@ def _thousandths(raw: Mapping[str, object] | None) -> _Thousandths:
     """Rounded up to the thousandth, as the API server stores a resource list."""
     found: _Thousandths = {}
     for name, value in (raw or {}).items():
-        exact = quantity.of(value) * 1000
-        found[name] = -(-exact.numerator // exact.denominator)
+        known = _OF_TEXT.get(value) if isinstance(value, str) else None
+        found[name] = _thousandths_of(value) if known is None else known
     return found
+
+
+def _thousandths_of(value: object) -> int:
+    exact = quantity.of(value) * 1000
+    amount: int = -(-exact.numerator // exact.denominator)
+    if isinstance(value, str):
+        if len(_OF_TEXT) >= _TEXTS_KEPT:
+            _OF_TEXT.clear()
+        _OF_TEXT[value] = amount
+    return amount
 
 
 def _rounded(vector: _Thousandths) -> Resources:

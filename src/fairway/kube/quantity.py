@@ -63,24 +63,33 @@ def _ceil(value: Fraction) -> int:
     return magnitude if value >= 0 else -magnitude
 
 
-@lru_cache(maxsize=65536)
-def _milli_of_text(text: str) -> int:
-    return min(_ceil(parse(text) * 1000), MAX_INT64)
-
-
-@lru_cache(maxsize=65536)
-def _whole_of_text(text: str) -> int:
-    return min(_ceil(parse(text)), MAX_INT64)
+# Amounts by their text: a cluster writes few, and reads them with every node and pod.
+_MILLIS: Final[dict[str, int]] = {}
+_WHOLES: Final[dict[str, int]] = {}
+_AMOUNTS_KEPT: Final = 65_536
 
 
 def milli_ceil(value: object) -> int:
     """Thousandths, rounded up: the scheduler's unit for cpu."""
-    return _milli_of_text(value if isinstance(value, str) else _text(value))
+    text = value if isinstance(value, str) else _text(value)
+    known = _MILLIS.get(text)
+    return _noted(_MILLIS, text, 1000) if known is None else known
 
 
 def whole_ceil(value: object) -> int:
     """Units (bytes, devices), rounded up."""
-    return _whole_of_text(value if isinstance(value, str) else _text(value))
+    text = value if isinstance(value, str) else _text(value)
+    known = _WHOLES.get(text)
+    return _noted(_WHOLES, text, 1) if known is None else known
+
+
+def _noted(amounts: dict[str, int], text: str, parts: int) -> int:
+    """An amount in such parts of a unit. Raises: QuantityError."""
+    amount = min(_ceil(parse(text) * parts), MAX_INT64)
+    if len(amounts) >= _AMOUNTS_KEPT:
+        amounts.clear()
+    amounts[text] = amount
+    return amount
 
 
 def _text(value: object) -> str:

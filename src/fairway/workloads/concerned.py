@@ -21,6 +21,7 @@ from fairway.workloads.registry import (
     OF_BUDGETS,
     OF_LAUNCHERS,
     OF_LEADER_SETS,
+    OF_LEAVING_JOB_PODS,
     OF_NAMESPACES,
     OF_NOBODYS_JOB,
     OF_NOBODYS_JOB_UPDATED,
@@ -70,7 +71,8 @@ def _is_new_to_adopters(change: Change) -> bool:
 
 def _asked_about_pod(view: View, change: Change) -> tuple[Controller, ...]:
     """The controllers a pod's change can concern: asking them all takes a third of a short Job's time."""
-    references = change.obj["metadata"].get("ownerReferences")
+    meta = change.obj["metadata"]
+    references = meta.get("ownerReferences")
     if change.old is not None and change.old["metadata"].get("ownerReferences") is not references:
         return WATCHERS["Pod"]
     kind = "" if references or _is_new_to_adopters(change) else _NOBODY
@@ -79,9 +81,12 @@ def _asked_about_pod(view: View, change: Change) -> tuple[Controller, ...]:
             kind = ref["kind"]
             break
     asked: tuple[Controller, ...] = OF_POD_OWNER.get(kind, ())
-    if kind == "Job" and JOB_ROLE in (change.obj["metadata"].get("labels") or ()):
-        asked = asked + OF_LAUNCHERS
-    if kind == "StatefulSet" and SET_NAME in (change.obj["metadata"].get("labels") or ()):
+    if kind == "Job":
+        if "deletionTimestamp" in meta:
+            asked = asked + OF_LEAVING_JOB_PODS
+        if JOB_ROLE in (meta.get("labels") or ()):
+            asked = asked + OF_LAUNCHERS
+    elif kind == "StatefulSet" and SET_NAME in (meta.get("labels") or ()):
         asked = asked + OF_LEADER_SETS
     namespace = change.key[1]
     if view.objects(PDB, namespace):

@@ -86,7 +86,7 @@ OF_NOBODYS_JOB_UPDATED: tuple[Controller, ...] = _of_nobody(ON_UPDATE[job.JOB])
 # Pods have one controller, so only that one needs asking; these by its kind.
 OF_POD_OWNER: dict[str, tuple[Controller, ...]] = {
     "": (adoption.PODS, cleanup.RELEASE),
-    "Job": (job.CONTROLLER, cleanup.RELEASE),
+    "Job": (job.CONTROLLER,),
     "ReplicaSet": (replicaset.CONTROLLER,),
     "StatefulSet": (statefulset.CONTROLLER,),
     "DaemonSet": (daemonset.CONTROLLER,),
@@ -94,6 +94,7 @@ OF_POD_OWNER: dict[str, tuple[Controller, ...]] = {
     "RayCluster": (raycluster.CONTROLLER,),
 }
 """Kinds of a pod's controller, without their group; `""`: a pod that has none."""
+OF_LEAVING_JOB_PODS: tuple[Controller, ...] = (cleanup.RELEASE,)
 OF_LAUNCHERS: tuple[Controller, ...] = (kubeflow.LAUNCHERS,)
 OF_LEADER_SETS: tuple[Controller, ...] = (leaderworkerset.CONTROLLER, leaderworkergroups.CONTROLLER)
 OF_BUDGETS: tuple[Controller, ...] = (budget.CONTROLLER,)

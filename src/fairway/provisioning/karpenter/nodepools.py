@@ -65,6 +65,10 @@ class NodePool:
     budgets: tuple[Budget, ...]
     expire_after_us: int | None
     template: Mapping[str, Any] = field(repr=False)
+    asked: Requirements
+    """What its template asks of nodes, its labels aside."""
+    hash: str
+    """Changes when a claim of the old template would have drifted; requirements are judged on their own."""
     uid: str = ""
     is_static: bool = False
     is_ready: bool = True
@@ -73,16 +77,13 @@ class NodePool:
     def has_preferred_taint(self) -> bool:
         return any(t.effect == PREFER_NO_SCHEDULE for t in self.taints)
 
-    @property
-    def hash(self) -> str:
-        """Changes when a claim of the old template would have drifted; requirements are judged on their own.
 
-        Unlike kube: another hash function, so the number differs from Karpenter's; equality does not.
-        """
-        spec = {k: v for k, v in (self.template.get("spec") or {}).items() if k != "requirements" and v}
-        labels = {k: v for k, v in (self.template.get("metadata") or {}).items() if v}
-        text = msgspec.json.encode(_as_sets({"metadata": labels, "spec": spec}), order="sorted")
-        return str(int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big"))
+def _hash_of(template: Mapping[str, Any]) -> str:
+    """Unlike kube: another hash function, so the number differs from Karpenter's; equality does not."""
+    spec = {k: v for k, v in (template.get("spec") or {}).items() if k != "requirements" and v}
+    labels = {k: v for k, v in (template.get("metadata") or {}).items() if v}
+    text = msgspec.json.encode(_as_sets({"metadata": labels, "spec": spec}), order="sorted")
+    return str(int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big"))
 
 
 def _as_sets(value: Any) -> Any:
@@ -121,6 +122,8 @@ def node_pool(obj: Obj) -> NodePool:
         budgets=tuple(_budget(b) for b in disruption.get("budgets") or DEFAULT_BUDGETS),
         expire_after_us=duration_us(of_node.get("expireAfter", DEFAULT_EXPIRE_AFTER)),
         template=template,
+        asked=asked,
+        hash=_hash_of(template),
         is_static=spec.get("replicas") is not None,
         is_ready=all(c.get("status") != "False" for c in conditions if c.get("type") == "Ready"),
     )

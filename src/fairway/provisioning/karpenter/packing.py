@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from fairway.kube.resources import CPU, MEMORY, Resources
@@ -490,5 +490,5 @@ def largest_first(pod: PodFacts) -> tuple[int, int, str, str]:
 
 def _with_min_values(labels: Requirements, least: dict[str, int]) -> Requirements:
     for key, count in least.items():
-        labels = labels.replacing(replace(labels.get(key), min_values=count))
+        labels = labels.replacing(labels.get(key).with_min_values(count))
     return labels

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from fairway.provisioning.karpenter.labels import NORMALIZED
@@ -32,16 +31,44 @@ _MAX_INT: Final = 2**63 - 1
 _VALUES_SHOWN: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
 class Requirement:
-    """The allowed values of one label: `values`, or with `complement` all others; within the bounds."""
+    """The allowed values of one label: `values`, or with `complement` all others; within the bounds. Immutable."""
 
-    key: str
-    complement: bool
-    values: frozenset[str]
-    gte: int | None = None
-    lte: int | None = None
-    min_values: int | None = None
+    # Not a dataclass: a dozen are made for every node, and the interpreter runs what a dataclass generates.
+    __slots__ = ("complement", "gte", "key", "lte", "min_values", "values")
+
+    def __init__(
+        self,
+        key: str,
+        complement: bool,
+        values: frozenset[str],
+        gte: int | None = None,
+        lte: int | None = None,
+        min_values: int | None = None,
+    ) -> None:
+        self.key = key
+        self.complement = complement
+        self.values = values
+        self.gte = gte
+        self.lte = lte
+        self.min_values = min_values
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Requirement)
+            and self.key == other.key
+            and self.complement == other.complement
+            and self.values == other.values
+            and self.gte == other.gte
+            and self.lte == other.lte
+            and self.min_values == other.min_values
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.complement, self.values, self.gte, self.lte, self.min_values))
+
+    def __repr__(self) -> str:
+        return f"Requirement({self})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By its parts: clouds travel between processes, which compiled classes cannot by themselves."""
@@ -49,6 +76,9 @@ class Requirement:
             Requirement,
             (self.key, self.complement, self.values, self.gte, self.lte, self.min_values),
         )
+
+    def with_min_values(self, count: int) -> Requirement:
+        return Requirement(self.key, self.complement, self.values, self.gte, self.lte, count)
 
     @property
     def operator(self) -> str:

@@ -24,7 +24,7 @@ from fairway.provisioning.karpenter.labels import (
 from fairway.provisioning.karpenter.nodeclaims import INITIALIZED_CONDITION, LAUNCHED, is_true
 from fairway.provisioning.karpenter.nodepools import HASH_VERSION, NodePool, duration_us
 from fairway.provisioning.karpenter.requirement import one_of
-from fairway.provisioning.karpenter.requirements import label_requirements, selector_requirements
+from fairway.provisioning.karpenter.requirements import label_requirements
 
 NODEPOOL_DRIFTED: Final = "NodePoolDrifted"
 REQUIREMENTS_DRIFTED: Final = "RequirementsDrifted"
@@ -55,8 +55,7 @@ def drift_reason(claim: Obj, pool: NodePool, fleet: Fleet, now_us: int) -> str:
     if _static_fields_drifted(claim, pool):
         return NODEPOOL_DRIFTED
     labels = label_requirements(meta_of(claim).get("labels"))
-    asked = selector_requirements((pool.template.get("spec") or {}).get("requirements"))
-    if not labels.is_compatible(asked):
+    if not labels.is_compatible(pool.asked):
         return REQUIREMENTS_DRIFTED
     created = meta_of(claim).get("creationTimestamp")
     is_old = created is not None and now_us - parse_rfc3339(created) > _TYPES_MISSED_AFTER_US
