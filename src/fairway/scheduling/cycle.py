@@ -151,7 +151,7 @@ class Scheduler:
         ranks = local.ranking(twice)[start : start + count]
         evaluated = feasible = wanted
         seen = ranks[:wanted]
-        if seen[seen.argmin()] < 0:
+        if int(seen[seen.argmin()]) < 0:
             fitting = (ranks >= 0).nonzero()[0]
             feasible = min(len(fitting), wanted)
             if not feasible:
