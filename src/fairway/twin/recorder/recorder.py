@@ -235,7 +235,7 @@ class Recorder:
                     self.pods.reason[row] = reason
                 self.pods.end(row, now)
         for condition in status.get("conditions") or ():
-            type_ = condition["type"]
+            type_: str = condition["type"]
             if type_ == "Ready":
                 if numbers[at + READY] == NEVER and condition["status"] == "True":
                     numbers[at + READY] = now
