@@ -82,6 +82,7 @@ MODULES: tuple[str, ...] = (
     "scheduling/plainscores.py",
     "scheduling/preemption.py",
     "scheduling/queue.py",
+    "scheduling/ranking.py",
     "scheduling/requeue.py",
     "scheduling/resourcescores.py",
     "scheduling/verdict.py",

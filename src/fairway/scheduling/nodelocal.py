@@ -32,6 +32,7 @@ from fairway.kube.taints import (
 )
 from fairway.scheduling.plainscores import PlainScores, is_plain
 from fairway.scheduling.profile import Profile
+from fairway.scheduling.ranking import Ranking
 from fairway.scheduling.resourcescores import MAX_SCORE, Rows, balanced_scores, fit_scores
 from fairway.scheduling.verdict import Refusal
 
@@ -78,8 +79,7 @@ class NodeLocal:
             shape, profile.weight("NodeResourcesFit"), profile.weight("NodeResourcesBalancedAllocation")
         )
         self._made_of: dict[bytes, tuple[int, bool, int]] = {}
-        self._ranked_for: Ints | None = None
-        self._ranked: Ints = np.zeros(0, np.int64)
+        self._ranking: Ranking | None = None
         self.has_preference = bool(shape.selection.preferred or profile.added_preferred)
         self._restart()
 
@@ -139,18 +139,15 @@ class NodeLocal:
     def _finds_images(self) -> bool:
         return any(image in self.accounts.image_holders for image in self.shape.images)
 
-    def ranking(self, twice: Ints) -> Ints:
-        """int64[2 × nodes]: each node's score in search order, -1 where it is refused; kept up to date by row.
-
-        `twice`: `accounts.order_twice()`, of which a search is one slice. O(1) while the nodes stay the same.
-        """
-        if self._ranked_for is not twice:
-            self._ranked_for = twice
+    def ranking(self) -> Ranking:
+        """Which nodes a search would come by. O(1) while the nodes stay the same."""
+        twice = self.accounts.order_twice()
+        found = self._ranking
+        if found is None or found.twice is not twice:
             order = twice[: len(twice) // 2]
-            ranked = np.where(self.refusal[order] == 0, self.score[order], -1)
-            self._ranked = np.concatenate((ranked, ranked))
-            self._ranked_at, self._turns = elements(self._ranked), self.accounts.turns()
-        return self._ranked
+            scores = np.where(self.refusal[order] == 0, self.score[order], -1)
+            found = self._ranking = Ranking(twice, self.accounts.turns(), scores)
+        return found
 
     # What the node object says
 
@@ -257,10 +254,8 @@ class NodeLocal:
         if self._image_scores is not None:
             score += int(self._image_scores[row])
         self._short_at[row], self._refusal_at[row], self._score_at[row] = short, refusal, score
-        if self._ranked_for is not None:
-            turn, rank = self._turns[row], -1 if refusal else score
-            self._ranked_at[turn] = rank
-            self._ranked_at[turn + len(self._ranked_at) // 2] = rank
+        if self._ranking is not None:
+            self._ranking.put(row, -1 if refusal else score)
 
     def _make_of(self, row: int) -> tuple[int, bool, int]:
         """Bits of what is short on a row, whether more is asked than there is at all, and its score, images aside.
@@ -313,7 +308,7 @@ class NodeLocal:
         self.refusal[rows] = refusal
         self.is_hopeless[rows] = hopeless
         self.score[rows] = self._scores(rows)
-        self._ranked_for = None
+        self._ranking = None
         dead = ~accounts.alive[rows]
         if dead.any():
             self.refusal[rows] = np.where(dead, Refusal.NODE_NAME, self.refusal[rows])
