@@ -267,3 +267,33 @@ def test_extended_resources_get_columns_of_their_own() -> None:
     accounts = store.accounts
     column = accounts.column_of[GPU]
     assert (accounts.allocatable[0, column], accounts.requested[0, column]) == (4, 3)
+
+
+def test_the_state_of_a_row_is_all_that_resources_say_of_it() -> None:
+    store = Store()
+    for name in ("n", "same"):
+        store.create(node(name).gpu(4).build())
+    accounts = store.accounts
+    empty = accounts.state(0)
+    assert empty == accounts.state(1)
+    store.create(pod("p").gpu(3).build())
+    store.bind(Key("Pod", "default", "p"), "n", {})
+    assert accounts.state(0) != accounts.state(1) == empty
+    # A copy has arrays of its own, and a new column makes new ones.
+    twin = accounts.copy()
+    store.delete(Key("Pod", "default", "p"), grace_s=0)
+    assert (accounts.state(0), twin.state(0) == twin.state(1)) == (empty, False)
+    accounts.column("example.com/fpga")
+    assert accounts.state(0) == accounts.state(1) != empty
+
+
+def test_the_turns_of_rows_are_their_places_in_the_order() -> None:
+    store = Store()
+    for i in range(40):
+        store.create(node(f"n{i}").zone("abc"[i % 3]).build())
+    for i in (3, 4, 17):
+        store.delete(Key("Node", "", f"n{i}"))
+    accounts = store.accounts
+    order = accounts.order().tolist()
+    assert len(order) == 37
+    assert [accounts.turns()[row] for row in order] == list(range(37))

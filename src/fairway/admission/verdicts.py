@@ -10,12 +10,17 @@ from fairway.cluster.errors import ApiError, resource_name
 from fairway.kube.objects import Obj, key_of, name_of
 
 
-@dataclass(frozen=True, slots=True)
 class Admitted:
-    """`charges` are to be written with the creation, or two objects could spend the same quota."""
+    """`charges` are to be written with the creation, or two objects could spend the same quota.
 
-    obj: Obj
-    charges: tuple[SetStatus, ...] = ()
+    Not a dataclass: also where they are compiled, interpreted code makes those, and every creation makes two.
+    """
+
+    __slots__ = ("charges", "obj")
+
+    def __init__(self, obj: Obj, charges: tuple[SetStatus, ...] = ()) -> None:
+        self.obj = obj
+        self.charges = charges
 
 
 @dataclass(frozen=True, slots=True)

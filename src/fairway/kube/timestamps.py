@@ -39,15 +39,19 @@ _TWO_DIGITS: Final = tuple(f"{n:02d}" for n in range(60))
 
 def rfc3339(time_us: int) -> str:
     """`metav1.Time`: whole seconds, truncated. 0 → `1970-01-01T00:00:00Z`."""
-    second = time_us // SECOND_US
+    return rfc3339_of_second(time_us // SECOND_US)
+
+
+def rfc3339_of_second(second: int) -> str:
+    """`rfc3339` by seconds since 1970."""
     text = _TEXTS.get(second)
     if text is None:
         # Put together by hand: `datetime.isoformat` costs five times as much, and in a simulated month nearly every
         # second is a new one.
-        day, rest = divmod(second, 86400)
-        hour, rest = divmod(rest, 3600)
-        minute, rest = divmod(rest, 60)
-        text = f"{_date(day)}T{_TWO_DIGITS[hour]}:{_TWO_DIGITS[minute]}:{_TWO_DIGITS[rest]}Z"
+        # (`divmod` would go through objects where `//` and `%` are plain arithmetic.)
+        day, rest = second // 86400, second % 86400
+        hour, minute = rest // 3600, rest % 3600 // 60
+        text = f"{_date(day)}T{_TWO_DIGITS[hour]}:{_TWO_DIGITS[minute]}:{_TWO_DIGITS[rest % 60]}Z"
         if len(_TEXTS) >= _TEXTS_KEPT:
             _TEXTS.clear()
         _TEXTS[second] = text

@@ -110,10 +110,19 @@ class _Site:
 
 
 def _sites(outcome: Outcome, catalog: Catalog) -> list[_Site]:
-    """By row of the nodes."""
+    """By row of the nodes. Machines that are alike share theirs."""
     nodes = outcome.nodes.columns
     columns = (nodes[name] for name in ("labels", "instance_type", "gpu_model", "devices"))
-    return [_site(catalog, *row) for row in zip(*columns, strict=True)]
+    known: dict[tuple[Any, ...], _Site] = {}
+    found = []
+    for labels, instance_type, product, devices in zip(*columns, strict=True):
+        counts = labels.get(REPLICAS_LABEL), labels.get(COUNT_LABEL)
+        key = (instance_type, product, *counts, *devices.items())
+        site = known.get(key)
+        if site is None:
+            site = known[key] = _site(catalog, labels, instance_type, product, devices)
+        found.append(site)
+    return found
 
 
 def _site(
@@ -210,8 +219,8 @@ def _parts(outcome: Outcome, machine: Sequence[int], sites: Sequence[_Site]) -> 
     rows = []
     for row, pod in zip(machine, outcome.intervals.columns["pod"], strict=True):
         asked = devices[pod]
-        # Pods of one shape share their map, also when read from disk: it is looked at once per machine.
-        key = (row, id(asked))
+        # Pods of one shape share their map, also when read from disk: it is looked at once per sort of machine.
+        key = (id(sites[row]), id(asked))
         found = known.get(key)
         if found is None:
             found = known[key] = sites[row].part(asked)
@@ -242,21 +251,24 @@ def _owners(outcome: Outcome, labels: LabelNames) -> Owners:
         "namespace": pods["namespace"],
         "pod": pods["name"],
         "workload": [
-            _workload(*row) for row in zip(pods["root_kind"], pods["root_name"], pods["name"], strict=True)
+            f"{kind}/{name}" if kind else f"Pod/{pod}"
+            for kind, name, pod in zip(pods["root_kind"], pods["root_name"], pods["name"], strict=True)
         ],
         "queue": pods["queue"],
         "priority_class": pods["priority_class"],
     }
-    known: dict[int, Any] = {}
+    # Most pods of a run that nobody bills by team carry none of them.
+    maps = pods["labels"]
+    paying = frozenset(name for names in labels.names.values() for name in names)
+    telling = [row for row, found in enumerate(maps) if not paying.isdisjoint(found)]
     for column, names in labels.names.items():
+        texts = [""] * len(maps)
         # Pods of one template share their labels: each map is looked at once.
-        known.clear()
-        columns[column] = [
-            known[id(found)] if id(found) in known else known.setdefault(id(found), _label(found, names))
-            for found in pods["labels"]
-        ]
+        known: dict[int, str] = {}
+        for row in telling:
+            at = id(maps[row])
+            if at not in known:
+                known[at] = _label(maps[row], names)
+            texts[row] = known[at]
+        columns[column] = texts
     return Owners(columns)
-
-
-def _workload(kind: str, name: str, pod: str) -> str:
-    return f"{kind}/{name}" if kind else f"Pod/{pod}"

@@ -142,29 +142,18 @@ class Scheduler:
 
     def _place_alone(self, pod: PodRecord, local: NodeLocal, draw: int) -> Scheduled | None:
         """Steps 1, 3 and 4 on the ranking of the shape; None where no node will do."""
-        twice = self.accounts.order_twice()
-        count = len(twice) // 2
+        count = self.accounts.node_count
         wanted = feasible_nodes_to_find(count, self.profile.percentage_of_nodes_to_score)
         if wanted < 2 or not self.profile.weights:
             return None
-        start = self.next_start % count
-        ranks = local.ranking(twice)[start : start + count]
-        evaluated = feasible = wanted
-        seen = ranks[:wanted]
-        if seen[seen.argmin()] < 0:
-            fitting = (ranks >= 0).nonzero()[0]
-            feasible = min(len(fitting), wanted)
-            if not feasible:
-                return None
-            evaluated = int(fitting[wanted - 1]) + 1 if feasible == wanted else count
-            seen = ranks[:evaluated]
+        found = local.ranking().best(self.next_start % count, wanted, draw)
+        if found is None:
+            return None
+        row, best, tied, feasible, evaluated = found
         self.next_start = (self.next_start + evaluated) % count
-        best = int(seen[seen.argmax()])
-        tied = (seen == best).nonzero()[0]
-        row = int(twice[start + int(tied[draw % len(tied)])])
         total = best + self._everywhere if feasible > 1 else 0
         devices = self._devices(pod, row)
-        return Scheduled(self.accounts.names[row], total, feasible, evaluated, len(tied), devices)
+        return Scheduled(self.accounts.names[row], total, feasible, evaluated, tied, devices)
 
     def _devices(self, pod: PodRecord, row: int) -> int:
         """Bit mask of the GPUs it gets where GPUs are shared: the policy's choice, else the tightest that fit."""

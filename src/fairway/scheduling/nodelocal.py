@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fairway.cluster.accounts import NodeAccounts
+from fairway.cluster.accounts import NodeAccounts, elements
 from fairway.cluster.records import PodRecord
 from fairway.cluster.shapes import HostPort, PodShape
 from fairway.kube.labels import Requirement
@@ -32,6 +32,7 @@ from fairway.kube.taints import (
 )
 from fairway.scheduling.plainscores import PlainScores, is_plain
 from fairway.scheduling.profile import Profile
+from fairway.scheduling.ranking import Ranking
 from fairway.scheduling.resourcescores import MAX_SCORE, Rows, balanced_scores, fit_scores
 from fairway.scheduling.verdict import Refusal
 
@@ -46,6 +47,8 @@ _HARD_EFFECTS: Final = (NO_SCHEDULE, NO_EXECUTE)
 _ALL_ROWS: Final = slice(None)
 # Up to this many changed rows, plain integers beat array calls (measured: 4 µs a row against 140 µs a call).
 _FEW_ROWS: Final = 30
+# States whose making is remembered, of each shape. In a fleet of equal nodes and jobs of a few sizes there are dozens.
+_STATES_KEPT: Final = 512
 # As plain integers: to put a member of an enumeration into an array costs three times as much.
 _NODE_NAME, _FIT = int(Refusal.NODE_NAME), int(Refusal.FIT)
 
@@ -75,9 +78,8 @@ class NodeLocal:
         self._plain_scores = PlainScores(
             shape, profile.weight("NodeResourcesFit"), profile.weight("NodeResourcesBalancedAllocation")
         )
-        self._ranked_for: Ints | None = None
-        self._ranked: Ints = np.zeros(0, np.int64)
-        self._position: Ints = np.zeros(0, np.int64)
+        self._made_of: dict[bytes, tuple[int, bool, int]] = {}
+        self._ranking: Ranking | None = None
         self.has_preference = bool(shape.selection.preferred or profile.added_preferred)
         self._restart()
 
@@ -90,6 +92,9 @@ class NodeLocal:
         self.prefer_taints: Ints = np.zeros(rows, np.int64)
         self.preference: Ints = np.zeros(rows, np.int64)
         self._static: Ints = np.zeros(rows, np.int64)
+        self._static_at, self._refusal_at = elements(self._static), elements(self.refusal)
+        self._short_at, self._score_at = elements(self.short), elements(self.score)
+        self._is_hopeless_at = elements(self.is_hopeless)
         self._images_at = self._image_stamp()
         self._image_scores = self._score_images()
         self._touched = len(self.accounts.touched)
@@ -134,17 +139,15 @@ class NodeLocal:
     def _finds_images(self) -> bool:
         return any(image in self.accounts.image_holders for image in self.shape.images)
 
-    def ranking(self, twice: Ints) -> Ints:
-        """int64[2 × nodes]: each node's score in search order, -1 where it is refused; kept up to date by row.
-
-        `twice`: `accounts.order_twice()`, of which a search is one slice. O(1) while the nodes stay the same.
-        """
-        if self._ranked_for is not twice:
-            self._ranked_for = twice
-            self._ranked = np.where(self.refusal[twice] == 0, self.score[twice], -1)
-            self._position = np.zeros(self.refusal.shape[0], np.int64)
-            self._position[twice[: len(twice) // 2]] = np.arange(len(twice) // 2)
-        return self._ranked
+    def ranking(self) -> Ranking:
+        """Which nodes a search would come by. O(1) while the nodes stay the same."""
+        twice = self.accounts.order_twice()
+        found = self._ranking
+        if found is None or found.twice is not twice:
+            order = twice[: len(twice) // 2]
+            scores = np.where(self.refusal[order] == 0, self.score[order], -1)
+            found = self._ranking = Ranking(twice, self.accounts.turns(), scores)
+        return found
 
     # What the node object says
 
@@ -233,9 +236,31 @@ class NodeLocal:
     # What the pods on the node leave
 
     def _weigh_one(self, row: int) -> None:
-        """`_weigh` for one row in plain integers: a thirtieth of the cost of array calls on one element.
+        """`_weigh` for one row in plain integers: a fiftieth of the cost of array calls on one element.
 
         Only for shapes `_is_plain` admits; a property test holds it equal to `_weigh`.
+        """
+        state = self.accounts.state(row)
+        made = self._made_of.get(state)
+        if made is None:
+            if len(self._made_of) >= _STATES_KEPT:
+                self._made_of.clear()
+            made = self._made_of[state] = self._make_of(row)
+        short, too_big, score = made
+        refusal = self._static_at[row] if self.accounts.alive[row] else _NODE_NAME
+        self._is_hopeless_at[row] = too_big or refusal != 0
+        if not refusal:
+            refusal = _FIT if short else self._device_refusal(row)
+        if self._image_scores is not None:
+            score += int(self._image_scores[row])
+        self._short_at[row], self._refusal_at[row], self._score_at[row] = short, refusal, score
+        if self._ranking is not None:
+            self._ranking.put(row, -1 if refusal else score)
+
+    def _make_of(self, row: int) -> tuple[int, bool, int]:
+        """Bits of what is short on a row, whether more is asked than there is at all, and its score, images aside.
+
+        They follow from the row's state alone.
         """
         accounts = self.accounts
         allocatable: list[int] = accounts.allocatable[row].tolist()
@@ -247,23 +272,7 @@ class NodeLocal:
             if value > allocatable[column] - requested[column]:
                 short |= bit
                 too_big = too_big or value > allocatable[column]
-        self.short[row] = short
-        refusal = int(self._static[row]) if accounts.alive[row] else _NODE_NAME
-        if refusal:
-            self.is_hopeless[row] = True
-        else:
-            refusal = _FIT if short else self._device_refusal(row)
-            self.is_hopeless[row] = too_big
-        self.refusal[row] = refusal
-        score = self._plain_scores.of(allocatable, requested, non_zero)
-        if self._image_scores is not None:
-            score += int(self._image_scores[row])
-        self.score[row] = score
-        if self._ranked_for is not None:
-            at = int(self._position[row])
-            rank = -1 if refusal else score
-            self._ranked[at] = rank
-            self._ranked[at + len(self._ranked) // 2] = rank
+        return short, too_big, self._plain_scores.of(allocatable, requested, non_zero)
 
     def _device_refusal(self, row: int) -> int:
         """GPU_SHARE where the node shares its GPUs and too few devices have enough free, else 0."""
@@ -299,7 +308,7 @@ class NodeLocal:
         self.refusal[rows] = refusal
         self.is_hopeless[rows] = hopeless
         self.score[rows] = self._scores(rows)
-        self._ranked_for = None
+        self._ranking = None
         dead = ~accounts.alive[rows]
         if dead.any():
             self.refusal[rows] = np.where(dead, Refusal.NODE_NAME, self.refusal[rows])

@@ -78,14 +78,14 @@ def _preempt(
     if _awaits_victims(scheduler, pod, diagnosis):
         return None, VICTIMS_TERMINATING
     order = accounts.order()
-    potential = order[~diagnosis.is_hopeless[order] & (diagnosis.refusal[order] > 0)].tolist()
+    potential = order[~diagnosis.is_hopeless[order] & (diagnosis.refusal[order] > 0)]
     candidates: list[Candidate] = []
     said: Counter[str] = Counter()
     if all(priority >= pod.shape.priority for priority in accounts.pods_by_priority):
         # Nobody anywhere may be evicted for it: no need to ask node by node.
         said[NO_VICTIMS] = len(potential)
-    elif potential and diagnosis.filters is not None:
-        candidates, said = _dry_run(scheduler, diagnosis.filters, potential, budgets, draw)
+    elif len(potential) and diagnosis.filters is not None:
+        candidates, said = _dry_run(scheduler, diagnosis.filters, potential.tolist(), budgets, draw)
     if candidates:
         best = _least_harmful(candidates)
         victims = tuple(v.key for v in best.victims)

@@ -16,7 +16,6 @@ backoff queue when nothing is active (SchedulerPopFromBackoffQ).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
@@ -35,15 +34,19 @@ PARKED: Final = "parked"
 LineKey = tuple[int, int, Key | None]
 
 
-@dataclass(slots=True)
 class QueuedPod:
     """One pending pod. `age` orders pods of equal priority: (time queued, sequence)."""
 
-    record: PodRecord
-    queued_us: int
-    sequence: int
-    attempts: int = 0
-    is_told: bool = False
+    __slots__ = ("attempts", "is_told", "queued_us", "record", "sequence")
+
+    def __init__(
+        self, record: PodRecord, queued_us: int, sequence: int, attempts: int = 0, *, is_told: bool = False
+    ) -> None:
+        self.record = record
+        self.queued_us = queued_us
+        self.sequence = sequence
+        self.attempts = attempts
+        self.is_told = is_told
 
     @property
     def key(self) -> Key:
@@ -79,7 +82,7 @@ class Line:
     def copy(self) -> Line:
         twin = Line(self.key, self.priority)
         twin.heap = [
-            (t, s, QueuedPod(q.record.copy(), q.queued_us, q.sequence, q.attempts, q.is_told))
+            (t, s, QueuedPod(q.record.copy(), q.queued_us, q.sequence, q.attempts, is_told=q.is_told))
             for t, s, q in self.heap
         ]
         twin.state, twin.plugins, twin.refusals = self.state, self.plugins, self.refusals

@@ -33,8 +33,9 @@ CONTROLLERS: Final = 30
 SCHEDULER: Final = 40
 HOUSEKEEPING: Final = 50
 
-# A slot's key is `time × 64 + priority`: priorities are 0 to 63.
-_PRIORITIES: Final = 64
+# A slot's key is `time × 64 + priority`: priorities are 0 to 63. Times are too large for compiled code to multiply
+# without objects; it shifts them as they are.
+_PRIORITY_BITS: Final = 6
 
 # Events handled by one `run_until` or `run_until_idle` before it says that nothing converges. 10^9 events
 # are a day of computing; a loop that gets there at one virtual time is stuck far earlier (see below).
@@ -108,7 +109,7 @@ class Loop:
         self._tickets = ticket = self._tickets + 1
         if time_us < self.now_us:
             time_us = self.now_us
-        key = time_us * _PRIORITIES + priority
+        key = (time_us << _PRIORITY_BITS) + priority
         self._waiting += 1
         slots = self._slots
         slot = slots.get(key)
@@ -147,11 +148,11 @@ class Loop:
         """When the next event is due, or None when nothing is queued."""
         if self._cancelled:
             self._sweep()
-        return self._heap[0] // _PRIORITIES if self._heap else None
+        return self._heap[0] >> _PRIORITY_BITS if self._heap else None
 
     def next_slot(self) -> int | None:
         """As `next_time`, O(1): what is due then may have been cancelled."""
-        return self._heap[0] // _PRIORITIES if self._heap else None
+        return self._heap[0] >> _PRIORITY_BITS if self._heap else None
 
     @property
     def queued(self) -> int:
@@ -176,7 +177,7 @@ class Loop:
         heap, slots, cancelled = self._heap, self._slots, self._cancelled
         handlers = self._handlers
         after_event = self.after_event
-        horizon = until_us * _PRIORITIES + _PRIORITIES - 1
+        horizon = ((until_us + 1) << _PRIORITY_BITS) - 1
         done = 0
         while done < limit and heap and not self.stopping:
             key = heap[0]
@@ -200,7 +201,7 @@ class Loop:
             if cancelled and ticket in cancelled:
                 cancelled.discard(ticket)
                 continue
-            time_us = key // _PRIORITIES
+            time_us = key >> _PRIORITY_BITS
             if time_us != self.now_us:
                 if time_us < self.now_us:
                     raise BugError(f"the clock would go back from {self.now_us} to {time_us}")

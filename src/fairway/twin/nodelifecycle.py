@@ -69,6 +69,8 @@ class NodeLifecycle:
         self.zones: dict[str, Zone] = {}
         self._status: dict[str, tuple[str, str]] = {}
         """Zone and Ready status of every node."""
+        self._counts: dict[str, list[int]] = {}
+        """By zone: how many of its nodes are ready, and how many are not."""
         self._looks: dict[int, dict[str, None]] = {}
         """Which nodes to look at, by the tick at which to do it."""
         self._ticks_from_us = 0
@@ -87,6 +89,7 @@ class NodeLifecycle:
         twin = NodeLifecycle()
         twin.zones = {name: replace(zone, waiting=dict(zone.waiting)) for name, zone in self.zones.items()}
         twin._status = dict(self._status)
+        twin._counts = {zone: list(count) for zone, count in self._counts.items()}
         twin._looks = {tick: dict(names) for tick, names in self._looks.items()}
         twin._ticks_from_us = self._ticks_from_us
         twin._all_down = self._all_down
@@ -115,6 +118,7 @@ class NodeLifecycle:
         if change.type == DELETED:
             known = self._status.pop(name, None)
             if known is not None:
+                self._count(known, -1)
                 self.zones[known[0]].waiting.pop(name, None)
             return
         node = self.host.store.get(change.key)
@@ -125,7 +129,7 @@ class NodeLifecycle:
             self._tell(change.key, node, NORMAL, "RegisteredNode", message)
         zone, ready = zone_of(node), ready_status(node)
         before = self._status.get(name)
-        self._status[name] = (zone, ready)
+        self._put_status(name, (zone, ready))
         if zone not in self.zones:
             rate = self.host.latency.node_eviction_rate_milli
             self.zones[zone] = Zone(rate_milli=rate)
@@ -183,7 +187,7 @@ class NodeLifecycle:
         observed = ready_status(node)
         if self._is_overdue(name, node, observed, now_us) and observed != "Unknown":
             self._mark_unknown(key, node)
-            self._status[name] = (zone, "Unknown")
+            self._put_status(name, (zone, "Unknown"))
             if observed == "True":
                 self._tell(key, node, NORMAL, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
                 self._mark_pods(name)
@@ -269,11 +273,7 @@ class NodeLifecycle:
 
     def _judge_zones(self) -> None:
         """Source: handleDisruption, ComputeZoneState."""
-        counts: dict[str, list[int]] = {}
-        for zone, ready in self._status.values():
-            count = counts.setdefault(zone, [0, 0])
-            count[ready != "True"] += 1
-        states = {zone: self._state_of(ready, down) for zone, (ready, down) in counts.items()}
+        states = {zone: self._state_of(ready, down) for zone, (ready, down) in self._counts.items()}
         all_down = bool(states) and all(state == FULL for state in states.values())
         if all_down and not self._all_down:
             self._stop_evictions()
@@ -282,8 +282,22 @@ class NodeLifecycle:
                 domain = self.zones[name]
                 if state != domain.state or self._all_down:
                     domain.state = state
-                    domain.rate_milli = self._rate_of(state, sum(counts[name]))
+                    domain.rate_milli = self._rate_of(state, sum(self._counts[name]))
         self._all_down = all_down
+
+    def _put_status(self, name: str, status: tuple[str, str]) -> None:
+        before = self._status.get(name)
+        if before is not None:
+            self._count(before, -1)
+        self._status[name] = status
+        self._count(status, 1)
+
+    def _count(self, status: tuple[str, str], by: int) -> None:
+        zone, ready = status
+        count = self._counts.setdefault(zone, [0, 0])
+        count[0 if ready == "True" else 1] += by
+        if not any(count):
+            del self._counts[zone]
 
     def _state_of(self, ready: int, down: int) -> str:
         if ready == 0 and down > 0:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
-from fairway.kube.timestamps import SECOND_US, rfc3339
+from fairway.kube.timestamps import SECOND_US, rfc3339, rfc3339_of_second
 from fairway.twin.kubelet.phases import FAILED, SUCCEEDED, TERMINAL, is_initialized
 from fairway.twin.kubelet.states import PodState
 
@@ -158,7 +158,7 @@ def _condition(type_: str, status: str, since_s: int, reason: str, message: str)
         "type": type_,
         "status": status,
         "lastProbeTime": None,
-        "lastTransitionTime": rfc3339(since_s * SECOND_US),
+        "lastTransitionTime": rfc3339_of_second(since_s),
     }
     if reason:
         made["reason"] = reason

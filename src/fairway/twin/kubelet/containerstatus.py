@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from fairway.kube.timestamps import SECOND_US, rfc3339
+from fairway.kube.timestamps import SECOND_US, rfc3339_of_second
 from fairway.twin.kubelet.conditions import SHARED
 from fairway.twin.kubelet.plans import ContainerPlan, PodPlan
 from fairway.twin.kubelet.states import RUNNING, TERMINATED, ContainerState, Ended
@@ -83,7 +83,7 @@ _shared_status = lru_cache(maxsize=SHARED)(container_status)
 
 def _state(key: tuple[Any, ...]) -> dict[str, Any]:
     if key[0] == "running":
-        return {"running": {"startedAt": rfc3339(key[1] * SECOND_US)}}
+        return {"running": {"startedAt": rfc3339_of_second(key[1])}}
     if key[0] == "waiting":
         waiting = {"reason": key[1]}
         if key[2]:
@@ -94,6 +94,6 @@ def _state(key: tuple[Any, ...]) -> dict[str, Any]:
     if message:
         ended["message"] = message
     # A container nobody saw running has no times: Go's zero time, which prints as null.
-    ended["startedAt"] = None if started_s < 0 else rfc3339(started_s * SECOND_US)
-    ended["finishedAt"] = None if started_s < 0 else rfc3339(finished_s * SECOND_US)
+    ended["startedAt"] = None if started_s < 0 else rfc3339_of_second(started_s)
+    ended["finishedAt"] = None if started_s < 0 else rfc3339_of_second(finished_s)
     return {"terminated": ended}

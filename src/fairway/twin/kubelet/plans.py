@@ -62,27 +62,41 @@ class ContainerPlan:
         return self.restarts == ALWAYS or exit_code != 0
 
 
-@dataclass(slots=True, eq=False)
 class PodPlan:
     """A pod: its init containers first, then the others, in one tuple; `behaviours` in the same order.
 
-    Not changed once it is made. `frozen` would make making one cost four times as much, and every pod whose
-    annotations are its own has one.
+    Not changed once it is made. No dataclass: also where they are compiled, interpreted code makes those, and every
+    pod whose annotations are its own has a plan.
     """
 
-    containers: tuple[ContainerPlan, ...]
-    behaviours: tuple[Behaviour, ...]
-    init_count: int
-    requests: tuple[tuple[str, int], ...]
-    deadline_us: int | None
-    grace_us: int
-    host_network: bool
-    readiness_gates: tuple[str, ...]
-    is_plain: bool
-    """One container, no probes, no init, no gates: what most batch pods are."""
-    gpu_milli: int
-    """Whole and shared GPUs the pod asks for; its first main container does the work of them."""
-    problem: BehaviourError | None = None
+    def __init__(
+        self,
+        containers: tuple[ContainerPlan, ...],
+        behaviours: tuple[Behaviour, ...],
+        problem: BehaviourError | None = None,
+        *,
+        init_count: int,
+        requests: tuple[tuple[str, int], ...],
+        deadline_us: int | None,
+        grace_us: int,
+        host_network: bool,
+        readiness_gates: tuple[str, ...],
+        is_plain: bool,
+        gpu_milli: int,
+    ) -> None:
+        self.containers = containers
+        self.behaviours = behaviours
+        self.problem = problem
+        self.init_count = init_count
+        self.requests = requests
+        self.deadline_us = deadline_us
+        self.grace_us = grace_us
+        self.host_network = host_network
+        self.readiness_gates = readiness_gates
+        self.is_plain = is_plain
+        """One container, no probes, no init, no gates: what most batch pods are."""
+        self.gpu_milli = gpu_milli
+        """Whole and shared GPUs the pod asks for; its first main container does the work of them."""
 
     def gpu_milli_of(self, container: int) -> int:
         return self.gpu_milli if container == self.init_count else 0
@@ -92,15 +106,15 @@ class PodPlan:
         return PodPlan(
             self.containers,
             behaviours,
-            self.init_count,
-            self.requests,
-            self.deadline_us,
-            self.grace_us,
-            self.host_network,
-            self.readiness_gates,
-            self.is_plain,
-            self.gpu_milli,
             problem,
+            init_count=self.init_count,
+            requests=self.requests,
+            deadline_us=self.deadline_us,
+            grace_us=self.grace_us,
+            host_network=self.host_network,
+            readiness_gates=self.readiness_gates,
+            is_plain=self.is_plain,
+            gpu_milli=self.gpu_milli,
         )
 
 
@@ -201,14 +215,14 @@ def plan_of(spec: dict[str, Any]) -> PodPlan:
     return PodPlan(
         tuple(plans),
         tuple(behaviours),
-        len(inits),
-        tuple(sorted(requests.items(), key=_admission_order)),
-        None if deadline is None else int(deadline) * SECOND_US,
-        (DEFAULT_GRACE_S if grace is None else int(grace)) * SECOND_US,
-        bool(spec.get("hostNetwork")),
-        gates,
-        len(plans) == 1 and not probed and not gates,
-        1000 * requests.get(NVIDIA_GPU, 0) + requests.get(GPU_MILLI, 0),
+        init_count=len(inits),
+        requests=tuple(sorted(requests.items(), key=_admission_order)),
+        deadline_us=None if deadline is None else int(deadline) * SECOND_US,
+        grace_us=(DEFAULT_GRACE_S if grace is None else int(grace)) * SECOND_US,
+        host_network=bool(spec.get("hostNetwork")),
+        readiness_gates=gates,
+        is_plain=len(plans) == 1 and not probed and not gates,
+        gpu_milli=1000 * requests.get(NVIDIA_GPU, 0) + requests.get(GPU_MILLI, 0),
     )
 
 
@@ -218,13 +232,14 @@ def annotated(plan: PodPlan, spec: dict[str, Any], words: Said) -> PodPlan:
     problem: BehaviourError | None = None
     behaviours = []
     raw = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
-    for container, of, behaviour in zip(raw, plan.containers, plan.behaviours, strict=True):
+    for i, container in enumerate(raw):
+        of = plan.containers[i]
         try:
             kind = _kind(of.restarts, is_init=of.is_init, is_sidecar=of.is_sidecar)
             behaviours.append(behaviour_of(container, kind, words, is_init=of.is_init))
         except BehaviourError as wrong:
             problem = wrong
-            behaviours.append(behaviour)
+            behaviours.append(plan.behaviours[i])
     return plan.behaving(tuple(behaviours), problem)
 
 

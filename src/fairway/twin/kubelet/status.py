@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fairway.kube.objects import Obj
-from fairway.kube.timestamps import SECOND_US, rfc3339
+from fairway.kube.timestamps import SECOND_US, rfc3339, rfc3339_of_second
 from fairway.twin.kubelet.conditions import SHARED, conditions, own_conditions
 from fairway.twin.kubelet.containerstatus import container_status, main_statuses, status_key, statuses
 from fairway.twin.kubelet.phases import FAILED, SUCCEEDED, TERMINAL
@@ -115,7 +115,7 @@ def _plain_part(
     container: tuple[Any, ...],
 ) -> dict[str, Any]:
     """Everything but addresses. `sandbox_s` -1: there is none yet."""
-    start = rfc3339(start_s * SECOND_US)
+    start = rfc3339_of_second(start_s)
     reason, message = "", ""
     if phase in (SUCCEEDED, FAILED):
         reason = "PodCompleted" if phase == SUCCEEDED else "PodFailed"

@@ -109,16 +109,22 @@ class NodeLedger:
         self.lives[place.life].deleted = now
         place.life = -1
 
-    def describe(self, place: Place, node: Obj, gpus: GpuResources, now: int) -> None:
-        """Note what the node offers now, where that is news."""
+    def describe(self, place: Place, node: Obj, old: Obj | None, gpus: GpuResources, now: int) -> None:
+        """Note what the node offers now, where that is news. `old`: the node as it was noted before."""
         life = self.lives[place.life]
         life.labels = labels_of(node)
-        life.system = kept_for_itself(node)
-        found = node_resources(node)
-        offer = Offer(now, gpus.capacity(found), found.get(CPU, 0), found.get(MEMORY, 0), is_open(node))
+        if old is not None and life.offers and _has_the_same(old, node):
+            _, gpu, cpu, memory, _ = life.offers[-1]
+            devices = life.devices
+        else:
+            life.system = kept_for_itself(node)
+            found = node_resources(node)
+            gpu, cpu, memory = gpus.capacity(found), found.get(CPU, 0), found.get(MEMORY, 0)
+            devices = gpus.devices(found)
+        offer = Offer(now, gpu, cpu, memory, is_open(node))
         if not life.offers or life.offers[-1][1:] != offer[1:]:
-            if offer.gpu and offer.gpu >= life.gpu_most:
-                life.devices = gpus.devices(found)
+            if gpu and gpu >= life.gpu_most:
+                life.devices = devices
             if life.offers and life.offers[-1].since == now:
                 life.offers.pop()
             life.offers.append(offer)
@@ -129,6 +135,12 @@ class NodeLedger:
         twin._by_name = {p.name: p for p in twin.places}
         twin.lives = [life.copy() for life in self.lives]
         return twin
+
+
+def _has_the_same(old: Obj, node: Obj) -> bool:
+    """Whether a status says the same of resources, by identity: most changes are of conditions."""
+    before, status = status_of(old), status_of(node)
+    return all(before.get(part) is status.get(part) for part in ("capacity", "allocatable"))
 
 
 def is_open(node: Obj) -> bool:

@@ -31,6 +31,7 @@ _NEW: Final = array("q", [0, NEVER, NEVER, NEVER, NEVER, NEVER, -1, -1, 0, 0])
 # The numbers of an interval: whose, on which node life, from when to when (NEVER: still).
 POD, LIFE, START, END = range(4)
 INTERVAL_WIDTH: Final = 4
+_HELD: Final = array("q", [0, 0, 0, NEVER])
 
 Size = tuple[int, int, int]
 """(milli-GPU, milli-CPU, bytes) a pod asks for."""
@@ -139,7 +140,9 @@ class PodLedger:
         sizes = self.interval_sizes
         self.numbers[row * WIDTH + INTERVAL] = len(sizes)
         sizes.append(self.sorts[row].size)
-        self.intervals.extend((row, life, now, NEVER))
+        at = len(self.intervals)
+        self.intervals.extend(_HELD)
+        self.intervals[at + POD], self.intervals[at + LIFE], self.intervals[at + START] = row, life, now
         self._open.setdefault(life, {})[row] = None
 
     def release(self, row: int, now: int) -> None:

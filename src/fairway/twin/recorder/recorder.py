@@ -133,7 +133,7 @@ class Recorder:
             launched_us = self.host.launches.launched_us(place.name)
             launched = now if launched_us is None else launched_us - self.began_us
             nodes.arrive(place, node, now, min(launched, now))
-            nodes.describe(place, node, self.gpus, now)
+            nodes.describe(place, node, None, self.gpus, now)
             # Pods may have been bound to the name before the node came.
             pods.come(place.index, place.life, now)
         elif (
@@ -142,7 +142,7 @@ class Recorder:
             or old.get("status") is not node.get("status")
             or old["metadata"].get("labels") is not node["metadata"].get("labels")
         ):
-            nodes.describe(place, node, self.gpus, now)
+            nodes.describe(place, node, old, self.gpus, now)
 
     def _observe_pod(self, change: Change, now: int) -> None:
         obj, old = change.obj, change.old
@@ -235,7 +235,7 @@ class Recorder:
                     self.pods.reason[row] = reason
                 self.pods.end(row, now)
         for condition in status.get("conditions") or ():
-            type_ = condition["type"]
+            type_: str = condition["type"]
             if type_ == "Ready":
                 if numbers[at + READY] == NEVER and condition["status"] == "True":
                     numbers[at + READY] = now

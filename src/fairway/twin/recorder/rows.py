@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from fairway.twin.recorder.facts import Facts
 from fairway.twin.recorder.gpus import INSTANCE_TYPE_LABELS, MODEL_LABELS, Devices, label_of
-from fairway.twin.recorder.nodes import NodeLife
+from fairway.twin.recorder.nodes import NodeLife, Offer
 from fairway.twin.recorder.pods import (
     CREATED,
     DELETED_AT,
@@ -80,25 +80,30 @@ def pod_table(
         "phase": [PHASES[p] for p in pods.column(PHASE)],
         "node": ["" if p < 0 else places[p] for p in pods.column(PLACE)],
         "restarts": list(pods.column(RESTARTS)),
-        "refusals": [pods.refusals.get(r, 0) for r in rows],
-        "preempted_by": [preempted_by.get(r, "") for r in rows],
-        "cluster_queue": [cluster_queues.get(r, "") for r in rows],
-        "queue_eviction": [queue_evictions.get(r, "") for r in rows],
+        "refusals": _by_row(pods.refusals, 0, len(rows)),
+        "preempted_by": _by_row(preempted_by, "", len(rows)),
+        "cluster_queue": _by_row(cluster_queues, "", len(rows)),
+        "queue_eviction": _by_row(queue_evictions, "", len(rows)),
         "held_gpu_milli_us": _sums(facts.interval_pod, held_gpu(facts), len(rows)).tolist(),
-        "used_gpu_milli_us": [used[r] if r in pods.uses else None for r in rows],
+        "used_gpu_milli_us": _by_row({r: used[r] for r in pods.uses}, None, len(rows)),
         "created_us": [began_us + t for t in pods.column(CREATED)],
+        "reason": _by_row(pods.reason, "", len(rows)),
+        "unschedulable": _by_row(pods.refusal, "", len(rows)),
+        "disruption": _by_row(pods.disruption, "", len(rows)),
     }
-    for name, texts in (
-        ("reason", pods.reason),
-        ("unschedulable", pods.refusal),
-        ("disruption", pods.disruption),
-    ):
-        columns[name] = [texts.get(r, "") for r in rows]
     for i, name in enumerate(("namespace", "priority", "priority_class", "queue", "is_serving")):
         columns[name] = [s[i] for s in sorts]
     for number, name in _TIMES:
         columns[name] = [None if t == NEVER else began_us + t for t in pods.column(number)]
     return Table(PodRow, columns)
+
+
+def _by_row(found: Mapping[int, Any], otherwise: Any, count: int) -> list[Any]:
+    """What some of the rows have, as a column of all."""
+    column = [otherwise] * count
+    for row, value in found.items():
+        column[row] = value
+    return column
 
 
 def _texts(devices: Devices) -> dict[str, str]:
@@ -135,7 +140,9 @@ def interval_table(
             used if row in pods.uses else None
             for row, used in zip(rows, facts.used[order].tolist(), strict=True)
         ],
-        "used_gpu_memory_bytes": [facts.memory_used.get(i) for i in order.tolist()],
+        "used_gpu_memory_bytes": [facts.memory_used.get(i) for i in order.tolist()]
+        if facts.memory_used
+        else [None] * len(rows),
     }
     return Table(IntervalRow, columns)
 
@@ -163,19 +170,46 @@ def workload_table(
     started = np.full(count, FAR, np.int64)
     np.minimum.at(started, owner, facts.started[owned])
     # The deepest first: then everything below a workload is complete when its turn comes.
-    for workload in sorted(workloads, key=lambda w: -w.depth):
+    for workload in sorted([w for w in workloads if w.parent is not None], key=lambda w: -w.depth):
         if workload.parent is not None:
             above = workload.parent.index
             for column in sums:
                 column[above] += column[workload.index]
             started[above] = min(started[above], started[workload.index])
-    peaks = _gpu_peaks(workloads, facts)
-    tallies = zip(*(column.tolist() for column in sums), strict=True)
-    rows = [
-        _workload_row(w, began_us, at, tally, peaks.get(w.index, 0))
-        for w, at, tally in zip(workloads, started.tolist(), tallies, strict=True)
-    ]
-    return Table.of(WorkloadRow, rows)
+    return Table(WorkloadRow, _workload_columns(workloads, facts, began_us, started.tolist(), sums))
+
+
+def _workload_columns(
+    workloads: Sequence[Workload], facts: Facts, began_us: int, started: list[int], sums: Sequence[Ints]
+) -> dict[str, Any]:
+    """`started`, `sums` (pods, of them started, succeeded and failed, and GPU time held): by workload."""
+    parents = [w.parent for w in workloads]
+    pods = sums[0].tolist()
+    return {
+        "kind": [w.kind for w in workloads],
+        "namespace": [w.namespace for w in workloads],
+        "name": [w.name for w in workloads],
+        "uid": [w.uid for w in workloads],
+        "labels": [w.labels for w in workloads],
+        "owner_kind": ["" if p is None else p.kind for p in parents],
+        "owner_name": ["" if p is None else p.name for p in parents],
+        "priority_class": [w.priority_class for w in workloads],
+        "queue": [w.queue for w in workloads],
+        "created_us": [began_us + w.created for w in workloads],
+        "started_us": [None if t == FAR else began_us + t for t in started],
+        "finished_us": [None if w.finished == NEVER else began_us + w.finished for w in workloads],
+        "deleted_us": [None if w.deleted == NEVER else began_us + w.deleted for w in workloads],
+        "outcome": [_outcome(*row) for row in zip(workloads, started, pods, strict=True)],
+        "reason": [w.reason for w in workloads],
+        "message": [w.message for w in workloads],
+        "conditions": [w.conditions for w in workloads],
+        "pods": pods,
+        "pods_started": sums[1].tolist(),
+        "pods_succeeded": sums[2].tolist(),
+        "pods_failed": sums[3].tolist(),
+        "gpu_milli": _by_row(_gpu_peaks(workloads, facts), 0, len(workloads)),
+        "held_gpu_milli_us": sums[4].tolist(),
+    }
 
 
 def _gpu_peaks(workloads: Sequence[Workload], facts: Facts) -> dict[int, int]:
@@ -195,40 +229,6 @@ def _gpu_peaks(workloads: Sequence[Workload], facts: Facts) -> dict[int, int]:
             peaks[index] = max(peaks.get(index, 0), peak)
         groups = np.where(owned, parents[groups], -1)
     return peaks
-
-
-def _workload_row(
-    w: Workload, began_us: int, started: int, tally: tuple[int, ...], gpu_milli: int
-) -> WorkloadRow:
-    def at(time: int) -> int | None:
-        return None if time in (NEVER, FAR) else began_us + time
-
-    pods, pods_started, succeeded, failed, held = tally
-    return WorkloadRow(
-        kind=w.kind,
-        namespace=w.namespace,
-        name=w.name,
-        uid=w.uid,
-        labels=w.labels,
-        owner_kind="" if w.parent is None else w.parent.kind,
-        owner_name="" if w.parent is None else w.parent.name,
-        priority_class=w.priority_class,
-        queue=w.queue,
-        created_us=began_us + w.created,
-        started_us=at(started),
-        finished_us=at(w.finished),
-        deleted_us=at(w.deleted),
-        outcome=_outcome(w, started, pods),
-        reason=w.reason,
-        message=w.message,
-        conditions=w.conditions,
-        pods=pods,
-        pods_started=pods_started,
-        pods_succeeded=succeeded,
-        pods_failed=failed,
-        gpu_milli=gpu_milli,
-        held_gpu_milli_us=held,
-    )
 
 
 def _outcome(w: Workload, started: int, pods: int) -> str:
@@ -265,49 +265,50 @@ def node_table(lives: Sequence[NodeLife], facts: Facts, gpu_pending: Steps, bega
     """By name, then by age. Idle GPU time is split by whether GPU pods were waiting meanwhile."""
     count = len(lives)
     demand = _Demand(gpu_pending)
-    holding = _Holding(facts, demand, count)
     life = facts.interval_life
     waited = demand.until(facts.interval_end) - demand.until(facts.interval_start)
-    held = _sums(life, held_gpu(facts), count).tolist()
-    held_in_demand = _sums(life, facts.interval_gpu * waited, count).tolist()
+    held = _sums(life, held_gpu(facts), count)
+    held_in_demand = _sums(life, facts.interval_gpu * waited, count)
     used = _sums(life, facts.used, count).tolist()
     tells = _sums(life, facts.tells_use, count).tolist()
     # An interval begins for a pod on a node once; a resize or a node that comes back begins another.
     pairs = np.unique(life * len(facts.gpu) + facts.interval_pod)
     pods = np.bincount(pairs // max(len(facts.gpu), 1), minlength=count).tolist()
-    rows = []
-    for index, node in enumerate(lives):
-        split = _idle(index, node, facts.until, demand, holding, held[index], held_in_demand[index])
-        rows.append(
-            _node_row(node, facts.until, began_us, split, used[index] if tells[index] else None, pods[index])
-        )
+    splits = _splits(lives, facts, demand, held, held_in_demand)
+    rows = [
+        _node_row(node, facts.until, began_us, split, used[i] if tells[i] else None, pods[i])
+        for i, (node, split) in enumerate(zip(lives, splits, strict=True))
+    ]
     return Table.of(NodeRow, sorted(rows, key=lambda r: (r.name, r.created_us)))
 
 
-def _idle(
-    index: int,
-    node: NodeLife,
-    until: int,
-    demand: _Demand,
-    holding: _Holding,
-    held: int,
-    held_in_demand: int,
-) -> tuple[int, int, int, int, int]:
-    """GPU time offered, held, idle without demand, idle in demand, idle while closed."""
-    end = until if node.deleted < 0 else node.deleted
-    edges = np.array([*(o.since for o in node.offers), end], np.int64)
-    lengths, waited = np.diff(edges).tolist(), np.diff(demand.until(edges)).tolist()
-    capacity = in_demand = closed = 0
-    for i, offer in enumerate(node.offers):
-        capacity += offer.gpu * lengths[i]
-        if offer.is_open:
-            in_demand += offer.gpu * waited[i]
-            continue
-        held_there, waited_there = holding.within(index, int(edges[i]), int(edges[i + 1]))
-        closed += offer.gpu * lengths[i] - held_there
-        in_demand += waited_there
-    in_demand -= held_in_demand
-    return capacity, held, capacity - held - in_demand - closed, in_demand, closed
+def _splits(
+    lives: Sequence[NodeLife], facts: Facts, demand: _Demand, held: Ints, held_in_demand: Ints
+) -> list[tuple[int, ...]]:
+    """Of each node: GPU time offered, held, idle without demand, idle in demand, idle while closed."""
+    count = len(lives)
+    offers = [
+        (i, o.since, until, o.gpu, o.is_open) for i, n in enumerate(lives) for o, until in _offers(n, facts)
+    ]
+    life, since, until, gpu, is_open = np.array(offers, np.int64).reshape(-1, 5).T
+    offered = gpu * (until - since)
+    waited = gpu * (demand.until(until) - demand.until(since))
+    shut = is_open == 0
+    held_there, waited_there = _Holding(facts, demand, count).within(life[shut], since[shut], until[shut])
+    offered_shut = offered[shut] - held_there
+    capacity = _sums(life, offered, count)
+    closed = _sums(life[shut], offered_shut, count)
+    in_demand = (
+        _sums(life[~shut], waited[~shut], count) + _sums(life[shut], waited_there, count) - held_in_demand
+    )
+    columns = (capacity, held, capacity - held - in_demand - closed, in_demand, closed)
+    return list(zip(*(c.tolist() for c in columns), strict=True))
+
+
+def _offers(node: NodeLife, facts: Facts) -> Iterator[tuple[Offer, int]]:
+    """What a node offered, each with the time until which it did."""
+    ends = [o.since for o in node.offers[1:]]
+    return zip(node.offers, [*ends, facts.until if node.deleted < 0 else node.deleted], strict=True)
 
 
 class _Holding:
@@ -315,28 +316,29 @@ class _Holding:
 
     def __init__(self, facts: Facts, demand: _Demand, count: int) -> None:
         order = np.argsort(facts.interval_life, kind="stable")
-        self._first = np.searchsorted(facts.interval_life[order], np.arange(count + 1)).tolist()
+        self._first = np.searchsorted(facts.interval_life[order], np.arange(count + 1))
         self._start, self._end = facts.interval_start[order], facts.interval_end[order]
         self._gpu = facts.interval_gpu[order]
         self._demand = demand
 
-    def within(self, index: int, start: int, end: int) -> tuple[int, int]:
-        """GPU time held on a node within a stretch of time, and the part of it in which GPU pods were waiting."""
-        here = slice(self._first[index], self._first[index + 1])
-        if here.start == here.stop:
-            return 0, 0
-        starts = np.clip(self._start[here], start, end)
-        ends = np.clip(self._end[here], start, end)
-        gpu = self._gpu[here]
-        waited = self._demand.until(ends) - self._demand.until(starts)
-        return int((gpu * (ends - starts)).sum()), int((gpu * waited).sum())
+    def within(self, nodes: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
+        """GPU time held on nodes within a stretch of time each, and the part of it in which GPU pods were waiting."""
+        first = self._first[nodes]
+        counts = self._first[nodes + 1] - first
+        stretch = np.repeat(np.arange(len(nodes)), counts)
+        at = first[stretch] + np.arange(len(stretch)) - np.repeat(np.cumsum(counts) - counts, counts)
+        since = np.clip(self._start[at], starts[stretch], ends[stretch])
+        until = np.clip(self._end[at], starts[stretch], ends[stretch])
+        waited = self._demand.until(until) - self._demand.until(since)
+        gpu = self._gpu[at]
+        return _sums(stretch, gpu * (until - since), len(nodes)), _sums(stretch, gpu * waited, len(nodes))
 
 
 def _node_row(
     node: NodeLife,
     until: int,
     began_us: int,
-    split: tuple[int, int, int, int, int],
+    split: tuple[int, ...],
     used: int | None,
     pods: int,
 ) -> NodeRow:

@@ -102,7 +102,8 @@ def _queue_length(facts: Facts, workloads: Sequence[Workload]) -> Steps:
     groups = np.where(facts.owner < 0, alone, facts.owner)
     waited = facts.placed > facts.created
     left = waited & (facts.placed < FAR)
-    suspensions = [(w.index, at, 1 - 2 * (i % 2)) for w in workloads for i, at in enumerate(_suspensions(w))]
+    suspended = [w for w in workloads if w.suspensions]
+    suspensions = [(w.index, at, 1 - 2 * (i % 2)) for w in suspended for i, at in enumerate(_suspensions(w))]
     extra = np.array(suspensions, np.int64).reshape(-1, 3)
     return any_of_group(
         np.concatenate([groups[waited], groups[left], extra[:, 0]]),

@@ -5,6 +5,7 @@ Times are int64 µs, values int64. A step function is zero before its first step
 
 from __future__ import annotations
 
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -59,7 +60,7 @@ def integral(steps: Steps, until: int) -> int:
     """Exact, from 0 to `until`, value·µs."""
     times = np.append(steps.times, max(until, int(steps.times[-1]) if len(steps.times) else 0))
     # Bytes × µs do not fit 64 bits: multiply as Python integers.
-    return sum(v * d for v, d in zip(steps.values.tolist(), np.diff(times).tolist(), strict=True))
+    return sum(map(mul, steps.values.tolist(), np.diff(times).tolist()))
 
 
 def means(steps: Steps, bounds: Ints) -> Floats:
