@@ -1,4 +1,4 @@
-"""What does the server tell Prometheus? `/metrics`: kube-apiserver's names for itself, and those of what runs beside it.
+"""What does the server tell Prometheus? `/metrics`: names of kube-apiserver, and of what runs beside it.
 
 `requests` shows what `requestmeter` counted, with watches and stored objects; `components` the scheduler's queue and
 the cluster's clock; `queues` Kueue's families, counted by `queuemeter`; `machines` Karpenter's and the Cluster
