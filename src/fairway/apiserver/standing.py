@@ -13,7 +13,6 @@ from fairway.apiserver.endpoints import EndpointsController
 from fairway.apiserver.namespaced import NamespaceFurniture
 from fairway.apiserver.nodettl import NodeTtl
 from fairway.apiserver.signingrequests import CertificateSigner
-from fairway.apiserver.volumes import VolumeBinder
 from fairway.twin.components import Component
 from fairway.twin.distributions import Distribution
 from fairway.twin.latency import DEFAULT, Latency, latency_named
@@ -41,7 +40,6 @@ def standing_components(signer: CertificateSigner, cloud: CloudPlan | None = Non
         NamespaceFurniture(),
         EndpointsController(),
         NodeTtl(),
-        VolumeBinder(),
         signer,
     ]
 
