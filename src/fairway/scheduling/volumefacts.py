@@ -69,6 +69,14 @@ def fits(volume: Obj, claim: Obj) -> bool:
     return capacity(volume) >= asked(claim)
 
 
+def candidates(view: View, claim: Obj) -> list[Obj]:
+    """The volume that is bound to it beforehand; else those that are free. Source: FindMatchingVolume."""
+    for volume in view.objects(VOLUME):
+        if is_of(spec_of(volume).get("claimRef") or {}, claim) and "deletionTimestamp" not in meta_of(volume):
+            return [volume]
+    return free_volumes(view, claim)
+
+
 def free_volumes(view: View, claim: Obj) -> list[Obj]:
     """Volumes that nobody has and that would do, the smallest first, then by name."""
     found = [

@@ -34,8 +34,8 @@ from fairway.scheduling.volumefacts import (
     SELECTED_NODE,
     VOLUME,
     asked,
+    candidates,
     class_of,
-    free_volumes,
     is_fully_bound,
     is_lost,
     waits_for_consumer,
@@ -224,7 +224,7 @@ def _found_for(
         best = np.full(rows, -1, np.int64)
         names: list[str] = []
         node = annotations_of(claim).get(SELECTED_NODE)
-        for volume in free_volumes(view, claim) if node is None else ():
+        for volume in candidates(view, claim) if node is None else ():
             name = name_of(volume)
             gets = (best < 0) & _reaches(local, volume)
             if name in taken:

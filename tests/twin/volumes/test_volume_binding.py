@@ -8,6 +8,7 @@ import pytest
 
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import MINUTE_US, SECOND_US
+from fairway.scheduling.profile import Profile
 from fairway.twin.latency import latency_named
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
@@ -314,3 +315,35 @@ def test_an_ephemeral_volume_has_a_claim_of_its_own() -> None:
 def test_an_immediate_class_does_not_wait_for_a_pod() -> None:
     twin = a_twin(storage_class("now", waits=False), claim("c", storageClassName="now"))
     assert bound(twin, "c").startswith("pvc-")
+
+
+def test_a_volume_meant_for_a_claim_is_the_only_one() -> None:
+    """Its claimRef names the claim beforehand; a smaller one is free on the other node."""
+    meant = volume("meant", "9Gi", zones=("z2",), storageClassName="local")
+    meant["spec"]["claimRef"] = {"namespace": "default", "name": "c"}
+    free = volume("free", "1Gi", zones=("z1",), storageClassName="local")
+    wanted = claim("c", storageClassName="local")
+    twin = a_twin(A, B, storage_class("local", LOCAL), meant, free, wanted, pod("p", "c"))
+    assert (at(twin), bound(twin, "c")) == ("b", "meant")
+
+
+def test_a_gang_waits_for_its_volumes_and_for_each_other() -> None:
+    """Both pods of a group of two need a volume; both are bound once both volumes are there."""
+    profile = Profile(permits=frozenset({"Coscheduling"}))
+    twin = Twin(seed=1, latency=latency_named("default"), components=standard_components((profile,)))
+    group = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"minMember": 2},
+    }
+    pods = [pod(name, f"c-{name}", cpu="4") for name in ("p", "q")]
+    for one in pods:
+        one["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+    claims = [claim(f"c-{name}", storageClassName="disks") for name in ("p", "q")]
+    twin.apply([A, group, storage_class("disks"), *claims, *pods])
+    twin.run_for(SECOND_US)
+    assert (at(twin), at(twin, "q")) == ("", "")
+    twin.run_for(MINUTE_US)
+    assert (at(twin), at(twin, "q")) == ("a", "a")
+    assert bound(twin, "c-p") != bound(twin, "c-q")
