@@ -18,7 +18,6 @@ from fairway.cluster.actions import View
 from fairway.kube.defaults import add_default_tolerations
 from fairway.kube.objects import Obj, gk_of, namespace_of
 
-
 _CLAIM: Final = "PersistentVolumeClaim"
 _STORAGE: Final = {_CLAIM: "persistentvolumeclaims", "PersistentVolume": "persistentvolumes"}
 
