@@ -158,6 +158,88 @@ def test_kueues_families(home: Served) -> None:
     assert value(found, "kueue_cluster_queue_resource_usage", flavor="f", resource="cpu", **queue) == 2
 
 
+CLOUD = """
+cloud:
+  provider: aws
+  instanceTypes: [m5.xlarge, m5.2xlarge]
+  bootTime: 20s
+  nodeGroups:
+    - {name: fixed, instanceType: m5.xlarge, min: 0, max: 3}
+"""
+NODE_POOL = {
+    "apiVersion": "karpenter.sh/v1",
+    "kind": "NodePool",
+    "metadata": {"name": "default"},
+    "spec": {
+        "limits": {"cpu": "10"},
+        "template": {
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
+                ],
+            }
+        },
+    },
+}
+
+
+def test_karpenter_and_the_autoscaler_where_there_is_a_cloud(tmp_path: Path) -> None:
+    """A pod of 3 cores gets an m5.xlarge, at 0.192 $ an hour; the server comes back and goes on with it."""
+    file = tmp_path / "cloud.yaml"
+    file.write_text(CLOUD, encoding="utf-8")
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [container], "nodeSelector": {"karpenter.sh/nodepool": "default"}},
+    }
+    with served(tmp_path / "data", paused=True, cloud=file) as api:
+        api.until_ready()
+        assert api.ask("POST", "/apis/karpenter.sh/v1/nodepools", NODE_POOL)[0] == 201
+        assert api.ask("POST", "/api/v1/namespaces/default/pods", pod)[0] == 201
+        api.ask("POST", "/fairway/clock", {"advanceUs": 10_000_000})
+        found = samples(api)
+        assert value(found, "karpenter_pods_unbound_time_seconds", name="p", namespace="default") >= 9
+        api.ask("POST", "/fairway/clock", {"advanceUs": 50_000_000})
+        found = samples(api)
+        assert (
+            value(found, "karpenter_nodeclaims_created_total", reason="provisioned", nodepool="default") == 1
+        )
+        assert value(found, "karpenter_nodepools_cost_total", nodepool="default") == 0.192
+        assert value(found, "karpenter_nodes_total_pod_requests", resource_type="cpu", managed="true") == 3
+        assert value(
+            found, "karpenter_pods_state", name="p", phase="Running", ready="true", nodepool="default"
+        )
+        # A second for the batch, twenty for the boot.
+        assert value(found, "karpenter_pods_bound_duration_seconds_bucket", le="20") == 0
+        assert value(found, "karpenter_pods_bound_duration_seconds_bucket", le="25") == 1
+        took = value(found, "karpenter_pods_startup_duration_seconds_sum")
+        assert value(found, "karpenter_pods_startup_duration_seconds", quantile="0.99") == took
+        assert not [name for name, _ in found if name == "karpenter_pods_unbound_time_seconds"]
+        assert value(found, "cluster_autoscaler_node_group_max_count", node_group="fixed") == 3
+        assert value(found, "cluster_autoscaler_nodes_count", state="ready") == 1
+        assert value(found, "cluster_autoscaler_old_unregistered_nodes_removed_count") == 0
+        again = {**pod, "metadata": {"name": "q"}}
+        assert api.ask("POST", "/api/v1/namespaces/default/pods", again)[0] == 201
+        api.ask("POST", "/fairway/clock", {"advanceUs": 5_000_000})
+    with served(tmp_path / "data", cloud=file) as api:
+        api.until_ready()
+        api.ask("POST", "/fairway/clock", {"advanceUs": 60_000_000})
+        found = samples(api)
+        # The machine that was booting when the server stopped.
+        assert value(found, "karpenter_nodes_created_total", nodepool="default") == 1
+        assert value(found, "karpenter_pods_state", scheduled="true") == 2
+        code, text = api.ask("GET", "/metrics", headers=OPENMETRICS)
+        assert code == 200 and "karpenter_nodepools_usage" in text and text.endswith("# EOF\n")
+
+
+def test_without_a_cloud_nobody_provisions(home: Served) -> None:
+    text = home.ask("GET", "/metrics")[1]
+    assert "karpenter_" not in text and "cluster_autoscaler_" not in text
+
+
 def test_openmetrics_where_it_is_asked_for(home: Served) -> None:
     code, text = home.ask("GET", "/metrics", headers=OPENMETRICS)
     assert code == 200 and text.endswith("# EOF\n")

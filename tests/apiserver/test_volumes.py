@@ -89,17 +89,12 @@ WAITING: dict[str, tuple[Any, dict[str, Any], tuple[str, str]]] = {
         {"storageClassName": "s"},
         ("WaitForFirstConsumer", "waiting for first consumer to be created before binding"),
     ),
-    "a provisioner elsewhere": (
-        {"provisioner": "example.com/disks"},
-        {"storageClassName": "s"},
-        (
-            "ExternalProvisioning",
-            "Waiting for a volume to be created either by the external provisioner 'example.com/disks' or manually "
-            "by the system administrator. If volume creation is delayed, please verify that the provisioner is "
-            "running and correctly registered.",
-        ),
-    ),
 }
+EXTERNAL = (
+    "Waiting for a volume to be created either by the external provisioner 'example.com/disks' or manually by the "
+    "system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly "
+    "registered."
+)
 
 
 @pytest.mark.parametrize("name", WAITING)
@@ -115,6 +110,25 @@ def test_a_claim_that_waits_says_for_what(home: Served, name: str) -> None:
     settle(home)
     assert said(home, "c") == [want]
     assert phase(home, f"{CLAIMS}/c") == "Pending"
+
+
+def test_a_provisioner_makes_what_is_not_there(home: Served) -> None:
+    """And takes it away with its claim."""
+    kind = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "s"}}
+    home.ask("POST", CLASSES, {**kind, "provisioner": "example.com/disks"})
+    home.ask("POST", CLAIMS, claim("c", "2Gi", storageClassName="s"))
+    settle(home)
+    _, bound = home.ask("GET", f"{CLAIMS}/c")
+    name = f"pvc-{bound['metadata']['uid']}"
+    assert (bound["spec"]["volumeName"], bound["status"]["phase"]) == (name, "Bound")
+    assert said(home, "c") == [
+        ("ExternalProvisioning", EXTERNAL),
+        ("Provisioning", 'External provisioner is provisioning volume for claim "default/c"'),
+        ("ProvisioningSucceeded", f"Successfully provisioned volume {name}"),
+    ]
+    home.ask("DELETE", f"{CLAIMS}/c")
+    settle(home)
+    assert home.ask("GET", f"{VOLUMES}/{name}")[0] == 404
 
 
 def test_what_is_used_stays_until_it_is_not(home: Served) -> None:

@@ -57,6 +57,7 @@ def test_a_cluster_from_up_to_down(tmp_path: Path, capsys: pytest.CaptureFixture
 WRONG: dict[str, tuple[list[str], str]] = {
     "a speed of nothing": (["up", "--speed", "0"], "--speed 0: expected more than 0"),
     "a fleet that is not there": (["up", "--fleet", "/nowhere.yaml"], "cannot be read"),
+    "a cloud that is not there": (["up", "--cloud", "/nowhere.yaml"], "cannot be read"),
     "a latency nobody knows": (["up", "--latency", "fast"], "expected default, zero or a readable YAML file"),
     "a duration that is none": (["clock", "advance", "soon"], "expected a duration such as 90s"),
     "a time that is none": (["clock", "run-until", "noon"], "expected a time such as"),

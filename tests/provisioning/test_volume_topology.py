@@ -39,7 +39,11 @@ def pod_on(*volumes: Obj) -> tuple[Store, Obj]:
             {
                 "apiVersion": "v1",
                 "kind": "PersistentVolumeClaim",
-                "metadata": {"name": name, "namespace": "default"},
+                "metadata": {
+                    "name": name,
+                    "namespace": "default",
+                    "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+                },
                 "spec": {"volumeName": obj["metadata"]["name"]},
             }
         )

@@ -1,7 +1,8 @@
 """Admission of a new object: every plugin that concerns workloads, in kube-apiserver's order.
 
 NamespaceLifecycle may refuse; LimitRanger (defaults), Priority and DefaultTolerationSeconds change a pod; then
-LimitRanger (bounds) and ResourceQuota may refuse it. Quota comes last, so that nothing is charged for what is
+LimitRanger (bounds) and ResourceQuota may refuse it. Claims get the default StorageClass, claims and volumes their
+protection. Quota comes last, so that nothing is charged for what is
 refused.
 
 Source: pkg/kubeapiserver/options/plugins.go AllOrderedPlugins (v1.36).
@@ -11,11 +12,14 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from fairway.admission import limitranger, namespace, priority, quota
+from fairway.admission import defaultclasses, limitranger, namespace, priority, quota, volumeprotection
 from fairway.admission.verdicts import Admitted, Refused, forbidden
 from fairway.cluster.actions import View
 from fairway.kube.defaults import add_default_tolerations
 from fairway.kube.objects import Obj, gk_of, namespace_of
+
+_CLAIM: Final = "PersistentVolumeClaim"
+_STORAGE: Final = {_CLAIM: "persistentvolumeclaims", "PersistentVolume": "persistentvolumes"}
 
 
 def admit(view: View, obj: Obj) -> Admitted | Refused:
@@ -23,7 +27,13 @@ def admit(view: View, obj: Obj) -> Admitted | Refused:
     refusal = namespace.refusal(view, obj)
     if refusal is not None:
         return refusal
-    changed = _changed(view, obj) if gk_of(obj) == "Pod" else obj
+    gk = gk_of(obj)
+    changed: Obj | Refused = obj
+    if gk == "Pod":
+        changed = _changed(view, obj)
+    elif gk in _STORAGE:
+        changed = volumeprotection.guarded(obj, _STORAGE[gk])
+        changed = defaultclasses.claim_with_class(view, changed) if gk == _CLAIM else changed
     if isinstance(changed, Refused):
         return changed
     refusal = limitranger.refusal(view, changed)

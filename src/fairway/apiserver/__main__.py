@@ -13,8 +13,8 @@ from fairway.apiserver.serving import Settings
 
 def main() -> int:
     said = msgspec.json.decode(sys.argv[1])
-    for name in ("data", "kubeconfig"):
-        said[name] = Path(said[name]) if said[name] else None
+    for name in ("data", "kubeconfig", "cloud"):
+        said[name] = Path(said[name]) if said.get(name) else None
     said["fleet"] = tuple(said["fleet"])
     return serve(Settings(**said))
 

@@ -21,10 +21,12 @@ from fairway.kube.timestamps import SECOND_US
 if TYPE_CHECKING:
     from fairway.admission.verdicts import Admitted
     from fairway.apiserver.events import StoredEvents
+    from fairway.apiserver.exporter.podmeter import PodMeter
     from fairway.apiserver.exporter.queuemeter import QueueMeter
     from fairway.apiserver.pump import Pump
     from fairway.apiserver.signingrequests import CertificateSigner
     from fairway.twin.kubelet.component import Kubelet
+    from fairway.twin.scenario.model import CloudPlan
     from fairway.twin.twin import Twin
 
 _EXPIRE_EVERY_S = 5.0
@@ -43,6 +45,8 @@ class Cluster:
         self.pump: Pump | None = None
         self.events: StoredEvents | None = None
         self.queue_meter: QueueMeter | None = None
+        self.pod_meter: PodMeter | None = None
+        """Only where nodes are provisioned: what Karpenter observes of pods."""
         self.ready = asyncio.Event()
 
     def touch(self) -> None:
@@ -55,10 +59,15 @@ class Cluster:
         if self.pump is not None:
             self.pump.poke()
 
-    def start(self, admission: Callable[[Obj], Admitted], signer: CertificateSigner) -> None:
+    def start(
+        self,
+        admission: Callable[[Obj], Admitted],
+        signer: CertificateSigner,
+        cloud: CloudPlan | None = None,
+    ) -> None:
         """Load the components and let time run. Takes about half a second the first time.
 
-        `admission` is what the components' own new objects pass. Raises: ApiError.
+        `admission` is what the components' own new objects pass; `cloud`: where nodes come from. Raises: ApiError.
         """
         from fairway.apiserver.events import StoredEvents
         from fairway.apiserver.exporter.queuemeter import QueueMeter
@@ -70,7 +79,7 @@ class Cluster:
         self.twin = Twin(
             seed=self.store.seed,
             latency=latency_of(self._latency),
-            components=standing_components(signer),
+            components=standing_components(signer, cloud),
             start_us=self.store.now_us,
             store=self.store,
             events=self.events,
@@ -79,6 +88,11 @@ class Cluster:
         self.pump = Pump(self.twin, self.journal, speed=self.speed, paused=self.paused)
         self.queue_meter = QueueMeter(self.store)
         self.store.followers.append(self.queue_meter)
+        if cloud is not None:
+            from fairway.apiserver.exporter.podmeter import PodMeter
+
+            self.pod_meter = PodMeter(self.store)
+            self.store.followers.append(self.pod_meter)
         self.pump.poke()
         self.ready.set()
 

@@ -15,7 +15,7 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from fairway.admission.rbac.authorizer import Authorizer
 from fairway.apiserver import bootstrap, kubeconfig
@@ -45,6 +45,9 @@ from fairway.errors import WorldError
 from fairway.kube.defaults import apply_defaults, generate_job_selector
 from fairway.kube.objects import Obj
 
+if TYPE_CHECKING:
+    from fairway.twin.scenario.model import CloudPlan
+
 LOOPBACK = "127.0.0.1"
 # Objects are trees that reference counts free; the cycle collector would only look at them, 100,000 at a time.
 _GC_THRESHOLDS = (50_000, 50, 1_000)
@@ -61,7 +64,7 @@ _DRAIN_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a server is to run. `speed` and `paused` None: as it ran before, or 1 and running."""
+    """How a server is to run. `speed` and `paused` None: as it ran before, or 1 and running. `cloud`: a file."""
 
     data: Path
     listen: str = LOOPBACK
@@ -72,6 +75,7 @@ class Settings:
     latency: str = "served"
     kubeconfig: Path | None = None
     metrics_server: bool = True
+    cloud: Path | None = None
 
 
 class Server:
@@ -184,7 +188,8 @@ class Server:
             from fairway.apiserver.signingrequests import CertificateSigner
 
             signer = CertificateSigner(self.pki, self.api.authorizer)
-            self.api.cluster.start(partial(admitted, self.api), signer)
+            cloud = await asyncio.to_thread(_cloud, self.settings.cloud, self.api.store.now_us)
+            self.api.cluster.start(partial(admitted, self.api), signer, cloud)
         except Exception as bug:
             self._fail(bug)
 
@@ -266,6 +271,15 @@ def _pace(settings: Settings, notes: dict[str, str]) -> tuple[float, bool]:
     speed = settings.speed if settings.speed is not None else float(notes.get("speed", "1.0"))
     paused = settings.paused if settings.paused is not None else bool(notes.get("paused"))
     return speed, paused
+
+
+def _cloud(file: Path | None, now_us: int) -> CloudPlan | None:
+    """What a file says of the cloud, its times from now on. Raises: InvalidInput."""
+    if file is None:
+        return None
+    from fairway.twin.scenario.cloudfile import read_cloud_file
+
+    return read_cloud_file(file, now_us)
 
 
 def _import_components() -> None:

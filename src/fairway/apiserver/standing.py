@@ -7,16 +7,19 @@ being a component that watches pods and nodes as the simulated one does.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from fairway.apiserver.endpoints import EndpointsController
 from fairway.apiserver.namespaced import NamespaceFurniture
 from fairway.apiserver.nodettl import NodeTtl
 from fairway.apiserver.signingrequests import CertificateSigner
-from fairway.apiserver.volumes import VolumeBinder
 from fairway.twin.components import Component
 from fairway.twin.distributions import Distribution
 from fairway.twin.latency import DEFAULT, Latency, latency_named
 from fairway.twin.standard import standard_components
+
+if TYPE_CHECKING:
+    from fairway.twin.scenario.model import CloudPlan
 
 SERVED = "served"
 # A person waits for these pods at wall speed: images are small or cached nearby. Everything else as in a twin.
@@ -27,16 +30,26 @@ _SERVED = replace(
 )
 
 
-def standing_components(signer: CertificateSigner) -> list[Component]:
-    """New components, in the order in which they see changes."""
+def standing_components(signer: CertificateSigner, cloud: CloudPlan | None = None) -> list[Component]:
+    """New components, in the order in which they see changes. `cloud`: where nodes come from by themselves."""
+    market, provisioners = _of_cloud(cloud)
     return [
+        *market,
         *standard_components(),
+        *provisioners,
         NamespaceFurniture(),
         EndpointsController(),
         NodeTtl(),
-        VolumeBinder(),
         signer,
     ]
+
+
+def _of_cloud(plan: CloudPlan | None) -> tuple[list[Component], list[Component]]:
+    if plan is None:
+        return [], []
+    from fairway.twin.scenario.building import market_of, provisioners_of
+
+    return market_of(plan), provisioners_of(plan)
 
 
 def latency_of(name: str) -> Latency:

@@ -24,6 +24,12 @@ def up(
     fleet: Annotated[
         Path | None, typer.Option("--fleet", help="Nodes: manifests, or a fleet description (see below).")
     ] = None,
+    cloud: Annotated[
+        Path | None,
+        typer.Option(
+            "--cloud", help="Where nodes come from by themselves: a Scenario with cloud, or its section."
+        ),
+    ] = None,
     speed: Annotated[
         float | None, typer.Option("--speed", help="Virtual seconds per second; as before, or 1.")
     ] = None,
@@ -49,6 +55,7 @@ def up(
 
     Example: fairway up --fleet fleet.yaml --detach
 
+    With --cloud Karpenter works for the cluster's NodePools, and a Cluster Autoscaler for the file's node groups.
     A fleet description is a file with `nodes:`, as scenarios have them: name, count, capacity, gpuModel…
     """
     from fairway.cli.fleetfile import read_fleet_file
@@ -70,8 +77,10 @@ def up(
         "latency": latency,
         "metrics_server": metrics_server,
         "kubeconfig": None if kubeconfig is None else str(kubeconfig.absolute()),
+        "cloud": None if cloud is None else str(cloud.absolute()),
     }
     _check_latency(latency)
+    _check_cloud(cloud)
     if detach:
         _say(_detached(where, settings), where, output)
     else:
@@ -86,6 +95,15 @@ def _check_latency(name: str) -> None:
         latency_named(name)
 
 
+def _check_cloud(file: Path | None) -> None:
+    """Raises: InvalidInput, before anything is started."""
+    if file is not None:
+        from fairway.twin.scenario.cloudfile import read_cloud_file
+        from fairway.twin.twin import EPOCH_US
+
+        read_cloud_file(file, EPOCH_US)
+
+
 def _serve(where: Path, settings: dict[str, Any], output: str) -> None:
     from fairway.apiserver.folders import Running
     from fairway.apiserver.process import serve
@@ -96,9 +114,8 @@ def _serve(where: Path, settings: dict[str, Any], output: str) -> None:
 
         _say(Running(os.getpid(), server.url, str(server.kubeconfig)), where, output)
 
-    chosen = settings["kubeconfig"]
-    given = {**settings, "data": where, "fleet": tuple(settings["fleet"])}
-    serve(Settings(**{**given, "kubeconfig": Path(chosen) if chosen else None}), told)
+    files = {name: Path(settings[name]) if settings[name] else None for name in ("kubeconfig", "cloud")}
+    serve(Settings(**{**settings, **files, "data": where, "fleet": tuple(settings["fleet"])}), told)
 
 
 def _detached(where: Path, settings: dict[str, Any]) -> Running:

@@ -10,7 +10,7 @@ them (pkg/registry/core/pod/strategy.go applyMatchLabelKeysAndMismatchLabelKeys)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -105,6 +105,8 @@ class PodShape:
     container_count: int
     gpu_count: int
     gpu_each: int
+    claims: tuple[tuple[str, bool], ...] = ()
+    """Claims it uses, and whether that is the name of an ephemeral volume: its claim is named after the pod, too."""
 
     @property
     def has_pod_terms(self) -> bool:
@@ -166,7 +168,9 @@ def _relevant_bytes(spec: Mapping[str, Any], namespace: str, labels: Mapping[str
         (c.get("resources"), c.get("ports"), c.get("image"), c.get("restartPolicy"))
         for c in spec.get("initContainers") or ()
     )
-    parts.append([v["image"] for v in spec.get("volumes") or () if v.get("image")])
+    volumes = spec.get("volumes") or ()
+    parts.append([v["image"] for v in volumes if v.get("image")])
+    parts.append(_claims(volumes))
     return msgspec.json.encode(parts)
 
 
@@ -201,7 +205,18 @@ def _derive(shape_id: int, spec: dict[str, Any], namespace: str, labels: Mapping
         container_count=len(spec.get("containers") or ()) + len(spec.get("initContainers") or ()),
         gpu_count=gpu_count,
         gpu_each=gpu_each,
+        claims=_claims(spec.get("volumes") or ()),
     )
+
+
+def _claims(volumes: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, bool], ...]:
+    found = []
+    for volume in volumes:
+        if volume.get("persistentVolumeClaim"):
+            found.append((str(volume["persistentVolumeClaim"].get("claimName") or ""), False))
+        elif volume.get("ephemeral"):
+            found.append((str(volume.get("name") or ""), True))
+    return tuple(found)
 
 
 def gpus_asked(requests: Mapping[str, int]) -> tuple[int, int]:

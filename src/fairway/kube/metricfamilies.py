@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+COUNTER, GAUGE, HISTOGRAM, SUMMARY = "counter", "gauge", "histogram", "summary"
 
 
 class Family(NamedTuple):
@@ -23,3 +23,16 @@ class Sample(NamedTuple):
     name: str
     labels: tuple[str, ...]
     value: float
+
+
+class Observed(NamedTuple):
+    """What a histogram or a summary has seen.
+
+    `counts`: of each bucket by itself, +Inf last; of a summary the count of all. `quantiles`: (φ, value), a summary's.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    counts: tuple[int, ...]
+    total: float
+    quantiles: tuple[tuple[float, float], ...] = ()

@@ -75,6 +75,11 @@ def _requirements(raw: Any) -> tuple[Requirement, ...]:
     )
 
 
+def node_selector_terms(raw: Mapping[str, Any]) -> tuple[Term, ...]:
+    """The terms of a NodeSelector."""
+    return tuple(parse_term(t) for t in raw.get("nodeSelectorTerms") or ())
+
+
 def node_selection(spec: Mapping[str, Any]) -> NodeSelection:
     """From a pod's spec."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
@@ -82,6 +87,6 @@ def node_selection(spec: Mapping[str, Any]) -> NodeSelection:
     preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
     return NodeSelection(
         set_selector(spec.get("nodeSelector")),
-        None if required is None else tuple(parse_term(t) for t in required.get("nodeSelectorTerms") or ()),
+        None if required is None else node_selector_terms(required),
         tuple((int(p.get("weight") or 0), parse_term(p.get("preference") or {})) for p in preferred),
     )

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairway.cluster.accounts import NodeAccounts
+from fairway.cluster.actions import View
 from fairway.cluster.records import PodRecord
 from fairway.kube.labels import Selector
 from fairway.kube.objects import Key
@@ -33,6 +34,7 @@ from fairway.scheduling.podspread import constraints_of, spread_scores
 from fairway.scheduling.profile import DEFAULT_PROFILE, GPU_POLICIES, Profile
 from fairway.scheduling.resourcescores import MAX_SCORE
 from fairway.scheduling.verdict import NO_NODES, Scheduled, ScoreSheet
+from fairway.scheduling.volumes import VolumeFilter, VolumePlan, look, plan
 
 if TYPE_CHECKING:
     from fairway.scheduling.gpushare.plugin import GpuPolicies
@@ -61,6 +63,8 @@ class Scheduler:
     default_selector: SelectorOf = no_selector
     next_start: int = 0
     nominated: dict[Key, tuple[PodRecord, str]] = field(default_factory=dict)
+    view: View | None = None
+    """Where claims and volumes are looked up; None: pods' claims are of no account."""
     _locals: dict[int, NodeLocal] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -78,7 +82,8 @@ class Scheduler:
 
     def fork(self, accounts: NodeAccounts, default_selector: SelectorOf) -> Scheduler:
         """The same state over a copy of the cluster; memos start empty."""
-        return Scheduler(accounts, self.profile, default_selector, self.next_start, dict(self.nominated))
+        nominated = dict(self.nominated)
+        return Scheduler(accounts, self.profile, default_selector, self.next_start, nominated, self.view)
 
     # Step 1
 
@@ -105,6 +110,15 @@ class Scheduler:
             alone = self._place_alone(pod, local, draw)
             if alone is not None:
                 return alone
+        if pod.shape.claims and self.view is not None:
+            found = look(self.view, accounts, pod, self.profile)
+            if found.why:
+                rows = accounts.alive.shape[0]
+                nothing = np.zeros(rows, np.int64)
+                everywhere = np.ones(rows, np.bool_)
+                return Diagnosis(
+                    nothing, nothing, everywhere, prefilter=found.why, prefilter_plugin=found.plugin
+                )
         filters = self._filters(pod, local, self._nominees(pod))
         nominee = self._on_nominated_node(pod, filters.codes)
         if nominee is not None:
@@ -132,6 +146,7 @@ class Scheduler:
             or shape.has_pod_terms
             or local.has_preference
             or local.any_prefer_taints
+            or shape.claims
             or self.nominated
             or self._spreads_hard
             or self._policies is not None
@@ -174,7 +189,23 @@ class Scheduler:
         self, pod: PodRecord, local: NodeLocal, nominees: Mapping[int, Sequence[PodRecord]]
     ) -> Filters:
         hard = constraints_of(pod, self.profile, self._selector(pod, hard=True), hard=True)
-        return Filters(self.accounts, self.profile, pod, local, spread=hard, nominees=nominees)
+        volumes = None
+        if pod.shape.claims and self.view is not None:
+            found = look(self.view, self.accounts, pod, self.profile)
+            volumes = VolumeFilter(self.view, self.accounts, pod, local, self.profile, found)
+        return Filters(
+            self.accounts, self.profile, pod, local, spread=hard, nominees=nominees, volumes=volumes
+        )
+
+    def volume_plan(self, pod: PodRecord, node: str) -> VolumePlan:
+        """What is to be done about the pod's claims on this node."""
+        row = self.accounts.row_of.get(node)
+        if not pod.shape.claims or self.view is None or row is None:
+            return VolumePlan()
+        if not self.profile.filters_with("VolumeBinding"):
+            return VolumePlan()
+        found = look(self.view, self.accounts, pod, self.profile)
+        return plan(self.view, self.local(pod), row, found)
 
     def _selector(self, pod: PodRecord, *, hard: bool) -> Selector | None:
         if pod.shape.spread or not (self._spreads_hard if hard else self._spreads_soft):

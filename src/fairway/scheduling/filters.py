@@ -24,13 +24,21 @@ from fairway.scheduling.podaffinity import affinity_refusals
 from fairway.scheduling.podspread import Move, spread_refusals
 from fairway.scheduling.profile import Profile
 from fairway.scheduling.verdict import Refusal
+from fairway.scheduling.volumes import VolumeFilter
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 # Refusals beyond the node's own facts that evicting pods cannot mend.
 # As plain integers: comparing an array with a member of an enumeration takes eight times as long.
-_HOPELESS_AMONG_PODS: Final = (int(Refusal.SPREAD_LABEL), int(Refusal.POD_AFFINITY))
+_HOPELESS_AMONG_PODS: Final = (
+    int(Refusal.SPREAD_LABEL),
+    int(Refusal.POD_AFFINITY),
+    int(Refusal.VOLUME_GONE),
+    int(Refusal.VOLUME_AFFINITY),
+    int(Refusal.VOLUME_BIND),
+    int(Refusal.VOLUME_ZONE),
+)
 
 
 class RowRefusal(NamedTuple):
@@ -53,13 +61,16 @@ class Filters:
         *,
         spread: tuple[SpreadConstraint, ...],
         nominees: Mapping[int, Sequence[PodRecord]],
+        volumes: VolumeFilter | None = None,
     ) -> None:
-        """`spread`: the pod's hard constraints; `nominees`: by row, the pods it must leave room for."""
+        """`spread`: the pod's hard constraints; `nominees`: by row, the pods it must leave room for; `volumes`: of a
+        pod that has claims."""
         self._accounts = accounts
         self.pod = pod
         self.local = local
         self._spread = spread if profile.filters_with("PodTopologySpread") else ()
         self._nominees = nominees
+        self._volumes = volumes
         self._minds_pods = False
         self._overlaid: dict[int, RowRefusal] = {}
         self.codes = self._everywhere(profile)
@@ -68,6 +79,8 @@ class Filters:
 
     def _everywhere(self, profile: Profile) -> Ints:
         codes = self.local.refusal
+        if self._volumes is not None:
+            codes = np.where(codes == 0, self._volumes.codes, codes)
         if self._spread:
             spread = spread_refusals(self._accounts, self.pod, self.local, self._spread)
             codes = np.where(codes == 0, spread, codes)
@@ -107,7 +120,9 @@ class Filters:
 
     @property
     def _is_about_room(self) -> bool:
-        return not self._spread and not self._minds_pods and self.local.is_about_room
+        return (
+            not self._spread and not self._minds_pods and self._volumes is None and self.local.is_about_room
+        )
 
     def _room_with(self, others: Sequence[PodRecord], row: int) -> RowRefusal:
         static = self.local.static_refusal(row)
@@ -137,7 +152,9 @@ class Filters:
         code = int(local.refusal[row])
         if code:
             return RowRefusal(code, int(local.short[row]), bool(local.is_hopeless[row]))
-        if self._spread:
+        if self._volumes is not None:
+            code = self._volumes.at(row, moved)
+        if not code and self._spread:
             code = int(spread_refusals(accounts, self.pod, local, self._spread, moved)[row])
         if not code and self._minds_pods:
             apart = affinity_refusals(accounts, self.pod)

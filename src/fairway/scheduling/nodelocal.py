@@ -196,6 +196,22 @@ class NodeLocal:
         self._learn_taint_sets()
         return np.array(self._taint_ok, np.bool_)[self.accounts.taint_set] & self.accounts.alive
 
+    def matching(self, terms: tuple[Term, ...]) -> Bools:
+        """bool[row]: one of the terms holds. Without any: nowhere."""
+        return self._any_term(terms, _ALL_ROWS)
+
+    def lacking(self, label: str) -> Bools:
+        """bool[row]: the node has no such label."""
+        return self.accounts.counts.domains(label).of_row < 0
+
+    def named(self, node: str) -> Bools:
+        """bool[row]: the node has this name."""
+        found = np.zeros(self.refusal.shape[0], np.bool_)
+        row = self.accounts.row_of.get(node)
+        if row is not None:
+            found[row] = True
+        return found
+
     def _any_term(self, terms: tuple[Term, ...], rows: Rows) -> Bools:
         ok = np.zeros(self.accounts.alive[rows].shape, np.bool_)
         for term in terms:

@@ -27,6 +27,10 @@ FILTER_PLUGINS = (
     "NodePorts",
     "NodeResourcesFit",
     "GpuShare",
+    "VolumeRestrictions",
+    "NodeVolumeLimits",
+    "VolumeBinding",
+    "VolumeZone",
     "PodTopologySpread",
     "InterPodAffinity",
 )

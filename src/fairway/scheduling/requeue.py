@@ -13,10 +13,16 @@ from typing import Any, Final, NamedTuple
 
 from fairway.cluster.accounts import TERMINAL, NodeAccounts
 from fairway.cluster.changes import ADDED, DELETED, Change
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Key, Obj
 from fairway.scheduling.queue import Line, SchedulingQueue
+from fairway.scheduling.volumefacts import CLAIM, CLASS, CSI_NODE, VOLUME
+from fairway.scheduling.volumes import PLUGINS
 
 _ABOUT_PODS: Final = frozenset({"InterPodAffinity", "PodTopologySpread"})
+_ABOUT_VOLUMES: Final = frozenset(PLUGINS)
+# What pods that leave may mend of a volume's refusal: who holds it, how many there are.
+_FREED_BY_PODS: Final = frozenset({"VolumeRestrictions", "NodeVolumeLimits"})
+VOLUMES: Final = (CLAIM, VOLUME, CLASS, CSI_NODE)
 _ABOUT_ROOM: Final = frozenset({"NodeResourcesFit", "GpuShare"})
 
 
@@ -36,7 +42,13 @@ class NodeChanged(NamedTuple):
     is_gone: bool = False
 
 
-Happening = PodMoved | NodeChanged
+class VolumeChanged(NamedTuple):
+    """A claim, a volume, a StorageClass or what a node's drivers can take came or changed. `claim`: which, if one."""
+
+    claim: Key | None
+
+
+Happening = PodMoved | NodeChanged | VolumeChanged
 
 
 def happening(change: Change) -> Happening | None:
@@ -45,6 +57,8 @@ def happening(change: Change) -> Happening | None:
         return _pod_moved(change)
     if change.key.gk == "Node" and _is_worth_a_look(change):
         return NodeChanged(change.key.name, is_gone=change.type == DELETED)
+    if change.key.gk in VOLUMES and change.type != DELETED:
+        return VolumeChanged(change.key if change.key.gk == CLAIM else None)
     return None
 
 
@@ -130,6 +144,11 @@ def wake(
             if not event.is_gone or "PodTopologySpread" in line.plugins:
                 queue.unpark(line.key, now_us)
         return
+    if isinstance(event, VolumeChanged):
+        for line in queue.parked():
+            if not _ABOUT_VOLUMES.isdisjoint(line.plugins) and _uses(queue, line, event.claim):
+                queue.unpark(line.key, now_us)
+        return
     rows = [
         row
         for node, emptied in ((event.node, event.left), (event.freed, True))
@@ -152,11 +171,20 @@ def _may_help(
         return True
     if not emptied:
         return False
-    if "NodePorts" in plugins:
+    if "NodePorts" in plugins or not _FREED_BY_PODS.isdisjoint(plugins):
         return True
     if not any(p in _ABOUT_ROOM for p in plugins):
         return False
     return any(_has_room(queue, line, accounts, row, ignores) for row in emptied)
+
+
+def _uses(queue: SchedulingQueue, line: Line, claim: Key | None) -> bool:
+    """Whether the line's pods use this claim. Source: isSchedulableAfterPersistentVolumeClaimChange."""
+    if claim is None:
+        return True
+    pod = queue.record_of(line)
+    names = (f"{pod.key.name}-{name}" if own else name for name, own in pod.shape.claims)
+    return claim.namespace == pod.key.namespace and claim.name in names
 
 
 def _has_room(

@@ -25,11 +25,17 @@ class Refusal(IntEnum):
     NODE_PORTS = 6
     FIT = 7
     GPU_SHARE = 8
-    SPREAD_LABEL = 9
-    SPREAD_SKEW = 10
-    POD_AFFINITY = 11
-    POD_ANTI_AFFINITY = 12
-    EXISTING_ANTI_AFFINITY = 13
+    VOLUME_HELD = 9
+    VOLUME_LIMIT = 10
+    VOLUME_GONE = 11
+    VOLUME_AFFINITY = 12
+    VOLUME_BIND = 13
+    VOLUME_ZONE = 14
+    SPREAD_LABEL = 15
+    SPREAD_SKEW = 16
+    POD_AFFINITY = 17
+    POD_ANTI_AFFINITY = 18
+    EXISTING_ANTI_AFFINITY = 19
 
 
 # Source: the ErrReason constants of each plugin, kube-scheduler v1.36. FIT composes its own.
@@ -41,6 +47,12 @@ REASONS: Final[dict[Refusal, str]] = {
     Refusal.NODE_AFFINITY_ENFORCED: "node(s) didn't match scheduler-enforced node affinity",
     Refusal.NODE_PORTS: "node(s) didn't have free ports for the requested pod ports",
     Refusal.GPU_SHARE: "node(s) had no GPU with enough free capacity",
+    Refusal.VOLUME_HELD: "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+    Refusal.VOLUME_LIMIT: "node(s) exceed max volume count",
+    Refusal.VOLUME_GONE: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+    Refusal.VOLUME_AFFINITY: "node(s) didn't match PersistentVolume's node affinity",
+    Refusal.VOLUME_BIND: "node(s) didn't find available persistent volumes to bind",
+    Refusal.VOLUME_ZONE: "node(s) had no available volume zone",
     Refusal.SPREAD_LABEL: "node(s) didn't match pod topology spread constraints (missing required label)",
     Refusal.SPREAD_SKEW: "node(s) didn't match pod topology spread constraints",
     Refusal.POD_AFFINITY: "node(s) didn't match pod affinity rules",
@@ -57,6 +69,12 @@ PLUGINS: Final[dict[Refusal, str]] = {
     Refusal.NODE_PORTS: "NodePorts",
     Refusal.FIT: "NodeResourcesFit",
     Refusal.GPU_SHARE: "GpuShare",
+    Refusal.VOLUME_HELD: "VolumeRestrictions",
+    Refusal.VOLUME_LIMIT: "NodeVolumeLimits",
+    Refusal.VOLUME_GONE: "VolumeBinding",
+    Refusal.VOLUME_AFFINITY: "VolumeBinding",
+    Refusal.VOLUME_BIND: "VolumeBinding",
+    Refusal.VOLUME_ZONE: "VolumeZone",
     Refusal.SPREAD_LABEL: "PodTopologySpread",
     Refusal.SPREAD_SKEW: "PodTopologySpread",
     Refusal.POD_AFFINITY: "InterPodAffinity",

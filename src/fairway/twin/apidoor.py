@@ -5,8 +5,8 @@
     else: store.create(answer.obj), then perform(store, charge) for charge in answer.charges
 
 Defaults of the built-in kinds, what admission changes, the webhooks of workload operators and Kueue's, then the
-quota charged. Nothing is written here. Kueue's kinds are always checked against their schemas; its webhooks answer
-only where a Kueue runs: a component named `kueue` in the twin that has `webhook_settings`.
+quota charged. But for `create` nothing is written here. Kueue's kinds are always checked against their schemas; its
+webhooks answer only where a Kueue runs: a component named `kueue` in the twin that has `webhook_settings`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from fairway.admission.admit import admit
 from fairway.admission.namespace import PLUGIN
 from fairway.admission.verdicts import Admitted, Refused
-from fairway.cluster.actions import View
+from fairway.cluster.actions import Create, View, perform
 from fairway.cluster.errors import ApiError
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.kinds import kind_named
@@ -74,6 +74,21 @@ def entered(
     if isinstance(answer, Refused):
         raise ApiError(answer.code, answer.reason, answer.message)
     return answer
+
+
+def create(host: Host, obj: Obj) -> None:
+    """What a controller creates: with defaults, past admission, charged to its quotas.
+
+    Raises: ApiError.
+    """
+    answer = (
+        host.admission(obj)
+        if host.admission is not None
+        else entered(host.store, obj, kueue=settings_of(host))
+    )
+    if perform(host.store, Create(answer.obj)) is not None:
+        for charge in answer.charges:
+            perform(host.store, charge)
 
 
 def _placed(obj: Obj) -> Obj:

@@ -21,7 +21,7 @@ from fairway.cluster.errors import ApiError
 from fairway.errors import BugError
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US
-from fairway.twin.apidoor import entered, settings_of
+from fairway.twin.apidoor import create
 from fairway.twin.components import Host
 from fairway.twin.loop import CONTROLLERS
 from fairway.workloads.controller import Controller
@@ -231,17 +231,8 @@ class Controllers:
         return True
 
     def _create(self, obj: Obj) -> None:
-        """Create it as the API server would: with defaults, past admission, charged to its quotas.
-
-        Raises: ApiError.
-        """
-        store, admission = self.host.store, self.host.admission
-        answer = (
-            admission(obj) if admission is not None else entered(store, obj, kueue=settings_of(self.host))
-        )
-        if perform(store, Create(answer.obj)) is not None:
-            for charge in answer.charges:
-                perform(store, charge)
+        """As the API server would. Raises: ApiError."""
+        create(self.host, obj)
 
     def _after_refusal(self, after: Reconciliation) -> None:
         for action in after.actions:

@@ -240,11 +240,12 @@ class Gangs:
         return why
 
     def _assigned(self, group: Key) -> int:
-        """How many of the group are bound or wait."""
+        """How many of the group are bound or wait: for others, or for their volumes."""
         count = 0
         for key in self._members.get(group, ()):
             pod = self._store.get(key)
-            count += key in self.waiting or (pod is not None and bool(pod["spec"].get("nodeName")))
+            waits = key in self.waiting or key in self._its.volumes.waiting
+            count += waits or (pod is not None and bool(pod["spec"].get("nodeName")))
         return count
 
     def _permit(

@@ -59,6 +59,9 @@ class Latency:
     image_pull: Distribution = Distribution("lognormal", 20_000_000, 0.8)
     # Asking the registry about an image the node has (imagePullPolicy Always).
     image_check: Distribution = _ms(300)
+    # From a claim's wish to its volume, as a cloud's CSI driver makes one. An estimate: disks of the large clouds
+    # are there within seconds.
+    volume_provision: Distribution = Distribution("uniform", 2_000_000, 5_000_000)
     # Creating and starting one container.
     container_start: Distribution = Distribution("uniform", 200_000, 500_000)
     # Noticing that a container ended: the kubelet relists containers every second (genericPlegRelistPeriod).

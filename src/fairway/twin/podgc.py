@@ -1,7 +1,8 @@
-"""Which pods does nobody need any more? Ended ones beyond a threshold, and those whose node is gone.
+"""Which pods does nobody need any more? Ended ones beyond a threshold, those whose node is gone, those told to go that
+no kubelet will let go: without a node, or on one declared dead.
 
-Looks every 20 s (`podGCPeriod`), and here only when there is something to look at. A pod whose node does not
-exist is given 40 s (`podGCQuarantine`) in case the node comes back; then it is failed and deleted by force.
+Looks every 20 s (`podGCPeriod`), and here only when there is something to look at. A node that does not exist is given
+40 s (`podGCQuarantine`) to come back; then its pods, ended or not, are failed and deleted by force.
 
 Source: pkg/controller/podgc/gc_controller.go (v1.36).
 """
@@ -16,12 +17,13 @@ from fairway.cluster.errors import ApiError
 from fairway.kube.objects import Key, Obj
 from fairway.twin.components import Host
 from fairway.twin.loop import HOUSEKEEPING
-from fairway.twin.nodelifecycle import pods_on, ready_status
+from fairway.twin.nodelifecycle import ready_status
 from fairway.twin.tainteviction import mark_disrupted
 
 NAME: Final = "pod-garbage-collector"
 TERMINAL: Final = ("Succeeded", "Failed")
 OUT_OF_SERVICE_TAINT: Final = "node.kubernetes.io/out-of-service"
+_GONE: Final = "PodGC: node no longer exists"
 
 
 Turn = tuple[bool, str, Key]
@@ -39,8 +41,12 @@ class PodGarbageCollector:
         """Pods that have ended, and when it is their turn to go."""
         self._turns: list[Turn] = []
         """The same as a heap, with those that went by other ways."""
-        self.homeless: dict[Key, int] = {}
-        """Pods bound to a node that does not exist, and since when that is known."""
+        self._ended_on: dict[str, dict[Key, None]] = {}
+        """The same by their nodes, which keep no account of them."""
+        self.missing: dict[str, int] = {}
+        """Nodes that do not exist and have pods, and since when that is known."""
+        self.unscheduled: dict[Key, None] = {}
+        """Pods that were told to go before they had a node, and that a finalizer holds."""
         self.out_of_service: dict[str, None] = {}
         """Nodes that were declared dead."""
         self._ticks_from_us = 0
@@ -56,7 +62,8 @@ class PodGarbageCollector:
     def fork(self) -> PodGarbageCollector:
         twin = PodGarbageCollector()
         twin.ended, twin._turns = dict(self.ended), list(self._turns)
-        twin.homeless = dict(self.homeless)
+        twin._ended_on = {node: dict(keys) for node, keys in self._ended_on.items()}
+        twin.missing, twin.unscheduled = dict(self.missing), dict(self.unscheduled)
         twin.out_of_service = dict(self.out_of_service)
         twin._ticks_from_us = self._ticks_from_us
         twin._armed_us = self._armed_us
@@ -68,33 +75,45 @@ class PodGarbageCollector:
             self._observe_node(change)
             return
         pod = change.obj
+        node = pod["spec"].get("nodeName") or ""
         if change.type == DELETED:
             self.ended.pop(key, None)
-            self.homeless.pop(key, None)
+            self._forget_ended(key, node)
+            self.unscheduled.pop(key, None)
             return
+        if "deletionTimestamp" in pod["metadata"]:
+            self._observe_leaving(key, node)
         if (pod.get("status") or {}).get("phase") in TERMINAL:
             is_new = key not in self.ended
             self._await_turn(key, pod)
             if is_new:
+                if node:
+                    self._ended_on.setdefault(node, {})[key] = None
                 threshold = self.host.latency.terminated_pod_gc_threshold
                 if 0 < threshold < len(self.ended):
                     self._arm(self.host.loop.now_us)
-            return
-        node = pod["spec"].get("nodeName")
         if node and node not in self.host.store.accounts.row_of:
-            self._orphan(key)
+            self._miss(node)
+
+    def _observe_leaving(self, key: Key, node: str) -> None:
+        """A pod was told to go; where it has a node, that is its kubelet's business unless the node is dead."""
+        if not node:
+            self.unscheduled[key] = None
+        if not node or node in self.out_of_service:
+            self._arm(self.host.loop.now_us)
 
     def _observe_node(self, change: Change) -> None:
         if change.type == DELETED:
-            for key in self.host.store.accounts.bound_to(change.key.name):
-                self._orphan(key)
+            name = change.key.name
+            if name in self._ended_on or self.host.store.accounts.bound_to(name):
+                self._miss(name)
         elif _is_out_of_service(change.obj):
             self.out_of_service[change.key.name] = None
             self._arm(self.host.loop.now_us)
 
-    def _orphan(self, key: Key) -> None:
+    def _miss(self, node: str) -> None:
         now_us = self.host.loop.now_us
-        if self.homeless.setdefault(key, now_us) == now_us:
+        if self.missing.setdefault(node, now_us) == now_us:
             self._arm(now_us + self.host.latency.pod_gc_quarantine_us)
 
     def _arm(self, from_us: int) -> None:
@@ -111,7 +130,8 @@ class PodGarbageCollector:
         self._armed_us = -1
         self._collect_ended()
         self._collect_out_of_service()
-        self._collect_homeless()
+        self._collect_orphans()
+        self._collect_unscheduled()
 
     def _collect_ended(self) -> None:
         """The oldest of the ended pods, down to the threshold; evicted ones first. Source: gcTerminated."""
@@ -127,11 +147,17 @@ class PodGarbageCollector:
                 surplus -= 1
 
     def _await_turn(self, key: Key, pod: Obj) -> None:
-        was_evicted = (pod.get("status") or {}).get("reason") == "Evicted"
-        turn = (not was_evicted, pod["metadata"]["creationTimestamp"], key)
+        turn = _turn(key, pod)
         if self.ended.get(key) != turn:
             self.ended[key] = turn
             heappush(self._turns, turn)
+
+    def _forget_ended(self, key: Key, node: str) -> None:
+        there = self._ended_on.get(node)
+        if there is not None:
+            there.pop(key, None)
+            if not there:
+                del self._ended_on[node]
 
     def _collect_out_of_service(self) -> None:
         """Terminating pods on nodes declared dead. Source: gcTerminating."""
@@ -141,40 +167,52 @@ class PodGarbageCollector:
             if node is None or not _is_out_of_service(node):
                 del self.out_of_service[name]
             elif ready_status(node) != "True":
-                for key in pods_on(self.host, name):
-                    pod = store.get(key)
-                    if pod is not None and "deletionTimestamp" in pod["metadata"]:
+                for key, pod in self._pods_of(name):
+                    if "deletionTimestamp" in pod["metadata"]:
                         self._fail_and_delete(key, pod, "PodGC: node is out-of-service")
 
-    def _collect_homeless(self) -> None:
-        """Source: gcOrphaned."""
+    def _collect_orphans(self) -> None:
+        """Pods of nodes that are still not there after their quarantine. Source: gcOrphaned."""
         store, now_us = self.host.store, self.host.loop.now_us
         waiting_us: int | None = None
-        for key, since_us in list(self.homeless.items()):
-            pod = store.get(key)
-            node = "" if pod is None else (pod.get("spec") or {}).get("nodeName") or ""
-            if pod is None or store.get(Key("Node", "", node)) is not None:
-                del self.homeless[key]
-                continue
+        for name, since_us in list(self.missing.items()):
             due_us = since_us + self.host.latency.pod_gc_quarantine_us
-            if due_us <= now_us:
-                del self.homeless[key]
-                self._fail_and_delete(key, pod, "PodGC: node no longer exists")
-            else:
+            if store.get(Key("Node", "", name)) is not None:
+                del self.missing[name]
+            elif due_us > now_us:
                 waiting_us = due_us if waiting_us is None else min(waiting_us, due_us)
+            else:
+                del self.missing[name]
+                for key, pod in self._pods_of(name):
+                    if (pod.get("status") or {}).get("phase") not in TERMINAL:
+                        mark_disrupted(self.host, key, pod, "DeletionByPodGC", _GONE)
+                    self._fail_and_delete(key, pod, _GONE)
         if waiting_us is not None:
             self._arm(waiting_us)
 
-    def _fail_and_delete(self, key: Key, pod: Obj, message: str) -> None:
+    def _collect_unscheduled(self) -> None:
+        """Source: gcUnscheduledTerminating."""
+        waiting, self.unscheduled = self.unscheduled, {}
+        for key in waiting:
+            pod = self.host.store.get(key)
+            if pod is not None and not pod["spec"].get("nodeName") and "deletionTimestamp" in pod["metadata"]:
+                self._fail_and_delete(key, pod, "PodGC: pod was never scheduled")
+
+    def _pods_of(self, node: str) -> list[tuple[Key, Obj]]:
+        """All pods bound to this name, ended ones too: evicted ones first, then the oldest, then by name."""
+        keys = [*self.host.store.accounts.bound_to(node), *self._ended_on.get(node, ())]
+        found = [(key, pod) for key in keys if (pod := self.host.store.get(key)) is not None]
+        return sorted(found, key=lambda item: _turn(*item))
+
+    def _fail_and_delete(self, key: Key, pod: Obj, why: str) -> None:
+        """Source: markFailedAndDeletePodWithCondition. `why` is for the log."""
         store = self.host.store
-        status = pod.get("status") or {}
-        if status.get("phase") not in TERMINAL:
-            mark_disrupted(self.host, key, pod, "DeletionByPodGC", message)
+        if (pod.get("status") or {}).get("phase") not in TERMINAL:
             marked = store.get(key)
             if marked is not None:
-                store.set_status(key, {**marked["status"], "phase": "Failed"})
+                store.set_status(key, {**(marked.get("status") or {}), "phase": "Failed"})
         self.host.log.record(
-            self.host.loop.now_us, NAME, "Pod", key.namespace, key.name, "DeletionByPodGC", message
+            self.host.loop.now_us, NAME, "Pod", key.namespace, key.name, "DeletionByPodGC", why
         )
         self._delete(key)
 
@@ -184,6 +222,11 @@ class PodGarbageCollector:
         except ApiError as gone:
             if gone.code != 404:
                 raise
+
+
+def _turn(key: Key, pod: Obj) -> Turn:
+    was_evicted = (pod.get("status") or {}).get("reason") == "Evicted"
+    return (not was_evicted, pod["metadata"]["creationTimestamp"], key)
 
 
 def _is_out_of_service(node: Obj) -> bool:

@@ -23,13 +23,14 @@ from fairway.scheduling.cycle import Diagnosis, Scheduler
 from fairway.scheduling.preemption import Budget, explain
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.scheduling.queue import PARKED, LineKey, QueuedPod, SchedulingQueue
-from fairway.scheduling.requeue import happening, wake
+from fairway.scheduling.requeue import VOLUMES, happening, wake
 from fairway.scheduling.verdict import Scheduled, Unschedulable
 from fairway.twin.components import Host
 from fairway.twin.gangs import Gangs
 from fairway.twin.kubeevents import NORMAL, WARNING
 from fairway.twin.loop import SCHEDULER
 from fairway.twin.owners import DefaultSelectors
+from fairway.twin.volumes.waiting import VolumeWaits
 
 _PDB: Final = "PodDisruptionBudget.policy"
 _CYCLES_AT_ONCE: Final = 32
@@ -48,7 +49,7 @@ class SchedulerComponent:
     """One kube-scheduler process with one or more profiles."""
 
     name = "default-scheduler"
-    kinds: tuple[str, ...] = ("Pod", "Node", "Namespace")
+    kinds: tuple[str, ...] = ("Pod", "Node", "Namespace", *VOLUMES)
 
     def __init__(
         self, profiles: Iterable[Profile] = (DEFAULT_PROFILE,), name: str = "default-scheduler"
@@ -58,6 +59,7 @@ class SchedulerComponent:
         self.gangs = Gangs(self._profiles) if Gangs.wanted(self._profiles) else None
         if self.gangs is not None:
             self.kinds = (*self.kinds, *Gangs.kinds)
+        self.volumes = VolumeWaits()
         self.queue = SchedulingQueue()
         self._told: dict[LineKey, Told] = {}
         self._armed_us = -1
@@ -74,7 +76,7 @@ class SchedulerComponent:
         self.selectors = DefaultSelectors(host.store)
         self.schedulers = {}
         for name, profile in self._profiles.items():
-            scheduler = Scheduler(self.accounts, profile, self.selectors.of)
+            scheduler = Scheduler(self.accounts, profile, self.selectors.of, view=host.store)
             if name in self._state:
                 scheduler.next_start, scheduler.nominated = self._state[name]
             self.schedulers[name] = scheduler
@@ -84,6 +86,7 @@ class SchedulerComponent:
         self._draws = host.streams.stream(f"{self.name}/ties")
         if self.gangs is not None:
             self.gangs.attach(self)
+        self.volumes.attach(self)
 
     def start(self) -> None:
         self._tokens_milli = self.host.latency.scheduler_burst * 1000
@@ -94,6 +97,7 @@ class SchedulerComponent:
         twin.queue = self.queue.fork()
         if self.gangs is not None:
             twin.gangs = self.gangs.fork()
+        twin.volumes = self.volumes.fork()
         twin._told = {key: Told(t.message, t.versions) for key, t in self._told.items()}
         twin._armed_us = self._armed_us
         twin._retry_us = self._retry_us
@@ -112,6 +116,8 @@ class SchedulerComponent:
         now_us = self.host.loop.now_us
         if self.gangs is not None:
             self.gangs.observe(change, now_us)
+        if self.volumes.waiting:
+            self.volumes.observe(change, now_us)
         if change.key.gk == "Pod":
             if _changes_nothing_here(change):
                 return
@@ -143,6 +149,8 @@ class SchedulerComponent:
             return
         old = change.old
         if key in self.queue and old is not None and _asks_the_same(old, pod):
+            return
+        if key in self.volumes.waiting:
             return
         if self.gangs is not None and (key in self.gangs.waiting or self.gangs.is_held_back(key)):
             self.queue.remove(key)
@@ -189,6 +197,9 @@ class SchedulerComponent:
         gang = None if self.gangs is None else self.gangs.group_of.get(record.key)
         if gang is not None:
             return (shape.id, record.labels.id, gang)
+        if any(is_ephemeral for _, is_ephemeral in shape.claims):
+            # What is said of them names the pod.
+            return (shape.id, record.labels.id, record.key)
         if self._lines_by_labels or shape.has_pod_terms or shape.spread:
             return (shape.id, record.labels.id, None)
         return (shape.id, -1, None)
@@ -230,6 +241,7 @@ class SchedulerComponent:
         now_us = self.host.loop.now_us
         if self.gangs is not None:
             self.gangs.assume()
+        self.volumes.assume()
         # Where a cycle takes no time, a few of them share an event: nobody could look in between.
         for _ in range(_CYCLES_AT_ONCE if self._is_instant else 1):
             if self._to_tell:
@@ -241,6 +253,7 @@ class SchedulerComponent:
             self._try(pod, now_us)
         if self.gangs is not None:
             self.gangs.forget()
+        self.volumes.forget()
         self.arm()
 
     def _next(self, now_us: int) -> QueuedPod | None:
@@ -291,7 +304,9 @@ class SchedulerComponent:
     def bind_waiting(
         self, scheduler: Scheduler, record: PodRecord, obj: Obj, verdict: Scheduled, now_us: int
     ) -> None:
-        """Bind a pod that is in no queue (any more)."""
+        """Bind a pod that is in no queue (any more), once its claims are."""
+        if record.shape.claims and self.volumes.reserve(scheduler, record, verdict):
+            return
         key = record.key
         scheduler.nominated.pop(key, None)
         status = {**(obj.get("status") or {})}

@@ -18,6 +18,7 @@ from fairway.twin.podgc import PodGarbageCollector
 from fairway.twin.scheduler import SchedulerComponent
 from fairway.twin.tainteviction import TaintEviction
 from fairway.twin.volcano.scheduler import VolcanoScheduler
+from fairway.twin.volumes.binding import VolumeBinder
 from fairway.workloads import concerned, podgroups
 from fairway.workloads.controller import Controller
 from fairway.workloads.registry import CONTROLLERS
@@ -41,6 +42,7 @@ def standard_components(
         TaintEviction(),
         PodGarbageCollector(),
         OwnerGarbageCollector(),
+        VolumeBinder(),
     ]
     if controllers:
         components.append(Controllers(controllers, knows))

@@ -281,6 +281,53 @@ def test_pods_of_a_node_that_vanished_are_collected() -> None:
     assert world.twin.host.log.records()[-1].reason == "DeletionByPodGC"
 
 
+def test_ended_pods_of_a_node_that_vanished_are_collected_too() -> None:
+    world = World(pod("p", says={"run_time": "1s"}), pod("q", **SERVER), nodes=[node(), node("m")])
+    assert world.at(10).seen().startswith("Succeeded")
+    world.twin.store.delete(Key("Node", "", "n"))
+    world.at(20)
+    other = pod("r", says={"run_time": "1s"}, meta={"finalizers": ["example.com/hold"]})
+    world.twin.apply([other])
+    # The node is missed since 10, whenever its pods came.
+    assert world.at(59).seen().startswith("Succeeded") and world.seen("q").startswith("Running")
+    world.at(61)
+    assert (world.seen(), world.seen("q")) == ("gone", "gone")
+    held = world.need("r")
+    assert held["status"]["phase"] == "Failed" and "deletionTimestamp" in held["metadata"]
+    assert world.condition("DisruptionTarget", "r") == ("True", "DeletionByPodGC")
+
+
+def test_a_node_that_comes_back_in_time_keeps_its_pods() -> None:
+    world = World(pod("p", says={"run_time": "1s"}), nodes=[node(), node("m")])
+    world.at(10).twin.store.delete(Key("Node", "", "n"))
+    world.at(40).twin.apply([node()])
+    assert world.at(200).seen().startswith("Succeeded")
+
+
+def test_a_pod_told_to_go_before_it_had_a_node_fails_while_a_finalizer_holds_it() -> None:
+    held = pod("p", meta={"finalizers": ["example.com/hold"]})
+    del held["spec"]["nodeName"]
+    world = World(held)
+    world.at(5).delete()
+    assert world.at(19).seen().startswith("Pending")
+    world.at(21)
+    assert world.need()["status"]["phase"] == "Failed"
+    assert world.condition("DisruptionTarget") == ("", "")
+    world.twin.store.set_finalizers(Key("Pod", "default", "p"), [])
+    assert world.at(22).seen() == "gone"
+
+
+def test_pods_told_to_go_on_a_node_declared_dead_are_collected_whenever_that_is() -> None:
+    taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoSchedule"}
+    world = World(pod("p", **SERVER), pod("q", **SERVER))
+    world.crash(10)
+    world.at(100).twin.store.patch(Key("Node", "", "n"), {"spec": {"taints": [taint]}})
+    world.at(130).delete("q", grace_s=30)
+    assert world.at(141).seen("q") == "gone"
+    # Nobody told it to go.
+    assert "deletionTimestamp" not in world.need("p")["metadata"]
+
+
 def test_a_killed_process_is_restarted() -> None:
     world = World(pod("p", **SERVER))
     faults.kill_container(world.twin, Key("Pod", "default", "p"), world.us(10))

@@ -89,7 +89,8 @@ def reasons(twin: Twin) -> set[str]:
 
 
 def succeeded(twin: Twin) -> int:
-    return sum((p.get("status") or {}).get("phase") == "Succeeded" for p in twin.store.objects("Pod"))
+    """Pods of Jobs; those of nodes that are gone are collected, their Jobs know of them."""
+    return sum((j.get("status") or {}).get("succeeded") or 0 for j in twin.store.objects("Job.batch"))
 
 
 def test_nodes_come_run_their_pods_and_go() -> None:
@@ -288,6 +289,14 @@ def test_a_node_is_opened_where_the_volume_is_or_may_be(spec: Obj, more: Obj, zo
     twin.run_for(3 * MINUTE_US)
     (node,) = twin.store.objects("Node")
     assert node["metadata"]["labels"][ZONE] == zone
+    # The pod is bound there, its claim to a volume of the zone.
+    (pod,) = twin.store.objects("Pod")
+    (claim,) = twin.store.objects("PersistentVolumeClaim")
+    assert pod["spec"]["nodeName"] == node["metadata"]["name"]
+    (volume,) = twin.store.objects("PersistentVolume")
+    assert (volume["metadata"]["name"], claim["status"]["phase"]) == (claim["spec"]["volumeName"], "Bound")
+    (term,) = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [{"key": ZONE, "operator": "In", "values": [zone]}]
 
 
 @pytest.mark.parametrize(
@@ -301,7 +310,7 @@ def test_a_node_is_opened_where_the_volume_is_or_may_be(spec: Obj, more: Obj, zo
         ),
         (
             {},
-            disk("z1"),
+            storage("z1"),
             "unbound pvc must define a storage class (PersistentVolumeClaim=default/data, StorageClass=)",
         ),
         (
@@ -325,7 +334,8 @@ def test_pods_whose_claims_are_not_in_order_open_nothing_and_are_told_why(
     twin.store.create({**disk("z2"), "metadata": {"name": "gone"}})
     twin.wake()
     twin.run_for(3 * MINUTE_US)
-    assert len(twin.store.objects("Node")) == (1 if spec.get("volumeName") else 0)
+    # A claim without a class takes any volume that has none.
+    assert len(twin.store.objects("Node")) == (0 if spec.get("storageClassName") else 1)
 
 
 def guarded(name: str, *, grace_s: int = 30, priority: str = "") -> tuple[Obj, Obj]:

@@ -10,7 +10,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from fairway.apiserver.exporter import components, queues, requests
+from fairway.apiserver.exporter import components, machines, queues, requests
 from fairway.apiserver.wire.messages import Request, Response
 
 if TYPE_CHECKING:
@@ -40,8 +40,10 @@ class MetricsPage:
         yield requests.health(self._checks.results())
         yield from components.collect(self._api)
         cluster = self._api.cluster
-        if cluster.twin is not None and cluster.queue_meter is not None:
-            yield from queues.collect(self._api.store, cluster.twin, cluster.queue_meter)
+        if cluster.twin is not None:
+            if cluster.queue_meter is not None:
+                yield from queues.collect(self._api.store, cluster.twin, cluster.queue_meter)
+            yield from machines.collect(cluster.twin, cluster.pod_meter)
 
     def describe(self) -> list[Metric]:
         """Asked for at registration: names are known when they are collected."""

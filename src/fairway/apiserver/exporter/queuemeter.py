@@ -7,7 +7,6 @@ Source: Kueue pkg/metrics/metrics.go through `queueing.metrics`.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
 from fairway.cluster.changes import DELETED, Change
@@ -16,21 +15,19 @@ from fairway.kube.metricfamilies import HISTOGRAM, Sample
 from fairway.queueing.metrics.families import families
 from fairway.queueing.metrics.gauges import cohorts_above
 from fairway.queueing.metrics.observing import of_workload
+from fairway.twin.tally import Tally
 
 _WORKLOAD = "Workload.kueue.x-k8s.io"
 _SHAPES = ("ClusterQueue.kueue.x-k8s.io", "Cohort.kueue.x-k8s.io")
-Named = tuple[str, tuple[str, ...]]
-"""A metric and its labels' values."""
 
 
 class QueueMeter:
-    """Follows the store. `counts` are counters' values; `observed` histograms' counts by bucket, and sums."""
+    """Follows the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._cohorts: Mapping[str, Sequence[str]] | None = None
-        self.counts: dict[Named, float] = {}
-        self.observed: dict[Named, tuple[list[int], float]] = {}
+        self.tally = Tally(families())
 
     def apply(self, change: Change) -> None:
         gk = change.key.gk
@@ -46,11 +43,7 @@ class QueueMeter:
     def _add(self, samples: Iterable[Sample]) -> None:
         known = families()
         for sample in samples:
-            key = (sample.name, sample.labels)
-            family = known[sample.name]
-            if family.type == HISTOGRAM:
-                counts, total = self.observed.get(key) or ([0] * (len(family.buckets) + 1), 0.0)
-                counts[bisect_left(family.buckets, sample.value)] += 1
-                self.observed[key] = (counts, total + sample.value)
+            if known[sample.name].type == HISTOGRAM:
+                self.tally.observe(sample.name, sample.value, *sample.labels)
             else:
-                self.counts[key] = self.counts.get(key, 0.0) + sample.value
+                self.tally.add(sample.name, *sample.labels, times=sample.value)

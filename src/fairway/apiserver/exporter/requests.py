@@ -5,7 +5,7 @@ Source: kubernetes test/instrumentation/testdata/stable-metrics-list.yaml, docum
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import (
@@ -15,6 +15,7 @@ from prometheus_client.core import (
     Metric,
 )
 
+from fairway.apiserver.exporter.rendering import buckets
 from fairway.apiserver.requestmeter import DURATIONS_S, SIZES_BYTES, About
 from fairway.kube.kinds import kind_named
 
@@ -61,20 +62,6 @@ def _requests(api: Api) -> Iterator[Metric]:
             labels = [value for name, value in zip(_LABELS, about, strict=True) if name != "dry_run"]
             sizes.add_metric(labels, buckets(SIZES_BYTES, series.sizes), series.size_total)
     yield from (total, durations, sizes)
-
-
-def buckets(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
-    """Counts of each bucket as Prometheus has them: all that are not larger."""
-    found, total = [], 0
-    for bound, count in zip((*bounds, float("inf")), counts, strict=True):
-        total += count
-        found.append(("+Inf" if bound == float("inf") else _bound(bound), float(total)))
-    return found
-
-
-def _bound(value: float) -> str:
-    """As Go prints it: `1`, `0.5`, `1e+06`."""
-    return f"{value:g}"
 
 
 def _in_flight(api: Api) -> Iterator[Metric]:

@@ -3,9 +3,6 @@
 Each volume allows alternatives (terms are OR'd); those of several volumes are combined. They bind the node, not the
 pod's own affinity, so that spreads count as before.
 
-Unlike kube: nothing binds claims or provisions volumes in a twin. So a claim that names a volume which is there counts
-as bound, one of an Immediate class as bound where its class allows, and one that nobody wrote down has no say.
-
 Source: pkg/controllers/provisioning/scheduling/volumetopology.go; pkg/utils/volume/volume.go.
 """
 
@@ -15,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fairway.cluster.actions import View
-from fairway.kube.objects import Key, Obj, meta_of, name_of, namespace_of, spec_of, status_of
+from fairway.kube.objects import Key, Obj, annotations_of, meta_of, name_of, namespace_of, spec_of, status_of
 from fairway.provisioning.karpenter.labels import HOSTNAME
 from fairway.provisioning.karpenter.requirements import Requirements, selector_requirements
 from fairway.provisioning.karpenter.why import wrapped
@@ -23,6 +20,7 @@ from fairway.provisioning.karpenter.why import wrapped
 CLAIM: Final = "PersistentVolumeClaim"
 VOLUME: Final = "PersistentVolume"
 CLASS: Final = "StorageClass.storage.k8s.io"
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 WATCHED: Final = (CLAIM, VOLUME, CLASS)
 
 Alternatives = tuple[Requirements, ...]
@@ -39,16 +37,18 @@ def volume_alternatives(view: View, pod: Obj) -> Alternatives:
 
 
 def _claims(view: View, pod: Obj) -> Iterator[Obj]:
-    for volume in spec_of(pod).get("volumes") or ():
-        if volume.get("persistentVolumeClaim"):
-            name = volume["persistentVolumeClaim"].get("claimName") or ""
-        elif volume.get("ephemeral"):
-            name = f"{name_of(pod)}-{volume.get('name')}"
-        else:
-            continue
+    for name in _claim_names(pod):
         claim = view.get(Key(CLAIM, namespace_of(pod), name))
         if claim is not None:
             yield claim
+
+
+def _claim_names(pod: Obj) -> Iterator[str]:
+    for volume in spec_of(pod).get("volumes") or ():
+        if volume.get("persistentVolumeClaim"):
+            yield volume["persistentVolumeClaim"].get("claimName") or ""
+        elif volume.get("ephemeral"):
+            yield f"{name_of(pod)}-{volume.get('name')}"
 
 
 def _combined(found: Sequence[Requirements], terms: Sequence[Requirements]) -> list[Requirements]:
@@ -86,12 +86,21 @@ def _of_volume(volume: Obj) -> list[Requirements]:
 
 
 def claim_problem(view: View, pod: Obj) -> str:
-    """Why nothing is opened for a pod because of its claims, in Karpenter's words; empty: they are in order."""
-    for claim in _claims(view, pod):
-        problem = _problem(view, claim)
+    """Why nothing is opened for a pod because of its claims, in Karpenter's words; empty: they are in order.
+
+    Source: ValidatePersistentVolumeClaims.
+    """
+    for name in _claim_names(pod):
+        claim = view.get(Key(CLAIM, namespace_of(pod), name))
+        problem = _missing(name) if claim is None else _problem(view, claim)
         if problem:
             return problem
     return ""
+
+
+def _missing(name: str) -> str:
+    missing = f'getting persistent volume claim, persistentvolumeclaims "{name}" not found'
+    return wrapped(missing, PersistentVolumeClaim=name)
 
 
 def _problem(view: View, claim: Obj) -> str:
@@ -107,20 +116,36 @@ def _problem(view: View, claim: Obj) -> str:
         )
     if volume:
         why = _volume_problem(view, volume)
-        return why and wrapped(
-            f"failed to validate pvc, {why}",
-            PersistentVolumeClaim=about,
-            PersistentVolume=volume,
-            StorageClass=storage,
-        )
+        if why:
+            return wrapped(
+                f"failed to validate pvc, {why}",
+                PersistentVolumeClaim=about,
+                PersistentVolume=volume,
+                StorageClass=storage,
+            )
+        if BIND_COMPLETED not in annotations_of(claim):
+            return wrapped(
+                "pvc is considered unbound because it does not contain annotation",
+                annotation=BIND_COMPLETED,
+                PersistentVolumeClaim=name_of(claim),
+                PersistentVolume=volume,
+            )
+        return ""
     if not storage:
         return wrapped(
             "unbound pvc must define a storage class", PersistentVolumeClaim=about, StorageClass=storage
         )
-    if view.get(Key(CLASS, "", storage)) is None:
+    found = view.get(Key(CLASS, "", storage))
+    if found is None:
         missing = f'storageclasses.storage.k8s.io "{storage}" not found'
         return wrapped(
             f"failed to validate pvc, failed to get storage class, {missing}",
+            PersistentVolumeClaim=about,
+            StorageClass=storage,
+        )
+    if found.get("volumeBindingMode") in (None, "Immediate"):
+        return wrapped(
+            "failed to validate pvc, pvc with immediate volume binding mode must be bound",
             PersistentVolumeClaim=about,
             StorageClass=storage,
         )

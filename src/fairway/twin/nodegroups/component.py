@@ -43,7 +43,6 @@ from fairway.twin.nodegroups.grouping import (
 )
 from fairway.twin.nodegroups.removals import STATUS, Removals
 from fairway.twin.nodegroups.requests import MOST_EVENTS, Asked, CapacityRequests, is_check
-from fairway.twin.tally import Tally
 
 NAME = "cluster-autoscaler"
 # A loop takes some time, whatever starts it: an estimate for a middling cluster.
@@ -75,7 +74,7 @@ class ClusterAutoscaler:
         self.since_us: dict[str, int] = {}
         """Since when a node is unneeded."""
         self.removals = Removals()
-        self.tally = Tally()
+        self.tally = metrics.new_tally()
         self.kept: dict[str, int] = {}
         """How many nodes stay, by why, as of the last loop."""
         self.pending: dict[Key, None] = {}
@@ -98,12 +97,15 @@ class ClusterAutoscaler:
         self._groups = {g.name: g for g in self.plan.groups}
 
     def start(self) -> None:
-        """The groups have their first size already; the first scan is an interval away."""
+        """The groups have their first size already, or the nodes they had in a cluster that was there before; the
+        first scan is an interval away."""
         self._scanned_us = self.host.loop.now_us
+        there = self.removals.resume()
         for group in self.plan.groups:
-            for _ in range(group.size):
-                self._serial += 1
-                name = f"{group.name}-{self._serial:04d}"
+            held = there.get(group.name, 0)
+            self.targets[group.name] = held or group.size
+            for _ in range(0 if held else group.size):
+                name = self._new_name(group)
                 self.coming[name] = (group.name, self.host.loop.now_us)
                 self.host.loop.at(self.host.loop.now_us, self._h_boot, name, NODES)
 
@@ -196,6 +198,11 @@ class ClusterAutoscaler:
         self._write_status(self._views(), nodes, candidates)
         for due_us in self._deadlines():
             self._arm(max(due_us, at_us + LOOP_US))
+
+    def looked_us(self) -> int:
+        """When the last loop was: those are counted that were left out because nothing changed."""
+        interval_us = self.plan.options.scan_interval_us
+        return self.host.loop.now_us - (self.host.loop.now_us - self._scanned_us) % interval_us
 
     def nodes(self) -> tuple[NodeView, ...]:
         return views_of(self.host.store, self.plan.provider, frozenset(self._groups))
@@ -358,8 +365,7 @@ class ClusterAutoscaler:
         loop, cloud = self.host.loop, self.plan.cloud
         failing: list[str] = []
         for _ in range(size - self.targets[group.name]):
-            self._serial += 1
-            name = f"{group.name}-{self._serial:04d}"
+            name = self._new_name(group)
             self.coming[name] = (group.name, loop.now_us)
             offered = (group.kind.name, group.zone, group.capacity_type)
             if cloud.has(offered, lambda: self.host.store.objects("Node"), loop.now_us):
@@ -376,6 +382,13 @@ class ClusterAutoscaler:
             loop.at(at_us, self._h_fail, (group.name, tuple(failing)), NODES)
         self.targets[group.name] = size
         self.wake()
+
+    def _new_name(self, group: GroupSpec) -> str:
+        """Of its next machine; a node of a cluster that was there before keeps its own."""
+        self._serial += 1
+        while self.host.store.get(Key("Node", "", f"{group.name}-{self._serial:04d}")) is not None:
+            self._serial += 1
+        return f"{group.name}-{self._serial:04d}"
 
     def _on_boot(self, name: str) -> None:
         found = self.coming.pop(name, None)
@@ -396,28 +409,27 @@ class ClusterAutoscaler:
             return
         self.targets[group] -= len(gone)
         self.tell(STATUS, events.not_to_be_had(self.plan.provider, group, len(gone)))
-        self._back_off(group, events.OUT_OF_RESOURCE)
+        self._back_off(group, events.OUT_OF_RESOURCE, len(gone))
 
     def _give_up_late(self) -> None:
         """Machines that did not register in time. Source: clusterstate.go updateScaleRequests."""
         now_us, limit_us = self.host.loop.now_us, self.plan.options.max_node_provision_us
-        late: dict[str, int] = {}
-        lost = len(self.coming)
+        late: dict[str, list[int]] = {}
         for name, (group, since_us) in [*self.coming.items()]:
             if now_us - since_us > limit_us:
                 del self.coming[name]
                 self.host.launches.lose(name, now_us)
                 self.targets[group] -= 1
-                late.setdefault(group, since_us)
-        lost -= len(self.coming)
-        for group, since_us in late.items():
-            self.tell(STATUS, events.timed_out(group, now_us - since_us))
-            self._back_off(group, "timeout")
-        metrics.gave_up(self.tally, lost)
+                late.setdefault(group, []).append(since_us)
+        for group, times in late.items():
+            self.tell(STATUS, events.timed_out(group, now_us - times[0]))
+            self._back_off(group, "timeout", len(times))
+            metrics.gave_up(self.tally, len(times))
 
-    def _back_off(self, group: str, why: str) -> None:
+    def _back_off(self, group: str, why: str, nodes: int) -> None:
+        """So many nodes of it did not come."""
         now_us, options = self.host.loop.now_us, self.plan.options
-        metrics.failed(self.tally, self._groups[group], why)
+        metrics.failed(self.tally, self._groups[group], why, nodes)
         before = self.backoffs.get(group)
         lasts_us = options.backoff_us
         if before is not None:

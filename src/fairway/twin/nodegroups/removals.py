@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fairway.cluster.actions import perform
 from fairway.cluster.errors import ApiError
-from fairway.kube.objects import Key, Obj, key_of, meta_of, name_of
+from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, name_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.provisioning.clusterautoscaler import events, statustext
 from fairway.provisioning.clusterautoscaler.events import Told
 from fairway.provisioning.clusterautoscaler.scaledown import TO_BE_DELETED, Removable
 from fairway.twin.loop import CONTROLLERS
 from fairway.twin.nodegroups import metrics
+from fairway.twin.nodegroups.grouping import GROUP_LABELS
 from fairway.twin.nodelifecycle import pods_on
 from fairway.workloads.disruption.eviction import evict
 
@@ -49,6 +50,20 @@ class Removals:
         twin = Removals()
         twin.going = dict(self.going)
         return twin
+
+    def resume(self) -> dict[str, int]:
+        """How many nodes each group has; those that were to go when the process before ended are given back.
+
+        Source: core/static_autoscaler.go cleanUpIfRequired.
+        """
+        store, by_group = self.autoscaler.host.store, dict[str, int]()
+        for node in store.objects("Node"):
+            group = labels_of(node).get(GROUP_LABELS[self.autoscaler.plan.provider])
+            if group is not None:
+                by_group[group] = by_group.get(group, 0) + 1
+                if any(t["key"] == TO_BE_DELETED for t in (node.get("spec") or {}).get("taints") or ()):
+                    self._untaint(key_of(node))
+        return by_group
 
     def counted(self) -> tuple[dict[str, int], int]:
         """How many of each group, and how many of all with pods."""
@@ -121,14 +136,17 @@ class Removals:
         self.autoscaler.wake()
 
     def _give_back(self, key: Key, told: Told) -> None:
-        node = self.autoscaler.host.store.require(key)
-        taints = [t for t in (node.get("spec") or {}).get("taints") or () if t["key"] != TO_BE_DELETED]
-        self.autoscaler.host.store.patch(key, {"spec": {"taints": taints or None, "unschedulable": None}})
+        self._untaint(key)
         self.autoscaler.tell(key, told)
         self.going.pop(key.name, None)
         self.autoscaler.since_us.pop(key.name, None)
         self.autoscaler.failed_us = self.autoscaler.host.loop.now_us
         self.autoscaler.wake()
+
+    def _untaint(self, key: Key) -> None:
+        node = self.autoscaler.host.store.require(key)
+        taints = [t for t in (node.get("spec") or {}).get("taints") or () if t["key"] != TO_BE_DELETED]
+        self.autoscaler.host.store.patch(key, {"spec": {"taints": taints or None, "unschedulable": None}})
 
     def _delete(self, key: Key) -> None:
         try:

@@ -53,8 +53,6 @@ from fairway.provisioning.karpenter.nodeclaims import (
     DISRUPTION_REASON,
     DRIFTED,
     INITIALIZED_CONDITION,
-    REGISTERED_CONDITION,
-    is_true,
     launched,
     limit_exceeded,
     node_claim,
@@ -85,7 +83,6 @@ from fairway.twin.provisioner.joining import Joining
 from fairway.twin.provisioner.marking import Marks
 from fairway.twin.provisioner.speaking import Speaker
 from fairway.twin.provisioner.terminating import Termination
-from fairway.twin.tally import Tally
 
 NAME: Final = "karpenter"
 POLL_US: Final = 10 * SECOND_US
@@ -130,8 +127,9 @@ class Provisioner:
         self._shapes = Shapes()
         self._marks = Marks()
         self._words = Speaker()
-        self.tally = Tally()
-        self.refused = 0  # pods that found no place in the last simulation
+        self.tally = metrics.new_tally()
+        self.refused = self.ignored = 0
+        """Pods that found no place in the last simulation, and those that were left out of it."""
         self._settled = Settled()
         self._in_vain = InVain()
         self._launched = 0
@@ -151,7 +149,8 @@ class Provisioner:
         self._names = host.streams.stream("karpenter.names")
 
     def start(self) -> None:
-        """Pods start it."""
+        """Pods start it; where it ran before, machines are on their way."""
+        self.joining.resume()
 
     def fork(self) -> Provisioner:
         twin = Provisioner(self.cloud)
@@ -163,6 +162,7 @@ class Provisioner:
         twin._launched = self._launched
         twin._whole_fleet, twin._seen_fleet = self._whole_fleet, self._seen_fleet
         twin._words, twin.tally, twin.refused = self._words.copy(), self.tally.copy(), self.refused
+        twin.ignored = self.ignored
         twin._marks, twin._settled = self._marks.copy(), self._settled.copy()
         return twin
 
@@ -308,6 +308,7 @@ class Provisioner:
         if not world.pools:
             return
         waiting, refused = by_claims(self.host.store, self._pending_pods())
+        self.ignored = len(refused)
         for pod, problem in refused:
             self.tell(key_of(pod), failed_scheduling(problem))
         nodes = world.nodes
@@ -392,6 +393,7 @@ class Provisioner:
             self.joining.boot(name, boot_us)
             return True
         self.tell(key_of(claim), insufficient_capacity(name, no_capacity_text()))
+        metrics.not_launched(self.tally, claim, self.cloud)
         self.remove(claim_key(name))
         self._look_again()
         return False
@@ -438,7 +440,7 @@ class Provisioner:
         self._mark()
         if self.waiting is not None or not self._marks.ripe:
             return
-        scene = self._scene()
+        scene = self.scene()
         outcome = decide(scene)
         for notice in outcome.notices:
             kind, _, name = notice.about.partition("/")
@@ -467,7 +469,7 @@ class Provisioner:
         if at_us is not None and any(node.is_managed for node in scene.world.nodes):
             self._arm_tick(at_us)
 
-    def _scene(self) -> Scene:
+    def scene(self) -> Scene:
         store = self.host.store
         return Scene(
             world=self.world(),
@@ -493,7 +495,7 @@ class Provisioner:
         if command is None:
             return
         self._mark()
-        found = recheck(command, self._scene())
+        found = recheck(command, self.scene())
         if isinstance(found, Abandoned):
             metrics.dropped(self.tally, command)
             for name in command.names if command.method != EMPTINESS else ():
@@ -540,8 +542,9 @@ class Provisioner:
             return
         self.tell(node_key(name), terminating("Node", reason))
         self.tell(claim_key(name), terminating("NodeClaim", reason))
-        pool = self._known.pool_named(labels_of(claim).get(NODEPOOL) or "")
-        metrics.disrupted(self.tally, claim, reason, pool, is_drift=reason == DRIFTED_REASON)
+        is_drift = reason == DRIFTED_REASON
+        pool = None if is_drift else self._known.pool_named(labels_of(claim).get(NODEPOOL) or "")
+        metrics.disrupted(self.tally, self.host.store, claim, reason, pool)
         self.remove(claim_key(name))
 
     def finish(self, name: str) -> None:
@@ -551,7 +554,7 @@ class Provisioner:
         self.underway = tuple(u for u in self.underway if name not in u.nodes)
         claim = self.host.store.get(claim_key(name))
         if claim is not None:
-            metrics.terminated(self.tally, claim, had_node=is_true(claim, REGISTERED_CONDITION))
+            metrics.terminated(self.tally, claim, self.host.loop.now_us)
             self.host.store.set_finalizers(claim_key(name), [])
             self.remove(claim_key(name))
 

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway.kube.objects import Key, labels_of, meta_of
+from fairway.kube.objects import Key, Obj, labels_of, meta_of
 from fairway.provisioning.karpenter.disruption.marks import expires_at_us
-from fairway.provisioning.karpenter.labels import NODEPOOL, REGISTERED, UNREGISTERED_TAINT
+from fairway.provisioning.karpenter.labels import INSTANCE_TYPE, NODEPOOL, REGISTERED, UNREGISTERED_TAINT
 from fairway.provisioning.karpenter.nodeclaims import (
     REGISTERED_CONDITION,
     REGISTRATION_TIMEOUT_US,
+    is_true,
     node_of,
     with_condition,
 )
 from fairway.twin.loop import HOUSEKEEPING, NODES
 from fairway.twin.provisioner import metrics
-from fairway.twin.provisioner.gathering import NODE_POOL, claim_key, names_expiry, node_key
+from fairway.twin.provisioner.gathering import NODE_CLAIM, NODE_POOL, claim_key, names_expiry, node_key
 
 if TYPE_CHECKING:
     from fairway.twin.provisioner.component import Provisioner
@@ -34,13 +35,32 @@ class Joining:
         self._h_boot = register("karpenter.boot", self._on_boot)
         self._h_started = register("karpenter.started", self._on_started)
         self._h_expire = register("karpenter.expire", self._on_expire)
+        self._h_late = register("karpenter.late", self._on_late)
+
+    def resume(self) -> None:
+        """Go on with a cluster that was there before: what was due stood in the loop of a process that is gone.
+
+        Machines boot from now; nodes that go are told to when their claims are seen.
+        """
+        now_us = self.host.loop.now_us
+        for claim in self.host.store.objects(NODE_CLAIM):
+            name = str(meta_of(claim).get("name"))
+            if "deletionTimestamp" in meta_of(claim):
+                self.provisioner.termination.begin(name)
+            elif not is_true(claim, REGISTERED_CONDITION):
+                boot_us = self.provisioner.cloud.boot_of(labels_of(claim).get(INSTANCE_TYPE) or "")
+                self.boot(name, boot_us.at_quantile(0.5))
+            else:
+                if claim["spec"].get("startupTaints"):
+                    self.host.loop.at(now_us, self._h_started, name, NODES)
+                self._arm_expiry(name, claim)
 
     def boot(self, name: str, boot_us: int) -> None:
         """A machine was launched: it registers after so long, or is given up."""
         loop = self.host.loop
         loop.at(loop.now_us + max(boot_us, 0), self._h_boot, name, NODES)
         if boot_us > REGISTRATION_TIMEOUT_US:
-            loop.at(loop.now_us + REGISTRATION_TIMEOUT_US, self._h_expire, name, HOUSEKEEPING)
+            loop.at(loop.now_us + REGISTRATION_TIMEOUT_US, self._h_late, name, HOUSEKEEPING)
 
     def _on_boot(self, name: str) -> None:
         """The machine is up: its node registers, without the taint that kept pods off."""
@@ -59,10 +79,14 @@ class Joining:
         store.set_status(claim_key(name), {**up["status"], "nodeName": name})
         if claim["spec"].get("startupTaints"):
             self.host.loop.at(now_us + self.provisioner.cloud.startup_us, self._h_started, name, NODES)
-        pool = store.get(Key(NODE_POOL, "", labels_of(claim).get(NODEPOOL) or ""))
+        self._arm_expiry(name, claim)
+
+    def _arm_expiry(self, name: str, claim: Obj) -> None:
+        pool = self.host.store.get(Key(NODE_POOL, "", labels_of(claim).get(NODEPOOL) or ""))
         expires_us = expires_at_us(claim)
         if pool is not None and names_expiry(pool) and expires_us is not None:
-            self.host.loop.at(max(expires_us, now_us), self._h_expire, name, HOUSEKEEPING)
+            at_us = max(expires_us, self.host.loop.now_us)
+            self.host.loop.at(at_us, self._h_expire, name, HOUSEKEEPING)
 
     def _on_started(self, name: str) -> None:
         """What the startup taints waited for is there. Unlike kube: not a DaemonSet, time takes them off."""
@@ -75,4 +99,19 @@ class Joining:
         self.host.store.patch(node_key(name), {"spec": {"taints": kept or None}})
 
     def _on_expire(self, name: str) -> None:
-        self.provisioner.remove(claim_key(name))
+        claim = self._staying(name)
+        if claim is not None:
+            metrics.disrupted(self.provisioner.tally, self.host.store, claim, metrics.EXPIRED)
+            self.provisioner.remove(claim_key(name))
+
+    def _on_late(self, name: str) -> None:
+        """Source: nodeclaim/lifecycle/liveness.go."""
+        claim = self._staying(name)
+        if claim is not None:
+            metrics.given_up(self.provisioner.tally, claim)
+            self.provisioner.remove(claim_key(name))
+
+    def _staying(self, name: str) -> Obj | None:
+        """The claim, unless it goes already."""
+        claim = self.host.store.get(claim_key(name))
+        return None if claim is None or "deletionTimestamp" in meta_of(claim) else claim

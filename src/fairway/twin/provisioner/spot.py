@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway.kube.objects import meta_of
 from fairway.provisioning.karpenter.events import rebalance_recommended, spot_interrupted
+from fairway.twin.provisioner import metrics
 from fairway.twin.provisioner.cloud import offered_of
 from fairway.twin.provisioner.gathering import claim_key
 
@@ -23,6 +25,8 @@ def notice(provisioner: Provisioner, node: str) -> bool:
         return False
     provisioner.mark_unavailable(offered_of(claim))
     provisioner.tell_both(node, spot_interrupted())
+    if "deletionTimestamp" not in meta_of(claim):
+        metrics.disrupted(provisioner.tally, provisioner.host.store, claim, metrics.SPOT_INTERRUPTED)
     provisioner.remove(claim_key(node))
     return True
 

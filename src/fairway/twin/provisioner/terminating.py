@@ -21,6 +21,7 @@ from fairway.provisioning.karpenter.events import (
 from fairway.provisioning.karpenter.nodeclaims import DISRUPTION_REASON
 from fairway.provisioning.karpenter.nodepools import duration_us
 from fairway.twin.loop import CONTROLLERS
+from fairway.twin.provisioner import metrics
 from fairway.twin.provisioner.draining import Drained, drain
 from fairway.twin.provisioner.gathering import claim_key, node_key
 
@@ -64,7 +65,11 @@ class Termination:
         )
         self._tell_drain(name, look, until_us, reason or "")
         # A pod may have been bound before the taint was seen. Source: MinDrainTime.
-        if not look.waiting and loop.now_us - self.since_us.get(name, loop.now_us) >= LEAST_DRAIN_US:
+        since_us = self.since_us.get(name, loop.now_us)
+        if not look.waiting and loop.now_us - since_us >= LEAST_DRAIN_US:
+            node = self.provisioner.host.store.get(node_key(name))
+            if node is not None:
+                metrics.emptied(self.provisioner.tally, node, since_us, loop.now_us)
             self.provisioner.remove(node_key(name))
             self.provisioner.finish(name)
         else:
@@ -87,7 +92,7 @@ class Termination:
             self.provisioner.tell(key, deleted(rfc3339(until_us or 0), grace_s, int(own)))
         tally, why = self.provisioner.tally, reason or FORCEFUL
         tally.add("karpenter_pods_eviction_requests_total", "200", times=len(look.evicted))
-        tally.add("karpenter_pods_drained_total", why, times=len(look.evicted))
+        tally.add("karpenter_pods_drained_total", why, times=len(look.evicted) + len(look.deleted))
         for _, several in look.refused:
             tally.add("karpenter_pods_eviction_requests_total", "500" if several else "429")
         for key in look.evicted:

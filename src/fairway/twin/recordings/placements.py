@@ -117,7 +117,7 @@ def _replay(number: int, row: dict[str, Any], profile: Profile, result: Verifica
     store = Store(seed=number)
     for obj in [*row.get("objects", ()), *row["nodes"]]:
         store.create({"apiVersion": "v1", "kind": "Node", **obj})
-    scheduler = Scheduler(store.accounts, profile, DefaultSelectors(store).of)
+    scheduler = Scheduler(store.accounts, profile, DefaultSelectors(store).of, view=store)
     for i, step in enumerate(row["steps"]):
         pod = store.create({"apiVersion": "v1", "kind": "Pod", **step["pod"]})
         found = _judge(store, scheduler, pod, step)

@@ -12,7 +12,7 @@ from fairway.twin.scenario.assertions.watching import ReachingWatch
 from fairway.twin.scenario.component import ScenarioComponent
 from fairway.twin.scenario.entering import enter
 from fairway.twin.scenario.hazards import Hazards
-from fairway.twin.scenario.model import Scenario
+from fairway.twin.scenario.model import CloudPlan, Scenario
 from fairway.twin.standard import standard_components
 from fairway.twin.traces.component import TraceComponent
 from fairway.twin.traces.sources import arrivals_of
@@ -29,15 +29,11 @@ def build_twin(scenario: Scenario, *, seed: int | None = None, keep_records: int
     if scenario.faults:
         components.append(Hazards(scenario.faults))
     if scenario.cloud is not None:
-        market = scenario.cloud.market
-        if market.hazards or market.recorded:
-            components.append(SpotMarket(market))
+        components += market_of(scenario.cloud)
     kueue = DEFAULT_KUEUE if scenario.kueue is None else scenario.kueue.kueue_settings()
     components += standard_components(scenario.profiles, kueue=kueue)
     if scenario.cloud is not None:
-        components.append(Provisioner(scenario.cloud.cloud))
-        if scenario.cloud.autoscaler is not None:
-            components.append(ClusterAutoscaler(scenario.cloud.autoscaler))
+        components += provisioners_of(scenario.cloud)
     watch = ReachingWatch.of(scenario.assertions)
     if watch.goals:
         components.append(watch)
@@ -49,3 +45,14 @@ def build_twin(scenario: Scenario, *, seed: int | None = None, keep_records: int
         start_us=scenario.start_us,
         keep_records=keep_records,
     )
+
+
+def market_of(plan: CloudPlan) -> list[Component]:
+    """What takes a cloud's machines back, where anything does."""
+    return [SpotMarket(plan.market)] if plan.market.hazards or plan.market.recorded else []
+
+
+def provisioners_of(plan: CloudPlan) -> list[Component]:
+    """Who launches a cloud's machines."""
+    found: list[Component] = [Provisioner(plan.cloud)]
+    return found if plan.autoscaler is None else [*found, ClusterAutoscaler(plan.autoscaler)]

@@ -9,7 +9,7 @@ Source: disruption/controller.go NewMethods; emptiness.go, drift.go, singlenodec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Final
 
@@ -68,6 +68,18 @@ def decide(scene: Scene) -> Outcome:
     return Outcome(command, _once(notices), tuple(in_vain), tuple(skipped))
 
 
+def eligible(scene: Scene) -> dict[str, int]:
+    """How many nodes each reason concerns, budgets aside. O(nodes)."""
+    nodes, blocked = scene.world.nodes, why_blocked(scene)
+    empty = [
+        c
+        for c in candidates_among(scene, nodes.named(nodes.empty), blocked)
+        if not c.pool.is_static and c.pool.consolidate_after_us is not None and _may_go_empty(c)
+    ]
+    drifted = _drifted(scene, why_blocked(scene, EVENTUAL))
+    return {EMPTY: len(empty), DRIFTED_REASON: len(drifted), UNDERUTILIZED: len(_consolidatable(scene)[0])}
+
+
 def _once(notices: Sequence[Notice]) -> tuple[Notice, ...]:
     return tuple(dict.fromkeys(notices))
 
@@ -87,13 +99,17 @@ def emptiness(scene: Scene) -> Outcome:
         if pool.consolidate_after_us is None:
             text = f'NodePool "{pool.name}" has consolidation disabled'
             notices.append(Notice(f"Node/{candidate.name}", UNCONSOLIDATABLE, text))
-        elif candidate.is_empty and candidate.node.claim_facts.is_true(CONSOLIDATABLE):
+        elif _may_go_empty(candidate):
             fitting.append(candidate)
     left, by_budgets = budget_left(scene, EMPTY)
     notices += by_budgets if fitting else []
     empty = tuple(_within(by_savings(fitting), left))
     command = Command(EMPTY, EMPTINESS, empty) if empty else None
     return Outcome(command, tuple(notices))
+
+
+def _may_go_empty(candidate: Candidate) -> bool:
+    return candidate.is_empty and candidate.node.claim_facts.is_true(CONSOLIDATABLE)
 
 
 def _within(found: Sequence[Candidate], left: Budget) -> list[Candidate]:
@@ -111,8 +127,7 @@ def drift(scene: Scene) -> Outcome:
     if not nodes.drifted:
         return Outcome(None)
     blocked = why_blocked(scene, EVENTUAL)
-    found = candidates_among(scene, nodes.named(nodes.drifted), blocked)
-    drifted = [c for c in found if not c.pool.is_static]
+    drifted = _drifted(scene, blocked)
     if not drifted:
         return Outcome(None)
     left, by_budgets = budget_left(scene, DRIFTED_REASON)
@@ -130,6 +145,12 @@ def drift(scene: Scene) -> Outcome:
         command = Command(DRIFTED_REASON, DRIFT, (candidate,), results.claims, results)
         return Outcome(command, tuple(notices))
     return Outcome(None, tuple(notices))
+
+
+def _drifted(scene: Scene, blocked: Mapping[str, str]) -> list[Candidate]:
+    nodes = scene.world.nodes
+    found = candidates_among(scene, nodes.named(nodes.drifted), blocked)
+    return [c for c in found if not c.pool.is_static]
 
 
 def multi_node(scene: Scene) -> Outcome:
