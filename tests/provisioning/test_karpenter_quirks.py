@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from karpenterworlds import ZONES, kind, names, pod, pool, solve, state_node, wants, world
+from karpenterworlds import NOW_US, ZONES, kind, names, pod, pool, scene, solve, state_node, wants, world
 
-from fairway.provisioning.karpenter.labels import ARCH, HOSTNAME, ZONE
+from fairway.provisioning.karpenter.disruption.methods import decide
+from fairway.provisioning.karpenter.labels import ARCH, CAPACITY_TYPE, HOSTNAME, ZONE
 from fairway.provisioning.karpenter.packing import Results
 
 SMALL = kind("s.small", 4, pods=4)
@@ -121,3 +122,63 @@ def test_what_daemonsets_ask_is_not_said_of_types_whose_host_ports_are_taken() -
     agent = pod("agent", "1", container=port)
     found = solve(world([SMALL], daemons=(agent,)), [pod("p", "2", container=port)])
     assert '{"cpu":"2","memory":"1Gi","pods":"1"}' in why(found)[0]
+
+
+class TestDisruption:
+    def test_types_without_spot_stay_among_those_that_replace_on_demand_by_spot(self) -> None:
+        """Source: consolidation.go computeConsolidation: it adds the capacity type and filters no types by it."""
+        types = [
+            kind("l.large", 16, price=900_000, spot=950_000),
+            kind("s.spot", 4, price=300_000, spot=100_000),
+            kind("o.only", 4, price=200_000),
+        ]
+        big = state_node("n", types[0], (pod("p", "2", node="n"),))
+        everything = pool(disruption={"budgets": [{"nodes": "100%"}]})
+        command = decide(scene(world(types, [everything], (big,)))).command
+        assert command is not None
+        (plan,) = command.replacements
+        assert str(plan.requirements.get(CAPACITY_TYPE)) == f"{CAPACITY_TYPE} In [spot]"
+        assert plan.type_names == ["s.spot", "o.only"]
+
+    def test_a_node_whose_deletion_would_not_pass_under_balanced_is_not_simulated(self) -> None:
+        """Source: singlenodeconsolidation.go, balanced.go CanPassThreshold: nothing is said of it."""
+        balanced = pool(disruption={"consolidationPolicy": "Balanced", "budgets": [{"nodes": "100%"}]})
+        cheap, dear = kind("c.cheap", 4, price=10_000), kind("d.dear", 4, price=1_000_000)
+        stuck = {"nodeSelector": {HOSTNAME: "nowhere"}}
+        nodes = (
+            state_node("a", cheap, (pod("p", "2", node="a", **stuck),)),
+            state_node("b", dear, (pod("q", "2", node="b", **stuck),)),
+        )
+        outcome = decide(scene(world([cheap, dear], [balanced], nodes)))
+        assert {n.about for n in outcome.notices} == {"Node/b"}
+
+    def test_pods_that_do_not_move_count_where_they_are(self) -> None:
+        """Source: topology.go countDomains, which asks the API server for pods and nodes, not for those that stay."""
+        both = kind("s.small", 4, spot=60_000)
+        never = {
+            "metadata": {"name": "b", "namespace": "default"},
+            "spec": {"selector": SELF, "maxUnavailable": 0},
+            "status": {"disruptionsAllowed": 1},
+        }
+        staying = pod("stays", "1", labels=APP, node="n")
+        apart = near("podAntiAffinity", CAPACITY_TYPE)
+        moves = pod("moves", "3", node="n", **apart)
+        node = state_node("n", both, (staying, moves), capacity_type="spot", drifted_s=60)
+        command = decide(scene(world([both], nodes=(node,)), budgets=(never,))).command
+        assert command is not None
+        assert [str(p.requirements.get(CAPACITY_TYPE)) for p in command.replacements] == [
+            f"{CAPACITY_TYPE} In [on-demand]"
+        ]
+
+    def test_a_pod_that_is_bound_but_has_not_started_may_go_to_a_node_that_rests(self) -> None:
+        """Source: scheduler.go addToExistingNode: pending by its phase."""
+        resting = state_node(
+            "b", SMALL, (pod("q", "1", node="b"),), rests_until_us=NOW_US + 1, consolidatable=False
+        )
+        starting = pod("p", "1", node="a")
+        starting["status"]["phase"] = "Pending"
+        for moving, expected in ((starting, "delete: [a]"), (pod("p", "1", node="a"), "")):
+            going = state_node("a", SMALL, (moving,))
+            everything = pool(disruption={"budgets": [{"nodes": "100%"}], "consolidateAfter": "1m"})
+            outcome = decide(scene(world([SMALL], [everything], (going, resting))))
+            assert ("" if outcome.command is None else outcome.command.text()) == expected

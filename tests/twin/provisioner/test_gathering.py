@@ -7,7 +7,7 @@ from typing import Any
 from fairway.cluster.store import Store
 from fairway.provisioning.karpenter.fleet import Fleet
 from fairway.provisioning.karpenter.statenode import StateNode
-from fairway.twin.provisioner.gathering import ClusterState
+from fairway.twin.provisioner.gathering import ClusterState, moving_pods
 
 PROMISED = {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": "4"}
 
@@ -55,3 +55,37 @@ def test_until_it_is_registered_its_claim_speaks_for_its_labels_and_taints() -> 
     registered = seen({"karpenter.sh/registered": "true", "team": "red"}, PROMISED)
     assert registered.labels["team"] == "red"
     assert not registered.taints
+
+
+def test_only_pods_that_can_be_moved_now_are_made_room_for() -> None:
+    """Source: StateNode.CurrentlyReschedulablePods."""
+    store = Store()
+    store.load({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "n"}})
+
+    def bound(name: str, **meta: Any) -> None:
+        about = {"name": name, "namespace": "d", "uid": name, **meta}
+        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+        store.load(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": about,
+                "spec": spec,
+                "status": {"phase": "Running"},
+            }
+        )
+
+    bound("plain")
+    bound("held", annotations={"karpenter.sh/do-not-disrupt": "true"})
+    bound("going", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x/y"])
+    bound("guarded", labels={"app": "x"})
+    store.load(
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "b", "namespace": "d", "uid": "b"},
+            "spec": {"selector": {"matchLabels": {"app": "x"}}, "maxUnavailable": 0},
+        }
+    )
+    world = ClusterState(store).world(Fleet(()), going={"n": None}, nominated={}, now_us=0)
+    assert [p["metadata"]["name"] for p in moving_pods(store, world)] == ["plain"]

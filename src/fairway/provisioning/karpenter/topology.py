@@ -15,7 +15,7 @@ from fairway.kube.labels import IN as SELECTS_IN
 from fairway.kube.labels import Requirement as LabelRequirement
 from fairway.kube.labels import Selector, label_selector
 from fairway.kube.objects import meta_of
-from fairway.kube.taints import Taint, Toleration, parse_tolerations
+from fairway.kube.taints import Taint, Toleration, parse_taints, parse_tolerations
 from fairway.provisioning.karpenter.labels import HOSTNAME
 from fairway.provisioning.karpenter.podfacts import Shape, anti_affinity_terms, untolerated
 from fairway.provisioning.karpenter.relaxing import PREFERRED, REQUIRED
@@ -291,21 +291,28 @@ class Topology:
         return found
 
     def _count_bound(self, group: TopologyGroup) -> None:
+        """The domains of nodes that stay, and the pods on all of them: also those of nodes that are to go, unless they
+        move themselves. Source: countDomains.
+        """
         key = group.topology_key
-        nodes = self._staying()
-        if group.key.node_filter is not None:
-            nodes = [n for n in nodes if group.takes_part(n.taints, n.host_labels)]
-        for node in nodes:
+        takes_part = group.key.node_filter is None
+        for node in self._staying():
             domain = node.labels.get(key)
-            if node.has_node and domain:
+            if (
+                node.has_node
+                and domain
+                and (takes_part or group.takes_part(_own_taints(node), node.host_labels))
+            ):
                 group.register(domain)
-        for node in nodes:
+        for node in self._world.nodes:
+            active = node.pod_facts.active
             domain = node.labels.get(key) or (node.name if key == HOSTNAME else "")
-            if not domain:
+            if not active or not domain:
                 continue
-            for pod in node.pod_facts.active:
-                if self._counts(group, meta_of(pod)):
-                    group.record(domain)
+            if takes_part or group.takes_part(_own_taints(node), node.host_labels):
+                for pod in active:
+                    if self._counts(group, meta_of(pod)):
+                        group.record(domain)
 
     def _staying(self) -> list[StateNode]:
         if self._nodes is None:
@@ -332,9 +339,9 @@ class Topology:
         return found
 
     def _follow_bound_anti_affinity(self) -> None:
-        nodes, gone = self._world.nodes, self._world.gone
+        nodes = self._world.nodes
         for node in nodes.named(nodes.apart):
-            labels = {} if node.name in gone else node.labels
+            labels = node.labels
             for pod in node.pod_facts.apart:
                 meta = meta_of(pod)
                 if meta["uid"] in self._moving:
@@ -361,6 +368,13 @@ def _node_filter(shape: Shape, spread: Mapping[str, Any]) -> NodeFilter:
         spread.get("nodeAffinityPolicy") or HONOR,
         parse_tolerations(shape.spec.get("tolerations")),
     )
+
+
+def _own_taints(node: StateNode) -> tuple[Taint, ...]:
+    """As the Node has them, those it will lose included."""
+    if node.is_initialized or not node.has_node:
+        return node.taints
+    return parse_taints((node.node_object.get("spec") or {}).get("taints"))
 
 
 def _insert(domains: _Domains, domain: str, taints: tuple[Taint, ...]) -> None:

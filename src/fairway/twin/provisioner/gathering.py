@@ -20,6 +20,7 @@ from fairway.kube.objects import Key, Obj, labels_of, meta_of, name_of, namespac
 from fairway.kube.resources import PODS, Resources, add_into, parse_resources
 from fairway.kube.taints import Taint, parse_taints
 from fairway.provisioning.karpenter.claimfacts import NO_CLAIM, ClaimFacts
+from fairway.provisioning.karpenter.disruption.evictions import budgets_of, is_currently_reschedulable
 from fairway.provisioning.karpenter.disruption.marks import drift_reason, rests_until_us
 from fairway.provisioning.karpenter.fleet import Fleet
 from fairway.provisioning.karpenter.labels import NODEPOOL, REGISTERED
@@ -418,6 +419,17 @@ def by_claims(store: Store, pods: Sequence[Obj]) -> tuple[list[Obj], list[tuple[
     """Pods whose PersistentVolumeClaims are in order, and the others with what is wrong."""
     problems = [(p, claim_problem(store, p)) for p in pods]
     return [p for p, why in problems if not why], [(p, why) for p, why in problems if why]
+
+
+def moving_pods(store: Store, world: World) -> list[Obj]:
+    """Pods of nodes that are going, as far as they can be moved now. Source: StateNode.CurrentlyReschedulablePods."""
+    going = world.nodes.named(world.nodes.marked)
+    if not going:
+        return []
+    budgets = budgets_of(store.objects("PodDisruptionBudget.policy"))
+    return [
+        p for n in going for p in n.pod_facts.movable if is_currently_reschedulable(p, budgets, world.now_us)
+    ]
 
 
 def is_pod_event(change: Change) -> bool:
