@@ -9,9 +9,6 @@ Pods of one shape share what is known: which nodes and claims can never hold the
 the same of a node's labels form a class, and whether a pod's spreads and affinities let it go there is asked per
 class, not per claim (`claimline`). So the work grows with pods plus shapes x claims instead of pods x claims x types.
 
-Unlike kube: of claims with equally many pods the order is fixed (the one that got its pod last comes first, as a
-stable sort would have it; Go's is not stable).
-
 Source: pkg/controllers/provisioning/scheduling/scheduler.go, queue.go.
 """
 
@@ -285,6 +282,7 @@ class Solver:
 
     def _to_claim(self, pod: PodFacts, shape: Shape, waiting: _Waiting) -> bool:
         tried = waiting.claims
+        self._line.settle()
         narrowed = self._open_classes(shape, tried)
         walk = self._line.walk(narrowed, tried)
         placed = False
