@@ -8,8 +8,9 @@ Source: pkg/controllers/provisioning/scheduling/nodeclaim.go, nodeclaimtemplate.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.kube.objects import Obj
 from fairway.kube.resources import Resources, add_into
@@ -56,32 +57,43 @@ class Template:
 
 def template_of(
     pool: NodePool, fleet: Fleet, daemons: tuple[Obj, ...], *, best_effort: bool
-) -> Template | TypeRefusal:
-    """The template, or why no type suits the NodePool. The fleet keeps it: every batch and simulation asks."""
+) -> tuple[Template | TypeRefusal, tuple[Obj, ...]]:
+    """The template, or why no type suits the NodePool; and the DaemonSets as the next who asks finds them.
+
+    The fleet keeps it: every batch and simulation asks.
+    """
     asked = (id(pool), id(daemons), best_effort)
     found = fleet.templates.get(asked)
     if found is None or found[0] is not pool or found[1] is not daemons:
         found = fleet.templates[asked] = (pool, daemons, _template(pool, fleet, daemons, best_effort))
-    made: Template | TypeRefusal = found[2]
+    made: tuple[Template | TypeRefusal, tuple[Obj, ...]] = found[2]
     return made
 
 
 def _template(
     pool: NodePool, fleet: Fleet, daemons: tuple[Obj, ...], best_effort: bool
-) -> Template | TypeRefusal:
+) -> tuple[Template | TypeRefusal, tuple[Obj, ...]]:
     simulated = [one_of(label, ("true",)) for label in SIMULATED]
     wanted = pool.requirements.plus(simulated)
     bare = Template(pool, fleet, wanted, fleet.all, (DaemonGroup(fleet.all, {}, ()),))
     found = filter_types(bare, bare.mask, wanted, {}, {}, (), best_effort=best_effort)
     if isinstance(found, TypeRefusal):
-        return found
-    return Template(pool, fleet, wanted, found.mask, _daemon_groups(bare, found.mask, daemons))
+        return found, daemons
+    running = [_types_of_daemon(bare, found.mask, d) for d in daemons]
+    groups = _daemon_groups(fleet, found.mask, daemons, [mask for mask, _ in running])
+    return Template(pool, fleet, wanted, found.mask, groups), _as_left(daemons, [d for _, d in running])
 
 
-def _daemon_groups(template: Template, mask: int, daemons: tuple[Obj, ...]) -> tuple[DaemonGroup, ...]:
-    masks = [_daemon_mask(template, d) & mask for d in daemons]
+def _as_left(daemons: tuple[Obj, ...], left: list[Obj]) -> tuple[Obj, ...]:
+    """The same tuple where nothing is another: what is kept goes by its identity."""
+    return daemons if all(a is b for a, b in zip(daemons, left, strict=True)) else tuple(left)
+
+
+def _daemon_groups(
+    fleet: Fleet, mask: int, daemons: tuple[Obj, ...], masks: list[int]
+) -> tuple[DaemonGroup, ...]:
     by_set: dict[tuple[int, ...], int] = {}
-    for i in template.fleet.indexes(mask):
+    for i in fleet.indexes(mask):
         running = tuple(d for d, there in enumerate(masks) if there >> i & 1)
         by_set[running] = by_set.get(running, 0) | 1 << i
     groups = []
@@ -94,22 +106,30 @@ def _daemon_groups(template: Template, mask: int, daemons: tuple[Obj, ...]) -> t
     return tuple(groups)
 
 
-def _daemon_mask(template: Template, daemon: Obj) -> int:
-    """The types on which a DaemonSet's pod would run; each alternative of its affinity gets its turn.
+def _types_of_daemon(template: Template, mask: int, daemon: Obj) -> tuple[int, Obj]:
+    """The types on which a DaemonSet's pod would run, and the DaemonSet as it is from then on.
 
-    Source: isDaemonPodCompatible.
+    The types are asked in their order. An alternative of its affinity that does not do for one of them is dropped for
+    good, for the types after it, the NodePools after it and the nodes that are there; and from then on it tolerates
+    `PreferNoSchedule`. Upstream changes the one pod it made of the DaemonSet. Source: isDaemonPodCompatible.
     """
     spec = daemon.get("spec") or {}
-    tolerations = parse_tolerations((tolerating_preferred_taints(spec) or spec).get("tolerations"))
-    if untolerated(template.pool.taints, tolerations) is not None:
-        return 0
-    found, left = 0, spec
-    while left is not None:
-        wanted = affinity_requirements(left, with_preferred=False)
-        if template.requirements.is_compatible(wanted, WELL_KNOWN):
-            found |= template.fleet.compatible(wanted)
-        left = without_required_term(left)
-    return found
+    spec = tolerating_preferred_taints(spec) or spec
+    found = 0
+    if untolerated(template.pool.taints, parse_tolerations(spec.get("tolerations"))) is None:
+        suited = _suiting_daemon(template, spec)
+        for i in template.fleet.indexes(mask):
+            while not suited >> i & 1 and (fewer := without_required_term(spec)) is not None:
+                spec = fewer
+                suited = _suiting_daemon(template, spec)
+            found |= suited & 1 << i
+    return found, daemon if spec is daemon.get("spec") else {**daemon, "spec": spec}
+
+
+def _suiting_daemon(template: Template, spec: Mapping[str, Any]) -> int:
+    """The types that do for the first alternative."""
+    wanted = affinity_requirements(spec, with_preferred=False)
+    return template.fleet.compatible(wanted) if template.requirements.is_compatible(wanted, WELL_KNOWN) else 0
 
 
 class Filtered(NamedTuple):
@@ -137,9 +157,11 @@ def filter_types(
     fleet = template.fleet
     suited, offered = fleet.compatible(wanted), fleet.offered(wanted)
     remaining = any_fits = eligible = 0
+    open_groups = []
     for group in template.groups:
         if ports and port_conflict(ports, (*group.ports, *taken)):
             continue
+        open_groups.append(group)
         types = group.mask & mask
         if not types:
             continue
@@ -159,7 +181,7 @@ def filter_types(
     return TypeRefusal(
         requirements=wanted,
         requests=requests,
-        overheads=tuple(g.overhead for g in template.groups),
+        overheads=tuple(g.overhead for g in open_groups),
         met=bool(suited & eligible),
         fits=bool(any_fits),
         offered=bool(offered & eligible),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from fairway.kube.objects import Obj
 from fairway.kube.resources import PODS, Resources, add_into
 from fairway.kube.taints import parse_tolerations
+from fairway.provisioning.karpenter.labels import HOSTNAME
 from fairway.provisioning.karpenter.podfacts import (
     PodFacts,
     Shape,
@@ -23,7 +24,11 @@ from fairway.provisioning.karpenter.statenode import StateNode
 
 
 class ExistingNode:
-    """A node with what is left of it, DaemonSets that have not come yet set aside."""
+    """A node with what is left of it, DaemonSets that have not come yet set aside.
+
+    `host_labels`: what is known of its labels, narrowed by what pods put on it ask of labels that it lacks; `labels`:
+    the same without its hostname.
+    """
 
     __slots__ = ("host_labels", "labels", "node", "pods", "ports", "remaining")
 
@@ -36,7 +41,7 @@ class ExistingNode:
         self.ports = node.ports
 
     def never_holds(self, shape: Shape) -> bool:
-        """What will not change while pods are only added: taints, labels, size, ports."""
+        """What will not change while pods are only added: taints, labels that it has, size, ports."""
         return (
             not self._fits(shape.requests)
             or not self.labels.is_compatible(shape.requirements)
@@ -49,6 +54,10 @@ class ExistingNode:
         if any(left < 0 for left in self.remaining.values()):
             return False
         return all(self.remaining.get(name, 0) >= amount for name, amount in requests.items())
+
+    def narrow(self, labels: Requirements) -> None:
+        self.host_labels = labels
+        self.labels = labels.without(HOSTNAME)
 
     def add(self, pod: PodFacts) -> None:
         self.pods.append(pod)

@@ -9,14 +9,12 @@ Pods of one shape share what is known: which nodes and claims can never hold the
 the same of a node's labels form a class, and whether a pod's spreads and affinities let it go there is asked per
 class, not per claim (`claimline`). So the work grows with pods plus shapes x claims instead of pods x claims x types.
 
-Unlike kube: of claims with equally many pods the order is fixed (the one that got its pod last comes first, as a
-stable sort would have it; Go's is not stable).
-
 Source: pkg/controllers/provisioning/scheduling/scheduler.go, queue.go.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -111,6 +109,7 @@ class Solver:
         self._pools = by_weight([p for p in world.pools if not p.is_static and p.is_ready])
         self._tolerates = any(p.has_preferred_taint for p in self._pools)
         self._templates: list[Template] = []
+        self._daemons = world.daemons
         self.unusable: list[tuple[str, TypeRefusal]] = []
         for pool in self._pools:
             self._open(pool.name, world, pool)
@@ -131,7 +130,8 @@ class Solver:
         fleet = world.fleets.get(name)
         if fleet is None or not fleet.types:
             return
-        found = template_of(pool, fleet, world.daemons, best_effort=self.options.best_effort)  # type: ignore[arg-type]
+        best_effort = self.options.best_effort
+        found, self._daemons = template_of(pool, fleet, self._daemons, best_effort=best_effort)  # type: ignore[arg-type]
         if isinstance(found, Template):
             self._templates.append(found)
         else:
@@ -151,6 +151,7 @@ class Solver:
         """Place them all, or say why not."""
         for pod in pods:
             self.topology.follow(pod.shape)
+        self.topology.begin()
         self._look_at_nodes({id(pod.shape): pod.shape for pod in pods}.values())
         queue = deque(sorted(pods, key=largest_first))
         last_length: dict[str, int] = {}
@@ -172,7 +173,7 @@ class Solver:
         gone = self._world.gone
         nodes = [n for n in self._world.nodes.with_room(sizes) if n.name not in gone]
         nodes.sort(key=lambda n: (not n.is_initialized, n.name))
-        self._existing = [ExistingNode(n, self._world.daemons) for n in nodes]
+        self._existing = [ExistingNode(n, self._daemons) for n in nodes]
 
     def _results(self, refused: Iterable[tuple[PodFacts, PodRefusal]]) -> Results:
         out, claims = list(refused), []
@@ -234,11 +235,20 @@ class Solver:
             labels = self._labels_on(node, shape)
             if labels is not None:
                 node.add(replace_shape(pod, shape))
-                self.topology.record(shape, node.node.taints, labels, node.node.hostname)
                 waiting.nodes = [*kept, *waiting.nodes[at + 1 :]]
+                if labels is not node.host_labels:
+                    node.narrow(labels)
+                    self._open_to_all(index)
+                self.topology.record(shape, node.node.taints, node.labels, node.node.hostname)
                 return True
         waiting.nodes = kept
         return False
+
+    def _open_to_all(self, index: int) -> None:
+        """A node says something of another label now: kinds of pods that it could not hold may be let in."""
+        for waiting in self._waiting.values():
+            if index not in waiting.nodes:
+                insort(waiting.nodes, index)
 
     def _is_waiting_to_close(self, node: StateNode, pod: PodFacts) -> bool:
         """A pod that could stay is not moved to a node whose consolidateAfter still runs."""
@@ -246,20 +256,33 @@ class Solver:
         return rests and not pod.is_pending
 
     def _labels_on(self, node: ExistingNode, shape: Shape) -> Requirements | None:
+        """What the node's labels are with the pod on it; None where it may not go there.
+
+        What pods ask of labels that the node lacks (to be another, or absent) holds for it from then on, as upstream
+        narrows the node's requirements: who asks for that label later finds it known.
+        """
+        base = _with_unknown(node.host_labels, shape.requirements)
         for alternative in shape.volumes or _NO_ALTERNATIVE:
-            if alternative is not None and not node.host_labels.is_compatible(alternative):
-                continue
+            labels = base
+            if alternative is not None:
+                if not base.is_compatible(alternative):
+                    continue
+                labels = _with_unknown(base, alternative)
             bearing = self.topology.bearing(shape)
             groups = [*bearing.by_host, *bearing.by_label]
-            asked = self.topology.restrict(shape, groups, node.host_labels, shape.strict)
-            if not isinstance(asked, str) and node.host_labels.is_compatible(Requirements(asked)):
-                return node.labels
+            asked = self.topology.restrict(shape, groups, labels, shape.strict)
+            if isinstance(asked, str):
+                continue
+            within = _within(labels, asked)
+            if labels.is_compatible(within):
+                return labels if labels is node.host_labels else labels.plus(within)
         return None
 
     # Claims of this batch
 
     def _to_claim(self, pod: PodFacts, shape: Shape, waiting: _Waiting) -> bool:
         tried = waiting.claims
+        self._line.settle()
         narrowed = self._open_classes(shape, tried)
         walk = self._line.walk(narrowed, tried)
         placed = False
@@ -343,6 +366,7 @@ class Solver:
             claim.min_values_relaxed = True
             labels = _with_min_values(labels, found.relaxed)
         claim.requirements = self._keep(labels)
+        self.topology.opened(claim.hostname)
         if index < 0:
             self._line.append(claim)
         else:
@@ -413,7 +437,7 @@ class Solver:
         asked = self.topology.restrict(shape, groups, labels, shape.strict)
         if isinstance(asked, str):
             return asked
-        why = labels.incompatible(Requirements(asked), WELL_KNOWN)
+        why = labels.incompatible(_within(labels, asked), WELL_KNOWN)
         if why is not None:
             return why
         labels = self._keep(labels.plus(asked).without(HOSTNAME))
@@ -446,7 +470,7 @@ class Solver:
         """Within the domains that spreads and affinities leave."""
         key = (id(labels), tuple([(d.key, d.values) for d in domains]))
         if key not in self._restricted:
-            asked = Requirements(domains)
+            asked = _within(labels, domains)
             fits = labels.is_compatible(asked, WELL_KNOWN)
             self._restricted[key] = self._keep(labels.plus(asked)) if fits else None
         return self._restricted[key]
@@ -486,6 +510,25 @@ def largest_first(pod: PodFacts) -> tuple[int, int, str, str]:
     """The order in which pods are tried."""
     requests = pod.shape.requests
     return (-requests.get(CPU, 0), -requests.get(MEMORY, 0), pod.created, pod.uid)
+
+
+def _with_unknown(labels: Requirements, asked: Requirements) -> Requirements:
+    """With what is asked of labels that a node lacks, or that only pods on it said something of; the others have one
+    value, which suits. The same object where there are none.
+    """
+    for wanted in asked:
+        have = labels.find(wanted.key)
+        if have is None or have.complement or not have.values:
+            return labels.plus(asked)
+    return labels
+
+
+def _within(labels: Requirements, domains: list[Requirement]) -> Requirements:
+    """The domains, as far as the labels have them. Where none is left that is `DoesNotExist`, which goes with labels
+    that only exclude values. Source: Topology.AddRequirements, which starts from the node's requirements.
+    """
+    have = [found for d in domains if (found := labels.find(d.key)) is not None]
+    return Requirements([*have, *domains])
 
 
 def _with_min_values(labels: Requirements, least: dict[str, int]) -> Requirements:

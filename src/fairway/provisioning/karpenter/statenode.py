@@ -92,14 +92,15 @@ class _BoundPod:
         self.is_movable = is_reschedulable(pod)
         self.cost = max(0.0, eviction_cost(pod)) if self.is_movable else 0.0
         self.is_held = self.is_active and DO_NOT_DISRUPT in (meta_of(pod).get("annotations") or ())
-        self.keeps_off = self.is_active and bool(anti_affinity_terms(pod["spec"]))
+        is_over = (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")
+        self.keeps_off = not is_over and bool(anti_affinity_terms(pod["spec"]))
 
 
 class NodePods:
     """What the pods of a node come to: who would have to move, at what cost, and who must not be disturbed.
 
     `cost`: of emptying the node; `active`: pods that count for others' spreads and affinities; of those, `held` ask
-    not to be disrupted, for ever or for a time, and `apart` keep others off by a required anti-affinity.
+    not to be disrupted, for ever or for a time. `apart` keep others off by a required anti-affinity, until they ended.
     `former`: what the pods came to before; what is known of those that are the same objects is kept.
     """
 

@@ -15,7 +15,7 @@ from fairway.kube.labels import IN as SELECTS_IN
 from fairway.kube.labels import Requirement as LabelRequirement
 from fairway.kube.labels import Selector, label_selector
 from fairway.kube.objects import meta_of
-from fairway.kube.taints import Taint, parse_tolerations
+from fairway.kube.taints import Taint, Toleration, parse_taints, parse_tolerations
 from fairway.provisioning.karpenter.labels import HOSTNAME
 from fairway.provisioning.karpenter.podfacts import Shape, anti_affinity_terms, untolerated
 from fairway.provisioning.karpenter.relaxing import PREFERRED, REQUIRED
@@ -75,6 +75,9 @@ class Topology:
         self._nodes: list[StateNode] | None = None
         self._version = 0
         self._takes_part: dict[tuple[int, Requirements], bool] = {}
+        self._since = -1
+        self._last_on: dict[str, int] = {}
+        """Of each new node, by hostname: which of the pods on new nodes was its last."""
         self._follow_bound_anti_affinity()
 
     # Groups
@@ -82,7 +85,10 @@ class Topology:
     def follow(self, shape: Shape) -> None:
         """Make the groups that a shape brings."""
         if shape not in self._owned:
-            inverse = [self._inverse_group(shape, t) for t in anti_affinity_terms(shape.spec)]
+            inverse = [
+                self._inverse_of(shape.namespace, t, shape.tolerations)
+                for t in anti_affinity_terms(shape.spec)
+            ]
             owned = [*self._spread_groups(shape), *self._affinity_groups(shape)]
             self._owned[shape] = (owned, inverse)
             self._version += 1
@@ -138,9 +144,28 @@ class Topology:
             of_pod, of_node = wanted.get(key), labels.get(key)
             domains = group.next_domains(selects_itself, of_pod, of_node)
             if not domains.values:
-                return group.refusal(of_pod, of_node)
+                return group.refusal(of_pod, of_node, self._empty_hosts(group))
             asked.append(domains)
         return asked
+
+    def _empty_hosts(self, group: TopologyGroup) -> list[str]:
+        """Hostnames a group has heard of: of the nodes there when it was made, and of new ones that got a pod since.
+
+        Source: Topology.Register.
+        """
+        if group.topology_key != HOSTNAME:
+            return []
+        new = [host for host, at in self._last_on.items() if at > group.since]
+        return new if group.since >= 0 else [*new, *(n.hostname for n in self._staying())]
+
+    def begin(self) -> None:
+        """The pods of the batch are followed, and the nodes known."""
+        self._since = 0
+
+    def opened(self, host: str) -> None:
+        """A new node got a pod."""
+        self._since += 1
+        self._last_on[host] = self._since
 
     def record(self, shape: Shape, taints: tuple[Taint, ...], labels: Requirements, host: str) -> None:
         """A pod of this shape was put on a node with these labels."""
@@ -235,19 +260,22 @@ class Topology:
     def _group(self, key: GroupKey, shape: Shape, min_domains: int | None = None) -> TopologyGroup:
         found = self._groups.get(key)
         if found is None:
-            found = TopologyGroup(key, self._domains_for(key, shape), min_domains)
+            found = TopologyGroup(key, self._domains_for(key, shape.tolerations), min_domains, self._since)
             self._count_bound(found)
             self._groups[key] = found
         return found
 
-    def _domains_for(self, key: GroupKey, shape: Shape) -> list[str]:
+    def _domains_for(self, key: GroupKey, tolerations: tuple[Toleration, ...]) -> list[str]:
+        """The domains a group begins with. Of affinities only those of NodePools that the first pod of the group
+        tolerates: upstream they have no taint policy, which is not `Ignore`. Source: ForEachDomain.
+        """
         by_domain = self._domains_of(key.topology_key)
-        if key.node_filter is None or key.node_filter.taint_policy == IGNORE:
+        if key.node_filter is not None and key.node_filter.taint_policy == IGNORE:
             return list(by_domain)
         return [
             domain
             for domain, taints in by_domain.items()
-            if any(untolerated(t, shape.tolerations) is None for t in taints)
+            if any(untolerated(t, tolerations) is None for t in taints)
         ]
 
     def _domains_of(self, label: str) -> _Domains:
@@ -263,21 +291,28 @@ class Topology:
         return found
 
     def _count_bound(self, group: TopologyGroup) -> None:
+        """The domains of nodes that stay, and the pods on all of them: also those of nodes that are to go, unless they
+        move themselves. Source: countDomains.
+        """
         key = group.topology_key
-        nodes = self._staying()
-        if group.key.node_filter is not None:
-            nodes = [n for n in nodes if group.takes_part(n.taints, n.host_labels)]
-        for node in nodes:
+        takes_part = group.key.node_filter is None
+        for node in self._staying():
             domain = node.labels.get(key)
-            if node.has_node and domain:
+            if (
+                node.has_node
+                and domain
+                and (takes_part or group.takes_part(_own_taints(node), node.host_labels))
+            ):
                 group.register(domain)
-        for node in nodes:
+        for node in self._world.nodes:
+            active = node.pod_facts.active
             domain = node.labels.get(key) or (node.name if key == HOSTNAME else "")
-            if not domain:
+            if not active or not domain:
                 continue
-            for pod in node.pod_facts.active:
-                if self._counts(group, meta_of(pod)):
-                    group.record(domain)
+            if takes_part or group.takes_part(_own_taints(node), node.host_labels):
+                for pod in active:
+                    if self._counts(group, meta_of(pod)):
+                        group.record(domain)
 
     def _staying(self) -> list[StateNode]:
         if self._nodes is None:
@@ -292,28 +327,28 @@ class Topology:
 
     # Inverse anti-affinity
 
-    def _inverse_group(self, shape: Shape, term: Mapping[str, Any]) -> TopologyGroup:
-        return self._inverse_of(shape.namespace, term)
-
-    def _inverse_of(self, namespace: str, term: Mapping[str, Any]) -> TopologyGroup:
+    def _inverse_of(
+        self, namespace: str, term: Mapping[str, Any], tolerations: tuple[Toleration, ...]
+    ) -> TopologyGroup:
         key = self._term_key(namespace, term, ANTI_AFFINITY)
         found = self._inverse.get(key)
         if found is None:
-            found = TopologyGroup(key, self._domains_of(key.topology_key))
+            found = TopologyGroup(key, self._domains_for(key, tolerations), since=self._since)
             self._inverse[key] = found
             self._version += 1
         return found
 
     def _follow_bound_anti_affinity(self) -> None:
-        nodes, gone = self._world.nodes, self._world.gone
+        nodes = self._world.nodes
         for node in nodes.named(nodes.apart):
-            labels = {} if node.name in gone else node.labels
+            labels = node.labels
             for pod in node.pod_facts.apart:
                 meta = meta_of(pod)
                 if meta["uid"] in self._moving:
                     continue
+                tolerations = parse_tolerations(pod["spec"].get("tolerations"))
                 for term in anti_affinity_terms(pod["spec"]):
-                    group = self._inverse_of(meta.get("namespace") or "", term)
+                    group = self._inverse_of(meta.get("namespace") or "", term, tolerations)
                     domain = labels.get(group.topology_key)
                     if domain:
                         group.record(domain)
@@ -333,6 +368,13 @@ def _node_filter(shape: Shape, spread: Mapping[str, Any]) -> NodeFilter:
         spread.get("nodeAffinityPolicy") or HONOR,
         parse_tolerations(shape.spec.get("tolerations")),
     )
+
+
+def _own_taints(node: StateNode) -> tuple[Taint, ...]:
+    """As the Node has them, those it will lose included."""
+    if node.is_initialized or not node.has_node:
+        return node.taints
+    return parse_taints((node.node_object.get("spec") or {}).get("taints"))
 
 
 def _insert(domains: _Domains, domain: str, taints: tuple[Taint, ...]) -> None:

@@ -56,12 +56,18 @@ class GroupKey(NamedTuple):
 
 
 class TopologyGroup:
-    """Counts per domain; `counts` holds every known domain, empty ones with 0."""
+    """Counts per domain; `counts` holds every known domain, empty ones with 0.
 
-    __slots__ = ("counts", "empty", "key", "min_domains")
+    `since`: how many pods were on new nodes when it was made; -1: before any was placed.
+    """
 
-    def __init__(self, key: GroupKey, domains: Iterable[str], min_domains: int | None = None) -> None:
+    __slots__ = ("counts", "empty", "key", "min_domains", "since")
+
+    def __init__(
+        self, key: GroupKey, domains: Iterable[str], min_domains: int | None = None, since: int = -1
+    ) -> None:
         self.key = key
+        self.since = since
         self.counts: dict[str, int] = dict.fromkeys(sorted(domains), 0)
         self.empty = len(self.counts)
         self.min_domains = min_domains
@@ -164,10 +170,14 @@ class TopologyGroup:
         empty = (d for d in self._reachable(of_node) if self.counts[d] == 0)
         return one_of(self.topology_key, (d for d in empty if of_pod.has(d)))
 
-    def refusal(self, of_pod: Requirement, of_node: Requirement) -> str:
-        """Karpenter's words, the missing bracket included. Source: topologyError."""
-        shown = [f"{d}: {self.counts[d]}" for d in sorted(self.counts)[:_DOMAINS_SHOWN]]
-        more = len(self.counts) - len(shown)
+    def refusal(self, of_pod: Requirement, of_node: Requirement, empty: Iterable[str] = ()) -> str:
+        """Karpenter's words, the missing bracket included. `empty`: domains that it knows besides those counted.
+
+        Source: topologyError.
+        """
+        known = {**dict.fromkeys(empty, 0), **self.counts}
+        shown = [f"{d}: {known[d]}" for d in sorted(known)[:_DOMAINS_SHOWN]]
+        more = len(known) - len(shown)
         counts = ", ".join(shown) + (f" and {more} other(s)" if more > 0 else "")
         return (
             f"unsatisfiable topology constraint for {self.key.type}, key={self.topology_key} "

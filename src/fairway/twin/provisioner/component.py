@@ -62,7 +62,7 @@ from fairway.provisioning.karpenter.nodeclaims import (
 from fairway.provisioning.karpenter.nodes import Usage, add_usage
 from fairway.provisioning.karpenter.packing import Results, Solver
 from fairway.provisioning.karpenter.planned import PlannedClaim
-from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, is_owned_by, is_provisionable
+from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, is_provisionable
 from fairway.provisioning.karpenter.volumetopology import WATCHED as VOLUMES
 from fairway.provisioning.karpenter.world import World
 from fairway.twin.components import Host
@@ -77,6 +77,7 @@ from fairway.twin.provisioner.gathering import (
     claim_key,
     is_pod_event,
     machines_of,
+    moving_pods,
     node_key,
 )
 from fairway.twin.provisioner.joining import Joining
@@ -311,8 +312,7 @@ class Provisioner:
         self.ignored = len(refused)
         for pod, problem in refused:
             self.tell(key_of(pod), failed_scheduling(problem))
-        nodes = world.nodes
-        moving = [p for n in nodes.named(nodes.marked) for p in n.pods if not is_owned_by(p, "DaemonSet")]
+        moving = moving_pods(self.host.store, world)
         if not waiting and not moving:
             return
         results = self._simulated(world.without_going(), waiting, moving)

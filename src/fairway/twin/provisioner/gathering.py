@@ -20,9 +20,10 @@ from fairway.kube.objects import Key, Obj, labels_of, meta_of, name_of, namespac
 from fairway.kube.resources import PODS, Resources, add_into, parse_resources
 from fairway.kube.taints import Taint, parse_taints
 from fairway.provisioning.karpenter.claimfacts import NO_CLAIM, ClaimFacts
+from fairway.provisioning.karpenter.disruption.evictions import budgets_of, is_currently_reschedulable
 from fairway.provisioning.karpenter.disruption.marks import drift_reason, rests_until_us
 from fairway.provisioning.karpenter.fleet import Fleet
-from fairway.provisioning.karpenter.labels import NODEPOOL
+from fairway.provisioning.karpenter.labels import NODEPOOL, REGISTERED
 from fairway.provisioning.karpenter.nodeclaims import INITIALIZED_CONDITION, LAUNCHED
 from fairway.provisioning.karpenter.nodepools import NodePool, node_pool
 from fairway.provisioning.karpenter.nodes import Nodes
@@ -205,16 +206,20 @@ class ClusterState:
 
     def _state(self, node: _NodeFacts, claim: ClaimFacts | None, is_nominated: bool) -> StateNode:
         name = node.name
-        left = self._left_of(node)
+        initialized = claim is None or claim.is_true(INITIALIZED_CONDITION)
+        capacity, allocatable = node.capacity, node.allocatable
+        if claim is not None and not initialized:
+            capacity, allocatable = node.resources_before(claim)
+        left = self._left_of(name, allocatable)
         former = self._nodes.get(name)
         pods = tuple([p for key in left.keys if (p := self._store.get(key)) is not None])
-        initialized = claim is None or claim.is_true(INITIALIZED_CONDITION)
         pool = None if claim is None else self._pool_named.get(node.pool)
+        is_registered = claim is None or node.labels.get(REGISTERED) == "true"
         return StateNode(
             name,
-            node.labels,
-            node.taints if initialized or claim is None else node.taints_before(claim),
-            node.capacity,
+            node.labels if is_registered or claim is None else labels_of(claim.object),
+            node.taints if initialized or claim is None else node.taints_before(claim, is_registered),
+            capacity,
             left.available,
             daemon_requests=left.of_daemons,
             ports=left.ports,
@@ -231,14 +236,14 @@ class ClusterState:
             former=former,
         )
 
-    def _left_of(self, node: _NodeFacts) -> _Left:
+    def _left_of(self, name: str, allocatable: Resources) -> _Left:
         """What its pods leave of a node; the same object as long as nothing of that is another."""
         accounts = self._store.accounts
-        row = accounts.row_of.get(node.name)
+        row = accounts.row_of.get(name)
         records = accounts.pods[row] if row is not None else {}
-        left = self._left.get(node.name)
-        if left is None or left.allocatable is not node.allocatable or not left.is_of(records):
-            left = self._left[node.name] = _Left(node.allocatable, records, self._store, left)
+        left = self._left.get(name)
+        if left is None or left.allocatable is not allocatable or not left.is_of(records):
+            left = self._left[name] = _Left(allocatable, records, self._store, left)
         return left
 
     def pools(self) -> tuple[NodePool, ...]:
@@ -288,6 +293,7 @@ class _NodeFacts:
     """What one version of a Node says; its resources are the same objects as long as nobody writes others."""
 
     __slots__ = (
+        "_promised",
         "_raw",
         "allocatable",
         "capacity",
@@ -311,16 +317,38 @@ class _NodeFacts:
         self.is_going = _is_going(node)
         capacity, allocatable = status.get("capacity"), status.get("allocatable") or status.get("capacity")
         self._raw = (capacity, allocatable)
+        self._promised: tuple[tuple[object, object], tuple[Resources, Resources]] | None = None
         if former is not None and former._raw[0] is capacity and former._raw[1] is allocatable:
             self.capacity: Resources = former.capacity
             self.allocatable: Resources = former.allocatable
         else:
             self.capacity, self.allocatable = parse_resources(capacity), parse_resources(allocatable)
 
-    def taints_before(self, claim: ClaimFacts) -> tuple[Taint, ...]:
-        """Those that count while its claim is not initialized."""
-        startup = (claim.object.get("spec") or {}).get("startupTaints")
-        return effective_taints((self.object.get("spec") or {}).get("taints"), startup, initialized=False)
+    def resources_before(self, claim: ClaimFacts) -> tuple[Resources, Resources]:
+        """Capacity and allocatable while its claim is not initialized: what the node does not say, or says is none,
+        the claim promises (GPUs, until the device plugin is up). Source: StateNode.Capacity, Allocatable.
+        """
+        status = claim.object.get("status") or {}
+        raw = (status.get("capacity"), status.get("allocatable"))
+        found = self._promised
+        if found is None or found[0][0] is not raw[0] or found[0][1] is not raw[1]:
+            both = (_with_promised(self.capacity, raw[0]), _with_promised(self.allocatable, raw[1]))
+            found = self._promised = (raw, both)
+        return found[1]
+
+    def taints_before(self, claim: ClaimFacts, is_registered: bool) -> tuple[Taint, ...]:
+        """Those that count while its claim is not initialized; until it is registered, of those the claim names."""
+        spec = claim.object.get("spec") or {}
+        raw = (self.object.get("spec") or {}).get("taints") if is_registered else spec.get("taints")
+        return effective_taints(raw, spec.get("startupTaints"), initialized=False)
+
+
+def _with_promised(own: Resources, promised: Mapping[str, Any] | None) -> Resources:
+    """The same object where the node has everything."""
+    more = {
+        name: amount for name, amount in parse_resources(promised).items() if amount and not own.get(name)
+    }
+    return {**own, **more} if more else own
 
 
 class _Left:
@@ -393,6 +421,17 @@ def by_claims(store: Store, pods: Sequence[Obj]) -> tuple[list[Obj], list[tuple[
     """Pods whose PersistentVolumeClaims are in order, and the others with what is wrong."""
     problems = [(p, claim_problem(store, p)) for p in pods]
     return [p for p, why in problems if not why], [(p, why) for p, why in problems if why]
+
+
+def moving_pods(store: Store, world: World) -> list[Obj]:
+    """Pods of nodes that are going, as far as they can be moved now. Source: StateNode.CurrentlyReschedulablePods."""
+    going = world.nodes.named(world.nodes.marked)
+    if not going:
+        return []
+    budgets = budgets_of(store.objects("PodDisruptionBudget.policy"))
+    return [
+        p for n in going for p in n.pod_facts.movable if is_currently_reschedulable(p, budgets, world.now_us)
+    ]
 
 
 def is_pod_event(change: Change) -> bool:

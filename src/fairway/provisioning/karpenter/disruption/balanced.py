@@ -37,15 +37,30 @@ def is_worth_it(scene: Scene, command: Command) -> bool:
     return True
 
 
+def can_be_worth_it(scene: Scene, candidate: Candidate) -> bool:
+    """Whether a candidate of a Balanced pool would be approved if nothing had to replace it: else none of its moves is.
+
+    Source: CanPassThreshold. A pool that costs nothing is not judged here.
+    """
+    if candidate.pool.consolidation_policy != BALANCED:
+        return True
+    found = score(scene, [candidate], float(candidate.price))
+    return found >= 1 / K or _cost(scene, candidate.pool.name) <= 0
+
+
 def score(scene: Scene, own: Sequence[Candidate], savings: float) -> float:
     """Savings as a share of the pool's cost, over disruption as a share of the pool's."""
     pool = own[0].pool.name
-    nodes = [n for n in scene.world.nodes if n.pool == pool]
-    cost = sum(_price(scene, n) for n in nodes)
-    disruption = sum(n.pod_facts.cost for n in nodes)
+    cost = _cost(scene, pool)
+    disruption = sum(n.pod_facts.cost for n in scene.world.nodes if n.pool == pool)
     if cost <= 0 or disruption <= 0 or savings <= 0:
         return 0.0
     return (savings / cost) / (sum(c.cost for c in own) / disruption)
+
+
+def _cost(scene: Scene, pool: str) -> int:
+    """What a pool's nodes cost, µ$ an hour."""
+    return sum(_price(scene, n) for n in scene.world.nodes if n.pool == pool)
 
 
 def _price(scene: Scene, node: StateNode) -> int:

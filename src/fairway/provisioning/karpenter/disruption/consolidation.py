@@ -90,10 +90,10 @@ def consolidate(scene: Scene, gone: Sequence[Candidate], method: str) -> Outcome
     if not cheaper.mask:
         return _no(gone, "Can't replace with a cheaper node")
     if cheaper.allows(CAPACITY_TYPE, SPOT) and cheaper.allows(CAPACITY_TYPE, ON_DEMAND):
-        # Prices were compared as if spot were launched, so nothing else may be.
+        # Prices were compared as if spot were launched, so nothing else may be; types without spot stay on the list.
         # Unlike kube: not where no type that is left has spot at all; Karpenter's claim could then never launch.
-        spot_only = _on_spot(cheaper).offered()
-        cheaper = spot_only if spot_only.mask else cheaper
+        spot_only = _on_spot(cheaper)
+        cheaper = spot_only if spot_only.offered().mask else cheaper
     return _replace(gone, method, results, cheaper)
 
 

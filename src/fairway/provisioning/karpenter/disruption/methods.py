@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import Final
 
 from fairway.provisioning.karpenter.claimfacts import CONSOLIDATABLE
-from fairway.provisioning.karpenter.disruption.balanced import is_worth_it
+from fairway.provisioning.karpenter.disruption.balanced import can_be_worth_it, is_worth_it
 from fairway.provisioning.karpenter.disruption.budgets import budget_left
 from fairway.provisioning.karpenter.disruption.candidates import (
     EVENTUAL,
@@ -178,6 +178,8 @@ def single_node(scene: Scene) -> Outcome:
     for candidate in _taking_turns(by_savings(found)):
         if left.get(candidate.pool.name, 0) == 0:
             is_final = False
+            continue
+        if not can_be_worth_it(scene, candidate):
             continue
         outcome = consolidate(scene, [candidate], SINGLE)
         notices += outcome.notices

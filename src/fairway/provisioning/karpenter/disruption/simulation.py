@@ -55,10 +55,14 @@ def simulate(scene: Scene, gone: Sequence[Candidate], *, consolidating: bool) ->
         shapes = Shapes(respects_preferences=options.respects_preferences)
     waiting = [p for p in scene.pending if is_provisionable(p)]
     pods = [*waiting, *of_candidates, *of_deleting]
-    # Pods of a node that is going may land anywhere, as pending ones may.
-    free = {_uid(p) for p in (*waiting, *of_deleting)}
+    # Pods of a node that is going may land anywhere, as pending ones may, bound or not.
+    free = {_uid(p) for p in of_deleting}
     facts = [
-        facts_of(p, shapes.of(p, scene.world.volumes.get(_uid(p), ())), is_pending=_uid(p) in free)
+        facts_of(
+            p,
+            shapes.of(p, scene.world.volumes.get(_uid(p), ())),
+            is_pending=_uid(p) in free or (p.get("status") or {}).get("phase") == "Pending",
+        )
         for p in pods
     ]
     world = scene.world.without_going(c.name for c in gone)
