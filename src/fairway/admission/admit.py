@@ -16,7 +16,7 @@ from fairway.admission import defaultclasses, limitranger, namespace, priority, 
 from fairway.admission.verdicts import Admitted, Refused, forbidden
 from fairway.cluster.actions import View
 from fairway.kube.defaults import add_default_tolerations
-from fairway.kube.objects import Obj, gk_of, namespace_of
+from fairway.kube.objects import Obj, gk_of, namespace_of, spec_of
 
 _CLAIM: Final = "PersistentVolumeClaim"
 _STORAGE: Final = {_CLAIM: "persistentvolumeclaims", "PersistentVolume": "persistentvolumes"}
@@ -59,7 +59,7 @@ _MAX_KNOWN: Final = 16384
 
 def _changed(view: View, pod: Obj) -> Obj | Refused:
     """The pod after the plugins that change it."""
-    spec = pod.get("spec") or {}
+    spec = spec_of(pod)
     ranges = view.objects(limitranger.LIMIT_RANGE, namespace_of(pod) or "default")
     policies = [*ranges, *view.objects(priority.PRIORITY_CLASS)]
     known = _KNOWN.get(id(spec))

@@ -11,7 +11,7 @@ from typing import Any, Final
 from fairway.admission.verdicts import Refused, forbidden
 from fairway.cluster.actions import View
 from fairway.kube import quantity
-from fairway.kube.objects import Obj, dig, gk_of, namespace_of
+from fairway.kube.objects import Obj, dig, gk_of, meta_of, namespace_of, spec_of
 from fairway.kube.podrequests import pod_limits, pod_requests
 from fairway.kube.resources import Resources, amount, format_amount, parse_resources
 
@@ -46,7 +46,7 @@ def _container_defaults(limit_range: Obj) -> tuple[Quantities, Quantities]:
 
 
 def _items(limit_range: Obj, type_: str) -> Iterator[dict[str, Any]]:
-    for item in (limit_range.get("spec") or {}).get("limits") or ():
+    for item in spec_of(limit_range).get("limits") or ():
         if item.get("type") == type_:
             yield item
 
@@ -60,7 +60,7 @@ def _with_defaults(pod: Obj, requests: Quantities, limits: Quantities) -> Obj:
         spec[fieldname] = [_filled(c, requests, limits, word, notes) for c in spec[fieldname]]
     if not notes:
         return pod
-    meta = pod.get("metadata") or {}
+    meta = meta_of(pod)
     note = f"{LIMIT_RANGE_NOTE}{'; '.join(notes)}"
     annotations = {**(meta.get("annotations") or {}), LIMIT_RANGE_ANNOTATION: note}
     return {**pod, "metadata": {**meta, "annotations": annotations}, "spec": spec}
@@ -108,7 +108,7 @@ def _joined(wrong: list[str]) -> str:
 def _wrong_with_pod(limit_range: Obj, pod: Obj) -> list[str]:
     spec = pod.get("spec") or {}
     wrong: list[str] = []
-    for item in (limit_range.get("spec") or {}).get("limits") or ():
+    for item in spec_of(limit_range).get("limits") or ():
         type_ = item.get("type", "")
         if type_ == "Container":
             for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):

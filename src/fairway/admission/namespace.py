@@ -11,7 +11,7 @@ from fairway.admission.answers import forbidden as forbidden_request
 from fairway.admission.request import CONNECT, CREATE, DELETE, AdmissionRequest, Denied, status_body
 from fairway.admission.verdicts import Refused, forbidden
 from fairway.cluster.actions import View
-from fairway.kube.objects import Key, Obj, namespace_of
+from fairway.kube.objects import Key, Obj, namespace_of, status_of
 
 PLUGIN: Final = "NamespaceLifecycle"
 
@@ -30,7 +30,7 @@ def refusal(view: View, obj: Obj) -> Refused | None:
     namespace = view.get(Key("Namespace", "", name))
     if namespace is None:
         return None
-    phase = (namespace.get("status") or {}).get("phase")
+    phase = status_of(namespace).get("phase")
     if "deletionTimestamp" in namespace["metadata"] or phase == "Terminating":
         why = f"unable to create new content in namespace {name} because it is being terminated"
         return forbidden(obj, why, PLUGIN)
@@ -51,7 +51,7 @@ def refusal_of_request(view: View, request: AdmissionRequest) -> Denied | None:
         details = {"name": request.namespace, "kind": "namespaces"}
         message = f'namespaces "{request.namespace}" not found'
         return Denied(PLUGIN, status_body(404, "NotFound", message, details))
-    phase = (namespace.get("status") or {}).get("phase")
+    phase = status_of(namespace).get("phase")
     going = phase == "Terminating" or "deletionTimestamp" in namespace["metadata"]
     if not going or request.operation != CREATE:
         return None

@@ -15,7 +15,7 @@ from fairway.cluster import quotausage
 from fairway.cluster.actions import SetStatus, View
 from fairway.cluster.quotausage import amount, format_used, hard_of, quota_key, quotas_in
 from fairway.kube import quantity
-from fairway.kube.objects import Obj, gk_of, namespace_of
+from fairway.kube.objects import Obj, gk_of, namespace_of, spec_of, status_of
 from fairway.kube.podrequests import container_requests
 from fairway.kube.resources import CPU, MEMORY, Resources, parse_resources
 
@@ -61,7 +61,7 @@ def charges(view: View, obj: Obj, old: Obj | None = None) -> tuple[SetStatus, ..
     """What letting it in writes: every matching quota's `status.used`, grown by what it counts."""
     written = []
     for quota in quotas_in(view, namespace_of(obj) or "default"):
-        status: dict[str, Any] = quota.get("status") or {}
+        status = status_of(quota)
         if not status.get("used") or not quotausage.matches_scopes(quota, obj):
             continue
         wanted = _wanted(quota, obj, old)
@@ -76,7 +76,7 @@ def charges(view: View, obj: Obj, old: Obj | None = None) -> tuple[SetStatus, ..
 
 def _wanted(quota: Obj, obj: Obj, old: Obj | None = None) -> Resources:
     """What the object counts, of what the quota bounds."""
-    hard = (quota.get("spec") or {}).get("hard") or {}
+    hard = spec_of(quota).get("hard") or {}
     usage = quotausage.usage_of(obj)
     if old is not None and quotausage.matches_scopes(quota, old):
         before = quotausage.usage_of(old)
@@ -92,7 +92,7 @@ def _unsaid(wanted: Resources, obj: Obj) -> str:
     """`requests.cpu for: a,b; limits.memory for: a`: what containers leave open although it is bounded."""
     if gk_of(obj) != "Pod":
         return ""
-    spec = obj.get("spec") or {}
+    spec = spec_of(obj)
     stated = [_stated(c) for c in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))]
     pod_level = _stated(spec)[1] if spec.get("resources") else []
     parts = []
@@ -121,7 +121,7 @@ def _exceeded(view: View, quota: Obj, wanted: Resources) -> str | None:
     over = sorted(n for n, v in wanted.items() if v > 0 and used.get(n, 0) + v > hard[n])
     if not over:
         return None
-    raw = (quota.get("spec") or {}).get("hard") or {}
+    raw = spec_of(quota).get("hard") or {}
     name = quota["metadata"]["name"]
     requested = ",".join(f"{n}={format_used(n, wanted[n])}" for n in over)
     taken = ",".join(f"{n}={format_used(n, used.get(n, 0))}" for n in over)
@@ -131,8 +131,8 @@ def _exceeded(view: View, quota: Obj, wanted: Resources) -> str | None:
 
 def _used(view: View, quota: Obj) -> Resources:
     """The account, where the controller has set one up for what the quota bounds now."""
-    hard = (quota.get("spec") or {}).get("hard") or {}
-    recorded = (quota.get("status") or {}).get("used") or {}
+    hard = spec_of(quota).get("hard") or {}
+    recorded = status_of(quota).get("used") or {}
     if all(n in recorded for n in hard):
         return {n: amount(n, v) for n, v in recorded.items()}
     return quotausage.used(view, quota)

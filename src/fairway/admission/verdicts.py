@@ -7,7 +7,7 @@ from typing import Any
 
 from fairway.cluster.actions import SetStatus
 from fairway.cluster.errors import ApiError, resource_name
-from fairway.kube.objects import Obj, key_of, name_of
+from fairway.kube.objects import Obj, key_of, meta_of, name_of
 
 
 class Admitted:
@@ -40,5 +40,5 @@ class Refused:
 def forbidden(obj: Obj, why: str, plugin: str) -> Refused:
     """`pods "x" is forbidden: …`. Source: apimachinery errors.NewForbidden."""
     resource = resource_name(key_of(obj))
-    name = name_of(obj) or (obj.get("metadata") or {}).get("generateName") or ""
+    name = name_of(obj) or meta_of(obj).get("generateName") or ""
     return Refused(plugin, "Forbidden", f'{resource} "{name}" is forbidden: {why}')

@@ -25,7 +25,7 @@ from fairway.cluster.devices import MILLI, GpuDevices, devices_of
 from fairway.cluster.podcounts import PodCounts
 from fairway.cluster.records import LabelSets, PodRecord, is_preempted, start_time_us
 from fairway.cluster.shapes import HostPort, PodShape, Shapes
-from fairway.kube.objects import Key, Obj, labels_of
+from fairway.kube.objects import Key, Obj, labels_of, meta_of, spec_of, status_of
 from fairway.kube.resources import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -173,9 +173,9 @@ class NodeAccounts:
     def _apply_pod(self, change: Change) -> None:
         key, pod = change.key, change.obj
         record = self.records.get(key)
-        spec = pod.get("spec") or {}
+        spec = spec_of(pod)
         node = spec.get("nodeName")
-        status = pod.get("status") or {}
+        status = status_of(pod)
         if change.type == DELETED or not node or status.get("phase") in TERMINAL:
             if record is not None:
                 self._drop(record)
@@ -183,13 +183,13 @@ class NodeAccounts:
         if record is None:
             self._take(self._announced(pod, key) or self.record(pod, key, change.old), node)
             return
-        meta = pod["metadata"]
+        meta: Obj = pod["metadata"]
         old = change.old
         same = (
             record.node == node
             and old is not None
             and (old["spec"] is spec or self.shapes.of(pod) is record.shape)
-            and (old["metadata"].get("labels") is meta.get("labels") or record.has_labels(meta.get("labels")))
+            and (meta_of(old).get("labels") is meta.get("labels") or record.has_labels(meta.get("labels")))
         )
         if not same or record.is_terminating != ("deletionTimestamp" in meta):
             self._drop(record)
@@ -204,7 +204,7 @@ class NodeAccounts:
 
     def _announced(self, pod: Obj, key: Key) -> PodRecord | None:
         record, self._next = self._next, None
-        meta = pod["metadata"]
+        meta: Obj = pod["metadata"]
         if record is None or record.key != key or record.uid != meta.get("uid"):
             return None
         record.devices = devices_of(meta.get("annotations"))
@@ -215,8 +215,8 @@ class NodeAccounts:
 
         `before`: its last state, which shares the shape when all that happened is a binding.
         """
-        meta = pod["metadata"]
-        status = pod.get("status") or {}
+        meta: Obj = pod["metadata"]
+        status = status_of(pod)
         return PodRecord(
             key=key,
             uid=meta.get("uid") or "",
@@ -338,7 +338,7 @@ class NodeAccounts:
                 self._grow()
         self.names[row] = name
         self.row_of[name] = row
-        uid = (node.get("metadata") or {}).get("uid") or name
+        uid = meta_of(node).get("uid") or name
         self.born[row] = self._born.setdefault(uid, len(self._born))
         self.alive[row] = True
         self._enter_zone(row, _zone(labels_of(node)))

@@ -13,7 +13,7 @@ from typing import Any
 
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.cluster.store import BACKGROUND, FOREGROUND, FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Store
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key, Obj, meta_of
 
 
 def collect(store: Store, changes: list[Change]) -> int:
@@ -28,7 +28,7 @@ def collect(store: Store, changes: list[Change]) -> int:
 
 
 def _after(store: Store, change: Change) -> int:
-    meta = change.obj["metadata"]
+    meta: Obj = change.obj["metadata"]
     touched = 0
     if change.type == DELETED:
         for dependent in store.owners.dependents(meta["uid"]):
@@ -54,7 +54,7 @@ def _reconsider(store: Store, key: Key) -> int:
     obj = store.get(key)
     if obj is None:
         return 0
-    refs: list[dict[str, Any]] = obj["metadata"].get("ownerReferences") or []
+    refs: list[dict[str, Any]] = meta_of(obj).get("ownerReferences") or []
     solid = [
         r for r in refs if (o := store.by_uid(r.get("uid", ""))) is not None and not _awaits_dependents(o)
     ]
@@ -72,7 +72,7 @@ def _reconsider(store: Store, key: Key) -> int:
 
 
 def _awaits_dependents(owner: Obj) -> bool:
-    meta = owner["metadata"]
+    meta: Obj = owner["metadata"]
     return "deletionTimestamp" in meta and FOREGROUND_FINALIZER in (meta.get("finalizers") or ())
 
 
@@ -93,8 +93,7 @@ def _finish_foreground(store: Store, uid: str) -> int:
 
 def _blocks(obj: Obj, uid: str) -> bool:
     return any(
-        r.get("uid") == uid and r.get("blockOwnerDeletion")
-        for r in obj["metadata"].get("ownerReferences") or ()
+        r.get("uid") == uid and r.get("blockOwnerDeletion") for r in meta_of(obj).get("ownerReferences") or ()
     )
 
 

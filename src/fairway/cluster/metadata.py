@@ -9,7 +9,7 @@ import hashlib
 from functools import lru_cache
 from typing import Any, Final
 
-from fairway.kube.objects import Obj, dig
+from fairway.kube.objects import Obj, dig, meta_of
 from fairway.kube.podrequests import container_requests
 from fairway.kube.resources import CPU, MEMORY, parse_resources
 from fairway.kube.timestamps import rfc3339
@@ -86,7 +86,7 @@ def generated_name(base: str, seed: int, serial: int) -> str:
 
 def stamped(obj: Obj, *, gk: str, namespace: str, name: str, uid: str, version: int, now_us: int) -> Obj:
     """The object as it is first stored."""
-    given = obj.get("metadata") or {}
+    given = meta_of(obj)
     meta: dict[str, Any] = {**given, "name": name}
     if namespace:
         meta["namespace"] = namespace

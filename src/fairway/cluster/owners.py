@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key, Obj, meta_of
 
 
 class OwnerIndex:
@@ -14,12 +14,12 @@ class OwnerIndex:
         self._dependents: dict[str, dict[Key, None]] = {}
 
     def apply(self, change: Change) -> None:
-        meta = change.obj["metadata"]
+        meta: Obj = change.obj["metadata"]
         old = change.old
         if (
             change.type == MODIFIED
             and old is not None
-            and old["metadata"].get("ownerReferences") is meta.get("ownerReferences")
+            and meta_of(old).get("ownerReferences") is meta.get("ownerReferences")
         ):
             return
         if change.type == DELETED:
@@ -43,11 +43,11 @@ class OwnerIndex:
         return bool(self._dependents.get(uid))
 
     def _link(self, key: Key, obj: Obj) -> None:
-        for ref in obj["metadata"].get("ownerReferences") or ():
+        for ref in meta_of(obj).get("ownerReferences") or ():
             self._dependents.setdefault(ref.get("uid", ""), {})[key] = None
 
     def _unlink(self, key: Key, obj: Obj) -> None:
-        for ref in obj["metadata"].get("ownerReferences") or ():
+        for ref in meta_of(obj).get("ownerReferences") or ():
             found = self._dependents.get(ref.get("uid", ""))
             if found is not None:
                 found.pop(key, None)

@@ -14,7 +14,7 @@ from fairway.cluster.actions import View
 from fairway.cluster.metadata import qos_class
 from fairway.kube import quantity
 from fairway.kube.kinds import BY_GROUP_KIND, Kind, kind_named
-from fairway.kube.objects import Key, Obj, dig, gk_of
+from fairway.kube.objects import Key, Obj, dig, gk_of, spec_of, status_of
 from fairway.kube.podrequests import pod_limits, pod_requests
 from fairway.kube.resources import (
     CPU,
@@ -65,7 +65,7 @@ def format_used(name: str, value: int) -> str:
 
 def hard_of(quota: Obj) -> Resources:
     """`spec.hard` as amounts."""
-    return {n: amount(n, v) for n, v in ((quota.get("spec") or {}).get("hard") or {}).items()}
+    return {n: amount(n, v) for n, v in (spec_of(quota).get("hard") or {}).items()}
 
 
 def count_name(kind: Kind) -> str:
@@ -96,7 +96,7 @@ def usage_of(obj: Obj) -> Resources:
 
 def is_counted_pod(pod: Obj) -> bool:
     """Pods that have ended count only under `count/pods`."""
-    return (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+    return status_of(pod).get("phase") not in ("Succeeded", "Failed")
 
 
 def _of_pod_spec(spec: dict[str, Any]) -> Resources:
@@ -133,7 +133,7 @@ def _of_claim(claim: Obj) -> Resources:
 
 
 def _of_service(service: Obj) -> Resources:
-    spec = service.get("spec") or {}
+    spec = spec_of(service)
     ports = len(spec.get("ports") or ())
     if spec.get("type") == "LoadBalancer":
         nodes = 0 if spec.get("allocateLoadBalancerNodePorts") is False else ports
@@ -146,7 +146,7 @@ _BY_ATTRIBUTES: Final = "VolumeAttributesClass"
 
 def matches_scopes(quota: Obj, obj: Obj) -> bool:
     """Whether a quota's scopes include this object: claims by their attributes class, pods by all others."""
-    spec = quota.get("spec") or {}
+    spec = spec_of(quota)
     terms = [{"scopeName": s, "operator": "Exists"} for s in spec.get("scopes") or ()]
     terms += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     if not terms:
@@ -158,7 +158,7 @@ def matches_scopes(quota: Obj, obj: Obj) -> bool:
 
 
 def _matches_scope(term: dict[str, Any], pod: Obj) -> bool:
-    spec: dict[str, Any] = pod.get("spec") or {}
+    spec = spec_of(pod)
     scope = term.get("scopeName")
     if scope == "Terminating":
         return spec.get("activeDeadlineSeconds") is not None
@@ -199,7 +199,7 @@ def _crosses_namespaces(spec: dict[str, Any]) -> bool:
 def kinds_counted(quota: Obj) -> list[str]:
     """The group kinds that can count towards this quota, sorted."""
     found = []
-    for name in (quota.get("spec") or {}).get("hard") or {}:
+    for name in spec_of(quota).get("hard") or {}:
         if name.startswith("count/"):
             found += [gk for gk, kind in BY_GROUP_KIND.items() if count_name(kind) == name]
         elif name in _LEGACY_COUNTS.values():
@@ -215,7 +215,7 @@ def kinds_counted(quota: Obj) -> list[str]:
 
 def used(view: View, quota: Obj) -> Resources:
     """How much of each of its hard resources is used. O(objects of the kinds it counts in the namespace)."""
-    total = dict.fromkeys((quota.get("spec") or {}).get("hard") or (), 0)
+    total = dict.fromkeys(spec_of(quota).get("hard") or (), 0)
     for gk in kinds_counted(quota):
         for obj in view.objects(gk, quota["metadata"]["namespace"]):
             if matches_scopes(quota, obj):

@@ -18,7 +18,7 @@ import msgspec
 
 from fairway.kube.labels import EVERYTHING, IN, NOT_IN, NOTHING, Requirement, Selector, label_selector
 from fairway.kube.nodeselection import NodeSelection, node_selection
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, meta_of, spec_of
 from fairway.kube.podrequests import pod_requests, pod_requests_non_zero, pod_requests_scored
 from fairway.kube.resources import CPU, GPU_MILLI, MEMORY, NVIDIA_GPU
 from fairway.kube.taints import Toleration, parse_tolerations
@@ -130,8 +130,8 @@ class Shapes:
 
     def of(self, pod: Obj) -> PodShape:
         """O(1) for a spec object or an equal spec seen before."""
-        spec = pod.get("spec") or {}
-        meta = pod.get("metadata") or {}
+        spec = spec_of(pod)
+        meta = meta_of(pod)
         namespace = meta.get("namespace") or ""
         at = (id(spec), namespace)
         known = self._by_identity.get(at)

@@ -23,7 +23,7 @@ from fairway.cluster.metadata import bumps_generation, generated_name, stamped, 
 from fairway.cluster.owners import OwnerIndex
 from fairway.errors import BugError
 from fairway.kube.kinds import kind_named
-from fairway.kube.objects import Key, Obj, gk_of, key_of
+from fairway.kube.objects import Key, Obj, gk_of, key_of, meta_of, spec_of, status_of
 from fairway.kube.timestamps import SECOND_US, rfc3339
 
 BACKGROUND: Final = "Background"
@@ -50,7 +50,8 @@ class Store:
         self.log = ChangeLog()
         self.owners = OwnerIndex()
         self.accounts = NodeAccounts()
-        self.followers: list[Follower] = [self.owners, self.accounts]
+        self.followers: list[Follower] = []
+        """Further indexes; its own two come before them."""
         self._objects: dict[str, dict[Key, Obj]] = {}
         self._order: dict[str, list[Key]] = {}
         self._serial = 0
@@ -148,8 +149,7 @@ class Store:
             at = int(obj["metadata"]["resourceVersion"])
             change = Change(at, ADDED, key_of(obj), obj, None)
             self._put(change)
-            for follower in self.followers:
-                follower.apply(change)
+            self._tell(change)
         self.log = ChangeLog(version + 1)
         self._serial = serial
 
@@ -159,7 +159,7 @@ class Store:
         Raises: ApiError (409 AlreadyExists; 422 without a name).
         """
         gk = gk_of(obj)
-        given = obj.get("metadata") or {}
+        given = meta_of(obj)
         self._serial += 1
         name = given.get("name") or ""
         if not name and given.get("generateName"):
@@ -182,7 +182,7 @@ class Store:
     def load(self, obj: Obj) -> Obj:
         """Store an object as it is in another cluster's dump: its UID, times and status kept."""
         gk = gk_of(obj)
-        given = obj.get("metadata") or {}
+        given = meta_of(obj)
         self._serial += 1
         namespace = (given.get("namespace") or "default") if kind_named(gk).namespaced else ""
         key = Key(gk, namespace, given["name"])
@@ -210,7 +210,7 @@ class Store:
         namespace = (meta.get("namespace") or "default") if kind_named(gk).namespaced else ""
         key = Key(gk, namespace, meta.get("name") or "")
         old = self.require(key)
-        old_meta = old["metadata"]
+        old_meta: Obj = old["metadata"]
         given_version = meta.get("resourceVersion")
         if given_version and given_version != old_meta["resourceVersion"]:
             raise errors.modified_meanwhile(key)
@@ -288,14 +288,14 @@ class Store:
         Raises: ApiError (404; 409 where `uid` is another object's).
         """
         obj = self.require(key)
-        meta = obj["metadata"]
+        meta: Obj = obj["metadata"]
         if uid and meta["uid"] != uid:
             raise errors.conflict(
                 key, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {meta['uid']}"
             )
         grace = pod_grace_s(obj, grace_s) if key.gk == "Pod" else 0
         finalizers = _finalizers_for(meta.get("finalizers") or [], propagation)
-        has_content = key.gk == "Namespace" and bool((obj.get("spec") or {}).get("finalizers"))
+        has_content = key.gk == "Namespace" and bool(spec_of(obj).get("finalizers"))
         if grace == 0 and not finalizers and not has_content:
             self._remove(key, obj)
             return None
@@ -324,11 +324,11 @@ class Store:
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if new == old:
             return old
-        meta = new["metadata"]
+        meta: Obj = new["metadata"]
         meta["resourceVersion"] = str(self.log.next)
         self._record(MODIFIED, key, new, old)
         waits = key.gk == "Pod" and meta.get("deletionGracePeriodSeconds", 0) > 0
-        waits = waits or (key.gk == "Namespace" and bool((new.get("spec") or {}).get("finalizers")))
+        waits = waits or (key.gk == "Namespace" and bool(spec_of(new).get("finalizers")))
         if "deletionTimestamp" in meta and not meta.get("finalizers") and not waits:
             self._remove(key, new)
         return new
@@ -342,6 +342,11 @@ class Store:
         change = tuple.__new__(Change, (self.log.next, type_, key, obj, old))
         self._put(change)
         self.log.append(change)
+        self._tell(change)
+
+    def _tell(self, change: Change) -> None:
+        self.owners.apply(change)
+        self.accounts.apply(change)
         for follower in self.followers:
             follower.apply(change)
 
@@ -376,6 +381,8 @@ class Store:
             self._put(undone)
             for follower in reversed(self.followers):
                 follower.apply(undone)
+            self.accounts.apply(undone)
+            self.owners.apply(undone)
         self._serial = mark.serial
 
     def fork(self) -> Store:
@@ -384,7 +391,6 @@ class Store:
         twin.log = self.log.copy()
         twin.owners = self.owners.copy()
         twin.accounts = self.accounts.copy()
-        twin.followers = [twin.owners, twin.accounts]
         twin._objects = {gk: dict(bucket) for gk, bucket in self._objects.items()}
         twin._order = dict(self._order)
         twin._serial = self._serial
@@ -394,12 +400,12 @@ class Store:
 
 def pod_grace_s(pod: Obj, asked_s: int | None) -> int:
     """How long a pod may take to stop. Source: pkg/registry/core/pod/strategy.go CheckGracefulDelete."""
-    spec = pod.get("spec") or {}
+    spec = spec_of(pod)
     if asked_s is None:
         asked_s = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_S)
     if not spec.get("nodeName"):
         return 0
-    if (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
+    if status_of(pod).get("phase") in ("Failed", "Succeeded"):
         return 0
     return max(int(asked_s or 0), 0)
 

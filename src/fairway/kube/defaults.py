@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fairway.kube import configdefaults, trainingdefaults
-from fairway.kube.objects import Obj, gk_of
+from fairway.kube.objects import Obj, gk_of, meta_of, status_of
 from fairway.kube.poddefaults import pod_defaults, pod_spec_defaults
 from fairway.kube.taints import NOT_READY_TAINT, UNREACHABLE_TAINT
 
@@ -104,7 +104,7 @@ def _job(job: Obj) -> Obj:
     if failure_policy:
         spec = {**spec, "podFailurePolicy": _failure_policy(failure_policy)}
     job = _with_spec(job, spec)
-    meta: Obj = job.get("metadata") or {}
+    meta = meta_of(job)
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not meta.get("labels"):
         job = {**job, "metadata": {**meta, "labels": labels}}
@@ -133,10 +133,10 @@ def generate_job_selector(job: Obj) -> Obj:
     spec: Obj = job.get("spec") or {}
     if spec.get("manualSelector") or spec.get("selector"):
         return job
-    meta = job["metadata"]
+    meta: Obj = job["metadata"]
     uid, name = meta["uid"], meta.get("name") or ""
     template: Obj = spec.get("template") or {}
-    template_meta: Obj = template.get("metadata") or {}
+    template_meta = meta_of(template)
     labels = {
         **(template_meta.get("labels") or {}),
         "batch.kubernetes.io/controller-uid": uid,
@@ -281,13 +281,13 @@ def _node(node: Obj) -> Obj:
 
 
 def _namespace(namespace: Obj) -> Obj:
-    meta: Obj = namespace.get("metadata") or {}
+    meta = meta_of(namespace)
     name = meta.get("name")
     labels: Obj = meta.get("labels") or {}
     if name and labels.get("kubernetes.io/metadata.name") != name:
         labels = {**labels, "kubernetes.io/metadata.name": name}
         namespace = {**namespace, "metadata": {**meta, "labels": labels}}
-    status: Obj = namespace.get("status") or {}
+    status = status_of(namespace)
     return namespace if status.get("phase") else {**namespace, "status": {**status, "phase": "Active"}}
 
 

@@ -32,7 +32,7 @@ def gk_of(obj: Obj) -> str:
 
 
 def key_of(obj: Obj) -> Key:
-    meta = obj.get("metadata") or _NOTHING
+    meta = meta_of(obj)
     return Key(gk_of(obj), meta.get("namespace") or "", meta.get("name") or "")
 
 
@@ -41,19 +41,19 @@ def meta_of(obj: Obj) -> dict[str, Any]:
 
 
 def name_of(obj: Obj) -> str:
-    return (obj.get("metadata") or _NOTHING).get("name") or ""
+    return meta_of(obj).get("name") or ""
 
 
 def namespace_of(obj: Obj) -> str:
-    return (obj.get("metadata") or _NOTHING).get("namespace") or ""
+    return meta_of(obj).get("namespace") or ""
 
 
 def labels_of(obj: Obj) -> dict[str, str]:
-    return (obj.get("metadata") or _NOTHING).get("labels") or _NOTHING
+    return meta_of(obj).get("labels") or _NOTHING
 
 
 def annotations_of(obj: Obj) -> dict[str, str]:
-    return (obj.get("metadata") or _NOTHING).get("annotations") or _NOTHING
+    return meta_of(obj).get("annotations") or _NOTHING
 
 
 def spec_of(obj: Obj) -> dict[str, Any]:
@@ -66,9 +66,10 @@ def status_of(obj: Obj) -> dict[str, Any]:
 
 def controller_of(obj: Obj) -> dict[str, Any] | None:
     """The owner reference that says `controller: true`, if any."""
-    for ref in (obj.get("metadata") or _NOTHING).get("ownerReferences") or ():
+    references: list[Obj] = meta_of(obj).get("ownerReferences") or []
+    for ref in references:
         if ref.get("controller"):
-            return ref  # type: ignore[no-any-return]
+            return ref
     return None
 
 

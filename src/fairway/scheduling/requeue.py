@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from fairway.cluster.accounts import TERMINAL, NodeAccounts
 from fairway.cluster.changes import ADDED, DELETED, Change
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key, Obj, meta_of, spec_of, status_of
 from fairway.scheduling.queue import Line, SchedulingQueue
 from fairway.scheduling.volumefacts import CLAIM, CLASS, CSI_NODE, VOLUME
 from fairway.scheduling.volumes import PLUGINS
@@ -74,7 +74,8 @@ def _pod_moved(change: Change) -> PodMoved | None:
     if freed:
         return PodMoved(freed, came=False, left=True)
     if now and change.old is not None:
-        old_meta, meta = change.old["metadata"], change.obj["metadata"]
+        old_meta: Obj = change.old["metadata"]
+        meta: Obj = change.obj["metadata"]
         relabelled = old_meta.get("labels") != meta.get("labels")
         leaving = "deletionTimestamp" in meta and "deletionTimestamp" not in old_meta
         if relabelled or leaving or _was_resized(change.old, change.obj):
@@ -84,7 +85,7 @@ def _pod_moved(change: Change) -> PodMoved | None:
 
 
 def _nominated_to(pod: Obj) -> str:
-    return (pod.get("status") or {}).get("nominatedNodeName") or ""
+    return status_of(pod).get("nominatedNodeName") or ""
 
 
 def _was_resized(old: Obj, new: Obj) -> bool:
@@ -101,9 +102,9 @@ def _resources(spec: dict[str, Any]) -> list[Any]:
 
 def _node_of(pod: Obj) -> str:
     """Where the pod counts; empty for nowhere."""
-    if (pod.get("status") or {}).get("phase") in TERMINAL:
+    if status_of(pod).get("phase") in TERMINAL:
         return ""
-    return (pod.get("spec") or {}).get("nodeName") or ""
+    return spec_of(pod).get("nodeName") or ""
 
 
 def _is_worth_a_look(change: Change) -> bool:
@@ -116,7 +117,7 @@ def _is_worth_a_look(change: Change) -> bool:
 def _seen_of(node: Obj) -> tuple[Any, ...]:
     spec, status = node.get("spec") or {}, node.get("status") or {}
     return (
-        (node.get("metadata") or {}).get("labels"),
+        meta_of(node).get("labels"),
         spec.get("taints"),
         bool(spec.get("unschedulable")),
         status.get("allocatable") or status.get("capacity"),

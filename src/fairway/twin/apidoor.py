@@ -20,7 +20,7 @@ from fairway.cluster.actions import Create, View, perform
 from fairway.cluster.errors import ApiError
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.kinds import kind_named
-from fairway.kube.objects import Obj, gk_of
+from fairway.kube.objects import Obj, gk_of, meta_of
 from fairway.queueing.webhooks import CREATE, UPDATE, Settings, defaulted, refusals
 from fairway.twin.components import Host
 from fairway.workloads import podwebhooks
@@ -93,7 +93,7 @@ def create(host: Host, obj: Obj) -> None:
 
 def _placed(obj: Obj) -> Obj:
     """In the namespace of the request where it names none."""
-    meta = obj.get("metadata") or {}
+    meta = meta_of(obj)
     if meta.get("namespace") or not kind_named(gk_of(obj)).namespaced:
         return obj
     return {**obj, "metadata": {**meta, "namespace": "default"}}

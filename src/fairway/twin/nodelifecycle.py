@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from fairway.cluster.changes import ADDED, DELETED, Change
-from fairway.kube.objects import Key, Obj, labels_of
+from fairway.kube.objects import Key, Obj, labels_of, spec_of, status_of
 from fairway.kube.taints import (
     NO_EXECUTE,
     NO_SCHEDULE,
@@ -142,10 +142,10 @@ class NodeLifecycle:
 
     def _taint_no_schedule(self, key: Key, node: Obj) -> None:
         """Keep the NoSchedule taints as conditions and `unschedulable` say. Source: doNoScheduleTaintingPass."""
-        spec = node.get("spec") or {}
+        spec = spec_of(node)
         wanted = [
             _TAINT_OF[(c.get("type"), c.get("status"))]
-            for c in (node.get("status") or {}).get("conditions") or ()
+            for c in status_of(node).get("conditions") or ()
             if (c.get("type"), c.get("status")) in _TAINT_OF
         ]
         if spec.get("unschedulable"):
@@ -158,7 +158,7 @@ class NodeLifecycle:
             self._swap(node, add, remove)
 
     def _swap(self, node: Obj, add: tuple[tuple[str, str], ...], remove: tuple[tuple[str, str], ...]) -> None:
-        spec = node.get("spec") or {}
+        spec = spec_of(node)
         taints = [t for t in spec.get("taints") or () if (t.get("key"), t.get("effect")) not in remove]
         have = [(t.get("key"), t.get("effect")) for t in taints]
         at = rfc3339(self.host.loop.now_us)
@@ -219,14 +219,14 @@ class NodeLifecycle:
     def _swap_if(
         self, node: Obj, add: tuple[tuple[str, str], ...], remove: tuple[tuple[str, str], ...]
     ) -> None:
-        have = [(t.get("key"), t.get("effect")) for t in (node.get("spec") or {}).get("taints") or ()]
+        have = [(t.get("key"), t.get("effect")) for t in spec_of(node).get("taints") or ()]
         if add or any(taint in have for taint in remove):
             self._swap(node, add, remove)
 
     def _mark_unknown(self, key: Key, node: Obj) -> None:
         """Source: tryUpdateNodeHealth."""
         now = rfc3339(self.host.loop.now_us)
-        status = node.get("status") or {}
+        status = status_of(node)
         conditions: list[dict[str, Any]] = list(status.get("conditions") or ())
         there = {c.get("type") for c in conditions}
         for i, c in enumerate(conditions):
@@ -353,7 +353,7 @@ class NodeLifecycle:
 
 def ready_status(node: Obj) -> str:
     """`True`, `False`, `Unknown`, or empty where its kubelet has not said yet."""
-    for c in (node.get("status") or {}).get("conditions") or ():
+    for c in status_of(node).get("conditions") or ():
         if c.get("type") == "Ready":
             return str(c.get("status"))
     return ""
@@ -381,6 +381,5 @@ def _no_execute_for(status: str) -> tuple[str, str]:
 
 def _has_taint(node: Obj, key: str) -> bool:
     return any(
-        t.get("key") == key and t.get("effect") == NO_EXECUTE
-        for t in (node.get("spec") or {}).get("taints") or ()
+        t.get("key") == key and t.get("effect") == NO_EXECUTE for t in spec_of(node).get("taints") or ()
     )

@@ -9,6 +9,7 @@ from typing import Final
 
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.cluster.garbage import collect
+from fairway.kube.objects import Obj
 from fairway.twin.components import EVERY_KIND, Host
 from fairway.twin.loop import CONTROLLERS
 
@@ -39,7 +40,7 @@ class OwnerGarbageCollector:
             loop.at(loop.now_us + self._delay(), self._collect, change, CONTROLLERS)
 
     def _matters(self, change: Change) -> bool:
-        meta = change.obj["metadata"]
+        meta: Obj = change.obj["metadata"]
         store = self.host.store
         if change.type == DELETED:
             return store.owners.has_dependents(meta["uid"]) or bool(meta.get("ownerReferences"))

@@ -16,7 +16,7 @@ from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
 from fairway.kube.kinds import group_kind
 from fairway.kube.labels import Requirement, Selector, label_selector, set_selector
-from fairway.kube.objects import Key, Obj, controller_of, labels_of
+from fairway.kube.objects import Key, Obj, controller_of, labels_of, spec_of
 
 _SERVICE: Final = "Service"
 _SPREADING: Final = frozenset({"ReplicationController", "ReplicaSet.apps", "StatefulSet.apps"})
@@ -38,7 +38,7 @@ class DefaultSelectors:
         self._services: dict[Key, _Chosen] = {}
         self._at: dict[_Place, dict[Key, Selector]] = {}
         for service in store.objects(_SERVICE):
-            meta = service["metadata"]
+            meta: Obj = service["metadata"]
             self._add(Key(_SERVICE, meta["namespace"], meta["name"]), service)
         store.followers.append(self)
 
@@ -51,7 +51,7 @@ class DefaultSelectors:
             self._add(change.key, change.obj)
 
     def _add(self, key: Key, service: Obj) -> None:
-        selector = set_selector((service.get("spec") or {}).get("selector"))
+        selector = set_selector(spec_of(service).get("selector"))
         if not selector.requirements:
             return
         places = [(key.namespace, r.key, r.values[0]) for r in selector.requirements]
@@ -94,7 +94,7 @@ class DefaultSelectors:
 
     def _owner_requirements(self, key: Key) -> tuple[Requirement, ...]:
         owner = self._store.get(key)
-        raw = None if owner is None else (owner.get("spec") or {}).get("selector")
+        raw = None if owner is None else spec_of(owner).get("selector")
         if raw is None:
             return ()
         selector = set_selector(raw) if key.gk == "ReplicationController" else label_selector(raw)

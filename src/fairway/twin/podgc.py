@@ -14,7 +14,7 @@ from typing import Final
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.errors import ApiError
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key, Obj, spec_of, status_of
 from fairway.twin.components import Host
 from fairway.twin.loop import HOUSEKEEPING
 from fairway.twin.nodelifecycle import ready_status
@@ -83,7 +83,7 @@ class PodGarbageCollector:
             return
         if "deletionTimestamp" in pod["metadata"]:
             self._observe_leaving(key, node)
-        if (pod.get("status") or {}).get("phase") in TERMINAL:
+        if status_of(pod).get("phase") in TERMINAL:
             is_new = key not in self.ended
             self._await_turn(key, pod)
             if is_new:
@@ -184,7 +184,7 @@ class PodGarbageCollector:
             else:
                 del self.missing[name]
                 for key, pod in self._pods_of(name):
-                    if (pod.get("status") or {}).get("phase") not in TERMINAL:
+                    if status_of(pod).get("phase") not in TERMINAL:
                         mark_disrupted(self.host, key, pod, "DeletionByPodGC", _GONE)
                     self._fail_and_delete(key, pod, _GONE)
         if waiting_us is not None:
@@ -207,7 +207,7 @@ class PodGarbageCollector:
     def _fail_and_delete(self, key: Key, pod: Obj, why: str) -> None:
         """Source: markFailedAndDeletePodWithCondition. `why` is for the log."""
         store = self.host.store
-        if (pod.get("status") or {}).get("phase") not in TERMINAL:
+        if status_of(pod).get("phase") not in TERMINAL:
             marked = store.get(key)
             if marked is not None:
                 store.set_status(key, {**(marked.get("status") or {}), "phase": "Failed"})
@@ -225,10 +225,10 @@ class PodGarbageCollector:
 
 
 def _turn(key: Key, pod: Obj) -> Turn:
-    was_evicted = (pod.get("status") or {}).get("reason") == "Evicted"
+    was_evicted = status_of(pod).get("reason") == "Evicted"
     return (not was_evicted, pod["metadata"]["creationTimestamp"], key)
 
 
 def _is_out_of_service(node: Obj) -> bool:
-    taints = (node.get("spec") or {}).get("taints") or ()
+    taints = spec_of(node).get("taints") or ()
     return any(t.get("key") == OUT_OF_SERVICE_TAINT for t in taints)

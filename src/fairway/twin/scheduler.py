@@ -17,7 +17,7 @@ from fairway.cluster.devices import GPU_INDEX_ANNOTATION, annotation_of
 from fairway.cluster.records import PodRecord
 from fairway.kube.conditions import set_condition
 from fairway.kube.labels import label_selector
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key, Obj, meta_of, spec_of, status_of
 from fairway.kube.timestamps import rfc3339
 from fairway.scheduling.cycle import Diagnosis, Scheduler
 from fairway.scheduling.preemption import Budget, explain
@@ -156,7 +156,7 @@ class SchedulerComponent:
             self.queue.remove(key)
             return
         record = self.accounts.record(pod, key)
-        nominated = (pod.get("status") or {}).get("nominatedNodeName")
+        nominated = status_of(pod).get("nominatedNodeName")
         if nominated and key not in scheduler.nominated:
             scheduler.nominated[key] = (record, nominated)
         line = self._line(record)
@@ -273,7 +273,7 @@ class SchedulerComponent:
     def _try(self, queued: QueuedPod, now_us: int) -> None:
         record = queued.record
         obj = self.host.store.get(record.key)
-        if obj is None or obj["metadata"].get("uid") != record.uid:
+        if obj is None or meta_of(obj).get("uid") != record.uid:
             self.queue.remove(record.key)
             return
         scheduler = self.schedulers[record.shape.scheduler_name]
@@ -446,8 +446,8 @@ class SchedulerComponent:
             status = pdb.get("status") or {}
             budgets.append(
                 Budget(
-                    pdb["metadata"].get("namespace", ""),
-                    label_selector((pdb.get("spec") or {}).get("selector")),
+                    meta_of(pdb).get("namespace", ""),
+                    label_selector(spec_of(pdb).get("selector")),
                     int(status.get("disruptionsAllowed") or 0),
                     frozenset(status.get("disruptedPods") or ()),
                 )
@@ -468,7 +468,7 @@ def _shortened(message: str) -> str:
 def _is_to_schedule(pod: Obj) -> bool:
     if "deletionTimestamp" in pod["metadata"] or pod["spec"].get("schedulingGates"):
         return False
-    return bool((pod.get("status") or {}).get("phase", "Pending") == "Pending")
+    return bool(status_of(pod).get("phase", "Pending") == "Pending")
 
 
 def _changes_nothing_here(change: Change) -> bool:
@@ -476,9 +476,10 @@ def _changes_nothing_here(change: Change) -> bool:
     old, pod = change.old, change.obj
     if old is None or change.type == DELETED or old["spec"] is not pod["spec"]:
         return False
-    if not pod["spec"].get("nodeName") or (pod.get("status") or {}).get("phase") in TERMINAL:
+    if not pod["spec"].get("nodeName") or status_of(pod).get("phase") in TERMINAL:
         return False
-    meta, before = pod["metadata"], old["metadata"]
+    meta: Obj = pod["metadata"]
+    before: Obj = old["metadata"]
     return meta.get("labels") is before.get("labels") and ("deletionTimestamp" in meta) == (
         "deletionTimestamp" in before
     )
@@ -488,4 +489,4 @@ def _asks_the_same(old: Obj, new: Obj) -> bool:
     """Only its status changed: a queued pod keeps its place."""
     if old["spec"] is not new["spec"] and old["spec"] != new["spec"]:
         return False
-    return bool(old["metadata"].get("labels") == new["metadata"].get("labels"))
+    return bool(meta_of(old).get("labels") == meta_of(new).get("labels"))

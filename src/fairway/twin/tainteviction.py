@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.errors import ApiError
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key, Obj, spec_of, status_of
 from fairway.kube.taints import (
     NO_EXECUTE,
     NOT_READY_TAINT,
@@ -73,8 +73,8 @@ class TaintEviction:
         if change.type == DELETED:
             self._cancel(change.key, uid, tell=False)
             return
-        taints = self.tainted.get((pod.get("spec") or {}).get("nodeName") or "")
-        was_bound = change.old is not None and (change.old.get("spec") or {}).get("nodeName")
+        taints = self.tainted.get(spec_of(pod).get("nodeName") or "")
+        was_bound = change.old is not None and spec_of(change.old).get("nodeName")
         if taints and not was_bound:
             self._consider(change.key, taints)
 
@@ -83,7 +83,7 @@ class TaintEviction:
         if change.type == DELETED:
             self.tainted.pop(name, None)
             return
-        raw = (change.obj.get("spec") or {}).get("taints")
+        raw = spec_of(change.obj).get("taints")
         taints = tuple(t for t in parse_taints(raw) if t.effect == NO_EXECUTE) if raw else ()
         if taints == self.tainted.get(name, ()):
             return
@@ -159,7 +159,7 @@ def tolerated_for_us(pod: Obj, taints: tuple[Taint, ...], default_us: int) -> in
 
     Pods that say nothing about not-ready and unreachable nodes put up with them for the default.
     """
-    said = parse_tolerations((pod.get("spec") or {}).get("tolerations"))
+    said = parse_tolerations(spec_of(pod).get("tolerations"))
     tolerations = [*said, *_added_by_admission(said, default_us)]
     shortest_us: int | None = None
     for taint in taints:
@@ -183,7 +183,7 @@ def _added_by_admission(said: tuple[Toleration, ...], default_us: int) -> list[T
 
 def mark_disrupted(host: Host, key: Key, pod: Obj, reason: str, message: str) -> None:
     """Write the DisruptionTarget condition that says why a pod is about to go."""
-    status = pod.get("status") or {}
+    status = status_of(pod)
     condition: dict[str, Any] = {
         "type": "DisruptionTarget",
         "status": "True",

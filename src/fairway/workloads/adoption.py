@@ -54,7 +54,8 @@ def _map_of(gk: str, change: Change) -> Sequence[Key]:
     if change.type == DELETED or controller_of(change.obj) is not None:
         return NO_KEYS
     if change.type != ADDED and change.old is not None:
-        new, old = change.obj["metadata"], change.old["metadata"]
+        new: Obj = change.obj["metadata"]
+        old: Obj = change.old["metadata"]
         if new.get("labels") == old.get("labels") and new.get("ownerReferences") == old.get(
             "ownerReferences"
         ):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from fairway.cluster.actions import Action, Patch, View
 from fairway.kube.labels import Selector, label_selector
-from fairway.kube.objects import Key, Obj, controller_of, labels_of
+from fairway.kube.objects import Key, Obj, controller_of, labels_of, spec_of, status_of
 from fairway.workloads.podtemplate import owned_by
 
 
@@ -41,12 +41,12 @@ def controlled(view: View, uid: str, gk: str = "Pod") -> list[Obj]:
 
 
 def selector_of(owner: Obj) -> Selector:
-    return label_selector((owner.get("spec") or {}).get("selector"))
+    return label_selector(spec_of(owner).get("selector"))
 
 
 def claim(view: View, owner: Obj, api_version: str, kind: str, gk: str = "Pod") -> Claim:
     """What this owner controls, adopting orphans where its wishes are new to its controller."""
-    meta = owner["metadata"]
+    meta: Obj = owner["metadata"]
     selector = selector_of(owner)
     mine = controlled(view, meta["uid"], gk)
     if "deletionTimestamp" in meta:
@@ -58,7 +58,7 @@ def claim(view: View, owner: Obj, api_version: str, kind: str, gk: str = "Pod") 
             kept.append(obj)
         else:
             actions.append(release(obj, gk, meta["uid"]))
-    if (owner.get("status") or {}).get("observedGeneration") != meta.get("generation"):
+    if status_of(owner).get("observedGeneration") != meta.get("generation"):
         adopted = [o for o in view.objects(gk, meta["namespace"]) if is_adoptable(o, selector)]
         actions.extend(adopt(o, gk, owner, api_version, kind) for o in adopted)
         if adopted:
@@ -74,13 +74,13 @@ def is_adoptable(obj: Obj, selector: Selector) -> bool:
 
 
 def adopt(obj: Obj, gk: str, owner: Obj, api_version: str, kind: str) -> Patch:
-    meta = obj["metadata"]
+    meta: Obj = obj["metadata"]
     references = [*(meta.get("ownerReferences") or ()), *owned_by(owner, api_version, kind)]
     return Patch(Key(gk, meta["namespace"], meta["name"]), {"metadata": {"ownerReferences": references}})
 
 
 def release(obj: Obj, gk: str, owner_uid: str) -> Patch:
-    meta = obj["metadata"]
+    meta: Obj = obj["metadata"]
     references = [r for r in meta.get("ownerReferences") or () if r.get("uid") != owner_uid]
     patch = {"metadata": {"ownerReferences": references or None}}
     return Patch(Key(gk, meta["namespace"], meta["name"]), patch)

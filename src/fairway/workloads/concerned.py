@@ -11,7 +11,7 @@ from typing import Final
 from fairway.cluster.actions import View
 from fairway.cluster.changes import MODIFIED, Change
 from fairway.cluster.quotausage import QUOTA
-from fairway.kube.objects import Key
+from fairway.kube.objects import Key, Obj, meta_of
 from fairway.workloads.controller import Controller
 from fairway.workloads.disruption.budget import PDB
 from fairway.workloads.job.decide import JOB
@@ -53,9 +53,9 @@ def affected(view: View, change: Change) -> list[tuple[Controller, Key]]:
 
 def _is_nobodys(change: Change) -> bool:
     """Whether the object has no owners, and had none."""
-    if change.obj["metadata"].get("ownerReferences"):
+    if meta_of(change.obj).get("ownerReferences"):
         return False
-    return change.old is None or not change.old["metadata"].get("ownerReferences")
+    return change.old is None or not meta_of(change.old).get("ownerReferences")
 
 
 _NOBODY: Final = "nobody"
@@ -66,20 +66,21 @@ def _is_new_to_adopters(change: Change) -> bool:
     old = change.old
     if change.type != MODIFIED or old is None:
         return True
-    return old["metadata"].get("labels") is not change.obj["metadata"].get("labels")
+    return meta_of(old).get("labels") is not meta_of(change.obj).get("labels")
 
 
 def _asked_about_pod(view: View, change: Change) -> tuple[Controller, ...]:
     """The controllers a pod's change can concern: asking them all takes a third of a short Job's time."""
-    meta = change.obj["metadata"]
-    references = meta.get("ownerReferences")
-    if change.old is not None and change.old["metadata"].get("ownerReferences") is not references:
+    meta: Obj = change.obj["metadata"]
+    references: list[Obj] | None = meta.get("ownerReferences")
+    if change.old is not None and meta_of(change.old).get("ownerReferences") is not references:
         return WATCHERS["Pod"]
     kind = "" if references or _is_new_to_adopters(change) else _NOBODY
-    for ref in references or ():
-        if ref.get("controller"):
-            kind = ref["kind"]
-            break
+    if references:
+        for ref in references:
+            if ref.get("controller"):
+                kind = ref["kind"]
+                break
     asked: tuple[Controller, ...] = OF_POD_OWNER.get(kind, ())
     if kind == "Job":
         if "deletionTimestamp" in meta:

@@ -17,7 +17,7 @@ from typing import Final
 
 from fairway.cluster.actions import Emit, Reconciliation, View
 from fairway.cluster.changes import ADDED, MODIFIED, Change
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key, Obj, meta_of
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
@@ -54,7 +54,8 @@ def is_desire_changed(change: Change) -> bool:
     """
     if change.type != MODIFIED or change.old is None:
         return change.type == ADDED
-    new, old = change.obj["metadata"], change.old["metadata"]
+    new: Obj = change.obj["metadata"]
+    old: Obj = change.old["metadata"]
     return bool(
         new.get("generation") != old.get("generation")
         or new.get("deletionTimestamp") != old.get("deletionTimestamp")
@@ -70,9 +71,12 @@ def event(about: Key, reason: str, message: str, component: str, type_: str = NO
 
 def owner_key(obj: Obj, kind: str, group: str, gk: str) -> Key | None:
     """The key of the controller this object names, if that is of this kind."""
-    for ref in obj["metadata"].get("ownerReferences") or ():
+    meta = meta_of(obj)
+    references: list[Obj] = meta.get("ownerReferences") or []
+    for ref in references:
         if ref.get("controller"):
-            if ref["kind"] == kind and ref["apiVersion"].partition("/")[0] == group:
-                return Key(gk, obj["metadata"].get("namespace", ""), ref["name"])
+            version: str = ref["apiVersion"]
+            if ref["kind"] == kind and version.partition("/")[0] == group:
+                return Key(gk, meta.get("namespace", ""), ref["name"])
             return None
     return None

@@ -22,7 +22,7 @@ from fairway.cluster.actions import (
 )
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.kinds import BY_GROUP_KIND, kind_named
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key, Obj, meta_of, spec_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
 from fairway.workloads.controller import NO_KEYS, Controller, is_desire_changed
 
@@ -62,7 +62,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     """Delete what a dying namespace contains; let it go once that is gone. O(kinds + its objects)."""
     namespace = view.get(key)
     if namespace is not None:
-        since = namespace["metadata"].get("deletionTimestamp")
+        since = meta_of(namespace).get("deletionTimestamp")
         if since is None:
             return NOTHING_TO_DO
         from_us = parse_rfc3339(since) + GRACE_US
@@ -103,8 +103,8 @@ def contents(view: View, namespace: str) -> Remaining:
 
 def _finalized(key: Key, namespace: Obj) -> Action:
     """Take the namespace's own finalizer away, wherever it is kept."""
-    in_spec = (namespace.get("spec") or {}).get("finalizers") or []
-    in_meta = namespace["metadata"].get("finalizers") or []
+    in_spec = spec_of(namespace).get("finalizers") or []
+    in_meta = meta_of(namespace).get("finalizers") or []
     patch: dict[str, Any] = {}
     if FINALIZER in in_spec:
         patch["spec"] = {"finalizers": [f for f in in_spec if f != FINALIZER] or None}
@@ -134,7 +134,7 @@ def _finalizers_row(remaining: Remaining) -> _Row:
     counts: dict[str, int] = {}
     for objects in remaining.values():
         for obj in objects:
-            for finalizer in obj["metadata"].get("finalizers") or ():
+            for finalizer in meta_of(obj).get("finalizers") or ():
                 counts[finalizer] = counts.get(finalizer, 0) + 1
     type_ = "NamespaceFinalizersRemaining"
     if not counts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairway.cluster.changes import MODIFIED, Change
+from fairway.kube.objects import Obj
 from fairway.workloads.pods import is_ready, node_of, phase_of
 
 
@@ -11,7 +12,8 @@ def is_relevant(change: Change) -> bool:
     if change.type != MODIFIED or change.old is None:
         return True
     new, old = change.obj, change.old
-    new_meta, old_meta = new["metadata"], old["metadata"]
+    new_meta: Obj = new["metadata"]
+    old_meta: Obj = old["metadata"]
     if new_meta is not old_meta and (
         new_meta.get("deletionTimestamp") != old_meta.get("deletionTimestamp")
         or new_meta.get("ownerReferences") != old_meta.get("ownerReferences")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cmp_to_key
 from typing import Any, Final
 
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, meta_of, spec_of, status_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 
 PENDING: Final = "Pending"
@@ -27,7 +27,7 @@ _PHASE_ORDER: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def phase_of(pod: Obj) -> str:
-    return (pod.get("status") or {}).get("phase") or PENDING
+    return status_of(pod).get("phase") or PENDING
 
 
 def is_terminal(pod: Obj) -> bool:
@@ -49,16 +49,17 @@ def is_terminating(pod: Obj) -> bool:
 
 
 def condition(pod: Obj, type_: str) -> dict[str, Any] | None:
-    for found in (pod.get("status") or {}).get("conditions") or ():
+    for found in status_of(pod).get("conditions") or ():
         if found.get("type") == type_:
             return found  # type: ignore[no-any-return]
     return None
 
 
 def is_ready(pod: Obj) -> bool:
-    for found in (pod.get("status") or {}).get("conditions") or ():
+    conditions: list[Obj] = status_of(pod).get("conditions") or []
+    for found in conditions:
         if found.get("type") == "Ready":
-            return found.get("status") == "True"  # type: ignore[no-any-return]
+            return bool(found.get("status") == "True")
     return False
 
 
@@ -94,12 +95,10 @@ def next_available_us(pods: list[Obj], min_ready_s: int, now_us: int) -> int | N
 
 def restarts(pod: Obj) -> tuple[int, int]:
     """The most restarts of any container, and of any sidecar."""
-    status = pod.get("status") or {}
+    status = status_of(pod)
     regular = max((c.get("restartCount", 0) for c in status.get("containerStatuses") or ()), default=0)
     sidecars = [
-        c["name"]
-        for c in (pod.get("spec") or {}).get("initContainers") or ()
-        if c.get("restartPolicy") == "Always"
+        c["name"] for c in spec_of(pod).get("initContainers") or () if c.get("restartPolicy") == "Always"
     ]
     sidecar = max(
         (
@@ -114,7 +113,7 @@ def restarts(pod: Obj) -> tuple[int, int]:
 
 def deletion_cost(pod: Obj) -> int:
     """`controller.kubernetes.io/pod-deletion-cost`; anything but an int32 reads as 0."""
-    text = (pod["metadata"].get("annotations") or {}).get(DELETION_COST)
+    text = (meta_of(pod).get("annotations") or {}).get(DELETION_COST)
     if text is None:
         return 0
     try:
@@ -126,7 +125,7 @@ def deletion_cost(pod: Obj) -> int:
 
 
 def node_of(pod: Obj) -> str:
-    return (pod.get("spec") or {}).get("nodeName") or ""
+    return spec_of(pod).get("nodeName") or ""
 
 
 def in_deletion_order(pods: list[Obj]) -> list[Obj]:
@@ -159,7 +158,7 @@ def _ready_or_latest(pod: Obj) -> int:
 
 
 def _created_us(pod: Obj) -> int:
-    created = pod["metadata"].get("creationTimestamp")
+    created = meta_of(pod).get("creationTimestamp")
     return parse_rfc3339(created) if created else 2**62
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from fairway.cluster.actions import View
 from fairway.cluster.metadata import generated_suffix
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key, Obj, meta_of
 
 # apiserver pkg/storage/names: a generated name is at most 63 characters, 5 of them random.
 MAX_GENERATED_PREFIX_LENGTH: Final = 58
@@ -35,7 +35,7 @@ def pod_from_template(
     generate_name: str = "",
 ) -> Obj:
     """A pod of this template. Its spec is the template's own dict: pods of one shape share it."""
-    given = template.get("metadata") or {}
+    given = meta_of(template)
     meta: dict[str, Any] = {"name": name, "namespace": namespace, "ownerReferences": owner_references}
     if generate_name:
         meta["generateName"] = generate_name
@@ -47,7 +47,7 @@ def pod_from_template(
 
 def owned_by(owner: Obj, api_version: str, kind: str) -> list[dict[str, Any]]:
     """The owner references of what this controller creates."""
-    meta = owner["metadata"]
+    meta: Obj = owner["metadata"]
     ref = {
         "apiVersion": api_version,
         "kind": kind,

@@ -16,7 +16,7 @@ from fairway.cluster.changes import DELETED, MODIFIED, Change
 from fairway.cluster.quotausage import QUOTA, format_used, is_counted_pod, kinds_counted, quota_key, used
 from fairway.kube import quantity
 from fairway.kube.kinds import BY_GROUP_KIND
-from fairway.kube.objects import Key
+from fairway.kube.objects import Key, spec_of
 from fairway.workloads.controller import NO_KEYS, Controller, is_desire_changed
 
 
@@ -25,7 +25,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     quota = view.get(key)
     if quota is None or "deletionTimestamp" in quota["metadata"]:
         return NOTHING_TO_DO
-    hard = (quota.get("spec") or {}).get("hard") or {}
+    hard = spec_of(quota).get("hard") or {}
     status = {
         "hard": {n: quantity.canonical(v) for n, v in hard.items()},
         "used": {n: format_used(n, v) for n, v in used(view, quota).items()},

@@ -12,12 +12,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fairway.kube.conditions import TRUE
-from fairway.kube.objects import Obj, meta_of
+from fairway.kube.objects import Obj, labels_of, meta_of, status_of
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.provisioning.karpenter.labels import NODEPOOL
 
 # The condition that comes and goes with a node's rest; the others: `nodeclaims`.
 CONSOLIDATABLE: Final = "Consolidatable"
+
+
+_NONE: Final[list[Obj]] = []
 
 
 class ClaimFacts:
@@ -29,16 +32,16 @@ class ClaimFacts:
     __slots__ = ("_conditions", "_true", "is_going", "last_pod_event_us", "name", "object", "pool")
 
     def __init__(self, claim: Obj, former: ClaimFacts | None = None) -> None:
-        meta, status = meta_of(claim), claim.get("status") or {}
+        meta, status = meta_of(claim), status_of(claim)
         self.object = claim
         self.name: str = meta.get("name") or ""
-        self.pool: str = (meta.get("labels") or {}).get(NODEPOOL) or ""
+        self.pool: str = labels_of(claim).get(NODEPOOL) or ""
         self.is_going = "deletionTimestamp" in meta
-        self._conditions = status.get("conditions")
+        self._conditions: list[Obj] | None = status.get("conditions")
         if former is not None and former._conditions is self._conditions:
-            self._true: dict[str, Mapping[str, Any]] = former._true
+            self._true: dict[str, Obj] = former._true
         else:
-            self._true = {c["type"]: c for c in self._conditions or () if c.get("status") == TRUE}
+            self._true = {c["type"]: c for c in self._conditions or _NONE if c.get("status") == TRUE}
         last = status.get("lastPodEventTime")
         self.last_pod_event_us: int | None = parse_rfc3339(last) if last else None
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, spec_of
 from fairway.kube.resources import Resources, add_into
 from fairway.kube.taints import parse_tolerations
 from fairway.provisioning.karpenter.fleet import Fleet, unsatisfied_min_values
@@ -113,7 +113,7 @@ def _types_of_daemon(template: Template, mask: int, daemon: Obj) -> tuple[int, O
     good, for the types after it, the NodePools after it and the nodes that are there; and from then on it tolerates
     `PreferNoSchedule`. Upstream changes the one pod it made of the DaemonSet. Source: isDaemonPodCompatible.
     """
-    spec = daemon.get("spec") or {}
+    spec: Mapping[str, Any] = spec_of(daemon)
     spec = tolerating_preferred_taints(spec) or spec
     found = 0
     if untolerated(template.pool.taints, parse_tolerations(spec.get("tolerations"))) is None:

@@ -5,7 +5,7 @@ Source: pkg/controllers/provisioning/scheduling/existingnode.go.
 
 from __future__ import annotations
 
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, spec_of
 from fairway.kube.resources import PODS, Resources, add_into
 from fairway.kube.taints import parse_tolerations
 from fairway.provisioning.karpenter.labels import HOSTNAME
@@ -69,7 +69,7 @@ class ExistingNode:
 def _remaining(node: StateNode, labels: Requirements, daemons: tuple[Obj, ...]) -> Resources:
     expected: Resources = {}
     for daemon in daemons:
-        spec = daemon.get("spec") or {}
+        spec = spec_of(daemon)
         if untolerated(node.taints, parse_tolerations(spec.get("tolerations"))) is None and (
             labels.is_compatible(affinity_requirements(spec, with_preferred=False))
         ):

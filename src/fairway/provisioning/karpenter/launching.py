@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, spec_of
 from fairway.kube.timestamps import MINUTE_US
 from fairway.provisioning.karpenter.fleet import available
 from fairway.provisioning.karpenter.instancetypes import InstanceType, Offering
@@ -41,7 +41,7 @@ def launch_choices(claim: Obj, types: Mapping[str, InstanceType]) -> Launch:
 
     Spot dearer than the cheapest on-demand offering is left out where both are allowed.
     """
-    wanted = selector_requirements((claim.get("spec") or {}).get("requirements"))
+    wanted = selector_requirements(spec_of(claim).get("requirements"))
     names = wanted.get(INSTANCE_TYPE)
     offers = [
         (kind, offering)

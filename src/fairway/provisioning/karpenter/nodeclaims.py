@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from fairway.kube.conditions import Condition, get_condition, is_condition_true, set_condition
-from fairway.kube.objects import Obj, meta_of
+from fairway.kube.objects import Obj, meta_of, spec_of, status_of
 from fairway.kube.resources import format_resources
 from fairway.kube.taints import parse_taints
 from fairway.kube.timestamps import MINUTE_US, rfc3339
@@ -149,7 +149,7 @@ def launched(claim: Obj, kind: InstanceType, offering: Offering, provider_id: st
 
 def with_condition(claim: Obj, type_: str, value: str, reason: str, message: str, now_us: int) -> Obj:
     """With this condition, and Ready to match."""
-    status = claim.get("status") or {}
+    status = status_of(claim)
     conditions = conditions_with(status.get("conditions") or (), type_, value, reason, message, now_us)
     return {**claim, "status": {**status, "conditions": conditions}}
 
@@ -168,7 +168,7 @@ def conditions_with(
 
 
 def is_true(claim: Obj, type_: str) -> bool:
-    return is_condition_true((claim.get("status") or {}).get("conditions"), type_)
+    return is_condition_true(status_of(claim).get("conditions"), type_)
 
 
 def not_initialized(claim: Obj, node: Obj | None) -> tuple[str, str] | None:
@@ -178,18 +178,18 @@ def not_initialized(claim: Obj, node: Obj | None) -> tuple[str, str] | None:
     """
     if node is None:
         return ("NodeNotFound", "Node not registered with cluster")
-    status = node.get("status") or {}
+    status = status_of(node)
     if not is_condition_true(status.get("conditions"), READY):
         return ("NodeNotReady", "Node status is NotReady")
-    taints = parse_taints((node.get("spec") or {}).get("taints"))
-    starting = {(t.key, t.effect) for t in parse_taints((claim.get("spec") or {}).get("startupTaints"))}
+    taints = parse_taints(spec_of(node).get("taints"))
+    starting = {(t.key, t.effect) for t in parse_taints(spec_of(claim).get("startupTaints"))}
     for taint in taints:
         if (taint.key, taint.effect) in starting:
             return ("StartupTaintsExist", f'StartupTaint "{_taint_text(taint)}" still exists')
     for taint in taints:
         if is_ephemeral(taint):
             return ("KnownEphemeralTaintsExist", f'KnownEphemeralTaint "{_taint_text(taint)}" still exists')
-    requests = ((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}
+    requests = (spec_of(claim).get("resources") or {}).get("requests") or {}
     allocatable = status.get("allocatable") or {}
     for name, amount in requests.items():
         if str(amount) != "0" and str(allocatable.get(name, "0")) == "0":

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.kube.objects import Obj, meta_of
+from fairway.kube.objects import Obj, meta_of, spec_of, status_of
 from fairway.kube.resources import Resources, parse_resources
 from fairway.kube.taints import PREFER_NO_SCHEDULE, Taint, parse_taints
 from fairway.kube.timestamps import SECOND_US
@@ -100,20 +100,20 @@ def node_pool(obj: Obj) -> NodePool:
     current = to_v1(obj)
     meta, spec = meta_of(current), current.get("spec") or {}
     template = spec.get("template") or {}
-    of_node, labels = template.get("spec") or {}, (template.get("metadata") or {}).get("labels") or {}
+    of_node, labels = template.get("spec") or {}, meta_of(template).get("labels") or {}
     reference = of_node.get("nodeClassRef") or {}
     name = meta.get("name") or ""
     own = {NODEPOOL: name, **_class_label(reference)}
     disruption = spec.get("disruption") or {}
     asked = selector_requirements(of_node.get("requirements"))
-    conditions = (current.get("status") or {}).get("conditions") or ()
+    conditions = status_of(current).get("conditions") or ()
     return NodePool(
         name=name,
         uid=meta.get("uid") or "",
         requirements=asked.plus(label_requirements({**labels, **own})),
         label_requirements=asked.plus(label_requirements(labels)),
         labels={**labels, **own},
-        annotations=(template.get("metadata") or {}).get("annotations") or {},
+        annotations=meta_of(template).get("annotations") or {},
         taints=parse_taints(of_node.get("taints")),
         limits=parse_resources(spec["limits"]) if spec.get("limits") else None,
         weight=int(spec.get("weight") or 0),
@@ -160,7 +160,7 @@ def to_v1(obj: Obj) -> Obj:
     """A v1beta1 NodePool as v1; others as they are."""
     if obj.get("apiVersion") != API_BETA or obj.get("kind") != "NodePool":
         return obj
-    spec = obj.get("spec") or {}
+    spec = spec_of(obj)
     template, disruption = spec.get("template") or {}, dict(spec.get("disruption") or {})
     of_node = dict(template.get("spec") or {})
     of_node.pop("kubelet", None)

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fairway.kube.objects import Obj, meta_of
+from fairway.kube.objects import Obj, meta_of, spec_of, status_of
 from fairway.kube.podrequests import pod_requests
 from fairway.kube.resources import PODS, Resources
 from fairway.kube.taints import Taint, Toleration, is_tolerated, parse_tolerations
@@ -205,7 +205,7 @@ def is_provisionable(pod: Obj) -> bool:
 
 
 def is_active(pod: Obj) -> bool:
-    phase = (pod.get("status") or {}).get("phase")
+    phase = status_of(pod).get("phase")
     return phase not in ("Failed", "Succeeded") and not meta_of(pod).get("deletionTimestamp")
 
 
@@ -233,7 +233,7 @@ def eviction_cost(pod: Obj) -> float:
     if raw is not None:
         with suppress(ValueError):  # upstream logs it and goes on
             cost += float(raw) / _COST_SCALE
-    priority = (pod.get("spec") or {}).get("priority")
+    priority = spec_of(pod).get("priority")
     if priority is not None:
         cost += priority / _PRIORITY_SCALE
     return min(max(cost, -_MOST_COST), _MOST_COST)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from fairway.kube.objects import Obj, meta_of
+from fairway.kube.objects import Obj, meta_of, status_of
 from fairway.kube.resources import Resources
 from fairway.kube.taints import Taint, parse_taints
 from fairway.provisioning.karpenter.claimfacts import NO_CLAIM, ClaimFacts
@@ -92,7 +92,7 @@ class _BoundPod:
         self.is_movable = is_reschedulable(pod)
         self.cost = max(0.0, eviction_cost(pod)) if self.is_movable else 0.0
         self.is_held = self.is_active and DO_NOT_DISRUPT in (meta_of(pod).get("annotations") or ())
-        is_over = (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")
+        is_over = status_of(pod).get("phase") in ("Failed", "Succeeded")
         self.keeps_off = not is_over and bool(anti_affinity_terms(pod["spec"]))
 
 

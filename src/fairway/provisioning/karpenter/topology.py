@@ -14,7 +14,7 @@ from typing import Any, Final
 from fairway.kube.labels import IN as SELECTS_IN
 from fairway.kube.labels import Requirement as LabelRequirement
 from fairway.kube.labels import Selector, label_selector
-from fairway.kube.objects import meta_of
+from fairway.kube.objects import meta_of, spec_of
 from fairway.kube.taints import Taint, Toleration, parse_taints, parse_tolerations
 from fairway.provisioning.karpenter.labels import HOSTNAME
 from fairway.provisioning.karpenter.podfacts import Shape, anti_affinity_terms, untolerated
@@ -374,7 +374,7 @@ def _own_taints(node: StateNode) -> tuple[Taint, ...]:
     """As the Node has them, those it will lose included."""
     if node.is_initialized or not node.has_node:
         return node.taints
-    return parse_taints((node.node_object.get("spec") or {}).get("taints"))
+    return parse_taints(spec_of(node.node_object).get("taints"))
 
 
 def _insert(domains: _Domains, domain: str, taints: tuple[Taint, ...]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fairway.kube.objects import Obj, status_of
+from fairway.kube.objects import Obj, meta_of, status_of
 from fairway.queueing import conditions as conds
 from fairway.queueing.control.backlog import Backlog
 from fairway.queueing.control.blockers import QueueFacts, queue_blocker
@@ -183,7 +183,7 @@ def _blocked(backlog: Backlog, obj: Obj, name: str) -> tuple[str, str]:
     if is_on_hold(obj):
         return conds.ON_HOLD, "The workload is on hold"
     if not is_admissible(obj, backlog.settings.gates):
-        gate = (obj.get("metadata") or {}).get("annotations", {}).get(ADMISSION_GATED_BY)
+        gate = meta_of(obj).get("annotations", {}).get(ADMISSION_GATED_BY)
         if gate:
             return conds.ADMISSION_GATED, f"Admission is gated by: {gate}"
         return conds.WAITING_FOR_REPLACEMENT_PODS, "it waits for replacement pods"

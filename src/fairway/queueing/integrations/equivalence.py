@@ -64,7 +64,7 @@ def _running(
         changed = _with_count(pod_set, None if info is None else info.count)
         if info is not None and info.tolerations:
             template = pod_set.get("template") or {}
-            spec = template.get("spec") or {}
+            spec = spec_of(template)
             own = list(spec.get("tolerations") or ())
             own.extend(t for t in info.tolerations if t not in own)
             changed = {**changed, "template": {**template, "spec": {**spec, "tolerations": own}}}

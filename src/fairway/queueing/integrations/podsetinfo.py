@@ -157,7 +157,7 @@ def spec_infos(workload: Obj | None) -> list[PodSetInfo] | None:
 
 def _of_spec(raw: Mapping[str, Any]) -> PodSetInfo:
     template = raw.get("template") or {}
-    spec = template.get("spec") or {}
+    spec = spec_of(template)
     return PodSetInfo(
         name=raw.get("name") or "main",
         count=int(raw.get("count", 1)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key, Obj, status_of
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.twin.kubelet import probing, starting, stopping, working
 from fairway.twin.kubelet.states import RUNNING, TERMINATED, ContainerState, Ended, PodState
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def take_on(k: Kubelet, key: Key, obj: Obj) -> None:
     """A pod bound to one of our nodes: start it, or go on with it where it was started before."""
-    status = obj.get("status") or {}
+    status = status_of(obj)
     node = k.nodes.get(obj["spec"]["nodeName"])
     if not status.get("containerStatuses") or node is None or not (node.is_up and node.is_reachable):
         starting.admit(k, key, obj)

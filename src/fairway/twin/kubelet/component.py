@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from fairway.cluster.changes import ADDED, DELETED, Change
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key, Obj, spec_of
 from fairway.twin.behaviour import ALIASES
 from fairway.twin.components import Host
 from fairway.twin.kubeevents import Said
@@ -96,7 +96,7 @@ class Kubelet:
             self._observe_node(change)
             return
         obj = change.obj
-        meta = obj["metadata"]
+        meta: Obj = obj["metadata"]
         pod = self.pods.get(meta["uid"])
         if pod is not None:
             if change.type == DELETED:
@@ -118,7 +118,7 @@ class Kubelet:
 
     def _forget_waiting(self, obj: Obj) -> None:
         """A pod that we only kept in mind is gone."""
-        uid, name = obj["metadata"]["uid"], (obj.get("spec") or {}).get("nodeName") or ""
+        uid, name = obj["metadata"]["uid"], spec_of(obj).get("nodeName") or ""
         node = self.nodes.get(name)
         if node is not None:
             node.unseen.pop(uid, None)

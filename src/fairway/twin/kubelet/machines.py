@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fairway.kube.objects import Obj, labels_of
+from fairway.kube.objects import Obj, labels_of, spec_of, status_of
 from fairway.kube.resources import PODS, parse_resources
 from fairway.kube.taints import NO_EXECUTE, parse_taints
 from fairway.twin.heartbeats import last_renewal_us
@@ -48,12 +48,12 @@ SHUTDOWN: Final = Ending(
 
 def register(k: Kubelet, obj: Obj) -> None:
     """A node appeared: its kubelet posts that it is ready, unless the object says how it is."""
-    meta = obj["metadata"]
+    meta: Obj = obj["metadata"]
     name = meta["name"]
     k.node_count += 1
     node = k.nodes[name] = NodeState(name, meta["uid"], k.node_count)
     learn(node, obj)
-    status = obj.get("status") or {}
+    status = status_of(obj)
     for image in status.get("images") or ():
         for image_name in image.get("names") or ():
             node.images[image_name] = 0
@@ -71,7 +71,7 @@ def register(k: Kubelet, obj: Obj) -> None:
 
 def learn(node: NodeState, obj: Obj) -> None:
     """What the kubelet takes from its node object."""
-    status = obj.get("status") or {}
+    status = status_of(obj)
     raw = status.get("allocatable") or status.get("capacity")
     before = node.allocatable
     node.allocatable = parse_resources(raw) if raw else None
@@ -79,7 +79,7 @@ def learn(node: NodeState, obj: Obj) -> None:
         node.is_shrunk = True
     node.max_pods = None if node.allocatable is None else node.allocatable.get(PODS)
     node.labels = labels_of(obj)
-    taints = (obj.get("spec") or {}).get("taints")
+    taints = spec_of(obj).get("taints")
     node.no_execute = tuple(t for t in parse_taints(taints) if t.effect == NO_EXECUTE) if taints else ()
 
 
@@ -251,7 +251,7 @@ def shut_down(k: Kubelet, name: str, grace_us: int, critical_us: int) -> None:
     for uid in list(node.pods):
         pod = k.pods[uid]
         obj = k.store.get(pod.key) or {}
-        if int((obj.get("spec") or {}).get("priority") or 0) >= CRITICAL_PRIORITY:
+        if int(spec_of(obj).get("priority") or 0) >= CRITICAL_PRIORITY:
             critical.append(uid)
         else:
             stopping.begin(k, pod, min(pod.plan.grace_us, max(grace_us - critical_us, 0)), SHUTDOWN)

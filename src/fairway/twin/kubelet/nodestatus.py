@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, status_of
 from fairway.kube.timestamps import rfc3339
 from fairway.twin.kubelet.states import NodeState
 
@@ -20,7 +20,7 @@ _PRESSURES: Final = (
 
 def node_status(obj: Obj, node: NodeState, now_us: int) -> dict[str, Any]:
     """A node's status as its kubelet posts it: capacity as given, pressures false, Ready as it is."""
-    old = obj.get("status") or {}
+    old = status_of(obj)
     if node.is_shutting_down:
         ready = ("False", "KubeletNotReady", "node is shutting down")
     else:

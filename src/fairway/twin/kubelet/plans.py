@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, meta_of
 from fairway.kube.podrequests import pod_requests
 from fairway.kube.resources import GPU_MILLI, NVIDIA_GPU
 from fairway.kube.timestamps import SECOND_US
@@ -131,7 +131,7 @@ class Plans:
         """O(1) for a template or an equal spec seen before; what annotations say is read once per set of them."""
         spec = pod["spec"]
         plan = self._of_spec(spec)
-        annotations = pod["metadata"].get("annotations")
+        annotations = meta_of(pod).get("annotations")
         words: Said = said(annotations, self.aliases) if annotations else ()
         if not words:
             return plan

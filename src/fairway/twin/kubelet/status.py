@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, status_of
 from fairway.kube.timestamps import SECOND_US, rfc3339, rfc3339_of_second
 from fairway.twin.kubelet.conditions import SHARED, conditions, own_conditions
 from fairway.twin.kubelet.containerstatus import container_status, main_statuses, status_key, statuses
@@ -20,7 +20,7 @@ from fairway.twin.kubelet.states import NodeState, PodState
 
 def pod_status(obj: Obj, pod: PodState, node: NodeState, phase: str, now_us: int) -> dict[str, Any]:
     """The status to write now. Keeps what others wrote: conditions not the kubelet's, the nomination."""
-    old = obj.get("status") or {}
+    old = status_of(obj)
     plan = pod.plan
     if plan.is_plain and pod.ending is None and len(old) <= _PLAIN_FIELDS:
         plain = _plain_status(old, pod, node, phase, now_us)
@@ -141,7 +141,7 @@ def _plain_part(
 
 def rejected_status(obj: Obj, reason: str, message: str, now_us: int) -> dict[str, Any]:
     """Source: Kubelet.rejectPod."""
-    old = obj.get("status") or {}
+    old = status_of(obj)
     status = {
         "phase": FAILED,
         "reason": reason,

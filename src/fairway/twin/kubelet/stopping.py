@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from fairway.cluster.errors import ApiError
 from fairway.errors import BugError
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key, Obj, meta_of, status_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.behaviour import SIGKILL_EXIT, Behaviour
 from fairway.twin.kubeevents import NORMAL
@@ -124,7 +124,7 @@ def delete(k: Kubelet, pod: PodState, obj: Obj) -> None:
     node = k.nodes[pod.node]
     if not (node.is_up and node.is_reachable):
         return
-    grace = obj["metadata"].get("deletionGracePeriodSeconds")
+    grace = meta_of(obj).get("deletionGracePeriodSeconds")
     begin(k, pod, pod.plan.grace_us if grace is None else int(grace) * SECOND_US)
 
 
@@ -190,7 +190,7 @@ def remove_unstarted(k: Kubelet, key: Key, uid: str) -> None:
     obj = k.store.get(key)
     if obj is None or obj["metadata"]["uid"] != uid:
         return
-    old = obj.get("status") or {}
+    old = status_of(obj)
     if old.get("phase") not in TERMINAL:
         k.store.set_status(key, {**old, "phase": FAILED})
     k.record(key, FAILED, "deleted before it started")

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from fairway.cluster.changes import DELETED, MODIFIED, Change
 from fairway.cluster.errors import ApiError
 from fairway.kube.conditions import without_condition
-from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, name_of
+from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, name_of, spec_of
 from fairway.kube.resources import parse_resources
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.provisioning.karpenter.batching import Batch
@@ -186,13 +186,13 @@ class Provisioner:
 
     def _observe_pod(self, change: Change) -> None:
         pod = change.obj
-        node = (pod.get("spec") or {}).get("nodeName")
+        node = spec_of(pod).get("nodeName")
         if not node and change.type != DELETED and is_provisionable(pod):
             self.pending[change.key] = None
             self._trigger((change.key,))
         else:
             self.pending.pop(change.key, None)
-        was = "" if change.old is None else (change.old.get("spec") or {}).get("nodeName")
+        was = "" if change.old is None else spec_of(change.old).get("nodeName")
         if change.type == DELETED or (node and not was):
             self._settled.changed(self.host.loop.now_us)
         if node:
@@ -575,7 +575,7 @@ class Provisioner:
         node = self.host.store.get(node_key(name))
         if node is None:
             return
-        taints = [t for t in (node.get("spec") or {}).get("taints") or () if t.get("key") != DISRUPTED_TAINT]
+        taints = [t for t in spec_of(node).get("taints") or () if t.get("key") != DISRUPTED_TAINT]
         if on:
             taints.append({"key": DISRUPTED_TAINT, "effect": "NoSchedule"})
         self.host.store.patch(node_key(name), {"spec": {"taints": taints or None}})

@@ -14,7 +14,7 @@ from typing import Final
 
 from fairway.cluster.actions import perform
 from fairway.cluster.errors import ApiError
-from fairway.kube.objects import Key, Obj, key_of, meta_of
+from fairway.kube.objects import Key, Obj, key_of, meta_of, spec_of, status_of
 from fairway.kube.taints import is_tolerated, parse_tolerations
 from fairway.kube.timestamps import MINUTE_US, SECOND_US, parse_rfc3339
 from fairway.provisioning.karpenter.disruption.evictions import DISRUPTED, is_do_not_disrupt
@@ -58,8 +58,8 @@ def drain(host: Host, node: str, until_us: int | None = None) -> Drained:
 
 
 def _is_waited_for(pod: Obj, now_us: int) -> bool:
-    tolerations = parse_tolerations((pod.get("spec") or {}).get("tolerations"))
-    phase = (pod.get("status") or {}).get("phase")
+    tolerations = parse_tolerations(spec_of(pod).get("tolerations"))
+    phase = status_of(pod).get("phase")
     going = meta_of(pod).get("deletionTimestamp")
     return (
         phase not in ("Succeeded", "Failed")
@@ -74,12 +74,12 @@ def _is_overdue(pod: Obj, until_us: int, now_us: int) -> bool:
     going = meta_of(pod).get("deletionTimestamp")
     if going is not None:
         return parse_rfc3339(going) > until_us
-    grace_s = (pod.get("spec") or {}).get("terminationGracePeriodSeconds")
+    grace_s = spec_of(pod).get("terminationGracePeriodSeconds")
     return grace_s is not None and now_us > until_us - int(grace_s) * SECOND_US
 
 
 def _tier(pod: Obj) -> int:
-    is_critical = (pod.get("spec") or {}).get("priorityClassName") in _CRITICAL
+    is_critical = spec_of(pod).get("priorityClassName") in _CRITICAL
     return 2 * is_critical + is_owned_by(pod, "DaemonSet")
 
 

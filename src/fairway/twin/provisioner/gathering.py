@@ -16,7 +16,7 @@ from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.records import PodRecord
 from fairway.cluster.store import Store
 from fairway.kube.conditions import is_condition_true
-from fairway.kube.objects import Key, Obj, labels_of, meta_of, name_of, namespace_of
+from fairway.kube.objects import Key, Obj, labels_of, meta_of, name_of, namespace_of, spec_of, status_of
 from fairway.kube.resources import PODS, Resources, add_into, parse_resources
 from fairway.kube.taints import Taint, parse_taints
 from fairway.provisioning.karpenter.claimfacts import NO_CLAIM, ClaimFacts
@@ -87,7 +87,7 @@ class ClusterState:
     def apply(self, change: Change) -> None:
         gk = change.key[0]
         if gk == "Pod":
-            node = (change.obj.get("spec") or {}).get("nodeName")
+            node = spec_of(change.obj).get("nodeName")
             if node and node not in self._stale:
                 stale = self._restated if _is_restated(change) else self._stale
                 stale[node] = None
@@ -307,12 +307,12 @@ class _NodeFacts:
     )
 
     def __init__(self, name: str, node: Obj, former: _NodeFacts | None) -> None:
-        status: Mapping[str, Any] = node.get("status") or {}
+        status = status_of(node)
         self.name = name
         self.object = node
         self.labels: Mapping[str, str] = labels_of(node)
         self.pool = self.labels.get(NODEPOOL) or ""
-        self.taints = parse_taints((node.get("spec") or {}).get("taints"))
+        self.taints = parse_taints(spec_of(node).get("taints"))
         self.is_ready = is_condition_true(status.get("conditions"), "Ready")
         self.is_going = _is_going(node)
         capacity, allocatable = status.get("capacity"), status.get("allocatable") or status.get("capacity")
@@ -328,7 +328,7 @@ class _NodeFacts:
         """Capacity and allocatable while its claim is not initialized: what the node does not say, or says is none,
         the claim promises (GPUs, until the device plugin is up). Source: StateNode.Capacity, Allocatable.
         """
-        status = claim.object.get("status") or {}
+        status = status_of(claim.object)
         raw = (status.get("capacity"), status.get("allocatable"))
         found = self._promised
         if found is None or found[0][0] is not raw[0] or found[0][1] is not raw[1]:
@@ -338,8 +338,8 @@ class _NodeFacts:
 
     def taints_before(self, claim: ClaimFacts, is_registered: bool) -> tuple[Taint, ...]:
         """Those that count while its claim is not initialized; until it is registered, of those the claim names."""
-        spec = claim.object.get("spec") or {}
-        raw = (self.object.get("spec") or {}).get("taints") if is_registered else spec.get("taints")
+        spec = spec_of(claim.object)
+        raw = spec_of(self.object).get("taints") if is_registered else spec.get("taints")
         return effective_taints(raw, spec.get("startupTaints"), initialized=False)
 
 
@@ -442,7 +442,7 @@ def is_pod_event(change: Change) -> bool:
     pod, old = change.obj, change.old
     if change.type == DELETED:
         return False
-    came = old is None or not (old.get("spec") or {}).get("nodeName")
+    came = old is None or not spec_of(old).get("nodeName")
     if not came and old is not None:
         ended = _is_over(pod) and not _is_over(old)
         came = ended or (_is_going(pod) and not _is_going(old))
@@ -450,7 +450,7 @@ def is_pod_event(change: Change) -> bool:
 
 
 def _is_over(pod: Obj) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return status_of(pod).get("phase") in ("Succeeded", "Failed")
 
 
 def _is_restated(change: Change) -> bool:
@@ -478,12 +478,12 @@ def machines_of(store: Store) -> list[Obj]:
 
 def names_expiry(pool: Obj) -> bool:
     """Whether the NodePool itself says when its nodes expire."""
-    template = (pool.get("spec") or {}).get("template") or {}
+    template = spec_of(pool).get("template") or {}
     return "expireAfter" in (template.get("spec") or {})
 
 
 def _node_name(claim: Obj) -> str:
-    return (claim.get("status") or {}).get("nodeName") or name_of(claim)
+    return status_of(claim).get("nodeName") or name_of(claim)
 
 
 def _is_going(obj: Obj) -> bool:
@@ -508,7 +508,7 @@ def _coming(name: str, claim: ClaimFacts, is_leaving: bool) -> StateNode:
 
 
 def _daemon_pod(daemon_set: Obj) -> Obj:
-    template = (daemon_set.get("spec") or {}).get("template") or {}
+    template = spec_of(daemon_set).get("template") or {}
     meta = {
         **(template.get("metadata") or {}),
         "name": name_of(daemon_set),

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from fairway.kube.metricfamilies import Observed, Sample
-from fairway.kube.objects import Obj, meta_of
+from fairway.kube.objects import Obj, meta_of, status_of
 from fairway.kube.podrequests import pod_limits
 from fairway.kube.resources import CPU, PODS, Resources, add_into, parse_resources
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
@@ -114,7 +114,7 @@ def _of_nodes(world: World) -> Iterator[Sample]:
         if not node.has_node:
             continue
         labels = _labels(node)
-        status = node.node_object.get("status") or {}
+        status = status_of(node.node_object)
         capacity = parse_resources(status.get("capacity"))
         allocatable = parse_resources(status.get("allocatable") or status.get("capacity"))
         requests, limits = _summed(node.pods)
@@ -143,7 +143,7 @@ def _of_nodes(world: World) -> Iterator[Sample]:
 def _labels(node: StateNode) -> tuple[str, ...]:
     """In the order of NODE_LABELS."""
     own = {"managed": str(node.is_managed).lower(), "node_name": node.name}
-    own["phase"] = str((node.node_object.get("status") or {}).get("phase") or "")
+    own["phase"] = str(status_of(node.node_object).get("phase") or "")
     return tuple(own[label] if label in own else _labelled(node.labels, label) for label in NODE_LABELS)
 
 

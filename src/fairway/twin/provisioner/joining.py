@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway.kube.objects import Key, Obj, labels_of, meta_of
+from fairway.kube.objects import Key, Obj, labels_of, meta_of, spec_of
 from fairway.provisioning.karpenter.disruption.marks import expires_at_us
 from fairway.provisioning.karpenter.labels import INSTANCE_TYPE, NODEPOOL, REGISTERED, UNREGISTERED_TAINT
 from fairway.provisioning.karpenter.nodeclaims import (
@@ -94,7 +94,7 @@ class Joining:
         if claim is None or node is None:
             return
         starting = [(t.get("key"), t.get("effect")) for t in claim["spec"].get("startupTaints") or ()]
-        taints = (node.get("spec") or {}).get("taints") or ()
+        taints = spec_of(node).get("taints") or ()
         kept = [t for t in taints if (t.get("key"), t.get("effect")) not in starting]
         self.host.store.patch(node_key(name), {"spec": {"taints": kept or None}})
 

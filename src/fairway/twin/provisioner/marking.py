@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 
 from fairway.cluster.store import Store
 from fairway.kube.conditions import Condition, is_condition_true, without_condition
-from fairway.kube.objects import Obj, name_of
+from fairway.kube.objects import Obj, name_of, status_of
 from fairway.provisioning.karpenter.claimfacts import CONSOLIDATABLE
 from fairway.provisioning.karpenter.disruption.marks import consolidatable_at_us
 from fairway.provisioning.karpenter.fleet import Fleet
@@ -89,7 +89,7 @@ class Marks:
             is_due = at_us is not None and at_us <= now_us
             drift = known.drift(claim, pool, fleet, now_us)
             if claim.is_true(CONSOLIDATABLE) != is_due or claim.is_true(DRIFTED) != bool(drift):
-                status = claim.object.get("status") or {}
+                status = status_of(claim.object)
                 conditions: Conditions = status.get("conditions") or []
                 conditions = _marked(conditions, CONSOLIDATABLE, CONSOLIDATABLE if is_due else "", now_us)
                 conditions = _marked(conditions, DRIFTED, drift, now_us)

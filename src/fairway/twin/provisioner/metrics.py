@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairway.cluster.store import Store
-from fairway.kube.objects import Obj, annotations_of, labels_of, meta_of
+from fairway.kube.objects import Obj, annotations_of, labels_of, meta_of, spec_of, status_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.provisioning.karpenter.disruption.commands import Command
 from fairway.provisioning.karpenter.disruption.methods import DRIFT, SINGLE
@@ -88,7 +88,7 @@ def disrupted(tally: Tally, store: Store, claim: Obj, reason: str, pool: NodePoo
     policy = "" if pool is None else _snake(pool.consolidation_policy)
     labels = _disrupted(claim, reason, policy)
     tally.add("karpenter_nodeclaims_disrupted_total", *labels)
-    moving = _movable(store, str((claim.get("status") or {}).get("nodeName") or ""))
+    moving = _movable(store, str(status_of(claim).get("nodeName") or ""))
     tally.add("karpenter_pods_disruption_initiated_total", *labels, times=moving)
 
 
@@ -98,7 +98,7 @@ def given_up(tally: Tally, claim: Obj) -> None:
 
 
 def _disrupted(claim: Obj, reason: str, policy: str = "") -> tuple[str, ...]:
-    labels, grace = labels_of(claim), (claim.get("spec") or {}).get("terminationGracePeriod")
+    labels, grace = labels_of(claim), spec_of(claim).get("terminationGracePeriod")
     mode = "graceful" if grace is None else ("eventual" if (duration_us(grace) or 0) > 0 else "forceful")
     of_pool, capacity_type = labels.get(NODEPOOL) or "", labels.get(CAPACITY_TYPE) or ""
     return (_snake(reason), of_pool, capacity_type, policy, mode)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from fairway.kube.conditions import get_condition
-from fairway.kube.objects import Obj, name_of
+from fairway.kube.objects import Obj, name_of, spec_of, status_of
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.provisioning.karpenter.events import (
     FORCEFUL,
@@ -60,9 +60,7 @@ class Termination:
             return
         until_us = self._gone_by_us(claim)
         look = drain(self.provisioner.host, name, until_us)
-        reason = (get_condition((claim.get("status") or {}).get("conditions"), DISRUPTION_REASON) or {}).get(
-            "reason"
-        )
+        reason = (get_condition(status_of(claim).get("conditions"), DISRUPTION_REASON) or {}).get("reason")
         self._tell_drain(name, look, until_us, reason or "")
         # A pod may have been bound before the taint was seen. Source: MinDrainTime.
         since_us = self.since_us.get(name, loop.now_us)
@@ -77,7 +75,7 @@ class Termination:
 
     def _gone_by_us(self, claim: Obj) -> int | None:
         """When the termination grace period of a claim that goes is over; None: it has none."""
-        grace = (claim.get("spec") or {}).get("terminationGracePeriod")
+        grace = spec_of(claim).get("terminationGracePeriod")
         lasts_us = duration_us(grace) if grace else None
         began_us = self.since_us.get(name_of(claim), self.provisioner.host.loop.now_us)
         return None if lasts_us is None else began_us + lasts_us

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from fairway.kube.objects import Obj, labels_of, status_of
+from fairway.kube.objects import Obj, labels_of, spec_of, status_of
 from fairway.kube.resources import CPU, MEMORY
 from fairway.twin.launches import Launch
 from fairway.twin.recorder.gpus import Devices, GpuResources, kept_for_itself, node_resources
@@ -145,7 +145,7 @@ def _has_the_same(old: Obj, node: Obj) -> bool:
 
 def is_open(node: Obj) -> bool:
     """Whether it takes pods: not cordoned, and Ready (or silent about it)."""
-    spec: dict[str, Any] = node.get("spec") or {}
+    spec = spec_of(node)
     if spec.get("unschedulable"):
         return False
     for condition in status_of(node).get("conditions") or ():

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from fairway.cluster.changes import DELETED, Change
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, meta_of, status_of
 from fairway.queueing import conditions as conds
 from fairway.queueing import objects as facts
 from fairway.queueing.gates import DEFAULT_GATES
@@ -203,7 +203,7 @@ class QueueLedger:
         pods, gpu_milli, requests = self._asked_by(spec)
         ref = spec.get("priorityClassRef") or {}
         values = (
-            obj["metadata"].get("namespace") or "",
+            meta_of(obj).get("namespace") or "",
             spec.get("queueName") or "",
             int(spec.get("priority") or 0),
             ref.get("name") or spec.get("priorityClassName") or "",
@@ -230,7 +230,7 @@ class QueueLedger:
 
     def _follow(self, row: int, obj: Obj, old: Obj | None, now: int) -> None:
         numbers, at = self.numbers, row * WIDTH
-        status = obj.get("status") or {}
+        status = status_of(obj)
         now_true = {c["type"]: c for c in status.get("conditions") or () if c["status"] == conds.TRUE}
         if conds.FINISHED in now_true:
             if numbers[at + FINISHED] == NEVER:

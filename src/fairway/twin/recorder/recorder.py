@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
-from fairway.kube.objects import Obj, controller_of
+from fairway.kube.objects import Obj, controller_of, meta_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.twin.components import EVERY_KIND, Host
 from fairway.twin.eventlog import Record
@@ -140,7 +140,7 @@ class Recorder:
             old is None
             or old.get("spec") is not node.get("spec")
             or old.get("status") is not node.get("status")
-            or old["metadata"].get("labels") is not node["metadata"].get("labels")
+            or meta_of(old).get("labels") is not meta_of(node).get("labels")
         ):
             nodes.describe(place, node, old, self.gpus, now)
 
@@ -188,7 +188,7 @@ class Recorder:
     def _remember(self, row: int, obj: Obj, status: dict[str, Any], now: int) -> None:
         """A pod that comes with a past (from a dump): when it was created and started, in whole seconds."""
         numbers, at = self.pods.numbers, row * WIDTH
-        created, started = obj["metadata"].get("creationTimestamp"), status.get("startTime")
+        created, started = meta_of(obj).get("creationTimestamp"), status.get("startTime")
         if created:
             numbers[at + CREATED] = min(now, parse_rfc3339(created) - self.began_us)
         if started:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fairway.kube.objects import Obj, controller_of, dig, labels_of
+from fairway.kube.objects import Obj, controller_of, dig, labels_of, meta_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 
 NEVER: Final = -(2**62)
@@ -143,7 +143,7 @@ class WorkloadLedger:
 
     def see(self, obj: Obj, old: Obj | None, now: int, began_us: int) -> Workload:
         """Take note of a workload's present state."""
-        meta = obj["metadata"]
+        meta: Obj = obj["metadata"]
         uid = meta["uid"]
         found = self._by_uid.get(uid)
         if found is None:
@@ -157,7 +157,7 @@ class WorkloadLedger:
         if (
             old is None
             or old.get("spec") is not obj.get("spec")
-            or old["metadata"].get("labels") is not meta.get("labels")
+            or meta_of(old).get("labels") is not meta.get("labels")
         ):
             _describe(found, obj, now)
         status = obj.get("status")

@@ -20,7 +20,7 @@ from fairway.cluster.changes import DELETED, MODIFIED, Change
 from fairway.cluster.devices import GPU_INDEX_ANNOTATION, annotation_of
 from fairway.errors import InvalidInput
 from fairway.kube.conditions import set_condition
-from fairway.kube.objects import Key, Obj, annotations_of
+from fairway.kube.objects import Key, Obj, annotations_of, meta_of
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.queueing.volcano.configuration import (
     CONFIG_MAP,
@@ -300,4 +300,4 @@ def _matters(change: Change) -> bool:
 def _node_essence(node: Obj) -> tuple[Any, ...]:
     status = node.get("status") or {}
     ready = [c.get("status") for c in status.get("conditions") or () if c["type"] == "Ready"]
-    return (status.get("allocatable"), ready, node["metadata"].get("labels"))
+    return (status.get("allocatable"), ready, meta_of(node).get("labels"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, status_of
 from fairway.workloads.job import indexes
 from fairway.workloads.job.census import Census, Facts, counts_as_failure, has_valid_index, is_failed
 from fairway.workloads.job.indexes import Intervals
@@ -55,7 +55,7 @@ def tally(
     ended = [p["metadata"]["uid"] for p in (*census.new_succeeded, *census.new_failed)]
     for pod in census.tracked:
         has_failed = is_failed(pod, facts)
-        has_succeeded = (pod.get("status") or {}).get("phase") == SUCCEEDED
+        has_succeeded = status_of(pod).get("phase") == SUCCEEDED
         if not (everything or has_succeeded):
             if not has_failed:
                 continue

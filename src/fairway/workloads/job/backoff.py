@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, spec_of, status_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
 from fairway.workloads.pods import condition
 
@@ -82,7 +82,7 @@ def finished_us(pod: Obj) -> int:
     ready = condition(pod, "Ready")
     if ready is not None and ready.get("status") == "False" and ready.get("lastTransitionTime"):
         return parse_rfc3339(ready["lastTransitionTime"])
-    meta = pod["metadata"]
+    meta: Obj = pod["metadata"]
     if meta.get("deletionTimestamp"):
         asked = parse_rfc3339(meta["deletionTimestamp"])
         return asked - int(meta.get("deletionGracePeriodSeconds") or 0) * SECOND_US
@@ -91,13 +91,11 @@ def finished_us(pod: Obj) -> int:
 
 def _containers_ended_us(pod: Obj) -> int | None:
     """None unless every container has ended; sidecars end last and count."""
-    status = pod.get("status") or {}
+    status = status_of(pod)
     statuses: list[dict[str, Any]] = list(status.get("containerStatuses") or ())
     if status.get("initContainerStatuses"):
         sidecars = [
-            c["name"]
-            for c in (pod.get("spec") or {}).get("initContainers") or ()
-            if c.get("restartPolicy") == "Always"
+            c["name"] for c in spec_of(pod).get("initContainers") or () if c.get("restartPolicy") == "Always"
         ]
         statuses += [s for s in status["initContainerStatuses"] if s.get("name") in sidecars]
     latest: int | None = None

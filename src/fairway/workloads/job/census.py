@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairway.cluster.actions import View
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, spec_of, status_of
 from fairway.workloads.job import indexes
 from fairway.workloads.job.failurepolicy import FAIL_INDEX, ruling
 from fairway.workloads.job.indexes import Intervals
@@ -60,7 +60,7 @@ _MAX_FACTS: Final = 8192
 
 def facts_of(job: Obj) -> Facts:
     """What this Job asks for. Source: pkg/apis/batch/v1/defaults.go SetDefaults_Job."""
-    spec: dict[str, Any] = job.get("spec") or {}
+    spec = spec_of(job)
     known = _FACTS.get(id(spec))
     if known is not None and known[0] is spec:
         return known[1]
@@ -110,11 +110,11 @@ def take(view: View, job: Obj, facts: Facts, uncounted: dict[str, Any]) -> Censu
         pod = view.get(key)
         if pod is None:
             continue
-        meta = pod["metadata"]
+        meta: Obj = pod["metadata"]
         if not _is_controlled_by(meta["ownerReferences"], uid):
             continue
         census.pods.append(pod)
-        phase = (pod.get("status") or {}).get("phase")
+        phase = status_of(pod).get("phase")
         deleting = "deletionTimestamp" in meta
         is_over = phase in (SUCCEEDED, FAILED)
         if not is_over:
@@ -144,7 +144,7 @@ def _is_controlled_by(references: list[dict[str, Any]], uid: str) -> bool:
 
 def is_failed(pod: Obj, facts: Facts) -> bool:
     """A pod being deleted counts as failed at once, unless only ended pods are replaced."""
-    phase = (pod.get("status") or {}).get("phase")
+    phase = status_of(pod).get("phase")
     if phase == FAILED:
         return True
     if facts.replace_only_failed:

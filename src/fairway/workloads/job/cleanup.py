@@ -11,7 +11,7 @@ from typing import Final
 from fairway.cluster.actions import NOTHING_TO_DO, Delete, Reconciliation, View
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import FOREGROUND
-from fairway.kube.objects import Key, Obj, controller_of
+from fairway.kube.objects import Key, Obj, controller_of, meta_of, spec_of, status_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.workloads.controller import NO_KEYS, Controller
 from fairway.workloads.job.decide import JOB, OUR_NAME, lift_finalizer
@@ -28,7 +28,7 @@ def release(view: View, key: Key, now_us: int) -> Reconciliation:
 
 
 def _is_left_behind(view: View, pod: Obj) -> bool:
-    if TRACKING_FINALIZER not in (pod["metadata"].get("finalizers") or ()):
+    if TRACKING_FINALIZER not in (meta_of(pod).get("finalizers") or ()):
         return False
     ref = controller_of(pod)
     if ref is None:
@@ -38,7 +38,7 @@ def _is_left_behind(view: View, pod: Obj) -> bool:
     job = view.by_uid(ref.get("uid", ""))
     if job is None:
         return True
-    manager = (job.get("spec") or {}).get("managedBy")
+    manager = spec_of(job).get("managedBy")
     return manager in (None, OUR_NAME) and is_finished(job.get("status") or {})
 
 
@@ -50,7 +50,7 @@ def release_map(view: View, change: Change) -> Sequence[Key]:
         return [k for k in view.dependents(change.obj["metadata"]["uid"]) if k.gk == "Pod"]
     if change.type == DELETED:
         return NO_KEYS
-    meta = change.obj["metadata"]
+    meta: Obj = change.obj["metadata"]
     if TRACKING_FINALIZER not in (meta.get("finalizers") or ()):
         return NO_KEYS
     # One that was created too late for its Job is deleted by the garbage collector, and comes by here then.
@@ -74,17 +74,17 @@ def expire(view: View, key: Key, now_us: int) -> Reconciliation:
 
 def expires_us(job: Obj) -> int | None:
     """None: it has no time to live, or has not finished."""
-    ttl_s = (job.get("spec") or {}).get("ttlSecondsAfterFinished")
+    ttl_s = spec_of(job).get("ttlSecondsAfterFinished")
     if ttl_s is None:
         return None
-    for condition in (job.get("status") or {}).get("conditions") or ():
+    for condition in status_of(job).get("conditions") or ():
         if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
             return int(parse_rfc3339(condition["lastTransitionTime"]) + ttl_s * SECOND_US)
     return None
 
 
 def expire_map(view: View, change: Change) -> Sequence[Key]:
-    if change.type == DELETED or (change.obj.get("spec") or {}).get("ttlSecondsAfterFinished") is None:
+    if change.type == DELETED or spec_of(change.obj).get("ttlSecondsAfterFinished") is None:
         return NO_KEYS
     if "deletionTimestamp" in change.obj["metadata"]:
         return NO_KEYS

@@ -22,7 +22,7 @@ from fairway.cluster.actions import (
     View,
 )
 from fairway.cluster.changes import ADDED, DELETED, Change
-from fairway.kube.objects import Key, Obj, key_of
+from fairway.kube.objects import Key, Obj, key_of, meta_of, spec_of, status_of
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.workloads.controller import NO_KEYS, WARNING, Controller, event, is_desire_changed, owner_key
 from fairway.workloads.job import accounting, backoff, census, indexes, upkeep
@@ -97,7 +97,7 @@ class Look:
 
 
 def _look(view: View, job: Obj, facts: Facts, now_us: int) -> Look:
-    status: dict[str, Any] = job.get("status") or {}
+    status = status_of(job)
     uncounted: dict[str, Any] = status.get("uncountedTerminatedPods") or {}
     pods = census.take(view, job, facts, uncounted)
     started_us = start_of(status)
@@ -274,7 +274,7 @@ def _remove(
     """Delete pods and lift finalizers. Pods removed from a Job that goes on are not counted as failed."""
     for pod in removed:
         name = pod["metadata"]["name"]
-        if not keep_finalizers and TRACKING_FINALIZER in (pod["metadata"].get("finalizers") or ()):
+        if not keep_finalizers and TRACKING_FINALIZER in (meta_of(pod).get("finalizers") or ()):
             actions.append(lift_finalizer(pod))
         actions.append(Delete(key_of(pod), pod["metadata"]["uid"]))
         actions.append(event(key, "SuccessfulDelete", f"Deleted pod: {name}", COMPONENT))
@@ -283,7 +283,7 @@ def _remove(
 
 def lift_finalizer(pod: Obj) -> Patch:
     kept = [f for f in pod["metadata"]["finalizers"] if f != TRACKING_FINALIZER]
-    meta = pod["metadata"]
+    meta: Obj = pod["metadata"]
     return Patch(Key("Pod", meta["namespace"], meta["name"]), {"metadata": {"finalizers": kept or None}})
 
 
@@ -292,7 +292,7 @@ def _remember_failures(actions: list[Action], key: Key, look: Look, ended: Tally
     if look.facts.backoff_per_index is not None:
         return
     succeeded = [backoff.finished_us(p) for p in look.pods.pods if phase_of(p) == SUCCEEDED]
-    recorded = (look.job["metadata"].get("annotations") or {}).get(backoff.RECORD)
+    recorded = (meta_of(look.job).get("annotations") or {}).get(backoff.RECORD)
     record = backoff.extended_record(recorded, ended.gone, max(succeeded, default=-1))
     actions.append(Patch(key, {"metadata": {"annotations": {backoff.RECORD: record}}}))
 
@@ -325,20 +325,22 @@ def is_relevant(change: Change) -> bool:
     new, old = change.obj, change.old
     if change.type == ADDED or old is None:
         # Created by this controller, it was counted already; loaded from a dump, it was not.
-        return bool((new.get("spec") or {}).get("nodeName")) or phase_of(new) != PENDING
-    meta, old_meta = new["metadata"], old["metadata"]
+        return bool(spec_of(new).get("nodeName")) or phase_of(new) != PENDING
+    meta: Obj = new["metadata"]
+    old_meta: Obj = old["metadata"]
     if meta.get("deletionTimestamp") != old_meta.get("deletionTimestamp"):
         return True
     if meta.get("ownerReferences") is not old_meta.get("ownerReferences"):
         return True
-    status, old_status = new.get("status"), old.get("status")
+    status: Obj | None = new.get("status")
+    old_status: Obj | None = old.get("status")
     if status is old_status or status is None or old_status is None:
         return status is not old_status
     if status.get("phase") != old_status.get("phase"):
         return True
     if status.get("conditions") is not old_status.get("conditions") and is_ready(new) != is_ready(old):
         return True
-    return (new.get("spec") or {}).get("restartPolicy") == "OnFailure" and restarts(new) != restarts(old)
+    return spec_of(new).get("restartPolicy") == "OnFailure" and restarts(new) != restarts(old)
 
 
 CONTROLLER: Final = Controller("job", JOB, (JOB, "Pod"), map_change, reconcile, refused)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, status_of
 
 FAIL_JOB: Final = "FailJob"
 IGNORE: Final = "Ignore"
@@ -50,7 +50,7 @@ def ruling(policy: dict[str, Any] | None, pod: Obj, *, per_index: bool) -> Rulin
 
 def _matched(rule: dict[str, Any], pod: Obj) -> str | None:
     """What matched, in words; None where the rule does not apply."""
-    status = pod.get("status") or {}
+    status = status_of(pod)
     name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
     if rule.get("onExitCodes") is not None:
         for containers in ("containerStatuses", "initContainerStatuses"):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fairway.cluster.actions import View
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, meta_of, spec_of
 from fairway.workloads.podtemplate import (
     MAX_GENERATED_PREFIX_LENGTH,
     fresh_names,
@@ -34,7 +34,7 @@ _INDEX_ENV: Final = {
 
 def completion_index(pod: Obj) -> int | None:
     """None: no index, or none that makes sense."""
-    text = (pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX)
+    text = (meta_of(pod).get("annotations") or {}).get(COMPLETION_INDEX)
     if text is None or not text.isdigit():
         return None
     return int(text)
@@ -42,7 +42,7 @@ def completion_index(pod: Obj) -> int | None:
 
 def failure_count(pod: Obj, annotation: str = INDEX_FAILURE_COUNT) -> int:
     """How many pods of this index failed before this one."""
-    text = (pod["metadata"].get("annotations") or {}).get(annotation, "")
+    text = (meta_of(pod).get("annotations") or {}).get(annotation, "")
     return int(text) if text.isdigit() and int(text) <= MAX_INT32 else 0
 
 
@@ -52,9 +52,9 @@ def total_failure_count(pod: Obj) -> int:
 
 def labelled_template(job: Obj, *, indexed: bool) -> dict[str, Any]:
     """The Job's pod template with the labels, finalizer and variables every pod of it gets."""
-    meta = job["metadata"]
-    template = (job.get("spec") or {}).get("template") or {}
-    given = template.get("metadata") or {}
+    meta: Obj = job["metadata"]
+    template = spec_of(job).get("template") or {}
+    given = meta_of(template)
     labels = {
         **(given.get("labels") or {}),
         "batch.kubernetes.io/controller-uid": meta["uid"],
@@ -65,7 +65,7 @@ def labelled_template(job: Obj, *, indexed: bool) -> dict[str, Any]:
     finalizers = given.get("finalizers") or ()
     if TRACKING_FINALIZER not in finalizers:
         finalizers = [*finalizers, TRACKING_FINALIZER]
-    spec = template.get("spec") or {}
+    spec = spec_of(template)
     if indexed:
         spec = _with_index_variable(spec)
     return {"metadata": {**given, "labels": labels, "finalizers": finalizers}, "spec": spec}
@@ -88,7 +88,7 @@ def _with_variable(container: dict[str, Any]) -> dict[str, Any]:
 
 def new_pods(view: View, job: Obj, count: int) -> Iterator[Obj]:
     """`count` interchangeable pods."""
-    meta = job["metadata"]
+    meta: Obj = job["metadata"]
     template = labelled_template(job, indexed=False)
     prefix = generate_name_prefix(meta["name"])
     owners = owned_by(job, "batch/v1", "Job")
@@ -110,13 +110,13 @@ def new_indexed_pods(
 
     `failure_counts` (counted, ignored) per index, with backoffLimitPerIndex; None without.
     """
-    meta = job["metadata"]
+    meta: Obj = job["metadata"]
     template = labelled_template(job, indexed=True)
     owners = owned_by(job, "batch/v1", "Job")
     for index in wanted:
         prefix = indexed_prefix(meta["name"], index)
         names = fresh_names(view, "Pod", meta["namespace"], prefix, meta["uid"])
-        given = template["metadata"]
+        given: Obj = template["metadata"]
         annotations = {**(given.get("annotations") or {}), COMPLETION_INDEX: str(index)}
         if failure_counts is not None:
             counted, ignored = failure_counts.get(index, (0, 0))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fairway.cluster.actions import View
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, meta_of
 from fairway.workloads.job import backoff, indexes
 from fairway.workloads.job.census import Census, Facts, counts_as_failure, is_failed, pod_indexes
 from fairway.workloads.job.indexes import Intervals
@@ -118,7 +118,7 @@ def _failures(job: Obj, facts: Facts, census: Census) -> backoff.Failures:
     """Consecutive failures, from the pods that stay and from the record of those that do not."""
     staying = [p for p in census.pods if "deletionTimestamp" not in p["metadata"] and is_failed(p, facts)]
     leaving = [p for p in census.new_failed if "deletionTimestamp" in p["metadata"]]
-    recorded = (job["metadata"].get("annotations") or {}).get(backoff.RECORD)
+    recorded = (meta_of(job).get("annotations") or {}).get(backoff.RECORD)
     if not staying and not leaving and recorded is None:
         return backoff.NO_FAILURES
     succeeded = [p for p in census.pods if phase_of(p) == SUCCEEDED]

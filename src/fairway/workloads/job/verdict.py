@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, spec_of, status_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.workloads.job import indexes
 from fairway.workloads.job.census import Census, Facts, is_failed
@@ -92,12 +92,12 @@ def start_of(status: dict[str, Any]) -> int | None:
 
 def _is_past_backoff_on_restart(job: Obj, facts: Facts, census: Census) -> bool:
     """restartPolicy OnFailure: restarts in place count towards the limit."""
-    spec = ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
+    spec = (spec_of(job).get("template") or {}).get("spec") or {}
     if spec.get("restartPolicy") != "OnFailure":
         return False
     restarts = 0
     for pod in census.pods:
-        status = pod.get("status") or {}
+        status = status_of(pod)
         if (status.get("phase") or PENDING) not in (PENDING, RUNNING):
             continue
         for field in ("initContainerStatuses", "containerStatuses"):
@@ -111,7 +111,7 @@ def of_indexes(
     """What the indexes add to a verdict not yet reached: too many failed, all ended, or enough succeeded."""
     if verdict is not None:
         return verdict
-    spec = job.get("spec") or {}
+    spec = spec_of(job)
     completions = facts.completions or 0
     if facts.backoff_per_index is not None:
         failures = indexes.total(failed)

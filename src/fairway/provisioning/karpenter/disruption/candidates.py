@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, spec_of
 from fairway.provisioning.karpenter.disruption.evictions import Budget, budgets_of, why_not_evictable
 from fairway.provisioning.karpenter.disruption.scene import BLOCKED, Notice, Scene
 from fairway.provisioning.karpenter.instancetypes import InstanceType
@@ -117,7 +117,7 @@ def _why_not(
         return why
     if node.pool not in pools:
         return f"NodePool not found (NodePool={node.pool})"
-    grace = (node.claim_facts.object.get("spec") or {}).get("terminationGracePeriod")
+    grace = spec_of(node.claim_facts.object).get("terminationGracePeriod")
     if class_ == EVENTUAL and grace is not None:
         return None  # its pods may hold it up, but not for ever
     return why_not_evictable(node.pods, budgets, scene.now_us)

@@ -11,7 +11,7 @@ from typing import Final
 
 from fairway.kube.conditions import get_condition
 from fairway.kube.labels import Selector, label_selector
-from fairway.kube.objects import Obj, meta_of
+from fairway.kube.objects import Obj, meta_of, spec_of, status_of
 from fairway.kube.taints import NO_SCHEDULE, Taint, is_tolerated, parse_tolerations
 from fairway.kube.timestamps import parse_duration, parse_rfc3339
 from fairway.provisioning.karpenter.labels import DISRUPTED_TAINT, DO_NOT_DISRUPT
@@ -82,7 +82,7 @@ def is_do_not_disrupt(pod: Obj, now_us: int) -> bool:
         lasts_us = parse_duration(value)
     except ValueError:
         return False
-    started = (pod.get("status") or {}).get("startTime")
+    started = status_of(pod).get("startTime")
     return lasts_us > 0 and (not started or now_us - parse_rfc3339(started) < lasts_us)
 
 
@@ -103,7 +103,7 @@ def _blocking(pod: Obj, budgets: Sequence[Budget], now_us: int, *, fully: bool) 
 
 
 def _is_evictable(pod: Obj, now_us: int) -> bool:
-    tolerations = parse_tolerations((pod.get("spec") or {}).get("tolerations"))
+    tolerations = parse_tolerations(spec_of(pod).get("tolerations"))
     return (
         is_active(pod)
         and not is_tolerated(DISRUPTED, tolerations)
@@ -113,7 +113,7 @@ def _is_evictable(pod: Obj, now_us: int) -> bool:
 
 
 def _is_unready(pod: Obj) -> bool:
-    ready = get_condition((pod.get("status") or {}).get("conditions"), "Ready")
+    ready = get_condition(status_of(pod).get("conditions"), "Ready")
     return ready is not None and ready.get("status") == "False"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairway.kube.objects import Obj, meta_of
+from fairway.kube.objects import Obj, meta_of, spec_of
 from fairway.kube.timestamps import HOUR_US, parse_rfc3339
 from fairway.provisioning.karpenter.claimfacts import ClaimFacts
 from fairway.provisioning.karpenter.fleet import Fleet
@@ -83,5 +83,5 @@ def _type_is_there(claim: Obj, fleet: Fleet) -> bool:
 def expires_at_us(claim: Obj) -> int | None:
     """When a claim is deleted for its age, whatever budgets say; None: Never."""
     created = meta_of(claim).get("creationTimestamp")
-    lasts_us = duration_us((claim.get("spec") or {}).get("expireAfter") or "Never")
+    lasts_us = duration_us(spec_of(claim).get("expireAfter") or "Never")
     return parse_rfc3339(created) + lasts_us if created and lasts_us is not None else None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from fairway.kube.objects import Obj, meta_of
+from fairway.kube.objects import Obj, meta_of, status_of
 from fairway.provisioning.karpenter.disruption.candidates import Candidate
 from fairway.provisioning.karpenter.disruption.evictions import budgets_of, is_currently_reschedulable
 from fairway.provisioning.karpenter.disruption.scene import Scene
@@ -61,7 +61,7 @@ def simulate(scene: Scene, gone: Sequence[Candidate], *, consolidating: bool) ->
         facts_of(
             p,
             shapes.of(p, scene.world.volumes.get(_uid(p), ())),
-            is_pending=_uid(p) in free or (p.get("status") or {}).get("phase") == "Pending",
+            is_pending=_uid(p) in free or status_of(p).get("phase") == "Pending",
         )
         for p in pods
     ]
