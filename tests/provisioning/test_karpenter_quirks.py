@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from karpenterworlds import NOW_US, ZONES, kind, names, pod, pool, scene, solve, state_node, wants, world
 
 from fairway.provisioning.karpenter.disruption.methods import decide
-from fairway.provisioning.karpenter.labels import ARCH, CAPACITY_TYPE, HOSTNAME, ZONE
-from fairway.provisioning.karpenter.packing import Results
+from fairway.provisioning.karpenter.labels import ARCH, CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE
+from fairway.provisioning.karpenter.nodepools import node_pool
+from fairway.provisioning.karpenter.packing import Options, Results
 
 SMALL = kind("s.small", 4, pods=4)
 ARM = kind("a.arm", 4, arch="arm64", price=100_000)
@@ -182,3 +183,39 @@ class TestDisruption:
             everything = pool(disruption={"budgets": [{"nodes": "100%"}], "consolidateAfter": "1m"})
             outcome = decide(scene(world([SMALL], [everything], (going, resting))))
             assert ("" if outcome.command is None else outcome.command.text()) == expected
+
+
+class TestHash:
+    """Source: nodepool.go Hash, over parsed fields: which templates are one to it was seen in the compiled engine."""
+
+    TAINT: ClassVar[dict[str, str]] = {"key": "gpu", "effect": "NoSchedule"}
+
+    def hash_of(self, **spec: Any) -> str:
+        metadata = spec.pop("metadata", {})
+        template = {
+            "metadata": metadata,
+            "spec": {"nodeClassRef": {"name": "a"}, "expireAfter": "30h", **spec},
+        }
+        return node_pool({"metadata": {"name": "p"}, "spec": {"template": template}}).hash
+
+    def test_durations_are_what_they_last(self) -> None:
+        assert self.hash_of() == self.hash_of(expireAfter="1800m") != self.hash_of(expireAfter="31h")
+        assert self.hash_of(terminationGracePeriod="0s") != self.hash_of()
+
+    def test_what_is_written_down_empty_is_not_what_is_absent(self) -> None:
+        assert len({self.hash_of(), self.hash_of(taints=[]), self.hash_of(metadata={"labels": {}})}) == 3
+
+    def test_two_equal_items_cancel_out(self) -> None:
+        assert self.hash_of(taints=[self.TAINT, self.TAINT]) == self.hash_of(taints=[])
+        assert self.hash_of(taints=[self.TAINT] * 3) == self.hash_of(taints=[self.TAINT])
+
+
+def test_whether_min_values_were_relaxed_is_said_by_the_claim_opened_last() -> None:
+    """Source: scheduler.go addToNewNodeClaim: the claims of a NodePool share the template's map of annotations."""
+    types = [kind("a.one", 4), kind("b.two", 4), kind("c.big", 16)]
+    asking = pool(requirements=[wants(INSTANCE_TYPE, "Exists", least=2)])
+    options = Options(min_values_policy="BestEffort")
+    big, small = pod("big", "15"), pod("small", "3")
+    for pods, expected in (([big], [True]), ([big, small], [False, False])):
+        found = solve(world(types, [asking]), pods, options)
+        assert [c.min_values_relaxed for c in found.claims] == expected

@@ -123,6 +123,8 @@ class Solver:
         self._restricted: dict[tuple[int, Domains], Requirements | None] = {}
         self._kept: dict[Requirements, Requirements] = {}
         self._largest: dict[tuple[int, int], Resources] = {}
+        self._relaxed: dict[str, bool] = {}
+        """Whether the last claim of a NodePool had to relax `minValues`."""
         self._version = 0
         """How often a pod was placed."""
 
@@ -178,6 +180,8 @@ class Solver:
     def _results(self, refused: Iterable[tuple[PodFacts, PodRefusal]]) -> Results:
         out, claims = list(refused), []
         for claim in self._line.claims:
+            # Upstream the claims of a NodePool share one map of annotations: the last one opened speaks for all.
+            claim.min_values_relaxed = self._relaxed[claim.template.pool.name]
             plan = planned(claim)
             short = plan.truncated(self.options.max_instance_types, best_effort=self.options.best_effort)
             if isinstance(short, PlannedClaim):
@@ -368,6 +372,7 @@ class Solver:
         claim.requirements = self._keep(labels)
         self.topology.opened(claim.hostname)
         if index < 0:
+            self._relaxed[claim.template.pool.name] = claim.min_values_relaxed
             self._line.append(claim)
         else:
             self._line.moved(index, was)
