@@ -109,6 +109,28 @@ class TestTopology:
         ).claims
         assert str(claim.requirements.get("team")) == "team DoesNotExist"
 
+    def test_spreads_whose_pods_name_the_same_labels_are_one_with_the_filter_of_the_first(self) -> None:
+        """Source: topologygroup.go Hash: hashstructure skips the values of a Requirement, which are not exported."""
+        evenly = {
+            "topologySpreadConstraints": [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": ZONE,
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": SELF,
+                }
+            ]
+        }
+        full = state_node("n", SMALL, (pod("there", "4", labels=APP, node="n"),), labels={"disk": "ssd"})
+        either = pool(requirements=[wants("disk", "In", "ssd", "hdd")])
+        made = world([SMALL], [either], nodes=(full,))
+        on_ssd = pod("b", "1", labels=APP, nodeSelector={"disk": "ssd"}, **evenly)
+        too_big = pod("a", "99", labels=APP, nodeSelector={"disk": "hdd"}, **evenly)
+        (claim,) = solve(made, [on_ssd]).claims
+        assert claim.requirements.get(ZONE).sorted_values() == [ZONES[1]]
+        (claim,) = solve(made, [too_big, on_ssd]).claims  # its spread does not look at nodes with an SSD
+        assert claim.requirements.get(ZONE).sorted_values() == [ZONES[0]]
+
     def test_a_refusal_lists_hosts_that_are_only_known(self) -> None:
         """Source: topology.go Register: nodes that are there, and new ones once they have a pod."""
         made = world([SMALL], nodes=(state_node("n", SMALL, zone=ZONES[0]),))
