@@ -10,6 +10,8 @@ from fairway.provisioning.karpenter.disruption.methods import decide
 from fairway.provisioning.karpenter.labels import ARCH, CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE
 from fairway.provisioning.karpenter.nodepools import node_pool
 from fairway.provisioning.karpenter.packing import Options, Results
+from fairway.provisioning.karpenter.requirement import one_of
+from fairway.provisioning.karpenter.requirements import Requirements
 
 SMALL = kind("s.small", 4, pods=4)
 ARM = kind("a.arm", 4, arch="arm64", price=100_000)
@@ -84,6 +86,17 @@ class TestNodesThatAreThere:
         white = pod("c", "1", nodeSelector={"team": "white"})
         made = world([SMALL], [pool(labels={"team": "green"})], nodes=(node,))
         assert on(solve(made, [excluding, blue, white])) == {"n": ["a", "b"]}
+
+
+def test_a_claim_tries_every_place_of_a_pods_volumes_until_a_type_is_left() -> None:
+    """Source: nodeclaim.go CanAdd: the next alternative where no type does for this one."""
+    here, there = kind("h.here", 4, zones=ZONES[:1]), kind("t.there", 8, zones=ZONES[1:2])
+    alternatives = tuple(Requirements([one_of(ZONE, (zone,))]) for zone in ZONES[:2])
+    made = world([here, there])
+    made.volumes = {"b": alternatives}
+    found = solve(made, [pod("a", "3"), pod("b", "2")])
+    assert names(found) == [["a", "b"]]  # in the first zone both are too much for a type
+    assert found.claims[0].type_names == ["t.there"]
 
 
 class TestTopology:
