@@ -159,10 +159,12 @@ def test_what_is_launched_satisfies_each_of_its_pods(types: list[InstanceType], 
 
 
 @settings(max_examples=60, deadline=None)
-@given(FLEETS, pods())
+@given(FLEETS, pods(constrained=False))
 def test_the_order_in_which_pods_are_listed_changes_nothing(
     types: list[InstanceType], asked: list[Obj]
 ) -> None:
+    """Without spreads and affinities: of those that are one the first to be listed decides, upstream too."""
+
     def read(results: Results) -> list[Any]:
         return [([f.name for f in c.pods], c.type_names, str(c.requirements)) for c in results.claims]
 
@@ -199,9 +201,11 @@ def test_consolidation_never_costs_more_and_keeps_budgets(
         assert all(not c.reschedulable for c in command.candidates)
     if command.decision == REPLACE and command.reason == "Underutilized":
         plan = command.replacements[0]
+        launchable = plan.offered().types()  # types without spot stay on the list that asks for spot
+        assert launchable
         assert all(
             worst_launch_price(t, plan.requirements) < sum(c.price for c in command.candidates)
-            for t in plan.types()
+            for t in launchable
         )
     going = {f"n{i}" for i in range(len(drawn))} & set(command.names)
     moved = [f.name for f in (command.replacements[0].pods if command.replacements else ())]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from karpenterworlds import NOW_US, ZONES, kind, names, pod, pool, scene, solve, state_node, wants, world
 
 from fairway.provisioning.karpenter.disruption.methods import decide
-from fairway.provisioning.karpenter.labels import ARCH, CAPACITY_TYPE, HOSTNAME, ZONE
-from fairway.provisioning.karpenter.packing import Results
+from fairway.provisioning.karpenter.labels import ARCH, CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE
+from fairway.provisioning.karpenter.nodepools import node_pool
+from fairway.provisioning.karpenter.packing import Options, Results
+from fairway.provisioning.karpenter.requirement import one_of
+from fairway.provisioning.karpenter.requirements import Requirements
 
 SMALL = kind("s.small", 4, pods=4)
 ARM = kind("a.arm", 4, arch="arm64", price=100_000)
@@ -85,6 +88,17 @@ class TestNodesThatAreThere:
         assert on(solve(made, [excluding, blue, white])) == {"n": ["a", "b"]}
 
 
+def test_a_claim_tries_every_place_of_a_pods_volumes_until_a_type_is_left() -> None:
+    """Source: nodeclaim.go CanAdd: the next alternative where no type does for this one."""
+    here, there = kind("h.here", 4, zones=ZONES[:1]), kind("t.there", 8, zones=ZONES[1:2])
+    alternatives = tuple(Requirements([one_of(ZONE, (zone,))]) for zone in ZONES[:2])
+    made = world([here, there])
+    made.volumes = {"b": alternatives}
+    found = solve(made, [pod("a", "3"), pod("b", "2")])
+    assert names(found) == [["a", "b"]]  # in the first zone both are too much for a type
+    assert found.claims[0].type_names == ["t.there"]
+
+
 class TestTopology:
     def test_an_affinity_sees_no_domains_of_nodepools_its_first_pod_does_not_tolerate(self) -> None:
         """Source: topologydomaingroup.go ForEachDomain: an affinity's taint policy is empty, which is not Ignore."""
@@ -107,6 +121,28 @@ class TestTopology:
             world([SMALL], [excluding]), [pod("a", labels=APP, **near("podAffinity", "team"))]
         ).claims
         assert str(claim.requirements.get("team")) == "team DoesNotExist"
+
+    def test_spreads_whose_pods_name_the_same_labels_are_one_with_the_filter_of_the_first(self) -> None:
+        """Source: topologygroup.go Hash: hashstructure skips the values of a Requirement, which are not exported."""
+        evenly = {
+            "topologySpreadConstraints": [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": ZONE,
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": SELF,
+                }
+            ]
+        }
+        full = state_node("n", SMALL, (pod("there", "4", labels=APP, node="n"),), labels={"disk": "ssd"})
+        either = pool(requirements=[wants("disk", "In", "ssd", "hdd")])
+        made = world([SMALL], [either], nodes=(full,))
+        on_ssd = pod("b", "1", labels=APP, nodeSelector={"disk": "ssd"}, **evenly)
+        too_big = pod("a", "99", labels=APP, nodeSelector={"disk": "hdd"}, **evenly)
+        (claim,) = solve(made, [on_ssd]).claims
+        assert claim.requirements.get(ZONE).sorted_values() == [ZONES[1]]
+        (claim,) = solve(made, [too_big, on_ssd]).claims  # its spread does not look at nodes with an SSD
+        assert claim.requirements.get(ZONE).sorted_values() == [ZONES[0]]
 
     def test_a_refusal_lists_hosts_that_are_only_known(self) -> None:
         """Source: topology.go Register: nodes that are there, and new ones once they have a pod."""
@@ -182,3 +218,39 @@ class TestDisruption:
             everything = pool(disruption={"budgets": [{"nodes": "100%"}], "consolidateAfter": "1m"})
             outcome = decide(scene(world([SMALL], [everything], (going, resting))))
             assert ("" if outcome.command is None else outcome.command.text()) == expected
+
+
+class TestHash:
+    """Source: nodepool.go Hash, over parsed fields: which templates are one to it was seen in the compiled engine."""
+
+    TAINT: ClassVar[dict[str, str]] = {"key": "gpu", "effect": "NoSchedule"}
+
+    def hash_of(self, **spec: Any) -> str:
+        metadata = spec.pop("metadata", {})
+        template = {
+            "metadata": metadata,
+            "spec": {"nodeClassRef": {"name": "a"}, "expireAfter": "30h", **spec},
+        }
+        return node_pool({"metadata": {"name": "p"}, "spec": {"template": template}}).hash
+
+    def test_durations_are_what_they_last(self) -> None:
+        assert self.hash_of() == self.hash_of(expireAfter="1800m") != self.hash_of(expireAfter="31h")
+        assert self.hash_of(terminationGracePeriod="0s") != self.hash_of()
+
+    def test_what_is_written_down_empty_is_not_what_is_absent(self) -> None:
+        assert len({self.hash_of(), self.hash_of(taints=[]), self.hash_of(metadata={"labels": {}})}) == 3
+
+    def test_two_equal_items_cancel_out(self) -> None:
+        assert self.hash_of(taints=[self.TAINT, self.TAINT]) == self.hash_of(taints=[])
+        assert self.hash_of(taints=[self.TAINT] * 3) == self.hash_of(taints=[self.TAINT])
+
+
+def test_whether_min_values_were_relaxed_is_said_by_the_claim_opened_last() -> None:
+    """Source: scheduler.go addToNewNodeClaim: the claims of a NodePool share the template's map of annotations."""
+    types = [kind("a.one", 4), kind("b.two", 4), kind("c.big", 16)]
+    asking = pool(requirements=[wants(INSTANCE_TYPE, "Exists", least=2)])
+    options = Options(min_values_policy="BestEffort")
+    big, small = pod("big", "15"), pod("small", "3")
+    for pods, expected in (([big], [True]), ([big, small], [False, False])):
+        found = solve(world(types, [asking]), pods, options)
+        assert [c.min_values_relaxed for c in found.claims] == expected

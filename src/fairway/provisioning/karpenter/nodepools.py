@@ -35,6 +35,8 @@ HASH_VERSION: Final = "v3"
 DEFAULT_EXPIRE_AFTER: Final = "720h"
 DEFAULT_BUDGETS: Final = ({"nodes": "10%"},)
 _DURATION: Final = re.compile(r"([0-9]+)(s|m|h)")
+# Fields of a template's spec that hold one.
+_DURATIONS: Final = ("expireAfter", "terminationGracePeriod")
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -80,18 +82,28 @@ class NodePool:
 
 def _hash_of(template: Mapping[str, Any]) -> str:
     """Unlike kube: another hash function, so the number differs from Karpenter's; equality does not."""
-    spec = {k: v for k, v in (template.get("spec") or {}).items() if k != "requirements" and v}
-    labels = {k: v for k, v in (template.get("metadata") or {}).items() if v}
+    spec = {k: v for k, v in (template.get("spec") or {}).items() if k != "requirements"}
+    lasts = {name: duration_us(spec.pop(name)) for name in _DURATIONS if spec.get(name) is not None}
+    spec |= {name: str(us) for name, us in lasts.items() if us is not None}
+    labels = dict(template.get("metadata") or {})
     text = msgspec.json.encode(_as_sets({"metadata": labels, "spec": spec}), order="sorted")
     return str(int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big"))
 
 
 def _as_sets(value: Any) -> Any:
-    """Lists without their order, empty values left out. Source: SlicesAsSets, IgnoreZeroValue."""
+    """Lists without their order, zero values left out; an empty list or map that is written down is none of these.
+
+    Of equal items in a list two cancel out. Source: hashstructure's SlicesAsSets (an exclusive or), IgnoreZeroValue.
+    """
     if isinstance(value, Mapping):
-        return {k: _as_sets(v) for k, v in value.items() if v not in (None, "", [], {}, 0, False)}
+        return {k: _as_sets(v) for k, v in value.items() if v not in (None, "", 0, False)}
     if isinstance(value, list):
-        return sorted((_as_sets(v) for v in value), key=lambda v: msgspec.json.encode(v, order="sorted"))
+        odd: dict[bytes, Any] = {}
+        for item in map(_as_sets, value):
+            key = msgspec.json.encode(item, order="sorted")
+            if odd.pop(key, None) is None:
+                odd[key] = item
+        return [odd[key] for key in sorted(odd)]
     return value
 
 

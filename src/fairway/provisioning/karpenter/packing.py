@@ -123,6 +123,8 @@ class Solver:
         self._restricted: dict[tuple[int, Domains], Requirements | None] = {}
         self._kept: dict[Requirements, Requirements] = {}
         self._largest: dict[tuple[int, int], Resources] = {}
+        self._relaxed: dict[str, bool] = {}
+        """Whether the last claim of a NodePool had to relax `minValues`."""
         self._version = 0
         """How often a pod was placed."""
 
@@ -178,6 +180,8 @@ class Solver:
     def _results(self, refused: Iterable[tuple[PodFacts, PodRefusal]]) -> Results:
         out, claims = list(refused), []
         for claim in self._line.claims:
+            # Upstream the claims of a NodePool share one map of annotations: the last one opened speaks for all.
+            claim.min_values_relaxed = self._relaxed[claim.template.pool.name]
             plan = planned(claim)
             short = plan.truncated(self.options.max_instance_types, best_effort=self.options.best_effort)
             if isinstance(short, PlannedClaim):
@@ -297,7 +301,7 @@ class Solver:
         walk.close()  # type: ignore[attr-defined]
         return placed
 
-    def _open_classes(self, shape: Shape, tried: Tried) -> dict[Requirements, Requirements]:
+    def _open_classes(self, shape: Shape, tried: Tried) -> dict[Requirements, list[Requirements]]:
         """Classes of claims whose labels let the pod in, and what they would ask with it."""
         found = {}
         for labels in self._line.classes():
@@ -307,11 +311,13 @@ class Solver:
                 tried.closed.add(labels)  # for good: claims only narrow
                 continue
             narrowed = self._narrowed(labels, shape)
-            if narrowed is not None:
+            if narrowed:
                 found[labels] = narrowed
         return found
 
-    def _try(self, pod: PodFacts, shape: Shape, claim: Claim, index: int, labels: Requirements) -> object:
+    def _try(
+        self, pod: PodFacts, shape: Shape, claim: Claim, index: int, narrowed: list[Requirements]
+    ) -> object:
         if not claim.allows_host(shape) or not claim.allows_ports(shape):
             return _NEVER
         if (
@@ -322,10 +328,11 @@ class Solver:
         fate = self._host_fate(shape, claim)
         if fate is not None:
             return fate
-        found = self._types_for(claim, shape, labels, best_effort=False)
-        if isinstance(found, Filtered):
-            self._put(replace_shape(pod, shape), claim, index, labels, found)
-            return _PLACED
+        for labels in narrowed:
+            found = self._types_for(claim, shape, labels, best_effort=False)
+            if isinstance(found, Filtered):
+                self._put(replace_shape(pod, shape), claim, index, labels, found)
+                return _PLACED
         # Without spreads over labels the same types are asked for every time, and there will be fewer.
         may_change = self.topology.bearing(shape).by_label or shape.volumes
         return _NOT_NOW if may_change and claim.fits(shape) else _NEVER
@@ -368,6 +375,7 @@ class Solver:
         claim.requirements = self._keep(labels)
         self.topology.opened(claim.hostname)
         if index < 0:
+            self._relaxed[claim.template.pool.name] = claim.min_values_relaxed
             self._line.append(claim)
         else:
             self._line.moved(index, was)
@@ -475,25 +483,26 @@ class Solver:
             self._restricted[key] = self._keep(labels.plus(asked)) if fits else None
         return self._restricted[key]
 
-    def _narrowed(self, labels: Requirements, shape: Shape) -> Requirements | None:
-        """What a claim with these labels would ask with the pod on it; None where the pod may not go there now."""
+    def _narrowed(self, labels: Requirements, shape: Shape) -> list[Requirements]:
+        """What a claim with these labels would ask with the pod on it, in the order to be tried: one wish, or one per
+        alternative of its volumes; none where the pod may not go there now.
+        """
         merged = self._merge(labels, self._keep(shape.requirements))
         if merged is None:
-            return None
+            return []
+        found = []
         for alternative in shape.volumes or _NO_ALTERNATIVE:
             base = merged if alternative is None else self._merge(merged, self._keep(alternative))
             if base is None:
                 continue
             groups = self.topology.bearing(shape).by_label
-            if not groups:
-                return base
-            asked = self.topology.restrict(shape, groups, base, shape.strict)
+            asked = self.topology.restrict(shape, groups, base, shape.strict) if groups else []
             if isinstance(asked, str):
                 continue
-            found = self._among(base, asked)
-            if found is not None:
-                return found
-        return None
+            within = self._among(base, asked) if groups else base
+            if within is not None:
+                found.append(within)
+        return found
 
 
 _PLACED: Final = object()

@@ -32,6 +32,7 @@ from fairway.provisioning.karpenter.topologygroups import (
     HONOR,
     IGNORE,
     SPREAD,
+    GroupIdentity,
     GroupKey,
     NodeFilter,
     TopologyGroup,
@@ -66,7 +67,7 @@ class Topology:
         self._world = world
         self._respects = respects_preferences
         self._moving = frozenset(moving)
-        self._groups: dict[GroupKey, TopologyGroup] = {}
+        self._groups: dict[GroupIdentity, TopologyGroup] = {}
         self._inverse: dict[GroupKey, TopologyGroup] = {}
         self._owned: dict[Shape, tuple[list[TopologyGroup], list[TopologyGroup]]] = {}
         self._bearings: dict[Shape, Bearing] = {}
@@ -258,11 +259,12 @@ class Topology:
         return frozenset(chosen)
 
     def _group(self, key: GroupKey, shape: Shape, min_domains: int | None = None) -> TopologyGroup:
-        found = self._groups.get(key)
+        identity = key.identity
+        found = self._groups.get(identity)
         if found is None:
             found = TopologyGroup(key, self._domains_for(key, shape.tolerations), min_domains, self._since)
             self._count_bound(found)
-            self._groups[key] = found
+            self._groups[identity] = found
         return found
 
     def _domains_for(self, key: GroupKey, tolerations: tuple[Toleration, ...]) -> list[str]:

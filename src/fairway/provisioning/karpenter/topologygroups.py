@@ -10,8 +10,8 @@ Source: pkg/controllers/provisioning/scheduling/topologygroup.go, topologynodefi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Final, NamedTuple, TypeVar
 
 from fairway.kube.labels import Selector
 from fairway.kube.taints import Taint, Toleration
@@ -43,9 +43,32 @@ class NodeFilter(NamedTuple):
             return False
         return self.taint_policy != HONOR or untolerated(taints, self.tolerations) is None
 
+    @property
+    def identity(self) -> FilterIdentity:
+        """What two filters share that upstream takes for one: of their alternatives it hashes which labels they name,
+        not what they ask of them, and of two alike none is left. Source: TopologyGroup.Hash (hashstructure skips
+        the fields of a Requirement that are not exported; SlicesAsSets is an exclusive or).
+        """
+        labels = _odd(frozenset(wanted.keys()) for wanted in self.alternatives)
+        return labels, self.taint_policy, self.affinity_policy, _odd(self.tolerations)
+
+
+FilterIdentity = tuple[frozenset[frozenset[str]], str, str, frozenset[Toleration]]
+_Item = TypeVar("_Item", bound=Hashable)
+
+
+def _odd(items: Iterable[_Item]) -> frozenset[_Item]:
+    """Those that occur an odd number of times."""
+    found: set[_Item] = set()
+    for item in items:
+        found ^= {item}
+    return frozenset(found)
+
 
 class GroupKey(NamedTuple):
-    """What makes two groups one. Source: TopologyGroup.Hash, which leaves minDomains out."""
+    """What makes a group. Two are one that differ only in what their node filters ask of the labels they name: the
+    first to come is kept, with its filter. Source: TopologyGroup.Hash, which leaves minDomains out.
+    """
 
     topology_key: str
     type: str
@@ -53,6 +76,14 @@ class GroupKey(NamedTuple):
     selector: Selector
     max_skew: int
     node_filter: NodeFilter | None
+
+    @property
+    def identity(self) -> GroupIdentity:
+        own = None if self.node_filter is None else self.node_filter.identity
+        return self.topology_key, self.type, self.namespaces, self.selector, self.max_skew, own
+
+
+GroupIdentity = tuple[str, str, frozenset[str], Selector, int, FilterIdentity | None]
 
 
 class TopologyGroup:
