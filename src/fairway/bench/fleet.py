@@ -99,7 +99,7 @@ def play(twin: Twin, coming: list[tuple[int, Obj]]) -> None:
 def arrivals(jobs: int, days: float) -> list[tuple[int, Obj]]:
     """(time, Job), by time."""
     random = Random(seed_of(1, "bench.fleet"))
-    templates = {gpus: _spec(gpus) for gpus in GPUS}
+    templates = {gpus: _template(gpus) for gpus in GPUS}
     times = sorted(_moment(random, days) for _ in range(jobs))
     chosen = random.choices(GPUS, WEIGHTS, k=jobs)
     median_h = MEAN_HOURS / math.exp(SIGMA**2 / 2)
@@ -146,13 +146,15 @@ def _spec(gpus: int) -> dict[str, Any]:
     return {"restartPolicy": "Never", "containers": [container], "terminationGracePeriodSeconds": 30}
 
 
-def _job(i: int, spec: dict[str, Any], run_s: int) -> Obj:
+def _template(gpus: int) -> Obj:
+    """A Job that asks for so many GPUs, as the API server defaults it."""
+    spec = {"template": {"metadata": {}, "spec": _spec(gpus)}}
+    return apply_defaults({"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "spec": spec})
+
+
+def _job(i: int, template: Obj, run_s: int) -> Obj:
+    spec = template["spec"]
     annotations = {"fairway.dev/run-time": f"{max(run_s, 1)}s"}
-    return apply_defaults(
-        {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {"name": f"job-{i:06d}", "namespace": "default"},
-            "spec": {"template": {"metadata": {"annotations": annotations}, "spec": spec}},
-        }
-    )
+    pod = {**spec["template"], "metadata": {"annotations": annotations}}
+    meta = {"name": f"job-{i:06d}", "namespace": "default"}
+    return {**template, "metadata": meta, "spec": {**spec, "template": pod}}

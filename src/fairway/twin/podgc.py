@@ -23,6 +23,8 @@ from fairway.twin.tainteviction import mark_disrupted
 NAME: Final = "pod-garbage-collector"
 TERMINAL: Final = ("Succeeded", "Failed")
 OUT_OF_SERVICE_TAINT: Final = "node.kubernetes.io/out-of-service"
+# Turns of pods that went by other ways are dropped once they are as many as the others and these.
+_TURNS_LEFT: Final = 1_024
 _GONE: Final = "PodGC: node no longer exists"
 
 
@@ -151,6 +153,8 @@ class PodGarbageCollector:
         if self.ended.get(key) != turn:
             self.ended[key] = turn
             heappush(self._turns, turn)
+            if len(self._turns) > 2 * len(self.ended) + _TURNS_LEFT:
+                self._turns = sorted(self.ended.values())
 
     def _forget_ended(self, key: Key, node: str) -> None:
         there = self._ended_on.get(node)

@@ -257,8 +257,9 @@ def add_usage(used: Usage, pool: str, capacity: Mapping[str, int], nodes: int = 
     """So many more nodes of the pool; below 0: fewer."""
     of_pool = used.setdefault(pool, {})
     _add(of_pool, NODES, nodes)
+    # Compiled, a product of large integers costs ten times what a sum of them does; mostly it is one node.
     for resource, amount in capacity.items():
-        _add(of_pool, resource, nodes * amount)
+        _add(of_pool, resource, amount if nodes == 1 else -amount if nodes == -1 else nodes * amount)
 
 
 def _add(total: dict[str, int], name: str, amount: int) -> None:

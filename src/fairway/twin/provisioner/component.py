@@ -367,11 +367,8 @@ class Provisioner:
             self._tell_pod(facts.namespace, facts.name, nominated(name))
         if not self._launch(claim):
             return None
-        add_usage(
-            used,
-            plan.pool.name,
-            parse_resources(self.host.store.require(claim_key(name))["status"]["capacity"]),
-        )
+        made = self.host.store.require(claim_key(name))
+        add_usage(used, plan.pool.name, parse_resources(made["status"]["capacity"]))
         return name
 
     def _launch(self, claim: Obj) -> bool:

@@ -6,7 +6,6 @@ finalizer and counting it happen together. O(pods of the Job).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from fairway.cluster.actions import View
@@ -18,30 +17,45 @@ from fairway.workloads.job.podspec import TRACKING_FINALIZER, completion_index, 
 from fairway.workloads.pods import FAILED, SUCCEEDED, is_ready
 
 
-@dataclass(frozen=True, slots=True)
 class Facts:
     """What the Job asks for, with the API's defaults filled in.
 
     `completions` None: done when any pod succeeds. `backoff_per_index` None: one limit for the whole Job.
     """
 
-    parallelism: int
-    completions: int | None
-    indexed: bool
-    suspended: bool
-    backoff_limit: int
-    backoff_per_index: int | None
-    failure_policy: dict[str, Any] | None
-    replace_only_failed: bool
-    deadline_s: int | None
-    manager: str | None
-    mode: str | None
+    # Not a dataclass: compiled, making one of those costs ten times as much, and there is one for each Job.
+    def __init__(
+        self,
+        *,
+        parallelism: int,
+        completions: int | None,
+        indexed: bool,
+        suspended: bool,
+        backoff_limit: int,
+        backoff_per_index: int | None,
+        failure_policy: dict[str, Any] | None,
+        replace_only_failed: bool,
+        deadline_s: int | None,
+        manager: str | None,
+        mode: str | None,
+    ) -> None:
+        self.parallelism = parallelism
+        self.completions = completions
+        self.indexed = indexed
+        self.suspended = suspended
+        self.backoff_limit = backoff_limit
+        self.backoff_per_index = backoff_per_index
+        self.failure_policy = failure_policy
+        self.replace_only_failed = replace_only_failed
+        self.deadline_s = deadline_s
+        self.manager = manager
+        self.mode = mode
 
 
 class Census:
     """`tracked`: pods with the finalizer, in order of name. `new_*`: ended and not counted yet."""
 
-    # Not a dataclass: compiled, making one of those costs ten times as much, and there is one for each look.
+    # Not a dataclass, as above: there is one for each look.
     def __init__(self) -> None:
         self.pods: list[Obj] = []
         self.active: list[Obj] = []
