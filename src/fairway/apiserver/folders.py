@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +18,8 @@ import msgspec
 from fairway.errors import UserError, WorldError
 
 _NOTE = "server.json"
+# How long a look may take before it is asked again whether it is over.
+_LOOK_S = 0.001
 
 
 def default_folder() -> Path:
@@ -47,20 +50,40 @@ def take(data: Path) -> IO[str]:
         file = open(data / "lock", "a+", encoding="utf-8")  # noqa: SIM115 - held until the process ends
     except OSError as failed:
         raise WorldError(f"{data}: {failed.strerror}") from failed
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not _hold(file):
         file.close()
         found = running(data)
         where = f" at {found.url} (pid {found.pid})" if found is not None else ""
-        raise UserError(
-            f"{data}: a server is running on this folder already{where}; see fairway status"
-        ) from None
+        raise UserError(f"{data}: a server is running on this folder already{where}; see fairway status")
     file.truncate(0)
     file.write(str(os.getpid()))
     file.flush()
     (data / _NOTE).unlink(missing_ok=True)
     return file
+
+
+def _hold(file: IO[str]) -> bool:
+    """Lock it for this process alone, unless another process did. Whoever only looks (`is_taken`) shares it for some
+    microseconds, and is waited for.
+    """
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            if not _is_shared(file):
+                return False
+        time.sleep(_LOOK_S)
+
+
+def _is_shared(file: IO[str]) -> bool:
+    """Whether nobody holds it alone."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return True
 
 
 def is_taken(data: Path) -> int:
@@ -69,12 +92,10 @@ def is_taken(data: Path) -> int:
     if not path.exists():
         return 0
     with open(path, "r+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            text = file.read().strip()
-            return int(text) if text.isdigit() else -1
-    return 0
+        if _is_shared(file):
+            return 0
+        text = file.read().strip()
+        return int(text) if text.isdigit() else -1
 
 
 def announce(data: Path, url: str, kubeconfig: Path) -> None:

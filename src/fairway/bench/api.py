@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 
 from fairway.apiserver.folders import Running, running
 from fairway.bench import BenchRow
+from fairway.errors import WorldError
 
 _CLIENTS = 4
 _REAL = "kube-apiserver v1.36 + etcd, same load"
@@ -71,6 +72,8 @@ def start_server(folder: Path) -> tuple[subprocess.Popen[bytes], float]:
     began_s = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", "fairway.apiserver", json.dumps(settings)])
     while True:
+        if process.poll() is not None:
+            raise WorldError(f"the server on {folder} ended with {process.returncode} before it answered")
         found = running(folder)
         if found is not None and found.pid == process.pid:
             with suppress(OSError), closing(connect(folder, found.url)) as connection:

@@ -10,7 +10,7 @@ them (pkg/registry/core/pod/strategy.go applyMatchLabelKeysAndMismatchLabelKeys)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +22,7 @@ from fairway.kube.objects import Obj, meta_of, spec_of
 from fairway.kube.podrequests import pod_requests, pod_requests_non_zero, pod_requests_scored
 from fairway.kube.resources import CPU, GPU_MILLI, MEMORY, NVIDIA_GPU
 from fairway.kube.taints import Toleration, parse_tolerations
+from fairway.kube.volumes import claim_names
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
@@ -170,7 +171,7 @@ def _relevant_bytes(spec: Mapping[str, Any], namespace: str, labels: Mapping[str
     )
     volumes = spec.get("volumes") or ()
     parts.append([v["image"] for v in volumes if v.get("image")])
-    parts.append(_claims(volumes))
+    parts.append(claim_names(spec))
     return msgspec.json.encode(parts)
 
 
@@ -205,18 +206,8 @@ def _derive(shape_id: int, spec: dict[str, Any], namespace: str, labels: Mapping
         container_count=len(spec.get("containers") or ()) + len(spec.get("initContainers") or ()),
         gpu_count=gpu_count,
         gpu_each=gpu_each,
-        claims=_claims(spec.get("volumes") or ()),
+        claims=claim_names(spec),
     )
-
-
-def _claims(volumes: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, bool], ...]:
-    found = []
-    for volume in volumes:
-        if volume.get("persistentVolumeClaim"):
-            found.append((str(volume["persistentVolumeClaim"].get("claimName") or ""), False))
-        elif volume.get("ephemeral"):
-            found.append((str(volume.get("name") or ""), True))
-    return tuple(found)
 
 
 def gpus_asked(requests: Mapping[str, int]) -> tuple[int, int]:

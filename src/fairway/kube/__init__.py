@@ -8,7 +8,7 @@ This room knows no clock, no store and no policy; everything else imports it and
 
 Reading order: `kinds` (names and scopes of kinds), `objects` (reading plain objects), `quantity`, `resources`
 (vectors), `podrequests` (what a pod asks for), `labels` (selectors), `nodeselection` (node affinity),
-`taints`, `timestamps`, `cron`, `conditions`, `events`, then `manifest` (files in and out; `yamltext` and
+`taints`, `volumes`, `timestamps`, `cron`, `conditions`, `events`, then `manifest` (files in and out; `yamltext` and
 `jsontext` read, `manifestwriting` writes), `located` (fields of our own documents), `validation` (what is
 wrong with them), `schema` (every kind's fields, as the API server knows them) and `defaults` (what the API
 server fills in).

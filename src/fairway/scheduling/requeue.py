@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple
 from fairway.cluster.accounts import TERMINAL, NodeAccounts
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.kube.objects import Key, Obj, meta_of, spec_of, status_of
+from fairway.kube.volumes import CLAIM, CLASS, VOLUME, name_for
 from fairway.scheduling.queue import Line, SchedulingQueue
-from fairway.scheduling.volumefacts import CLAIM, CLASS, CSI_NODE, VOLUME
+from fairway.scheduling.volumefacts import CSI_NODE
 from fairway.scheduling.volumes import PLUGINS
 
 _ABOUT_PODS: Final = frozenset({"InterPodAffinity", "PodTopologySpread"})
@@ -184,7 +185,7 @@ def _uses(queue: SchedulingQueue, line: Line, claim: Key | None) -> bool:
     if claim is None:
         return True
     pod = queue.record_of(line)
-    names = (f"{pod.key.name}-{name}" if own else name for name, own in pod.shape.claims)
+    names = (name_for(pod.key.name, name, own) for name, own in pod.shape.claims)
     return claim.namespace == pod.key.namespace and claim.name in names
 
 

@@ -1,6 +1,6 @@
-"""What is asked of claims and volumes again and again: which a pod uses, which go together, how far a binding is.
+"""What is asked of claims and volumes again and again: which of them go together, and which are free.
 
-Source: k8s.io/component-helpers/storage/volume (pv_helpers.go), storage/ephemeral (v1.36).
+Which claims a pod uses: `kube.volumes`. Source: k8s.io/component-helpers/storage/volume (pv_helpers.go) (v1.36).
 """
 
 from __future__ import annotations
@@ -11,26 +11,14 @@ from typing import Any, Final
 from fairway.cluster.actions import View
 from fairway.kube import quantity
 from fairway.kube.labels import label_selector
-from fairway.kube.objects import Key, Obj, annotations_of, labels_of, meta_of, name_of, spec_of, status_of
+from fairway.kube.objects import Key, Obj, labels_of, meta_of, name_of, spec_of
+from fairway.kube.volumes import CLASS, VOLUME
 
-CLAIM, VOLUME, CLASS = "PersistentVolumeClaim", "PersistentVolume", "StorageClass.storage.k8s.io"
 CSI_NODE: Final = "CSINode.storage.k8s.io"
-BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BOUND_BY_US: Final = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _LATER = "WaitForFirstConsumer"
-
-
-def claims_of(pod: Obj) -> list[str]:
-    """The claims a pod uses; those of its ephemeral volumes are named after both."""
-    found = []
-    for volume in spec_of(pod).get("volumes") or ():
-        if volume.get("persistentVolumeClaim"):
-            found.append(volume["persistentVolumeClaim"].get("claimName") or "")
-        elif volume.get("ephemeral"):
-            found.append(f"{name_of(pod)}-{volume['name']}")
-    return found
 
 
 def class_of(view: View, claim: Obj) -> Obj | None:
@@ -40,10 +28,6 @@ def class_of(view: View, claim: Obj) -> Obj | None:
 
 def waits_for_consumer(storage_class: Obj | None) -> bool:
     return storage_class is not None and storage_class.get("volumeBindingMode") == _LATER
-
-
-def is_fully_bound(claim: Obj) -> bool:
-    return bool(spec_of(claim).get("volumeName")) and BIND_COMPLETED in annotations_of(claim)
 
 
 def is_of(reference: Mapping[str, Any], claim: Obj) -> bool:
@@ -99,7 +83,3 @@ def asked(claim: Obj) -> int:
     return quantity.whole_ceil(
         ((spec_of(claim).get("resources") or {}).get("requests") or {}).get("storage") or "0"
     )
-
-
-def is_lost(claim: Obj) -> bool:
-    return status_of(claim).get("phase") == "Lost"

@@ -23,21 +23,18 @@ from fairway.cluster.records import PodRecord
 from fairway.kube.labels import IN, Requirement
 from fairway.kube.nodeselection import Term, node_selector_terms
 from fairway.kube.objects import Key, Obj, annotations_of, labels_of, meta_of, name_of, spec_of
+from fairway.kube.volumes import CLAIM, VOLUME, is_fully_bound, is_lost, name_for
 from fairway.scheduling.nodelocal import NodeLocal
 from fairway.scheduling.podspread import Move
 from fairway.scheduling.profile import Profile
 from fairway.scheduling.verdict import Refusal
 from fairway.scheduling.volumefacts import (
-    CLAIM,
     CSI_NODE,
     NO_PROVISIONER,
     SELECTED_NODE,
-    VOLUME,
     asked,
     candidates,
     class_of,
-    is_fully_bound,
-    is_lost,
     waits_for_consumer,
 )
 
@@ -82,7 +79,7 @@ def look(view: View, accounts: NodeAccounts, pod: PodRecord, profile: Profile) -
     """PreFilter of all four plugins."""
     claims: list[Obj] = []
     for name, is_ephemeral in pod.shape.claims:
-        said = f"{pod.key.name}-{name}" if is_ephemeral else name
+        said = name_for(pod.key.name, name, is_ephemeral)
         claim = view.get(Key(CLAIM, pod.key.namespace, said))
         problem = _problem(claim, said, pod.uid if is_ephemeral else "")
         if problem:
@@ -325,7 +322,7 @@ def _handles(view: View, pod: PodRecord) -> set[tuple[str, str]]:
     """(driver, volume) of each claim a pod uses; of an unbound one what its class' driver will make."""
     found = set()
     for name, is_ephemeral in pod.shape.claims:
-        said = f"{pod.key.name}-{name}" if is_ephemeral else name
+        said = name_for(pod.key.name, name, is_ephemeral)
         claim = view.get(Key(CLAIM, pod.key.namespace, said))
         if claim is None:
             continue

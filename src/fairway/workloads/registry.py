@@ -23,7 +23,6 @@ from fairway.workloads.ray import cluster as raycluster
 from fairway.workloads.ray import job as rayjob
 from fairway.workloads.statefulset import decide as statefulset
 
-# `podgc.CONTROLLER` is left to runners that have no pod garbage collection of their own.
 CONTROLLERS: tuple[Controller, ...] = (
     adoption.PODS,
     adoption.REPLICA_SETS,

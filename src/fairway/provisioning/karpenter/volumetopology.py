@@ -12,15 +12,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fairway.cluster.actions import View
-from fairway.kube.objects import Key, Obj, annotations_of, meta_of, name_of, namespace_of, spec_of, status_of
+from fairway.kube.objects import Key, Obj, annotations_of, meta_of, name_of, namespace_of, spec_of
+from fairway.kube.volumes import BIND_COMPLETED, CLAIM, CLASS, VOLUME, claims_of, is_lost
 from fairway.provisioning.karpenter.labels import HOSTNAME
 from fairway.provisioning.karpenter.requirements import Requirements, selector_requirements
 from fairway.provisioning.karpenter.why import wrapped
 
-CLAIM: Final = "PersistentVolumeClaim"
-VOLUME: Final = "PersistentVolume"
-CLASS: Final = "StorageClass.storage.k8s.io"
-BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 WATCHED: Final = (CLAIM, VOLUME, CLASS)
 
 Alternatives = tuple[Requirements, ...]
@@ -37,18 +34,10 @@ def volume_alternatives(view: View, pod: Obj) -> Alternatives:
 
 
 def _claims(view: View, pod: Obj) -> Iterator[Obj]:
-    for name in _claim_names(pod):
+    for name in claims_of(pod):
         claim = view.get(Key(CLAIM, namespace_of(pod), name))
         if claim is not None:
             yield claim
-
-
-def _claim_names(pod: Obj) -> Iterator[str]:
-    for volume in spec_of(pod).get("volumes") or ():
-        if volume.get("persistentVolumeClaim"):
-            yield volume["persistentVolumeClaim"].get("claimName") or ""
-        elif volume.get("ephemeral"):
-            yield f"{name_of(pod)}-{volume.get('name')}"
 
 
 def _combined(found: Sequence[Requirements], terms: Sequence[Requirements]) -> list[Requirements]:
@@ -90,7 +79,7 @@ def claim_problem(view: View, pod: Obj) -> str:
 
     Source: ValidatePersistentVolumeClaims.
     """
-    for name in _claim_names(pod):
+    for name in claims_of(pod):
         claim = view.get(Key(CLAIM, namespace_of(pod), name))
         problem = _missing(name) if claim is None else _problem(view, claim)
         if problem:
@@ -108,7 +97,7 @@ def _problem(view: View, claim: Obj) -> str:
     volume, storage = spec.get("volumeName") or "", spec.get("storageClassName") or ""
     if "deletionTimestamp" in meta_of(claim):
         return wrapped("persistentvolumeclaim is being deleted", PersistentVolumeClaim=about)
-    if status_of(claim).get("phase") == "Lost":
+    if is_lost(claim):
         return wrapped(
             "persistentvolumeclaim bound to non-existent persistentvolume",
             PersistentVolumeClaim=about,

@@ -19,6 +19,7 @@ from fairway.kube.conditions import is_condition_true
 from fairway.kube.objects import Key, Obj, labels_of, meta_of, name_of, namespace_of, spec_of, status_of
 from fairway.kube.resources import PODS, Resources, add_into, parse_resources
 from fairway.kube.taints import Taint, parse_taints
+from fairway.kube.volumes import CLAIM
 from fairway.provisioning.karpenter.claimfacts import NO_CLAIM, ClaimFacts
 from fairway.provisioning.karpenter.disruption.evictions import budgets_of, is_currently_reschedulable
 from fairway.provisioning.karpenter.disruption.marks import drift_reason, rests_until_us
@@ -30,7 +31,6 @@ from fairway.provisioning.karpenter.nodes import Nodes
 from fairway.provisioning.karpenter.podfacts import HostPort, host_ports, is_owned_by
 from fairway.provisioning.karpenter.statenode import StateNode, effective_taints
 from fairway.provisioning.karpenter.volumetopology import (
-    CLAIM,
     Alternatives,
     claim_problem,
     volume_alternatives,

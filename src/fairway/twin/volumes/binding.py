@@ -31,15 +31,11 @@ from fairway.kube.objects import (
     status_of,
 )
 from fairway.kube.timestamps import rfc3339
+from fairway.kube.volumes import BIND_COMPLETED, CLAIM, CLASS, VOLUME, claims_of
 from fairway.scheduling.volumefacts import (
-    BIND_COMPLETED,
     BOUND_BY_US,
-    CLAIM,
-    CLASS,
     NO_PROVISIONER,
     SELECTED_NODE,
-    VOLUME,
-    claims_of,
     class_of,
     free_volumes,
     is_of,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fairway.kube.objects import Obj, name_of, spec_of
-from fairway.scheduling.volumefacts import CLAIM
+from fairway.kube.volumes import CLAIM
 
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 _ZONE: Final = "topology.kubernetes.io/zone"

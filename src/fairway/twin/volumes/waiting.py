@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.records import PodRecord
 from fairway.kube.objects import Key, annotations_of, meta_of, spec_of
+from fairway.kube.volumes import CLAIM, VOLUME, is_fully_bound
 from fairway.scheduling.cycle import Scheduler
 from fairway.scheduling.verdict import Scheduled
-from fairway.scheduling.volumefacts import BOUND_BY_US, CLAIM, SELECTED_NODE, VOLUME, is_fully_bound, is_of
+from fairway.scheduling.volumefacts import BOUND_BY_US, SELECTED_NODE, is_of
 from fairway.scheduling.volumes import VolumePlan
 from fairway.twin.volumes.binding import reference_to, with_annotations
 

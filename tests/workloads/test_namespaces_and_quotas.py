@@ -1,15 +1,13 @@
-"""Namespaces that go, quotas that are kept, pods whose node is gone."""
+"""Namespaces that go, quotas that are kept."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from tinyworld import World, deployment, job, pod_key, template
+from tinyworld import World, deployment, job
 
-from fairway.cluster.actions import perform
 from fairway.kube.objects import Key, Obj
-from fairway.workloads import podgc
 from fairway.workloads.registry import CONTROLLERS, WATCHERS
 
 QUOTA = Key("ResourceQuota", "default", "q")
@@ -181,31 +179,6 @@ def test_scopes(scope: dict[str, Any], want: str) -> None:
     effortless["spec"]["containers"][0]["resources"] = {}
     world.apply(effortless)
     assert world.status(QUOTA)["used"] == {"pods": want}
-
-
-# Pods on nodes that are gone
-
-
-def test_pods_of_a_node_that_is_gone_fail_and_go() -> None:
-    world = World(nodes=1)
-    key = world.apply(job(template=template(restartPolicy="Never")))
-    world.store.delete(Key("Node", "", "n1"))
-    decided = podgc.reconcile(world.store, Key("Node", "", "n1"), world.now_us)
-    (gone,) = world.pods()
-    for action in decided.actions:
-        perform(world.store, action)
-    marked = world.get(pod_key(gone))
-    assert marked["status"]["phase"] == "Failed"
-    (target,) = [c for c in marked["status"]["conditions"] if c["type"] == "DisruptionTarget"]
-    assert (target["reason"], target["message"]) == ("DeletionByPodGC", "PodGC: node no longer exists")
-    world.settle()
-    assert world.status(key)["failed"] == 1
-
-
-def test_a_node_that_came_back_keeps_its_pods() -> None:
-    world = World(nodes=1)
-    world.apply(job())
-    assert podgc.reconcile(world.store, Key("Node", "", "n1"), world.now_us).actions == ()
 
 
 # The registry
