@@ -15,7 +15,7 @@ Source: pkg/controller/volume/persistentvolume/{pv_controller,index}.go, volume/
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from fairway.admission.volumeprotection import FINALIZERS
 from fairway.cluster.changes import DELETED, Change
@@ -244,7 +244,7 @@ class VolumeBinder:
         spec = spec_of(volume)
         by_us = {} if spec.get("claimRef") else {BOUND_BY_US: "yes"}
         if (spec.get("claimRef") or {}).get("uid") != meta["uid"]:
-            bound = {**volume, "spec": {**spec, "claimRef": reference_to(claim)}}
+            bound = {**volume, "spec": {**spec, "claimRef": making.reference_to(claim)}}
             volume = store.replace(with_annotations(bound, by_us))
         self._set_phase(volume, "Bound")
         wanted = {**spec_of(claim), "volumeName": volume["metadata"]["name"]}
@@ -311,19 +311,6 @@ class VolumeBinder:
 
 def _key(obj: Obj) -> Key:
     return Key(obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
-
-
-def reference_to(claim: Obj) -> dict[str, Any]:
-    """What a volume's claimRef says of its claim."""
-    meta = claim["metadata"]
-    return {
-        "kind": CLAIM,
-        "namespace": meta["namespace"],
-        "name": meta["name"],
-        "uid": meta["uid"],
-        "apiVersion": "v1",
-        "resourceVersion": meta["resourceVersion"],
-    }
 
 
 def with_annotations(obj: Obj, notes: dict[str, str]) -> Obj:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fairway.kube.objects import Obj, name_of, spec_of
-from fairway.kube.volumes import CLAIM
+from fairway.kube.volumes import CLAIM, VOLUME
 
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 _ZONE: Final = "topology.kubernetes.io/zone"
@@ -22,20 +22,27 @@ def volume_name(claim: Obj) -> str:
     return f"pvc-{claim['metadata']['uid']}"
 
 
+def reference_to(claim: Obj) -> dict[str, Any]:
+    """What a volume's claimRef says of its claim."""
+    meta = claim["metadata"]
+    return {
+        "kind": CLAIM,
+        "namespace": meta["namespace"],
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "apiVersion": "v1",
+        "resourceVersion": meta["resourceVersion"],
+    }
+
+
 def volume_for(claim: Obj, storage_class: Obj, node_labels: Mapping[str, str] | None) -> Obj:
     """The PersistentVolume. `node_labels`: of the node its first pod goes to; None: nobody chose one."""
-    wanted, meta, driver = spec_of(claim), claim["metadata"], storage_class["provisioner"]
+    wanted, driver = spec_of(claim), storage_class["provisioner"]
     spec: dict[str, Any] = {
         "capacity": {"storage": ((wanted.get("resources") or {}).get("requests") or {}).get("storage", "0")},
         "accessModes": list(wanted.get("accessModes") or ()),
         "csi": {"driver": driver, "volumeHandle": volume_name(claim)},
-        "claimRef": {
-            "kind": CLAIM,
-            "apiVersion": "v1",
-            "namespace": meta["namespace"],
-            "name": meta["name"],
-            "uid": meta["uid"],
-        },
+        "claimRef": reference_to(claim),
         "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy") or "Delete",
         "storageClassName": name_of(storage_class),
         "volumeMode": wanted.get("volumeMode") or "Filesystem",
@@ -48,7 +55,7 @@ def volume_for(claim: Obj, storage_class: Obj, node_labels: Mapping[str, str] | 
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}}
     return {
         "apiVersion": "v1",
-        "kind": "PersistentVolume",
+        "kind": VOLUME,
         "metadata": {"name": volume_name(claim), "annotations": {PROVISIONED_BY: driver}},
         "spec": spec,
     }

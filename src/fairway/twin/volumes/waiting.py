@@ -21,7 +21,8 @@ from fairway.scheduling.cycle import Scheduler
 from fairway.scheduling.verdict import Scheduled
 from fairway.scheduling.volumefacts import BOUND_BY_US, SELECTED_NODE, is_of
 from fairway.scheduling.volumes import VolumePlan
-from fairway.twin.volumes.binding import reference_to, with_annotations
+from fairway.twin.volumes.binding import with_annotations
+from fairway.twin.volumes.making import reference_to
 
 if TYPE_CHECKING:
     from fairway.twin.scheduler import SchedulerComponent
