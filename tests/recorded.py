@@ -15,9 +15,9 @@ from typing import Any, Self
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US
+from fairway.recorder import Outcome, Recorder
+from fairway.recorder.tables import COMPLETE
 from fairway.twin.latency import NONE, Latency
-from fairway.twin.recorder import Outcome, Recorder
-from fairway.twin.recorder.tables import COMPLETE
 from fairway.twin.twin import EPOCH_US, Twin
 
 

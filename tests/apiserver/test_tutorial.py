@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from apiserver_serving import served
 
-from fairway.apiserver.recordings.comparing import is_same
 from fairway.cli.fleetfile import read_fleet_file
+from fairway.conformance.kubectl.comparing import is_same
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 FILES = re.compile(r"^```yaml file=(\S+)\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -10,8 +10,8 @@ import pytest
 
 from fairway.cli.main import main
 from fairway.results.queuestate import pending_lines, state_of
-from fairway.twin.scenario.building import build_twin
-from fairway.twin.scenario.loading import load_scenario
+from fairway.scenario.building import build_twin
+from fairway.scenario.loading import load_scenario
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NIGHT = EXAMPLES / "09-night-borrowing"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairway.cli.main import main
-from fairway.twin.traces.generic import read_generic
+from fairway.traces.generic import read_generic
 
 
 def test_generate_convert_describe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

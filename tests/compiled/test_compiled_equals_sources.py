@@ -18,8 +18,8 @@ RUNS = """
 import sys
 from pathlib import Path
 from fairway.compiled import loading
-from fairway.twin.scenario.loading import load_scenario
-from fairway.twin.scenario.running import run_scenario
+from fairway.scenario.loading import load_scenario
+from fairway.scenario.running import run_scenario
 
 print(loading.is_active(), file=sys.stderr)
 for name in sys.argv[2:]:

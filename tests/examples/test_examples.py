@@ -11,20 +11,20 @@ import pytest
 from fairway.cli.main import main
 from fairway.errors import InvalidInput
 from fairway.kube.manifest import read_text
-from fairway.twin.scenario.actionreading import ACTIONS
-from fairway.twin.scenario.assertions import parse, vocabulary
-from fairway.twin.scenario.assertions.evidence import Evidence
-from fairway.twin.scenario.assertions.grammar import Assertion
-from fairway.twin.scenario.assertions.judging import judge
-from fairway.twin.scenario.fleet import FIELDS as FLEET
-from fairway.twin.scenario.loading import load_scenario
-from fairway.twin.scenario.reading import FAULT, MATCH, SPEC
-from fairway.twin.scenario.recipes import recipe_from_file
-from fairway.twin.scenario.running import Finished, run_scenario
-from fairway.twin.scenario.tracereading import _RECIPE, _USE
-from fairway.twin.traces.generate import generate
-from fairway.twin.traces.generic import read_generic
-from fairway.twin.traces.rows import COLUMNS
+from fairway.scenario.actionreading import ACTIONS
+from fairway.scenario.assertions import parse, vocabulary
+from fairway.scenario.assertions.evidence import Evidence
+from fairway.scenario.assertions.grammar import Assertion
+from fairway.scenario.assertions.judging import judge
+from fairway.scenario.fleet import FIELDS as FLEET
+from fairway.scenario.loading import load_scenario
+from fairway.scenario.reading import FAULT, MATCH, SPEC
+from fairway.scenario.recipes import recipe_from_file
+from fairway.scenario.running import Finished, run_scenario
+from fairway.scenario.tracereading import _RECIPE, _USE
+from fairway.traces.generate import generate
+from fairway.traces.generic import read_generic
+from fairway.traces.rows import COLUMNS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

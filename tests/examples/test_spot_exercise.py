@@ -9,9 +9,9 @@ import pytest
 from fairway.catalog.catalog import load_catalog
 from fairway.kube.timestamps import MINUTE_US, SECOND_US
 from fairway.results.billing import metered
+from fairway.scenario.loading import load_scenario
+from fairway.scenario.running import Finished, run_scenario
 from fairway.twin.kubelet.component import Kubelet
-from fairway.twin.scenario.loading import load_scenario
-from fairway.twin.scenario.running import Finished, run_scenario
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "11-spot-exercise"
 # Jobs are created at 0 s and batched for a second, machines boot for 90 s.

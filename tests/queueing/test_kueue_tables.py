@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from fairway.cli.verify_kueue_cmd import kueue_table
+from fairway.conformance.kueue_tables import verify_table
 from fairway.errors import InvalidInput
-from fairway.twin.recordings.kueue_tables import verify_table
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "conformance" / "kueue"
 TABLES = sorted(SHARED.glob("*.jsonl"))

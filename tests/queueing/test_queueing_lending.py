@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fairway.queueing.lending import Loan, apportioned, loans_of
 from fairway.queueing.objects import FlavorResource, Quota
 from fairway.queueing.quota import QuotaNode, settle
-from fairway.twin.recorder.queuelending import lent_in
+from fairway.recorder.queuelending import lent_in
 
 GPU = FlavorResource("default", "nvidia.com/gpu")
 

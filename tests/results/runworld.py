@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from fairway.recorder.tables import COMPLETE
 from fairway.results.run import Run, RunInfo
-from fairway.twin.recorder.tables import COMPLETE
 from recorded import Recorded
 
 INFO = RunInfo(

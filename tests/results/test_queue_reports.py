@@ -17,8 +17,8 @@ from fairway.results.run import Run, RunInfo
 from fairway.results.rundir import QUEUE_TABLES, load_run, write_run
 from fairway.results.textlayout import as_text
 from fairway.results.textreport import report_lines
-from fairway.twin.scenario.loading import load_scenario
-from fairway.twin.scenario.running import run_scenario
+from fairway.scenario.loading import load_scenario
+from fairway.scenario.running import run_scenario
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "09-night-borrowing"
 

@@ -13,6 +13,7 @@ import pytest
 from golden import check_golden
 from runworld import complete, large_world, small_run, small_world
 
+from fairway.recorder.tables import INTERRUPTED
 from fairway.results.charts import charts_of
 from fairway.results.figures import figures_of, percentile
 from fairway.results.htmlreport import PODS_LISTED, html_report
@@ -22,7 +23,6 @@ from fairway.results.svg import svg_file
 from fairway.results.textlayout import as_text
 from fairway.results.textreport import report_lines
 from fairway.results.timeline import DETAIL_NODES, HEAT_ROWS, detailed, heat_map
-from fairway.twin.recorder.tables import INTERRUPTED
 from recorded import Recorded
 
 WIDTHS = (80, 100, 140)

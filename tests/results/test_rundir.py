@@ -12,9 +12,9 @@ import pytest
 from runworld import INFO, small_run, small_world
 
 from fairway.errors import InvalidInput, UserError
+from fairway.recorder.tables import COMPLETE, INTERRUPTED, RUNNING
 from fairway.results.run import RunInfo
 from fairway.results.rundir import EVENTS, SUMMARY, TABLES, RunWriter, load_run, read_events, write_run
-from fairway.twin.recorder.tables import COMPLETE, INTERRUPTED, RUNNING
 from recorded import Recorded
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairway.twin.recordings.placements import verify_placements
+from fairway.conformance.placements import verify_placements
 
 _ROOT = Path(__file__).parents[2]
 SAMPLE = _ROOT / "tests" / "data" / "placements-sample.jsonl"

@@ -13,9 +13,9 @@ from fairway.cluster.store import Store
 from fairway.errors import InvalidInput
 from fairway.kube.objects import Key
 from fairway.queueing.webhooks import Settings
+from fairway.scenario.entering import create_or_replace
+from fairway.scenario.loading import load_scenario
 from fairway.twin.apidoor import enter
-from fairway.twin.scenario.entering import create_or_replace
-from fairway.twin.scenario.loading import load_scenario
 
 Obj = dict[str, Any]
 QUEUE = "kueue.x-k8s.io/queue-name"

@@ -9,10 +9,10 @@ import pytest
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
+from fairway.scenario.entering import enter
+from fairway.scenario.model import BehaviourProfile
+from fairway.scenario.profiles import template_path, with_profiles
 from fairway.twin.latency import latency_named
-from fairway.twin.scenario.entering import enter
-from fairway.twin.scenario.model import BehaviourProfile
-from fairway.twin.scenario.profiles import template_path, with_profiles
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
 

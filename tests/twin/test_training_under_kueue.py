@@ -11,7 +11,7 @@ from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US
 from fairway.queueing.configuration import configured
 from fairway.queueing.webhooks.settings import INSTALLED_FRAMEWORKS
-from fairway.twin.scenario.entering import enter
+from fairway.scenario.entering import enter
 from fairway.twin.twin import Twin
 
 KUEUE = "kueue.x-k8s.io/v1beta2"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from fairway.apiserver.exporter.queuemeter import QueueMeter
     from fairway.apiserver.pump import Pump
     from fairway.apiserver.signingrequests import CertificateSigner
+    from fairway.scenario.model import CloudPlan
     from fairway.twin.kubelet.component import Kubelet
-    from fairway.twin.scenario.model import CloudPlan
     from fairway.twin.twin import Twin
 
 _EXPIRE_EVERY_S = 5.0

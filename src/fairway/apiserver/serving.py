@@ -46,7 +46,7 @@ from fairway.kube.defaults import apply_defaults, generate_job_selector
 from fairway.kube.objects import Obj
 
 if TYPE_CHECKING:
-    from fairway.twin.scenario.model import CloudPlan
+    from fairway.scenario.model import CloudPlan
 
 LOOPBACK = "127.0.0.1"
 # Objects are trees that reference counts free; the cycle collector would only look at them, 100,000 at a time.
@@ -277,7 +277,7 @@ def _cloud(file: Path | None, now_us: int) -> CloudPlan | None:
     """What a file says of the cloud, its times from now on. Raises: InvalidInput."""
     if file is None:
         return None
-    from fairway.twin.scenario.cloudfile import read_cloud_file
+    from fairway.scenario.cloudfile import read_cloud_file
 
     return read_cloud_file(file, now_us)
 

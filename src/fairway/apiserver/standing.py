@@ -19,7 +19,7 @@ from fairway.twin.latency import DEFAULT, Latency, latency_named
 from fairway.twin.standard import standard_components
 
 if TYPE_CHECKING:
-    from fairway.twin.scenario.model import CloudPlan
+    from fairway.scenario.model import CloudPlan
 
 SERVED = "served"
 # A person waits for these pods at wall speed: images are small or cached nearby. Everything else as in a twin.
@@ -47,7 +47,7 @@ def standing_components(signer: CertificateSigner, cloud: CloudPlan | None = Non
 def _of_cloud(plan: CloudPlan | None) -> tuple[list[Component], list[Component]]:
     if plan is None:
         return [], []
-    from fairway.twin.scenario.building import market_of, provisioners_of
+    from fairway.scenario.building import market_of, provisioners_of
 
     return market_of(plan), provisioners_of(plan)
 

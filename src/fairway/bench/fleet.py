@@ -21,11 +21,11 @@ from fairway.kube.defaults import apply_defaults
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import HOUR_US, MINUTE_US
 from fairway.provisioning.karpenter.instancetypes import types_of_catalog
+from fairway.recorder.recorder import Recorder
 from fairway.results.billing import metered
 from fairway.twin.latency import latency_named
 from fairway.twin.provisioner.cloud import Cloud
 from fairway.twin.provisioner.component import Provisioner
-from fairway.twin.recorder.recorder import Recorder
 from fairway.twin.standard import standard_components
 from fairway.twin.streams import seed_of
 from fairway.twin.twin import Twin

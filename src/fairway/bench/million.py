@@ -28,11 +28,11 @@ from fairway.queueing import statuses
 from fairway.queueing.conditions import ADMITTED, is_true
 from fairway.queueing.control.settings import KueueSettings
 from fairway.queueing.integrations.ownership import WORKLOAD
+from fairway.recorder.recorder import Recorder
 from fairway.twin.components import Component, Host
 from fairway.twin.kueue.component import Kueue
 from fairway.twin.latency import latency_named
 from fairway.twin.loop import INPUT
-from fairway.twin.recorder.recorder import Recorder
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
 

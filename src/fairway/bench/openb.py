@@ -14,12 +14,12 @@ from time import perf_counter
 from typing import Any
 
 from fairway.bench import BenchRow
+from fairway.openb.curves import Curves, curves
+from fairway.openb.own_time import run_own_time
+from fairway.openb.replicas import run_replicas
+from fairway.openb.trace import Trace, read_trace
+from fairway.openb.workload import Workload, workload
 from fairway.scheduling.gpushare.policies import ALIASES, FGD, HEADROOM, PUBLISHED, Policy
-from fairway.twin.openb.curves import Curves, curves
-from fairway.twin.openb.own_time import run_own_time
-from fairway.twin.openb.replicas import run_replicas
-from fairway.twin.openb.trace import Trace, read_trace
-from fairway.twin.openb.workload import Workload, workload
 
 DIRECTORY = "FAIRWAY_OPENB"
 NODES = "openb_node_list_gpu_node.csv"

@@ -235,8 +235,8 @@ def _simulated(path: Path, seed: int | None) -> Run:
     from fairway.results.costs.borrowing import queues_in
     from fairway.results.costs.pricing import books_of
     from fairway.results.run import Run, RunInfo
-    from fairway.twin.scenario.loading import load_scenario
-    from fairway.twin.scenario.running import run_scenario
+    from fairway.scenario.loading import load_scenario
+    from fairway.scenario.running import run_scenario
 
     scenario = load_scenario(path)
     finished = run_scenario(scenario, seed=seed)

@@ -15,7 +15,7 @@ def read_fleet_file(path: Path) -> list[Obj]:
 
     Raises: InvalidInput with every problem.
     """
-    from fairway.twin.scenario.loading import load_scenario
+    from fairway.scenario.loading import load_scenario
 
     bare = _bare_nodes(path)
     if bare is not None:
@@ -41,7 +41,7 @@ def _bare_nodes(path: Path) -> Obj | None:
 def _described(path: Path, document: Obj) -> list[Obj]:
     from fairway.kube.located import Reading
     from fairway.kube.manifest import Manifest
-    from fairway.twin.scenario.fleet import read_fleet
+    from fairway.scenario.fleet import read_fleet
 
     reading = Reading(Manifest(document, str(path)))
     parts = reading.root().members("nodes", required=("nodes",))

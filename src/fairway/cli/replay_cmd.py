@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway.errors import FieldProblem
-    from fairway.twin.openb.experiment import ArrivalsResult, OwnTimeResult
+    from fairway.openb.experiment import ArrivalsResult, OwnTimeResult
 
 SHOWN_SKIPS = 5  # skipped rows named one by one; the rest are counted
 SHOWN_PCT = (20, 40, 60, 70, 80, 90, 95, 100, 110, 120, 130)  # arrived percents in the table
@@ -102,7 +102,7 @@ def _arrivals(
 ) -> dict[str, object]:
     from time import perf_counter
 
-    from fairway.twin.openb.experiment import arrivals_experiment
+    from fairway.openb.experiment import arrivals_experiment
 
     began = perf_counter()
     result = arrivals_experiment(nodes, pods, policy, arrival=arrival, seed=seed, runs=runs, lenient=lenient)
@@ -118,7 +118,7 @@ def _own_time(
 ) -> dict[str, object]:
     from time import perf_counter
 
-    from fairway.twin.openb.experiment import own_time_experiment
+    from fairway.openb.experiment import own_time_experiment
 
     began = perf_counter()
     result = own_time_experiment(nodes, pods, policy, seed=seed, lenient=lenient)

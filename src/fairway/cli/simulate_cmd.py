@@ -11,11 +11,11 @@ import typer
 
 if TYPE_CHECKING:
     from fairway.cli.progressline import ProgressLine
+    from fairway.recorder.recorder import Recorder
     from fairway.results.run import Run, RunInfo
     from fairway.results.rundir import RunWriter
-    from fairway.twin.recorder.recorder import Recorder
-    from fairway.twin.scenario.model import Scenario
-    from fairway.twin.scenario.running import Finished
+    from fairway.scenario.model import Scenario
+    from fairway.scenario.running import Finished
     from fairway.twin.twin import Progress
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -74,7 +74,7 @@ def simulate(
 
     check_output(output, FORMATS)
     with collector_resting():
-        from fairway.twin.scenario.loading import load_scenario
+        from fairway.scenario.loading import load_scenario
 
         scenario = _adjusted(load_scenario(path, lenient=lenient), latency, duration)
     _say_skipped(scenario)
@@ -118,10 +118,10 @@ def _one(scenario: Scenario, seed: int | None, out: Path | None, quiet: bool) ->
     from contextlib import ExitStack
 
     from fairway.cli.progressline import ProgressLine
+    from fairway.recorder.recorder import Recorder
     from fairway.results.run import Run
     from fairway.results.rundir import RunWriter
-    from fairway.twin.recorder.recorder import Recorder
-    from fairway.twin.scenario.running import run_scenario
+    from fairway.scenario.running import run_scenario
     from fairway.twin.twin import Twin
 
     line = ProgressLine(scenario.start_us, wanted=not quiet)
@@ -167,7 +167,7 @@ def _info(scenario: Scenario, seed: int | None, finished: Finished | None = None
     from fairway.results.costs.borrowing import queues_in
     from fairway.results.costs.pricing import books_of
     from fairway.results.run import RunInfo
-    from fairway.twin.scenario.verdicts import verdict_json
+    from fairway.scenario.verdicts import verdict_json
 
     info = RunInfo(scenario.name, scenario.seed if seed is None else seed, source=scenario.file)
     if finished is None:
@@ -218,8 +218,8 @@ def _write_html(run: Run, html: Path) -> None:
 
 def _many(scenario: Scenario, seeds: int, first: int | None, output: str) -> int:
     from fairway.cli.output import print_json
-    from fairway.twin.scenario.repeating import run_seeds
-    from fairway.twin.scenario.verdicts import junit_repeated, repeated_json, spread_lines
+    from fairway.scenario.repeating import run_seeds
+    from fairway.scenario.verdicts import junit_repeated, repeated_json, spread_lines
 
     repeated = run_seeds(scenario, seeds, first=first)
     if output == "json":
@@ -236,7 +236,7 @@ def _many(scenario: Scenario, seeds: int, first: int | None, output: str) -> int
 
 def _print(finished: Finished, run: Run, output: str, quiet: bool) -> None:
     from fairway.cli.output import print_json
-    from fairway.twin.scenario.verdicts import finished_json, junit, verdict_lines
+    from fairway.scenario.verdicts import finished_json, junit, verdict_lines
 
     if output == "json":
         from fairway.results.summary import summary_of

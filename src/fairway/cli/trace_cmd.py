@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from fairway.twin.traces.describe import Description
-    from fairway.twin.traces.jobs import JobTrace
+    from fairway.traces.describe import Description
+    from fairway.traces.jobs import JobTrace
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -73,8 +73,8 @@ def generate(
 
     Example: fairway trace generate --rate 40/h --duration 2d --pattern diurnal --users 20 --to jobs.csv
     """
-    from fairway.twin.scenario.recipes import recipe_from_file, recipe_from_values
-    from fairway.twin.traces.generate import generate as make
+    from fairway.scenario.recipes import recipe_from_file, recipe_from_values
+    from fairway.traces.generate import generate as make
 
     if recipe is not None:
         chosen = recipe_from_file(recipe)
@@ -145,7 +145,7 @@ def describe(
     Example: fairway trace describe jobs.csv --window 2d..9d -o json
     """
     from fairway.cli.output import check_output, print_json
-    from fairway.twin.traces.describe import describe as look
+    from fairway.traces.describe import describe as look
 
     check_output(output)
     found = look(_trace(file, form, window, load, speed, seed, lenient))
@@ -160,8 +160,8 @@ def _trace(
     file: Path, form: str, window: str, load: float, speed: float, seed: int, lenient: bool
 ) -> JobTrace:
     from fairway.errors import UserError
-    from fairway.twin.traces.scaling import MAX_LOAD, parse_window
-    from fairway.twin.traces.sources import FORMATS, TraceUse, jobs_of, read_trace
+    from fairway.traces.scaling import MAX_LOAD, parse_window
+    from fairway.traces.sources import FORMATS, TraceUse, jobs_of, read_trace
 
     if form not in FORMATS:
         raise UserError(f"--format {form!r}: expected one of {', '.join(FORMATS)}")
@@ -179,7 +179,7 @@ def _trace(
 
 def _write(trace: JobTrace, to: Path | None) -> None:
     """The trace as data; what should be known about it as speech."""
-    from fairway.twin.traces.generic import to_csv, write_generic
+    from fairway.traces.generic import to_csv, write_generic
 
     for note in trace.notes:
         typer.echo(f"note: {note}", err=True)

@@ -98,7 +98,7 @@ def _check_latency(name: str) -> None:
 def _check_cloud(file: Path | None) -> None:
     """Raises: InvalidInput, before anything is started."""
     if file is not None:
-        from fairway.twin.scenario.cloudfile import read_cloud_file
+        from fairway.scenario.cloudfile import read_cloud_file
         from fairway.twin.twin import EPOCH_US
 
         read_cloud_file(file, EPOCH_US)

@@ -34,7 +34,7 @@ def placements(file: RecordingFile, verbose: Verbose = False, output: Output = "
     Example: fairway verify placements recording.jsonl -v
     """
     from fairway.cli.output import check_output, print_json
-    from fairway.twin.recordings.placements import verify_placements
+    from fairway.conformance.placements import verify_placements
 
     check_output(output)
     result = verify_placements(file)

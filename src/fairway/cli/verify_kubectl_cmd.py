@@ -12,8 +12,8 @@ def kubectl(file: Path, verbose: bool, output: str) -> int:
 
     Raises: InvalidInput for a file that is no recording; UserError without kubectl; WorldError.
     """
-    from fairway.apiserver.recordings.playing import verify_session
     from fairway.cli.output import check_output, print_json
+    from fairway.conformance.kubectl.playing import verify_session
 
     check_output(output)
     result = verify_session(file)

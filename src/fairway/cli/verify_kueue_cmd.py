@@ -12,7 +12,7 @@ def kueue_table(file: Path, verbose: bool) -> int:
 
     Raises: InvalidInput for a file that is no table.
     """
-    from fairway.twin.recordings.kueue_tables import verify_table
+    from fairway.conformance.kueue_tables import verify_table
 
     result = verify_table(file)
     for difference in result.differences if verbose else ():
@@ -29,7 +29,7 @@ def kueue_scenarios(file: Path, verbose: bool, output: str) -> int:
     Raises: InvalidInput for a file that is no recording.
     """
     from fairway.cli.output import check_output, print_json
-    from fairway.twin.recordings.kueue_scenarios import verify_scenarios
+    from fairway.conformance.kueue_scenarios import verify_scenarios
 
     check_output(output)
     result = verify_scenarios(file)

@@ -22,7 +22,7 @@ from fairway.metering.devices import REPLICAS_LABEL, gpu_memory_of, gpus_of
 from fairway.metering.ground import UNKNOWN_USE, Machines, Stays
 from fairway.metering.ledger import Ledger, LedgerOptions, ledger_of
 from fairway.metering.rates import Terms, rates_of
-from fairway.twin.recorder.tables import Outcome
+from fairway.recorder.tables import Outcome
 
 ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 # Karpenter's own first; then what EKS managed node groups, GKE and AKS write.

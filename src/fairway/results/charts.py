@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import log
 
+from fairway.recorder.tables import Outcome
 from fairway.results import words
 from fairway.results.axes import duration_ticks
 from fairway.results.drawing import Drawing, Line, Shape, Text
@@ -23,7 +24,6 @@ from fairway.results.queuecharts import queue_charts
 from fairway.results.resample import on_grid
 from fairway.results.run import Run
 from fairway.results.shares import GROUPS, REST, held_by, namespace_colours
-from fairway.twin.recorder.tables import Outcome
 
 # Stretches a line is drawn in at most: two pixels each.
 BINS = 440

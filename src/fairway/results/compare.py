@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from fairway.kube.timestamps import MINUTE_US, SECOND_US
+from fairway.recorder.tables import COMPLETE, GPU_HOUR
 from fairway.results.costs.figures import CostFigures
 from fairway.results.figures import ALL, Figures, Waits, figures_of
 from fairway.results.queuecompare import QueueMeasure, queue_measures
 from fairway.results.run import Run
-from fairway.twin.recorder.tables import COMPLETE, GPU_HOUR
 
 LOWER, HIGHER, NEITHER = "lower", "higher", ""
 DURATION, RATIO, COUNT, GPU_TIME, NUMBER = "duration", "ratio", "count", "gpu_time", "number"

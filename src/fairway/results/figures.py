@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fairway.recorder.tables import GPU_HOUR, Outcome, ReasonCount
 from fairway.results.queuefigures import QueueFigures, queue_figures
-from fairway.twin.recorder.tables import GPU_HOUR, Outcome, ReasonCount
 
 PERCENTILES = (50, 90, 95, 99)
 ALL, NAMESPACE, PRIORITY_CLASS, QUEUE = "all", "namespace", "priorityClass", "queue"

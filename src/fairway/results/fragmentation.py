@@ -20,13 +20,13 @@ from fairway.cluster.shapes import PodShape
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, controller_of
 from fairway.kube.resources import CPU, GPU_MILLI, MEMORY, NVIDIA_GPU, Resources, format_amount
+from fairway.recorder.gpus import DEFAULT_GPUS, MODEL_LABELS, GpuResources, label_of
 from fairway.scheduling.cycle import Scheduler
 from fairway.scheduling.filters import Filters
 from fairway.scheduling.podspread import constraints_of
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.scheduling.verdict import Refusal, Scheduled
 from fairway.twin.owners import DefaultSelectors
-from fairway.twin.recorder.gpus import DEFAULT_GPUS, MODEL_LABELS, GpuResources, label_of
 
 PENDING, PRESENT, GIVEN = "pending", "present", "given"
 """Whose shapes count: pods that wait, GPU pods that are there, or a shape that was asked about."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway.errors import FieldProblem, InvalidInput
+from fairway.recorder.tables import Table
 from fairway.results.atomic import replace_file
-from fairway.twin.recorder.tables import Table
 
 if TYPE_CHECKING:
     import polars as pl

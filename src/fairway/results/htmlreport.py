@@ -12,6 +12,7 @@ from html import escape
 from typing import Any
 
 from fairway.kube.timestamps import format_duration
+from fairway.recorder.tables import COMPLETE, NodeRow, PodRow
 from fairway.results import words
 from fairway.results.charts import charts_of
 from fairway.results.figures import ALL, Figures, figures_of, why_not
@@ -22,7 +23,6 @@ from fairway.results.run import Run
 from fairway.results.svg import svg_part
 from fairway.results.textreport import partial_words
 from fairway.results.timeline import Timeline, detailed, heat_map
-from fairway.twin.recorder.tables import COMPLETE, NodeRow, PodRow
 
 # Pods in the table: about 200 bytes each.
 PODS_LISTED = 3000

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from math import log
 from typing import NamedTuple
 
+from fairway.recorder.queuetables import QueueOutcome
+from fairway.recorder.tables import Outcome
 from fairway.results import words
 from fairway.results.axes import duration_ticks
 from fairway.results.drawing import SERIES_COLOURS, Drawing, Line, Shape, Text
@@ -28,8 +30,6 @@ from fairway.results.queuefigures import (
     unit_of,
 )
 from fairway.results.shares import namespace_colours
-from fairway.twin.recorder.queuetables import QueueOutcome
-from fairway.twin.recorder.tables import Outcome
 
 # ClusterQueues with a line of their own: those that used most.
 QUEUES = 7

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fairway.twin.recorder.gpus import DEFAULT_GPUS
-from fairway.twin.recorder.queuetables import QueuedRow, QueueOutcome
-from fairway.twin.recorder.tables import Outcome
+from fairway.recorder.gpus import DEFAULT_GPUS
+from fairway.recorder.queuetables import QueuedRow, QueueOutcome
+from fairway.recorder.tables import Outcome
 
 ALL, CLUSTER_QUEUE, QUEUE, PRIORITY, GANGS = "all", "cluster queue", "queue", "priority", "gangs"
 PERCENTILES = (50, 95, 99)

@@ -29,9 +29,9 @@ from fairway.queueing.pending import QueueUsage
 from fairway.queueing.quota import QuotaNode
 from fairway.queueing.shares import share_of
 from fairway.results.rundir import SUMMARY
+from fairway.scenario.loading import load_scenario
+from fairway.scenario.running import run_scenario
 from fairway.twin.kueue.component import Kueue
-from fairway.twin.scenario.loading import load_scenario
-from fairway.twin.scenario.running import run_scenario
 from fairway.twin.twin import Twin
 
 # The first needed by those after it; Workloads last.
@@ -95,7 +95,7 @@ def _of_scenario(path: Path, at: str | None, seed: int | None, notes: tuple[str,
     if at is None:
         twin = run_scenario(scenario, seed=seed).twin
     else:
-        from fairway.twin.scenario.building import build_twin
+        from fairway.scenario.building import build_twin
 
         twin = build_twin(scenario, seed=seed)
         twin.run(_moment(at, scenario.start_us))

@@ -83,7 +83,7 @@ def _row(s: Standing, now_us: int) -> tuple[str, ...]:
 
 
 def _gpus(s: Standing) -> int:
-    from fairway.twin.recorder.gpus import DEFAULT_GPUS
+    from fairway.recorder.gpus import DEFAULT_GPUS
 
     asked: dict[str, int] = {}
     for total in s.workload.totals:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairway.twin.recorder.tables import SeriesRow, Table
+from fairway.recorder.tables import SeriesRow, Table
 
 
 def on_grid(series: Table[SeriesRow], name: str, bins: int) -> list[float | None]:

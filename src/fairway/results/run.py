@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairway.twin.recorder.tables import Outcome
+from fairway.recorder.tables import Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,7 @@ from typing import Any, NamedTuple
 
 from fairway.errors import FieldProblem, InvalidInput, UserError, WorldError
 from fairway.kube.manifest import IGNORE_MARK
-from fairway.results.atomic import replace_file, replace_text
-from fairway.results.frames import read_table, write_table
-from fairway.results.run import Run, RunInfo
-from fairway.results.summary import SCHEMA, info_of, outcome_parts, summary_of, unfinished_summary
-from fairway.twin.eventlog import Record
-from fairway.twin.recorder.queuetables import (
+from fairway.recorder.queuetables import (
     NO_QUEUES,
     EvictionRow,
     FairnessRow,
@@ -35,8 +30,8 @@ from fairway.twin.recorder.queuetables import (
     QueueRow,
     QuotaRow,
 )
-from fairway.twin.recorder.recorder import Recorder
-from fairway.twin.recorder.tables import (
+from fairway.recorder.recorder import Recorder
+from fairway.recorder.tables import (
     INTERRUPTED,
     RUNNING,
     IntervalRow,
@@ -47,6 +42,11 @@ from fairway.twin.recorder.tables import (
     Table,
     WorkloadRow,
 )
+from fairway.results.atomic import replace_file, replace_text
+from fairway.results.frames import read_table, write_table
+from fairway.results.run import Run, RunInfo
+from fairway.results.summary import SCHEMA, info_of, outcome_parts, summary_of, unfinished_summary
+from fairway.twin.eventlog import Record
 
 SUMMARY = "summary.json"
 EVENTS = "events"

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fairway.recorder.tables import Outcome
 from fairway.results.drawing import SERIES_COLOURS
-from fairway.twin.recorder.tables import Outcome
 
 OTHERS = "others"
 # Groups with a colour of their own; the rest share the last one.

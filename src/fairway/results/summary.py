@@ -24,9 +24,9 @@ from dataclasses import asdict
 from typing import Any
 
 from fairway.kube.timestamps import rfc3339_micro
+from fairway.recorder.tables import EventCount, Peak, ReasonCount
 from fairway.results.figures import figures_of
 from fairway.results.run import Run, RunInfo
-from fairway.twin.recorder.tables import EventCount, Peak, ReasonCount
 
 SCHEMA = "fairway.dev/run/v1"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fairway.kube.timestamps import format_duration
+from fairway.recorder.tables import COMPLETE, RUNNING
 from fairway.results import words
 from fairway.results.figures import ALL, Figures, Group, Waits, figures_of
 from fairway.results.queuetext import queue_lines
@@ -22,7 +23,6 @@ from fairway.results.textlayout import (
     table,
     wrapped,
 )
-from fairway.twin.recorder.tables import COMPLETE, RUNNING
 
 MIN_WIDTH, MAX_WIDTH = 80, 160
 # Rows of a ranking; what is left out is counted.

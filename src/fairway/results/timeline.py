@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from fairway.kube.timestamps import format_duration
+from fairway.recorder.tables import NodeRow, Outcome
 from fairway.results import words
 from fairway.results.axes import time_ticks
 from fairway.results.drawing import Box, Drawing, Line, Picture, Shape, Text
 from fairway.results.plotting import WIDTH, legend
 from fairway.results.shares import REST, namespace_colours, on_even_grid
-from fairway.twin.recorder.tables import NodeRow, Outcome
 
 # Above this many GPU nodes all are shown as a heat map, and the busiest in detail.
 DETAIL_NODES = 40

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from fairway.catalog.catalog import load_catalog
 from fairway.results.billing import metered
+from fairway.scenario.running import Finished
 from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.markets.component import SpotMarket
-from fairway.twin.scenario.running import Finished
 
 _GPU_HOUR = 1000 * 3600 * 1_000_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from fairway.kube.timestamps import SECOND_US, format_duration
-from fairway.twin.recorder.tables import GPU_HOUR
+from fairway.recorder.tables import GPU_HOUR
 
 NOTHING = "–"
 

@@ -94,6 +94,14 @@ def slow_registry(twin: Twin, at_us: int, factor: float, for_us: int | None = No
         _plan(twin, at_us + for_us, "registry", _PULL_AS_MODELLED_MILLI)
 
 
+def plan_fault(host: Host, verb: str, *arguments: Any, after_us: int = 0) -> None:
+    """Have the twin's `Faults` do it, now or later."""
+    faults = host.parts[NAME]
+    if not isinstance(faults, Faults):
+        raise KeyError(NAME)
+    host.loop.at(host.loop.now_us + after_us, faults.happens, (verb, arguments), INPUT)
+
+
 def _plan(twin: Twin, at_us: int, verb: str, *arguments: Any) -> None:
     faults = twin.component(NAME)
     if not isinstance(faults, Faults):

@@ -8,8 +8,8 @@ from fairway.catalog.catalog import Catalog, catalog_of, load_catalog
 from fairway.kube.manifest import read_text
 from fairway.results.costs.costing import Costed, CostRules, costed
 from fairway.results.run import Run, RunInfo
-from fairway.twin.scenario.loading import load_scenario
-from fairway.twin.scenario.running import run_scenario
+from fairway.scenario.loading import load_scenario
+from fairway.scenario.running import run_scenario
 from recorded import Recorded
 
 CATALOG = load_catalog()

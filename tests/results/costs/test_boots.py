@@ -11,8 +11,8 @@ from fairway.results.costs.breakdown import Shared, breakdown
 from fairway.results.costs.costing import Costed, costed
 from fairway.results.costs.figures import cost_figures, kinds
 from fairway.results.run import Run, RunInfo
-from fairway.twin.scenario.loading import load_scenario
-from fairway.twin.scenario.running import run_scenario
+from fairway.scenario.loading import load_scenario
+from fairway.scenario.running import run_scenario
 
 SCENARIO = """\
 apiVersion: fairway.dev/v1alpha1

@@ -18,8 +18,8 @@ from fairway.results.costs.costing import Costed, CostRules, costed
 from fairway.results.costs.figures import kinds
 from fairway.results.costs.showback import showback, trend
 from fairway.results.run import Run
-from fairway.twin.scenario.loading import load_scenario
-from fairway.twin.scenario.running import run_scenario
+from fairway.scenario.loading import load_scenario
+from fairway.scenario.running import run_scenario
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 HOUR = 3_600_000_000

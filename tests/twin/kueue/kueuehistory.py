@@ -14,8 +14,8 @@ from typing import Any
 
 from kueueworld import node
 
+from fairway.conformance.kueue_player import Observed, Player
 from fairway.kube.objects import Obj, gk_of
-from fairway.twin.recordings.kueue_player import Observed, Player
 
 READY = [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
 

@@ -17,11 +17,11 @@ from fairway.kube.timestamps import SECOND_US
 from fairway.queueing.amounts import quota_amount
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
 from fairway.queueing.integrations.ownership import WORKLOAD
+from fairway.scenario.entering import create_or_replace
 from fairway.twin.apidoor import settings_of
 from fairway.twin.kueue.component import Kueue
 from fairway.twin.kueue.looks import look
 from fairway.twin.latency import NONE, Latency
-from fairway.twin.scenario.entering import create_or_replace
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from fairway.errors import InvalidInput
+from fairway.scenario.building import build_twin
+from fairway.scenario.loading import load_scenario
+from fairway.scenario.running import Finished, run_scenario
 from fairway.twin.distributions import constant
 from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.markets.component import SpotMarket
 from fairway.twin.markets.plan import Hazard, Interruption, Market
 from fairway.twin.markets.recorded import read_interruptions
-from fairway.twin.scenario.building import build_twin
-from fairway.twin.scenario.loading import load_scenario
-from fairway.twin.scenario.running import Finished, run_scenario
 
 HEAD = """\
 apiVersion: fairway.dev/v1alpha1

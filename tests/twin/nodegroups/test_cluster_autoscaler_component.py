@@ -6,9 +6,9 @@ from pathlib import Path
 
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import MINUTE_US
+from fairway.scenario.building import build_twin
+from fairway.scenario.loading import load_scenario
 from fairway.twin.nodegroups.component import ClusterAutoscaler
-from fairway.twin.scenario.building import build_twin
-from fairway.twin.scenario.loading import load_scenario
 from fairway.twin.twin import Twin
 
 SCENARIO = """\

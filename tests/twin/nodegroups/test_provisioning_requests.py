@@ -10,8 +10,8 @@ from fairway.kube.conditions import get_condition
 from fairway.kube.objects import Obj, annotations_of, controller_of, key_of, meta_of, name_of, status_of
 from fairway.kube.provisioningrequests import BEST_EFFORT_ATOMIC, CHECK_CAPACITY, CONSUMES, REQUEST
 from fairway.kube.timestamps import MINUTE_US, SECOND_US
-from fairway.twin.scenario.building import build_twin
-from fairway.twin.scenario.loading import load_scenario
+from fairway.scenario.building import build_twin
+from fairway.scenario.loading import load_scenario
 from fairway.twin.twin import Twin
 
 WORKLOAD = "Workload.kueue.x-k8s.io"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import MINUTE_US
-from fairway.twin.scenario.building import build_twin
-from fairway.twin.scenario.loading import load_scenario
+from fairway.scenario.building import build_twin
+from fairway.scenario.loading import load_scenario
 
 ZONE = "topology.kubernetes.io/zone"
 SCENARIO = """

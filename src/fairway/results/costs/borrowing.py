@@ -14,8 +14,8 @@ import numpy as np
 from fairway.cluster.store import Store
 from fairway.kube.quantity import QuantityError, milli_ceil
 from fairway.metering.borrowing import Borrowed, Holdings, Lender, borrowed
+from fairway.recorder.gpus import DEFAULT_GPUS
 from fairway.results.costs.costing import Costed
-from fairway.twin.recorder.gpus import DEFAULT_GPUS
 
 GROUP = ".kueue.x-k8s.io"
 # Cohorts nest; a cycle must not hang us.

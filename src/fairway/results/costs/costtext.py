@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from fairway.kube.timestamps import HOUR_US, format_duration
+from fairway.recorder.tables import COMPLETE
 from fairway.results import words
 from fairway.results.costs.answers import CostReport
 from fairway.results.costs.breakdown import Line as Debt
@@ -25,7 +26,6 @@ from fairway.results.textlayout import (
     wrapped,
 )
 from fairway.results.textreport import partial_words
-from fairway.twin.recorder.tables import COMPLETE
 
 LINES_SHOWN = 20
 UNPRICED_SHOWN = 6

@@ -8,7 +8,7 @@ from pathlib import Path
 from fairway.catalog.catalog import Catalog, load_catalog
 from fairway.errors import UserError
 from fairway.results.run import RunInfo
-from fairway.twin.scenario.model import Scenario
+from fairway.scenario.model import Scenario
 
 
 def books_of(scenario: Scenario) -> tuple[str, ...]:

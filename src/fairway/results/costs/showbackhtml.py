@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from fairway.kube.timestamps import HOUR_US
+from fairway.recorder.tables import COMPLETE
 from fairway.results import words
 from fairway.results.costs.answers import CostReport
 from fairway.results.costs.breakdown import Line
@@ -14,7 +15,6 @@ from fairway.results.costs.trends import cost_charts
 from fairway.results.htmlpage import page
 from fairway.results.htmlparts import Cell, card, panel, section, table
 from fairway.results.svg import svg_part
-from fairway.twin.recorder.tables import COMPLETE
 
 LINES_LISTED = 200
 

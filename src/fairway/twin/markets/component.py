@@ -13,9 +13,9 @@ from fairway.kube.objects import Key, Obj, labels_of, meta_of, name_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.provisioning.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, SPOT, ZONE
 from fairway.twin.components import Host
+from fairway.twin.faults import plan_fault
 from fairway.twin.loop import INPUT
 from fairway.twin.markets.plan import Market
-from fairway.twin.scenario.acting import plan_fault
 
 NAME = "market"
 _CRITICAL_US = 15 * SECOND_US

@@ -17,7 +17,6 @@ from fairway.cluster.accounts import NodeAccounts
 from fairway.cluster.records import PodRecord
 from fairway.kube.objects import Key, Obj
 from fairway.kube.resources import CPU, MEMORY, NVIDIA_GPU
-from fairway.queueing.volcano.facts import Floats, Ints, Refusals
 from fairway.scheduling.cycle import Scheduler, SelectorOf
 from fairway.scheduling.profile import (
     DEFAULT_PROFILE,
@@ -27,6 +26,7 @@ from fairway.scheduling.profile import (
     Profile,
 )
 from fairway.scheduling.verdict import REASONS, Refusal
+from fairway.volcano.facts import Floats, Ints, Refusals
 
 PLUGIN_OF = {
     "nodeaffinity.weight": "NodeAffinity",

@@ -1,6 +1,6 @@
 """Volcano's scheduler on the loop: a session every second while anything new may change its outcome.
 
-The decisions are `fairway.queueing.volcano`'s; this reads the cluster, carries decisions out against the store,
+The decisions are `fairway.volcano`'s; this reads the cluster, carries decisions out against the store,
 and writes the conditions and events Volcano writes.
 
 Unlike kube: seconds in which nothing changed have no session (it would decide the same), and an event that would
@@ -22,16 +22,21 @@ from fairway.errors import InvalidInput
 from fairway.kube.conditions import set_condition
 from fairway.kube.objects import Key, Obj, annotations_of, meta_of
 from fairway.kube.timestamps import SECOND_US, rfc3339
-from fairway.queueing.volcano.configuration import (
+from fairway.twin.components import Host
+from fairway.twin.kubeevents import NORMAL, WARNING
+from fairway.twin.loop import SCHEDULER
+from fairway.twin.owners import DefaultSelectors
+from fairway.twin.volcano.feasibility import KubeFeasibility
+from fairway.volcano.configuration import (
     CONFIG_MAP,
     CONFIG_NAMESPACE,
     DEFAULT_CONFIGURATION,
     VolcanoConfiguration,
     configuration_of,
 )
-from fairway.queueing.volcano.cycle import PodWaits, SessionResult, run_session
-from fairway.queueing.volcano.facts import DEFAULT_QUEUE, ROOT_QUEUE
-from fairway.queueing.volcano.reading import (
+from fairway.volcano.cycle import PodWaits, SessionResult, run_session
+from fairway.volcano.facts import DEFAULT_QUEUE, ROOT_QUEUE
+from fairway.volcano.reading import (
     GROUP_NAME,
     NODE,
     POD,
@@ -41,12 +46,7 @@ from fairway.queueing.volcano.reading import (
     SCHEDULER_NAME,
     read_cluster,
 )
-from fairway.queueing.volcano.statement import Binding, Eviction
-from fairway.twin.components import Host
-from fairway.twin.kubeevents import NORMAL, WARNING
-from fairway.twin.loop import SCHEDULER
-from fairway.twin.owners import DefaultSelectors
-from fairway.twin.volcano.feasibility import KubeFeasibility
+from fairway.volcano.statement import Binding, Eviction
 
 SCHEDULE_PERIOD_US: Final = SECOND_US
 CONFIG: Final = "ConfigMap"

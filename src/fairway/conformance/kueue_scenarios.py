@@ -1,0 +1,250 @@
+"""Does Fairway play scenarios of Kueue as the real one did?
+
+A file has one scenario a line: `steps`, each with what is done (`do`), how long to wait and what was `observed`
+once all had settled: workloads with conditions, admissions and flavors, ClusterQueues, jobs, pods by node, and
+what the API refused. A step agrees when all of that does; a scenario when all its steps do.
+
+kube-scheduler breaks ties between equally good nodes at random, so where a pod could go to several nodes only
+the number of pods placed is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fairway.conformance.kueue_player import (
+    Player,
+    base_name,
+    by_their_jobs,
+    job_of,
+    set_name,
+    without_uids,
+)
+from fairway.errors import FieldProblem, InvalidInput
+from fairway.kube.objects import Obj, spec_of
+from fairway.queueing.objects import HOSTNAME_LABEL
+
+_PARTS = ("workloads", "clusterQueues", "jobs")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One disagreement. `aspect`: what of which object."""
+
+    line: int
+    scenario: str
+    step: int
+    aspect: str
+    wanted: str
+    got: str
+
+    def text(self) -> str:
+        where = f"line {self.line} {self.scenario}: step {self.step}: {self.aspect}"
+        return f"{where}\n  kueue:   {self.wanted}\n  fairway: {self.got}"
+
+
+@dataclass(slots=True)
+class Verification:
+    """How many scenarios agree, and what differs."""
+
+    total: int = 0
+    agreed: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "agreed": self.agreed,
+            "total": self.total,
+            "differences": [
+                {
+                    "line": d.line,
+                    "scenario": d.scenario,
+                    "step": d.step,
+                    "aspect": d.aspect,
+                    "kueue": d.wanted,
+                    "fairway": d.got,
+                }
+                for d in self.differences
+            ],
+        }
+
+
+def verify_scenarios(file: Path) -> Verification:
+    """Play every scenario of a file.
+
+    Raises: InvalidInput for a file that is no such recording.
+    """
+    result = Verification()
+    for line, row in _rows(file):
+        found = list(_replay(line, row))
+        result.total += 1
+        result.agreed += not found
+        result.differences.extend(found)
+    if not result.total:
+        problem = FieldProblem(str(file), 0, "", "", "no scenarios: expected one JSON object a line")
+        raise InvalidInput((problem,))
+    return result
+
+
+def _replay(line: int, row: Mapping[str, Any]) -> Iterator[Difference]:
+    name = str(row.get("name") or "")
+    player = Player(row, seed=line)
+    for number, step in enumerate(row["steps"]):
+        got = player.play(step)
+        wanted = step.get("observed") or {}
+        for aspect, want, have in _compare(player, step, wanted, got):
+            yield Difference(line, name, number, aspect, _shown(want), _shown(have))
+
+
+def _compare(
+    player: Player, step: Mapping[str, Any], wanted: Mapping[str, Any], got: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    refused = [(r.get("kind"), r.get("name"), r.get("message")) for r in step.get("rejected") or ()]
+    ours = [(r["kind"], r["name"], r["message"]) for r in player.refused]
+    if refused != ours:
+        yield "refused", refused, ours
+    names = player.workload_names()
+    got = {
+        **got,
+        "workloads": _as_recorded(got["workloads"], wanted.get("workloads") or {}, player.aliases()),
+    }
+    for part in _PARTS:
+        if part in wanted:
+            yield from _compare_parts(part, wanted[part] or {}, got[part], names)
+    if "pods" in wanted:
+        yield from _compare_pods(player, wanted["pods"] or {}, got["pods"])
+
+
+def _as_recorded(
+    got: Mapping[str, Any], wanted: Mapping[str, Any], aliases: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """Workloads that no job controls, under the names they were recorded by.
+
+    Several may share a name without what was made up: each goes to one that it agrees with, else to any.
+    """
+    free: dict[str, list[str]] = {}
+    for name in wanted:
+        if name not in got:
+            for alias in dict.fromkeys((name, base_name(name), set_name(name))):
+                free.setdefault(alias, []).append(name)
+    found: dict[str, Any] = {}
+    for name, seen in got.items():
+        own = () if name in wanted else (name, *aliases.get(name, ()))
+        known = [w for a in own for w in free.get(a, ()) if w not in found]
+        alike = (w for w in known if _normal(wanted[w]) == _normal(seen))
+        found[next(alike, known[0] if known else name)] = seen
+    return found
+
+
+def _compare_parts(
+    part: str, wanted: Mapping[str, Any], got: Mapping[str, Any], names: Mapping[str, str]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Object by object, field by field, condition by condition."""
+    for name in sorted({*wanted, *got}):
+        want, have = wanted.get(name), got.get(name)
+        if want is None or have is None:
+            yield f"{part} {name}", want, have
+            continue
+        for field_name in sorted({*want, *have}):
+            x, y = want.get(field_name), have.get(field_name)
+            if field_name != "conditions":
+                if field_name in want and _normal(x) != _normal(y):
+                    yield f"{part} {name} {field_name}", x, y
+                continue
+            for kind in sorted({*(x or {}), *(y or {})}):
+                a, b = _condition((x or {}).get(kind), names), _condition((y or {}).get(kind), names)
+                if a != b:
+                    yield f"{part} {name} condition {kind}", a, b
+
+
+def _condition(raw: Mapping[str, Any] | None, names: Mapping[str, str]) -> dict[str, Any] | None:
+    if raw is None:
+        return None
+    return {**raw, "message": by_their_jobs(without_uids(str(raw.get("message") or "")), names)}
+
+
+def _normal(value: Any) -> Any:
+    """Without what is empty, which the API leaves out."""
+    if isinstance(value, dict):
+        return {k: n for k, v in value.items() if (n := _normal(v)) not in (None, {}, [])} or None
+    if isinstance(value, list):
+        return [_normal(v) for v in value]
+    return value
+
+
+def _compare_pods(
+    player: Player, wanted: Mapping[str, Mapping[str, int]], got: Mapping[str, Mapping[str, int]]
+) -> Iterator[tuple[str, Any, Any]]:
+    placed = {job: {n: c for n, c in of.items() if n and n != "null"} for job, of in wanted.items()}
+    # ReplicaSets are named after a hash of their templates.
+    unmatched = {set_name(job + "-00000"): job for job in placed if job not in got}
+    got = {
+        job if job in placed else unmatched.get(set_name(job + "-00000"), job): of for job, of in got.items()
+    }
+    for job in sorted({*placed, *got}):
+        want, have = placed.get(job) or {}, got.get(job) or {}
+        if want == have:
+            continue
+        if sum(want.values()) != sum(have.values()) or _is_forced(player, job):
+            yield f"pods {job}", want, have
+
+
+def _is_forced(player: Player, job: str) -> bool:
+    """Whether its pods had no choice: they name their nodes, or only one node will do."""
+    store = player.twin.store
+    nodes = store.objects("Node")
+    for pod in store.objects("Pod"):
+        if job_of(pod) == job and spec_of(pod).get("nodeName"):
+            selector = spec_of(pod).get("nodeSelector") or {}
+            fitting = [n for n in nodes if _has_labels(n, selector)]
+            if HOSTNAME_LABEL not in selector and len(fitting) > 1:
+                return False
+    return True
+
+
+def _has_labels(node: Obj, selector: Mapping[str, str]) -> bool:
+    labels = node["metadata"].get("labels") or {}
+    return all(labels.get(k) == v for k, v in selector.items())
+
+
+def _shown(value: Any) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        lines = file.read_bytes().splitlines()
+    except OSError as error:
+        reason = error.strerror or "unreadable"
+        problem = FieldProblem(str(file), 0, "", "", f"cannot read the recording: {reason}")
+        raise InvalidInput((problem,)) from error
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
+        try:
+            row = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError) as broken:
+            problem = FieldProblem(str(file), number, "", "", f"expected a JSON object: {broken}")
+            raise InvalidInput((problem,)) from broken
+        wrong = _shape_problem(row)
+        if wrong:
+            raise InvalidInput((FieldProblem(str(file), number, wrong[0], "", wrong[1]),))
+        yield number, row
+
+
+def _shape_problem(row: Any) -> tuple[str, str] | None:
+    if not isinstance(row, dict) or not isinstance(row.get("steps"), list):
+        return ("steps", "expected a scenario with a list of steps")
+    for i, step in enumerate(row["steps"]):
+        if not isinstance(step, dict) or not isinstance(step.get("do") or [], list):
+            return (f"steps[{i}].do", "expected a list of actions")
+        for j, action in enumerate(step.get("do") or ()):
+            obj = action.get("object") if isinstance(action, dict) else None
+            if not isinstance(obj, dict) or not isinstance((obj.get("metadata") or {}).get("name"), str):
+                return (f"steps[{i}].do[{j}].object", "expected an object with kind and metadata.name")
+    return None

@@ -1,0 +1,200 @@
+"""Running a scenario to its end, and judging it.
+
+    finished = run_scenario(load_scenario(path), seed=42)
+    finished.passed, finished.outcome, finished.verdicts
+
+A scenario with a duration runs for that long. One without runs until nothing is left to happen, or, with random
+faults (which never end), until all work is done; in any case no longer than `HORIZON_US` after the last thing
+the scenario itself does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fairway.kube.timestamps import DAY_US, MINUTE_US
+from fairway.recorder.recorder import Recorder
+from fairway.recorder.tables import COMPLETE, INTERRUPTED, Outcome
+from fairway.scenario.assertions.evidence import Evidence
+from fairway.scenario.assertions.judging import Verdict, judge_all
+from fairway.scenario.assertions.watching import ReachingWatch
+from fairway.scenario.building import build_twin
+from fairway.scenario.component import ScenarioComponent, Trouble
+from fairway.scenario.model import Scenario
+from fairway.traces.component import TraceComponent
+from fairway.twin.kubelet.component import Kubelet
+from fairway.twin.loop import DEFAULT_LIMIT
+from fairway.twin.twin import Progress, Twin, _between_events, _without_collector_pauses
+
+# A week: longer than almost every job; what goes on beyond it is a service, a CronJob, or stuck.
+HORIZON_US = 7 * DAY_US
+# How often a run with random faults looks whether all work is done.
+_LOOK_EVERY_US = 10 * MINUTE_US
+
+IDLE, SETTLED, DURATION, HORIZON, STOPPED = "idle", "settled", "duration", "horizon", "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a run ended. `ended`: idle (nothing was left to happen), settled (all work was done), duration, horizon
+    (it would have gone on) or interrupted (Ctrl-C)."""
+
+    ended: str
+    began_us: int
+    ended_us: int
+    events: int
+    wall_s: float
+    digest: str
+    troubles: tuple[Trouble, ...] = ()
+
+    @property
+    def duration_us(self) -> int:
+        return self.ended_us - self.began_us
+
+    @property
+    def speed_up(self) -> float:
+        """Virtual seconds per second of wall time."""
+        return self.duration_us / 1e6 / self.wall_s if self.wall_s else 0.0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that is over, or was stopped."""
+
+    scenario: Scenario
+    seed: int
+    twin: Twin
+    outcome: Outcome
+    status: Status
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether it ran to its end and every assertion holds."""
+        return self.status.ended != STOPPED and all(v.passed for v in self.verdicts)
+
+
+ProgressCallback = Callable[[Progress], None]
+
+
+def run_scenario(
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    progress: ProgressCallback | None = None,
+    prepare: Callable[[Twin], None] | None = None,
+) -> Finished:
+    """Build, run and judge. `prepare` sees the twin before it starts (to attach sinks to its log).
+
+    Ctrl-C ends the run early; what happened until then is judged and returned.
+    """
+    twin = build_twin(scenario, seed=seed)
+    if prepare is not None:
+        prepare(twin)
+    return run_twin(scenario, twin, seed=scenario.seed if seed is None else seed, progress=progress)
+
+
+def run_twin(
+    scenario: Scenario, twin: Twin, *, seed: int, progress: ProgressCallback | None = None
+) -> Finished:
+    """Run a twin that `build_twin` made (or a fork of one) to the scenario's end."""
+    began_s = time.perf_counter()
+    before = twin.loop.handled
+    try:
+        ended = _run(scenario, twin, progress)
+    except KeyboardInterrupt:
+        ended = STOPPED
+    outcome = _recorder(twin).outcome(INTERRUPTED if ended == STOPPED else COMPLETE)
+    status = Status(
+        ended=ended,
+        began_us=scenario.start_us,
+        ended_us=twin.now_us,
+        events=twin.loop.handled - before,
+        wall_s=time.perf_counter() - began_s,
+        digest=twin.digest(),
+        troubles=tuple(_player(twin).troubles),
+    )
+    verdicts = judge_all(scenario.assertions, evidence_of(twin, outcome))
+    return Finished(scenario, seed, twin, outcome, status, verdicts)
+
+
+def _run(scenario: Scenario, twin: Twin, progress: ProgressCallback | None) -> str:
+    if scenario.duration_us is not None:
+        twin.run(scenario.start_us + scenario.duration_us, progress=progress)
+        return DURATION
+    horizon_us = last_input_us(scenario, twin) + HORIZON_US
+    if not scenario.faults:
+        _run_until_idle(twin, horizon_us, progress)
+        return IDLE if twin.loop.next_time() is None else HORIZON
+    while twin.now_us < horizon_us:
+        twin.run(min(twin.now_us + _LOOK_EVERY_US, horizon_us), progress=progress)
+        if twin.loop.next_time() is None:
+            return IDLE
+        if is_settled(twin):
+            return SETTLED
+    return HORIZON
+
+
+def _run_until_idle(twin: Twin, horizon_us: int, progress: ProgressCallback | None) -> None:
+    """As `Twin.run`, but where nothing is left to happen the clock stays at the last event."""
+    loop = twin.loop
+    twin.wake()
+    with _between_events(loop), _without_collector_pauses():
+        twin._run_slices(horizon_us, DEFAULT_LIMIT, progress)
+    if loop.stopping:
+        loop.stopping = False
+        raise KeyboardInterrupt
+    if loop.next_time() is not None:
+        loop.advance(horizon_us)
+
+
+def last_input_us(scenario: Scenario, twin: Twin) -> int:
+    """When the timeline or a trace does something for the last time."""
+    traces = twin.host.parts.get("traces")
+    arrivals = traces.arrivals if isinstance(traces, TraceComponent) else ()
+    return scenario.start_us + max([scenario.last_step_us, *(a.last_us for a in arrivals)])
+
+
+def is_settled(twin: Twin) -> bool:
+    """Whether the timeline is over and no pod that is meant to end is still waiting or running. O(pods)."""
+    traces = twin.host.parts.get("traces")
+    if not _player(twin).is_done or (isinstance(traces, TraceComponent) and not traces.is_done):
+        return False
+    for pod in twin.store.objects("Pod"):
+        phase = (pod.get("status") or {}).get("phase", "Pending")
+        serves = pod["spec"].get("restartPolicy", "Always") == "Always" and phase == "Running"
+        if phase not in ("Succeeded", "Failed") and not serves:
+            return False
+    return all(_is_over(job) for job in twin.store.objects("Job.batch"))
+
+
+def _is_over(job: dict[str, object]) -> bool:
+    spec, status = job.get("spec"), job.get("status")
+    if isinstance(spec, dict) and spec.get("suspend"):
+        return True
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    return any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in conditions or ())
+
+
+def evidence_of(twin: Twin, outcome: Outcome) -> Evidence:
+    """What assertions are judged by."""
+    watch, kubelet = twin.host.parts.get("assertions"), twin.host.parts.get("kubelet")
+    return Evidence(
+        outcome,
+        watch.reached if isinstance(watch, ReachingWatch) else {},
+        kubelet.progress.totals.lost_us if isinstance(kubelet, Kubelet) else None,
+    )
+
+
+def _recorder(twin: Twin) -> Recorder:
+    recorder = twin.host.parts["recorder"]
+    assert isinstance(recorder, Recorder)
+    return recorder
+
+
+def _player(twin: Twin) -> ScenarioComponent:
+    player = twin.host.parts["scenario"]
+    assert isinstance(player, ScenarioComponent)
+    return player
