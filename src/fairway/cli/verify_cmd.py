@@ -82,3 +82,16 @@ def kubectl(file: RecordingFile, verbose: Verbose = False, output: Output = "tab
     from fairway.cli.verify_kubectl_cmd import kubectl as run
 
     raise typer.Exit(run(file, verbose, output))
+
+
+@app.command("api")
+def api(file: RecordingFile, output: Output = "table") -> None:
+    """Send recorded HTTP requests to a fresh server: kube-apiserver's codes, messages and bodies?
+
+    Each difference is shown as recorded and as Fairway answers. UIDs, times, versions and addresses may differ.
+
+    Example: fairway verify api requests.jsonl
+    """
+    from fairway.cli.verify_kubectl_cmd import api as run
+
+    raise typer.Exit(run(file, output))

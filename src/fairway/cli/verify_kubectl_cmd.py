@@ -1,10 +1,14 @@
-"""`fairway verify kubectl`: does the server answer kubectl as a real cluster did?"""
+"""`fairway verify kubectl`, `verify api`: does the server answer as a real one did?"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from fairway.conformance.kubectl.playing import Verification
 
 
 def kubectl(file: Path, verbose: bool, output: str) -> int:
@@ -12,11 +16,29 @@ def kubectl(file: Path, verbose: bool, output: str) -> int:
 
     Raises: InvalidInput for a file that is no recording; UserError without kubectl; WorldError.
     """
-    from fairway.cli.output import check_output, print_json
+    from fairway.cli.output import check_output
     from fairway.conformance.kubectl.playing import verify_session
 
     check_output(output)
     result = verify_session(file)
+    return _told(result, output, verbose=verbose)
+
+
+def api(file: Path, output: str) -> int:
+    """Send recorded requests and print what differs and how many agree; the exit code: 0 all of them, 1 not all.
+
+    Raises: InvalidInput for a file that is no recording; WorldError.
+    """
+    from fairway.cli.output import check_output
+    from fairway.conformance.api.requests import verify_requests
+
+    check_output(output)
+    return _told(verify_requests(file), output, verbose=True)
+
+
+def _told(result: Verification, output: str, *, verbose: bool) -> int:
+    from fairway.cli.output import print_json
+
     if output == "json":
         print_json(result.as_json())
     else:

@@ -35,7 +35,7 @@ _TIMED_OUT = 124
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One aspect of a command (exit code, stdout, stderr) that is not as recorded."""
+    """One aspect of a command or request (exit code, stdout, message, …) that is not as recorded."""
 
     line: int
     command: str
@@ -84,7 +84,7 @@ def verify_session(file: Path, progress: Callable[[Command], None] | None = None
     result = Verification()
     with tempfile.TemporaryDirectory(prefix="fairway-kubectl-") as folder:
         home = Path(folder)
-        with _fresh_server(home / "data") as kubeconfig:
+        with fresh_server(home / "data") as kubeconfig:
             shell = _Shell(home, kubeconfig)
             for step in steps:
                 _play(step, shell, result)
@@ -162,19 +162,19 @@ class _Shell:
 
 
 @contextmanager
-def _fresh_server(data: Path) -> Iterator[str]:
+def fresh_server(data: Path, **settings: Any) -> Iterator[str]:
     """The kubeconfig of a server on an empty folder, stopped afterwards.
 
     As in the recorded clusters there is no metrics-server.
 
     Raises: WorldError.
     """
-    given: dict[str, Any] = {"data": str(data), "kubeconfig": None, "fleet": [], "metrics_server": False}
-    settings = msgspec.json.encode(given).decode()
+    given = {"data": str(data), "kubeconfig": None, "fleet": [], "metrics_server": False, **settings}
+    text = msgspec.json.encode(given).decode()
     data.mkdir(parents=True)
     with open(data / "server.log", "wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "fairway.apiserver", settings],
+            [sys.executable, "-m", "fairway.apiserver", text],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

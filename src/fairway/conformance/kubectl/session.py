@@ -6,6 +6,7 @@ One JSON object a line: `cmd` with `stdin`, `stdout`, `stderr` and `rc`; or `nod
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,14 +52,7 @@ def read_session(file: Path) -> list[Step]:
     """
     steps: list[Step] = []
     problems: list[FieldProblem] = []
-    for number, line in enumerate(file.read_bytes().splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as broken:
-            problems.append(FieldProblem(str(file), number, "", "", f"not JSON: {broken}"))
-            continue
+    for number, row in rows_of(file, problems):
         found = _step(number, row)
         if isinstance(found, str):
             problems.append(FieldProblem(str(file), number, "", "", found))
@@ -71,6 +65,17 @@ def read_session(file: Path) -> list[Step]:
     if problems:
         raise InvalidInput(tuple(problems))
     return steps
+
+
+def rows_of(file: Path, problems: list[FieldProblem]) -> Iterator[tuple[int, Any]]:
+    """Each line's number and value; a line that is no JSON becomes a problem."""
+    for number, line in enumerate(file.read_bytes().splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            yield number, msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as broken:
+            problems.append(FieldProblem(str(file), number, "", "", f"not JSON: {broken}"))
 
 
 def _step(number: int, row: Any) -> Step | str:
