@@ -134,7 +134,7 @@ ERRORS = {
     "quantity('x')": "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
     "[].min()": "min called on empty list",
     "'abc'.charAt(9)": "index out of range: 9",
-    "'abc'.find('(')": "Illegal regex: missing ), unterminated subpattern at position 0",
+    "'abc'.find('(')": "Illegal regex: error parsing regexp: missing closing ): `(`",
     "quantity('500m').asInteger()": "cannot convert value to integer",
     "semver('1.2')": "No Major.Minor.Patch elements found",
 }

@@ -101,9 +101,10 @@ class SelectorError(ValueError):
 
 
 _TERM = re.compile(
-    r"\s*(?:(?P<not>!)\s*(?P<nkey>[\w./-]+)"
-    r"|(?P<key>[\w./-]+)\s*(?:(?P<set>in|notin)\s*\((?P<values>[^)]*)\)"
-    r"|(?P<op>==|=|!=|>|<)\s*(?P<value>[\w.-]*))?)\s*(?:,|$)"
+    # `*+` gives nothing back: a run of blanks is read once, not once for each of them.
+    r"\s*+(?:(?P<not>!)\s*+(?P<nkey>[\w./-]++)"
+    r"|(?P<key>[\w./-]++)\s*+(?:(?P<set>in|notin)\s*+\((?P<values>[^)]*+)\)"
+    r"|(?P<op>==|=|!=|>|<)\s*+(?P<value>[\w.-]*+))?)\s*+(?:,|$)"
 )
 
 

@@ -77,6 +77,17 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         _crd({"type": "object", "properties": {"a": {"type": "string", "anyOf": [{"type": "string"}]}}}),
         [f"{_AT}.properties[a].anyOf[0].type: Forbidden: must be empty to be structural"],
     ),
+    "a pattern that Go cannot read": (
+        _crd({"type": "object", "properties": {"a": {"type": "string", "pattern": "a(?=b)"}}}),
+        [
+            f'{_AT}.properties[a].pattern: Invalid value: "a(?=b)": must be a valid regular expression, but '
+            "isn't: error parsing regexp: invalid or unsupported Perl syntax: `(?=`"
+        ],
+    ),
+    "a pattern as Kueue has them": (
+        _crd({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(?i)[a-z]+$"}}}),
+        [],
+    ),
     "a field only in a junctor": (
         _crd({"type": "object", "anyOf": [{"properties": {"b": {"pattern": "x"}}}]}),
         [f"{_AT}.properties[b]: Required value: because it is defined in {_AT}.anyOf[0].properties[b]"],

@@ -23,7 +23,7 @@ _FAILURE = ("Fail", "Ignore")
 _ACTIONS = ("Audit", "Deny", "Warn")
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SEGMENTED = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?){2,}")
+_SEGMENTED = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?){2,}+")
 
 MAX_VALIDATIONS = 64
 """Source: maxValidations… (`must have at most 64 items`)."""

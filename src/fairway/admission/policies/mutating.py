@@ -83,7 +83,7 @@ def _mutation(raw: Obj, composition: Composition) -> Mutation:
 
 
 _CONSTRUCTOR = re.compile(r"\b(?:Object(?:\.\w+)*|JSONPatch)\s*\{")
-_FIELD = re.compile(r"\s*(\??)\s*([A-Za-z_]\w*)\s*:")
+_FIELD = re.compile(r"\s*+(\??)\s*+([A-Za-z_]\w*+)\s*+:")
 
 
 def as_maps(expression: str) -> str:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
-import re
 from collections.abc import Callable
+
+from fairway.kube import goregexp
 
 _HEX = "[0-9a-f]"
 _PATTERNS = {
     "bsonobjectid": r"[0-9a-fA-F]{24}",
     "email": r"[^@\s<>]+@[^@\s<>]+",
-    "hostname": r"([a-zA-Z0-9\u00a1-\uffff](?:[a-zA-Z0-9\u00a1-\uffff-]{0,62})?)"
-    r"(\.[a-zA-Z0-9\u00a1-\uffff](?:[a-zA-Z0-9\u00a1-\uffff-]{0,62})?)*",
+    "hostname": r"([a-zA-Z0-9\x{a1}-\x{ffff}](?:[a-zA-Z0-9\x{a1}-\x{ffff}-]{0,62})?)"
+    r"(\.[a-zA-Z0-9\x{a1}-\x{ffff}](?:[a-zA-Z0-9\x{a1}-\x{ffff}-]{0,62})?)*",
     "mac": rf"(?i:({_HEX}{{2}}([:-]{_HEX}{{2}}){{5}}(([:-]{_HEX}{{2}}){{2}})?)|({_HEX}{{4}}(\.{_HEX}{{4}}){{2,3}}))",
     "uuid": rf"(?i:{_HEX}{{8}}-?{_HEX}{{4}}-?{_HEX}{{4}}-?{_HEX}{{4}}-?{_HEX}{{12}})",
     "uuid3": rf"(?i:{_HEX}{{8}}-?{_HEX}{{4}}-?3{_HEX}{{3}}-?{_HEX}{{4}}-?{_HEX}{{12}})",
@@ -36,7 +37,6 @@ _PATTERNS = {
     r"|m|min|mins|minutes?|h|hrs?|hours?|d|days?|w|wks?|weeks?)",
     "uri": r"(/.*|[a-zA-Z][a-zA-Z0-9+.-]*:\S*)",
 }
-_COMPILED = {name: re.compile(text, re.ASCII) for name, text in _PATTERNS.items()}
 
 
 def _is_ipv4(text: str) -> bool:
@@ -80,5 +80,5 @@ def fits_format(text: str, name: str) -> bool:
     check = _CHECKS.get(name)
     if check is not None:
         return check(text)
-    pattern = _COMPILED.get(name)
-    return pattern is None or pattern.fullmatch(text) is not None
+    pattern = _PATTERNS.get(name)
+    return pattern is None or goregexp.compiled(pattern).fullmatch(text) is not None

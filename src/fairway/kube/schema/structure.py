@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairway.kube import goregexp
 from fairway.kube.fieldpath import MapKey, Path, path_text
 from fairway.kube.schema.shaping import prune
 from fairway.kube.schema.structural import META_FIELDS, custom_schema
-from fairway.kube.schema.values import compile_pattern, validate_custom
+from fairway.kube.schema.values import validate_custom
 from fairway.kube.validation.problem import Problem, forbidden, invalid, required, unsupported
 
 _ROOT, _ITEM, _FIELD = "at the root", "for specified array items", "for specified object fields"
@@ -127,9 +128,12 @@ def _check_value_rules(
     if isinstance(rules.get("not"), dict):
         _check_nested(rules["not"], owner, (*path, "not"), found)
     pattern = rules.get("pattern")
-    if pattern and compile_pattern(pattern) is None:
-        detail = "must be a valid regular expression, but isn't: error parsing regexp"
-        found.append(invalid((*path, "pattern"), pattern, detail))
+    if pattern:
+        try:
+            goregexp.compiled(pattern)
+        except goregexp.RegexpError as broken:
+            detail = f"must be a valid regular expression, but isn't: {broken}"
+            found.append(invalid((*path, "pattern"), pattern, detail))
 
 
 _NESTED_RULES = (

@@ -9,13 +9,12 @@ pkg/validation/validate and errors (v1.36).
 
 from __future__ import annotations
 
-import functools
 import json
-import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+from fairway.kube import goregexp
 from fairway.kube.fieldpath import MapKey
 from fairway.kube.objects import Obj
 from fairway.kube.schema.formats import fits_format
@@ -114,41 +113,11 @@ def _check_text(value: str, raw: dict[str, Any], path: str) -> Iterator[Problem]
     if "minLength" in raw and length < raw["minLength"]:
         yield _says(path, value, f"should be at least {raw['minLength']} chars long")
     pattern = raw.get("pattern")
-    if pattern and (compiled := compile_pattern(pattern)) is not None and compiled.search(value) is None:
+    if pattern and not goregexp.is_match(pattern, value):
         yield _says(path, value, f"should match '{pattern}'")
     named = raw.get("format")
     if named and not raw.get("x-kubernetes-int-or-string") and not fits_format(value, named):
         yield _says(path, value, f"must be of type {named}: {json.dumps(value, ensure_ascii=False)}")
-
-
-@functools.lru_cache(maxsize=1024)
-def compile_pattern(pattern: str) -> re.Pattern[str] | None:
-    """A Go (RE2) pattern as Python's; None where Python cannot read it.
-
-    `$` means the very end in Go, and named classes such as `[[:alpha:]]` are spelled out.
-    """
-    text = pattern
-    for name, chars in _POSIX.items():
-        text = text.replace(f"[:{name}:]", chars)
-    text = text.replace("\\z", "\\Z").replace("\\pL", r"^\W\d_").replace("\\p{L}", r"^\W\d_")
-    text = re.sub(r"(?<!\\)((?:\\\\)*)\$(?=\)|\||$)", r"\1\\Z", text)
-    try:
-        return re.compile(text, re.ASCII)
-    except (re.error, OverflowError):
-        return None
-
-
-_POSIX = {
-    "alnum": "0-9A-Za-z",
-    "alpha": "A-Za-z",
-    "digit": "0-9",
-    "lower": "a-z",
-    "upper": "A-Z",
-    "space": r"\t\n\v\f\r ",
-    "xdigit": "0-9A-Fa-f",
-    "word": "0-9A-Za-z_",
-    "punct": r"!-/:-@\[-`{-~",
-}
 
 
 def _check_number(value: int | float, raw: dict[str, Any], path: str) -> Iterator[Problem]:

@@ -38,7 +38,7 @@ _IN_USE = "kueue.x-k8s.io/resource-in-use"
 _PREFIX = "kueue.x-k8s.io/"
 _KUEUE_KINDS = frozenset(f"{kind}.{GROUP}" for kind in KINDS)
 # What Go's decoder says. Source: apimachinery pkg/api/resource/quantity.go.
-_FORM = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)[eEinumkKMGTP]*[-+]?\d*")
+_FORM = re.compile(r"[+-]?(\d++(\.\d*+)?|\.\d++)[eEinumkKMGTP]*+[-+]?\d*+")
 _BAD_FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _BAD_SUFFIX = "unable to parse quantity's suffix"
 _MUTATED = frozenset({"ClusterQueue", "ResourceFlavor", "Workload"})

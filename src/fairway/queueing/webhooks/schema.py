@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 STR, BOOL, INT, NUM, QTY, TIME, ANY = "str", "bool", "int", "num", "qty", "time", "any"
@@ -64,13 +63,6 @@ class Node:
     has_keys: bool = False
     has_defaults: bool = False
     """CEL rules, lists without repeats, defaults: here or below. Walks leave out what has none."""
-
-
-@cache
-def pattern_of(name: str) -> re.Pattern[str]:
-    """Go's `(?i)` in the middle is Python's flag."""
-    text = PATTERNS[name]
-    return re.compile(text.replace("(?i)", ""), re.IGNORECASE if "(?i)" in text else 0)
 
 
 def read_tables(text: str) -> dict[str, Node]:

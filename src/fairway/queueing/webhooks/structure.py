@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairway.kube.fieldpath import Path, path_text
+from fairway.kube.goregexp import is_match
 from fairway.kube.validation.problem import INVALID
 from fairway.queueing.webhooks import faults as f
 from fairway.queueing.webhooks.faults import OMITTED, Fault
@@ -31,7 +32,6 @@ from fairway.queueing.webhooks.schema import (
     STRUCT,
     TIME,
     Node,
-    pattern_of,
 )
 
 _NOT_CHECKED = (
@@ -178,7 +178,7 @@ def _check_text(node: Node, text: str, path: Path, out: list[Fault]) -> None:
         plural = f"{_in_body(path)} should be at least {shortest} chars long"
         out.append(f.invalid(path, text, plural))
     name = node.pattern or ("quantity" if node.kind == QTY else "")
-    if name and not pattern_of(name).search(text):
+    if name and not is_match(PATTERNS[name], text):
         out.append(f.invalid(path, text, f"{_in_body(path)} should match '{PATTERNS[name]}'"))
     if node.kind == TIME and not _TIME.fullmatch(text):
         detail = f"{_in_body(path)} must be of type date-time: {f.go_text(text)}"

@@ -11,9 +11,9 @@ Source: jobset pkg/controllers/failure_policy.go.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from fairway.kube.goregexp import is_match
 from fairway.kube.objects import Obj, labels_of
 from fairway.workloads.controller import WARNING
 from fairway.workloads.jobset.childjobs import REPLICATED_JOB
@@ -72,17 +72,10 @@ def _concerns(rule: dict[str, Any], job: Obj) -> bool:
     if reasons and failure.get("reason", "") not in reasons:
         return False
     patterns = rule.get("onJobFailureMessagePatterns")
-    if patterns and not any(_matches(p, failure.get("message", "")) for p in patterns):
+    if patterns and not any(is_match(p, failure.get("message", "")) for p in patterns):
         return False
     targets = rule.get("targetReplicatedJobs")
     return not targets or labels_of(job).get(REPLICATED_JOB) in targets
-
-
-def _matches(pattern: str, text: str) -> bool:
-    try:
-        return re.search(pattern, text) is not None
-    except re.error:
-        return False
 
 
 def _first(failed: list[Obj]) -> Obj:

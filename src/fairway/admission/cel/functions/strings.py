@@ -6,6 +6,7 @@ Source: cel-go ext/strings.go, ext/formatting.go; apiserver pkg/cel/library/rege
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Any
 
 from fairway.admission.cel.functions.overloads import (
@@ -17,6 +18,7 @@ from fairway.admission.cel.functions.overloads import (
     member,
     plain,
 )
+from fairway.kube import goregexp
 
 MAX_LENGTH = 1_000_000
 """Characters a function may return (own limit: keeps `replace` from filling the memory)."""
@@ -161,32 +163,21 @@ def shown(value: Any) -> str:
     return str(value)
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compiled(pattern: str) -> goregexp.Pattern:
     try:
-        return re.compile(pattern)
-    except re.error as bad:
+        return goregexp.compiled(pattern)
+    except goregexp.RegexpError as bad:
         raise FunctionError(f"Illegal regex: {bad}") from bad
 
 
-# Go's regexp never backtracks; Python's does. Patterns with nested repetition over long input are refused.
-_NESTED_REPEAT = re.compile(r"[+*}][^()]*\)[+*{]")
-_MAX_BACKTRACK_INPUT = 512
-
-
-def _searchable(pattern: str, text: str) -> re.Pattern[str]:
-    if len(text) > _MAX_BACKTRACK_INPUT and _NESTED_REPEAT.search(pattern):
-        raise FunctionError("operation interrupted: pattern with nested repetition on long input")
-    return _compiled(pattern)
-
-
 def _find(text: str, pattern: str) -> str:
-    found = _searchable(pattern, text).search(text)
+    found = _compiled(pattern).search(text)
     return found[0] if found else ""
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [m[0] for m in _searchable(pattern, text).finditer(text)]
-    return found if limit < 0 else found[:limit]
+    found = (m[0] for m in _compiled(pattern).finditer(text))
+    return list(found if limit < 0 else islice(found, limit))
 
 
 _S, _SS = (STRING,), (STRING, STRING)
