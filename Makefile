@@ -7,11 +7,12 @@ HOT_TESTS := tests/cluster tests/scheduling tests/twin/kubelet tests/workloads/t
   tests/queueing tests/twin/kueue
 COMPILED := $(BIN)/python -m fairway.compiled
 
-.PHONY: help run test lint types imports unit bench compiled clean
+.PHONY: help run test lint types imports unit verify bench compiled clean
 
 help:
 	@echo "make run     play the demo scenario end to end and print its report"
 	@echo "make test    lint, types, import direction and tests: what CI runs"
+	@echo "make verify  replay the recordings of the real engines: how many cases agree"
 	@echo "make bench   run the benchmarks"
 	@echo "make compiled   compile the hot modules again after an edit: simulations twice as fast"
 	@echo "make clean   remove .venv and caches"
@@ -55,6 +56,9 @@ imports: $(STAMP)
 unit: $(STAMP)
 	$(BIN)/pytest -n 2
 	FAIRWAY_COMPILED=0 $(BIN)/pytest -n 2 -q $(HOT_TESTS)
+
+verify: $(STAMP)
+	@$(BIN)/fairway verify all recordings
 
 bench: $(STAMP)
 	@$(BIN)/fairway bench

@@ -1,8 +1,50 @@
-"""How properties are tried: no deadlines and no complaints about slow drawing, since machines are shared."""
+"""How properties are tried: no deadlines and no complaints about slow drawing, since machines are shared.
+
+And which tests may be skipped: those for which this machine really lacks something. A run in which any other test is
+skipped has failed.
+"""
 
 from __future__ import annotations
 
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from fairway.compiled import building
 
 settings.register_profile("fairway", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fairway")
+
+_BESIDE = Path(__file__).parents[2] / "shared"
+# Why a test may be skipped, and whether that is so on this machine.
+_LACKS = {
+    "kubectl is not installed": shutil.which("kubectl") is None,
+    "the openb traces are not beside the repository": not (_BESIDE / "traces" / "openb").is_dir(),
+    "Kueue's decision tables are not beside the repository": not (_BESIDE / "conformance" / "kueue").is_dir(),
+    "large pages are asked of Linux only, by code that has to be compiled": sys.platform != "linux"
+    or building.what_is_missing() is not None,
+}
+_wrongly_skipped: list[str] = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> Iterator[None]:
+    yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if not _LACKS.get(reason):
+            _wrongly_skipped.append(f"{report.nodeid}: {reason}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _wrongly_skipped and session.exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in _wrongly_skipped:
+        terminalreporter.write_line(f"skipped although nothing is missing: {line}", red=True)

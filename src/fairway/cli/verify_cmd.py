@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from fairway.conformance.verification import Verification
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,7 +21,10 @@ app = typer.Typer(
 RecordingFile = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", exists=True, dir_okay=False, help="The recording, one JSON object a line."
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="The recording, one JSON object a line, plain or .gz.",
     ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print every difference.")]
@@ -33,29 +39,16 @@ def placements(file: RecordingFile, verbose: Verbose = False, output: Output = "
 
     Example: fairway verify placements recording.jsonl -v
     """
-    from fairway.cli.output import check_output, print_json
-    from fairway.conformance.placements import verify_placements
-
-    check_output(output)
-    result = verify_placements(file)
-    if output == "json":
-        print_json(result.as_json())
-    else:
-        for difference in result.differences if verbose else ():
-            typer.echo(difference.text())
-        typer.echo(f"agree {result.agreed} of {result.total}")
-    raise typer.Exit(0 if result.agreed == result.total else 1)
+    _verify("placements", file, verbose, output)
 
 
 @app.command("kueue-table")
-def kueue_table(file: RecordingFile, verbose: Verbose = False) -> None:
+def kueue_table(file: RecordingFile, verbose: Verbose = False, output: Output = "table") -> None:
     """Run rows of Kueue's decision tables: the same admissions, preemptions and leftovers.
 
     Example: fairway verify kueue-table TestSchedule.jsonl -v
     """
-    from fairway.cli.verify_kueue_cmd import kueue_table as run
-
-    raise typer.Exit(run(file, verbose))
+    _verify("kueue-table", file, verbose, output)
 
 
 @app.command("kueue-scenarios")
@@ -66,9 +59,7 @@ def kueue_scenarios(file: RecordingFile, verbose: Verbose = False, output: Outpu
 
     Example: fairway verify kueue-scenarios scenarios.jsonl -v
     """
-    from fairway.cli.verify_kueue_cmd import kueue_scenarios as run
-
-    raise typer.Exit(run(file, verbose, output))
+    _verify("kueue-scenarios", file, verbose, output)
 
 
 @app.command("kubectl")
@@ -79,19 +70,86 @@ def kubectl(file: RecordingFile, verbose: Verbose = False, output: Output = "tab
 
     Example: fairway verify kubectl session.jsonl -v
     """
-    from fairway.cli.verify_kubectl_cmd import kubectl as run
-
-    raise typer.Exit(run(file, verbose, output))
+    _verify("kubectl", file, verbose, output)
 
 
 @app.command("api")
-def api(file: RecordingFile, output: Output = "table") -> None:
+def api(file: RecordingFile, verbose: Verbose = False, output: Output = "table") -> None:
     """Send recorded HTTP requests to a fresh server: kube-apiserver's codes, messages and bodies?
 
-    Each difference is shown as recorded and as Fairway answers. UIDs, times, versions and addresses may differ.
+    UIDs, times, versions and addresses may differ.
 
-    Example: fairway verify api requests.jsonl
+    Example: fairway verify api requests.jsonl -v
     """
-    from fairway.cli.verify_kubectl_cmd import api as run
+    _verify("api", file, verbose, output)
 
-    raise typer.Exit(run(file, output))
+
+@app.command("all")
+def everything(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", exists=True, file_okay=False, help="A folder with recordings.toml."),
+    ] = Path("recordings"),
+    verbose: Verbose = False,
+    output: Output = "table",
+) -> None:
+    """Replay every recording of a folder: engine, version, cases, how many agree.
+
+    A checkout of Fairway has the recordings it is tested with in `recordings/`.
+
+    Example: fairway verify all recordings
+    """
+    from fairway.cli.output import check_output, print_json, print_table
+    from fairway.conformance.suite import read_index, replay_all
+
+    check_output(output)
+    total = len(read_index(folder))
+    replayed = []
+    for one in replay_all(folder):
+        replayed.append(one)
+        typer.echo(
+            f"{len(replayed)}/{total} {one.recording.file}: agree {one.found.agreed} of {one.found.total}",
+            err=True,
+        )
+    agreed, cases = (sum(getattr(r.found, n) for r in replayed) for n in ("agreed", "total"))
+    if output == "json":
+        print_json({"agreed": agreed, "total": cases, "recordings": [r.as_json() for r in replayed]})
+    else:
+        for one in replayed if verbose else ():
+            _print_differences(one.found)
+        rows = [
+            (
+                of.engine,
+                of.version,
+                of.what,
+                str(found.total),
+                str(found.agreed),
+                f"{found.agreed / found.total:.1%}",
+            )
+            for of, found in ((r.recording, r.found) for r in replayed)
+        ]
+        print_table(("ENGINE", "VERSION", "WHAT", "CASES", "AGREE", ""), rows, right=(3, 4, 5))
+        typer.echo(f"agree {agreed} of {cases}")
+    raise typer.Exit(0 if agreed == cases else 1)
+
+
+def _verify(check: str, file: Path, verbose: bool, output: str) -> None:
+    """Replay one recording and print how many cases agree. Exits 0 where all do, 1 where not."""
+    from fairway.cli.output import check_output, print_json
+    from fairway.conformance.suite import check_of
+
+    check_output(output)
+    found = check_of(check)(file)
+    if output == "json":
+        print_json(found.as_json())
+    else:
+        _print_differences(found, verbose)
+        typer.echo(f"agree {found.agreed} of {found.total}")
+    raise typer.Exit(0 if found.holds else 1)
+
+
+def _print_differences(found: Verification, verbose: bool = True) -> None:
+    for difference in found.differences if verbose else ():
+        typer.echo(difference.text())
+    for case in found.inapplicable:
+        typer.echo(case.text())

@@ -11,7 +11,6 @@ the number of pods placed is compared.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,53 +24,12 @@ from fairway.conformance.kueue_player import (
     set_name,
     without_uids,
 )
-from fairway.errors import FieldProblem, InvalidInput
+from fairway.conformance.rows import nothing_recorded, read_rows
+from fairway.conformance.verification import Difference, Verification
 from fairway.kube.objects import Obj, spec_of
 from fairway.queueing.objects import HOSTNAME_LABEL
 
 _PARTS = ("workloads", "clusterQueues", "jobs")
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One disagreement. `aspect`: what of which object."""
-
-    line: int
-    scenario: str
-    step: int
-    aspect: str
-    wanted: str
-    got: str
-
-    def text(self) -> str:
-        where = f"line {self.line} {self.scenario}: step {self.step}: {self.aspect}"
-        return f"{where}\n  kueue:   {self.wanted}\n  fairway: {self.got}"
-
-
-@dataclass(slots=True)
-class Verification:
-    """How many scenarios agree, and what differs."""
-
-    total: int = 0
-    agreed: int = 0
-    differences: list[Difference] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "agreed": self.agreed,
-            "total": self.total,
-            "differences": [
-                {
-                    "line": d.line,
-                    "scenario": d.scenario,
-                    "step": d.step,
-                    "aspect": d.aspect,
-                    "kueue": d.wanted,
-                    "fairway": d.got,
-                }
-                for d in self.differences
-            ],
-        }
 
 
 def verify_scenarios(file: Path) -> Verification:
@@ -80,14 +38,10 @@ def verify_scenarios(file: Path) -> Verification:
     Raises: InvalidInput for a file that is no such recording.
     """
     result = Verification()
-    for line, row in _rows(file):
-        found = list(_replay(line, row))
-        result.total += 1
-        result.agreed += not found
-        result.differences.extend(found)
+    for line, row in read_rows(file, _shape_problem):
+        result.count(list(_replay(line, row)))
     if not result.total:
-        problem = FieldProblem(str(file), 0, "", "", "no scenarios: expected one JSON object a line")
-        raise InvalidInput((problem,))
+        raise nothing_recorded(file, "scenarios")
     return result
 
 
@@ -98,7 +52,7 @@ def _replay(line: int, row: Mapping[str, Any]) -> Iterator[Difference]:
         got = player.play(step)
         wanted = step.get("observed") or {}
         for aspect, want, have in _compare(player, step, wanted, got):
-            yield Difference(line, name, number, aspect, _shown(want), _shown(have))
+            yield Difference(line, f"{name} step {number}", aspect, _shown(want), _shown(have))
 
 
 def _compare(
@@ -214,27 +168,6 @@ def _has_labels(node: Obj, selector: Mapping[str, str]) -> bool:
 
 def _shown(value: Any) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
-
-
-def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    try:
-        lines = file.read_bytes().splitlines()
-    except OSError as error:
-        reason = error.strerror or "unreadable"
-        problem = FieldProblem(str(file), 0, "", "", f"cannot read the recording: {reason}")
-        raise InvalidInput((problem,)) from error
-    for number, text in enumerate(lines, 1):
-        if not text.strip():
-            continue
-        try:
-            row = msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError) as broken:
-            problem = FieldProblem(str(file), number, "", "", f"expected a JSON object: {broken}")
-            raise InvalidInput((problem,)) from broken
-        wrong = _shape_problem(row)
-        if wrong:
-            raise InvalidInput((FieldProblem(str(file), number, wrong[0], "", wrong[1]),))
-        yield number, row
 
 
 def _shape_problem(row: Any) -> tuple[str, str] | None:

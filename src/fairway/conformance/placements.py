@@ -8,62 +8,17 @@ next is judged, so one disagreement does not cause another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from fairway.cluster.store import Store
-from fairway.errors import FieldProblem, InvalidInput
+from fairway.conformance.rows import nothing_recorded, read_rows
+from fairway.conformance.verification import Difference, Verification
 from fairway.kube.objects import Obj, key_of
 from fairway.scheduling.cycle import Diagnosis, Scheduler
 from fairway.scheduling.preemption import explain
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.twin.owners import DefaultSelectors
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One disagreement. `aspect` is feasible, scores, choice or message."""
-
-    line: int
-    step: int
-    pod: str
-    aspect: str
-    wanted: str
-    got: str
-
-    def text(self) -> str:
-        where = f"line {self.line} step {self.step} pod {self.pod}: {self.aspect}"
-        return f"{where}\n  recorded: {self.wanted}\n  fairway:  {self.got}"
-
-
-@dataclass(slots=True)
-class Verification:
-    """How many steps agree, and what differs."""
-
-    total: int = 0
-    agreed: int = 0
-    differences: list[Difference] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "agreed": self.agreed,
-            "total": self.total,
-            "differences": [
-                {
-                    "line": d.line,
-                    "step": d.step,
-                    "pod": d.pod,
-                    "aspect": d.aspect,
-                    "recorded": d.wanted,
-                    "fairway": d.got,
-                }
-                for d in self.differences
-            ],
-        }
 
 
 def verify_placements(file: Path, profile: Profile = DEFAULT_PROFILE) -> Verification:
@@ -72,30 +27,11 @@ def verify_placements(file: Path, profile: Profile = DEFAULT_PROFILE) -> Verific
     Raises: InvalidInput for a file that is not such a recording.
     """
     result = Verification()
-    for number, row in _rows(file):
+    for number, row in read_rows(file, _shape_problem):
         _replay(number, row, profile, result)
     if not result.total:
-        raise InvalidInput(
-            (FieldProblem(str(file), 0, "", "", "no recorded pods: expected one JSON object a line"),)
-        )
+        raise nothing_recorded(file, "recorded pods")
     return result
-
-
-def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                row = msgspec.json.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as broken:
-                raise InvalidInput(
-                    (FieldProblem(str(file), number, "", "", f"not JSON: {broken}"),)
-                ) from broken
-            problem = _shape_problem(row)
-            if problem:
-                raise InvalidInput((FieldProblem(str(file), number, problem[0], "", problem[1]),))
-            yield number, row
 
 
 def _shape_problem(row: Any) -> tuple[str, str] | None:
@@ -121,12 +57,8 @@ def _replay(number: int, row: dict[str, Any], profile: Profile, result: Verifica
     for i, step in enumerate(row["steps"]):
         pod = store.create({"apiVersion": "v1", "kind": "Pod", **step["pod"]})
         found = _judge(store, scheduler, pod, step)
-        result.total += 1
-        if found is None:
-            result.agreed += 1
-        else:
-            aspect, wanted, got = found
-            result.differences.append(Difference(number, i, pod["metadata"]["name"], aspect, wanted, got))
+        where = f"step {i} pod {pod['metadata']['name']}"
+        result.count([Difference(number, where, *found)] if found else [])
         if step.get("chosen"):
             store.bind(key_of(pod), step["chosen"], {**pod["status"], "phase": "Running"})
 

@@ -50,14 +50,14 @@ def test_answers_that_differ_are_shown_as_recorded_and_as_given(tmp_path: Path) 
     result = verify_requests(file)
     assert (result.agreed, result.total) == (3, 5)
     assert [(d.line, d.aspect) for d in result.differences] == [(3, "body"), (4, "code")]
-    assert result.differences[0].command == f"another value: GET {MAPS}/a"
+    assert result.differences[0].where == f"another value: GET {MAPS}/a"
 
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
         ("", "no recorded request"),
-        ("{", "not JSON"),
+        ("{", "expected a JSON object"),
         ("[]", "expected an object"),
         ('{"method": "FROB", "path": "/", "status": 200}', "method: expected one of"),
         ('{"method": "GET", "path": "api", "status": 200}', "path: expected a path"),

@@ -20,9 +20,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fairway.conformance.kubectl.playing import Difference, Verification, fresh_server
-from fairway.conformance.kubectl.session import rows_of
-from fairway.errors import FieldProblem, InvalidInput, WorldError
+from fairway.conformance.kubectl.playing import fresh_server
+from fairway.conformance.rows import nothing_recorded, read_rows
+from fairway.conformance.verification import Difference, Verification
+from fairway.errors import WorldError
 
 CODE, MESSAGE, BODY = "code", "code and message", "code and body"
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
@@ -82,56 +83,46 @@ def verify_requests(file: Path) -> Verification:
         _prepare(client, requests)
         for request in requests:
             status, answer = client.ask(request)
-            found = _differences(request, status, answer)
-            result.total += 1
-            result.agreed += not found
-            result.differences.extend(found)
+            result.count(_differences(request, status, answer))
     return result
 
 
 def read_requests(file: Path) -> list[Request]:
     """The requests of a recording.
 
-    Raises: InvalidInput with every line that is none.
+    Raises: InvalidInput for a line that is none.
     """
-    requests: list[Request] = []
-    problems: list[FieldProblem] = []
-    for number, row in rows_of(file, problems):
-        wrong = _wrong(row)
-        if wrong:
-            problems.append(FieldProblem(str(file), number, "", "", wrong))
-            continue
-        known = {name: row.get(name) for name in ("method", "path", "body", "status", "answer")}
-        label, kind = row.get("label") or row["path"], row.get("content_type") or "application/json"
-        compare = row.get("compare", MESSAGE)
-        requests.append(
-            Request(
-                number, label, content_type=kind, headers=row.get("headers") or {}, compare=compare, **known
-            )
-        )
-    if not problems and not requests:
-        problems.append(FieldProblem(str(file), 0, "", "", "no recorded request"))
-    if problems:
-        raise InvalidInput(tuple(problems))
+    requests = [_request(number, row) for number, row in read_rows(file, _shape_problem)]
+    if not requests:
+        raise nothing_recorded(file, "recorded request")
     return requests
 
 
-def _wrong(row: Any) -> str:
-    """What keeps a row from being a request; empty: nothing."""
+def _request(number: int, row: dict[str, Any]) -> Request:
+    known: dict[str, Any] = {name: row.get(name) for name in ("method", "path", "body", "status", "answer")}
+    label, kind = row.get("label") or row["path"], row.get("content_type") or "application/json"
+    compare = row.get("compare", MESSAGE)
+    return Request(
+        number, label, content_type=kind, headers=row.get("headers") or {}, compare=compare, **known
+    )
+
+
+def _shape_problem(row: Any) -> tuple[str, str] | None:
+    """What keeps a row from being a request."""
     if not isinstance(row, dict):
-        return "expected an object with method, path, status and answer"
+        return ("", "expected an object with method, path, status and answer")
     if row.get("method") not in _METHODS:
-        return f"method: expected one of {', '.join(sorted(_METHODS))}"
+        return ("method", f"expected one of {', '.join(sorted(_METHODS))}")
     if not isinstance(row.get("path"), str) or not row["path"].startswith("/"):
-        return "path: expected a path that starts with /"
+        return ("path", "expected a path that starts with /")
     if isinstance(row.get("status"), bool) or not isinstance(row.get("status"), int):
-        return "status: expected a number"
+        return ("status", "expected a number")
     if row.get("compare", MESSAGE) not in (CODE, MESSAGE, BODY):
-        return f"compare: expected {CODE!r}, {MESSAGE!r} or {BODY!r}"
+        return ("compare", f"expected {CODE!r}, {MESSAGE!r} or {BODY!r}")
     headers = row.get("headers") or {}
     if not isinstance(headers, dict) or not all(isinstance(v, str) for v in headers.values()):
-        return "headers: expected an object of texts"
-    return ""
+        return ("headers", "expected an object of texts")
+    return None
 
 
 class _Client:

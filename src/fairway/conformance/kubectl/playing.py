@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ import msgspec
 from fairway.apiserver.folders import running
 from fairway.conformance.kubectl.comparing import is_same
 from fairway.conformance.kubectl.session import Command, Join, Step, Wait, read_session
+from fairway.conformance.verification import Difference, Verification
 from fairway.errors import UserError, WorldError
 
 _START_TIMEOUT_S = 60.0
@@ -31,46 +31,6 @@ _START_TIMEOUT_S = 60.0
 _COMMAND_TIMEOUT_S = 180.0
 _STOP_TIMEOUT_S = 20.0
 _TIMED_OUT = 124
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One aspect of a command or request (exit code, stdout, message, …) that is not as recorded."""
-
-    line: int
-    command: str
-    aspect: str
-    wanted: str
-    got: str
-
-    def text(self) -> str:
-        where = f"line {self.line}: {self.command}: {self.aspect}"
-        return f"{where}\n  recorded: {_indented(self.wanted)}\n  fairway:  {_indented(self.got)}"
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "line": self.line,
-            "command": self.command,
-            "aspect": self.aspect,
-            "recorded": self.wanted,
-            "fairway": self.got,
-        }
-
-
-@dataclass(slots=True)
-class Verification:
-    """How many commands agree, and what differs."""
-
-    total: int = 0
-    agreed: int = 0
-    differences: list[Difference] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "agreed": self.agreed,
-            "total": self.total,
-            "differences": [d.as_json() for d in self.differences],
-        }
 
 
 def verify_session(file: Path, progress: Callable[[Command], None] | None = None) -> Verification:
@@ -109,10 +69,7 @@ def _play(step: Step, shell: _Shell, result: Verification) -> None:
         )
         return
     code, stdout, stderr = shell.run(step.text, step.stdin)
-    found = _differences(step, code, stdout, stderr)
-    result.total += 1
-    result.agreed += not found
-    result.differences.extend(found)
+    result.count(_differences(step, code, stdout, stderr))
 
 
 def _differences(step: Command, code: int, stdout: str, stderr: str) -> list[Difference]:
@@ -123,10 +80,6 @@ def _differences(step: Command, code: int, stdout: str, stderr: str) -> list[Dif
         if not is_same(step.text, wanted, got):
             found.append(Difference(step.line, step.text, aspect, wanted, got))
     return found
-
-
-def _indented(text: str) -> str:
-    return text.rstrip("\n").replace("\n", "\n            ") or "(nothing)"
 
 
 class _Shell:

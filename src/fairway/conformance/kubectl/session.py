@@ -6,16 +6,14 @@ One JSON object a line: `cmd` with `stdin`, `stdout`, `stderr` and `rc`; or `nod
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from fairway.errors import FieldProblem, InvalidInput
+from fairway.conformance.rows import nothing_recorded, read_rows
 
 _MAX_WAIT_S = 3600.0
+_STREAMS = ("stdin", "stdout", "stderr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,65 +44,44 @@ Step = Command | Join | Wait
 
 
 def read_session(file: Path) -> list[Step]:
-    """The steps of a recording.
-
-    Raises: InvalidInput with every line that is none.
-    """
-    steps: list[Step] = []
-    problems: list[FieldProblem] = []
-    for number, row in rows_of(file, problems):
-        found = _step(number, row)
-        if isinstance(found, str):
-            problems.append(FieldProblem(str(file), number, "", "", found))
-        else:
-            steps.append(found)
-    if not problems and not any(isinstance(s, Command) for s in steps):
-        problems.append(
-            FieldProblem(str(file), 0, "", "", "no recorded command: expected lines with cmd and rc")
-        )
-    if problems:
-        raise InvalidInput(tuple(problems))
+    """The steps of a recording. Raises: InvalidInput for a line that is none."""
+    steps = [_step(number, row) for number, row in read_rows(file, _shape_problem)]
+    if not any(isinstance(step, Command) for step in steps):
+        raise nothing_recorded(file, "recorded command")
     return steps
 
 
-def rows_of(file: Path, problems: list[FieldProblem]) -> Iterator[tuple[int, Any]]:
-    """Each line's number and value; a line that is no JSON becomes a problem."""
-    for number, line in enumerate(file.read_bytes().splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            yield number, msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as broken:
-            problems.append(FieldProblem(str(file), number, "", "", f"not JSON: {broken}"))
-
-
-def _step(number: int, row: Any) -> Step | str:
-    """The step, or what is wrong with it."""
-    if not isinstance(row, dict):
-        return "expected an object with cmd, node or wait_s"
+def _step(number: int, row: dict[str, Any]) -> Step:
     if "cmd" in row:
-        return _command(number, row)
+        stdin, stdout, stderr = (row.get(name) or "" for name in _STREAMS)
+        return Command(number, row["cmd"], stdin, stdout, stderr, row.get("rc", 0))
+    if "node" in row:
+        return Join({"apiVersion": "v1", "kind": "Node", **row["node"]})
+    return Wait(float(row["wait_s"]))
+
+
+def _shape_problem(row: Any) -> tuple[str, str] | None:
+    if not isinstance(row, dict):
+        return ("", "expected an object with cmd, node or wait_s")
+    if "cmd" in row:
+        return _command_problem(row)
     if "node" in row:
         node = row["node"]
-        if not isinstance(node, dict) or not isinstance((node.get("metadata") or {}).get("name"), str):
-            return "node: expected a Node object with a name"
-        return Join({"apiVersion": "v1", "kind": "Node", **node})
+        named = isinstance(node, dict) and isinstance((node.get("metadata") or {}).get("name"), str)
+        return None if named else ("node", "expected a Node object with a name")
     seconds = row.get("wait_s")
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds <= _MAX_WAIT_S:
-        return f"expected cmd, node, or wait_s between 0 and {_MAX_WAIT_S:.0f}"
-    return Wait(float(seconds))
+        return ("wait_s", f"expected cmd, node, or wait_s between 0 and {_MAX_WAIT_S:.0f}")
+    return None
 
 
-def _command(number: int, row: dict[str, Any]) -> Step | str:
+def _command_problem(row: dict[str, Any]) -> tuple[str, str] | None:
     text, code = row["cmd"], row.get("rc", 0)
     if not isinstance(text, str) or not text.strip():
-        return "cmd: expected a shell line"
+        return ("cmd", "expected a shell line")
     if isinstance(code, bool) or not isinstance(code, int):
-        return "rc: expected an exit code"
-    said = []
-    for name in ("stdin", "stdout", "stderr"):
-        value = row.get(name) or ""
-        if not isinstance(value, str):
-            return f"{name}: expected text"
-        said.append(value)
-    return Command(number, text, said[0], said[1], said[2], code)
+        return ("rc", "expected an exit code")
+    for name in _STREAMS:
+        if not isinstance(row.get(name) or "", str):
+            return (name, "expected text")
+    return None

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairway.cli.verify_kueue_cmd import kueue_table
+from fairway.cli.main import main
 from fairway.conformance.kueue_tables import verify_table
 from fairway.errors import InvalidInput
 
@@ -16,7 +16,7 @@ SHARED = Path(__file__).parents[2].parent / "shared" / "conformance" / "kueue"
 TABLES = sorted(SHARED.glob("*.jsonl"))
 
 
-@pytest.mark.skipif(not TABLES, reason="../shared/conformance/kueue is not there")
+@pytest.mark.skipif(not TABLES, reason="Kueue's decision tables are not beside the repository")
 def test_all_rows_agree() -> None:
     for file in TABLES:
         result = verify_table(file)
@@ -33,7 +33,7 @@ def test_a_row_that_disagrees_is_shown(tmp_path: Path, capsys: pytest.CaptureFix
         ' "incoming": {"metadata": {"name": "w"}, "spec": {"podSets": [{"name": "main", "count": 1,'
         ' "template": {"spec": {"containers": []}}}]}}}\n'
     )
-    assert kueue_table(file, True) == 1
+    assert main(["verify", "kueue-table", str(file), "-v"]) == 1
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "line 1 nobody goes: wantPreempted"
     assert printed[-1] == "agree 0 of 1"
@@ -153,7 +153,7 @@ def test_a_row_without_queues_is_listed(tmp_path: Path) -> None:
 def test_a_row_of_an_unknown_suite_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "table.jsonl"
     file.write_text('{"suite": "TestOther", "name": "strange"}\n')
-    assert kueue_table(file, False) == 1
+    assert main(["verify", "kueue-table", str(file)]) == 1
     assert "strange: not applicable: no runner for suite 'TestOther'" in capsys.readouterr().out
 
 
