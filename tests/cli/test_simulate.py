@@ -155,3 +155,53 @@ def test_one_seed_one_digest_whatever_the_hash_seed(example: str) -> None:
         )
         digests.append(json.loads(done.stdout)["digest"])
     assert len(set(digests)) == 1
+
+
+class TestAFaultOfOurs:
+    """One team's odd object leaves everybody else's figures whole, and is not passed over in silence."""
+
+    ODD = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: odd}\n" + (
+        "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n---\n"
+    )
+
+    @pytest.fixture
+    def path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        from fairway.cluster.changes import Change
+        from fairway.twin.volumes.binding import VolumeBinder
+
+        observe = VolumeBinder.observe
+
+        def observed(binder: VolumeBinder, change: Change) -> None:
+            if change.key.name == "odd":
+                raise AttributeError("'str' object has no attribute 'get'")
+            observe(binder, change)
+
+        monkeypatch.setattr(VolumeBinder, "observe", observed)
+        monkeypatch.delenv("FAIRWAY_DEBUG", raising=False)
+        (tmp_path / "a.yaml").write_text(self.ODD + PLAIN)
+        return tmp_path
+
+    def test_the_others_run_to_their_end(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        html = path / "report.html"
+        assert main(["simulate", str(path / "a.yaml"), "-o", "json", "--html", str(html)]) == 4
+        captured = capsys.readouterr()
+        said = json.loads(captured.out)
+        assert said["ended"] == "idle" and not said["passed"]
+        assert said["summary"]["figures"]["pods"]["succeeded"] == 2
+        fault = "persistentvolume-controller: PersistentVolumeClaim default/odd: AttributeError: 'str' object"
+        assert said["failures"][0].startswith(fault)
+        assert f"fairway: a fault of ours: {fault}" in captured.err and "FAIRWAY_DEBUG=1" in captured.err
+        assert "a fault of Fairway: persistentvolume-controller" in html.read_text()
+        assert "Traceback" not in captured.err
+
+    def test_under_many_seeds(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["simulate", str(path / "a.yaml"), "--seeds", "2"]) == 4
+        assert capsys.readouterr().err.count("fairway: a fault of ours") == 1
+        assert main(["simulate", str(path / "a.yaml"), "-o", "junit"]) == 4
+        suite = ElementTree.fromstring(capsys.readouterr().out)[0]
+        assert suite.attrib["errors"] == "1" and suite.find("testcase/error") is not None
+
+    def test_the_traceback_is_there_for_who_asks(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("FAIRWAY_DEBUG", "1")
+        with pytest.raises(AttributeError):
+            main(["simulate", str(path / "a.yaml")])

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fairway.apiserver.pump import Pump
     from fairway.apiserver.signingrequests import CertificateSigner
     from fairway.scenario.model import CloudPlan
+    from fairway.twin.containment import Containment
     from fairway.twin.kubelet.component import Kubelet
     from fairway.twin.twin import Twin
 
@@ -73,6 +74,7 @@ class Cluster:
         from fairway.apiserver.exporter.queuemeter import QueueMeter
         from fairway.apiserver.pump import Pump
         from fairway.apiserver.standing import latency_of, standing_components
+        from fairway.twin.containment import Containment
         from fairway.twin.twin import Twin
 
         self.events = StoredEvents(self.store)
@@ -83,6 +85,7 @@ class Cluster:
             start_us=self.store.now_us,
             store=self.store,
             events=self.events,
+            containment=Containment(),
         )
         self.twin.host.admission = admission
         self.pump = Pump(self.twin, self.journal, speed=self.speed, paused=self.paused)
@@ -95,6 +98,11 @@ class Cluster:
             self.store.followers.append(self.pod_meter)
         self.pump.poke()
         self.ready.set()
+
+    @property
+    def containment(self) -> Containment | None:
+        """What components failed at; None while they are loaded."""
+        return None if self.twin is None else self.twin.host.containment
 
     def simulated_nodes(self) -> Kubelet | None:
         """The twin's kubelets; None while they are loaded."""

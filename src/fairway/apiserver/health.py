@@ -8,6 +8,7 @@ Source: apiserver pkg/server/healthz/healthz.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fairway.apiserver.journal import MAX_BACKLOG
@@ -22,6 +23,7 @@ _TEXT = "text/plain; charset=utf-8"
 _NO_SNIFF = (("X-Content-Type-Options", "nosniff"),)
 Check = Callable[[], str]
 """What is wrong; empty when nothing is."""
+_COMPONENT = "component/"
 
 
 class Health:
@@ -47,9 +49,9 @@ class Health:
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed(None)
         page, _, name = request.path.strip("/").partition("/")
-        checks = self._checks[page]
+        checks = self._checks_of(page)
         if not name:
-            return _all(page, checks, request)
+            return self._all(page, checks, request)
         if name not in checks:
             raise page_not_found()
         wrong = checks[name]()
@@ -61,9 +63,20 @@ class Health:
         """Every check of every page: (name, page, whether it is well)."""
         return [
             (name, page, not check())
-            for page, checks in self._checks.items()
-            for name, check in checks.items()
+            for page in self._checks
+            for name, check in self._checks_of(page).items()
         ]
+
+    def _checks_of(self, page: str) -> dict[str, Check]:
+        """Readiness asks every component, too, once they are there."""
+        twin = self._api.cluster.twin
+        checks = self._checks[page]
+        if page != "readyz" or twin is None or self._components():
+            return checks
+        return {
+            **checks,
+            **{f"{_COMPONENT}{c.name}": partial(self._component, c.name) for c in twin.components},
+        }
 
     def _journal(self) -> str:
         backlog = self._api.journal.backlog
@@ -72,31 +85,43 @@ class Health:
     def _components(self) -> str:
         return "" if self._api.cluster.ready.is_set() else "components are being loaded"
 
+    def _component(self, name: str) -> str:
+        """It fails at work that no single object is to blame for. What one object breaks makes nobody unready."""
+        contained = self._api.cluster.containment
+        return f"{name} fails" if contained is not None and contained.is_stopped(name) else ""
+
+    def _left_out(self, check: str) -> str:
+        """Of a component that is well, how many objects it does without. Whose they are, not everybody may read."""
+        contained = self._api.cluster.containment
+        if contained is None or not check.startswith(_COMPONENT):
+            return ""
+        count = contained.left_out(check.removeprefix(_COMPONENT))
+        return f": {count} object{'s' if count != 1 else ''} left out" if count else ""
+
+    def _all(self, page: str, checks: dict[str, Check], request: Request) -> Response:
+        """All of a page's checks but those excluded; in full where asked, and where something is wrong."""
+        excluded = set(request.query.get("exclude", ()))
+        lines: list[str] = []
+        has_failed = False
+        for name, check in checks.items():
+            if name in excluded:
+                excluded.discard(name)
+                lines.append(f"[+]{name} excluded: ok")
+            elif check():
+                has_failed = True
+                lines.append(f"[-]{name} failed: reason withheld")
+            else:
+                lines.append(f"[+]{name} ok{self._left_out(name)}")
+        if excluded:
+            named = ",".join(f'"{name}"' for name in sorted(excluded))
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {named}")
+        if not has_failed and "verbose" not in request.query:
+            return Response(200, b"ok", _TEXT, _NO_SNIFF)
+        lines.append(f"{page} check {'failed' if has_failed else 'passed'}")
+        return Response(
+            500 if has_failed else 200, "".join(f"{line}\n" for line in lines).encode(), _TEXT, _NO_SNIFF
+        )
+
 
 def _well() -> str:
     return ""
-
-
-def _all(page: str, checks: dict[str, Check], request: Request) -> Response:
-    """All of a page's checks but those excluded; in full where asked, and where something is wrong."""
-    excluded = set(request.query.get("exclude", ()))
-    lines: list[str] = []
-    has_failed = False
-    for name, check in checks.items():
-        if name in excluded:
-            excluded.discard(name)
-            lines.append(f"[+]{name} excluded: ok")
-        elif check():
-            has_failed = True
-            lines.append(f"[-]{name} failed: reason withheld")
-        else:
-            lines.append(f"[+]{name} ok")
-    if excluded:
-        named = ",".join(f'"{name}"' for name in sorted(excluded))
-        lines.append(f"warn: some health checks cannot be excluded: no matches for {named}")
-    if not has_failed and "verbose" not in request.query:
-        return Response(200, b"ok", _TEXT, _NO_SNIFF)
-    lines.append(f"{page} check {'failed' if has_failed else 'passed'}")
-    return Response(
-        500 if has_failed else 200, "".join(f"{line}\n" for line in lines).encode(), _TEXT, _NO_SNIFF
-    )

@@ -21,9 +21,11 @@ from fairway.apiserver.wire.messages import Answer, Request, Response, json_resp
 if TYPE_CHECKING:
     from fairway.apiserver.exporter.page import MetricsPage
     from fairway.apiserver.openapi import Documents
+    from fairway.twin.containment import Containment
 
 # The Kubernetes whose API is spoken; the build says that it is ours.
 MAJOR, MINOR, PATCH = 1, 36, 3
+_FAILURES_SHOWN = 20
 
 
 def version() -> dict[str, str]:
@@ -127,6 +129,7 @@ class Clock:
             "nodes": store.count("Node"),
             "pods": store.count("Pod"),
             "watchers": len(self._api.watches),
+            **_contained(self._api.cluster.containment),
         }
 
     async def _command(self, said: dict[str, Any]) -> Response:
@@ -155,6 +158,26 @@ class Clock:
             raise StatusError(503, "ServiceUnavailable", "the server is shutting down") from None
         body = {**self.status(), "held": held}
         return json_response(200, body, durable=self._api.store.version)
+
+
+def _contained(contained: Containment | None) -> dict[str, Any]:
+    """What components failed at and do without."""
+    standing = [] if contained is None else contained.standing()
+    return {
+        "failures": len(standing),
+        "failing": [
+            {
+                "component": f.component,
+                "object": f.subject,
+                "error": f.error,
+                "where": f.where,
+                "sinceUs": f.since_us,
+                "count": f.times,
+                "nextUs": f.next_us,
+            }
+            for f in standing[:_FAILURES_SHOWN]
+        ],
+    }
 
 
 def _until_us(said: dict[str, Any], now_us: int) -> int:

@@ -8,6 +8,7 @@ time waits: what is acknowledged must be on disk.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 
@@ -15,6 +16,8 @@ from fairway.apiserver.journal import MAX_BACKLOG, Journal
 from fairway.errors import UserError
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.twin import Twin
+
+log = logging.getLogger("fairway.apiserver")
 
 # Events handled between two looks at the wall clock, and how long a slice may last.
 _EVENTS = 64
@@ -40,6 +43,8 @@ class Pump:
         self._due_s = 0.0
         self._goals: list[tuple[int, Callable[[], bool] | None, asyncio.Future[bool]]] = []
         self.is_stopped = False
+        self._said = ""
+        """The last thing that should not have happened: it is told once."""
 
     @property
     def now_us(self) -> int:
@@ -135,9 +140,19 @@ class Pump:
     def _run(self) -> None:
         """One slice."""
         self._timer = None
-        if self._journal.backlog < MAX_BACKLOG:
-            self._slice()
+        try:
+            if self._journal.backlog < MAX_BACKLOG:
+                self._slice()
+        except Exception as failed:
+            self._stumbled(failed)
         self._plan()
+
+    def _stumbled(self, failed: Exception) -> None:
+        """What components raise is contained before it gets here; whatever else it is, time goes on."""
+        text = f"{type(failed).__name__}: {failed}"
+        if text != self._said:
+            self._said = text
+            log.error("the clock stumbled at %d µs and goes on: %s", self.now_us, text, exc_info=failed)
 
     def _slice(self) -> None:
         loop = self._twin.loop

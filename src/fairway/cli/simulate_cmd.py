@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from fairway.errors import BugError
 
 if TYPE_CHECKING:
     from fairway.cli.progressline import ProgressLine
@@ -65,7 +69,7 @@ def simulate(
 ) -> None:
     """Run a directory of Kubernetes YAML, or a scenario with a timeline and assertions, in virtual time.
 
-    Exits 0 when every assertion holds, 1 when one does not.
+    Exits 0 when every assertion holds, 1 when one does not, 4 where a fault of Fairway left objects out of the run.
 
     Example: fairway simulate examples/01-two-teams --out runs/two-teams
     """
@@ -85,9 +89,23 @@ def simulate(
         if html is not None:
             _write_html(run, html)
         _print(finished, run, output, quiet)
+    _say_failures(finished.status.failures)
     if finished.status.ended == STOPPED:
         raise typer.Exit(INTERRUPTED)
+    if finished.status.failures:
+        raise typer.Exit(BugError.exit_code)
     raise typer.Exit(0 if finished.passed else 1)
+
+
+def _say_failures(failures: Sequence[str]) -> None:
+    """Loudly, at the very end: the run is not what was asked for."""
+    if not failures:
+        return
+    from fairway.cli.main import BUG_HINT
+
+    for text in failures:
+        typer.echo(f"fairway: a fault of ours: {text}", err=True)
+    typer.echo(f"fairway: {BUG_HINT}", err=True)
 
 
 def _say_skipped(scenario: Scenario) -> None:
@@ -139,7 +157,9 @@ def _one(scenario: Scenario, seed: int | None, out: Path | None, quiet: bool) ->
             writers.append((writer, recorder))
 
         progress = _Checkpoints(line, writers)
-        finished = run_scenario(scenario, seed=seed, progress=progress, prepare=prepare)
+        # Who looks for the cause of a fault wants its traceback, not a run without the object.
+        contains = not os.environ.get("FAIRWAY_DEBUG")
+        finished = run_scenario(scenario, seed=seed, progress=progress, prepare=prepare, contains=contains)
         info = _info(scenario, seed, finished)
         if writers:
             return finished, writers[0][0].finish(finished.outcome, info)
@@ -178,6 +198,7 @@ def _info(scenario: Scenario, seed: int | None, finished: Finished | None = None
         else []
     )
     notes += [f"{t.path}: {t.message}" for t in finished.status.troubles]
+    notes += [f"a fault of Fairway: {text}" for text in finished.status.failures]
     notes += _work_notes(finished)
     return replace(
         info,
@@ -231,6 +252,9 @@ def _many(scenario: Scenario, seeds: int, first: int | None, output: str) -> int
         typer.echo(f"{scenario.name}: {held} of {seeds} seeds pass (least … median … most)")
         for text in spread_lines(repeated.spreads):
             typer.echo(text)
+    _say_failures(repeated.failures)
+    if repeated.failures:
+        return BugError.exit_code
     return 0 if repeated.passed else 1
 
 

@@ -41,6 +41,8 @@ def status(
         return
     for name, value in _rows(server.url, server.pid, server.kubeconfig, where, said):
         typer.echo(f"{name:<12}{value}")
+    for line in _failing(said):
+        typer.echo(line)
 
 
 def _rows(url: str, pid: int, kubeconfig: str, where: Path, said: dict[str, Any]) -> list[tuple[str, str]]:
@@ -53,6 +55,21 @@ def _rows(url: str, pid: int, kubeconfig: str, where: Path, said: dict[str, Any]
         ("watchers", str(said["watchers"])),
         ("version", said["resourceVersion"]),
     ]
+
+
+def _failing(said: dict[str, Any]) -> list[str]:
+    """What components do without, and why."""
+    from fairway.kube.timestamps import format_duration, rfc3339
+
+    lines = []
+    for f in said["failing"]:
+        wait_us = f["nextUs"] - said["nowUs"]
+        again = f"again in {format_duration(wait_us)}" if wait_us > 0 else "again when it changes"
+        times = f"{f['count']} time{'s' if f['count'] != 1 else ''} since {rfc3339(f['sinceUs'])}"
+        lines += [f"failing     {f['component']}: {f['object'] or 'its own work'} ({times}, {again})"]
+        lines += [f"{'':<12}{f['error']} at {f['where']}"]
+    left = said["failures"] - len(said["failing"])
+    return lines + ([f"{'':<12}and {left} more"] if left else [])
 
 
 def clock_text(said: dict[str, Any]) -> str:

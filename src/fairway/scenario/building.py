@@ -12,6 +12,7 @@ from fairway.scenario.model import CloudPlan, Scenario
 from fairway.traces.component import TraceComponent
 from fairway.traces.sources import arrivals_of
 from fairway.twin.components import Component
+from fairway.twin.containment import Containment
 from fairway.twin.markets.component import SpotMarket
 from fairway.twin.nodegroups.component import ClusterAutoscaler
 from fairway.twin.provisioner.component import Provisioner
@@ -19,7 +20,13 @@ from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
 
 
-def build_twin(scenario: Scenario, *, seed: int | None = None, keep_records: int = 0) -> Twin:
+def build_twin(
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    keep_records: int = 0,
+    containment: Containment | None = None,
+) -> Twin:
     """The twin, at its start: nothing has happened yet. `seed` None: the scenario's."""
     seed = scenario.seed if seed is None else seed
     components: list[Component] = [ScenarioComponent(scenario)]
@@ -44,6 +51,7 @@ def build_twin(scenario: Scenario, *, seed: int | None = None, keep_records: int
         components=components,
         start_us=scenario.start_us,
         keep_records=keep_records,
+        containment=containment,
     )
 
 

@@ -25,6 +25,10 @@ def enter(host: Host, obj: Obj) -> None:
         now_us = host.loop.now_us
         host.log.record(now_us, NAME, about.gk, about.namespace, about.name, "Refused", refused.message)
         host.events.emit(now_us, about, "", WARNING, "Refused", refused.message, NAME)
+    except Exception as failed:
+        if host.containment is None:
+            raise
+        host.containment.failed(NAME, "entering it", stored_key(obj), failed)
 
 
 def create_or_replace(store: Store, obj: Obj, kueue: Settings | None = None) -> Obj:

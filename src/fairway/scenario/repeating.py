@@ -29,10 +29,11 @@ class SeedRun:
     wall_s: float
     digest: str
     verdicts: tuple[Verdict, ...]
+    failures: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
-        return self.ended != STOPPED and all(v.passed for v in self.verdicts)
+        return self.ended != STOPPED and not self.failures and all(v.passed for v in self.verdicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,11 @@ class Repeated:
     @property
     def passed(self) -> bool:
         return all(run.passed for run in self.runs)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Faults of ours in any of the runs, each once."""
+        return tuple(dict.fromkeys(text for run in self.runs for text in run.failures))
 
 
 def run_seeds(
@@ -98,7 +104,7 @@ def _all(tasks: list[tuple[Scenario, int]], processes: int) -> Sequence[SeedRun]
 
 def _run_one(task: tuple[Scenario, int]) -> SeedRun:
     scenario, seed = task
-    finished = run_scenario(scenario, seed=seed)
+    finished = run_scenario(scenario, seed=seed, contains=True)
     status = finished.status
     return SeedRun(
         seed,
@@ -108,6 +114,7 @@ def _run_one(task: tuple[Scenario, int]) -> SeedRun:
         status.wall_s,
         status.digest,
         finished.verdicts,
+        status.failures,
     )
 
 

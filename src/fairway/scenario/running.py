@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fairway.errors import BugError, UserError, WorldError
 from fairway.kube.timestamps import DAY_US, MINUTE_US
 from fairway.recorder.recorder import Recorder
 from fairway.recorder.tables import COMPLETE, INTERRUPTED, Outcome
@@ -24,6 +25,8 @@ from fairway.scenario.building import build_twin
 from fairway.scenario.component import ScenarioComponent, Trouble
 from fairway.scenario.model import Scenario
 from fairway.traces.component import TraceComponent
+from fairway.twin import invariants
+from fairway.twin.containment import LIMITED_TRIES, Containment
 from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.loop import DEFAULT_LIMIT
 from fairway.twin.twin import Progress, Twin, _between_events, _without_collector_pauses
@@ -48,6 +51,8 @@ class Status:
     wall_s: float
     digest: str
     troubles: tuple[Trouble, ...] = ()
+    failures: tuple[str, ...] = ()
+    """Faults of ours that were contained: what was left out of the run, and why."""
 
     @property
     def duration_us(self) -> int:
@@ -72,8 +77,9 @@ class Finished:
 
     @property
     def passed(self) -> bool:
-        """Whether it ran to its end and every assertion holds."""
-        return self.status.ended != STOPPED and all(v.passed for v in self.verdicts)
+        """Whether it ran to its end, nothing was left out by a fault of ours, and every assertion holds."""
+        ran = self.status.ended != STOPPED and not self.status.failures
+        return ran and all(v.passed for v in self.verdicts)
 
 
 ProgressCallback = Callable[[Progress], None]
@@ -85,15 +91,23 @@ def run_scenario(
     seed: int | None = None,
     progress: ProgressCallback | None = None,
     prepare: Callable[[Twin], None] | None = None,
+    contains: bool = False,
 ) -> Finished:
-    """Build, run and judge. `prepare` sees the twin before it starts (to attach sinks to its log).
+    """Build, run and judge. `prepare` sees the twin before it starts (to attach sinks to its log). `contains`: a
+    component that raises over one object leaves that out instead of ending the run; `Status.failures` has it.
 
     Ctrl-C ends the run early; what happened until then is judged and returned.
     """
-    twin = build_twin(scenario, seed=seed)
+    twin = build_twin(scenario, seed=seed, containment=_containment() if contains else None)
     if prepare is not None:
         prepare(twin)
     return run_twin(scenario, twin, seed=scenario.seed if seed is None else seed, progress=progress)
+
+
+def _containment() -> Containment:
+    """One team's odd object does not end everybody's run. What makes all figures wrong does, and the world's failures."""
+    ends_a_run = (BugError, UserError, WorldError, OSError, MemoryError)
+    return Containment(lets_through=ends_a_run, tries=LIMITED_TRIES, tell=lambda _message, _error: None)
 
 
 def run_twin(
@@ -106,6 +120,8 @@ def run_twin(
         ended = _run(scenario, twin, progress)
     except KeyboardInterrupt:
         ended = STOPPED
+    if twin.host.containment is not None and twin.host.containment.counts:
+        invariants.check(twin.host)
     outcome = _recorder(twin).outcome(INTERRUPTED if ended == STOPPED else COMPLETE)
     status = Status(
         ended=ended,
@@ -115,6 +131,7 @@ def run_twin(
         wall_s=time.perf_counter() - began_s,
         digest=twin.digest(),
         troubles=tuple(_player(twin).troubles),
+        failures=() if twin.host.containment is None else tuple(twin.host.containment.messages),
     )
     verdicts = judge_all(scenario.assertions, evidence_of(twin, outcome))
     return Finished(scenario, seed, twin, outcome, status, verdicts)

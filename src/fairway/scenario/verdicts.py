@@ -89,6 +89,7 @@ def finished_json(finished: Finished) -> dict[str, Any]:
             for t in status.troubles
         ],
         "skipped": [str(p) for p in finished.scenario.skipped],
+        "failures": list(status.failures),
     }
 
 
@@ -96,6 +97,7 @@ def repeated_json(repeated: Repeated) -> dict[str, Any]:
     return {
         "scenario": repeated.scenario.name,
         "passed": repeated.passed,
+        "failures": list(repeated.failures),
         "runs": [
             {
                 "seed": r.seed,
@@ -138,7 +140,7 @@ def junit(finished: Sequence[Finished]) -> str:
             name=run.scenario.name,
             tests=str(len(run.verdicts)),
             failures=str(failures),
-            errors=str(int(stopped)),
+            errors=str(int(stopped) + len(run.status.failures)),
             time=f"{run.status.wall_s:.3f}",
         )
         properties = ElementTree.SubElement(suite, "properties")
@@ -151,6 +153,9 @@ def junit(finished: Sequence[Finished]) -> str:
         if stopped:
             case = ElementTree.SubElement(suite, "testcase", classname=run.scenario.name, name="run")
             ElementTree.SubElement(case, "error", message="the run was interrupted")
+        for text in run.status.failures:
+            case = ElementTree.SubElement(suite, "testcase", classname=run.scenario.name, name="run")
+            ElementTree.SubElement(case, "error", message=text)
         for verdict in run.verdicts:
             _case(suite, run, verdict)
     ElementTree.indent(root)

@@ -27,13 +27,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from fairway.admission.verdicts import Admitted
 from fairway.cluster.changes import MODIFIED, Change
 from fairway.cluster.store import Store
-from fairway.errors import BugError
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Key, Obj
+from fairway.twin.containment import Containment
 from fairway.twin.eventlog import EventLog
 from fairway.twin.heartbeats import Heartbeats
 from fairway.twin.kubeevents import KubeEvents
@@ -63,6 +63,10 @@ class Host:
     launches: Launches = field(default_factory=Launches)
     parts: dict[str, Component] = field(default_factory=dict)
     """The components by name, once all are attached."""
+    owners: list[str] = field(default_factory=list)
+    """The components' names by the handlers they registered."""
+    containment: Containment | None = None
+    """Who contains what components raise; None: it is raised."""
     admission: Callable[[Obj], Admitted] | None = None
     """What controllers' new objects pass where the cluster is served: every plugin, policy and webhook that
     clients' pass too. Raises ApiError. None: the shorter way in of `apidoor`."""
@@ -78,7 +82,12 @@ class Host:
             events=self.events.fork(),
             heartbeats=self.heartbeats.fork(),
             launches=self.launches.fork(),
+            containment=None if self.containment is None else self.containment.fork(),
         )
+
+    def owner_of(self, handler: int) -> str:
+        """The component that registered it."""
+        return self.owners[handler] if handler < len(self.owners) else self.loop.name_of(handler)
 
 
 class Component(Protocol):
@@ -107,7 +116,8 @@ Observe = Callable[[Change], None]
 class Feed:
     """Delivers the store's changes to components, in order, a watch latency after they were made.
 
-    All changes of one microsecond travel in one event. O(changes × components that watch the kind).
+    All changes of one microsecond travel in one event. O(changes × components that watch the kind). Nobody misses a
+    change because of another: whoever raises hears of the object again (see `containment`).
     """
 
     def __init__(self, changes_kept: int = CHANGES_KEPT) -> None:
@@ -125,6 +135,7 @@ class Feed:
     def attach(self, host: Host, components: list[Component]) -> None:
         self._loop = host.loop
         self._log = host.store.log
+        self._containment = host.containment
         self._delay = host.latency.watch.sampler(host.streams.stream("watch"))
         self._deliver = host.loop.register("watch.deliver", self._on_deliver)
         host.loop.after_event = self.after_event
@@ -152,8 +163,9 @@ class Feed:
         self._seen = version
 
     def _on_deliver(self, _data: None) -> None:
-        if self._batches.popleft() != self._delivered:
-            raise BugError("a watch lost changes")
+        if self._batches:
+            # A delivery that was cut short is made up for by the next: what counts is how far this one got.
+            self._batches.popleft()
         if self._batches:
             until = self._batches[0]
         else:
@@ -163,16 +175,27 @@ class Feed:
         log = self._log
         watchers = self._watchers
         watch_all = self._watch_all
+        containment = self._containment
+        missed = _NOTHING_MISSED if containment is None else containment.missed
         for version in range(self._delivered + 1, until + 1):
             change = log.at(version)
+            self._delivered = version
             gk = change[2][0]
             if gk == "Pod" and _is_status_only(change):
                 concerned = self._watch_pod_status
             else:
                 concerned = watchers.get(gk, watch_all)
+            if missed and change[2] in missed and containment is not None:
+                for observe in concerned:
+                    containment.hear(_name_of(observe), observe, change)
+                continue
             for observe in concerned:
-                observe(change)
-        self._delivered = until
+                try:
+                    observe(change)
+                except Exception as failed:
+                    if containment is None:
+                        raise
+                    containment.observer_failed(_name_of(observe), change, failed)
         if len(log) > 2 * self.changes_kept:
             log.compact(until - self.changes_kept)
 
@@ -189,6 +212,15 @@ class Feed:
 def _watching(gk: str, components: Iterable[Component]) -> tuple[Observe, ...]:
     """Their `observe`, bound once: it is called a hundred times a job."""
     return tuple([c.observe for c in components if gk in c.kinds or EVERY_KIND in c.kinds])
+
+
+_NOTHING_MISSED: Final[dict[Key, Any]] = {}
+
+
+def _name_of(observe: Observe) -> str:
+    """Of the component whose method it is."""
+    name: str = observe.__self__.name  # type: ignore[attr-defined]
+    return name
 
 
 def _is_status_only(change: Change) -> bool:

@@ -69,6 +69,8 @@ class Controllers:
         self._working: dict[Item, bool] = {}
         """Keys whose actions are being carried out; true: changed meanwhile."""
         self._failures: dict[Item, int] = {}
+        self._stumbling: dict[Item, None] = {}
+        """Keys over which their controller raised, and has not got past since."""
         self._tokens_us = 0
         """The budget of requests: when it would be full again, in µs."""
         self._short: deque[Work] = deque()
@@ -94,6 +96,7 @@ class Controllers:
         twin._again = dict(self._again)
         twin._working = dict(self._working)
         twin._failures = dict(self._failures)
+        twin._stumbling = dict(self._stumbling)
         twin._tokens_us = self._tokens_us
         twin._short = self._short.copy()
         twin._is_armed = self._is_armed
@@ -137,7 +140,13 @@ class Controllers:
         controller share a moment: what one does the others' watchers see after it."""
         items = self._turns[at_us]
         for _ in range(min(len(items), _TURNS_AT_ONCE)):
-            self._look_at(items.popleft())
+            item = items.popleft()
+            try:
+                self._look_at(item)
+                if self._stumbling:
+                    self._recovered(item)
+            except Exception as failed:
+                self._stumbled(item, failed)
         if items:
             self.host.loop.at(at_us, self._turn, at_us, CONTROLLERS)
         else:
@@ -158,8 +167,32 @@ class Controllers:
     def _on_act(self, _data: None) -> None:
         """The budget allows a request again: go on with what has waited longest."""
         self._is_armed = False
-        self._carry_out(*self._short.popleft())
+        item, actions, done = self._short.popleft()
+        try:
+            self._carry_out(item, actions, done)
+            if self._stumbling:
+                self._recovered(item)
+        except Exception as failed:
+            self._stumbled(item, failed)
         self._arm()
+
+    def _stumbled(self, item: Item, failed: Exception) -> None:
+        """A controller raised over one key: that key is tried again, as after a refusal; the others have their turn."""
+        containment = self.host.containment
+        if containment is None:
+            raise failed
+        containment.failed(self.name, self.controllers[item[0]].name, item[1], failed)
+        self._stumbling[item] = None
+        self._working.pop(item, None)
+        if containment.tries is None or self._failures.get(item, 0) < containment.tries:
+            self._retry(item)
+
+    def _recovered(self, item: Item) -> None:
+        """A key that was stumbled over was looked at without falling."""
+        if item in self._stumbling and item not in self._working and item not in self._failures:
+            del self._stumbling[item]
+            if self.host.containment is not None:
+                self.host.containment.succeeded(self.name, self.controllers[item[0]].name, item[1])
 
     def _carry_out(self, item: Item, actions: tuple[Action, ...], done: int) -> None:
         """Do the actions in order, as far as the request budget goes; the rest when it allows."""

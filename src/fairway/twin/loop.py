@@ -16,6 +16,8 @@ from typing import Any, Final
 from fairway.errors import BugError
 
 Handler = Callable[[Any], None]
+OnFailure = Callable[[int, Any, Exception], None]
+"""Told of a handler's index, its data, and what it raised."""
 Event = tuple[int, int, Any]
 """`(ticket, handler index, data)`; its time and priority are the slot it waits in."""
 # Events of one time and priority wait in one slot: alone as they are, or several as a list whose first item
@@ -75,6 +77,7 @@ class Loop:
         "after_event",
         "handled",
         "now_us",
+        "on_failure",
         "on_time",
         "stopping",
     )
@@ -85,6 +88,8 @@ class Loop:
         self.stopping = False
         self.after_event: Callable[[], None] = _nothing
         self.on_time: Callable[[int], None] = _no_clock
+        self.on_failure: OnFailure | None = None
+        """Who contains what handlers raise; None: it is raised."""
         self._heap: list[int] = []
         self._slots: dict[int, _Slot] = {}
         self._tickets = 0
@@ -159,6 +164,10 @@ class Loop:
         """Events queued, including cancelled ones not yet swept."""
         return self._waiting
 
+    def call(self, handler: int, data: Any) -> None:
+        """Handle what an event with these data would, now."""
+        self._handlers[handler](data)
+
     def name_of(self, handler: int) -> str:
         return self._names[handler]
 
@@ -207,7 +216,12 @@ class Loop:
                     raise BugError(f"the clock would go back from {self.now_us} to {time_us}")
                 self.now_us = time_us
                 self.on_time(time_us)
-            handlers[handler](data)
+            try:
+                handlers[handler](data)
+            except Exception as failed:
+                if self.on_failure is None:
+                    raise
+                self.on_failure(handler, data, failed)
             after_event()
             done += 1
         self.handled += done

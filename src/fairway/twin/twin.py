@@ -28,6 +28,7 @@ from fairway.kube.objects import Key, Obj, gk_of, key_of
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.twin import hugepages, invariants
 from fairway.twin.components import EVERY_KIND, Component, Feed, Host
+from fairway.twin.containment import Containment
 from fairway.twin.eventlog import EventLog
 from fairway.twin.heartbeats import Heartbeats
 from fairway.twin.kubeevents import KubeEvents
@@ -70,8 +71,10 @@ class Twin:
         keep_records: int = 0,
         store: Store | None = None,
         events: KubeEvents | None = None,
+        containment: Containment | None = None,
     ) -> None:
-        """`store`: go on with a cluster that was there before; components learn of its objects as of new ones."""
+        """`store`: go on with a cluster that was there before; components learn of its objects as of new ones.
+        `containment`: what components raise stops nothing but the object it was about; without it, the run."""
         if store is None:
             store = Store(seed=seed, now_us=start_us)
         store.now_us = start_us
@@ -86,6 +89,7 @@ class Twin:
                 log=EventLog(keep=keep_records),
                 events=KubeEvents() if events is None else events,
                 heartbeats=Heartbeats(),
+                containment=containment,
             ),
             list(components),
             feed,
@@ -103,10 +107,15 @@ class Twin:
             for gk in kinds
             for o in self.store.objects(gk)
         ]
+        containment = self.host.containment
         for component in self.components:
             for change in known:
-                if change.key.gk in component.kinds or EVERY_KIND in component.kinds:
+                if change.key.gk not in component.kinds and EVERY_KIND not in component.kinds:
+                    continue
+                if containment is None:
                     component.observe(change)
+                else:
+                    containment.hear(component.name, component.observe, change)
 
     def _assemble(self, host: Host, components: list[Component], feed: Feed) -> None:
         """Put the parts together; handlers are registered in an order that a fork repeats."""
@@ -120,8 +129,12 @@ class Twin:
         self._unchecked = 0
         host.loop.on_time = self._on_time
         feed.attach(host, components)
+        host.owners = ["watch"]
         for component in components:
             component.attach(host)
+            host.owners += [component.name] * (len(host.loop.handler_names()) - len(host.owners))
+        if host.containment is not None:
+            host.containment.attach(host)
         host.parts = {c.name: c for c in components}
 
     def _on_time(self, now_us: int) -> None:

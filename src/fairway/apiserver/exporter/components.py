@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from fairway.kube.timestamps import SECOND_US
 from fairway.scheduling.queue import ACTIVE, BACKING_OFF, PARKED
@@ -16,6 +16,7 @@ from fairway.twin.scheduler import SchedulerComponent
 
 if TYPE_CHECKING:
     from fairway.apiserver.asking import Api
+    from fairway.twin.containment import Containment
     from fairway.twin.twin import Twin
 
 _QUEUES = (("active", ACTIVE), ("backoff", BACKING_OFF), ("unschedulable", PARKED))
@@ -25,6 +26,27 @@ def collect(api: Api) -> Iterator[Metric]:
     yield from _clock(api)
     if api.cluster.twin is not None:
         yield _pending(api, api.cluster.twin)
+    if api.cluster.containment is not None:
+        yield from _contained(api.cluster.containment)
+
+
+def _contained(contained: Containment) -> Iterator[Metric]:
+    failures = CounterMetricFamily(
+        "fairway_component_failures_total",
+        "Failures of components that were contained: each stopped nothing but the object it was about.",
+        labels=("component",),
+    )
+    for name, count in sorted(contained.counts.items()):
+        failures.add_metric((name,), count)
+    yield failures
+    failing = GaugeMetricFamily(
+        "fairway_component_objects_left_out",
+        "Objects that a component does without since it failed at them.",
+        labels=("component",),
+    )
+    for name in sorted(contained.counts):
+        failing.add_metric((name,), contained.left_out(name))
+    yield failing
 
 
 def _pending(api: Api, twin: Twin) -> Metric:
