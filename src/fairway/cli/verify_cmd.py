@@ -84,6 +84,17 @@ def api(file: RecordingFile, verbose: Verbose = False, output: Output = "table")
     _verify("api", file, verbose, output)
 
 
+@app.command("hpa")
+def hpa(file: RecordingFile, verbose: Verbose = False, output: Output = "table") -> None:
+    """Run recorded HorizontalPodAutoscalers: the same statuses, scales and events after every look.
+
+    A recording cuts times to seconds; it agrees if it does for one beginning within that second.
+
+    Example: fairway verify hpa hpa.jsonl -v
+    """
+    _verify("hpa", file, verbose, output)
+
+
 @app.command("all")
 def everything(
     folder: Annotated[

@@ -22,6 +22,7 @@ CHECKS: dict[str, str] = {
     "placements": "fairway.conformance.placements:verify_placements",
     "kueue-table": "fairway.conformance.kueue_tables:verify_table",
     "kueue-scenarios": "fairway.conformance.kueue_scenarios:verify_scenarios",
+    "hpa": "fairway.conformance.hpa:verify_hpa",
     "api": "fairway.conformance.api.requests:verify_requests",
     "kubectl": "fairway.conformance.kubectl.playing:verify_session",
 }

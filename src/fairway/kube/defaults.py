@@ -33,6 +33,22 @@ _CPU_METRIC: Final = {
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
 }
 
+# Source: pkg/apis/autoscaling/v2/defaults.go. How long scaling down is stabilized is a flag of the controller.
+_SCALING_RULES: Final[dict[str, dict[str, Any]]] = {
+    "scaleUp": {
+        "stabilizationWindowSeconds": 0,
+        "selectPolicy": "Max",
+        "policies": [
+            {"type": "Pods", "value": 4, "periodSeconds": 15},
+            {"type": "Percent", "value": 100, "periodSeconds": 15},
+        ],
+    },
+    "scaleDown": {
+        "selectPolicy": "Max",
+        "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
+    },
+}
+
 
 def apply_defaults(obj: Obj) -> Obj:
     """The object with the API server's defaults. Kinds without any come back as they are."""
@@ -316,6 +332,16 @@ def _autoscaler(autoscaler: Obj) -> Obj:
     is_v1 = autoscaler.get("apiVersion") == "autoscaling/v1"
     if not is_v1 and not filled.get("metrics"):
         filled = {**filled, "metrics": [_CPU_METRIC]}
+    if not is_v1 and filled.get("behavior") is not None:
+        behavior = {
+            direction: {
+                **rules,
+                **{k: v for k, v in (filled["behavior"].get(direction) or {}).items() if v is not None},
+            }
+            for direction, rules in _SCALING_RULES.items()
+        }
+        if behavior != filled["behavior"]:
+            filled = {**filled, "behavior": behavior}
     return autoscaler if filled is spec else {**autoscaler, "spec": filled}
 
 

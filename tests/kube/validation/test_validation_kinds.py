@@ -415,7 +415,54 @@ CONTROLLERS: dict[str, Case] = {
             "autoscaling/v2",
             spec={"scaleTargetRef": {"kind": "Deployment", "name": "x"}},
         ),
-        ["spec.maxReplicas: Invalid value: 0: must be greater than 0"],
+        [
+            "spec.maxReplicas: Required value: must be set and greater than 0",
+            "spec.maxReplicas: Invalid value: 0: must be greater than or equal to `minReplicas`",
+            'spec.scaleTargetRef.apiVersion: Invalid value: "": apiVersion must specify API group',
+        ],
+    ),
+    "an autoscaler whose behaviour and metrics contradict themselves": (
+        of_kind(
+            "HorizontalPodAutoscaler",
+            "autoscaling/v2",
+            spec={
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"},
+                "minReplicas": 3,
+                "maxReplicas": 2,
+                "metrics": [
+                    {"type": "Pods", "resource": {"name": "cpu", "target": {"type": "Utilization"}}},
+                    {
+                        "type": "External",
+                        "external": {
+                            "metric": {"name": "a/b"},
+                            "target": {"type": "Value", "value": "1", "averageValue": "1"},
+                        },
+                    },
+                ],
+                "behavior": {
+                    "scaleUp": {
+                        "selectPolicy": "Mean",
+                        "policies": [{"type": "Nodes", "value": 0, "periodSeconds": 3600}],
+                    },
+                    "scaleDown": {"stabilizationWindowSeconds": 4000},
+                },
+            },
+        ),
+        [
+            "spec.maxReplicas: Invalid value: 2: must be greater than or equal to `minReplicas`",
+            "spec.metrics[0].resource.target.averageUtilization: Required value: "
+            "must set either a target raw value or a target utilization",
+            "spec.metrics[0].pods: Required value: must populate information for the given metric source",
+            "spec.metrics[1].external.metric.name: Invalid value: \"a/b\": may not contain '/'",
+            "spec.metrics[1].external.target.value: Forbidden: "
+            "may not set both a target value for metric and a per-pod target",
+            'spec.behavior.scaleUp.selectPolicy: Unsupported value: "Mean": supported values: "Disabled", "Max", "Min"',
+            'spec.behavior.scaleUp.policies[0].type: Unsupported value: "Nodes": supported values: "Percent", "Pods"',
+            "spec.behavior.scaleUp.policies[0].value: Invalid value: 0: must be greater than zero",
+            "spec.behavior.scaleUp.policies[0].periodSeconds: Invalid value: 3600: must be less than or equal to 1800",
+            "spec.behavior.scaleDown.stabilizationWindowSeconds: Invalid value: 4000: "
+            "must be less than or equal to 3600",
+        ],
     ),
     "a service without ports": (service(), ["spec.ports: Required value"]),
     "two ports without names": (

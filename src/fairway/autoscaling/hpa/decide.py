@@ -47,7 +47,8 @@ class Scale(NamedTuple):
 class World(Protocol):
     """What an autoscaler may read."""
 
-    metrics: MetricsSource
+    @property
+    def metrics(self) -> MetricsSource: ...
 
     def pods(self, namespace: str, selector: Selector) -> Sequence[Obj]: ...
 
@@ -250,7 +251,9 @@ def _compute(autoscaler: Obj, scale: Scale, world: World, settings: Settings, dr
         settings,
         draft.now_us,
     )
-    return _largest(tuple(propose(question, m) for m in autoscaler["spec"].get("metrics") or ()), scale, draft)
+    return _largest(
+        tuple(propose(question, m) for m in autoscaler["spec"].get("metrics") or ()), scale, draft
+    )
 
 
 def _selector(text: str, draft: _Draft) -> Selector | str:
@@ -292,9 +295,7 @@ def _largest(proposals: tuple[Proposal, ...], scale: Scale, draft: _Draft) -> _C
     faults = [p for p in proposals if p.reason]
     fault = ""
     if faults:
-        fault = (
-            f"invalid metrics ({len(faults)} invalid out of {len(proposals)}), first error is: {faults[0].told}"
-        )
+        fault = f"invalid metrics ({len(faults)} invalid out of {len(proposals)}), first error is: {faults[0].told}"
     if len(faults) >= len(proposals) or (faults and replicas < scale.wanted):
         message = f"the HPA was unable to compute the replica count: {faults[0].fault}" if faults else ""
         draft.set("ScalingActive", False, faults[0].reason if faults else "", message)

@@ -125,9 +125,7 @@ def _resource(question: Question, source: Mapping[str, Any]) -> Proposal:
 
 
 def _container_resource(question: Question, source: Mapping[str, Any]) -> Proposal:
-    return _of_resource(
-        question, source, source["container"], "ContainerResource", "containerResource"
-    )
+    return _of_resource(question, source, source["container"], "ContainerResource", "containerResource")
 
 
 def _of_resource(
@@ -276,14 +274,14 @@ def _object(question: Question, source: Mapping[str, Any]) -> Proposal:
         current = {"averageValue": milli_quantity(count.usage)}
         called = f"external metric {name}({selector_text(metric.get('selector'))})"
     else:
-        raise _Said("invalid object metric source: neither a value target nor an average value target was set")
+        raise _Said(
+            "invalid object metric source: neither a value target nor an average value target was set"
+        )
     stated = {"metric": _identifier(metric), "current": current, "describedObject": dict(described)}
     return Proposal(count.replicas, called, {"type": "Object", "object": stated})
 
 
-def _described(
-    question: Question, name: str, described: Mapping[str, str], selected: Selector | None
-) -> int:
+def _described(question: Question, name: str, described: Mapping[str, str], selected: Selector | None) -> int:
     """Raises: _Said."""
     try:
         return question.metrics.of_object(question.namespace, name, described, selected)

@@ -12,6 +12,7 @@ from typing import Any
 from fairway.kube.fieldpath import Path
 from fairway.kube.validation.context import Context
 from fairway.kube.validation.rules import (
+    autoscaling,
     batch,
     cluster,
     containers,
@@ -43,6 +44,7 @@ for _module in (
     services,
     batch,
     workloads,
+    autoscaling,
 ):
     for _name, _rule in _module.RULES.items():
         RULES.setdefault(_name, []).append(_rule)

@@ -109,17 +109,6 @@ def check_secret(secret: dict[str, Any], path: Path, context: Context) -> None:
             context.out.append(required(("metadata", "annotations", MapKey(_ACCOUNT_NAME))))
 
 
-def check_autoscaler(spec: dict[str, Any], path: Path, context: Context) -> None:
-    low, high = spec.get("minReplicas"), spec.get("maxReplicas") or 0
-    if high < 1:
-        context.out.append(invalid((*path, "maxReplicas"), high, "must be greater than 0"))
-    elif low is not None and low > high:
-        detail = "must be greater than or equal to `minReplicas`"
-        context.out.append(invalid((*path, "maxReplicas"), high, detail))
-    if not spec.get("scaleTargetRef"):
-        context.out.append(required((*path, "scaleTargetRef", "kind")))
-
-
 def check_both(secret: dict[str, Any], path: Path, context: Context) -> None:
     check_data(secret, path, context)
     check_secret(secret, path, context)
@@ -130,5 +119,4 @@ RULES = {
     "PriorityClass": check_priority_class,
     "ConfigMap": check_data,
     "Secret": check_both,
-    "HorizontalPodAutoscalerSpec": check_autoscaler,
 }

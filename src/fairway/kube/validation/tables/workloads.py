@@ -127,7 +127,7 @@ DaemonSetUpdateStrategy
 DaemonSetCondition
   type str, status str, lastTransitionTime time, reason str, message str
 CrossVersionObjectReference
-  kind str!, name str!, apiVersion str
+  kind str, name str, apiVersion str
 MetricSpec
   type str, object ObjectMetricSource, pods PodsMetricSource, resource ResourceMetricSource,
   containerResource ContainerResourceMetricSource, external ExternalMetricSource
