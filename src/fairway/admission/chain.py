@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 
 from fairway.admission import certificates, intree, quota
 from fairway.admission.answers import denied, forbidden, invalid
-from fairway.admission.cel.functions.authorizing import Ask
+from fairway.admission.cel.authorizing import Ask
 from fairway.admission.intree import Options
 from fairway.admission.podsecurity.admission import PLUGIN as POD_SECURITY
 from fairway.admission.podsecurity.admission import verdict as pod_security_verdict

@@ -10,7 +10,7 @@ the store. A dry run does all of it and takes the result back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any
 
 from fairway.admission.request import (
@@ -136,12 +136,12 @@ def defaulted(obj: Obj, resource: Resource) -> Obj:
     return filled if schema is None else completed(filled, schema)
 
 
-def check_object(ask: Ask, obj: Obj, old: Obj | None) -> None:
-    """The rules of the kind.
+def check_object(ask: Ask, obj: Obj, old: Obj | None, already: Sequence[Problem] = ()) -> None:
+    """The rules of the kind. `already`: what was found before they were asked.
 
     Raises: StatusError (422 with every cause; 400 for a shape that cannot be decoded).
     """
-    problems = _problems(ask.resource, obj, old)
+    problems = [*already, *_problems(ask.resource, obj, old)]
     if not problems and ask.resource.crd is None and _is_new(obj, old):
         ask.warnings.extend(warnings(obj))
     unreadable = [p for p in problems if p.reason == UNKNOWN_FIELD]

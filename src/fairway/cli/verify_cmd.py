@@ -95,6 +95,15 @@ def hpa(file: RecordingFile, verbose: Verbose = False, output: Output = "table")
     _verify("hpa", file, verbose, output)
 
 
+@app.command("dra-validation")
+def dra_validation(file: RecordingFile, verbose: Verbose = False, output: Output = "table") -> None:
+    """Send recorded requests about devices and claims to a fresh server: refused or stored as kube-apiserver did?
+
+    Example: fairway verify dra-validation validation.jsonl -v
+    """
+    _verify("dra-validation", file, verbose, output)
+
+
 @app.command("all")
 def everything(
     folder: Annotated[

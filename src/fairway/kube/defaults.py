@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from fairway.kube import configdefaults, trainingdefaults
+from fairway.kube import configdefaults, devicedefaults, trainingdefaults
 from fairway.kube.objects import Obj, gk_of, meta_of, status_of
 from fairway.kube.poddefaults import pod_defaults, pod_spec_defaults
 from fairway.kube.taints import NOT_READY_TAINT, UNREACHABLE_TAINT
@@ -366,6 +366,9 @@ _BY_KIND: Final[dict[str, Callable[[Obj], Obj]]] = {
     "Namespace": _namespace,
     "LimitRange": _limit_range,
     "PriorityClass.scheduling.k8s.io": _priority_class,
+    "ResourceClaim.resource.k8s.io": devicedefaults.claim_defaults,
+    "ResourceClaimTemplate.resource.k8s.io": devicedefaults.claim_template_defaults,
+    "ResourceSlice.resource.k8s.io": devicedefaults.slice_defaults,
     "HorizontalPodAutoscaler.autoscaling": _autoscaler,
     "JobSet.jobset.x-k8s.io": trainingdefaults.jobset,
     "LeaderWorkerSet.leaderworkerset.x-k8s.io": trainingdefaults.leader_worker_set,

@@ -435,7 +435,8 @@ VOLUMES: dict[str, Case] = {
     "a resource claim from two places": (
         pod(resourceClaims=[{"name": "g"}]),
         [
-            'spec.resourceClaims[0]: Invalid value: {"name":"g"}: must specify one of: `resourceClaimName`, '
+            'spec.resourceClaims[0]: Invalid value: {"Name":"g","ResourceClaimName":null,'
+            '"ResourceClaimTemplateName":null}: must specify one of: `resourceClaimName`, '
             "`resourceClaimTemplateName`"
         ],
     ),

@@ -11,8 +11,11 @@ import re
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from fairway.admission.cel.functions import addresses, authorizing, formats, lists, quantities, strings
-from fairway.admission.cel.functions.overloads import Overload
+from fairway.admission.cel import authorizing
+from fairway.kube.cel.brackets import closing
+from fairway.kube.cel.functions import addresses, formats, lists, quantities, strings
+from fairway.kube.cel.functions.overloads import Overload
+from fairway.kube.cel.wording import compile_words
 
 MAX_PROGRAMS = 8192
 MAX_EXPRESSION = 16 * 1024
@@ -59,7 +62,7 @@ def _compiled(expression: str, variables: Variables) -> Program | Error:
     try:
         program = environment.compile(_with_optional_formats(expression))
     except RuntimeError as refused:
-        return Error(f"compilation failed: {_as_cel_go_says(str(refused))}", "compile")
+        return Error(f"compilation failed: {_as_cel_go_says(str(refused), expression)}", "compile")
     uses = tuple(name for name, _ in variables if name in expression)
     return Program(expression, _type_name(program.return_type().name()), loops_of(expression), uses, program)
 
@@ -128,9 +131,8 @@ def _type_name(name: str) -> str:
 _VARIABLE = re.compile(r"undeclared reference to 'variables\.(\w+)' \(in container ''\)")
 
 
-def _as_cel_go_says(text: str) -> str:
-    text = text.removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
-    return _VARIABLE.sub(r"undefined field '\1'", text)
+def _as_cel_go_says(text: str, expression: str) -> str:
+    return compile_words(_VARIABLE.sub(r"undefined field '\1'", text), expression)
 
 
 _FORMAT_CALL = re.compile(r"format\.\w+\(\)\.validate\(")
@@ -146,35 +148,6 @@ def _with_optional_formats(expression: str) -> str:
         return expression
     call, rest = expression[found.start() : end + 1], expression[end + 1 :]
     return f"{expression[: found.start()]}optional.ofNonZeroValue({call}){_with_optional_formats(rest)}"
-
-
-_CLOSES = {"(": ")", "[": "]", "{": "}"}
-
-
-def closing(text: str, opening: int) -> int:
-    """Where the bracket that opens at `opening` closes, strings skipped; -1 if nowhere."""
-    opens, closes = text[opening], _CLOSES[text[opening]]
-    depth, index = 0, opening
-    while index < len(text):
-        char = text[index]
-        if char in "'\"":
-            index = string_end(text, index)
-        elif char == opens:
-            depth += 1
-        elif char == closes:
-            depth -= 1
-            if depth == 0:
-                return index
-        index += 1
-    return -1
-
-
-def string_end(text: str, start: int) -> int:
-    """Where the string that begins at `start` ends: its closing quote."""
-    quote, index = text[start], start + 1
-    while index < len(text) and text[index] != quote:
-        index += 2 if text[index] == "\\" else 1
-    return index
 
 
 _MACRO = re.compile(r"\.(?:all|exists|exists_one|map|filter)\(")

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from fairway.admission.cel.compiling import Error, Program, closing, compiled, string_end
+from fairway.admission.cel.authorizing import Ask, asking
+from fairway.admission.cel.compiling import Error, Program, compiled
 from fairway.admission.cel.composition import Composed, Composition, composed
 from fairway.admission.cel.evaluating import Evaluation
-from fairway.admission.cel.functions.authorizing import Ask, asking
 from fairway.admission.policies.conditions import Programs, are_met, compile_conditions, failed
 from fairway.admission.policies.matching import Match, Matcher, matcher_of, namespace_of_request
 from fairway.admission.policies.names import bindings, variables
@@ -26,6 +26,7 @@ from fairway.admission.request import AdmissionRequest
 from fairway.cluster.actions import View
 from fairway.cluster.errors import ApiError
 from fairway.cluster.patches import json_patch, strategic_patch
+from fairway.kube.cel.brackets import closing, string_end
 from fairway.kube.objects import Obj, name_of
 
 APPLY, JSON_PATCH = "ApplyConfiguration", "JSONPatch"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairway.admission.cel import authorizing
 from fairway.admission.cel.compiling import Variables
-from fairway.admission.cel.functions import authorizing
 from fairway.admission.policies.matching import Match
 from fairway.admission.request import AdmissionRequest, Gvk, Gvr
 from fairway.kube.objects import Obj

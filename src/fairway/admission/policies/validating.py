@@ -12,10 +12,10 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from fairway.admission.cel.authorizing import Ask, asking
 from fairway.admission.cel.compiling import BOOL, STRING, Error, Program, compiled
 from fairway.admission.cel.composition import Composed, Composition, composed
 from fairway.admission.cel.evaluating import BUDGET, Evaluation
-from fairway.admission.cel.functions.authorizing import Ask, asking
 from fairway.admission.policies.conditions import Programs, are_met, compile_conditions, failed
 from fairway.admission.policies.matching import Match, Matcher, matcher_of, namespace_of_request
 from fairway.admission.policies.names import bindings, variables

@@ -11,8 +11,8 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from fairway.admission.cel.authorizing import Ask, asking
 from fairway.admission.cel.evaluating import Evaluation
-from fairway.admission.cel.functions.authorizing import Ask, asking
 from fairway.admission.policies.conditions import Programs, are_met, compile_conditions
 from fairway.admission.policies.index import PolicyIndex
 from fairway.admission.policies.matching import Match, Matcher, webhook_matcher

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from fairway.admission.cel.functions.authorizing import Ask
+from fairway.admission.cel.authorizing import Ask
 from fairway.admission.policies.index import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, PolicyIndex
 from fairway.admission.request import AdmissionRequest, CallWebhook, WebhookAnswer, status_body
 from fairway.admission.webhooks.calling import Refusal, call_of, match_of, outcome_of, webhooks_of

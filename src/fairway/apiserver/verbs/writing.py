@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from fairway.admission.request import CREATE, UPDATE, CallWebhook, WebhookAnswer
-from fairway.apiserver import door, ownership, signingrequests
+from fairway.apiserver import devices, door, ownership, signingrequests
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.converting import for_storage
 from fairway.apiserver.decoding import body_of, check_fields, check_kind, decoded, media_type
@@ -104,8 +104,8 @@ def _created(api: Api, ask: Ask, obj: Obj) -> Step:
     obj = ownership.created(api, ask, door.defaulted(obj, ask.resource))
     request = door.admission_request(ask, CREATE, obj, None, "CreateOptions")
     obj = yield from door.mutated(api, ask, request)
-    obj = prepared(door.defaulted(obj, ask.resource), None)
-    door.check_object(ask, obj, None)
+    obj = prepared(door.defaulted(obj, ask.resource), None, rfc3339(api.store.now_us))
+    door.check_object(ask, obj, None, devices.new_problems(api, ask, obj))
     if ask.resource.gk == signingrequests.KIND and (why := signingrequests.restriction(obj)):
         raise forbidden(ask.key._replace(name=obj["metadata"]["name"]), why)
     key = ask.key._replace(name=obj["metadata"].get("name", ""))
@@ -172,8 +172,8 @@ def _replaced(
     request = door.admission_request(ask, UPDATE, new, shown, "UpdateOptions")
     new = yield from door.mutated(api, ask, request)
     new = door.defaulted(_kept(ask, shown, new, rfc3339(api.store.now_us)), ask.resource)
-    new = prepared(new, shown)
-    _check_update(ask, new, shown)
+    new = prepared(new, shown, rfc3339(api.store.now_us))
+    _check_update(api, ask, new, shown)
     request = door.admission_request(ask, UPDATE, new, shown, "UpdateOptions")
     admitted = yield from door.validated(api, ask, request)
     assert admitted.obj is not None
@@ -241,8 +241,13 @@ def _kept(ask: Ask, old: Obj, new: Obj, now: str) -> Obj:
     return out
 
 
-def _check_update(ask: Ask, new: Obj, old: Obj) -> None:
+def _check_update(api: Api, ask: Ask, new: Obj, old: Obj) -> None:
     """Raises: StatusError (422)."""
+    if ask.resource.kind.group == devices.GROUP:
+        found = devices.update_problems(api, ask, new, old)
+        if found:
+            raise invalid(ask.resource.kind, ask.info.name, found)
+        return
     if ask.info.subresource == "approval":
         found = signingrequests.approval_problems(new, old)
         if found:

@@ -79,8 +79,8 @@ def verify_requests(file: Path) -> Verification:
         tempfile.TemporaryDirectory(prefix="fairway-api-") as folder,
         fresh_server(Path(folder) / "data", paused=True) as kubeconfig,
     ):
-        client = _Client(Path(kubeconfig).parent)
-        _prepare(client, requests)
+        client = Client(Path(kubeconfig).parent)
+        prepare(client, requests)
         for request in requests:
             status, answer = client.ask(request)
             result.count(_differences(request, status, answer))
@@ -125,7 +125,7 @@ def _shape_problem(row: Any) -> tuple[str, str] | None:
     return None
 
 
-class _Client:
+class Client:
     """Speaks to the server with its administrator's certificate; a connection that fails is made anew."""
 
     def __init__(self, folder: Path) -> None:
@@ -160,7 +160,7 @@ def _decoded(text: str) -> Any:
         return text
 
 
-def _prepare(client: _Client, requests: list[Request]) -> None:
+def prepare(client: Client, requests: list[Request]) -> None:
     """The namespace that most requests work in, with its ServiceAccount.
 
     Raises: WorldError.

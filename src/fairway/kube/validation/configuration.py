@@ -1,4 +1,4 @@
-"""Ingresses, network policies, roles, bindings, volumes and classes: the rules of kinds without a table.
+"""Ingresses, network policies, roles, bindings, volumes, classes and devices: the rules of kinds without a table.
 
 Their fields' names and types are those of the OpenAPI document; here is what else kube-apiserver asks of them, in its
 order.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 from fairway.kube import names, quantity
@@ -346,6 +347,19 @@ def _storage_class(obj: Obj, out: list[Problem]) -> None:
         out.extend(invalids(("provisioner",), provisioner, names.label_key(provisioner.lower())))
 
 
+# Devices and claims
+
+
+def _of_devices(module: str, function: str) -> Callable[[Obj, list[Problem]], None]:
+    """A rule that is imported when it is asked: selectors bring an interpreter."""
+
+    def check(obj: Obj, out: list[Problem]) -> None:
+        rules = import_module(f"fairway.kube.validation.devices.{module}")
+        getattr(rules, function)(obj, out)
+
+    return check
+
+
 _BY_KIND: dict[str, Callable[[Obj, list[Problem]], None]] = {
     "Ingress.networking.k8s.io": _ingress,
     "IngressClass.networking.k8s.io": _ingress_class,
@@ -356,4 +370,8 @@ _BY_KIND: dict[str, Callable[[Obj, list[Problem]], None]] = {
     f"ClusterRoleBinding.{_RBAC}": _binding,
     "PersistentVolume": _volume,
     "StorageClass.storage.k8s.io": _storage_class,
+    "ResourceClaim.resource.k8s.io": _of_devices("requests", "claim"),
+    "ResourceClaimTemplate.resource.k8s.io": _of_devices("requests", "template"),
+    "DeviceClass.resource.k8s.io": _of_devices("requests", "device_class"),
+    "ResourceSlice.resource.k8s.io": _of_devices("slices", "check_slice"),
 }

@@ -25,6 +25,7 @@ _NAME_RULES: dict[str, Callable[[str], Complaints]] = {
     "Namespace": names.dns_label,
     "Service": names.dns1035_label,
     "StatefulSet.apps": names.dns_label,
+    "DeviceClass.resource.k8s.io": names.long_name,
 }
 # Names of these are free: they hold colons and capitals.
 _FREE_NAMES = frozenset({"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"})

@@ -25,6 +25,12 @@ WRONG_TYPE = "Wrong type"
 _WITHOUT_VALUE = frozenset({REQUIRED, FORBIDDEN, TOO_LONG})
 
 
+class GoText(str):
+    """A value's text, to be shown as it is: structs in Go's own writing."""
+
+    __slots__ = ()
+
+
 class Problem(NamedTuple):
     """One field's fault. `detail` may be empty; `str()` is the API server's line."""
 
@@ -60,6 +66,8 @@ class Problem(NamedTuple):
 
 
 def _value_text(value: Any) -> str:
+    if isinstance(value, GoText):
+        return str(value)
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     return value_text(value)

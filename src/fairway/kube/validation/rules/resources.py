@@ -201,14 +201,30 @@ def _check_claims(claims: Any, known: frozenset[str], path: Path, out: list[Prob
         if not name:
             out.append(required(at))
             continue
-        key = f"{name}/{claim['request']}" if claim.get("request") else name
-        if key in seen or name in seen or (key == name and any(s.startswith(f"{name}/") for s in seen)):
-            out.append(duplicate(at, key))
-        seen.add(key)
+        if name in seen:
+            # The claim as a whole was named already.
+            out.append(duplicate(at, name))
+        else:
+            seen.add(_check_claim_request(claim, name, seen, at, out))
         if name not in known:
             listed = ": " + ", ".join(sorted(known)) if known else " which is empty"
             detail = f"must be one of the names in pod.spec.resourceClaims{listed}"
             out.append(not_found(at, name)._replace(detail=detail))
+
+
+def _check_claim_request(
+    claim: dict[str, Any], name: str, seen: set[str], at: Path, out: list[Problem]
+) -> str:
+    """What the entry names: the claim, or one request of it. It may not be named twice."""
+    request = claim.get("request") or ""
+    key = f"{name}/{request}" if request else name
+    if request:
+        out.extend(invalids((*at, "request"), request, names.dns_label(request)))
+    if key in seen:
+        out.append(duplicate(at, key))
+    elif not request:
+        out.extend(duplicate(at, name) for other in seen if other.startswith(f"{name}/"))
+    return key
 
 
 def check_pod_resources(spec: dict[str, Any], path: Path, out: list[Problem]) -> None:

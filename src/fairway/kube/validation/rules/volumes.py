@@ -11,6 +11,7 @@ from typing import Any
 from fairway.kube import names, quantity
 from fairway.kube.fieldpath import MapKey, Path
 from fairway.kube.validation.context import Context
+from fairway.kube.validation.devices.gostructs import go_text
 from fairway.kube.validation.metadata import check_labels
 from fairway.kube.validation.problem import (
     Problem,
@@ -71,10 +72,10 @@ def _check_pod_claim(claim: dict[str, Any], at: Path, seen: set[str], out: list[
     sources = [s for s in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(s) is not None]
     if len(sources) > 1:
         detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-        out.append(invalid(at, claim, detail))
+        out.append(invalid(at, go_text("PodResourceClaim", claim), detail))
     elif not sources:
         detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-        out.append(invalid(at, claim, detail))
+        out.append(invalid(at, go_text("PodResourceClaim", claim), detail))
     for source in sources:
         out.extend(invalids((*at, source), claim[source], names.dns_subdomain(claim[source])))
 

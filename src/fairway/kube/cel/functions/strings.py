@@ -9,7 +9,8 @@ import re
 from itertools import islice
 from typing import Any
 
-from fairway.admission.cel.functions.overloads import (
+from fairway.kube import goregexp
+from fairway.kube.cel.functions.overloads import (
     INT,
     LIST,
     STRING,
@@ -18,7 +19,6 @@ from fairway.admission.cel.functions.overloads import (
     member,
     plain,
 )
-from fairway.kube import goregexp
 
 MAX_LENGTH = 1_000_000
 """Characters a function may return (own limit: keeps `replace` from filling the memory)."""

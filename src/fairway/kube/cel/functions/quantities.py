@@ -9,7 +9,8 @@ import re
 from fractions import Fraction
 from typing import Any
 
-from fairway.admission.cel.functions.overloads import (
+from fairway.kube import quantity as kube_quantity
+from fairway.kube.cel.functions.overloads import (
     BOOL,
     DOUBLE,
     INT,
@@ -20,7 +21,6 @@ from fairway.admission.cel.functions.overloads import (
     plain,
     tagged,
 )
-from fairway.kube import quantity as kube_quantity
 
 QUANTITY = "kubernetes.Quantity"
 SEMVER = "kubernetes.Semver"

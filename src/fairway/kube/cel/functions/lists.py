@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairway.admission.cel.functions.overloads import (
+from fairway.kube.cel.functions.overloads import (
     ANY,
     BOOL,
     DYN,

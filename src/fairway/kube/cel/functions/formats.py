@@ -16,8 +16,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from fairway.admission.cel.functions.addresses import is_url
-from fairway.admission.cel.functions.overloads import (
+from fairway.kube import names
+from fairway.kube.cel.functions.addresses import is_url
+from fairway.kube.cel.functions.overloads import (
     MAP,
     STRING,
     STRINGS,
@@ -26,7 +27,6 @@ from fairway.admission.cel.functions.overloads import (
     plain,
     tagged,
 )
-from fairway.kube import names
 
 FORMAT = "kubernetes.NamedFormat"
 

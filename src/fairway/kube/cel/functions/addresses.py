@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
-from fairway.admission.cel.functions.overloads import (
+from fairway.kube.cel.functions.overloads import (
     BOOL,
     INT,
     MAP,

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from fairway.admission.cel.functions.overloads import BOOL, MAP, STRING, FunctionError, member, plain, tagged
 from fairway.admission.rbac.attributes import Attributes, Decision
 from fairway.admission.request import ALL_AUTHENTICATED, User
+from fairway.kube.cel.functions.overloads import BOOL, MAP, STRING, FunctionError, member, plain, tagged
 
 AUTHORIZER = "kubernetes.authorization.Authorizer"
 GROUP_CHECK = "kubernetes.authorization.GroupCheck"
