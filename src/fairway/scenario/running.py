@@ -105,7 +105,7 @@ def run_scenario(
 
 
 def _containment() -> Containment:
-    """One team's odd object does not end everybody's run. What makes all figures wrong does, and the world's failures."""
+    """One odd object ends nobody's run. What makes all figures wrong does, and the world's failures."""
     ends_a_run = (BugError, UserError, WorldError, OSError, MemoryError)
     return Containment(lets_through=ends_a_run, tries=LIMITED_TRIES, tell=lambda _message, _error: None)
 
