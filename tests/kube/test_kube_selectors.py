@@ -227,3 +227,14 @@ def test_the_first_untolerated_taint_of_the_effects_asked_for() -> None:
     assert first_untolerated(taints, tolerations, ("NoSchedule", "NoExecute")) == taints[2]
     assert first_untolerated(taints, (), ("NoSchedule",)) == taints[1]
     assert first_untolerated((), (), ("NoSchedule",)) is None
+
+
+def test_a_comma_in_a_value_of_a_field_is_escaped() -> None:
+    (term,) = parse_field_selector(r"metadata.namespace!=x\,metadata.name=y".replace("=y", r"\=y"))
+    assert (term.path, term.negated, term.value) == ("metadata.namespace", True, "x,metadata.name=y")
+
+
+@pytest.mark.parametrize("text", ["a=b=c", "a=b\\", r"a=\x", "a"])
+def test_field_selectors_that_cannot_be_read_are_refused(text: str) -> None:
+    with pytest.raises(SelectorError):
+        parse_field_selector(text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fairway.admission.rbac.attributes import Attributes
 from fairway.admission.request import User
 from fairway.apiserver.requests import RequestInfo
 from fairway.apiserver.resources import Resource, Subresource
@@ -71,6 +72,23 @@ class Api:
 
             self._kubelets = Kubelets(SimulatedKubelet(self.store, self.cluster.simulated_nodes))
         return self._kubelets
+
+
+def attributes(user: User, info: RequestInfo, verb: str = "") -> Attributes:
+    """What the request does, or would with another verb, as RBAC sees it."""
+    if not info.is_resource:
+        return Attributes(user, info.verb, path=info.path)
+    return Attributes(
+        user,
+        verb or info.verb,
+        info.group,
+        info.resource,
+        info.subresource,
+        info.namespace,
+        info.name,
+        "",
+        info.version,
+    )
 
 
 @dataclass(slots=True)

@@ -13,13 +13,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from time import perf_counter
 
-from fairway.admission.rbac.attributes import Attributes
 from fairway.admission.request import User
 from fairway.apiserver import requests
-from fairway.apiserver.asking import Api, Ask
+from fairway.apiserver.asking import Api, Ask, attributes
 from fairway.apiserver.discovery import Discovery
 from fairway.apiserver.requests import RequestInfo
-from fairway.apiserver.resources import METRICS_GROUP, REVIEWS
+from fairway.apiserver.resources import METRICS_GROUP, REVIEWS, Resource
+from fairway.apiserver.selecting import pinned_name
 from fairway.apiserver.statuses import (
     NoPage,
     bad_request,
@@ -89,7 +89,7 @@ class Handling:
         user = api.authentication.user(request)
         _check_path(request.path)
         info = _info(request)
-        _authorize(api, user, info)
+        api.authentication.require(attributes(user, info))
         if not info.is_resource:
             request.about = info
             return self._page(request, user)
@@ -98,6 +98,7 @@ class Handling:
             is_built_in = not info.group or "." not in info.group or info.group.endswith(".k8s.io")
             is_served = info.version in api.resources.preferred.get(info.group, ())
             raise page_not_found() if is_built_in and is_served else NoPage()
+        _check_route(resource, info, request.method)
         if not info.subresource or resource.subresource(info.subresource) is not None:
             request.about = info
         ask = Ask(request, info, resource, user)
@@ -166,11 +167,7 @@ def _info(request: Request) -> RequestInfo:
     query = request.raw_query
     if not query:
         return requests.parse(request.method, request.path, False)
-    named = ""
-    if "fieldSelector" in query:
-        for term in request.option("fieldSelector").split(","):
-            if term.startswith("metadata.name="):
-                named = term.partition("=")[2].lstrip("=")
+    named = pinned_name(request.option("fieldSelector")) if "fieldSelector" in query else ""
     return requests.parse(request.method, request.path, request.flag("watch"), named)
 
 
@@ -187,23 +184,24 @@ def _check_path(path: str) -> None:
             raise bad_request("invalid character in path")
 
 
-def _authorize(api: Api, user: User, info: RequestInfo) -> None:
-    """Raises: Refused (403)."""
-    if info.is_resource:
-        wanted = Attributes(
-            user,
-            info.verb,
-            info.group,
-            info.resource,
-            info.subresource,
-            info.namespace,
-            info.name,
-            "",
-            info.version,
-        )
-    else:
-        wanted = Attributes(user, info.verb, path=info.path)
-    api.authentication.require(wanted)
+def _check_route(resource: Resource, info: RequestInfo, method: str) -> None:
+    """Whether such a path leads anywhere: what lives in no namespace is not found under one, and the other way round.
+
+    Raises: StatusError (404, 405), NoPage (404) as the server of custom resources says it.
+    Source: apiserver endpoints/installer.go; apiextensions-apiserver customresource_handler.go ServeHTTP.
+    """
+    in_namespaces = resource.kind.namespaced
+    if info.place and not in_namespaces:
+        raise page_not_found() if resource.has_strategic_merge else NoPage()
+    if in_namespaces and not info.place and (info.name or info.verb not in ("list", "watch")):
+        if not resource.has_strategic_merge:
+            raise NoPage
+        is_list = not info.name and "list" in resource.verbs
+        raise method_not_allowed(None) if is_list else page_not_found()
+    if info.rest and info.subresource != "proxy":
+        raise page_not_found()
+    if info.verb == "watch" and (info.subresource or method not in ("GET", "HEAD")):
+        raise page_not_found() if info.subresource else method_not_allowed(None)
 
 
 def _check_dry_run(ask: Ask) -> None:

@@ -86,15 +86,33 @@ class Selection(NamedTuple):
         return not self.fields or matches_fields(self.fields, obj)
 
 
-def selection(request: Request, resource: Resource, namespace: str) -> Selection:
-    """What the query asks for.
+def selection(request: Request, resource: Resource, namespace: str, name: str = "") -> Selection:
+    """What the query asks for, of the one object that was authorized where there is a `name`.
 
     Raises: StatusError (400).
     """
     labels, fields = request.option("labelSelector"), request.option("fieldSelector")
     terms = _terms(fields, resource) if fields else ()
-    name = next((t.value for t in terms if t.path == "metadata.name" and not t.negated), "")
-    return Selection(namespace, name, _labels(labels), terms)
+    selected = _exact_name(terms)
+    if name and terms and name != selected:
+        raise bad_request("fieldSelector metadata.name doesn't match requested name")
+    return Selection(namespace, name or selected, _labels(labels), terms)
+
+
+def pinned_name(fields: str) -> str:
+    """The name that a field selector limits a list or watch to, as authorization is told it.
+
+    Source: endpoints/request/requestinfo.go; apimachinery content.IsPathSegmentName.
+    """
+    try:
+        name = _exact_name(parse_field_selector(fields))
+    except SelectorError:
+        return ""
+    return "" if name in (".", "..") or "/" in name or "%" in name else name
+
+
+def _exact_name(terms: tuple[FieldTerm, ...]) -> str:
+    return next((t.value for t in terms if t.path == "metadata.name" and not t.negated), "")
 
 
 @lru_cache(maxsize=1024)

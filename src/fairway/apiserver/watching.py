@@ -97,7 +97,7 @@ class Watch:
         self.resource: Resource = ask.resource
         self._counted = (ask.resource.group, ask.resource.version, ask.resource.kind.plural)
         namespace = ask.info.namespace if ask.resource.kind.namespaced else ""
-        self._selection: Selection = selection(ask.request, ask.resource, namespace)
+        self._selection: Selection = selection(ask.request, ask.resource, namespace, ask.info.name)
         self._form = form_of(ask.accept)
         self._include = ask.include
         self._after = after
@@ -146,7 +146,9 @@ class Watch:
                 return
             self._at = self._after or 0
             for change in missed:
-                self.offer(change)
+                # The log is of everything there is; nothing else may leave it than what was asked for, and allowed.
+                if change.key.gk == self.resource.gk:
+                    self.offer(change)
         self._at = store.version
         self._api.watches.add(self)
         self.flush()

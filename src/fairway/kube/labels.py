@@ -143,17 +143,23 @@ class FieldTerm(NamedTuple):
     value: str
 
 
+# Source: apimachinery pkg/fields selector.go splitTerms, splitTerm, UnescapeValue.
+_FIELD_PART = re.compile(r"(?:[^,\\]|\\.?)+", re.DOTALL)
+_FIELD_TERM = re.compile(r"\s*([\w.\[\]/-]+)\s*(==|=|!=)\s*((?:[^=,\\]|\\[=,\\])*?)\s*", re.DOTALL)
+_FIELD_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
 def parse_field_selector(text: str) -> tuple[FieldTerm, ...]:
-    """`status.phase=Running,spec.nodeName!=n1`.
+    """`status.phase=Running,spec.nodeName!=n1`; values have a backslash before their commas, equals signs, backslashes.
 
     Raises: SelectorError.
     """
     terms = []
-    for part in filter(None, text.split(",")):
-        m = re.fullmatch(r"\s*([\w.\[\]-]+)\s*(==|=|!=)\s*(.*?)\s*", part)
+    for part in filter(None, _FIELD_PART.findall(text)):
+        m = _FIELD_TERM.fullmatch(part)
         if m is None:
             raise SelectorError(f"invalid field selector {part!r}: expected path=value or path!=value")
-        terms.append(FieldTerm(m[1], m[2] == "!=", m[3]))
+        terms.append(FieldTerm(m[1], m[2] == "!=", _FIELD_ESCAPED.sub(r"\1", m[3])))
     return tuple(terms)
 
 

@@ -37,7 +37,7 @@ def answer(api: Api, ask: Ask) -> Response:
     find = _nodes if ask.info.resource == "nodes" else _pods
     if ask.info.verb == "get":
         return _one(api, ask, find)
-    chosen = selection(ask.request, ask.resource, _namespace(ask))
+    chosen = selection(ask.request, ask.resource, _namespace(ask), ask.info.name)
     walk = api.store.walk(_gk(ask), chosen.namespace or None)
     items = list(find(api, (obj for obj in walk if chosen.matches(obj))))
     form = form_of(ask.accept)

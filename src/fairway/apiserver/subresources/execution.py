@@ -7,8 +7,7 @@ Source: pkg/registry/core/pod/rest/subresources.go, pkg/registry/core/pod/strate
 
 from __future__ import annotations
 
-from fairway.admission.rbac.attributes import Attributes
-from fairway.apiserver.asking import Api, Ask
+from fairway.apiserver.asking import Api, Ask, attributes
 from fairway.apiserver.kubelets.interface import CannotConnect, Invocation, Kubelet, Peer, Port, Process
 from fairway.apiserver.kubelets.simulated import sandbox_of
 from fairway.apiserver.statuses import bad_request, not_found
@@ -54,20 +53,8 @@ def _authorize_create(api: Api, ask: Ask) -> None:
 
     Source: feature gate AuthorizePodWebsocketUpgradeCreatePermission (on by default since v1.35).
     """
-    info = ask.info
-    if info.verb != "create":
-        wanted = Attributes(
-            ask.user,
-            "create",
-            info.group,
-            info.resource,
-            info.subresource,
-            info.namespace,
-            info.name,
-            "",
-            info.version,
-        )
-        api.authentication.require(wanted)
+    if ask.info.verb != "create":
+        api.authentication.require(attributes(ask.user, ask.info, "create"))
 
 
 def _kubelet(api: Api, pod: Obj) -> Kubelet:

@@ -43,7 +43,7 @@ def get(api: Api, ask: Ask) -> Response:
 def list_(api: Api, ask: Ask) -> Response:
     """A kind's objects, or a page of them."""
     request = ask.request
-    chosen = selection(request, ask.resource, _namespace(ask))
+    chosen = selection(request, ask.resource, _namespace(ask), ask.info.name)
     limit, token = _limit(ask), _continued(ask)
     version = _version(api, ask, token)
     snapshot = _snapshot(api, ask, token, version)

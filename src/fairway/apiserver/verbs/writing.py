@@ -14,7 +14,7 @@ from typing import Any
 
 from fairway.admission.request import CREATE, UPDATE, CallWebhook, WebhookAnswer
 from fairway.apiserver import devices, door, ownership, signingrequests
-from fairway.apiserver.asking import Api, Ask
+from fairway.apiserver.asking import Api, Ask, attributes
 from fairway.apiserver.converting import for_storage
 from fairway.apiserver.decoding import body_of, check_fields, check_kind, decoded, media_type
 from fairway.apiserver.statuses import (
@@ -328,6 +328,8 @@ def _apply(api: Api, ask: Ask) -> door.Write:
     if api.store.get(ask.key) is None:
         if ask.info.subresource:
             raise not_found(ask.resource.kind, ask.info.name)
+        # Source: endpoints/handlers/update.go withAuthorization: what a patch creates, its user may create.
+        api.authentication.require(attributes(ask.user, ask.info, "create"))
         obj = ownership.applied(api, ask, None, body)
         stored = yield from _created(api, ask, obj)
         response = api.representation.one(stored, ask.resource, ask.accept, status=201, include=ask.include)
