@@ -365,3 +365,7 @@ def test_a_selector_of_another_name_than_the_paths_is_refused(home: Served) -> N
     path = f"/api/v1/watch/namespaces/{OURS}/pods/mark?fieldSelector=metadata.name%3Dother"
     code, said = home.ask("GET", path)
     assert (code, said["message"]) == (400, "fieldSelector metadata.name doesn't match requested name")
+
+
+def test_a_selector_of_one_name_lists_over_all_namespaces(home: Served) -> None:
+    assert home.ask("GET", "/api/v1/pods?fieldSelector=metadata.name%3Dnone")[0] == 200

@@ -193,7 +193,7 @@ def _check_route(resource: Resource, info: RequestInfo, method: str) -> None:
     in_namespaces = resource.kind.namespaced
     if info.place and not in_namespaces:
         raise page_not_found() if resource.has_strategic_merge else NoPage()
-    if in_namespaces and not info.place and (info.name or info.verb not in ("list", "watch")):
+    if in_namespaces and not info.place and info.verb not in ("list", "watch"):
         if not resource.has_strategic_merge:
             raise NoPage
         is_list = not info.name and "list" in resource.verbs
