@@ -76,10 +76,24 @@ def problems(schema: Schema, obj: Any, old: Any = None, path: Path = ()) -> list
         return [RuleProblem(path_text(path), INVALID, "object", str(spent))]
 
 
+# Schema → whether there is a rule in it. The schema is kept with the answer, so that its identity stays its own.
+_RULED: dict[int, tuple[Schema, bool]] = {}
+_MAX_RULED = 65_536
+
+
 def has_rules(schema: Any, depth: int = 0) -> bool:
-    """Whether there is a rule anywhere in a schema."""
+    """Whether there is a rule anywhere in a schema. Looked for once in each part."""
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return False
+    known = _RULED.get(id(schema))
+    if known is None or known[0] is not schema:
+        if len(_RULED) >= _MAX_RULED:
+            _RULED.clear()
+        known = _RULED[id(schema)] = (schema, _finds_rules(schema, depth + 1))
+    return known[1]
+
+
+def _finds_rules(schema: Schema, depth: int) -> bool:
     if schema.get("x-kubernetes-validations"):
         return True
     parts = [
@@ -87,7 +101,7 @@ def has_rules(schema: Any, depth: int = 0) -> bool:
         schema.get("additionalProperties"),
         *(schema.get("properties") or {}).values(),
     ]
-    return any(has_rules(part, depth + 1) for part in parts)
+    return any(has_rules(part, depth) for part in parts)
 
 
 class _OutOfBudgetError(Exception):
@@ -103,7 +117,7 @@ class _Walk:
     def visit(
         self, schema: Schema, value: Any, old: Any, path: Path, *, is_root: bool = False
     ) -> Iterator[RuleProblem]:
-        if value is None:
+        if value is None or not has_rules(schema):
             return
         for rule in schema.get("x-kubernetes-validations") or ():
             problem = self._judge(schema, rule, _View(schema, is_root), value, old, path)

@@ -5,11 +5,10 @@ Source: apiextensions-apiserver pkg/registry/customresource/validator.go, strate
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway.apiserver.definitions import custom_schema_of
 from fairway.apiserver.resources import Resource
-from fairway.apiserver.wire.messages import encode
 from fairway.kube.objects import Obj
 from fairway.kube.validation.metadata import check_metadata
 from fairway.kube.validation.problem import (
@@ -49,12 +48,19 @@ def custom_problems(resource: Resource, obj: Obj, old: Obj | None) -> list[Probl
 
 
 def _has_rules(resource: Resource) -> bool:
-    return b'"x-kubernetes-validations"' in encode((resource.crd_version or {}).get("schema") or {})
+    from fairway.admission.crdrules import has_rules
+
+    return has_rules(_text(resource))
+
+
+def _text(resource: Resource) -> dict[str, Any] | None:
+    """The schema as the definition has it."""
+    return ((resource.crd_version or {}).get("schema") or {}).get("openAPIV3Schema")
 
 
 def rule_problems(resource: Resource, obj: Obj, old: Obj | None) -> list[RuleProblem]:
     """The `x-kubernetes-validations` of its schema that the object breaks."""
-    text = ((resource.crd_version or {}).get("schema") or {}).get("openAPIV3Schema")
+    text = _text(resource)
     if not text:
         return []
     from fairway.admission.crdrules import problems

@@ -128,7 +128,7 @@ def schema_of(resource: Resource, version: Obj | None = None) -> Schema | None:
     from fairway.apiserver.definitions import custom_schema_of
     from fairway.kube.schema import schema_for
 
-    if resource.crd_version is not None:
+    if resource.is_custom:
         return custom_schema_of(resource)
     return schema_for(resource.api_version, resource.kind.kind)
 
@@ -167,9 +167,9 @@ def check_fields(ask: Ask, obj: Obj, body: bytes | None, refused: Refusal | None
         raise refused(schemas.strict_error(found))
     if found and mode == "Warn":
         ask.warnings.extend(found)
-    if unknown or ask.resource.crd_version is not None:
+    if unknown or ask.resource.is_custom:
         obj = schemas.prune(obj, schema)
-    return obj if ask.resource.crd_version is not None else canonical(obj, schema)
+    return obj if ask.resource.is_custom else canonical(obj, schema)
 
 
 def _go_kind(value: Any) -> str:

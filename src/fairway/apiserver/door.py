@@ -38,6 +38,7 @@ from fairway.cluster.errors import ApiError
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.objects import Obj
 from fairway.kube.validation.problem import UNKNOWN_FIELD, Problem
+from fairway.kube.validation.training import check_training
 from fairway.kube.validation.validating import validate
 
 Write = Generator[CallWebhook, WebhookAnswer, Response]
@@ -129,7 +130,7 @@ def defaulted(obj: Obj, resource: Resource) -> Obj:
     from fairway.kube.schema import default_definition, fill_defaults
 
     schema = schema_of(resource)
-    if resource.crd_version is not None:
+    if resource.is_custom:
         return obj if schema is None else fill_defaults(obj, schema)
     is_definition = resource.kind.kind == "CustomResourceDefinition"
     filled = default_definition(obj) if is_definition else apply_defaults(obj)
@@ -142,7 +143,7 @@ def check_object(ask: Ask, obj: Obj, old: Obj | None, already: Sequence[Problem]
     Raises: StatusError (422 with every cause; 400 for a shape that cannot be decoded).
     """
     problems = [*already, *_problems(ask.resource, obj, old)]
-    if not problems and ask.resource.crd is None and _is_new(obj, old):
+    if not problems and not ask.resource.is_custom and _is_new(obj, old):
         ask.warnings.extend(warnings(obj))
     unreadable = [p for p in problems if p.reason == UNKNOWN_FIELD]
     if unreadable:
@@ -151,7 +152,7 @@ def check_object(ask: Ask, obj: Obj, old: Obj | None, already: Sequence[Problem]
     if problems:
         meta = obj.get("metadata") or {}
         raise invalid(ask.resource.kind, meta.get("name") or meta.get("generateName") or "", problems)
-    if ask.resource.crd_version is not None:
+    if ask.resource.is_custom:
         broken = rule_problems(ask.resource, obj, old)
         if broken:
             causes = [(str(b), b.reason, b.body, b.path) for b in broken]
@@ -164,7 +165,7 @@ def _is_new(obj: Obj, old: Obj | None) -> bool:
 
 
 def _problems(resource: Resource, obj: Obj, old: Obj | None) -> list[Problem]:
-    if resource.crd_version is None:
+    if not resource.is_custom:
         problems = validate(obj)
         if resource.gk == signingrequests.KIND and old is None:
             problems += signingrequests.problems(obj)
@@ -173,7 +174,7 @@ def _problems(resource: Resource, obj: Obj, old: Obj | None) -> list[Problem]:
 
             problems = validate_definition(obj, old)
         return problems
-    return custom_problems(resource, obj, old)
+    return custom_problems(resource, obj, old) or check_training(obj)
 
 
 def written(api: Api, ask: Ask, write: Callable[[], Obj], admitted: Admitted) -> Obj:

@@ -13,6 +13,7 @@ from fairway.apiserver.asking import Api, Ask
 from fairway.cluster.errors import ApiError
 from fairway.kube.objects import Obj
 from fairway.queueing.webhooks import DEFAULTS, Settings, defaulted, refusals
+from fairway.queueing.webhooks.conversion import converted
 from fairway.workloads import podwebhooks
 
 _KUEUE = "kueue.x-k8s.io"
@@ -45,9 +46,11 @@ def entered(api: Api, request: AdmissionRequest, obj: Obj) -> Obj:
 
 def _by_kueue(api: Api, request: AdmissionRequest, obj: Obj, *, strict: bool) -> Obj:
     settings = _settings(api)
-    for refusal in refusals(request.operation, obj, request.old, api.store, settings, strict=strict):
+    old = None if request.old is None else converted(request.old)
+    for refusal in refusals(request.operation, obj, old, api.store, settings, strict=strict):
         raise ApiError(refusal.code, refusal.reason, refusal.message)
-    return defaulted(request.operation, obj, api.store, settings)
+    # Webhooks speak the stored version; whoever asked is answered in his.
+    return converted(defaulted(request.operation, obj, api.store, settings), obj["apiVersion"])
 
 
 def _pod(api: Api, pod: Obj) -> Obj:

@@ -16,7 +16,7 @@ from fairway.kube.objects import Obj
 def _writer(ask: Ask) -> Writer:
     manager = manager_of(ask.request.option("fieldManager"), ask.request.header("user-agent"))
     ignores: tuple[str, ...] | None = None
-    if ask.resource.crd is not None:
+    if ask.resource.is_custom:
         has_status = ask.resource.subresource("status") is not None
         if ask.info.subresource == "status":
             ignores = ("spec",)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairway.kube import published
 from fairway.kube.kinds import BY_GROUP_KIND, Kind
 from fairway.kube.objects import Obj
 
@@ -32,7 +33,10 @@ class Subresource:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One resource in one version. `crd` is the definition of a custom one, `crd_version` its entry there."""
+    """One resource in one version. `crd` is the definition of a custom one, `given` its entry there.
+
+    Kinds that other projects publish are custom ones too: without a `crd`, as long as nobody installs one.
+    """
 
     kind: Kind
     version: str
@@ -41,7 +45,8 @@ class Resource:
     categories: tuple[str, ...] = ()
     singular: str = ""
     crd: Obj | None = None
-    crd_version: Obj | None = None
+    given: Obj | None = None
+    is_published: bool = False
     storage_kind: str = ""
     """The group kind it is stored under, where another API shows the same objects (events)."""
 
@@ -54,9 +59,19 @@ class Resource:
         return f"{self.kind.group}/{self.version}" if self.kind.group else self.version
 
     @property
+    def is_custom(self) -> bool:
+        """Whether it follows a CustomResourceDefinition: an installed one, or a published one."""
+        return self.crd is not None or self.is_published
+
+    @property
+    def crd_version(self) -> Obj | None:
+        """What its definition says of this version. A published one is read when it is first asked for."""
+        return published.entry(self.kind.group_kind, self.version) if self.is_published else self.given
+
+    @property
     def has_strategic_merge(self) -> bool:
-        """Kubernetes' own kinds have; custom ones, and those that are custom elsewhere, have not."""
-        return self.crd is None and not is_extra(self.group)
+        """Kubernetes' own kinds have; custom ones have not."""
+        return not self.is_custom and not is_extra(self.group)
 
     @property
     def gk(self) -> str:
@@ -252,7 +267,8 @@ def _built_in() -> dict[tuple[str, str, str], Resource]:
     routes = {}
     for kind in list(BY_GROUP_KIND.values()):
         for version in kind.versions:
-            resource = _standard(kind, version)
+            known = published.kinds().get(kind.group_kind)
+            resource = _standard(kind, version) if known is None else _published(kind, known, version)
             routes[(kind.group, version, kind.plural)] = resource
     for group, rows in REVIEWS.items():
         for name, plural, namespaced in rows:
@@ -281,6 +297,21 @@ def _standard(kind: Kind, version: str) -> Resource:
         subresources=tuple(sorted(subresources, key=lambda s: s.name)),
         categories=categories,
         singular=kind.kind.lower(),
+    )
+
+
+def _published(kind: Kind, known: published.Published, name: str) -> Resource:
+    version = known.version(name)
+    assert version is not None
+    subresources = [_SCALE] if version.scale is not None else []
+    subresources += [_STATUS] if version.status else []
+    return Resource(
+        kind,
+        name,
+        subresources=tuple(subresources),
+        categories=known.categories,
+        singular=known.singular or kind.kind.lower(),
+        is_published=True,
     )
 
 
@@ -317,7 +348,7 @@ def _custom(crd: Obj) -> list[Resource]:
             categories=tuple(names.get("categories") or ()),
             singular=names.get("singular") or kind.kind.lower(),
             crd=crd,
-            crd_version=version,
+            given=version,
         )
         for version in served
     ]

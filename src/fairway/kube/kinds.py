@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from fairway.kube import published
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -49,7 +51,12 @@ def _kinds(group: str, versions: str, *rows: str) -> list[Kind]:
     return kinds
 
 
-# Source: kubectl api-resources of Kubernetes 1.36; Kueue, Karpenter, Kubeflow and Volcano CRDs of 2026-08.
+def _published(kind: published.Published) -> Kind:
+    versions = tuple(version.name for version in kind.versions)
+    return Kind(kind.group, kind.kind, kind.plural, kind.namespaced, versions, kind.short_names)
+
+
+# Source: kubectl api-resources of Kubernetes 1.36; other projects' kinds as their definitions have them.
 _ALL: Final[list[Kind]] = [
     *_kinds(
         "",
@@ -143,39 +150,7 @@ _ALL: Final[list[Kind]] = [
     *_kinds(
         "apiextensions.k8s.io", "v1", "CustomResourceDefinition customresourcedefinitions cluster crd,crds"
     ),
-    *_kinds(
-        "kueue.x-k8s.io",
-        "v1beta2 v1beta1",
-        "AdmissionCheck admissionchecks cluster ac",
-        "ClusterQueue clusterqueues cluster cq",
-        "Cohort cohorts cluster co",
-        "LocalQueue localqueues ns queue,queues,lq",
-        "MultiKueueCluster multikueueclusters cluster mkc",
-        "MultiKueueConfig multikueueconfigs cluster mkconf",
-        "ProvisioningRequestConfig provisioningrequestconfigs cluster prc",
-        "ResourceFlavor resourceflavors cluster flavor,flavors,rf",
-        "Topology topologies cluster topo",
-        "Workload workloads ns wl,kwl,kueueworkload,kueueworkloads",
-        "WorkloadPriorityClass workloadpriorityclasses cluster wpc",
-    ),
-    *_kinds(
-        "autoscaling.x-k8s.io", "v1 v1beta1", "ProvisioningRequest provisioningrequests ns provreq,provreqs"
-    ),
-    *_kinds("jobset.x-k8s.io", "v1alpha2", "JobSet jobsets ns"),
-    *_kinds("karpenter.sh", "v1 v1beta1", "NodeClaim nodeclaims cluster", "NodePool nodepools cluster"),
-    *_kinds(
-        "kubeflow.org",
-        "v1",
-        "PyTorchJob pytorchjobs ns",
-        "TFJob tfjobs ns",
-        "XGBoostJob xgboostjobs ns",
-    ),
-    *_kinds("kubeflow.org", "v2beta1 v1", "MPIJob mpijobs ns mj"),
-    *_kinds("ray.io", "v1 v1alpha1", "RayCluster rayclusters ns", "RayJob rayjobs ns"),
-    *_kinds("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet leaderworkersets ns lws"),
-    *_kinds("batch.volcano.sh", "v1alpha1", "Job jobs ns vcjob,vj"),
-    *_kinds("scheduling.volcano.sh", "v1beta1", "PodGroup podgroups ns pg", "Queue queues cluster q"),
-    *_kinds("keda.sh", "v1alpha1", "ScaledJob scaledjobs ns sj", "ScaledObject scaledobjects ns so"),
+    *(_published(kind) for kind in published.kinds().values()),
     *_kinds("fairway.dev", "v1alpha1", "PriceBook pricebooks cluster", "Scenario scenarios cluster"),
 ]
 

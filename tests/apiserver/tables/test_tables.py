@@ -356,11 +356,6 @@ CELLS: dict[str, tuple[str, dict[str, Any], list[Any]]] = {
     ),
     "a kind without printers": ("Role.rbac.authorization.k8s.io", _obj(), ["x", _CREATED]),
     "a definition": ("CustomResourceDefinition.apiextensions.k8s.io", _obj(), ["x", _CREATED]),
-    "a queue": (
-        "ClusterQueue.kueue.x-k8s.io",
-        _obj(spec={"cohortName": "c"}, status={"pendingWorkloads": 2}),
-        ["x", "c", None, 2, None],
-    ),
     "an unknown custom kind": ("Widget.example.com", _obj(), ["x", "5s"]),
 }
 

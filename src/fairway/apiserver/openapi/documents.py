@@ -89,7 +89,7 @@ class Documents:
 
     def _v2(self) -> dict[str, Any]:
         listed = [resource for path in sorted(self._groups) for resource in self._groups[path]]
-        return versiontwo.document(self._operations(listed), definitions(listed), RELEASE)
+        return versiontwo.document(self._operations(listed), definitions(listed, is_brief=True), RELEASE)
 
     def _all_hashes(self) -> str:
         return _digest("".join(self._hashes[path] for path in sorted(self._hashes)))

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fairway.apiserver.openapi import kueue
 from fairway.apiserver.openapi.operations import META, STATUS, Names
 from fairway.apiserver.resources import Resource
 from fairway.kube.schema import document
@@ -41,7 +40,7 @@ _TYPE_META = {
 def names_of(resource: Resource) -> Names:
     """The definitions of a resource's kind and its list."""
     kind = resource.kind.kind
-    built_in = document.definition_name(resource.api_version, kind) if resource.crd is None else None
+    built_in = document.definition_name(resource.api_version, kind) if not resource.is_custom else None
     if built_in is not None:
         return Names(built_in, document.definition_name(resource.api_version, kind + "List") or built_in)
     group = ".".join(reversed(resource.group.split("."))) or "core"
@@ -49,8 +48,12 @@ def names_of(resource: Resource) -> Names:
     return Names(single, single + "List")
 
 
-def definitions(resources: Iterable[Resource]) -> dict[str, Any]:
-    """Every definition these resources need, by name, in order."""
+def definitions(resources: Iterable[Resource], *, is_brief: bool = False) -> dict[str, Any]:
+    """Every definition these resources need, by name, in order.
+
+    `is_brief`: published kinds without their fields. Unlike kube: the one document of OpenAPI 2 would be thirty
+    megabytes with them, and its readers (`kubectl apply`'s merging) want none of a custom kind.
+    """
     found: dict[str, Any] = {}
     wanted: list[str] = list(_ALWAYS)
     for resource in resources:
@@ -58,7 +61,7 @@ def definitions(resources: Iterable[Resource]) -> dict[str, Any]:
         if document.definition_name(resource.api_version, resource.kind.kind) == names.single:
             wanted += [names.single, names.plural]
         else:
-            found[names.single] = _custom(resource)
+            found[names.single] = _custom(resource, is_brief and resource.is_published)
             found[names.plural] = _custom_list(resource, names)
         wanted += _spoken(resource)
     _close(found, wanted)
@@ -103,11 +106,11 @@ def _gvks(resource: Resource, kind: str) -> list[dict[str, str]]:
     return [{"group": resource.group, "kind": kind, "version": resource.version}]
 
 
-def _custom(resource: Resource) -> dict[str, Any]:
+def _custom(resource: Resource, is_brief: bool) -> dict[str, Any]:
     """The definition of a custom kind; without a schema, an object that may hold anything."""
-    schema = ((resource.crd_version or {}).get("schema") or {}).get("openAPIV3Schema")
-    if resource.crd is None and resource.group == kueue.GROUP:
-        schema = kueue.definition(resource.kind.kind, resource.version)
+    schema = None
+    if not is_brief:
+        schema = ((resource.crd_version or {}).get("schema") or {}).get("openAPIV3Schema")
     body: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     if schema:
         body = _portable(schema)

@@ -16,37 +16,6 @@ from fairway.kube.objects import Obj
 
 _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
-# Columns of kinds whose own projects declare them, for when their definitions are not installed.
-# Source: kubebuilder:printcolumn marks of Kueue (v1beta2), JobSet, Karpenter.
-_DECLARED: dict[str, str] = {
-    "Workload.kueue.x-k8s.io": "Queue .spec.queueName | Reserved in .status.admission.clusterQueue |"
-    " Admitted .status.conditions[?(@.type=='Admitted')].status |"
-    " Finished .status.conditions[?(@.type=='Finished')].status | Age:date .metadata.creationTimestamp",
-    "ClusterQueue.kueue.x-k8s.io": "Cohort .spec.cohortName | Strategy* .spec.queueingStrategy |"
-    " Pending Workloads:integer .status.pendingWorkloads |"
-    " Admitted Workloads:integer* .status.admittedWorkloads",
-    "LocalQueue.kueue.x-k8s.io": "ClusterQueue .spec.clusterQueue |"
-    " Pending Workloads:integer .status.pendingWorkloads |"
-    " Admitted Workloads:integer .status.admittedWorkloads",
-    "WorkloadPriorityClass.kueue.x-k8s.io": "Value:integer .value",
-    "JobSet.jobset.x-k8s.io": "TerminalState .status.terminalState | Restarts .status.restarts |"
-    " Completed .status.conditions[?(@.type=='Completed')].status | Suspended .spec.suspend |"
-    " Age:date .metadata.creationTimestamp",
-}
-
-
-def declared(gk: str) -> list[dict[str, Any]] | None:
-    """The printer columns of a known custom kind, as a definition has them; None: no such kind."""
-    text = _DECLARED.get(gk)
-    if text is None:
-        return None
-    found = []
-    for part in text.split(" | "):
-        head, _, path = part.strip().rpartition(" ")
-        column = columns(head)[0]
-        found.append({**column, "jsonPath": path})
-    return found
-
 
 def with_default(printer_columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The columns shown: a definition that names none gets the age."""

@@ -129,8 +129,7 @@ def _printer(gk: str, printer_columns: list[dict[str, Any]] | None) -> Printer:
         printer = PRINTERS.get(gk)
         if printer is not None:
             return printer
-        printer_columns = custom.declared(gk)
-        if printer_columns is None and not _is_foreign(gk):
+        if not _is_foreign(gk):
             return Printer(_CREATED_AT, _created_at)
     shown = printer_columns or []
     return Printer(custom.definitions(shown), lambda obj, now_us: custom.cells(obj, shown, now_us))

@@ -194,7 +194,7 @@ def _check_preconditions(ask: Ask, old: Obj, new: Obj) -> None:
     version = meta.get("resourceVersion")
     if version and version != old_meta["resourceVersion"]:
         raise modified_meanwhile(ask.key)
-    if not version and ask.resource.crd is not None and ask.info.verb == "update":
+    if not version and ask.resource.is_custom and ask.info.verb == "update":
         problem = invalid_value(("metadata", "resourceVersion"), 0, "must be specified for an update")
         raise invalid(ask.resource.kind, ask.info.name, [problem])
     if meta.get("uid") and meta["uid"] != old_meta["uid"]:
@@ -252,7 +252,7 @@ def _check_update(api: Api, ask: Ask, new: Obj, old: Obj) -> None:
         found = signingrequests.approval_problems(new, old)
         if found:
             raise invalid(ask.resource.kind, ask.info.name, found)
-    if ask.info.subresource in ("status", "approval") and ask.resource.crd is None:
+    if ask.info.subresource in ("status", "approval") and not ask.resource.is_custom:
         return
     found = update_problems(ask.resource.gk, new, old, ask.info.subresource)
     if found:

@@ -20,14 +20,24 @@ META_FIELDS = ("apiVersion", "kind", "metadata")
 
 
 def custom_schema(open_api_v3: dict[str, Any]) -> Schema:
-    """The tree of a CRD version's `schema.openAPIV3Schema`."""
-    root = _node(open_api_v3)
+    """The tree of a CRD version's `schema.openAPIV3Schema`. Parts that are the same dict become the same node."""
+    root = _made(open_api_v3, {})
     root.is_embedded = True
     _imply_metadata(root)
     return root
 
 
-def _node(body: dict[str, Any]) -> Schema:
+_Made = dict[int, Schema]
+
+
+def _node(body: dict[str, Any], made: _Made) -> Schema:
+    known = made.get(id(body))
+    if known is None:
+        known = made[id(body)] = _made(body, made)
+    return known
+
+
+def _made(body: dict[str, Any], made: _Made) -> Schema:
     node = Schema(
         type=body.get("type", ""),
         format=body.get("format", ""),
@@ -40,14 +50,14 @@ def _node(body: dict[str, Any]) -> Schema:
     if body.get("x-kubernetes-int-or-string"):
         node.type, node.format = STRING, INT_OR_STRING
     for name, member in (body.get("properties") or {}).items():
-        node.properties[name] = _node(member)
+        node.properties[name] = _node(member, made)
     values = body.get("additionalProperties")
     if isinstance(values, dict):
-        node.values = _node(values)
+        node.values = _node(values, made)
     elif values is True:
         node.values = Schema(raw={}, is_open=True)
     if isinstance(body.get("items"), dict):
-        node.items = _node(body["items"])
+        node.items = _node(body["items"], made)
     set_list_extensions(node, body)
     if node.is_embedded:
         _imply_metadata(node)

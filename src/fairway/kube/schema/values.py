@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from fairway.kube import goregexp
-from fairway.kube.fieldpath import MapKey
+from fairway.kube.fieldpath import MapKey, Path, path_text
 from fairway.kube.objects import Obj
 from fairway.kube.schema.formats import fits_format
 from fairway.kube.schema.node import Schema
@@ -43,13 +43,13 @@ def validate_custom(obj: Obj, schema: Schema, old: Obj | None = None) -> list[Pr
     `old` is what an update replaces: values that stay as they were are not held against it (ratcheting).
     """
     assert schema.raw is not None
-    found = list(_check(obj, schema.raw, "", old=_ABSENT if old is None else old))
+    found = list(_check(obj, schema.raw, (), old=_ABSENT if old is None else old))
     found.extend(_check_lists(obj, schema.raw, ()))
     return found
 
 
 def _check(
-    value: Any, raw: dict[str, Any], path: str, depth: int = 0, old: Any = _ABSENT
+    value: Any, raw: dict[str, Any], path: Path, depth: int = 0, old: Any = _ABSENT
 ) -> Iterator[Problem]:
     """`old` is the value that stood here before, where the two correspond."""
     if depth > _MAX_DEPTH or (old is not _ABSENT and old == value):
@@ -93,20 +93,20 @@ def _type_name(value: Any) -> str:
     return names.get(type(value), "null")
 
 
-def _wrong_type(path: str, wanted: tuple[str, ...], actual: str) -> Problem:
-    sentence = f'{path} in body must be of type {",".join(wanted)}: "{actual}"'
+def _wrong_type(path: Path, wanted: tuple[str, ...], actual: str) -> Problem:
+    sentence = f'{path_text(path)} in body must be of type {",".join(wanted)}: "{actual}"'
     return invalid(_at(path), actual, sentence.lstrip())
 
 
-def _at(path: str) -> tuple[str, ...]:
-    return (path,) if path else _NO_PATH
+def _at(path: Path) -> Path:
+    return path or _NO_PATH
 
 
-def _says(path: str, value: Any, rule: str) -> Problem:
-    return invalid(_at(path), value, f"{path} in body {rule}".lstrip())
+def _says(path: Path, value: Any, rule: str) -> Problem:
+    return invalid(_at(path), value, f"{path_text(path)} in body {rule}".lstrip())
 
 
-def _check_text(value: str, raw: dict[str, Any], path: str) -> Iterator[Problem]:
+def _check_text(value: str, raw: dict[str, Any], path: Path) -> Iterator[Problem]:
     length = len(value)
     if "maxLength" in raw and length > raw["maxLength"]:
         yield too_long(_at(path), raw["maxLength"])
@@ -120,7 +120,7 @@ def _check_text(value: str, raw: dict[str, Any], path: str) -> Iterator[Problem]
         yield _says(path, value, f"must be of type {named}: {json.dumps(value, ensure_ascii=False)}")
 
 
-def _check_number(value: int | float, raw: dict[str, Any], path: str) -> Iterator[Problem]:
+def _check_number(value: int | float, raw: dict[str, Any], path: Path) -> Iterator[Problem]:
     step = raw.get("multipleOf")
     if step and not float(value / step).is_integer():
         yield _says(path, value, f"should be a multiple of {go_number(step)}")
@@ -157,11 +157,11 @@ def go_number(value: int | float) -> str:
     return f"{'-' if sign else ''}{mantissa}e{power:+03d}"
 
 
-def _check_list(value: list[Any], raw: dict[str, Any], path: str, depth: int, old: Any) -> Iterator[Problem]:
+def _check_list(value: list[Any], raw: dict[str, Any], path: Path, depth: int, old: Any) -> Iterator[Problem]:
     items = raw.get("items")
     if isinstance(items, dict):
         for index, item in enumerate(value):
-            yield from _check(item, items, f"{path}[{index}]", depth + 1, _former(item, old, raw))
+            yield from _check(item, items, (*path, index), depth + 1, _former(item, old, raw))
     if "minItems" in raw and len(value) < raw["minItems"]:
         yield _says(path, len(value), f"should have at least {raw['minItems']} items")
     if "maxItems" in raw and len(value) > raw["maxItems"]:
@@ -181,7 +181,7 @@ def _former(item: Any, old: Any, raw: dict[str, Any]) -> Any:
     return next(same, _ABSENT)
 
 
-def _check_enum(value: Any, raw: dict[str, Any], path: str) -> Iterator[Problem]:
+def _check_enum(value: Any, raw: dict[str, Any], path: Path) -> Iterator[Problem]:
     choices = raw.get("enum")
     if not choices or (value is None and raw.get("nullable")):
         return
@@ -191,7 +191,7 @@ def _check_enum(value: Any, raw: dict[str, Any], path: str) -> Iterator[Problem]
 
 
 def _check_object(
-    value: dict[str, Any], raw: dict[str, Any], path: str, depth: int, old: Any
+    value: dict[str, Any], raw: dict[str, Any], path: Path, depth: int, old: Any
 ) -> Iterator[Problem]:
     before = old if isinstance(old, dict) else {}
     if "minProperties" in raw and len(value) < raw["minProperties"]:
@@ -202,25 +202,21 @@ def _check_object(
     values = raw.get("additionalProperties")
     for name in raw.get("required") or ():
         if name not in value:
-            yield required((_join(path, name),))
+            yield required((*path, name))
     if values is False:
         for name in value:
             if name not in properties:
-                yield _says(path, "", f"{_join(path, name)} in body is a forbidden property")
+                yield _says(path, "", f"{path_text((*path, name))} in body is a forbidden property")
     for name, declared in properties.items():
         if name in value:
-            yield from _check(value[name], declared, _join(path, name), depth + 1, before.get(name, _ABSENT))
+            yield from _check(value[name], declared, (*path, name), depth + 1, before.get(name, _ABSENT))
     if isinstance(values, dict):
         for name, member in value.items():
             if name not in properties:
-                yield from _check(member, values, _join(path, name), depth + 1, before.get(name, _ABSENT))
+                yield from _check(member, values, (*path, name), depth + 1, before.get(name, _ABSENT))
 
 
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
-def _check_junctors(value: Any, raw: dict[str, Any], path: str, depth: int) -> Iterator[Problem]:
+def _check_junctors(value: Any, raw: dict[str, Any], path: Path, depth: int) -> Iterator[Problem]:
     """`anyOf`, `oneOf`, `allOf`, `not`: the verdict first, then the faults of the alternative that came closest."""
     for branch in ("anyOf", "oneOf"):
         choices = raw.get(branch)
@@ -229,11 +225,13 @@ def _check_junctors(value: Any, raw: dict[str, Any], path: str, depth: int) -> I
         attempts = [list(_check(value, choice, path, depth + 1)) for choice in choices]
         valid = sum(not attempt for attempt in attempts)
         if branch == "anyOf" and valid == 0:
-            yield invalid(_NO_PATH, "", f'"{path}" must validate at least one schema (anyOf)')
+            yield invalid(_NO_PATH, "", f'"{path_text(path)}" must validate at least one schema (anyOf)')
             yield from min(attempts, key=len)
         elif branch == "oneOf" and valid != 1:
             verdict = "Found none valid" if valid == 0 else f"Found {valid} valid alternatives"
-            yield invalid(_NO_PATH, "", f'"{path}" must validate one and only one schema (oneOf). {verdict}')
+            yield invalid(
+                _NO_PATH, "", f'"{path_text(path)}" must validate one and only one schema (oneOf). {verdict}'
+            )
             if valid == 0:
                 yield from min(attempts, key=len)
     choices = raw.get("allOf")
@@ -243,15 +241,15 @@ def _check_junctors(value: Any, raw: dict[str, Any], path: str, depth: int) -> I
             yield from attempt
         if any(attempts):
             none = ". None validated" if all(attempts) else ""
-            yield invalid(_NO_PATH, "", f'"{path}" must validate all the schemas (allOf){none}')
+            yield invalid(_NO_PATH, "", f'"{path_text(path)}" must validate all the schemas (allOf){none}')
     if raw.get("not") is not None and not list(_check(value, raw["not"], path, depth + 1)):
-        yield invalid(_NO_PATH, "", f'"{path}" must not validate the schema (not)')
+        yield invalid(_NO_PATH, "", f'"{path_text(path)}" must not validate the schema (not)')
 
 
 # Lists that are sets or maps
 
 
-def _check_lists(value: Any, raw: Any, path: tuple[str | int, ...]) -> Iterator[Problem]:
+def _check_lists(value: Any, raw: Any, path: Path) -> Iterator[Problem]:
     if not isinstance(raw, dict):
         return
     if isinstance(value, dict):
@@ -271,7 +269,7 @@ def _check_lists(value: Any, raw: Any, path: tuple[str | int, ...]) -> Iterator[
             yield from _check_lists(item, raw.get("items"), (*path, index))
 
 
-def _check_map_list(value: list[Any], keys: list[str], path: tuple[str | int, ...]) -> Iterator[Problem]:
+def _check_map_list(value: list[Any], keys: list[str], path: Path) -> Iterator[Problem]:
     for index, item in enumerate(value):
         if item is not None and not isinstance(item, dict):
             yield invalid((*path, index), item, "must be an object for an array of list-type map")
