@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from fairway.admission.cel.functions.quantities import _is_semver as is_semver
 
+from fairway.kube.cel.functions.quantities import _is_semver as is_semver
 from fairway.kube.goregexp import RegexpError, compiled, is_match
 from fairway.kube.labels import SelectorError, parse_selector
 
