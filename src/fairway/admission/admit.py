@@ -16,6 +16,7 @@ from fairway.admission import defaultclasses, limitranger, namespace, priority, 
 from fairway.admission.verdicts import Admitted, Refused, forbidden
 from fairway.cluster.actions import View
 from fairway.kube.defaults import add_default_tolerations
+from fairway.kube.memos import memo
 from fairway.kube.objects import Obj, gk_of, namespace_of, spec_of
 
 _CLAIM: Final = "PersistentVolumeClaim"
@@ -53,7 +54,7 @@ class _Known(NamedTuple):
 
 # Specs after the changing plugins, by the identity of the spec that came in, which is kept alive beside them.
 # Pods of one template share a spec, and go on sharing one: what is cached per spec further on stays cached.
-_KNOWN: Final[dict[int, _Known]] = {}
+_KNOWN: Final[dict[int, _Known]] = memo()
 _MAX_KNOWN: Final = 16384
 
 

@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import Any
 
 from fairway.cluster.actions import View
+from fairway.kube.memos import memo
 from fairway.kube.objects import Key, Obj, annotations_of, controller_of, dig, meta_of
 
 PLUGIN = "ServiceAccount"
@@ -25,7 +26,7 @@ TOKEN_SECONDS = 3607
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 # Specs with the account filled in, by the identity of the spec that came in (kept alive beside it).
-_KNOWN: dict[tuple[int, str, int, str], tuple[Any, Any, dict[str, Any]]] = {}
+_KNOWN: dict[tuple[int, str, int, str], tuple[Any, Any, dict[str, Any]]] = memo()
 _MAX_KNOWN = 16384
 
 

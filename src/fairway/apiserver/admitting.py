@@ -27,12 +27,14 @@ from fairway.admission.request import Admitted as Passed
 from fairway.admission.verdicts import Admitted
 from fairway.apiserver import operators
 from fairway.apiserver.asking import Api
+from fairway.apiserver.budget import SURE_BYTES, check_stored
 from fairway.apiserver.refusals import Refused
 from fairway.apiserver.webhookcalls import call
+from fairway.apiserver.wire.messages import encode
 from fairway.cluster.metadata import generated_name
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.kinds import kind_named
-from fairway.kube.objects import Obj, gk_of
+from fairway.kube.objects import Obj, gk_of, key_of
 
 CONTROLLERS = User("system:kube-controller-manager", (ALL_AUTHENTICATED,))
 
@@ -49,7 +51,16 @@ def admitted(api: Api, obj: Obj) -> Admitted:
     changed = apply_defaults(operators.entered(api, request, outcome.obj))
     outcome = _passed(drive(api.chain.validating(_request(changed)), lambda wanted: _call(api, wanted)))
     assert outcome.obj is not None
+    _check_size(api, outcome.obj)
     return Admitted(outcome.obj, outcome.charges)
+
+
+def _check_size(api: Api, obj: Obj) -> None:
+    """Raises: TooLarge."""
+    size = len(encode(obj))
+    resource = api.resources.of_kind(obj["apiVersion"], obj["kind"]) if size > SURE_BYTES else None
+    if resource is not None:
+        check_stored(obj, size, resource, key_of(obj), is_new=True)
 
 
 def _named(api: Api, obj: Obj) -> Obj:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fairway.apiserver.definitions import Definitions
     from fairway.apiserver.journal import Journal
     from fairway.apiserver.kubelets.interface import Kubelets
+    from fairway.apiserver.memory import Memory
     from fairway.apiserver.representing import Representation
     from fairway.apiserver.requestmeter import RequestMeter
     from fairway.apiserver.resources import Resources
@@ -50,6 +51,7 @@ class Api:
     tokens: Tokens
     addresses: Addresses
     meter: RequestMeter
+    memory: Memory
     _chain: Chain | None = None
     _kubelets: Kubelets | None = None
 

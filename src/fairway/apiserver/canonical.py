@@ -16,6 +16,7 @@ from fairway.apiserver.patching.gotypes import always_written
 from fairway.cluster.store import Store
 from fairway.kube import quantity
 from fairway.kube.kinds import BY_GROUP_KIND
+from fairway.kube.memos import memo
 from fairway.kube.objects import Obj
 from fairway.kube.schema.node import ARRAY, OBJECT, QUANTITY, Schema, schema_for
 
@@ -23,7 +24,8 @@ from fairway.kube.schema.node import ARRAY, OBJECT, QUANTITY, Schema, schema_for
 _OPAQUE = ("managedFields",)
 # Pods of one template share their spec, and go on sharing it once it is complete.
 _SHARED = "io.k8s.api.core.v1.PodSpec"
-_MAX_KNOWN = 4096
+# A few, since each may have a megabyte: pods of one template come one after another.
+_MAX_KNOWN = 64
 
 
 def canonical(obj: Obj, schema: Schema) -> Obj:
@@ -99,7 +101,7 @@ class _Plan:
 
 _NOTHING = _Plan()
 _PLANS: dict[int, tuple[Schema, _Plan]] = {}
-_KNOWN: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
+_KNOWN: dict[int, tuple[dict[str, Any], dict[str, Any]]] = memo()
 
 
 def completed(obj: Obj, schema: Schema) -> Obj:

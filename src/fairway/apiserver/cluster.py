@@ -50,6 +50,11 @@ class Cluster:
         """Only where nodes are provisioned: what Karpenter observes of pods."""
         self.ready = asyncio.Event()
 
+    @property
+    def delivered(self) -> int:
+        """The version up to which components were told of changes; those that are loaded later see what is there."""
+        return self.store.version if self.twin is None else self.twin.delivered
+
     def touch(self) -> None:
         """Before a write from outside: let the clock stand at now."""
         if self.pump is not None:

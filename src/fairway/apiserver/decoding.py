@@ -15,10 +15,17 @@ from typing import Any
 import msgspec
 
 from fairway.apiserver.asking import Ask
+from fairway.apiserver.budget import MAX_MEMBERS
 from fairway.apiserver.canonical import canonical
 from fairway.apiserver.protobuf import reading as protobuf
 from fairway.apiserver.resources import Resource
-from fairway.apiserver.statuses import StatusError, bad_request, cannot_be_handled, unsupported_media_type
+from fairway.apiserver.statuses import (
+    StatusError,
+    bad_request,
+    cannot_be_handled,
+    too_large,
+    unsupported_media_type,
+)
 from fairway.errors import InvalidInput
 from fairway.kube.objects import Obj
 from fairway.kube.schema.node import Schema
@@ -53,8 +60,7 @@ def decoded(body: bytes, *, is_yaml: bool) -> Obj:
     value = _from_yaml(body) if is_yaml else _from_json(body)
     if not isinstance(value, dict):
         raise bad_request(f"the object provided is unrecognized (must be of type Object): {_excerpt(body)}")
-    if is_too_deep(value):
-        raise bad_request(f"the object provided is nested deeper than {MAX_DEPTH} levels")
+    check_form(value)
     return value
 
 
@@ -80,9 +86,13 @@ def _from_yaml(body: bytes) -> Any:
     return found[0].obj
 
 
-def is_too_deep(value: Any) -> bool:
-    level = [value]
+def check_form(value: Any) -> None:
+    """Raises: StatusError (400 for a body that is nested too deep; 413 for one of too many objects and lists)."""
+    level, members = [value], 0
     for _ in range(MAX_DEPTH):
+        members += len(level)
+        if members > MAX_MEMBERS:
+            raise too_large(f"limit is {MAX_MEMBERS} objects and lists")
         deeper: list[Any] = []
         for item in level:
             if isinstance(item, dict):
@@ -90,9 +100,9 @@ def is_too_deep(value: Any) -> bool:
             else:
                 deeper.extend(v for v in item if isinstance(v, (dict, list)))
         if not deeper:
-            return False
+            return
         level = deeper
-    return True
+    raise bad_request(f"the object provided is nested deeper than {MAX_DEPTH} levels")
 
 
 def _excerpt(body: bytes) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fairway.apiserver.resources import Resource, Resources, is_established
 from fairway.cluster.changes import Change
 from fairway.cluster.store import Store
+from fairway.kube.memos import memo
 from fairway.kube.objects import Obj, key_of
 from fairway.kube.timestamps import rfc3339
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from fairway.kube.schema.node import Schema
 
 CRD = "CustomResourceDefinition.apiextensions.k8s.io"
-_schemas: dict[int, tuple[Obj, Schema | None]] = {}
+_schemas: dict[int, tuple[Obj, Schema | None]] = memo()
 _MAX_SCHEMAS = 4096
 
 

@@ -25,6 +25,7 @@ from fairway.admission.request import (
 )
 from fairway.apiserver import operators, signingrequests
 from fairway.apiserver.asking import Api, Ask
+from fairway.apiserver.budget import TooLarge, check_stored, without_managed_fields
 from fairway.apiserver.canonical import completed
 from fairway.apiserver.custom import custom_problems, rule_problems
 from fairway.apiserver.decoding import schema_of
@@ -35,8 +36,9 @@ from fairway.apiserver.warnings import warnings
 from fairway.apiserver.wire.messages import Response
 from fairway.cluster.actions import perform
 from fairway.cluster.errors import ApiError
+from fairway.cluster.store import Mark
 from fairway.kube.defaults import apply_defaults
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, key_of
 from fairway.kube.validation.problem import UNKNOWN_FIELD, Problem
 from fairway.kube.validation.training import check_training
 from fairway.kube.validation.validating import validate
@@ -177,20 +179,19 @@ def _problems(resource: Resource, obj: Obj, old: Obj | None) -> list[Problem]:
     return custom_problems(resource, obj, old) or check_training(obj)
 
 
-def written(api: Api, ask: Ask, write: Callable[[], Obj], admitted: Admitted) -> Obj:
+def written(api: Api, ask: Ask, write: Callable[[Obj], Obj], obj: Obj, admitted: Admitted) -> Obj:
     """Write, with what admission charges for it; taken back at once for a dry run."""
     store = api.store
-    mark = store.mark() if ask.dry_run else None
+    mark = store.mark()
     before = store.get(ask.key) if ask.info.name else None
     try:
-        stored = write()
+        stored = _fitting(api, ask, write, obj, mark)
         for charge in admitted.charges:
             perform(store, charge)
     except ApiError:
-        if mark is not None:
-            store.rewind(mark)
+        store.rewind(mark)
         raise
-    if mark is not None:
+    if ask.dry_run:
         store.rewind(mark)
         # What was not written has no version of its own.
         version = None if before is None else before["metadata"]["resourceVersion"]
@@ -198,6 +199,26 @@ def written(api: Api, ask: Ask, write: Callable[[], Obj], admitted: Admitted) ->
     api.definitions.refresh()
     api.cluster.poke()
     return stored
+
+
+def _fitting(api: Api, ask: Ask, write: Callable[[Obj], Obj], obj: Obj, mark: Mark) -> Obj:
+    """As stored, in the bytes etcd allows; without the record of who wrote what where only that fits.
+
+    Raises: TooLarge.
+    """
+    is_new = not ask.info.name or api.store.get(ask.key) is None
+    while True:
+        stored = write(obj)
+        try:
+            # These bytes are the journal's and the answer's, too.
+            check_stored(stored, len(api.bodies.of(stored)), ask.resource, key_of(stored), is_new=is_new)
+        except TooLarge:
+            if "managedFields" not in obj["metadata"]:
+                raise
+            api.store.rewind(mark)
+            obj = without_managed_fields(obj)
+            continue
+        return stored
 
 
 def durable(api: Api, ask: Ask, response: Response) -> Response:

@@ -160,6 +160,7 @@ def _written(api: Api, ask: Ask) -> Answer:
         "delete": deleting.delete,
         "deletecollection": deleting.delete_collection,
     }[ask.info.verb]
+    api.memory.make_room(len(ask.request.body))
     return door.run(api, write(api, ask))
 
 

@@ -77,6 +77,8 @@ class Journal:
         self.failed: Callable[[Exception], None] = _raise
         self.advanced: list[Callable[[int], None]] = []
         """Called with `durable` whenever it rises."""
+        self.wrote: Callable[[int, dict[Key, int]], None] = lambda durable, sizes: None
+        """Called after those, with the bytes of every object that was written."""
         self._bodies = bodies
         self._pending: dict[Key, Obj | None] = {}
         self._notes: dict[str, str] = {}
@@ -175,7 +177,8 @@ class Journal:
         self._pending, self._notes, self._changes = {}, {}, 0
         return batch
 
-    def _written(self, version: int) -> None:
+    def _written(self, done: tuple[int, dict[Key, int]]) -> None:
+        version, sizes = done
         self._in_flight = 0
         self.durable = version
         waiting = self._waiting
@@ -183,6 +186,7 @@ class Journal:
             waiting.popleft()[1]()
         for told in self.advanced:
             told(version)
+        self.wrote(version, sizes)
         self._kick()
 
     def close(self) -> None:
@@ -200,8 +204,8 @@ class Journal:
         try:
             segments = Segments(self.folder, self._epoch)
             while (batch := self._queue.get()) is not None:
-                self._write(segments, batch)
-                self._call(self._written, batch[2])
+                sizes = self._write(segments, batch)
+                self._call(self._written, (batch[2], sizes))
             if self._merger is not None:
                 self._merger.join()
             segments.close()
@@ -212,7 +216,7 @@ class Journal:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(what, value)
 
-    def _write(self, segments: Segments, batch: Batch) -> None:
+    def _write(self, segments: Segments, batch: Batch) -> dict[Key, int]:
         changed, facts, _ = batch
         body = self._bodies.of
         bodies = {key: None if obj is None else body(obj) for key, obj in changed.items()}
@@ -227,6 +231,7 @@ class Journal:
             self._join()
         else:
             segments.append(payload)
+        return {key: len(made) for key, made in bodies.items() if made is not None}
 
     def _turn(self, segments: Segments) -> None:
         """Merge the epoch that ends here into the database, beside the writing of the next."""

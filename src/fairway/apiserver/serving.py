@@ -32,6 +32,7 @@ from fairway.apiserver.discovery import Discovery
 from fairway.apiserver.folders import announce, take
 from fairway.apiserver.handling import Handling
 from fairway.apiserver.journal import Journal
+from fairway.apiserver.memory import Memory
 from fairway.apiserver.metricsserver import registration
 from fairway.apiserver.pages import Clock, Pages
 from fairway.apiserver.representing import Representation
@@ -234,6 +235,8 @@ def _api(
     store.completing["Service"] = addresses.complete
     watches = Watches(store)
     journal.advanced.append(watches.tell)
+    memory = Memory(store, bodies, lambda: min(watches.told, cluster.delivered) + 1)
+    journal.wrote = memory.written
     return Api(
         store=store,
         cluster=cluster,
@@ -248,6 +251,7 @@ def _api(
         tokens=tokens,
         addresses=addresses,
         meter=RequestMeter(),
+        memory=memory,
     )
 
 

@@ -30,6 +30,9 @@ _CAUSES = {
     "Wrong type": "FieldValueTypeInvalid",
 }
 
+# Source: apiserver endpoints/filters/warning.go truncateAtTotalRunes, truncateItemRunes.
+_WARNINGS_CHARS, _WARNING_CHARS = 4096, 256
+
 
 class StatusError(ApiError):
     """An `ApiError` whose `details` are more than a key: causes, seconds to wait."""
@@ -64,8 +67,27 @@ def status_response(error: ApiError) -> Response:
 
 
 def warning_headers(warnings: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Source: client-go net.NewWarningHeader: `299 - "text"`."""
-    return tuple(("Warning", f'299 - "{_escaped(text)}"') for text in dict.fromkeys(warnings))
+    """Each once; cut short, and left off, where all are too long.
+
+    Source: client-go net.NewWarningHeader: `299 - "text"`; apiserver endpoints/filters/warning.go.
+    """
+    texts = [text for text in dict.fromkeys(warnings) if text]
+    if sum(map(len, texts)) > _WARNINGS_CHARS:
+        texts = _cut(texts)
+    return tuple(("Warning", f'299 - "{_escaped(text)}"') for text in texts)
+
+
+def _cut(texts: list[str]) -> list[str]:
+    """All up to the one that is too much are kept, if need be shortened; those behind it while there is room."""
+    kept: list[str] = []
+    full = shortened = 0
+    for text in texts:
+        if full > _WARNINGS_CHARS and shortened >= _WARNINGS_CHARS:
+            break
+        full += len(text)
+        kept.append(text[:_WARNING_CHARS])
+        shortened += len(kept[-1])
+    return kept
 
 
 def _escaped(text: str) -> str:
@@ -189,6 +211,11 @@ def too_many_requests(message: str, retry_s: int, causes: list[dict[str, str]]) 
     return StatusError(429, "TooManyRequests", message, details)
 
 
+def too_large(message: str) -> StatusError:
+    """Source: errors.NewRequestEntityTooLargeError."""
+    return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {message}")
+
+
 def internal(message: str) -> StatusError:
     """Source: errors.NewInternalError."""
     causes = [{"message": message}]
@@ -197,6 +224,7 @@ def internal(message: str) -> StatusError:
 
 def refused_connection(code: int, why: str) -> Response:
     """A request that could not even be read."""
-    reasons = {408: "Timeout", 413: "RequestEntityTooLarge", 431: "BadRequest", 400: "BadRequest"}
-    message = f"Request entity is too large: {why}" if code == 413 else why
-    return status_response(StatusError(code, reasons.get(code, "BadRequest"), message))
+    reasons = {408: "Timeout", 431: "BadRequest", 400: "BadRequest"}
+    if code == 413:
+        return status_response(too_large(why))
+    return status_response(StatusError(code, reasons.get(code, "BadRequest"), why))

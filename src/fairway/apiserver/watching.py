@@ -47,6 +47,11 @@ class Watches:
         self.sent: dict[tuple[str, str, str], int] = {}
         """Events sent, by group, version and plural."""
 
+    @property
+    def told(self) -> int:
+        """The version up to which every watcher was told."""
+        return self._told
+
     def __len__(self) -> int:
         return sum(len(watchers) for watchers in self._by_gk.values())
 

@@ -8,9 +8,13 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
+import msgspec
+
 from fairway.cluster.errors import ApiError, bad_request
 
 _MAX_OPERATIONS: Final = 10_000
+# What all `copy` operations of one patch may add, in bytes of JSON. Source: server.Config JSONPatchMaxCopyBytes.
+_MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
 
 
 class JsonPatchRefused(ApiError):
@@ -33,13 +37,26 @@ def json_patch(obj: Any, operations: Any) -> Any:
         raise ApiError(
             413,
             "RequestEntityTooLarge",
-            "Request entity is too large: The allowed maximum operations in a JSON patch is"
+            "Request entity too large: The allowed maximum operations in a JSON patch is"
             f" {_MAX_OPERATIONS}, got {len(operations)}",
         )
     out = copy.deepcopy(obj)
+    copied_bytes = 0
     for operation in operations:
+        if operation.get("op") == "copy":
+            copied_bytes += _copied_bytes(out, operation)
+            if copied_bytes > _MAX_COPIED_BYTES:
+                raise JsonPatchRefused(
+                    f"Unable to complete the copy, the accumulated size increase of copy is {copied_bytes}, "
+                    f"exceeding the limit {_MAX_COPIED_BYTES}"
+                )
         out = _apply(out, operation)
     return out
+
+
+def _copied_bytes(doc: Any, operation: dict[str, Any]) -> int:
+    source = operation.get("from")
+    return len(msgspec.json.encode(_source(doc, source, "copy"))) if isinstance(source, str) else 0
 
 
 def _apply(doc: Any, operation: dict[str, Any]) -> Any:

@@ -9,6 +9,7 @@ import hashlib
 from functools import lru_cache
 from typing import Any, Final
 
+from fairway.kube.memos import memo
 from fairway.kube.objects import Obj, dig, meta_of
 from fairway.kube.podrequests import container_requests
 from fairway.kube.resources import CPU, MEMORY, parse_resources
@@ -131,7 +132,7 @@ def _status_at_birth(gk: str, obj: Obj) -> dict[str, Any] | None:
 
 
 # Pods stamped from one template share their spec object. The spec is kept so that its id stays its own.
-_QOS_OF: Final[dict[int, tuple[dict[str, Any], str]]] = {}
+_QOS_OF: Final[dict[int, tuple[dict[str, Any], str]]] = memo()
 _QOS_KEPT: Final = 1024
 
 

@@ -14,6 +14,7 @@ from fairway.cluster.actions import View
 from fairway.cluster.metadata import qos_class
 from fairway.kube import quantity
 from fairway.kube.kinds import BY_GROUP_KIND, Kind, kind_named
+from fairway.kube.memos import memo
 from fairway.kube.objects import Key, Obj, dig, gk_of, spec_of, status_of
 from fairway.kube.podrequests import pod_limits, pod_requests
 from fairway.kube.resources import (
@@ -73,7 +74,7 @@ def count_name(kind: Kind) -> str:
 
 
 # What pods count, by the identity of their spec, which is kept alive beside it. Pods of one template share it.
-_OF_SPEC: Final[dict[int, tuple[dict[str, Any], Resources]]] = {}
+_OF_SPEC: Final[dict[int, tuple[dict[str, Any], Resources]]] = memo()
 _MAX_SPECS: Final = 16384
 
 

@@ -151,6 +151,10 @@ class Shapes:
             self._by_identity[at] = (spec, shape)
         return shape
 
+    def forget(self) -> None:
+        """Let go of the specs seen; the shapes stay."""
+        self._by_identity.clear()
+
 
 def _depends_on_labels(spec: Mapping[str, Any]) -> bool:
     for constraint in spec.get("topologySpreadConstraints") or ():

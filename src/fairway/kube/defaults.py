@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fairway.kube import configdefaults, devicedefaults, trainingdefaults
+from fairway.kube.memos import memo
 from fairway.kube.objects import Obj, gk_of, meta_of, status_of
 from fairway.kube.poddefaults import pod_defaults, pod_spec_defaults
 from fairway.kube.taints import NOT_READY_TAINT, UNREACHABLE_TAINT
@@ -57,8 +58,8 @@ def apply_defaults(obj: Obj) -> Obj:
 
 
 # id of a spec → the spec itself (so that the id stays taken) and its defaulted form.
-_pod_specs: dict[int, tuple[Obj, Obj]] = {}
-_template_specs: dict[int, tuple[Obj, Obj]] = {}
+_pod_specs: dict[int, tuple[Obj, Obj]] = memo()
+_template_specs: dict[int, tuple[Obj, Obj]] = memo()
 
 
 def _remembered(memo: dict[int, tuple[Obj, Obj]], spec: Obj, fill: Callable[[Obj], Obj]) -> Obj:

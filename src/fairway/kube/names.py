@@ -7,7 +7,8 @@ pkg/api/validate/content (v1.36): patterns, limits and sentences are the API ser
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -71,9 +72,23 @@ _WILDCARD_TEXT = (
 
 Complaints = tuple[str, ...]
 _FINE: Complaints = ()
+# Texts longer than any that is right are judged anew each time, so that what is remembered is bounded in bytes, too.
+_REMEMBERED_CHARS = 512
+
+Judge = Callable[[str], Complaints]
 
 
-@lru_cache(maxsize=65536)
+def remembered(texts: int) -> Callable[[Judge], Judge]:
+    """As `lru_cache`, for texts of ordinary length."""
+
+    def remembering(judge: Judge) -> Judge:
+        known = lru_cache(maxsize=texts)(judge)
+        return wraps(judge)(lambda text: known(text) if len(text) <= _REMEMBERED_CHARS else judge(text))
+
+    return remembering
+
+
+@remembered(65536)
 def dns_subdomain(text: str) -> Complaints:
     """The name of most objects."""
     if len(text) <= 253 and _SUBDOMAIN_RE.fullmatch(text):
@@ -103,7 +118,7 @@ def path_segment(text: str) -> Complaints:
     return tuple(f"may not contain '{c}'" for c in "/%" if c in text)
 
 
-@lru_cache(maxsize=65536)
+@remembered(65536)
 def dns_label(text: str) -> Complaints:
     """Containers, volumes, namespaces."""
     if len(text) <= 63 and _LABEL_RE.fullmatch(text):
@@ -120,7 +135,7 @@ def dns1035_label(text: str) -> Complaints:
     return long if _DNS1035_RE.fullmatch(text) else (*long, _DNS1035_TEXT)
 
 
-@lru_cache(maxsize=65536)
+@remembered(65536)
 def label_key(text: str) -> Complaints:
     """A qualified name: `[domain/]name`."""
     parts = text.split("/")
@@ -143,7 +158,7 @@ def label_key(text: str) -> Complaints:
     return tuple(out)
 
 
-@lru_cache(maxsize=65536)
+@remembered(65536)
 def label_value(text: str) -> Complaints:
     long = ("must be no more than 63 bytes",) if len(text) > 63 else ()
     return long if not text or _KEY_RE.fullmatch(text) else (*long, _VALUE_TEXT)

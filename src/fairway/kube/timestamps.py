@@ -34,6 +34,8 @@ _DATES: Final[dict[int, str]] = {}
 _TEXTS_KEPT: Final = 8_192
 _TIMES_KEPT: Final = 65_536
 _DATES_KEPT: Final = 1_024
+# A time may have any number of zeros behind its seconds; those of ordinary length are remembered.
+_LONGEST: Final = 40
 _TWO_DIGITS: Final = tuple(f"{n:02d}" for n in range(60))
 
 
@@ -92,6 +94,8 @@ def parse_rfc3339(text: str) -> int:
 
 
 def _note(text: str, time_us: int) -> None:
+    if len(text) > _LONGEST:
+        return
     if len(_TIMES) >= _TIMES_KEPT:
         _TIMES.clear()
     _TIMES[text] = time_us

@@ -31,6 +31,8 @@ from fairway.kube.yamlscalars import Scalar, ScalarError, key_text, plain_value,
 MAX_DEPTH = 128
 # Nodes that aliases may add to one document. A shared pod template has about 200.
 MAX_ALIASED_NODES = 100_000
+# Characters that they may add: a long text counts as what it is, not as one node.
+MAX_ALIASED_CHARS = 4 * 1024 * 1024
 
 # A file broken in more places than this is not read further: each costs a scan of the rest.
 MAX_BROKEN_DOCUMENTS = 20
@@ -139,9 +141,9 @@ class _Builder:
 
     def read_document(self, next_event: NextEvent) -> None:
         """Reads up to the document's end and keeps its value unless it is empty."""
-        self._anchors: dict[str, tuple[Any, int]] = {}
-        self._nodes = 0
-        self._aliased = 0
+        self._anchors: dict[str, tuple[Any, int, int]] = {}
+        self._nodes = self._chars = 0
+        self._aliased = self._aliased_chars = 0
         self._stack = []
         root = self._frame = _Frame([], None, 0)
         document: Document | None = None
@@ -169,6 +171,7 @@ class _Builder:
     def _scalar(self, event: Event) -> None:
         self._nodes += 1
         text = event.value
+        self._chars += len(text)
         if event.implicit[0] and event.tag is None:
             value = self._memo.get(text, _UNSEEN)
             if value is _UNSEEN:
@@ -184,7 +187,7 @@ class _Builder:
         else:
             value = self._resolved(lambda t: tagged_value(event.tag, t), event)
         if event.anchor is not None:
-            self._anchors[event.anchor] = (value, 1)
+            self._anchors[event.anchor] = (value, 1, len(text))
         self._place(value, event)
 
     def _resolved(self, resolve: Callable[[str], Scalar], event: Event) -> Scalar:
@@ -241,7 +244,7 @@ class _Builder:
             )
         self._nodes += 1
         stack.append(outer)
-        self._frame = _Frame(value, event, self._nodes)
+        self._frame = _Frame(value, event, self._nodes, self._chars)
 
     def _close(self) -> None:
         frame = self._frame
@@ -250,7 +253,8 @@ class _Builder:
                 frame.value.setdefault(key, value)
         self._frame = self._stack.pop()
         if frame.event.anchor is not None:
-            self._anchors[frame.event.anchor] = (frame.value, self._nodes - frame.nodes_before + 1)
+            nodes, chars = self._nodes - frame.nodes_before + 1, self._chars - frame.chars_before
+            self._anchors[frame.event.anchor] = (frame.value, nodes, chars)
         self._place(frame.value, frame.event)
 
     def _alias(self, event: Event) -> None:
@@ -259,9 +263,14 @@ class _Builder:
             raise self._problem(
                 event, f"*{event.anchor}", f"expected an anchor &{event.anchor} before this alias"
             )
-        value, nodes = known
+        value, nodes, chars = known
         self._nodes += nodes
+        self._chars += chars
         self._aliased += nodes
+        self._aliased_chars += chars
+        if self._aliased_chars > MAX_ALIASED_CHARS:
+            why = f"aliases expand to more than {MAX_ALIASED_CHARS} characters: refused"
+            raise self._problem(event, f"*{event.anchor}", why)
         if self._aliased > MAX_ALIASED_NODES:
             raise self._problem(
                 event, f"*{event.anchor}", f"aliases expand to more than {MAX_ALIASED_NODES} nodes: refused"
@@ -276,14 +285,15 @@ class _Builder:
 class _Frame:
     """An open mapping or sequence; `key` is the field whose value comes next."""
 
-    __slots__ = ("event", "key", "merges", "nodes_before", "value")
+    __slots__ = ("chars_before", "event", "key", "merges", "nodes_before", "value")
 
-    def __init__(self, value: Any, event: Event, nodes_before: int) -> None:
+    def __init__(self, value: Any, event: Event, nodes_before: int, chars_before: int = 0) -> None:
         self.value = value
         self.event = event
         self.key: Any = _NO_KEY
         self.merges: tuple[dict[str, Any], ...] = ()
         self.nodes_before = nodes_before
+        self.chars_before = chars_before
 
 
 def _syntax_problem(error: yaml.YAMLError, text: str, line: int, path: Path) -> TextProblem:

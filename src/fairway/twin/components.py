@@ -122,7 +122,7 @@ class Feed:
 
     def __init__(self, changes_kept: int = CHANGES_KEPT) -> None:
         self.changes_kept = changes_kept
-        self._delivered = 0
+        self.delivered = 0
         self._seen = 0
         self._armed_us = -1
         self._due_us = 0
@@ -147,7 +147,7 @@ class Feed:
 
     def begin_after(self, version: int) -> None:
         """Deliver only what comes after this version: what was there before is introduced otherwise."""
-        self._delivered = self._seen = version
+        self.delivered = self._seen = version
 
     def after_event(self) -> None:
         """Queue a delivery if anything was written; call it after every write from outside the loop, too."""
@@ -177,9 +177,9 @@ class Feed:
         watch_all = self._watch_all
         containment = self._containment
         missed = _NOTHING_MISSED if containment is None else containment.missed
-        for version in range(self._delivered + 1, until + 1):
+        for version in range(self.delivered + 1, until + 1):
             change = log.at(version)
-            self._delivered = version
+            self.delivered = version
             gk = change[2][0]
             if gk == "Pod" and _is_status_only(change):
                 concerned = self._watch_pod_status
@@ -201,7 +201,7 @@ class Feed:
 
     def fork(self) -> Feed:
         twin = Feed(self.changes_kept)
-        twin._delivered = self._delivered
+        twin.delivered = self.delivered
         twin._seen = self._seen
         twin._armed_us = self._armed_us
         twin._due_us = self._due_us

@@ -171,6 +171,11 @@ class Twin:
                 apply_object(self.store, obj)
         self.wake()
 
+    @property
+    def delivered(self) -> int:
+        """The version up to which every component was told of changes."""
+        return self._feed.delivered
+
     def wake(self) -> None:
         """Tell watchers about writes made to the store from outside the loop."""
         self._feed.after_event()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairway.admission.cel.compiling import Error, Program
+from fairway.kube.memos import memo
 
 OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 
@@ -72,7 +73,7 @@ def _value_of(program: Program, names: dict[str, Any]) -> Any:
 _NEVER_LARGE = frozenset(("request", "namespaceObject", "authorizer", "authorizer.requestResource"))
 
 # Sizes of objects by identity, the object kept alive beside: every policy looks at the same one.
-_SIZES: dict[int, tuple[Any, int]] = {}
+_SIZES: dict[int, tuple[Any, int]] = memo()
 _MAX_SIZES = 256
 
 

@@ -15,8 +15,9 @@ from typing import Any
 from fairway.admission.request import CREATE, UPDATE, CallWebhook, WebhookAnswer
 from fairway.apiserver import devices, door, ownership, signingrequests
 from fairway.apiserver.asking import Api, Ask, attributes
+from fairway.apiserver.budget import check_unfolded
 from fairway.apiserver.converting import for_storage
-from fairway.apiserver.decoding import body_of, check_fields, check_kind, decoded, media_type
+from fairway.apiserver.decoding import body_of, check_fields, check_form, check_kind, decoded, media_type
 from fairway.apiserver.statuses import (
     StatusError,
     bad_request,
@@ -101,7 +102,9 @@ def _created(api: Api, ask: Ask, obj: Obj) -> Step:
     if ask.resource.gk == signingrequests.KIND:
         obj = signingrequests.asked_by(obj, ask.user)
     # Whoever writes owns what was asked for, not what admission makes of it.
-    obj = ownership.created(api, ask, door.defaulted(obj, ask.resource))
+    obj = door.defaulted(obj, ask.resource)
+    check_unfolded(ask.request.body, obj, ask.resource)
+    obj = ownership.created(api, ask, obj)
     request = door.admission_request(ask, CREATE, obj, None, "CreateOptions")
     obj = yield from door.mutated(api, ask, request)
     obj = prepared(door.defaulted(obj, ask.resource), None, rfc3339(api.store.now_us))
@@ -115,7 +118,7 @@ def _created(api: Api, ask: Ask, obj: Obj) -> Step:
     admitted = yield from door.validated(api, ask, request)
     assert admitted.obj is not None
     obj = for_storage(admitted.obj, ask.resource)
-    return door.written(api, ask, lambda: api.store.create(obj), admitted)
+    return door.written(api, ask, api.store.create, obj, admitted)
 
 
 def _without_status(ask: Ask, obj: Obj) -> Obj:
@@ -167,6 +170,7 @@ def _replaced(
     new = _kept(ask, shown, new, rfc3339(api.store.now_us))
     is_service = ask.resource.gk == "Service" and not ask.info.subresource
     new = door.defaulted(api.addresses.adjusted(new, shown) if is_service else new, ask.resource)
+    check_unfolded(ask.request.body, new, ask.resource)
     if not owned:
         new = ownership.updated(api, ask, shown, new)
     request = door.admission_request(ask, UPDATE, new, shown, "UpdateOptions")
@@ -185,7 +189,7 @@ def _replaced(
         return old
     new = api.addresses.allocated(admitted.obj, shown) if is_service else admitted.obj
     new = for_storage(new, ask.resource)
-    return door.written(api, ask, lambda: api.store.replace(new), admitted)
+    return door.written(api, ask, api.store.replace, new, admitted)
 
 
 def _check_preconditions(ask: Ask, old: Obj, new: Obj) -> None:
@@ -307,9 +311,12 @@ def patch_body(raw: bytes) -> Any:
     import msgspec
 
     try:
-        return msgspec.json.decode(raw)
+        patch = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as broken:
         raise bad_request(f"error decoding patch: {broken}") from broken
+    if isinstance(patch, (dict, list)):
+        check_form(patch)
+    return patch
 
 
 def _apply(api: Api, ask: Ask) -> door.Write:

@@ -25,6 +25,8 @@ MAX_TARGET_BYTES = 16 * 1024
 MAX_AHEAD = 16
 # A request must be complete this long after its first byte. Source: net/http ReadHeaderTimeout is 32 s there.
 READ_TIMEOUT_S = 32.0
+# How long the rest of what was refused is still taken, and thrown away.
+LINGER_S = 1.0
 # What a slow reader may leave unsent before it is cut off.
 MAX_UNSENT_BYTES = 32 * 1024 * 1024
 
@@ -257,7 +259,8 @@ class Connection(asyncio.Protocol):
             return
         response = self._refusal(code, why)
         self.transport.write(response.head(close=True) + response.body)
-        self.transport.close()
+        # Whoever is still sending would hear of a broken connection before they heard the answer.
+        self._timer = asyncio.get_running_loop().call_later(LINGER_S, self.transport.close)
 
     def _disarm(self) -> None:
         if self._timer is not None:

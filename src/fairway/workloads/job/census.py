@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fairway.cluster.actions import View
+from fairway.kube.memos import memo
 from fairway.kube.objects import Obj, spec_of, status_of
 from fairway.workloads.job import indexes
 from fairway.workloads.job.failurepolicy import FAIL_INDEX, ruling
@@ -68,7 +69,7 @@ class Census:
 
 # Facts by the identity of the spec they were read from, which is kept alive beside them. Dropped whole when
 # full: a Job is looked at a few times in a row, then never again.
-_FACTS: Final[dict[int, tuple[dict[str, Any], Facts]]] = {}
+_FACTS: Final[dict[int, tuple[dict[str, Any], Facts]]] = memo()
 _MAX_FACTS: Final = 8192
 
 

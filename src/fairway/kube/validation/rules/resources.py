@@ -48,10 +48,12 @@ _STANDARD = (
     | {"storage", "requests.storage"}
     | {f"{side}.{name}" for side in ("requests", "limits") for name in _OF_CONTAINERS}
 )
+# Longer lists of names are judged each time: what is remembered stays small.
+_REMEMBERED_CHARS = 512
 QUOTA_NAMES = _STANDARD - {"storage"}
 
 
-@lru_cache(maxsize=4096)
+@names.remembered(4096)
 def resource_name_complaints(name: str) -> tuple[str, ...]:
     """Any resource: a qualified name, and a standard one where it has no domain."""
     complaints = names.label_key(name)
@@ -60,7 +62,7 @@ def resource_name_complaints(name: str) -> tuple[str, ...]:
     return complaints
 
 
-@lru_cache(maxsize=4096)
+@names.remembered(4096)
 def container_resource_complaints(name: str) -> tuple[str, ...]:
     complaints = resource_name_complaints(name)
     if "/" not in name:
@@ -121,7 +123,9 @@ def _check_requirements(
 ) -> None:
     limits = resources.get("limits") or {}
     requests = resources.get("requests") or {}
-    if not _are_in_order(tuple(limits.items()), tuple(requests.items()), complaints):
+    is_ordinary = sum(map(len, limits)) + sum(map(len, requests)) <= _REMEMBERED_CHARS
+    judge = _are_in_order if is_ordinary else _are_in_order.__wrapped__
+    if not judge(tuple(limits.items()), tuple(requests.items()), complaints):
         _list_disorder(limits, requests, complaints, path, out)
 
 
