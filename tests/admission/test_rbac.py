@@ -483,9 +483,9 @@ def test_nobody_gives_what_they_do_not_have(name: str) -> None:
     assert (escalation.refusal(authorizer(*objects), request(wanted)) is None) is want
 
 
-def test_an_update_that_leaves_the_rules_alone_is_not_asked() -> None:
+def test_an_update_of_what_the_garbage_collector_works_with_is_not_asked() -> None:
     old = role("r", "team-a", rule("get", "secrets"))
-    new = {**old, "metadata": {**old["metadata"], "labels": {"a": "b"}}}
+    new = {**old, "metadata": {**old["metadata"], "ownerReferences": []}}
     assert escalation.refusal(authorizer(*GRANTER), request(new, UPDATE, old)) is None
 
 
@@ -493,7 +493,7 @@ def test_aggregation_rules_need_cluster_admin() -> None:
     wanted = rbac("ClusterRole", "agg", aggregationRule={"clusterRoleSelectors": [{}]})
     refused = escalation.refusal(authorizer(*GRANTER), request(wanted))
     assert refused is not None
-    assert refused.message.endswith("must have cluster-admin privileges to use an aggregationRule")
+    assert refused.message.endswith("must have cluster-admin privileges to use the aggregationRule")
 
 
 # Impersonation and reviews
@@ -649,3 +649,18 @@ def test_what_covers_a_role_allows_all_it_allows(
 def test_rules_cover_themselves() -> None:
     rules = (Rule(("get",), ("",), ("pods",)), Rule(("get",), urls=("/metrics/*",)))
     assert uncovered(rules, rules) == []
+
+
+def test_a_label_that_aggregates_a_role_to_another_hands_its_rules_out() -> None:
+    old = rbac("ClusterRole", "strong", rules=[rule("*", "*", "*")])
+    labelled = {**old, "metadata": {**old["metadata"], "labels": {"aggregate-to-mine": "true"}}}
+    refused = escalation.refusal(authorizer(*GRANTER), request(labelled, UPDATE, old))
+    assert refused is not None and refused.code == 403
+    collected = {**old, "metadata": {**old["metadata"], "finalizers": ["x/y"]}}
+    assert escalation.refusal(authorizer(*GRANTER), request(collected, UPDATE, old)) is None
+
+
+def test_who_has_not_everything_takes_no_aggregation_rule_away() -> None:
+    old = rbac("ClusterRole", "agg", aggregationRule={"clusterRoleSelectors": [{}]})
+    new = rbac("ClusterRole", "agg", rules=[])
+    assert escalation.refusal(authorizer(*GRANTER), request(new, UPDATE, old)) is not None

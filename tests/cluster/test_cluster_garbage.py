@@ -140,3 +140,24 @@ def test_a_changed_owner_reference_moves_the_child() -> None:
     store.delete(OWNER)
     _settle(store)
     assert _names(store) == ["child", "other"]
+
+
+def test_nothing_in_a_namespace_owns_something_in_another() -> None:
+    store = Store(seed=1)
+    for name in ("a", "b"):
+        store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    meta = {"name": "owner", "namespace": "a"}
+    owner = store.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+    uid = owner["metadata"]["uid"]
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "owner",
+        "uid": uid,
+        "blockOwnerDeletion": True,
+    }
+    for home in ("b", "a"):
+        assert not store.owners.has_dependents(uid), "what a stranger says of himself counts for nothing"
+        meta = {"name": "d", "namespace": home, "ownerReferences": [reference]}
+        store.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+    assert [key.namespace for key in store.owners.dependents(uid)] == ["a"]

@@ -133,6 +133,28 @@ def check_kind(obj: Obj, resource: Resource, kind: str = "", api_version: str = 
         )
 
 
+def typed_body(ask: Ask, api_version: str, kind: str) -> Obj:
+    """The body with the fields of a kind that is not the resource's own: an Eviction, a Scale, DeleteOptions.
+
+    Raises: StatusError (400).
+    """
+    return typed(body_of(ask), api_version, kind)
+
+
+def typed(obj: Obj, api_version: str, kind: str) -> Obj:
+    """As Go reads it. Raises: StatusError (400)."""
+    from fairway.kube.schema import decode_error, schema_for
+
+    schema = schema_for(api_version, kind)
+    if schema is None:
+        return obj
+    broken = decode_error(obj, schema)
+    if broken is not None:
+        version = _version(api_version)
+        raise bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {broken}')
+    return canonical(obj, schema)
+
+
 def schema_of(resource: Resource, version: Obj | None = None) -> Schema | None:
     """The field schema of a resource's kind, None where there is none."""
     from fairway.apiserver.definitions import custom_schema_of

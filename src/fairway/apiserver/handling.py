@@ -102,6 +102,8 @@ class Handling:
         if not info.subresource or resource.subresource(info.subresource) is not None:
             request.about = info
         ask = Ask(request, info, resource, user)
+        if request.raw_query and info.verb in _WRITES:
+            _check_dry_run(ask)
         if not info.group and info.resource in _DEPRECATED:
             ask.warnings.append(_DEPRECATED[info.resource])
         if (info.group, info.resource) in _REVIEWS:
@@ -134,8 +136,6 @@ class Handling:
             or (verb in _NAMED and not ask.info.name)
         ):
             raise method_not_allowed(None)
-        if ask.request.raw_query:
-            _check_dry_run(ask)
         return _written(self._api, ask)
 
     def _page(self, request: Request, user: User) -> Answer:

@@ -9,8 +9,9 @@ from typing import Any
 
 from fairway.admission.rbac import reviews as rbac
 from fairway.apiserver.asking import Api, Ask
-from fairway.apiserver.decoding import body_of, check_kind
-from fairway.apiserver.statuses import StatusError, method_not_allowed
+from fairway.apiserver.auth.tokens import ISSUER, Unaccepted
+from fairway.apiserver.decoding import body_of, check_kind, typed
+from fairway.apiserver.statuses import StatusError, bad_request, method_not_allowed
 from fairway.apiserver.wire.messages import Answer, Response, json_response
 from fairway.kube.objects import Obj
 
@@ -25,6 +26,7 @@ def answer(api: Api, ask: Ask) -> Answer:
         return bind_from_collection(api, ask)
     review = body_of(ask)
     check_kind(review, ask.resource)
+    review = typed(review, ask.resource.api_version, ask.resource.kind.kind)
     review = {**review, "metadata": review.get("metadata") or {"creationTimestamp": None}}
     kind = ask.resource.kind.kind
     if kind == "TokenReview":
@@ -44,17 +46,12 @@ def _created(review: Obj) -> Response:
 
 
 def _token_status(api: Api, review: Obj) -> dict[str, Any]:
+    """Raises: StatusError (400)."""
     spec = review.get("spec") or {}
-    token = str(spec.get("token") or "")
-    user = api.tokens.user(token) if token else None
-    if user is None:
-        return {"authenticated": False, "user": {}, "error": "invalid bearer token"}
-    wanted, had = spec.get("audiences") or [], api.tokens.audiences(token)
-    shared = [a for a in wanted if a in had] if wanted else had
-    if wanted and not shared:
-        return {
-            "authenticated": False,
-            "user": {},
-            "error": f"token audiences {had} is invalid for the target audiences {wanted}",
-        }
-    return {"authenticated": True, "user": user.info(), "audiences": shared}
+    if not spec.get("token"):
+        raise bad_request("token is required for TokenReview in authentication")
+    try:
+        user, audiences = api.tokens.reviewed(spec["token"], spec.get("audiences") or (ISSUER,))
+    except Unaccepted as why:
+        return {"authenticated": False, "user": {}, "error": str(why)}
+    return {"authenticated": True, "user": user.info(), "audiences": audiences}

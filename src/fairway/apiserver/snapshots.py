@@ -48,7 +48,9 @@ def read_token(text: str) -> Token:
     """Raises: StatusError (400)."""
     try:
         said = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        return Token(int(said["rv"]), (str(said["ns"]), str(said["name"])))
+        if not isinstance(said["rv"], int):
+            raise TypeError("rv")
+        return Token(said["rv"], (str(said["ns"]), str(said["name"])))
     except (ValueError, KeyError, TypeError, binascii.Error, msgspec.DecodeError):
         raise bad_request("continue key is not valid: the token could not be read") from None
 

@@ -10,6 +10,7 @@ pkg/registry/resource/resourceclaim/strategy.go (v1.36).
 from __future__ import annotations
 
 from fairway.kube.devicedefaults import with_taint_times
+from fairway.kube.integers import natural
 from fairway.kube.objects import Obj, annotations_of, gk_of, meta_of, spec_of, status_of
 
 _DAEMON_SET = "DaemonSet.apps"
@@ -35,8 +36,7 @@ def prepared(new: Obj, old: Obj | None, now: str) -> Obj:
 
 
 def _count(obj: Obj) -> int:
-    text = annotations_of(obj).get(TEMPLATE_GENERATION, "")
-    return int(text) if text.isdigit() else 0
+    return natural(annotations_of(obj).get(TEMPLATE_GENERATION)) or 0
 
 
 def _counted(obj: Obj, count: int) -> Obj:

@@ -23,6 +23,7 @@ from fairway.apiserver.wire.messages import encode
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.cluster.errors import ApiError
 from fairway.cluster.store import Store
+from fairway.kube.integers import natural
 from fairway.kube.objects import Obj
 
 _BOOKMARK = "BOOKMARK"
@@ -293,9 +294,9 @@ def _options_problem(why: str) -> StatusError:
 
 
 def timeout_s(ask: Ask) -> float:
-    text = ask.request.option("timeoutSeconds")
-    if text.isdigit() and int(text) > 0:
-        return float(text)
+    asked = natural(ask.request.option("timeoutSeconds"))
+    if asked:
+        return float(asked)
     return _MIN_TIMEOUT_S * (1 + random.random())
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fairway.cluster.records import PodRecord
 from fairway.cluster.shapes import PodShape
+from fairway.kube.integers import natural
 
 Ints = npt.NDArray[np.int64]
 
@@ -110,7 +111,7 @@ def devices_of(annotations: Mapping[str, str] | None) -> int:
     text = annotations.get(GPU_INDEX_ANNOTATION) if annotations else None
     if not text:
         return 0
-    parts = [p.strip() for p in text.split(",") if p.strip()]
-    if not all(p.isdigit() and int(p) < MAX_DEVICES for p in parts):
+    numbers = {natural(part.strip()) for part in text.split(",") if part.strip()}
+    if any(n is None or n >= MAX_DEVICES for n in numbers):
         return 0
-    return sum(1 << i for i in {int(p) for p in parts})
+    return sum(1 << n for n in numbers if n is not None)

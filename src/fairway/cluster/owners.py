@@ -35,12 +35,24 @@ class OwnerIndex:
             self._link(change.key, change.obj)
 
     def dependents(self, uid: str) -> list[Key]:
-        """Sorted, so that whoever acts on them does so in one order."""
+        """Sorted, so that whoever acts on them does so in one order.
+
+        What lives in a namespace owns nothing in another: whoever knows an owner's UID does not make it work on, or
+        wait for, objects of his own. Source: garbagecollector, OwnerRefInvalidNamespace.
+        """
         found = self._dependents.get(uid)
-        return sorted(found) if found else []
+        if not found:
+            return []
+        owner = self.key_by_uid.get(uid)
+        if owner is None or not owner.namespace:
+            return sorted(found)
+        return sorted(key for key in found if key.namespace == owner.namespace)
 
     def has_dependents(self, uid: str) -> bool:
-        return bool(self._dependents.get(uid))
+        found, owner = self._dependents.get(uid), self.key_by_uid.get(uid)
+        if not found or owner is None or not owner.namespace:
+            return bool(found)
+        return any(key.namespace == owner.namespace for key in found)
 
     def _link(self, key: Key, obj: Obj) -> None:
         for ref in meta_of(obj).get("ownerReferences") or ():

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from fairway.kube.integers import natural
 from fairway.kube.timestamps import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 
 _SHELLS = ("sh", "bash", "ash", "dash", "zsh")
@@ -99,8 +100,8 @@ def _simple(words: tuple[str, ...]) -> CommandRun | None:
     if program == "sleep":
         return _sleep(arguments)
     if program == "exit" and len(arguments) <= 1:
-        code = arguments[0] if arguments else "0"
-        return CommandRun(0, int(code) & 0xFF) if code.isdigit() else None
+        code = natural(arguments[0] if arguments else "0")
+        return None if code is None else CommandRun(0, code & 0xFF)
     if program == "false":
         return CommandRun(0, 1)
     if program == "tail" and arguments == ("-f", "/dev/null"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fairway.kube.integers import natural
 from fairway.kube.objects import Obj, annotations_of, labels_of
 from fairway.kube.podrequests import pod_requests
 from fairway.kube.resources import PODS, Resources, parse_resources
@@ -138,7 +139,7 @@ def read_pod(pod: Obj) -> PodFacts:
         node=spec.get("nodeName") or "",
         role=annotations.get(TASK_SPEC) or labels.get(TASK_SPEC) or "",
         priority=1 if priority is None else _number(priority),
-        index=int(index) if index.isdigit() else None,
+        index=natural(index),
         is_preemptable=_is_true(annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE))),
         is_gated=bool(spec.get("schedulingGates")),
         never_preempts=spec.get("preemptionPolicy") == "Never",

@@ -60,7 +60,7 @@ def _labelled(pod: Obj, priority: str) -> Obj:
 
 def _alone(pod: Obj, topology_key: str) -> dict[str, Any]:
     """The leader's Job shares its domain with no other Job of its priority."""
-    key = labels_of(pod)[JOB_KEY]
+    key = labels_of(pod).get(JOB_KEY, "")
     here = [{"key": JOB_KEY, "operator": "In", "values": [key]}]
     others: list[dict[str, Any]] = [
         {"key": JOB_KEY, "operator": "Exists"},

@@ -11,9 +11,10 @@ from fairway.admission.rbac.attributes import RBAC_GROUP, Attributes, quoted
 from fairway.admission.rbac.authorizer import Authorizer
 from fairway.admission.rbac.rules import ALL, Rule, described, parse_rules, quoted_list, uncovered
 from fairway.admission.request import SYSTEM_MASTERS, UPDATE, AdmissionRequest, Denied, User, status_body
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Obj, meta_of
 
 _FULL_AUTHORITY = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), urls=(ALL,)))
+_COLLECTORS = ("ownerReferences", "finalizers", "selfLink", "managedFields")
 _ROLES = ("roles", "clusterroles")
 _BINDINGS = ("rolebindings", "clusterrolebindings")
 
@@ -31,10 +32,7 @@ def refusal(authorizer: Authorizer, request: AdmissionRequest) -> Denied | None:
 
 
 def _role_refusal(authorizer: Authorizer, request: AdmissionRequest, role: Obj) -> Denied | None:
-    old = request.old or {}
-    same_rules = (role.get("rules") or []) == (old.get("rules") or [])
-    same_aggregation = role.get("aggregationRule") == old.get("aggregationRule")
-    if request.operation == UPDATE and same_rules and same_aggregation:
+    if request.operation == UPDATE and _is_only_collected(role, request.old or {}):
         return None
     if _is_allowed(authorizer, request, "escalate", request.resource.resource, request.name):
         return None
@@ -42,16 +40,17 @@ def _role_refusal(authorizer: Authorizer, request: AdmissionRequest, role: Obj) 
     missing = uncovered(having, parse_rules(role.get("rules")))
     if missing:
         return _denied(request, _sentence(request.user, missing))
-    if role.get("aggregationRule") and uncovered(having, _FULL_AUTHORITY):
-        return _denied(request, "must have cluster-admin privileges to use an aggregationRule")
+    # Whoever takes such a rule away keeps a role from being tightened.
+    gathers = any(_gathers(one) for one in (role, request.old or {}))
+    if gathers and uncovered(having, _FULL_AUTHORITY):
+        return _denied(request, "must have cluster-admin privileges to use the aggregationRule")
     return None
 
 
 def _binding_refusal(authorizer: Authorizer, request: AdmissionRequest, binding: Obj) -> Denied | None:
-    old, ref = request.old or {}, binding.get("roleRef") or {}
-    same = (binding.get("subjects") or []) == (old.get("subjects") or []) and ref == old.get("roleRef")
-    if request.operation == UPDATE and same:
+    if request.operation == UPDATE and _is_only_collected(binding, request.old or {}):
         return None
+    ref = binding.get("roleRef") or {}
     resource = "roles" if ref.get("kind") == "Role" else "clusterroles"
     if _is_allowed(authorizer, request, "bind", resource, ref.get("name", "")):
         return None
@@ -60,6 +59,22 @@ def _binding_refusal(authorizer: Authorizer, request: AdmissionRequest, binding:
         return _unreadable(ref, rules)
     missing = uncovered(authorizer.rules_for(request.user, request.namespace), rules)
     return _denied(request, _sentence(request.user, missing)) if missing else None
+
+
+def _is_only_collected(new: Obj, old: Obj) -> bool:
+    """Whether only what the garbage collector works with changes. A label is more: it may aggregate a role to another.
+
+    Source: pkg/registry/rbac/helpers.go IsOnlyMutatingGCFields.
+    """
+    rest = [
+        {**obj, "metadata": {k: v for k, v in meta_of(obj).items() if k not in _COLLECTORS}}
+        for obj in (new, old)
+    ]
+    return rest[0] == rest[1]
+
+
+def _gathers(role: Obj) -> bool:
+    return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
 
 
 def _unreadable(ref: Obj, why: str) -> Denied:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from fairway.apiserver.kubelets import archives, nvidiasmi
 from fairway.apiserver.kubelets.files import FileError, absolute
 from fairway.apiserver.kubelets.invocation import Result, Run, hostname, variables
+from fairway.kube.integers import natural
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.twin.commands import understand
 
@@ -218,9 +219,9 @@ def _ends(name: str, arguments: list[str], run: Run, stdin: bytes) -> Result:
             count = argument[1:]
         else:
             operands.append(argument)
-    if not count.lstrip("+-").isdigit():
+    number, is_from = natural(count.lstrip("+-")), count.startswith("+")
+    if number is None:
         return Result(err=f"{name}: invalid number: '{count}'\n".encode(), code=1)
-    number, is_from = int(count.lstrip("+-")), count.startswith("+")
     found, result = _each(name, operands, run, stdin)
     data = b"".join(found)
     pieces: list[bytes] = data.splitlines(keepends=True) if unit == "n" else []

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from fairway.apiserver.kubelets.place import Place, container_of
 from fairway.cluster.devices import GPU_INDEX_ANNOTATION
+from fairway.kube.integers import natural
 from fairway.kube.objects import Key, Obj, annotations_of, labels_of
 from fairway.kube.quantity import whole_ceil
 from fairway.kube.timestamps import SECOND_US
@@ -40,7 +41,7 @@ def gpus_of(place: Place) -> list[int]:
         (resources.get("limits") or {}).get(_GPU) or (resources.get("requests") or {}).get(_GPU) or 0
     )
     said = annotations_of(place.pod).get(GPU_INDEX_ANNOTATION, "")
-    indexes = [int(i) for i in said.replace("-", ",").split(",") if i.strip().isdigit()]
+    indexes = [n for part in said.replace("-", ",").split(",") if (n := natural(part.strip())) is not None]
     return indexes[:count] if len(indexes) >= count > 0 else list(range(count))
 
 
@@ -64,8 +65,8 @@ def _model(node: Obj) -> tuple[str, int, int]:
         if model in name:
             memory, power = model_memory, model_power
             break
-    said = labels.get(_MEMORY, "")
-    return name.replace("-", " ") if " " not in name else name, int(said) if said.isdigit() else memory, power
+    said = natural(labels.get(_MEMORY))
+    return name.replace("-", " ") if " " not in name else name, memory if said is None else said, power
 
 
 def _uuid(place: Place, gpu: int) -> str:

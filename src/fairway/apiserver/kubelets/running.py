@@ -10,6 +10,7 @@ from fairway.apiserver.kubelets.files import FileError, Files
 from fairway.apiserver.kubelets.invocation import Result, Run, variables
 from fairway.apiserver.kubelets.place import Place
 from fairway.apiserver.kubelets.shell import Pipeline, ShellError, Simple, parsed
+from fairway.kube.integers import natural
 
 _NOT_FOUND = 127
 SHELLS = ("sh", "bash", "ash", "dash")
@@ -152,7 +153,7 @@ def _builtin(command: Simple, run: Run) -> Result | None:
         return Result()
     if words[0] == "exit":
         run.is_over = True
-        return Result(code=int(words[1]) & 0xFF if len(words) > 1 and words[1].isdigit() else 0)
+        return Result(code=(natural(words[1]) or 0) & 0xFF if len(words) > 1 else 0)
     if words[0] == "cd":
         path = run.path(words[1] if len(words) > 1 else "/root")
         if not run.files.is_directory(path):

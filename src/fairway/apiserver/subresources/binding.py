@@ -6,7 +6,7 @@ Source: pkg/registry/core/pod/storage/storage.go BindingREST (v1.36).
 from __future__ import annotations
 
 from fairway.apiserver.asking import Api, Ask
-from fairway.apiserver.decoding import body_of
+from fairway.apiserver.decoding import typed_body
 from fairway.apiserver.statuses import bad_request, not_found
 from fairway.apiserver.wire.messages import Response, encode
 from fairway.kube.conditions import set_condition
@@ -17,12 +17,12 @@ from fairway.kube.timestamps import rfc3339
 
 def bind_pod(api: Api, ask: Ask) -> Response:
     """POST pods/NAME/binding. Raises: ApiError (400, 404, 409)."""
-    return _bind(api, ask, ask.info.name, body_of(ask))
+    return _bind(api, ask, ask.info.name, typed_body(ask, "v1", "Binding"))
 
 
 def bind_from_collection(api: Api, ask: Ask) -> Response:
     """POST bindings, the old spelling."""
-    body = body_of(ask)
+    body = typed_body(ask, "v1", "Binding")
     return _bind(api, ask, str((body.get("metadata") or {}).get("name") or ""), body)
 
 

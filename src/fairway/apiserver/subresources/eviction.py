@@ -10,8 +10,9 @@ from typing import Any
 from fairway.admission.request import CREATE
 from fairway.apiserver import door
 from fairway.apiserver.asking import Api, Ask
-from fairway.apiserver.decoding import body_of
+from fairway.apiserver.decoding import typed_body
 from fairway.apiserver.statuses import StatusError, bad_request, internal, too_many_requests
+from fairway.apiserver.verbs.deleting import check_dry_run
 from fairway.apiserver.wire.messages import Response, encode
 from fairway.cluster.actions import perform
 from fairway.workloads.disruption.eviction import Eviction, evict
@@ -19,8 +20,8 @@ from fairway.workloads.disruption.eviction import Eviction, evict
 
 def evict_pod(api: Api, ask: Ask) -> door.Write:
     """Raises: ApiError (404, 429, 500)."""
-    body = body_of(ask)
-    if body.get("kind") != "Eviction":
+    body = typed_body(ask, "policy/v1", "Eviction")
+    if body.get("kind") not in (None, "Eviction"):
         raise bad_request(
             f"the object provided is unrecognized (must be of type Eviction): {body.get('kind')}"
         )
@@ -34,9 +35,10 @@ def evict_pod(api: Api, ask: Ask) -> door.Write:
         door.passed(ask, (yield from api.chain.validating(request)))
     options: dict[str, Any] = body.get("deleteOptions") or {}
     grace = options.get("gracePeriodSeconds")
-    found = evict(api.store, ask.key, api.store.now_us, grace_s=grace if isinstance(grace, int) else None)
+    found = evict(api.store, ask.key, api.store.now_us, grace_s=grace)
     if not found.is_allowed:
         raise _refusal(found)
+    check_dry_run(options.get("dryRun") or ())
     dry_run = ask.dry_run or "All" in (options.get("dryRun") or ())
     if not dry_run:
         for action in found.actions:

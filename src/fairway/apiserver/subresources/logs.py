@@ -16,6 +16,7 @@ from fairway.apiserver.subresources.containers import container_named
 from fairway.apiserver.watching import chunk
 from fairway.apiserver.wire.connection import Connection
 from fairway.apiserver.wire.messages import Answer, Request, Response
+from fairway.kube.integers import natural
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339_micro
 
 _TEXT = "text/plain"
@@ -55,7 +56,8 @@ def _check(request: Request) -> None:
     """Numbers are numbers. Raises: StatusError (400)."""
     for name, least in (("tailLines", 0), ("sinceSeconds", 1), ("limitBytes", 1)):
         text = request.option(name)
-        if text and not (text.isascii() and text.isdigit() and int(text) >= least):
+        number = natural(text)
+        if text and (number is None or number < least):
             raise bad_request(f"{name}: expected a whole number of {least} or more, not {text!r}")
 
 

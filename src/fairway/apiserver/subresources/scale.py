@@ -10,7 +10,7 @@ from typing import Any
 
 from fairway.apiserver import door
 from fairway.apiserver.asking import Api, Ask
-from fairway.apiserver.decoding import body_of, media_type
+from fairway.apiserver.decoding import media_type, typed, typed_body
 from fairway.apiserver.statuses import StatusError, bad_request, not_found
 from fairway.apiserver.verbs import writing
 from fairway.apiserver.wire.messages import Answer, Response, json_response
@@ -92,7 +92,7 @@ def _write(api: Api, ask: Ask) -> door.Write:
 def _change(ask: Ask) -> Callable[[Obj], Obj]:
     """What the request makes of a Scale."""
     if ask.info.verb == "update":
-        body = body_of(ask)
+        body = typed_body(ask, "autoscaling/v1", "Scale")
         if body.get("kind") != "Scale":
             found = body.get("kind")
             raise bad_request(f"the object provided is unrecognized (must be of type Scale): {found}")
@@ -101,7 +101,14 @@ def _change(ask: Ask) -> Callable[[Obj], Obj]:
     from fairway.apiserver.verbs.writing import patch_body
 
     patch, media = patch_body(ask.request.body), media_type(ask)
-    return lambda scale: patched(scale, patch, media, None)
+    return lambda scale: _scale(patched(scale, patch, media, None))
+
+
+def _scale(found: Any) -> Obj:
+    """Raises: StatusError (400)."""
+    if not isinstance(found, dict):
+        raise bad_request("the patch does not leave an object")
+    return typed(found, "autoscaling/v1", "Scale")
 
 
 def _invalid(ask: Ask, problem: Any) -> StatusError:

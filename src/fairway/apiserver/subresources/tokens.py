@@ -9,11 +9,13 @@ from typing import Any
 
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.auth.tokens import DEFAULT_SECONDS, ISSUER, MAX_SECONDS, MIN_SECONDS
-from fairway.apiserver.decoding import body_of
+from fairway.apiserver.decoding import typed_body
 from fairway.apiserver.statuses import StatusError, bad_request, not_found
 from fairway.apiserver.wire.messages import Response, json_response
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, rfc3339
+
+_API_VERSION = "authentication.k8s.io/v1"
 
 
 def create(api: Api, ask: Ask) -> Response:
@@ -21,21 +23,42 @@ def create(api: Api, ask: Ask) -> Response:
     account = api.store.get(ask.key)
     if account is None:
         raise not_found(ask.resource.kind, ask.info.name)
-    body = body_of(ask)
-    spec: dict[str, Any] = body.get("spec") or {}
-    seconds = spec.get("expirationSeconds") or DEFAULT_SECONDS
-    if not isinstance(seconds, int) or not MIN_SECONDS <= seconds <= MAX_SECONDS:
-        raise _invalid(
-            ask,
-            f"spec.expirationSeconds: Invalid value: {seconds}: may not specify a duration less than 10 minutes",
+    body = typed_body(ask, _API_VERSION, "TokenRequest")
+    meta, spec = body.get("metadata") or {}, body.get("spec") or {}
+    for field, want, whose in (
+        ("name", ask.info.name, "name"),
+        ("namespace", ask.info.namespace, "namespace"),
+    ):
+        if meta.get(field) and meta[field] != want:
+            why = f"must match the service account {whose} if specified"
+            raise _invalid(ask, f'metadata.{field}: Invalid value: "{meta[field]}": {why}')
+    uid = account["metadata"]["uid"]
+    if meta.get("uid") and meta["uid"] != uid:
+        raise StatusError(
+            409,
+            "Conflict",
+            f'Operation cannot be fulfilled on TokenRequest.authentication.k8s.io "{ask.info.name}": the UID in the '
+            f"token request ({meta['uid']}) does not match the UID of the service account ({uid})",
         )
-    audiences = [str(a) for a in spec.get("audiences") or [ISSUER]]
+    seconds = spec.get("expirationSeconds") or DEFAULT_SECONDS
+    if seconds < MIN_SECONDS:
+        why = "may not specify a duration less than 10 minutes"
+        raise _invalid(ask, f"spec.expirationSeconds: Invalid value: {seconds}: {why}")
+    if seconds > MAX_SECONDS:
+        why = "may not specify a duration larger than 2^32 seconds"
+        raise _invalid(ask, f"spec.expirationSeconds: Invalid value: {seconds}: {why}")
+    audiences = spec.get("audiences") or [ISSUER]
     bound = _bound(api, ask, spec.get("boundObjectRef"))
     token, expires_s = api.tokens.issue(account, seconds, audiences, bound)
     answer = {
         "kind": "TokenRequest",
-        "apiVersion": "authentication.k8s.io/v1",
-        "metadata": {"name": ask.info.name, "namespace": ask.info.namespace, "creationTimestamp": None},
+        "apiVersion": _API_VERSION,
+        "metadata": {
+            "name": ask.info.name,
+            "namespace": ask.info.namespace,
+            "uid": uid,
+            "creationTimestamp": rfc3339(api.store.now_us),
+        },
         "spec": {**spec, "audiences": audiences, "expirationSeconds": seconds},
         "status": {"token": token, "expirationTimestamp": rfc3339(expires_s * SECOND_US)},
     }
@@ -45,14 +68,19 @@ def create(api: Api, ask: Ask) -> Response:
 def _bound(api: Api, ask: Ask, reference: dict[str, Any] | None) -> Obj | None:
     if not reference:
         return None
-    kind, name = reference.get("kind"), str(reference.get("name") or "")
-    if kind not in ("Pod", "Secret", "Node"):
-        raise bad_request(f"cannot bind token for serviceaccount to {kind}")
+    kind, name = reference.get("kind") or "", reference.get("name") or ""
+    group, _, version = (reference.get("apiVersion") or "").rpartition("/")
+    if kind not in ("Pod", "Secret", "Node") or group:
+        raise bad_request(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
     key = Key(kind, "" if kind == "Node" else ask.info.namespace, name)
     obj = api.store.get(key)
     if obj is None:
         raise StatusError(
             404, "NotFound", f'{kind.lower()}s "{name}" not found', {"name": name, "kind": f"{kind.lower()}s"}
+        )
+    if kind == "Pod" and (obj["spec"].get("serviceAccountName") or "default") != ask.info.name:
+        raise bad_request(
+            f'cannot bind token for serviceaccount "{ask.info.name}" to pod running with different serviceaccount name.'
         )
     if reference.get("uid") not in (None, "", obj["metadata"]["uid"]):
         raise StatusError(

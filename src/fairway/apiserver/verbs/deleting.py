@@ -5,20 +5,21 @@ Source: apiserver pkg/endpoints/handlers/delete.go, registry/rest/delete.go (v1.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from fairway.admission.request import DELETE, CallWebhook, WebhookAnswer
 from fairway.apiserver import door
 from fairway.apiserver.asking import Api, Ask
-from fairway.apiserver.decoding import body_of
+from fairway.apiserver.decoding import typed_body
 from fairway.apiserver.definitions import CRD
 from fairway.apiserver.selecting import selection
 from fairway.apiserver.statuses import StatusError, bad_request, details_of, not_found, success
 from fairway.apiserver.wire.messages import Response, encode
 from fairway.cluster.errors import conflict
 from fairway.cluster.store import BACKGROUND, FOREGROUND, ORPHAN
+from fairway.kube.integers import integer
 from fairway.kube.objects import Key, Obj
 
 # Kinds whose DELETE answers with the object even when it is gone. Source: ReturnDeletedObject in their storage.
@@ -52,7 +53,7 @@ def options_of(ask: Ask) -> Options:
 
     Raises: StatusError (400, 422).
     """
-    raw: dict[str, Any] = body_of(ask) if ask.request.body else {}
+    raw: dict[str, Any] = typed_body(ask, "v1", "DeleteOptions") if ask.request.body else {}
     if raw.get("kind") not in (None, "DeleteOptions"):
         raise bad_request(
             f"the object provided is unrecognized (must be of type DeleteOptions): {raw.get('kind')}"
@@ -68,6 +69,7 @@ def options_of(ask: Ask) -> Options:
         raise _invalid(
             f'propagationPolicy: Unsupported value: "{propagation}": supported values: {supported}'
         )
+    check_dry_run(raw.get("dryRun") or ())
     preconditions = raw.get("preconditions") or {}
     return Options(
         _grace_s(raw.get("gracePeriodSeconds"), ask.request.option("gracePeriodSeconds")),
@@ -78,13 +80,20 @@ def options_of(ask: Ask) -> Options:
     )
 
 
+def check_dry_run(values: Iterable[str]) -> None:
+    """Whoever asks for a kind of dry run that there is not would have it done. Raises: StatusError (422)."""
+    for value in values:
+        if value != "All":
+            raise _invalid(f'dryRun: Unsupported value: ["{value}"]: supported values: "All"')
+
+
 def _grace_s(given: Any, asked: str) -> int | None:
     if given is None:
         if not asked:
             return None
-        given = int(asked) if asked.lstrip("-").isdigit() else asked
-    if not isinstance(given, int) or isinstance(given, bool):
-        raise bad_request(f"gracePeriodSeconds: expected an integer, not {given!r}")
+        given = integer(asked)
+        if given is None:
+            raise bad_request(f"gracePeriodSeconds: expected an integer, not {asked!r}")
     # Source: BeforeDelete: negative means at once, as 1 did before.
     return 1 if given < 0 else given
 

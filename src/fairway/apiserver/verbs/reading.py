@@ -17,6 +17,7 @@ from fairway.apiserver.snapshots import INCONSISTENT, Snapshot, Token, expired, 
 from fairway.apiserver.statuses import StatusError, bad_request, not_found
 from fairway.apiserver.wire.messages import Response
 from fairway.cluster.errors import ApiError
+from fairway.kube.integers import integer, natural
 from fairway.kube.objects import Obj
 
 _PLAIN_ACCEPT = ("", "*/*", "application/json")
@@ -81,10 +82,12 @@ def _objects(
 
 def _limit(ask: Ask) -> int:
     text = ask.request.option("limit")
-    try:
-        return max(int(text), 0) if text else 0
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    if not text:
+        return 0
+    limit = integer(text)
+    if limit is None:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": {_complaint(text)}')
+    return max(limit, 0)
 
 
 def _continued(ask: Ask) -> Token | None:
@@ -125,11 +128,17 @@ def _snapshot(api: Api, ask: Ask, token: Token | None, version: int) -> Snapshot
 
 def parse_version(text: str) -> int:
     """Raises: StatusError (400)."""
-    if not text.isdigit():
-        raise bad_request(
-            f'invalid resource version "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        )
-    return int(text)
+    version = natural(text)
+    if version is None:
+        why = f'strconv.ParseUint: parsing "{text}": {_complaint(text)}'
+        raise bad_request(f'invalid resource version "{text}": {why}')
+    return version
+
+
+def _complaint(text: str) -> str:
+    """What strconv says of a text that is no number it can hold."""
+    digits = text.lstrip("+-")
+    return "value out of range" if digits.isascii() and digits.isdigit() else "invalid syntax"
 
 
 def too_large(version: int, current: int) -> StatusError:

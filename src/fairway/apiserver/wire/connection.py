@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import httptools
 
 from fairway.apiserver.wire.messages import Answer, Request, Response, Stream, split_target
+from fairway.kube.integers import natural
 
 # Source: apiserver MaxRequestBodyBytes (3 MiB); net/http DefaultMaxHeaderBytes (1 MiB) is more than we ever need.
 MAX_BODY_BYTES = 3 * 1024 * 1024
@@ -144,7 +145,7 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         length = self._headers.get("content-length", "")
-        if length.isdigit() and int(length) > MAX_BODY_BYTES:
+        if (natural(length) or 0) > MAX_BODY_BYTES:
             self._refuse(413, too_large())
         elif self._headers.get("expect", "").lower() == "100-continue":
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fairway.cluster.actions import Action, Replace
+from fairway.kube.integers import natural
 from fairway.kube.objects import Obj, annotations_of, labels_of, spec_of, status_of
 from fairway.queueing import conditions as conds
 from fairway.queueing.integrations.podsetinfo import POD_SET_LABEL, TOPOLOGY_GATE
@@ -167,8 +168,8 @@ def _ranks(
 
 
 def _label_number(pod: Obj, label: str, below: int) -> int | None:
-    text = labels_of(pod).get(label) or ""
-    return int(text) if text.isdigit() and int(text) < below else None
+    number = natural(labels_of(pod).get(label))
+    return number if number is not None and number < below else None
 
 
 def _let_go(pod: Obj, levels: Sequence[str], values: Values) -> Obj:

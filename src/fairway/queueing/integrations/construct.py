@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from fairway.cluster.actions import View
+from fairway.kube.integers import natural
 from fairway.kube.names import label_value
 from fairway.kube.objects import (
     Obj,
@@ -42,10 +43,8 @@ def queue_name(job: Obj) -> str:
 
 
 def max_execution_s(job: Obj) -> int | None:
-    text = labels_of(job).get(MAX_EXECUTION_LABEL)
-    if text is None or not text.isdigit():
-        return None
-    return int(text) if 0 < int(text) <= _MAX_INT32 else None
+    seconds = natural(labels_of(job).get(MAX_EXECUTION_LABEL))
+    return seconds if seconds is not None and 0 < seconds <= _MAX_INT32 else None
 
 
 def is_elastic_job(job: Obj) -> bool:

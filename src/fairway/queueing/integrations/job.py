@@ -10,6 +10,7 @@ from typing import Any
 
 from fairway.cluster.actions import Action, Replace, SetStatus, View
 from fairway.cluster.changes import MODIFIED, Change
+from fairway.kube.integers import natural
 from fairway.kube.objects import Key, Obj, annotations_of, key_of, labels_of, meta_of, spec_of, status_of
 from fairway.queueing.integrations.integration import Finish, Integration, PodSetObj, Reclaimable
 from fairway.queueing.integrations.podsetinfo import (
@@ -203,8 +204,9 @@ def terminal_indexes(texts: Sequence[str], completions: int) -> int:
     for text in texts:
         for part in text.split(",") if text else ():
             first, _, last = part.partition("-")
-            if first.isdigit() and (not last or last.isdigit()):
-                intervals.append((int(first), min(int(last or first), completions - 1)))
+            begin, end = natural(first), natural(last or first)
+            if begin is not None and end is not None:
+                intervals.append((begin, min(end, completions - 1)))
     count, counted = 0, -1
     for first_index, last_index in sorted(intervals):
         start = max(first_index, counted + 1)

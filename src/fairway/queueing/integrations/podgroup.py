@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairway.cluster.actions import Action, Delete, Emit, Patch, Replace, SetStatus, View
+from fairway.kube.integers import natural
 from fairway.kube.objects import (
     Key,
     Obj,
@@ -99,8 +100,7 @@ def _group_of_gone(view: View, key: Key) -> str:
 
 def total_count(job: Obj) -> int | None:
     """How many pods the group has when it is complete; None where it does not say so in numbers."""
-    text = annotations_of(job).get(TOTAL_COUNT, "")
-    return int(text) if text.isdigit() and int(text) >= 1 else None
+    return natural(annotations_of(job).get(TOTAL_COUNT)) or None
 
 
 def is_fast(job: Obj) -> bool:

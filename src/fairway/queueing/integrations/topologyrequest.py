@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from fairway.kube.integers import natural
 from fairway.kube.objects import Obj, annotations_of
 
 REQUIRED: Final = "kueue.x-k8s.io/podset-required-topology"
@@ -63,9 +64,9 @@ def _add_slices(request: dict[str, Any], annotations: dict[str, str]) -> None:
             return
         if isinstance(constraints, list) and 1 <= len(constraints) <= 3:
             request["podsetSliceRequiredTopologyConstraints"] = constraints
-    elif SLICE_REQUIRED in annotations and SLICE_SIZE in annotations and annotations[SLICE_SIZE].isdigit():
+    elif SLICE_REQUIRED in annotations and (size := natural(annotations.get(SLICE_SIZE))) is not None:
         request["podSetSliceRequiredTopology"] = annotations[SLICE_REQUIRED]
-        request["podSetSliceSize"] = int(annotations[SLICE_SIZE])
+        request["podSetSliceSize"] = size
 
 
 def as_bool(text: str) -> bool | None:

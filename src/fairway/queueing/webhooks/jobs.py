@@ -151,7 +151,7 @@ def _time_faults(job: Obj) -> list[Fault]:
 
 def go_integer(text: str) -> int | str:
     """What strconv.Atoi reads, or how it says that it cannot."""
-    if not re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII):
+    if not re.fullmatch(r"[+-]?[0-9]{1,4000}", text, re.ASCII):
         return f"strconv.Atoi: parsing {f.go_text(text)}: invalid syntax"
     number = int(text)
     if not -(2**63) <= number < 2**63:

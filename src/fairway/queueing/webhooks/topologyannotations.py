@@ -102,7 +102,7 @@ def _size_faults(annotations: Mapping[str, Any], path: Path) -> list[Fault]:
 
 def _int32(text: str) -> int | None:
     """As strconv.ParseInt(text, 10, 32) reads it."""
-    if not re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII):
+    if not re.fullmatch(r"[+-]?[0-9]{1,4000}", text, re.ASCII):
         return None
     number = int(text)
     return number if -_INT32 <= number < _INT32 else None

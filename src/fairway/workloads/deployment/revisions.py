@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairway.cluster.actions import View
+from fairway.kube.integers import natural
 from fairway.kube.objects import Key, Obj, annotations_of, labels_of
 from fairway.workloads.deployment.sets import (
     DESIRED_REPLICAS,
@@ -46,7 +47,7 @@ def revision_of(obj: Obj) -> int:
 
 
 def revision_number(text: str) -> int:
-    return int(text) if text.isdigit() else 0
+    return natural(text) or 0
 
 
 def without_hash(template: dict[str, Any]) -> dict[str, Any]:

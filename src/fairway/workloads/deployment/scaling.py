@@ -7,6 +7,7 @@ Source: pkg/controller/deployment/sync.go scale; util GetReplicaSetProportion (v
 
 from __future__ import annotations
 
+from fairway.kube.integers import natural
 from fairway.workloads.deployment.sets import (
     DESIRED_REPLICAS,
     MAX_REPLICAS,
@@ -22,8 +23,8 @@ from fairway.workloads.deployment.sets import (
 def is_scaling_event(rollout: Rollout) -> bool:
     """Whether an active ReplicaSet still carries another size of the Deployment."""
     for one in active(rollout.everything):
-        desired = one.annotations.get(DESIRED_REPLICAS, "")
-        if desired.isdigit() and int(desired) != rollout.wishes.replicas:
+        desired = natural(one.annotations.get(DESIRED_REPLICAS))
+        if desired is not None and desired != rollout.wishes.replicas:
             return True
     return False
 
@@ -96,8 +97,7 @@ def _fraction(rollout: Rollout, one: Sized) -> int:
     """By how much this set grows when all grow from the old maximum to the new one, rounded to nearest."""
     if rollout.wishes.replicas == 0:
         return -one.replicas
-    before_text = one.annotations.get(MAX_REPLICAS, "")
-    before = int(before_text) if before_text.isdigit() else 0
+    before = natural(one.annotations.get(MAX_REPLICAS)) or 0
     if before == 0:
         before = (rollout.deployment.get("status") or {}).get("replicas", 0)
         if before == 0:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fairway.cluster.actions import View
+from fairway.kube.integers import natural
 from fairway.kube.objects import Obj, meta_of, spec_of
 from fairway.workloads.podtemplate import (
     MAX_GENERATED_PREFIX_LENGTH,
@@ -34,16 +35,13 @@ _INDEX_ENV: Final = {
 
 def completion_index(pod: Obj) -> int | None:
     """None: no index, or none that makes sense."""
-    text = (meta_of(pod).get("annotations") or {}).get(COMPLETION_INDEX)
-    if text is None or not text.isdigit():
-        return None
-    return int(text)
+    return natural((meta_of(pod).get("annotations") or {}).get(COMPLETION_INDEX))
 
 
 def failure_count(pod: Obj, annotation: str = INDEX_FAILURE_COUNT) -> int:
     """How many pods of this index failed before this one."""
-    text = (meta_of(pod).get("annotations") or {}).get(annotation, "")
-    return int(text) if text.isdigit() and int(text) <= MAX_INT32 else 0
+    count = natural((meta_of(pod).get("annotations") or {}).get(annotation)) or 0
+    return count if count <= MAX_INT32 else 0
 
 
 def total_failure_count(pod: Obj) -> int:

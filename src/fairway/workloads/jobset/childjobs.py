@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairway.cluster.actions import View
+from fairway.kube.integers import natural
 from fairway.kube.objects import Obj, annotations_of, labels_of
 from fairway.workloads.podtemplate import owned_by
 
@@ -62,7 +63,7 @@ def take(view: View, jobset: Obj, restarts: int) -> ChildJobs:
         job = view.get(key) if key.gk == "Job.batch" else None
         if job is None:
             continue
-        if int(labels_of(job).get(RESTARTS, "0")) < restarts:
+        if (natural(labels_of(job).get(RESTARTS)) or 0) < restarts:
             found.previous.append(job)
             continue
         outcome = finished_as(job)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairway.kube.integers import natural
 from fairway.workloads.controller import WARNING
 from fairway.workloads.kubeflow.decide import controller_for
 from fairway.workloads.kubeflow.framework import (
@@ -64,7 +65,8 @@ def _master_env(job: TrainingJob, replica: Replica, index: int) -> Env:
     address = job.pod_name(MASTER, 0)
     rank = index + 1 if replica.role == WORKER else index
     per_node = str(_processes_per_node(job) or "1")
-    world = job.total * (int(per_node) if per_node.isdigit() else 1)
+    processes = natural(per_node)
+    world = job.total * (1 if processes is None else processes)
     return [
         variable("MASTER_PORT", port),
         variable("PET_MASTER_PORT", port),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairway.cluster.actions import Create, Delete, View
+from fairway.kube.integers import natural
 from fairway.kube.objects import Key, Obj, labels_of
 from fairway.workloads.controller import WARNING
 from fairway.workloads.kubeflow.framework import (
@@ -52,9 +53,9 @@ def _by_index(pods: list[Obj], replica: Replica) -> dict[int, list[Obj]]:
     found: dict[int, list[Obj]] = {}
     for pod in pods:
         labels = labels_of(pod)
-        index = labels.get(REPLICA_INDEX, "")
-        if labels.get(REPLICA_TYPE) == replica.type and index.isdigit():
-            found.setdefault(int(index), []).append(pod)
+        index = natural(labels.get(REPLICA_INDEX))
+        if labels.get(REPLICA_TYPE) == replica.type and index is not None:
+            found.setdefault(index, []).append(pod)
     return found
 
 
@@ -158,7 +159,7 @@ def _reconcile_services(view: View, sync: Sync, replica: Replica) -> None:
         labels = {} if service is None else labels_of(service)
         if (
             labels.get(REPLICA_TYPE) == replica.type
-            and int(labels.get(REPLICA_INDEX, "0")) >= replica.replicas
+            and (natural(labels.get(REPLICA_INDEX)) or 0) >= replica.replicas
         ):
             delete_service(view, sync, key.name)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from fairway.kube.integers import natural
 from fairway.kube.objects import Obj, annotations_of, labels_of, spec_of
 
 PREFIX = "leaderworkerset.sigs.k8s.io/"
@@ -47,8 +48,8 @@ def injected(pod: Obj) -> Obj:
     meta, spec = pod["metadata"], spec_of(pod)
     labels, annotations = dict(labels_of(pod)), annotations_of(pod)
     _, ordinal = parent_and_ordinal(meta["name"])
-    size = annotations.get(SIZE)
-    if ordinal < 0 or size is None:
+    size = natural(annotations.get(SIZE))
+    if ordinal < 0 or not size:
         return pod
     if labels.get(WORKER_INDEX) == "0":
         labels.setdefault(GROUP_INDEX, str(ordinal))
@@ -62,14 +63,19 @@ def injected(pod: Obj) -> Obj:
             labels.setdefault(SUBGROUP_KEY, group_key(meta["name"], "0"))
     else:
         labels[WORKER_INDEX] = str(ordinal)
-        if annotations.get(SUBGROUP_SIZE, "").isdigit():
-            index = _subgroup(int(size), int(annotations[SUBGROUP_SIZE]), ordinal)
+        subgroup = natural(annotations.get(SUBGROUP_SIZE))
+        if subgroup:
+            index = _subgroup(size, subgroup, ordinal)
             labels.setdefault(SUBGROUP_INDEX, index)
             labels.setdefault(SUBGROUP_KEY, group_key(annotations.get(LEADER_NAME, ""), index))
     address = (
         f"{labels[SET_NAME]}-{labels.get(GROUP_INDEX, '')}.{spec.get('subdomain', '')}.{meta['namespace']}"
     )
-    env = {"LWS_LEADER_ADDRESS": address, "LWS_GROUP_SIZE": size, "LWS_WORKER_INDEX": labels[WORKER_INDEX]}
+    env = {
+        "LWS_LEADER_ADDRESS": address,
+        "LWS_GROUP_SIZE": str(size),
+        "LWS_WORKER_INDEX": labels[WORKER_INDEX],
+    }
     for field in ("containers", "initContainers"):
         if spec.get(field):
             spec = {**spec, field: [_with_variables(c, env) for c in spec[field]]}

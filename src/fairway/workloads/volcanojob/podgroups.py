@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from fairway.cluster.actions import NOTHING_TO_DO, Action, Create, Patch, Reconciliation, View
 from fairway.cluster.changes import DELETED, Change
+from fairway.kube.integers import natural
 from fairway.kube.objects import Key, Obj, annotations_of, controller_of, labels_of
 from fairway.kube.podrequests import pod_requests
 from fairway.kube.resources import PODS, format_resources
@@ -53,8 +54,8 @@ def _is_without_group(pod: Obj) -> bool:
 def _group(view: View, pod: Obj, name: str) -> Obj:
     meta, owner = pod["metadata"], controller_of(pod)
     inherited = _owner_annotations(view, pod)
-    member = inherited.get(MIN_MEMBER, "1")
-    least = int(member) if member.isdigit() else 1
+    said = natural(inherited.get(MIN_MEMBER))
+    least = 1 if said is None else said
     annotations = {n: v for n, v in sorted(inherited.items()) if n.startswith(_PREFIX)}
     annotations.update({n: v for n in _PASSED_ON if (v := annotations_of(pod).get(n)) is not None})
     labels = {n: v for n in _PASSED_ON[:2] if (v := labels_of(pod).get(n)) is not None}
