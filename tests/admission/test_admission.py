@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from fairway.admission.admit import admit
+from fairway.admission.door import Door
+from fairway.admission.intree import Options
 from fairway.admission.limitranger import LIMIT_RANGE_ANNOTATION
 from fairway.admission.quota import quota_violation
-from fairway.admission.verdicts import Admitted, Refused
+from fairway.admission.request import Admitted, Denied
 from fairway.cluster.actions import perform
 from fairway.cluster.store import Store
 from fairway.kube.defaults import apply_defaults
@@ -53,13 +54,23 @@ def limit_range(*limits: dict[str, Any]) -> Obj:
     )
 
 
-def enter(store: Store, obj: Obj) -> Obj | Refused:
+def admit(store: Store, obj: Obj) -> Admitted | Denied:
+    """Past the door that this store has."""
+    door = next((f for f in store.followers if isinstance(f, Door)), None)
+    if door is None:
+        door = Door(store, options=Options(is_served=False))
+        store.followers.append(door)
+    return door.enter(obj)
+
+
+def enter(store: Store, obj: Obj) -> Obj | Denied:
     """Admit and store, charges included: what an API server does."""
     verdict = admit(store, obj)
-    if isinstance(verdict, Refused):
+    if isinstance(verdict, Denied):
         return verdict
     for charge in verdict.charges:
         perform(store, charge)
+    assert verdict.obj is not None
     return store.create(verdict.obj)
 
 
@@ -85,19 +96,19 @@ def test_the_recorded_session() -> None:
     """Messages and numbers as kube-apiserver v1.36.3 gave them."""
     store = recorded_team_a()
     for name in ("one", "forgot-toleration"):
-        assert not isinstance(enter(store, pod(name, gpu=1)), Refused)
+        assert not isinstance(enter(store, pod(name, gpu=1)), Denied)
     too_big = enter(store, pod("too-big", gpu=3))
-    assert isinstance(too_big, Refused)
+    assert isinstance(too_big, Denied)
     assert too_big.message == (
         'pods "too-big" is forbidden: maximum nvidia.com/gpu usage per Container is 2, but limit is 3'
     )
     over = enter(store, pod("over-quota", gpu=2))
-    assert isinstance(over, Refused)
+    assert isinstance(over, Denied)
     assert over.message == (
         'pods "over-quota" is forbidden: exceeded quota: gpu-quota, requested: requests.nvidia.com/gpu=2, '
         "used: requests.nvidia.com/gpu=2, limited: requests.nvidia.com/gpu=3"
     )
-    assert (over.code, over.status()["reason"]) == (403, "Forbidden")
+    assert (over.code, over.status["reason"]) == (403, "Forbidden")
     used = store.require(QUOTA)["status"]["used"]
     assert used == {"pods": "2", "requests.cpu": "2", "requests.nvidia.com/gpu": "2"}
 
@@ -105,8 +116,8 @@ def test_the_recorded_session() -> None:
 def test_charging_keeps_two_from_spending_the_last() -> None:
     store = recorded_team_a()
     for name in ("a", "b", "c"):
-        assert not isinstance(enter(store, pod(name, gpu=1)), Refused)
-    assert isinstance(enter(store, pod("d", gpu=1)), Refused)
+        assert not isinstance(enter(store, pod(name, gpu=1)), Denied)
+    assert isinstance(enter(store, pod("d", gpu=1)), Denied)
 
 
 def test_a_quota_nobody_counted_yet_is_counted_on_the_spot() -> None:
@@ -216,7 +227,7 @@ def test_limit_ranges(case: str, rule: dict[str, Any], resources: dict[str, Any]
     if want is None:
         assert isinstance(verdict, Admitted), case
     else:
-        assert isinstance(verdict, Refused), case
+        assert isinstance(verdict, Denied), case
         assert verdict.message == f'pods "p" is forbidden: {want}'
 
 
@@ -273,7 +284,7 @@ def test_a_class_that_is_not_there() -> None:
     asked = pod()
     asked["spec"]["priorityClassName"] = "urgent"
     verdict = admit(Store(), asked)
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, Denied)
     assert verdict.message == 'pods "p" is forbidden: no PriorityClass with name urgent was found'
 
 
@@ -308,7 +319,7 @@ def test_nothing_enters_a_dying_namespace() -> None:
     assert isinstance(admit(store, pod()), Admitted)
     store.delete(key)
     verdict = admit(store, pod())
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, Denied)
     assert verdict.message == (
         'pods "p" is forbidden: unable to create new content in namespace team-a because it is being terminated'
     )

@@ -61,15 +61,16 @@ def test_a_refused_manifest_is_located(pod: Path, capsys: pytest.CaptureFixture[
     assert main(["policy", "test", str(pod)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(
-        f"{pod}:5: Pod ml/train: denied [fairway-gpu-namespaces]: namespace ml may not"
+        f'{pod}:5: Pod ml/train: denied: pods "train" is forbidden: ValidatingAdmissionPolicy '
+        "'fairway-gpu-namespaces' with binding 'fairway-gpu-namespaces' denied request: namespace ml may not"
     )
-    assert lines[-1] == "1 object: 1 denied, 0 warned"
+    assert lines[-1] == "2 objects: 1 denied, 0 warned"
 
 
 def test_warnings_are_not_a_no(pod: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "test", "--mode", "warn", "-o", "json", str(pod)]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["judged"], told["denied"]) == (1, False)
+    assert (told["judged"], told["denied"]) == (2, False)
     assert {f["outcome"] for f in told["findings"]} == {"warned"}
 
 
@@ -97,7 +98,7 @@ def test_policies_of_ones_own(pod: Path, tmp_path: Path, capsys: pytest.CaptureF
     own = tmp_path / "own.yaml"
     own.write_text(OWN + BINDING)
     assert main(["policy", "test", "-p", str(own), str(pod)]) == 1
-    assert "denied [own]: only bob" in capsys.readouterr().out
+    assert "denied request: only bob" in capsys.readouterr().out
     assert main(["policy", "test", "-p", str(own), "--as", "bob", str(pod)]) == 0
 
 

@@ -17,7 +17,6 @@ from fairway.recorder import Outcome, Recorder
 from fairway.recorder.queueseries import POINTS
 from fairway.recorder.queuetables import QuotaRow
 from fairway.scenario.entering import create_or_replace
-from fairway.twin.apidoor import settings_of
 from fairway.twin.kueue.component import Kueue
 from fairway.twin.latency import NONE
 from fairway.twin.standard import standard_components
@@ -48,7 +47,7 @@ class World:
 
     def apply(self, *objects: Obj) -> World:
         for obj in objects:
-            create_or_replace(self.twin.store, obj, settings_of(self.twin.host))
+            create_or_replace(self.twin.host, obj)
         self.twin.wake()
         return self
 

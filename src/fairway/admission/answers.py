@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from fairway.admission.request import AdmissionRequest, Denied, status_body
-from fairway.admission.verdicts import Refused
 from fairway.kube.objects import meta_of
 
 _Causes = list[dict[str, Any]]
@@ -87,8 +86,3 @@ def _cause_reason(text: str) -> str:
         "Forbidden": "FieldValueForbidden",
     }
     return next((reason for word, reason in words.items() if text.startswith(word)), "FieldValueInvalid")
-
-
-def from_refused(request: AdmissionRequest, refused: Refused) -> Denied:
-    """A built-in plugin's refusal."""
-    return denied(request, refused.plugin, refused.message, reason=refused.reason, code=refused.code)

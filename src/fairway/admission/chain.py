@@ -1,6 +1,6 @@
 """Admission of a write, in kube-apiserver's order: what every plugin changes, then what every plugin refuses.
 
-    chain = Chain(view, authorizer)          # once per server
+    chain = Chain(view, authorizer)          # once per cluster: `door.Door` holds it
     store.followers.append(chain)            # so that it sees policies and webhooks change
     outcome = drive(chain.mutating(request), call)       # `call` performs a CallWebhook, gives a WebhookAnswer
     ... defaults, object validation of outcome.obj ...
@@ -14,10 +14,11 @@ client. For a dry run the charges are not written.
 Changing: NamespaceLifecycle (refuses), LimitRanger, ServiceAccount, TaintNodesByCondition, Priority,
 DefaultTolerationSeconds, ExtendedResourceToleration (if asked for), DefaultStorageClass, RuntimeClass,
 StorageObjectInUseProtection, DefaultIngressClass, PodTopologyLabels, MutatingAdmissionPolicy,
-MutatingAdmissionWebhook; then RBAC's check against escalation, which upstream's storage of roles makes at this point.
+MutatingAdmissionWebhook, the webhooks of operators handed in; then RBAC's check against escalation, which upstream's
+storage of roles makes at this point.
 Refusing: LimitRanger, ServiceAccount, PodSecurity, Priority, RuntimeClass, CertificateApproval, CertificateSigning,
-ValidatingAdmissionPolicy, ValidatingAdmissionWebhook, ResourceQuota. (CertificateSubjectRestriction is `apiserver`'s:
-it reads the request's PKCS#10.)
+ValidatingAdmissionPolicy, ValidatingAdmissionWebhook, the webhooks of operators, ResourceQuota.
+(CertificateSubjectRestriction is `apiserver`'s: it reads the request's PKCS#10.)
 
 Source: pkg/kubeapiserver/options/plugins.go AllOrderedPlugins; apiserver pkg/admission/{chain,reinvocation}.go (v1.36).
 """
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from fairway.admission import certificates, intree, quota
 from fairway.admission.answers import denied, forbidden, invalid
@@ -42,10 +44,13 @@ from fairway.admission.policies.mutating import mutate
 from fairway.admission.rbac import escalation
 from fairway.admission.rbac.authorizer import Authorizer
 from fairway.admission.request import (
+    CREATE,
     DELETE,
+    UPDATE,
     AdmissionRequest,
     Admitted,
     CallWebhook,
+    Denial,
     Denied,
     Outcome,
     WebhookAnswer,
@@ -81,12 +86,20 @@ def drive(steps: Steps, call: Callable[[CallWebhook], WebhookAnswer]) -> Outcome
         return outcome
 
 
+class Operators(Protocol):
+    """The webhooks of operators that run in this process where a real cluster would call them: after all others."""
+
+    def changed(self, operation: str, obj: Obj, old: Obj | None, *, strict: bool) -> Obj | Denied: ...
+    def refused(self, operation: str, obj: Obj, old: Obj | None) -> Denied | None: ...
+
+
 @dataclass(slots=True)
 class _Notes:
     """What a phase has gathered for the client and the audit log."""
 
     warnings: list[str]
     audit: dict[str, str]
+    spoken: tuple[Denial, ...] = ()
 
     def add(self, called: Called) -> None:
         self.warnings += called.warnings
@@ -94,28 +107,35 @@ class _Notes:
 
     def on(self, outcome: Outcome) -> Outcome:
         warnings = tuple(dict.fromkeys((*self.warnings, *outcome.warnings)))
-        return replace(outcome, warnings=warnings, audit={**self.audit, **outcome.audit})
+        audit = {**self.audit, **outcome.audit}
+        return replace(outcome, warnings=warnings, audit=audit, spoken=self.spoken)
 
 
 class Chain:
     """All plugins over one view. A store follower: policies and webhooks are compiled once."""
 
     def __init__(
-        self, view: View, authorizer: Authorizer | None = None, options: Options | None = None
+        self,
+        view: View,
+        authorizer: Authorizer | None = None,
+        options: Options | None = None,
+        operators: Operators | None = None,
     ) -> None:
         self._view = view
         self._authorizer = authorizer
+        self._operators = operators
         self._ask: Ask | None = None if authorizer is None else authorizer.authorize
         self._options = options or Options()
-        self._index = PolicyIndex(view)
+        self.index = PolicyIndex(view)
 
     def apply(self, change: Change) -> None:
-        self._index.apply(change)
+        self.index.apply(change)
 
     def mutating(self, request: AdmissionRequest) -> Steps:
         """Everything that may change the object."""
         notes = _Notes([], {})
-        first = intree.changed(self._view, request, self._options)
+        mounts_token = self._options.is_served or not self.index.is_empty
+        first = intree.changed(self._view, request, self._options, mounts_token=mounts_token)
         if isinstance(first, Denied):
             return first
         if self._is_seen(request):
@@ -123,6 +143,12 @@ class Chain:
             if isinstance(outcome, Denied):
                 return notes.on(outcome)
             first = outcome.obj
+        if self._operators is not None and first is not None and _is_of_operators(request):
+            strict = (request.options or {}).get("fieldValidation") == "Strict"
+            settled = self._operators.changed(request.operation, first, request.old, strict=strict)
+            if isinstance(settled, Denied):
+                return notes.on(settled)
+            first = settled
         if self._authorizer is not None:
             refused = escalation.refusal(self._authorizer, replace(request, obj=first))
             if refused is not None:
@@ -131,7 +157,7 @@ class Chain:
 
     def _configured(self, request: AdmissionRequest, notes: _Notes) -> Steps:
         """Mutating policies and webhooks, and a second round if something changed what came before it."""
-        policies = self._index.mutating() if request.obj is not None and request.operation != DELETE else ()
+        policies = self.index.mutating() if request.obj is not None and request.operation != DELETE else ()
         obj, invoked = request.obj, frozenset[tuple[str, str]]()
         if policies:
             mutated = mutate(self._view, self._ask, request, policies)
@@ -139,7 +165,7 @@ class Chain:
                 causes = [{"message": r} for r in mutated.refusals]
                 return denied(request, "MutatingAdmissionPolicy", mutated.refusals[0], causes=causes)
             obj, invoked = mutated.obj, mutated.invoked
-        called = yield from call_mutating(self._view, self._ask, self._index, replace(request, obj=obj))
+        called = yield from call_mutating(self._view, self._ask, self.index, replace(request, obj=obj))
         notes.add(called)
         if called.refusal is not None:
             return Denied("MutatingAdmissionWebhook", called.refusal)
@@ -168,7 +194,7 @@ class Chain:
             obj = mutated.obj
         if called.invoked:
             now = replace(request, obj=obj)
-            second = yield from call_mutating(self._view, self._ask, self._index, now, called.invoked)
+            second = yield from call_mutating(self._view, self._ask, self.index, now, called.invoked)
             notes.add(second)
             if second.refusal is not None:
                 return Denied("MutatingAdmissionWebhook", second.refusal)
@@ -188,10 +214,12 @@ class Chain:
         if refused is None and self._is_seen(request):
             refused = self._policies(request, notes)
             if refused is None:
-                called = yield from call_validating(self._view, self._ask, self._index, request)
+                called = yield from call_validating(self._view, self._ask, self.index, request)
                 notes.add(called)
                 if called.refusal is not None:
                     refused = Denied("ValidatingAdmissionWebhook", called.refusal)
+        if refused is None and self._operators is not None and request.obj and _is_of_operators(request):
+            refused = self._operators.refused(request.operation, request.obj, request.old)
         if refused is not None:
             return notes.on(refused)
         return notes.on(self._quota(request))
@@ -205,24 +233,14 @@ class Chain:
         return forbidden(request, POD_SECURITY, said.forbidden) if said.forbidden else None
 
     def _policies(self, request: AdmissionRequest, notes: _Notes) -> Denied | None:
-        policies = self._index.validating()
+        policies = self.index.validating()
         if not policies:
             return None
         said = validating_policies.judge(self._view, self._ask, request, policies)
         notes.warnings += said.warnings
         notes.audit.update(said.audit)
-        if not said.denials:
-            return None
-        first = said.denials[0]
-        reason = first.reason or "Invalid"
-        return forbidden(
-            request,
-            "ValidatingAdmissionPolicy",
-            first.message,
-            reason=reason,
-            code=validating_policies.CODES.get(reason, 422),
-            causes=[{"message": first.message}],
-        )
+        notes.spoken = said.spoken
+        return replace(denied_by(request, said.denials[0]), denials=said.denials) if said.denials else None
 
     def _quota(self, request: AdmissionRequest) -> Outcome:
         obj: Obj | None = request.obj
@@ -235,6 +253,23 @@ class Chain:
 
     def _is_seen(self, request: AdmissionRequest) -> bool:
         return request.resource.resource not in _UNSEEN and not is_exempt(request)
+
+
+def denied_by(request: AdmissionRequest, denial: Denial) -> Denied:
+    """What a client reads of a policy's refusal."""
+    reason = denial.reason or "Invalid"
+    return forbidden(
+        request,
+        "ValidatingAdmissionPolicy",
+        denial.message,
+        reason=reason,
+        code=validating_policies.CODES.get(reason, 422),
+        causes=[{"message": denial.message}],
+    )
+
+
+def _is_of_operators(request: AdmissionRequest) -> bool:
+    return request.operation in (CREATE, UPDATE) and not request.subresource
 
 
 def _ill_formed(request: AdmissionRequest) -> Denied | None:

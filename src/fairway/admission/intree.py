@@ -6,6 +6,7 @@ Source: pkg/kubeapiserver/options/plugins.go AllOrderedPlugins (v1.36).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fairway.admission import (
     defaultclasses,
@@ -18,9 +19,8 @@ from fairway.admission import (
     serviceaccount,
     volumeprotection,
 )
-from fairway.admission.answers import forbidden, from_refused
+from fairway.admission.answers import forbidden
 from fairway.admission.request import CREATE, UPDATE, AdmissionRequest, Denied
-from fairway.admission.verdicts import Refused
 from fairway.cluster.actions import View
 from fairway.kube.defaults import add_default_tolerations
 from fairway.kube.objects import Obj, name_of
@@ -30,30 +30,39 @@ from fairway.kube.objects import Obj, name_of
 class Options:
     """Which plugins beyond those that always run.
 
-    `mounts_tokens`: pods get their service account's token volume. `taints_new_nodes`: a node created by a client
-    starts with the not-ready taint, which the node controller takes away. `tolerates_own_resources`:
-    ExtendedResourceToleration, off in Kubernetes too.
+    `is_served`: clients read this cluster. Then pods get their service account's token volume and nodes created by a
+    client start with the not-ready taint (which the node controller takes away); otherwise a pod gets its token
+    volume only where a policy or a webhook could see it, and namespaces that nobody describes are there.
+    `tolerates_own_resources`: ExtendedResourceToleration, off in Kubernetes too.
     """
 
-    mounts_tokens: bool = True
-    taints_new_nodes: bool = True
+    is_served: bool = True
     tolerates_own_resources: bool = False
 
 
-def changed(view: View, request: AdmissionRequest, options: Options) -> Obj | Denied | None:
+class Wrong(NamedTuple):
+    """`why` is the text after `is forbidden: `."""
+
+    plugin: str
+    why: str
+
+
+def changed(
+    view: View, request: AdmissionRequest, options: Options, *, mounts_token: bool = True
+) -> Obj | Denied | None:
     """The object after the built-in plugins; None where the request carries none."""
-    refusal = namespace.refusal_of_request(view, request)
+    refusal = namespace.refusal(view, request, is_served=options.is_served)
     if refusal is not None:
         return refusal
     obj, resource = request.obj, request.resource.resource
     if obj is None or request.operation not in (CREATE, UPDATE):
         return obj
     if not request.resource.group and resource == "pods":
-        return _changed_pod(view, request, obj, options)
+        return _changed_pod(view, request, obj, options, mounts_token)
     if request.operation != CREATE or request.subresource:
         return obj
     if not request.resource.group and resource == "nodes":
-        return nodes.tainted_until_ready(obj) if options.taints_new_nodes else obj
+        return nodes.tainted_until_ready(obj) if options.is_served else obj
     if not request.resource.group and resource in volumeprotection.FINALIZERS:
         obj = volumeprotection.guarded(obj, resource)
         is_claim = resource == "persistentvolumeclaims"
@@ -63,28 +72,40 @@ def changed(view: View, request: AdmissionRequest, options: Options) -> Obj | De
     return obj
 
 
-def _changed_pod(view: View, request: AdmissionRequest, pod: Obj, options: Options) -> Obj | Denied:
+def _changed_pod(
+    view: View, request: AdmissionRequest, pod: Obj, options: Options, mounts_token: bool
+) -> Obj | Denied:
     if request.subresource:
         is_binding = request.subresource == "binding" and request.operation == CREATE
         return nodes.with_topology_labels(view, pod) if is_binding else pod
     if request.operation == UPDATE:
         return pod if pod.get("metadata", {}).get("deletionTimestamp") else add_default_tolerations(pod)
-    pod = limitranger.defaulted(view, _placed(pod, request.namespace))
-    if options.mounts_tokens:
-        accounted = serviceaccount.accounted(view, pod, request.namespace)
-        if isinstance(accounted, str):
-            return forbidden(request, serviceaccount.PLUGIN, accounted)
-        pod = accounted
-    resolved = priority.resolved(view, pod)
-    if isinstance(resolved, Refused):
-        return from_refused(request, resolved)
+    pod = _placed(pod, request.namespace)
+    entered = new_pod(view, pod, request.namespace, options, mounts_token=mounts_token)
+    return (
+        forbidden(request, *entered)
+        if isinstance(entered, Wrong)
+        else nodes.with_topology_labels(view, entered)
+    )
+
+
+def new_pod(
+    view: View, pod: Obj, namespace_name: str, options: Options, *, mounts_token: bool
+) -> Obj | Wrong:
+    """A new pod after the plugins that change its spec."""
+    accounted = serviceaccount.accounted(
+        view, limitranger.defaulted(view, pod), namespace_name, mounts_token=mounts_token
+    )
+    if isinstance(accounted, str):
+        return Wrong(serviceaccount.PLUGIN, accounted)
+    resolved = priority.resolved(view, accounted)
+    if isinstance(resolved, str):
+        return Wrong(priority.PLUGIN, resolved)
     pod = add_default_tolerations(resolved)
     if options.tolerates_own_resources:
         pod = podtolerations.tolerating_own_resources(pod)
     classed = runtimeclass.resolved(view, pod)
-    if isinstance(classed, str):
-        return forbidden(request, runtimeclass.PLUGIN, classed)
-    return nodes.with_topology_labels(view, classed)
+    return Wrong(runtimeclass.PLUGIN, classed) if isinstance(classed, str) else classed
 
 
 def _placed(obj: Obj, namespace_name: str) -> Obj:
@@ -100,16 +121,15 @@ def refused(view: View, request: AdmissionRequest) -> Denied | None:
     obj, resource = request.obj, request.resource
     if obj is None or resource.group or request.subresource:
         return None
-    if resource.resource == "pods" and request.operation == CREATE:
-        refusal = limitranger.refusal(view, _placed(obj, request.namespace))
-        if refusal is not None:
-            return from_refused(request, refusal)
-        wrong = serviceaccount.refusal(view, obj, request.namespace)
-        return None if wrong is None else forbidden(request, serviceaccount.PLUGIN, wrong)
-    if resource.resource == "persistentvolumeclaims" and request.operation in (CREATE, UPDATE):
-        refusal = limitranger.refusal(view, _placed(obj, request.namespace))
-        return None if refusal is None else from_refused(request, refusal)
-    return None
+    is_pod = resource.resource == "pods" and request.operation == CREATE
+    is_claim = resource.resource == "persistentvolumeclaims" and request.operation in (CREATE, UPDATE)
+    if not is_pod and not is_claim:
+        return None
+    wrong = limitranger.refusal(view, _placed(obj, request.namespace))
+    if wrong is not None:
+        return forbidden(request, limitranger.PLUGIN, wrong)
+    wrong = serviceaccount.refusal(view, obj, request.namespace) if is_pod else None
+    return None if wrong is None else forbidden(request, serviceaccount.PLUGIN, wrong)
 
 
 def refused_late(view: View, request: AdmissionRequest) -> Denied | None:

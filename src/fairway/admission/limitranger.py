@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from fairway.admission.verdicts import Refused, forbidden
 from fairway.cluster.actions import View
 from fairway.kube import quantity
 from fairway.kube.objects import Obj, dig, gk_of, meta_of, namespace_of, spec_of
@@ -88,15 +87,15 @@ def _filled(
     return {**container, "resources": filled}
 
 
-def refusal(view: View, obj: Obj) -> Refused | None:
-    """Whether an object is within every LimitRange of its namespace; all that is wrong in one sentence."""
+def refusal(view: View, obj: Obj) -> str | None:
+    """What of an object is beyond a LimitRange of its namespace: all that is wrong in one sentence."""
     gk = gk_of(obj)
     if gk not in ("Pod", "PersistentVolumeClaim"):
         return None
     for limit_range in view.objects(LIMIT_RANGE, namespace_of(obj) or "default"):
         wrong = _wrong_with_pod(limit_range, obj) if gk == "Pod" else _wrong_with_claim(limit_range, obj)
         if wrong:
-            return forbidden(obj, _joined(wrong), PLUGIN)
+            return _joined(wrong)
     return None
 
 

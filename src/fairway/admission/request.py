@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fairway.cluster.actions import SetStatus
+from fairway.cluster.errors import ApiError
 from fairway.kube.objects import Obj
 
 CREATE = "CREATE"
@@ -64,13 +65,14 @@ class User:
         return info
 
 
-# What the twin's and the server's own controllers act as.
-LOOPBACK = User("system:apiserver", (SYSTEM_MASTERS, ALL_AUTHENTICATED))
+# Who applies manifests unless told otherwise, and what controllers act as.
+ADMIN = User("kubernetes-admin", (SYSTEM_MASTERS, ALL_AUTHENTICATED))
+CONTROLLERS = User("system:kube-controller-manager", (ALL_AUTHENTICATED,))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AdmissionRequest:
-    """One write on its way in.
+    """One write on its way in. Nobody changes it; not frozen, which would cost a microsecond for each.
 
     `obj` is None for DELETE; `old` is None for CREATE and CONNECT. `name` may be empty on CREATE with
     `generateName`. `subresource` is `status`, `scale`, `eviction`, `binding`… or empty. `options` is the decoded
@@ -120,14 +122,28 @@ class WebhookAnswer:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+class Denial(NamedTuple):
+    """What one ValidatingAdmissionPolicy has against a request. `message` is the whole sentence after
+    `is forbidden: `; `text` the policy's own words in it."""
+
+    message: str
+    reason: str
+    policy: str
+    binding: str
+    text: str
+
+
+@dataclass(slots=True)
 class Admitted:
-    """The object as it goes in. `charges` are written in the same transaction (quota usage)."""
+    """The object as it goes in. `charges` are written in the same transaction (quota usage), or two objects could
+    spend the same quota. None for a deletion."""
 
     obj: Obj | None
     warnings: tuple[str, ...] = ()
     audit: dict[str, str] = field(default_factory=dict)
     charges: tuple[SetStatus, ...] = ()
+    spoken: tuple[Denial, ...] = ()
+    """Of the warnings, what policies said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +154,13 @@ class Denied:
     status: dict[str, Any]
     warnings: tuple[str, ...] = ()
     audit: dict[str, str] = field(default_factory=dict)
+    denials: tuple[Denial, ...] = ()
+    """Everything policies have against it; the first of these is what the status says."""
+    spoken: tuple[Denial, ...] = ()
+
+    @classmethod
+    def by(cls, plugin: str, refused: ApiError) -> Denied:
+        return cls(plugin, refused.status())
 
     @property
     def code(self) -> int:
@@ -146,6 +169,9 @@ class Denied:
     @property
     def message(self) -> str:
         return str(self.status["message"])
+
+    def error(self) -> ApiError:
+        return ApiError(self.code, str(self.status.get("reason", "")), self.message)
 
 
 Outcome = Admitted | Denied

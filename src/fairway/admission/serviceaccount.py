@@ -30,7 +30,7 @@ _KNOWN: dict[tuple[int, str, int, str], tuple[Any, Any, dict[str, Any]]] = memo(
 _MAX_KNOWN = 16384
 
 
-def accounted(view: View, pod: Obj, namespace: str) -> Obj | str:
+def accounted(view: View, pod: Obj, namespace: str, *, mounts_token: bool = True) -> Obj | str:
     """The pod with its service account, or why it may not have it (the text after `is forbidden: `).
 
     Unlike kube: the account `default` need not be there yet; Kubernetes refuses pods until its controller made it.
@@ -42,7 +42,7 @@ def accounted(view: View, pod: Obj, namespace: str) -> Obj | str:
     account = view.get(Key(SERVICE_ACCOUNT, namespace, name))
     if account is None and name != DEFAULT:
         return _missing(namespace, name)
-    suffix = _suffix(namespace, pod)
+    suffix = _suffix(namespace, pod) if mounts_token else ""
     key = (id(spec), namespace, id(account), suffix)
     known = _KNOWN.get(key)
     if known is None or known[0] is not spec or known[1] is not account:
@@ -62,7 +62,7 @@ def _mirror(pod: Obj, spec: dict[str, Any]) -> Obj | str:
 
 def _filled(spec: dict[str, Any], name: str, account: Obj | None, suffix: str) -> dict[str, Any]:
     filled = {**spec, "serviceAccountName": name, "serviceAccount": name}
-    if _mounts_token(spec, account):
+    if suffix and _mounts_token(spec, account):
         filled = _with_token(filled, suffix)
     if not spec.get("imagePullSecrets") and account is not None and account.get("imagePullSecrets"):
         filled["imagePullSecrets"] = list(account["imagePullSecrets"])

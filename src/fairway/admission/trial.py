@@ -1,41 +1,42 @@
-"""What would admission policies say to these manifests? A trial on files: no server, no cluster.
+"""What would a cluster say to these manifests? A trial on files: no server, and nothing runs.
 
-Namespaces, parameter objects and policies among the manifests count as what is there already; everything else is
-created, one after the other. Mutating policies change an object before the validating ones see it.
+Everything is created at the one door, one after the other (`kube.creationorder`), and what goes in is there for what
+follows. Policies are not judged themselves: one that could not work is an error.
 
-An object Kubernetes would call invalid is refused for that, before policies see it, as on a server.
-
-Unlike kube: namespaces nobody described exist, with their name as their only label.
+Unlike kube: namespaces nobody described exist, with their name as their only label. Users' webhooks are not asked;
+`unasked` names them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from fairway.admission.policies import mutating, validating
+from fairway.admission.chain import Operators, denied_by
+from fairway.admission.door import Door
+from fairway.admission.intree import Options
 from fairway.admission.policies.checking import problems
-from fairway.admission.policies.index import MUTATING_POLICY, VALIDATING_POLICY, PolicyIndex
-from fairway.admission.request import CREATE, AdmissionRequest, Gvk, Gvr, User
+from fairway.admission.policies.index import GROUP, MUTATING_POLICY, VALIDATING_POLICY
+from fairway.admission.request import AdmissionRequest, Denied, User
+from fairway.cluster.actions import perform
+from fairway.cluster.errors import ApiError
 from fairway.cluster.store import Store
 from fairway.errors import FieldProblem, InvalidInput
-from fairway.kube.defaults import apply_defaults
+from fairway.kube.creationorder import creation_step
 from fairway.kube.kinds import kind_named
 from fairway.kube.manifest import Manifest, capped
-from fairway.kube.objects import Obj, gk_of, key_of, name_of, namespace_of
+from fairway.kube.objects import Key, gk_of, key_of, name_of
 from fairway.kube.validation.checking import field_problem, subject_of
 from fairway.kube.validation.problem import UNKNOWN_FIELD, WRONG_TYPE
 from fairway.kube.validation.validating import validate
 
 DENIED, WARNED = "denied", "warned"
-_GIVEN = frozenset(("Namespace", "ConfigMap", "Secret"))
-_CONFIGURATION = "admissionregistration.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing a policy has against one object."""
+    """One thing a cluster has against one object. `message` is what the API server would answer."""
 
     file: str
     line: int
@@ -48,36 +49,53 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """`judged` counts the objects; `unbound` names policies that no binding puts to work."""
+    """`judged` counts the objects; `unbound` names policies that no binding puts to work; `unasked` webhooks."""
 
     judged: int
     findings: tuple[Finding, ...]
     unbound: tuple[str, ...]
+    unasked: tuple[str, ...]
 
     @property
     def is_denied(self) -> bool:
         return any(f.outcome == DENIED for f in self.findings)
 
 
-def judge(manifests: Iterable[Manifest], policies: Iterable[Manifest], user: User) -> Trial:
-    """Every finding, in the order of the manifests.
+class _Said(NamedTuple):
+    """A finding without its place."""
+
+    outcome: str
+    message: str
+    policy: str = ""
+    binding: str = ""
+
+
+def judge(
+    manifests: Iterable[Manifest],
+    policies: Iterable[Manifest],
+    user: User,
+    store: Store | None = None,
+    operators: Operators | None = None,
+) -> Trial:
+    """Every finding, in the order in which the objects are created. `store` is empty; `operators` look at it.
 
     Raises: InvalidInput for what cannot be read as the kind it says, and for policies that could not work.
     """
     listed = [*policies, *manifests]
     _check(listed)
-    subjects: list[Manifest] = []
-    store = Store()
-    for manifest in listed:
-        gk = gk_of(manifest.obj)
-        if gk in _GIVEN or gk.endswith(_CONFIGURATION):
-            _place(store, apply_defaults(manifest.obj))
-        else:
-            subjects.append(manifest)
-    _add_namespaces(store, subjects)
-    index = PolicyIndex(store)
-    findings = [f for m in subjects for f in _findings(store, index, m, user)]
-    return Trial(len(subjects), tuple(findings), _unbound(store, index))
+    store = Store() if store is None else store
+    door = Door(store, options=Options(is_served=False), operators=operators)
+    store.followers.append(door)
+    findings: list[Finding] = []
+    judged = 0
+    for manifest in sorted(listed, key=lambda m: creation_step(m.obj)):
+        said = _entered(store, door, manifest, user)
+        if not gk_of(manifest.obj).endswith(GROUP):
+            judged += 1
+            subject = _subject(manifest)
+            findings += [Finding(manifest.file, manifest.line, subject, *one) for one in said]
+    unasked = tuple(f"{name} of {configuration}" for configuration, name in door.unasked)
+    return Trial(judged, tuple(findings), _unbound(store, door), unasked)
 
 
 def _check(manifests: list[Manifest]) -> None:
@@ -85,7 +103,7 @@ def _check(manifests: list[Manifest]) -> None:
     for manifest in manifests:
         shape = [p for p in validate(manifest.obj) if p.reason in (WRONG_TYPE, UNKNOWN_FIELD)]
         found += [field_problem(manifest, p) for p in shape]
-        if not shape and gk_of(manifest.obj).endswith(_CONFIGURATION):
+        if not shape and gk_of(manifest.obj).endswith(GROUP):
             subject = subject_of(manifest.obj)
             found += [
                 FieldProblem(manifest.file, manifest.line, "", "", said, subject)
@@ -95,86 +113,49 @@ def _check(manifests: list[Manifest]) -> None:
         raise InvalidInput(capped(found))
 
 
-def _place(store: Store, obj: Obj) -> None:
-    """Later ones replace earlier ones of the same name, as applying them would."""
+def _entered(store: Store, door: Door, manifest: Manifest, user: User) -> Iterable[_Said]:
+    """What is said to one object; it is there from now on unless it is refused."""
+    obj = manifest.obj
     kind = kind_named(gk_of(obj))
-    if kind.namespaced and not namespace_of(obj):
-        obj = {**obj, "metadata": {**obj["metadata"], "namespace": "default"}}
-    current = store.get(key_of(obj))
-    if current is None:
-        store.create(obj)
-    else:
-        meta = {**obj["metadata"], "resourceVersion": current["metadata"]["resourceVersion"]}
-        store.replace({**obj, "metadata": meta})
+    old = store.get(_landed(key_of(obj), is_namespaced=kind.namespaced))
+    outcome = door.enter(obj, old, user=user, checks=True)
+    warned = [_Said(WARNED, s.message, s.policy, s.binding) for s in outcome.spoken]
+    spoken = {s.message for s in outcome.spoken}
+    warned += [_Said(WARNED, text) for text in outcome.warnings if text not in spoken]
+    if isinstance(outcome, Denied):
+        return [*_denials(door.request(obj), outcome), *warned]
+    assert outcome.obj is not None
+    try:
+        if old is None:
+            store.create(outcome.obj)
+        else:
+            store.replace(outcome.obj)
+    except ApiError as refused:
+        return [_Said(DENIED, refused.message), *warned]
+    for charge in outcome.charges:
+        perform(store, charge)
+    return warned
 
 
-def _add_namespaces(store: Store, subjects: list[Manifest]) -> None:
-    for namespace in sorted({namespace_of(m.obj) or "default" for m in subjects}):
-        obj = apply_defaults({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-        if store.get(key_of(obj)) is None:
-            store.create(obj)
+def _landed(key: Key, *, is_namespaced: bool) -> Key:
+    return key._replace(namespace=(key.namespace or "default") if is_namespaced else "")
 
 
-def _findings(store: Store, index: PolicyIndex, manifest: Manifest, user: User) -> Iterable[Finding]:
-    request = request_for(manifest.obj, user)
-    where = (manifest.file, manifest.line, _subject(request))
-    invalid = validate(manifest.obj)
-    for problem in invalid:
-        line = manifest.line_of(problem.path)
-        yield Finding(manifest.file, line, where[2], DENIED, str(problem), "", "")
-    if invalid:
-        return
-    mutated = mutating.mutate(store, None, request, index.mutating())
-    for refusal in mutated.refusals:
-        yield Finding(*where, DENIED, refusal, "", "")
-    verdict = validating.judge(store, None, replace(request, obj=mutated.obj), index.validating())
-    for denial in verdict.denials:
-        yield Finding(*where, DENIED, denial.text, denial.policy, denial.binding)
-    for warning in verdict.spoken:
-        yield Finding(*where, WARNED, warning.text, warning.policy, warning.binding)
+def _denials(request: AdmissionRequest, denied: Denied) -> list[_Said]:
+    """The answer; of several policies each one's, as if it were alone."""
+    if not denied.denials:
+        return [_Said(DENIED, denied.message)]
+    return [_Said(DENIED, denied_by(request, d).message, d.policy, d.binding) for d in denied.denials]
 
 
-def request_for(obj: Obj, user: User) -> AdmissionRequest:
-    """The creation of an object as the API server would see it."""
-    kind = kind_named(gk_of(obj))
-    served: Obj = _with_text_quantities(apply_defaults(obj))
-    meta = dict(served.get("metadata") or {})
-    if kind.namespaced:
-        meta.setdefault("namespace", "default")
-    version = str(obj.get("apiVersion", "")).rpartition("/")[2]
-    return AdmissionRequest(
-        CREATE,
-        Gvk(kind.group, version, kind.kind),
-        Gvr(kind.group, version, kind.plural),
-        meta.get("namespace") or "",
-        name_of(obj),
-        user,
-        {**served, "metadata": meta},
-    )
+def _subject(manifest: Manifest) -> str:
+    key, kind = key_of(manifest.obj), kind_named(gk_of(manifest.obj))
+    name = key.name or str((manifest.obj.get("metadata") or {}).get("generateName") or "")
+    return f"{kind.kind} {key.namespace or 'default'}/{name}" if kind.namespaced else f"{kind.kind} {name}"
 
 
-def _with_text_quantities(value: Any, *, is_amounts: bool = False) -> Any:
-    """Numbers of `limits` and `requests` as text, which is how a server hands them to policies."""
-    if isinstance(value, dict):
-        return {
-            k: str(v)
-            if is_amounts and isinstance(v, int | float) and not isinstance(v, bool)
-            else _with_text_quantities(v, is_amounts=k in ("limits", "requests"))
-            for k, v in value.items()
-        }
-    return [_with_text_quantities(v) for v in value] if isinstance(value, list) else value
-
-
-def _subject(request: AdmissionRequest) -> str:
-    name = request.name or str((request.obj or {}).get("metadata", {}).get("generateName") or "")
-    return (
-        f"{request.kind.kind} {request.namespace}/{name}"
-        if request.namespace
-        else f"{request.kind.kind} {name}"
-    )
-
-
-def _unbound(store: Store, index: PolicyIndex) -> tuple[str, ...]:
+def _unbound(store: Store, door: Door) -> tuple[str, ...]:
+    index = door.chain.index
     bound = {p.name for p in index.validating()} | {p.name for p in index.mutating()}
     there = [*store.objects(VALIDATING_POLICY), *store.objects(MUTATING_POLICY)]
     return tuple(name_of(p) for p in there if name_of(p) not in bound)

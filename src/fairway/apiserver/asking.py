@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fairway.admission.rbac.attributes import Attributes
@@ -16,7 +17,7 @@ from fairway.apiserver.wire.messages import Request
 from fairway.kube.objects import Key
 
 if TYPE_CHECKING:
-    from fairway.admission.chain import Chain
+    from fairway.admission.door import Door
     from fairway.admission.rbac.authorizer import Authorizer
     from fairway.apiserver.addresses import Addresses
     from fairway.apiserver.auth.authentication import Authentication
@@ -52,18 +53,28 @@ class Api:
     addresses: Addresses
     meter: RequestMeter
     memory: Memory
-    _chain: Chain | None = None
+    _door: Door | None = None
     _kubelets: Kubelets | None = None
 
     @property
-    def chain(self) -> Chain:
+    def door(self) -> Door:
         """Admission. Loaded with the first write: a server that has just started answers reads without it."""
-        if self._chain is None:
-            from fairway.admission.chain import Chain
+        if self._door is None:
+            from fairway.admission.door import Door
+            from fairway.apiserver.budget import check_made
+            from fairway.apiserver.webhookcalls import call
+            from fairway.twin.operators import OperatorWebhooks
 
-            self._chain = Chain(self.store, self.authorizer)
-            self.store.followers.append(self._chain)
-        return self._chain
+            operators = OperatorWebhooks(self.store, self.cluster.kueue_settings, as_asked=True)
+            self._door = Door(
+                self.store,
+                self.authorizer,
+                operators=operators,
+                call=partial(call, self.store),
+                fits=partial(check_made, self.resources),
+            )
+            self.store.followers.append(self._door)
+        return self._door
 
     @property
     def kubelets(self) -> Kubelets:

@@ -10,10 +10,10 @@ isTooLargeError, create.go (managedFields go first).
 
 from __future__ import annotations
 
-from fairway.apiserver.resources import Resource
+from fairway.apiserver.resources import Resource, Resources
 from fairway.apiserver.statuses import StatusError
 from fairway.apiserver.wire.messages import encode
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key, Obj, key_of
 
 # Objects and lists in one body: what fits into 1.5 MiB of protobuf twice over.
 MAX_MEMBERS = 200_000
@@ -55,6 +55,14 @@ def check_stored(obj: Obj, json_bytes: int, resource: Resource, key: Key, *, is_
         raise TooLarge(f"rpc error: code = ResourceExhausted desc = {said}")
     if size > MAX_REQUEST_BYTES:
         raise TooLarge("etcdserver: request is too large")
+
+
+def check_made(resources: Resources, obj: Obj) -> None:
+    """Of an object that a controller makes. Raises: TooLarge."""
+    size = len(encode(obj))
+    resource = resources.of_kind(obj["apiVersion"], obj["kind"]) if size > SURE_BYTES else None
+    if resource is not None:
+        check_stored(obj, size, resource, key_of(obj), is_new=True)
 
 
 class TooLarge(StatusError):

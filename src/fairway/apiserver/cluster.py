@@ -10,21 +10,20 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from fairway.apiserver.journal import VERSION_GAP, Journal, Saved
 from fairway.cluster.store import Store
-from fairway.kube.objects import Obj
 from fairway.kube.timestamps import SECOND_US
 
 if TYPE_CHECKING:
-    from fairway.admission.verdicts import Admitted
+    from fairway.admission.door import Door
     from fairway.apiserver.events import StoredEvents
     from fairway.apiserver.exporter.podmeter import PodMeter
     from fairway.apiserver.exporter.queuemeter import QueueMeter
     from fairway.apiserver.pump import Pump
     from fairway.apiserver.signingrequests import CertificateSigner
+    from fairway.queueing.webhooks import Settings
     from fairway.scenario.model import CloudPlan
     from fairway.twin.containment import Containment
     from fairway.twin.kubelet.component import Kubelet
@@ -67,13 +66,13 @@ class Cluster:
 
     def start(
         self,
-        admission: Callable[[Obj], Admitted],
+        door: Door,
         signer: CertificateSigner,
         cloud: CloudPlan | None = None,
     ) -> None:
         """Load the components and let time run. Takes about half a second the first time.
 
-        `admission` is what the components' own new objects pass; `cloud`: where nodes come from. Raises: ApiError.
+        `door` is what the components' own new objects pass; `cloud`: where nodes come from. Raises: ApiError.
         """
         from fairway.apiserver.events import StoredEvents
         from fairway.apiserver.exporter.queuemeter import QueueMeter
@@ -92,7 +91,7 @@ class Cluster:
             events=self.events,
             containment=Containment(),
         )
-        self.twin.host.admission = admission
+        self.twin.host.served_door = door
         self.pump = Pump(self.twin, self.journal, speed=self.speed, paused=self.paused)
         self.queue_meter = QueueMeter(self.store)
         self.store.followers.append(self.queue_meter)
@@ -108,6 +107,12 @@ class Cluster:
     def containment(self) -> Containment | None:
         """What components failed at; None while they are loaded."""
         return None if self.twin is None else self.twin.host.containment
+
+    def kueue_settings(self) -> Settings | None:
+        """What Kueue's webhooks go by; while its component is being loaded, as it comes where anything is Kueue's."""
+        from fairway.twin.operators import settings_of, settings_where_used
+
+        return settings_where_used(self.store) if self.twin is None else settings_of(self.twin.host.parts)
 
     def simulated_nodes(self) -> Kubelet | None:
         """The twin's kubelets; None while they are loaded."""

@@ -23,7 +23,7 @@ from fairway.admission.request import (
     Outcome,
     WebhookAnswer,
 )
-from fairway.apiserver import operators, signingrequests
+from fairway.apiserver import signingrequests
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.budget import TooLarge, check_stored, without_managed_fields
 from fairway.apiserver.canonical import completed
@@ -103,10 +103,10 @@ def mutated(api: Api, ask: Ask, request: AdmissionRequest) -> Generator[CallWebh
 
     Raises: ApiError.
     """
-    outcome = yield from api.chain.mutating(request)
+    outcome = yield from api.door.chain.mutating(request)
     admitted = passed(ask, outcome)
     assert admitted.obj is not None
-    return operators.changed(api, ask, request, admitted.obj)
+    return admitted.obj
 
 
 def validated(
@@ -116,7 +116,7 @@ def validated(
 
     Raises: Refused.
     """
-    outcome = yield from api.chain.validating(request)
+    outcome = yield from api.door.chain.validating(request)
     return passed(ask, outcome)
 
 

@@ -13,7 +13,6 @@ import gc
 import ssl
 import sys
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -185,12 +184,11 @@ class Server:
         try:
             await asyncio.sleep(_FIRST_ANSWERS_S)
             await asyncio.to_thread(_import_components)
-            from fairway.apiserver.admitting import admitted
             from fairway.apiserver.signingrequests import CertificateSigner
 
             signer = CertificateSigner(self.pki, self.api.authorizer)
             cloud = await asyncio.to_thread(_cloud, self.settings.cloud, self.api.store.now_us)
-            self.api.cluster.start(partial(admitted, self.api), signer, cloud)
+            self.api.cluster.start(self.api.door, signer, cloud)
         except Exception as bug:
             self._fail(bug)
 
@@ -289,7 +287,7 @@ def _cloud(file: Path | None, now_us: int) -> CloudPlan | None:
 def _import_components() -> None:
     """Loaded in a worker thread: requests are answered meanwhile."""
     import fairway.admission.chain
-    import fairway.apiserver.admitting
+    import fairway.admission.door
     import fairway.apiserver.events
     import fairway.apiserver.pump
     import fairway.apiserver.standing

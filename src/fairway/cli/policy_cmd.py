@@ -106,23 +106,28 @@ def test(
     ] = "kubernetes-admin",
     output: _Output = "table",
 ) -> None:
-    """Say what admission policies would do with manifests; exit 1 if one would be refused.
+    """Say what a cluster would do with manifests at its door; exit 1 if one would be refused.
 
-    Without --policies, the GPU policy set is asked. Namespaces in the files count with their labels.
+    Quotas, limits, Pod Security levels, classes and accounts in the files count, and so do Kueue's and other
+    operators' webhooks. Without --policies, the GPU policy set is asked too.
 
     Example: fairway policy test examples/01-two-teams
     """
     from fairway.admission import gpupolicies, trial
-    from fairway.admission.request import ALL_AUTHENTICATED, User
+    from fairway.admission.request import ADMIN, ALL_AUTHENTICATED, User
     from fairway.cli.output import check_output, print_json
+    from fairway.cluster.store import Store
     from fairway.kube.manifest import read_path
+    from fairway.twin.operators import OperatorWebhooks, settings_where_used
 
     check_output(output)
     _check_mode(mode)
     manifests = [m for file in files for m in read_path(file)]
     own = [m for file in policies or () for m in read_path(file)]
-    user = User(as_user, (ALL_AUTHENTICATED,))
-    result = trial.judge(manifests, own or gpupolicies.manifests(mode), user)
+    user = ADMIN if as_user == ADMIN.name else User(as_user, (ALL_AUTHENTICATED,))
+    store = Store()
+    operators = OperatorWebhooks(store, lambda: settings_where_used(store))
+    result = trial.judge(manifests, own or gpupolicies.manifests(mode), user, store, operators)
     if output == "json":
         print_json(_as_json(result))
     else:
@@ -147,6 +152,7 @@ def _as_json(result: Trial) -> dict[str, object]:
         "denied": result.is_denied,
         "findings": [asdict(f) for f in result.findings],
         "unboundPolicies": list(result.unbound),
+        "unaskedWebhooks": list(result.unasked),
     }
 
 
@@ -154,10 +160,11 @@ def _print(result: Trial) -> None:
     from fairway.admission.trial import DENIED
 
     for f in result.findings:
-        by = f" [{f.policy}]" if f.policy else ""
-        typer.echo(f"{f.file}:{f.line}: {f.subject}: {f.outcome}{by}: {f.message}")
+        typer.echo(f"{f.file}:{f.line}: {f.subject}: {f.outcome}: {f.message}")
     for name in result.unbound:
         typer.echo(f"policy {name} has no binding: it is not asked", err=True)
+    for name in result.unasked:
+        typer.echo(f"webhook {name} cannot be asked here", err=True)
     denied = len({(f.file, f.subject) for f in result.findings if f.outcome == DENIED})
     warned = len({(f.file, f.subject) for f in result.findings if f.outcome != DENIED})
     objects = "1 object" if result.judged == 1 else f"{result.judged} objects"

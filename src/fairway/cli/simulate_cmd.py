@@ -69,7 +69,8 @@ def simulate(
 ) -> None:
     """Run a directory of Kubernetes YAML, or a scenario with a timeline and assertions, in virtual time.
 
-    Exits 0 when every assertion holds, 1 when one does not, 4 where a fault of Fairway left objects out of the run.
+    Exits 0 when every assertion holds, 1 when one does not or the cluster refuses an object that no assertion says
+    it should refuse (--lenient only tells so), 4 where a fault of Fairway left objects out of the run.
 
     Example: fairway simulate examples/01-two-teams --out runs/two-teams
     """
@@ -89,6 +90,7 @@ def simulate(
         if html is not None:
             _write_html(run, html)
         _print(finished, run, output, quiet)
+    _say_refused(finished)
     _say_failures(finished.status.failures)
     if finished.status.ended == STOPPED:
         raise typer.Exit(INTERRUPTED)
@@ -114,6 +116,21 @@ def _say_skipped(scenario: Scenario) -> None:
     for problem in scenario.skipped[:_SKIPPED_SHOWN]:
         typer.echo(str(problem), err=True)
     typer.echo(f"fairway: skipped {len(scenario.skipped)} that will not do", err=True)
+
+
+def _say_refused(finished: Finished) -> None:
+    """What the cluster did not let in, in the API server's words, and whom it could not ask."""
+    from fairway.scenario.running import unasked_webhooks
+
+    refused = finished.status.refusals
+    expected = len(refused) - len(finished.unexpected)
+    for refusal in finished.unexpected[:_SKIPPED_SHOWN]:
+        typer.echo(str(refusal), err=True)
+    if refused:
+        asked_for = f", {expected} of them as assertions say" if expected else ""
+        typer.echo(f"fairway: {len(refused)} objects were refused{asked_for}", err=True)
+    for note in unasked_webhooks(finished.twin):
+        typer.echo(f"fairway: {note}", err=True)
 
 
 def _adjusted(scenario: Scenario, latency: str | None, duration: str | None) -> Scenario:
@@ -187,6 +204,7 @@ def _info(scenario: Scenario, seed: int | None, finished: Finished | None = None
     from fairway.results.costs.borrowing import queues_in
     from fairway.results.costs.pricing import books_of
     from fairway.results.run import RunInfo
+    from fairway.scenario.running import unasked_webhooks
     from fairway.scenario.verdicts import verdict_json
 
     info = RunInfo(scenario.name, scenario.seed if seed is None else seed, source=scenario.file)
@@ -199,6 +217,8 @@ def _info(scenario: Scenario, seed: int | None, finished: Finished | None = None
     )
     notes += [f"{t.path}: {t.message}" for t in finished.status.troubles]
     notes += [f"a fault of Fairway: {text}" for text in finished.status.failures]
+    notes += [str(r) for r in finished.status.refusals[:_SKIPPED_SHOWN]]
+    notes += unasked_webhooks(finished.twin)
     notes += _work_notes(finished)
     return replace(
         info,

@@ -59,10 +59,9 @@ class Player:
 
     def __init__(self, row: Mapping[str, Any], *, seed: int = 0) -> None:
         settings = configured(row.get("configuration") or {}).kueue_settings()
+        self.twin = Twin(seed=seed, latency=NONE, components=standard_components(kueue=settings))
         # Kueue was there before the first of its objects.
-        self._webhooks = settings.webhooks
-        components = standard_components(kueue=settings)
-        self.twin = Twin(seed=seed, latency=NONE, components=components)
+        self.twin.host.put_door(lambda: settings.webhooks)
         self.refused: list[dict[str, Any]] = []
 
     def play(self, step: Mapping[str, Any]) -> Observed:
@@ -85,7 +84,7 @@ class Player:
         if verb in ("apply", "create"):
             self._check_namespace(obj)
             _check(obj, store.get(stored_key(obj)))
-            stored = create_or_replace(store, endless(obj), self._webhooks)
+            stored = create_or_replace(self.twin.host, endless(obj))
             if obj.get("status"):
                 # The recorder writes a status that comes along by itself: applying leaves it out.
                 store.set_status(key_of(stored), {**(stored.get("status") or {}), **obj["status"]})
@@ -145,7 +144,7 @@ class Player:
             old = store.require(key)
             patched = merge_patch(old, change)
             _check(patched, old)
-            create_or_replace(store, patched, self._webhooks)
+            create_or_replace(self.twin.host, patched)
 
     def _settle(self) -> None:
         until_us = self.twin.now_us + _LONGEST_US

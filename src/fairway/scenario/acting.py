@@ -14,9 +14,8 @@ from fairway.cluster.errors import ApiError
 from fairway.kube.objects import Key, Obj, labels_of, name_of, namespace_of, spec_of
 from fairway.scenario import actions
 from fairway.scenario.actions import Action, Choice
-from fairway.scenario.entering import NAME, create_or_replace, enter
+from fairway.scenario.entering import NAME, enter, patch
 from fairway.scenario.fleet import taint_object
-from fairway.twin.apidoor import settings_of
 from fairway.twin.components import Host
 from fairway.twin.faults import plan_fault
 from fairway.workloads.disruption.eviction import evict
@@ -62,13 +61,9 @@ def _each(host: Host, choice: Choice, do: Callable[[Key, Obj], str | None]) -> T
 
 
 def _apply(host: Host, action: actions.Apply) -> Troubles:
-    troubles = []
-    for obj in action.objects:
-        try:
-            create_or_replace(host.store, obj, settings_of(host))
-        except ApiError as refused:
-            troubles.append(refused.message)
-    return troubles
+    for obj, origin in zip(action.objects, action.origins or (None,) * len(action.objects), strict=True):
+        enter(host, obj, origin)
+    return []
 
 
 def _delete(host: Host, action: actions.Delete) -> Troubles:
@@ -79,22 +74,19 @@ def _delete(host: Host, action: actions.Delete) -> Troubles:
 
 
 def _patch(host: Host, action: actions.Patch) -> Troubles:
-    def patch(key: Key, _obj: Obj) -> None:
-        host.store.patch(key, action.patch, form=action.form)
-
-    return _each(host, action.chosen, patch)
+    return _each(host, action.chosen, lambda key, _o: patch(host, key, action.patch, action.form))
 
 
 def _scale(host: Host, action: actions.Scale) -> Troubles:
     def scale(key: Key, _obj: Obj) -> None:
         field = "parallelism" if key.gk == "Job.batch" else "replicas"
-        host.store.patch(key, {"spec": {field: action.replicas}})
+        patch(host, key, {"spec": {field: action.replicas}})
 
     return _each(host, action.chosen, scale)
 
 
 def _suspend(host: Host, action: actions.Suspend) -> Troubles:
-    return _each(host, action.chosen, lambda key, _o: _patched(host, key, {"spec": {"suspend": action.on}}))
+    return _each(host, action.chosen, lambda key, _o: patch(host, key, {"spec": {"suspend": action.on}}))
 
 
 def _cordon(host: Host, action: actions.Cordon) -> Troubles:
@@ -102,11 +94,7 @@ def _cordon(host: Host, action: actions.Cordon) -> Troubles:
 
 
 def cordon(host: Host, key: Key, on: bool) -> None:
-    _patched(host, key, {"spec": {"unschedulable": True if on else None}})
-
-
-def _patched(host: Host, key: Key, patch: dict[str, Any]) -> None:
-    host.store.patch(key, patch)
+    patch(host, key, {"spec": {"unschedulable": True if on else None}})
 
 
 def _fail_node(host: Host, action: actions.FailNode) -> Troubles:
@@ -145,8 +133,8 @@ def _is_removed(taint: dict[str, Any], removed: tuple[tuple[str, str], ...]) -> 
 
 
 def _set_labels(host: Host, action: actions.SetLabels) -> Troubles:
-    patch = {"metadata": {"labels": dict(action.labels)}}
-    return _each(host, action.chosen, lambda key, _o: _patched(host, key, patch))
+    labels = {"metadata": {"labels": dict(action.labels)}}
+    return _each(host, action.chosen, lambda key, _o: patch(host, key, labels))
 
 
 def _set_quota(host: Host, action: actions.SetQuota) -> Troubles:
@@ -155,7 +143,7 @@ def _set_quota(host: Host, action: actions.SetQuota) -> Troubles:
         meta = {"name": action.key.name, "namespace": action.key.namespace}
         enter(host, {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": spec})
     else:
-        host.store.patch(action.key, {"spec": spec})
+        patch(host, action.key, {"spec": spec})
     return []
 
 

@@ -22,12 +22,13 @@ from typing import Any
 
 from fairway.kube.kinds import Kind, find_kind, kind_of_unknown
 from fairway.kube.located import Field
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key
 from fairway.kube.taints import Taint
 from fairway.scenario import actions
 from fairway.scenario.actions import Action, Choice
 from fairway.scenario.fleet import read_fleet, read_taint
 from fairway.scenario.model import Step
+from fairway.scenario.objects import Loaded
 
 NODE = "Node"
 POD = "Pod"
@@ -42,7 +43,7 @@ class Context:
     """What reading a step needs: `load` turns paths and inline objects into complete objects."""
 
     start_us: int
-    load: Callable[[Field], list[Obj]]
+    load: Callable[[Field], Loaded]
 
 
 def read_step(field: Field, context: Context) -> Step | None:
@@ -167,8 +168,9 @@ def _pods(field: Field, *others: str) -> tuple[Choice, dict[str, Field]]:
 
 
 def _apply(field: Field, context: Context) -> list[Action]:
-    objects = [o for item in field.one_or_many() for o in context.load(item)]
-    return [actions.Apply(tuple(objects))]
+    loaded = [context.load(item) for item in field.one_or_many()]
+    objects = tuple(obj for part in loaded for obj in part.objects)
+    return [actions.Apply(objects, tuple(origin for part in loaded for origin in part.origins))]
 
 
 def _delete(field: Field, _context: Context) -> list[Action]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairway.kube.labels import EVERYTHING, Selector
+from fairway.kube.manifest import Manifest
 from fairway.kube.objects import Key, Obj
 from fairway.kube.taints import Taint
 
@@ -36,9 +37,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Create each object, or replace it where it exists."""
+    """Create each object, or replace it where it exists. `origins`: where each was read."""
 
     objects: tuple[Obj, ...]
+    origins: tuple[Manifest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

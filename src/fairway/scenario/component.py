@@ -12,7 +12,7 @@ from fairway.kube.objects import Key, Obj, controller_of, name_of, namespace_of
 from fairway.kube.timestamps import SECOND_US, format_duration
 from fairway.scenario import actions
 from fairway.scenario.acting import act, chosen, cordon, evict_once
-from fairway.scenario.entering import NAME, enter
+from fairway.scenario.entering import NAME, Refusal, enter
 from fairway.scenario.model import Scenario
 from fairway.twin.components import Host
 from fairway.twin.loop import INPUT
@@ -47,6 +47,7 @@ class ScenarioComponent:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.troubles: list[Trouble] = []
+        self.refusals: list[Refusal] = []
         self.steps_left = sum(step.times for step in scenario.steps)
         self.drains: dict[int, Draining] = {}
         self._serial = 0
@@ -70,6 +71,7 @@ class ScenarioComponent:
     def fork(self) -> ScenarioComponent:
         twin = ScenarioComponent(self.scenario)
         twin.troubles = list(self.troubles)
+        twin.refusals = list(self.refusals)
         twin.steps_left = self.steps_left
         twin.drains = dict(self.drains)
         twin._serial = self._serial
@@ -81,8 +83,10 @@ class ScenarioComponent:
         return self.steps_left == 0 and not self.drains
 
     def _on_begin(self, _data: None) -> None:
-        for obj in self.scenario.objects:
-            enter(self.host, obj)
+        scenario = self.scenario
+        origins = scenario.origins or (None,) * len(scenario.objects)
+        for obj, origin in zip(scenario.objects, origins, strict=True):
+            enter(self.host, obj, origin)
 
     def _on_step(self, data: tuple[int, int]) -> None:
         number, turn = data

@@ -77,6 +77,8 @@ def _without_scenario(path: Path, manifests: list[Manifest], lenient: bool) -> S
         name=path.resolve().name,
         file=str(path),
         objects=tuple(loaded.objects),
+        origins=tuple(loaded.origins),
+        is_lenient=lenient,
         cloud=cloud,
         skipped=tuple(loaded.skipped),
     )

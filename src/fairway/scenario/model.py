@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fairway.errors import FieldProblem
 from fairway.kube.labels import EVERYTHING, Selector
+from fairway.kube.manifest import Manifest
 from fairway.kube.objects import Obj
 from fairway.queueing.configuration import Configuration
 from fairway.scenario.actions import Action
@@ -108,6 +109,9 @@ class Scenario:
     description: str = ""
     skipped: tuple[FieldProblem, ...] = field(default=())
     """What lenient reading left out."""
+    origins: tuple[Manifest, ...] = ()
+    """Where each of the objects was read."""
+    is_lenient: bool = False
 
     @property
     def last_step_us(self) -> int:

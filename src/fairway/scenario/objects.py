@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube import fieldpath
+from fairway.kube.creationorder import creation_step
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.fieldpath import MapKey, path_text, value_text
 from fairway.kube.located import Field
@@ -43,24 +44,6 @@ _SERVER_OWNED = (
     "ownerReferences",
 )
 _GONE = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
-# What others refer to comes first; everything else keeps the order in which it was written.
-_RANKS = {
-    "CustomResourceDefinition.apiextensions.k8s.io": 0,
-    "Namespace": 0,
-    "PriorityClass.scheduling.k8s.io": 1,
-    "RuntimeClass.node.k8s.io": 1,
-    "ResourceFlavor.kueue.x-k8s.io": 1,
-    "Cohort.kueue.x-k8s.io": 1,
-    "ClusterQueue.kueue.x-k8s.io": 2,
-    "WorkloadPriorityClass.kueue.x-k8s.io": 1,
-    "LimitRange": 2,
-    "ResourceQuota": 2,
-    "LocalQueue.kueue.x-k8s.io": 3,
-    "Service": 3,
-    "PodDisruptionBudget.policy": 3,
-    "Node": 4,
-}
-_LAST_RANK = 5
 # Read by the API server or kubelets, not part of any simulation.
 _LEFT_OUT = frozenset({"Event", "Lease.coordination.k8s.io", "Scenario.fairway.dev"})
 
@@ -80,9 +63,10 @@ class Within:
 
 @dataclass(slots=True)
 class Loaded:
-    """Complete objects and where each one was read, by key; `skipped` are those lenient reading left out."""
+    """Complete objects and where each one was read; `skipped` are those lenient reading left out."""
 
     objects: list[Obj]
+    origins: list[Manifest]
     skipped: list[FieldProblem]
 
 
@@ -131,7 +115,7 @@ def complete(
     checked = check(taken, lenient=lenient)
     by_object = {id(m.obj): m for m in taken}
     problems: list[FieldProblem] = list(checked.problems)
-    objects = []
+    found: list[tuple[Obj, Manifest]] = []
     for obj in without_dependents(checked.objects):
         manifest = by_object[id(obj)]
         wrong = [
@@ -142,11 +126,11 @@ def complete(
         ]
         problems.extend(wrong)
         if not wrong:
-            objects.append(with_profiles(apply_defaults(as_new(obj)), behaviours))
+            found.append((with_profiles(apply_defaults(as_new(obj)), behaviours), manifest))
     if problems and not lenient:
         raise InvalidInput(tuple(problems))
-    objects.sort(key=lambda o: _RANKS.get(gk_of(o), _LAST_RANK))
-    return Loaded(objects, problems)
+    found.sort(key=lambda pair: creation_step(pair[0]))
+    return Loaded([obj for obj, _ in found], [origin for _, origin in found], problems)
 
 
 def _is_left_out(obj: Obj) -> bool:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairway.errors import FieldProblem, InvalidInput
+from fairway.errors import InvalidInput
 from fairway.kube.located import Field, Reading, did_you_mean
 from fairway.kube.manifest import Manifest
 from fairway.kube.manifestwriting import write_yaml
-from fairway.kube.objects import Obj
 from fairway.queueing.configuration import Configuration, configured, read_configuration
 from fairway.queueing.webhooks.settings import INSTALLED_FRAMEWORKS
 from fairway.scenario import assertions
@@ -16,7 +15,7 @@ from fairway.scenario.actionreading import Context, read_step
 from fairway.scenario.assertions.grammar import Assertion
 from fairway.scenario.fleet import read_fleet
 from fairway.scenario.model import BehaviourProfile, CloudPlan, FaultProcess, Scenario
-from fairway.scenario.objects import Within, complete, manifests_of
+from fairway.scenario.objects import Loaded, Within, complete, manifests_of
 from fairway.scenario.tracereading import read_trace_use
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.traces.jobs import JobTrace
@@ -70,7 +69,7 @@ def read_scenario(manifest: Manifest, beside: list[Manifest], *, lenient: bool =
     start_us = spec["startTime"].moment(0, EPOCH_US)
     behaviours = tuple(b for item in spec["behaviours"].items() if (b := _behaviour(item)) is not None)
     manifests = [*beside, *(m for item in spec["manifests"].one_or_many() for m in manifests_of(item, base))]
-    objects, skipped = _objects(reading, spec, manifests, behaviours, lenient)
+    loaded = _objects(reading, spec, manifests, behaviours, lenient)
     traces = tuple(
         use
         for item in spec["traces"].items()
@@ -81,7 +80,9 @@ def read_scenario(manifest: Manifest, beside: list[Manifest], *, lenient: bool =
     scenario = Scenario(
         name=str((manifest.obj.get("metadata") or {}).get("name") or base.name),
         file=manifest.file,
-        objects=tuple(objects),
+        objects=tuple(loaded.objects),
+        origins=tuple(loaded.origins),
+        is_lenient=lenient,
         seed=spec["seed"].integer(0),
         start_us=start_us,
         duration_us=spec["duration"].duration(positive=True) if spec["duration"].is_given else None,
@@ -95,7 +96,7 @@ def read_scenario(manifest: Manifest, beside: list[Manifest], *, lenient: bool =
         assertions=tuple(a for i in spec["assertions"].items() if (a := _assertion(i)) is not None),
         cloud=cloud_of(spec["cloud"], manifests, base, start_us),
         description=spec["description"].text(),
-        skipped=(*skipped, *left_out),
+        skipped=(*loaded.skipped, *left_out),
     )
     reading.finish()
     return scenario
@@ -107,17 +108,16 @@ def _objects(
     manifests: list[Manifest],
     behaviours: tuple[BehaviourProfile, ...],
     lenient: bool,
-) -> tuple[list[Obj], list[FieldProblem]]:
+) -> Loaded:
     """What is there at the start: the fleet, the manifests named, and the documents of the same file."""
     nodes = [node for item in spec["nodes"].one_or_many() for node in read_fleet(item)]
     file = reading.manifest.file
     fleet = [Manifest(node, file) for node in nodes]
     try:
-        loaded = complete([*fleet, *manifests], behaviours, lenient=lenient)
+        return complete([*fleet, *manifests], behaviours, lenient=lenient)
     except InvalidInput as wrong:
         reading.problems.extend(wrong.problems)
-        return [], []
-    return loaded.objects, loaded.skipped
+        return Loaded([], [], [])
 
 
 def cloud_of(field: Field, manifests: list[Manifest], base: Path, start_us: int) -> CloudPlan | None:
@@ -129,13 +129,13 @@ def cloud_of(field: Field, manifests: list[Manifest], base: Path, start_us: int)
     return read_cloud(field, node_pools(manifests), base, start_us)
 
 
-def _applied(field: Field, base: Path, behaviours: tuple[BehaviourProfile, ...]) -> list[Obj]:
+def _applied(field: Field, base: Path, behaviours: tuple[BehaviourProfile, ...]) -> Loaded:
     """The objects an `apply` names."""
     try:
-        return complete(manifests_of(field, base), behaviours).objects
+        return complete(manifests_of(field, base), behaviours)
     except InvalidInput as wrong:
         field.reading.problems.extend(wrong.problems)
-        return []
+        return Loaded([], [], [])
 
 
 def _latency(field: Field, base: Path) -> Latency:

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from fairway.scenario.assertions.grammar import Assertion
 from fairway.scenario.assertions.judging import Verdict
 from fairway.scenario.model import Scenario
-from fairway.scenario.running import STOPPED, run_scenario
+from fairway.scenario.running import run_scenario
 
 MAX_SEEDS = 10_000
 
@@ -29,11 +29,8 @@ class SeedRun:
     wall_s: float
     digest: str
     verdicts: tuple[Verdict, ...]
+    passed: bool
     failures: tuple[str, ...] = ()
-
-    @property
-    def passed(self) -> bool:
-        return self.ended != STOPPED and not self.failures and all(v.passed for v in self.verdicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +111,7 @@ def _run_one(task: tuple[Scenario, int]) -> SeedRun:
         status.wall_s,
         status.digest,
         finished.verdicts,
+        finished.passed,
         status.failures,
     )
 

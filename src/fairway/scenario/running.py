@@ -19,10 +19,12 @@ from fairway.kube.timestamps import DAY_US, MINUTE_US
 from fairway.recorder.recorder import Recorder
 from fairway.recorder.tables import COMPLETE, INTERRUPTED, Outcome
 from fairway.scenario.assertions.evidence import Evidence
+from fairway.scenario.assertions.grammar import EVENTUALLY, REFUSED, Reaching
 from fairway.scenario.assertions.judging import Verdict, judge_all
-from fairway.scenario.assertions.watching import ReachingWatch
+from fairway.scenario.assertions.watching import ReachingWatch, is_about
 from fairway.scenario.building import build_twin
 from fairway.scenario.component import ScenarioComponent, Trouble
+from fairway.scenario.entering import Refusal
 from fairway.scenario.model import Scenario
 from fairway.traces.component import TraceComponent
 from fairway.twin import invariants
@@ -53,6 +55,8 @@ class Status:
     troubles: tuple[Trouble, ...] = ()
     failures: tuple[str, ...] = ()
     """Faults of ours that were contained: what was left out of the run, and why."""
+    refusals: tuple[Refusal, ...] = ()
+    """What the cluster did not let in."""
 
     @property
     def duration_us(self) -> int:
@@ -76,10 +80,19 @@ class Finished:
     verdicts: tuple[Verdict, ...]
 
     @property
+    def unexpected(self) -> tuple[Refusal, ...]:
+        """Refusals that no assertion asks for (`eventually pod/x Refused`)."""
+        goals = [a.body for a in self.scenario.assertions if isinstance(a.body, Reaching)]
+        wanted = [g for g in goals if g.quantifier == EVENTUALLY and g.state == REFUSED]
+        return tuple(r for r in self.status.refusals if not any(is_about(g, r.key) for g in wanted))
+
+    @property
     def passed(self) -> bool:
-        """Whether it ran to its end, nothing was left out by a fault of ours, and every assertion holds."""
+        """Whether it ran to its end, nothing was left out by a fault of ours, every assertion holds, and everything
+        was let in that was meant to be: `kubectl apply` ends with 1 as well where one object of many is refused."""
         ran = self.status.ended != STOPPED and not self.status.failures
-        return ran and all(v.passed for v in self.verdicts)
+        is_in = self.scenario.is_lenient or not self.unexpected
+        return ran and is_in and all(v.passed for v in self.verdicts)
 
 
 ProgressCallback = Callable[[Progress], None]
@@ -132,6 +145,7 @@ def run_twin(
         digest=twin.digest(),
         troubles=tuple(_player(twin).troubles),
         failures=() if twin.host.containment is None else tuple(twin.host.containment.messages),
+        refusals=tuple(_player(twin).refusals),
     )
     verdicts = judge_all(scenario.assertions, evidence_of(twin, outcome))
     return Finished(scenario, seed, twin, outcome, status, verdicts)
@@ -195,12 +209,24 @@ def _is_over(job: dict[str, object]) -> bool:
     return any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in conditions or ())
 
 
+def unasked_webhooks(twin: Twin) -> list[str]:
+    """Users' webhooks that a cluster would have called: nobody answers for them in a simulation."""
+    return [
+        f"webhook {name} of {configuration} cannot be asked here: what it would change or refuse went in as it is"
+        for configuration, name in twin.host.door.unasked
+    ]
+
+
 def evidence_of(twin: Twin, outcome: Outcome) -> Evidence:
     """What assertions are judged by."""
     watch, kubelet = twin.host.parts.get("assertions"), twin.host.parts.get("kubelet")
+    reached = watch.reached if isinstance(watch, ReachingWatch) else {}
+    for goal, found in reached.items():
+        if goal.state == REFUSED:
+            found.update((r.key, (r.at_us, r.at_us)) for r in _player(twin).refusals if is_about(goal, r.key))
     return Evidence(
         outcome,
-        watch.reached if isinstance(watch, ReachingWatch) else {},
+        reached,
         kubelet.progress.totals.lost_us if isinstance(kubelet, Kubelet) else None,
     )
 

@@ -88,6 +88,17 @@ def finished_json(finished: Finished) -> dict[str, Any]:
             {"at_s": (t.at_us - status.began_us) / 1e6, "path": t.path, "message": t.message}
             for t in status.troubles
         ],
+        "refused": [
+            {
+                "at_s": (r.at_us - status.began_us) / 1e6,
+                "where": r.where,
+                "object": str(r.key),
+                "reason": r.reason,
+                "message": r.message,
+                "expected": r not in finished.unexpected,
+            }
+            for r in status.refusals
+        ],
         "skipped": [str(p) for p in finished.scenario.skipped],
         "failures": list(status.failures),
     }
@@ -132,13 +143,14 @@ def junit(finished: Sequence[Finished]) -> str:
     """
     root = ElementTree.Element("testsuites", name="fairway")
     for run in finished:
-        failures = sum(not v.passed for v in run.verdicts)
+        refused = () if run.scenario.is_lenient else run.unexpected
+        failures = sum(not v.passed for v in run.verdicts) + len(refused)
         stopped = run.status.ended == STOPPED
         suite = ElementTree.SubElement(
             root,
             "testsuite",
             name=run.scenario.name,
-            tests=str(len(run.verdicts)),
+            tests=str(len(run.verdicts) + len(refused)),
             failures=str(failures),
             errors=str(int(stopped) + len(run.status.failures)),
             time=f"{run.status.wall_s:.3f}",
@@ -156,6 +168,10 @@ def junit(finished: Sequence[Finished]) -> str:
         for text in run.status.failures:
             case = ElementTree.SubElement(suite, "testcase", classname=run.scenario.name, name="run")
             ElementTree.SubElement(case, "error", message=text)
+        for refusal in refused:
+            attributes = {"classname": run.scenario.name, "name": f"{refusal.key} is let in", "time": "0"}
+            case = ElementTree.SubElement(suite, "testcase", attributes)
+            ElementTree.SubElement(case, "failure", message=refusal.message).text = str(refusal)
         for verdict in run.verdicts:
             _case(suite, run, verdict)
     ElementTree.indent(root)

@@ -10,7 +10,7 @@ Reading order: `loop` (time and order), `streams` (chance), `latency` (how long 
 (who lives on the loop, and how they see changes), `eventlog` and `kubeevents` (what is written down),
 `behaviour` (what containers do), `progress` (work done, saved and lost), `kubelet` (nodes that run pods),
 `nodelifecycle` and `podgc` (what the control plane does about broken nodes and finished pods), `volumes`,
-`controllers` (a runner for pure controllers, behind admission), `kueue` (its
+`operators` (their webhooks), `controllers` (a runner for pure controllers, behind admission), `kueue` (its
 controllers and scheduler), `scheduler`,
 `faults` (what goes wrong), `standard`, `twin` and `hugepages` (all of it together). On top, as rooms of
 their own: `recorder`

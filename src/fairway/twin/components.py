@@ -29,10 +29,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, Self
 
-from fairway.admission.verdicts import Admitted
+from fairway.admission.door import Door
+from fairway.admission.intree import Options
+from fairway.admission.request import CONTROLLERS, Denied
+from fairway.cluster.actions import Create, perform
 from fairway.cluster.changes import MODIFIED, Change
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
+from fairway.queueing.webhooks import Settings
 from fairway.twin.containment import Containment
 from fairway.twin.eventlog import EventLog
 from fairway.twin.heartbeats import Heartbeats
@@ -40,6 +44,7 @@ from fairway.twin.kubeevents import KubeEvents
 from fairway.twin.latency import Latency
 from fairway.twin.launches import Launches
 from fairway.twin.loop import WATCH, Loop
+from fairway.twin.operators import OperatorWebhooks, settings_of
 from fairway.twin.streams import Streams
 
 EVERY_KIND: Final = "*"
@@ -67,9 +72,34 @@ class Host:
     """The components' names by the handlers they registered."""
     containment: Containment | None = None
     """Who contains what components raise; None: it is raised."""
-    admission: Callable[[Obj], Admitted] | None = None
-    """What controllers' new objects pass where the cluster is served: every plugin, policy and webhook that
-    clients' pass too. Raises ApiError. None: the shorter way in of `apidoor`."""
+    served_door: Door | None = None
+    """The server's, where the cluster is served."""
+    _door: Door | None = None
+
+    @property
+    def door(self) -> Door:
+        """What every new object passes."""
+        return self.served_door or self._door or self.put_door(lambda: settings_of(self.parts))
+
+    def put_door(self, kueue: Callable[[], Settings | None]) -> Door:
+        """One that goes by these settings of Kueue's webhooks."""
+        operators = OperatorWebhooks(self.store, kueue)
+        self._door = Door(self.store, options=Options(is_served=False), operators=operators)
+        self.store.followers.append(self._door)
+        return self._door
+
+    def create(self, obj: Obj) -> None:
+        """What a controller creates: past the door, charged to its quotas.
+
+        Raises: ApiError.
+        """
+        outcome = self.door.enter(obj, user=CONTROLLERS)
+        if isinstance(outcome, Denied):
+            raise outcome.error()
+        assert outcome.obj is not None
+        if perform(self.store, Create(outcome.obj)) is not None:
+            for charge in outcome.charges:
+                perform(self.store, charge)
 
     def fork(self) -> Host:
         """Independent copies of everything but the components."""

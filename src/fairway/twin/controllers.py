@@ -19,9 +19,8 @@ from fairway.cluster.actions import Action, Create, Emit, Reconciliation, View, 
 from fairway.cluster.changes import Change
 from fairway.cluster.errors import ApiError
 from fairway.errors import BugError
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key
 from fairway.kube.timestamps import SECOND_US
-from fairway.twin.apidoor import create
 from fairway.twin.components import Host
 from fairway.twin.loop import CONTROLLERS
 from fairway.workloads.controller import Controller
@@ -252,7 +251,7 @@ class Controllers:
             return True
         try:
             if isinstance(action, Create):
-                self._create(action.obj)
+                self.host.create(action.obj)
             else:
                 perform(self.host.store, action)
         except ApiError as refused:
@@ -262,10 +261,6 @@ class Controllers:
             self._retry(item)
             return False
         return True
-
-    def _create(self, obj: Obj) -> None:
-        """As the API server would. Raises: ApiError."""
-        create(self.host, obj)
 
     def _after_refusal(self, after: Reconciliation) -> None:
         for action in after.actions:

@@ -18,7 +18,6 @@ from fairway.queueing.amounts import quota_amount
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
 from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.scenario.entering import create_or_replace
-from fairway.twin.apidoor import settings_of
 from fairway.twin.kueue.component import Kueue
 from fairway.twin.kueue.looks import look
 from fairway.twin.latency import NONE, Latency
@@ -44,7 +43,7 @@ class World:
 
     def apply(self, *objects: Obj) -> Self:
         for obj in objects:
-            create_or_replace(self.twin.store, obj, settings_of(self.twin.host))
+            create_or_replace(self.twin.host, obj)
         self.twin.wake()
         return self
 

@@ -19,6 +19,8 @@ VALIDATING_POLICY = f"ValidatingAdmissionPolicy.{GROUP}"
 MUTATING_POLICY = f"MutatingAdmissionPolicy.{GROUP}"
 VALIDATING_WEBHOOKS = f"ValidatingWebhookConfiguration.{GROUP}"
 MUTATING_WEBHOOKS = f"MutatingWebhookConfiguration.{GROUP}"
+_CHANGING = (MUTATING_POLICY, MUTATING_WEBHOOKS)
+_CONFIGURED = (VALIDATING_POLICY, VALIDATING_WEBHOOKS, *_CHANGING)
 
 _P = TypeVar("_P")
 
@@ -52,6 +54,15 @@ class PolicyIndex:
             known = self._known[MUTATING_POLICY] = self._compiled(MUTATING_POLICY, mutating.compile_policy)
         policies: tuple[mutating.Policy, ...] = known
         return policies
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody configured anything."""
+        return self.remembered("", lambda view: not any(view.objects(gk) for gk in _CONFIGURED))
+
+    @property
+    def changes_objects(self) -> bool:
+        return self.remembered("changes", lambda view: any(view.objects(gk) for gk in _CHANGING))
 
     def remembered(self, name: str, make: Callable[[View], _P]) -> _P:
         """What `make` gives, kept until one of these kinds changes."""

@@ -20,7 +20,7 @@ from fairway.admission.policies.conditions import Programs, are_met, compile_con
 from fairway.admission.policies.matching import Match, Matcher, matcher_of, namespace_of_request
 from fairway.admission.policies.names import bindings, variables
 from fairway.admission.policies.params import ParamsError, collect
-from fairway.admission.request import AdmissionRequest
+from fairway.admission.request import AdmissionRequest, Denial
 from fairway.cluster.actions import View
 from fairway.kube.objects import Obj, name_of
 
@@ -75,16 +75,6 @@ class Decision(NamedTuple):
     message: str
     reason: str
     at: int = 0
-
-
-class Denial(NamedTuple):
-    """`message` is the whole sentence after `is forbidden: `; `text` the policy's own words in it."""
-
-    message: str
-    reason: str
-    policy: str
-    binding: str
-    text: str
 
 
 class Verdict(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Any
 
 from fairway.admission.rbac.impersonation import service_account_groups
 from fairway.admission.rbac.rules import quoted_list
-from fairway.admission.request import ALL_AUTHENTICATED, SYSTEM_MASTERS, User
+from fairway.admission.request import ADMIN, ALL_AUTHENTICATED, User
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
@@ -28,7 +28,7 @@ _ALGORITHM = "ES256"
 DEFAULT_SECONDS = 3600
 MIN_SECONDS = 600
 MAX_SECONDS = 1 << 32
-_ADMIN = User("kubernetes-admin", (SYSTEM_MASTERS, ALL_AUTHENTICATED))
+
 _KEPT = 1024
 # What a token is bound to may be gone this long in the cluster's time. Source: jwt.DefaultLeeway.
 _LEEWAY_US = 60 * SECOND_US
@@ -63,7 +63,7 @@ class Tokens:
         if hmac.compare_digest(token.encode(), self._admin.encode()):
             if ISSUER not in wanted:
                 raise Unaccepted("invalid bearer token")
-            return _ADMIN, [ISSUER]
+            return ADMIN, [ISSUER]
         claims = self._claims(token)
         if claims is None:
             raise Unaccepted("invalid bearer token")

@@ -31,8 +31,8 @@ def evict_pod(api: Api, ask: Ask) -> door.Write:
     pod = api.store.get(ask.key)
     request = door.admission_request(ask, CREATE, body, None, "CreateOptions")
     if pod is not None:
-        door.passed(ask, (yield from api.chain.mutating(request)))
-        door.passed(ask, (yield from api.chain.validating(request)))
+        door.passed(ask, (yield from api.door.chain.mutating(request)))
+        door.passed(ask, (yield from api.door.chain.validating(request)))
     options: dict[str, Any] = body.get("deleteOptions") or {}
     grace = options.get("gracePeriodSeconds")
     found = evict(api.store, ask.key, api.store.now_us, grace_s=grace)

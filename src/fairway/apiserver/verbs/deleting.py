@@ -126,9 +126,9 @@ def _deleted(
 ) -> Generator[CallWebhook, WebhookAnswer, Obj | None]:
     """What is left of the object: itself, where it waits for its end, or None."""
     request = door.admission_request(ask, DELETE, None, old, "DeleteOptions")
-    outcome = yield from api.chain.mutating(request)
+    outcome = yield from api.door.chain.mutating(request)
     door.passed(ask, outcome)
-    outcome = yield from api.chain.validating(request)
+    outcome = yield from api.door.chain.validating(request)
     door.passed(ask, outcome)
     store = api.store
     if options.version and options.version != old["metadata"]["resourceVersion"]:

@@ -270,17 +270,26 @@ STATES: dict[str, tuple[str, ...]] = {
         "Unschedulable",
         "Evicted",
         "Restarted",
+        "Refused",
         "Deleted",
     ),
-    "Job.batch": ("Created", "Started", "Complete", "Failed", "Suspended", "Deleted"),
-    "Deployment.apps": ("Created", "Available", "Progressing", "ReplicaFailure", "Stalled", "Deleted"),
-    "ReplicaSet.apps": ("Created", "Ready", "ReplicaFailure", "Deleted"),
-    "StatefulSet.apps": ("Created", "Ready", "Deleted"),
-    "DaemonSet.apps": ("Created", "Ready", "Deleted"),
-    "Node": ("Created", "Ready", "NotReady", "Cordoned", "Deleted"),
-    "Namespace": ("Created", "Deleted"),
+    "Job.batch": ("Created", "Started", "Complete", "Failed", "Suspended", "Refused", "Deleted"),
+    "Deployment.apps": (
+        "Created",
+        "Available",
+        "Progressing",
+        "ReplicaFailure",
+        "Stalled",
+        "Refused",
+        "Deleted",
+    ),
+    "ReplicaSet.apps": ("Created", "Ready", "ReplicaFailure", "Refused", "Deleted"),
+    "StatefulSet.apps": ("Created", "Ready", "Refused", "Deleted"),
+    "DaemonSet.apps": ("Created", "Ready", "Refused", "Deleted"),
+    "Node": ("Created", "Ready", "NotReady", "Cordoned", "Refused", "Deleted"),
+    "Namespace": ("Created", "Refused", "Deleted"),
 }
-ANY_STATES = ("Created", "Deleted")
+ANY_STATES = ("Created", "Refused", "Deleted")
 
 Row = PodRow | WorkloadRow | NodeRow | QueuedRow
 

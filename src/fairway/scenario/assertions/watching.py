@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 
 from fairway.cluster.changes import ADDED, DELETED, Change
-from fairway.kube.objects import Obj, spec_of, status_of
+from fairway.kube.objects import Key, Obj, spec_of, status_of
 from fairway.scenario.assertions.evidence import Reached
 from fairway.scenario.assertions.grammar import Assertion, Reaching
 from fairway.twin.components import Host
@@ -47,7 +47,7 @@ class ReachingWatch:
     def observe(self, change: Change) -> None:
         key = change.key
         for goal in self._of_kind[key.gk]:
-            if not (_fits(goal.namespace, key.namespace) and _fits(goal.name, key.name)):
+            if not is_about(goal, key):
                 continue
             found = self.reached[goal]
             now_us = self.host.loop.now_us
@@ -55,6 +55,10 @@ class ReachingWatch:
             if at_us is None and has_reached(goal.state, change):
                 at_us = now_us
             found[key] = (created_us, at_us)
+
+
+def is_about(goal: Reaching, key: Key) -> bool:
+    return goal.gk == key.gk and _fits(goal.namespace, key.namespace) and _fits(goal.name, key.name)
 
 
 def _fits(pattern: str, text: str) -> bool:

@@ -111,7 +111,7 @@ class Kueue:
 
     @property
     def webhook_settings(self) -> Settings | None:
-        """What its webhooks go by (see `twin.apidoor`): none while there is nothing of Kueue's."""
+        """What its webhooks go by (see `twin.operators`): none while there is nothing of Kueue's."""
         if self.is_awake or self._is_found():
             return self.settings.webhooks
         return None

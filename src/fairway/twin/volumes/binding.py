@@ -41,7 +41,6 @@ from fairway.scheduling.volumefacts import (
     is_of,
     waits_for_consumer,
 )
-from fairway.twin.apidoor import create
 from fairway.twin.components import Host
 from fairway.twin.loop import CONTROLLERS
 from fairway.twin.volumes import making
@@ -112,7 +111,7 @@ class VolumeBinder:
                 },
                 "spec": template.get("spec") or {},
             }
-            create(self.host, claim)
+            self.host.create(claim)
 
     def _on_look(self, _data: None) -> None:
         """All claims, then all volumes: there are few, and each may concern every other."""
@@ -190,7 +189,7 @@ class VolumeBinder:
             store.replace(without_annotation(claim, SELECTED_NODE))
             return
         volume = making.volume_for(claim, storage_class, None if node is None else labels_of(node))
-        create(self.host, volume)
+        self.host.create(volume)
         why = f"Successfully provisioned volume {name_of(volume)}"
         self._tell(claim, "Normal", "ProvisioningSucceeded", why)
 

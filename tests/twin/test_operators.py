@@ -7,19 +7,29 @@ from typing import Any
 
 import pytest
 
-from fairway.admission.verdicts import Admitted, Refused
+from fairway.admission.request import Admitted, Denied
 from fairway.cluster.errors import ApiError
-from fairway.cluster.store import Store
 from fairway.errors import InvalidInput
 from fairway.kube.objects import Key
 from fairway.queueing.webhooks import Settings
 from fairway.scenario.entering import create_or_replace
 from fairway.scenario.loading import load_scenario
-from fairway.twin.apidoor import enter
+from fairway.twin.components import Host
+from fairway.twin.twin import Twin
 
 Obj = dict[str, Any]
 QUEUE = "kueue.x-k8s.io/queue-name"
 KUEUE = Settings()
+
+
+def world(kueue: Settings | None = None) -> Host:
+    host = Twin().host
+    host.put_door(lambda: kueue)
+    return host
+
+
+def enter(obj: Obj, kueue: Settings | None = None) -> Admitted | Denied:
+    return world(kueue).door.enter(obj)
 
 
 def job(queue: str = "", **spec: Any) -> Obj:
@@ -40,7 +50,7 @@ def cluster_queue(**spec: Any) -> Obj:
 
 
 def test_a_job_is_suspended_only_where_a_kueue_runs() -> None:
-    with_kueue, without = enter(Store(), job("a"), kueue=KUEUE), enter(Store(), job("a"))
+    with_kueue, without = enter(job("a"), KUEUE), enter(job("a"))
     assert isinstance(with_kueue, Admitted)
     assert isinstance(without, Admitted)
     assert with_kueue.obj["spec"]["suspend"] is True
@@ -49,44 +59,43 @@ def test_a_job_is_suspended_only_where_a_kueue_runs() -> None:
 
 
 def test_a_refusal_has_the_servers_words() -> None:
-    answer = enter(Store(), cluster_queue(stopPolicy="Halt"))
-    assert isinstance(answer, Refused)
+    answer = enter(cluster_queue(stopPolicy="Halt"))
+    assert isinstance(answer, Denied)
     assert answer.code == 422
     assert answer.message.startswith(
         'ClusterQueue.kueue.x-k8s.io "q" is invalid: [spec.stopPolicy: Unsupported value'
     )
-    answer = enter(Store(), job("No Name"), kueue=KUEUE)
-    assert isinstance(answer, Refused)
+    answer = enter(job("No Name"), KUEUE)
+    assert isinstance(answer, Denied)
     assert (answer.code, answer.plugin) == (403, "vjob.kb.io")
 
 
 def test_objects_are_stored_in_the_version_kueue_stores() -> None:
-    store = Store()
-    stored = create_or_replace(store, cluster_queue(cohort="a"))
+    stored = create_or_replace(world(), cluster_queue(cohort="a"))
     assert stored["apiVersion"] == "kueue.x-k8s.io/v1beta2"
     assert stored["spec"]["cohortName"] == "a"
 
 
 def test_an_update_passes_the_door_too() -> None:
-    store = Store()
-    create_or_replace(store, job("a", suspend=False, parallelism=1), KUEUE)
-    store.patch(Key("Job.batch", "default", "j"), {"spec": {"suspend": False}})
+    host = world(KUEUE)
+    create_or_replace(host, job("a", suspend=False, parallelism=1))
+    host.store.patch(Key("Job.batch", "default", "j"), {"spec": {"suspend": False}})
     with pytest.raises(ApiError, match="field is immutable"):
-        create_or_replace(store, job("b", suspend=False, parallelism=1), KUEUE)
+        create_or_replace(host, job("b", suspend=False, parallelism=1))
 
 
 def test_quota_is_charged_for_what_enters() -> None:
-    store = Store()
+    host = world(KUEUE)
     meta = {"name": "few", "namespace": "default"}
     spec = {"hard": {"count/jobs.batch": "1"}}
-    store.create(
+    host.store.create(
         {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": spec, "status": spec}
     )
-    create_or_replace(store, job("a"), KUEUE)
+    create_or_replace(host, job("a"))
     second = job("a")
     second["metadata"]["name"] = "k"
     with pytest.raises(ApiError, match="exceeded quota: few"):
-        create_or_replace(store, second, KUEUE)
+        create_or_replace(host, second)
 
 
 SCENARIO = """
