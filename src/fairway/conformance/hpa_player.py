@@ -13,14 +13,15 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fairway.autoscaling.hpa.decide import Scale, decide
+from fairway.autoscaling.hpa.decide import decide
 from fairway.autoscaling.hpa.memory import NOTHING, Memory, ScaleEvent
 from fairway.autoscaling.hpa.settings import Settings
+from fairway.autoscaling.scales import Scale, selector_text
 from fairway.autoscaling.source import MetricsError, MetricsSource, PodUsage, PodValue
 from fairway.cluster.mergepatch import merge_patch
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.kinds import BY_GROUP_KIND, group_kind
-from fairway.kube.labels import Selector, label_selector, set_selector
+from fairway.kube.labels import Selector
 from fairway.kube.objects import Obj, labels_of, name_of
 from fairway.kube.quantity import milli_ceil
 from fairway.kube.timestamps import MINUTE_US, SECOND_US, parse_rfc3339, rfc3339
@@ -188,10 +189,7 @@ class _Player:
         if ref["kind"] != self.target["kind"] or ref["name"] != name_of(self.target):
             plural = f"{kind.plural}.{group}" if group else kind.plural
             return f'{plural} "{ref["name"]}" not found'
-        raw = self.target["spec"]["selector"]
-        is_map = "matchLabels" not in raw and "matchExpressions" not in raw
-        selector = set_selector(raw) if is_map else label_selector(raw)
-        return Scale(wanted, step["statusReplicas"], str(selector))
+        return Scale(wanted, step["statusReplicas"], selector_text(self.target, ""))
 
     def _may_say(self, name: str, now_us: int) -> bool:
         tokens, since_us = self.tokens[name]

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from fairway.autoscaling.hpa.decide import Decision, Scale, decide
+from fairway.autoscaling.hpa.decide import Decision, decide
 from fairway.autoscaling.hpa.memory import NOTHING
 from fairway.autoscaling.hpa.settings import DEFAULT, Settings
+from fairway.autoscaling.scales import Scale
 from fairway.autoscaling.source import MetricsError, PodUsage, PodValue
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.labels import Selector

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from autoscalers import Fleet, cpu, external, pod, pods, resource, service
 
-from fairway.autoscaling.hpa.decide import Decision, Scale, refused
+from fairway.autoscaling.hpa.decide import Decision, refused
 from fairway.autoscaling.hpa.wording import amount_of, approximate, ceil64, int32, selector_text
+from fairway.autoscaling.scales import Scale
 
 
 def condition(decision: Decision, kind: str) -> tuple[str, str, str]:

@@ -14,11 +14,9 @@ from fairway.apiserver.decoding import media_type, typed, typed_body
 from fairway.apiserver.statuses import StatusError, bad_request, not_found
 from fairway.apiserver.verbs import writing
 from fairway.apiserver.wire.messages import Answer, Response, json_response
-from fairway.kube.labels import label_selector
+from fairway.autoscaling.scales import PLAIN, Paths, declared_paths, scale_at
 from fairway.kube.objects import Obj, dig
 from fairway.kube.validation.problem import invalid as invalid_value
-
-_DEFAULT_PATHS = ("spec.replicas", "status.replicas", "")
 
 
 def answer(api: Api, ask: Ask) -> Answer:
@@ -31,49 +29,31 @@ def answer(api: Api, ask: Ask) -> Answer:
     return door.run(api, _write(api, ask))
 
 
-def _paths(ask: Ask) -> tuple[str, str, str]:
-    """Where replicas stand: wanted, there, and their selector."""
+def _paths(ask: Ask) -> Paths:
     if ask.resource.crd_version is None:
-        return _DEFAULT_PATHS
-    declared = (ask.resource.crd_version.get("subresources") or {}).get("scale") or {}
-    return (
-        declared.get("specReplicasPath", ".spec.replicas").lstrip("."),
-        declared.get("statusReplicasPath", ".status.replicas").lstrip("."),
-        (declared.get("labelSelectorPath") or "").lstrip("."),
-    )
+        return PLAIN
+    return declared_paths((ask.resource.crd_version.get("subresources") or {}).get("scale"))
 
 
 def scale_of(ask: Ask, obj: Obj) -> Obj:
-    wanted, there, selector = _paths(ask)
+    scale = scale_at(obj, _paths(ask))
     meta = obj["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    status: dict[str, Any] = {"replicas": dig(obj, *there.split(".")) or 0}
-    text = _selector_text(obj, selector)
-    if text:
-        status["selector"] = text
+    status: dict[str, Any] = {"replicas": scale.there}
+    if scale.selector:
+        status["selector"] = scale.selector
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {k: meta[k] for k in kept if k in meta},
-        "spec": {"replicas": dig(obj, *wanted.split(".")) or 0},
+        "spec": {"replicas": scale.wanted},
         "status": status,
     }
 
 
-def _selector_text(obj: Obj, path: str) -> str:
-    if path:
-        return str(dig(obj, *path.split(".")) or "")
-    raw = dig(obj, "spec", "selector")
-    if raw is None:
-        return ""
-    if "matchLabels" not in raw and "matchExpressions" not in raw:
-        return ",".join(f"{k}={v}" for k, v in sorted(raw.items()))
-    return str(label_selector(raw))
-
-
 def _write(api: Api, ask: Ask) -> door.Write:
     change = _change(ask)
-    path = _paths(ask)[0].split(".")
+    path = _paths(ask).wanted.split(".")
 
     def scaled(old: Obj) -> Obj:
         scale = change(scale_of(ask, old))

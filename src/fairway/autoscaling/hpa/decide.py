@@ -20,6 +20,7 @@ from fairway.autoscaling.hpa.proposals import Proposal, Question, propose
 from fairway.autoscaling.hpa.replicas import Tolerances
 from fairway.autoscaling.hpa.settings import Settings
 from fairway.autoscaling.hpa.wording import approximate
+from fairway.autoscaling.scales import Scale
 from fairway.autoscaling.source import MetricsSource
 from fairway.kube.labels import Selector, SelectorError, parse_selector
 from fairway.kube.objects import Obj
@@ -34,14 +35,6 @@ _DISABLED: Final = (
     "ScalingDisabled",
     "scaling is disabled since the replica count of the target is zero",
 )
-
-
-class Scale(NamedTuple):
-    """A target's scale subresource: replicas wanted and counted, and the text of its selector."""
-
-    wanted: int
-    there: int
-    selector: str
 
 
 class World(Protocol):
