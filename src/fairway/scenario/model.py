@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fairway.autoscaling.load.reading import NO_LOAD, Load
 from fairway.errors import FieldProblem
 from fairway.kube.labels import EVERYTHING, Selector
 from fairway.kube.manifest import Manifest
@@ -106,6 +107,8 @@ class Scenario:
     faults: tuple[FaultProcess, ...] = ()
     assertions: tuple[Assertion, ...] = ()
     cloud: CloudPlan | None = None
+    load: Load = NO_LOAD
+    """What pods use and report beyond their behaviour, series of metrics, and queues."""
     description: str = ""
     skipped: tuple[FieldProblem, ...] = field(default=())
     """What lenient reading left out."""

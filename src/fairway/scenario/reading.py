@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from fairway.autoscaling.load.reading import NO_LOAD, Load, LoadFault, read_load
 from fairway.errors import InvalidInput
 from fairway.kube.located import Field, Reading, did_you_mean
 from fairway.kube.manifest import Manifest
@@ -40,6 +42,7 @@ SPEC = (
     "behaviours",
     "faults",
     "cloud",
+    "load",
     "assertions",
 )
 NODE_FAILURE, SPOT_PREEMPTION = "NodeFailure", "SpotPreemption"
@@ -95,6 +98,7 @@ def read_scenario(manifest: Manifest, beside: list[Manifest], *, lenient: bool =
         faults=tuple(f for item in spec["faults"].items() if (f := _fault(item)) is not None),
         assertions=tuple(a for i in spec["assertions"].items() if (a := _assertion(i)) is not None),
         cloud=cloud_of(spec["cloud"], manifests, base, start_us),
+        load=_load(spec["load"]),
         description=spec["description"].text(),
         skipped=(*loaded.skipped, *left_out),
     )
@@ -213,6 +217,22 @@ def _behaviour(field: Field) -> BehaviourProfile | None:
         selector=match["selector"].selector(),
         overrides=parts["override"].flag(),
     )
+
+
+def _load(field: Field) -> Load:
+    if not field.is_given:
+        return NO_LOAD
+    try:
+        return read_load(field.value)
+    except LoadFault as wrong:
+        place: Any = field.value
+        for step in wrong.path:
+            inside = (isinstance(place, dict) and step in place) or (
+                isinstance(place, list) and step in range(len(place))
+            )
+            place = place[step] if inside else None
+        Field(field.reading, (*field.path, *wrong.path), place).reject(wrong.expected)
+        return NO_LOAD
 
 
 def _fault(field: Field) -> FaultProcess | None:

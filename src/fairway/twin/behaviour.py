@@ -108,6 +108,18 @@ class Behaviour:
         return codes[attempt] if attempt < len(codes) else codes[-1]
 
 
+_FIELDS: Final = tuple(name for name in Behaviour.__annotations__)
+
+
+def using(behaviour: Behaviour, cpu_milli: tuple[Step, ...], memory_bytes: tuple[Step, ...]) -> Behaviour:
+    """The same container, using as much as that."""
+    other = Behaviour()
+    for name in _FIELDS:
+        setattr(other, name, getattr(behaviour, name))
+    other.cpu_milli, other.memory_bytes = cpu_milli, memory_bytes
+    return other
+
+
 class BehaviourError(ValueError):
     """An annotation that does not say how to behave. Fields: the annotation's name, its value, what to write."""
 

@@ -72,6 +72,8 @@ class Host:
     """The components' names by the handlers they registered."""
     containment: Containment | None = None
     """Who contains what components raise; None: it is raised."""
+    rewatch: Callable[[], None] | None = None
+    """To be called by a component whose `kinds` have become others. It looks at what is there itself."""
     served_door: Door | None = None
     """The server's, where the cluster is served."""
     _door: Door | None = None
@@ -131,7 +133,8 @@ class Component(Protocol):
     def name(self) -> str: ...
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Group kinds it observes, such as `Pod` or `Job.batch`; `EVERY_KIND` alone for all."""
+        """Group kinds it observes, such as `Pod` or `Job.batch`; `EVERY_KIND` alone for all. One that lets them
+        become others calls the host's `rewatch`."""
         ...
 
     def attach(self, host: Host) -> None: ...
@@ -152,6 +155,7 @@ class Feed:
 
     def __init__(self, changes_kept: int = CHANGES_KEPT) -> None:
         self.changes_kept = changes_kept
+        self._components: list[Component] = []
         self.delivered = 0
         self._seen = 0
         self._armed_us = -1
@@ -169,8 +173,15 @@ class Feed:
         self._delay = host.latency.watch.sampler(host.streams.stream("watch"))
         self._deliver = host.loop.register("watch.deliver", self._on_deliver)
         host.loop.after_event = self.after_event
+        self._components = components
+        host.rewatch = self._rewatch
+        self._rewatch()
+
+    def _rewatch(self) -> None:
+        components = self._components
         watched = {gk for component in components for gk in component.kinds if gk != EVERY_KIND}
-        self._watchers = {gk: _watching(gk, components) for gk in watched}
+        self._watchers.clear()
+        self._watchers.update({gk: _watching(gk, components) for gk in sorted(watched)})
         self._watch_all = _watching(EVERY_KIND, components)
         patient = [c for c in components if not getattr(c, "skips_pod_status", False)]
         self._watch_pod_status = _watching("Pod", patient)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from fairway.autoscaling.load.reading import NO_LOAD, Load
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
 from fairway.scheduling import coscheduling
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
+from fairway.twin.autoscaling.component import Autoscaling
 from fairway.twin.components import Component
 from fairway.twin.controllers import Controllers
 from fairway.twin.faults import Faults
@@ -30,6 +32,7 @@ def standard_components(
     controllers: Sequence[Controller] = CONTROLLERS,
     *,
     kueue: KueueSettings = DEFAULT_KUEUE,
+    load: Load = NO_LOAD,
 ) -> list[Component]:
     """New components, in the order in which they see changes."""
     # The registry knows which of its controllers a change concerns; of any others all are asked.
@@ -49,6 +52,7 @@ def standard_components(
         components.append(Controllers(volcano.CONTROLLERS, volcano.affected, "vc-controller-manager"))
         if any(coscheduling.NAME in p.permits for p in profiles):
             components.append(Controllers((podgroups.CONTROLLER,), name="scheduler-plugins-controller"))
+    components.append(Autoscaling(load))
     components.append(Kueue(kueue))
     components.append(SchedulerComponent(profiles))
     components.append(VolcanoScheduler())

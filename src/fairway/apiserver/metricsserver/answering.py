@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fairway.apiserver.asking import Api, Ask
-from fairway.apiserver.metricsserver.sampling import Sample, Scrapes, node_sample, pod_sample, scrapes
+from fairway.twin.kubelet.sampling import Sample, Scrapes, node_sample, pod_sample, scrapes
 from fairway.apiserver.representing import PARTIAL, TABLE, YAML, form_of, partial, yaml_response
 from fairway.apiserver.resources import METRICS_GROUP
 from fairway.apiserver.selecting import selection

@@ -123,7 +123,18 @@ def _series(raw: Any, path: Path) -> Series:
     )
 
 
-_OF_QUEUES: Final = ["name", "namespace", "arrivals", "consumers", "length", "fails", "maxReceives", "metric", "ramp", "every"]
+_OF_QUEUES: Final = [
+    "name",
+    "namespace",
+    "arrivals",
+    "consumers",
+    "length",
+    "fails",
+    "maxReceives",
+    "metric",
+    "ramp",
+    "every",
+]
 
 
 def _queue(raw: Any, path: Path) -> Queue:

@@ -52,18 +52,24 @@ def node_use(node: NodeState, pods: Mapping[str, PodState], since_us: int, at_us
     core_ns = node.spent_core_ns + IDLE_CPU_MILLI * max(at_us - since_us, 0)
     cpu, memory = IDLE_CPU_MILLI, IDLE_MEMORY_BYTES
     for uid in node.pods:
-        pod = pods[uid]
-        uses = []
-        plan = pod.plan
-        for container, behaviour, state in zip(plan.containers, plan.behaviours, pod.containers, strict=True):
-            if state.state == RUNNING and state.started_us <= at_us:
-                use = container_use(container.name, behaviour, state, at_us)
-                uses.append(use)
-                core_ns += use.core_ns
-                cpu += use.cpu_milli
-                memory += use.memory_bytes
-        found.append(PodUse(pod.key.namespace, pod.key.name, uid, pod.start_us, tuple(uses)))
+        use = pod_use(pods[uid], at_us)
+        found.append(use)
+        for one in use.containers:
+            core_ns += one.core_ns
+            cpu += one.cpu_milli
+            memory += one.memory_bytes
     return NodeUse(node.name, core_ns, cpu, memory, tuple(found))
+
+
+def pod_use(pod: PodState, at_us: int) -> PodUse:
+    """What a pod's running containers use at a time."""
+    plan = pod.plan
+    uses = [
+        container_use(container.name, behaviour, state, at_us)
+        for container, behaviour, state in zip(plan.containers, plan.behaviours, pod.containers, strict=True)
+        if state.state == RUNNING and state.started_us <= at_us
+    ]
+    return PodUse(pod.key.namespace, pod.key.name, pod.uid, pod.start_us, tuple(uses))
 
 
 def container_use(name: str, behaviour: Behaviour, state: ContainerState, at_us: int) -> ContainerUse:

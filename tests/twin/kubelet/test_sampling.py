@@ -6,7 +6,7 @@ import pytest
 
 from fairway.apiserver.metricsserver.answering import go_seconds, nano
 from fairway.apiserver.metricsserver.nodepages import resource_metrics
-from fairway.apiserver.metricsserver.sampling import Scrapes, node_sample, pod_sample, scrapes
+from fairway.twin.kubelet.sampling import Scrapes, node_sample, pod_sample, scrapes
 from fairway.twin.kubelet.usage import ContainerUse, NodeUse, PodUse
 
 S = 1_000_000

@@ -1,0 +1,161 @@
+"""The one component of all autoscalers. Until something is there to scale it watches nothing but their kinds."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fairway.autoscaling.hpa.settings import DEFAULT, Settings
+from fairway.autoscaling.load.reading import NO_LOAD, Load, LoadFault, read_load
+from fairway.cluster.changes import DELETED, Change
+from fairway.kube.objects import Key, Obj, labels_of, namespace_of
+from fairway.kube.yamltext import read_documents
+from fairway.twin.autoscaling import horizontal
+from fairway.twin.autoscaling.horizontal import Horizontal
+from fairway.twin.autoscaling.journal import Journal
+from fairway.twin.autoscaling.loads import Loads, is_ready
+from fairway.twin.autoscaling.measuring import Measured
+from fairway.twin.autoscaling.podindex import PodIndex
+from fairway.twin.components import Host
+from fairway.twin.loop import INPUT
+
+NAME: Final = "autoscaling"
+# A ConfigMap with this label describes load: every entry of its data.
+LOAD_LABEL: Final = "fairway.dev/load"
+_KINDS: Final = ("ConfigMap", horizontal.GK)
+
+
+class Autoscaling:
+    """Wakes whoever scales when what it goes by has changed."""
+
+    name = NAME
+
+    def __init__(self, load: Load = NO_LOAD, settings: Settings = DEFAULT) -> None:
+        self.load = load
+        self.kinds: tuple[str, ...] = _KINDS
+        self.journal = Journal()
+        self.loads = Loads(self)
+        self.measured = Measured(self)
+        self.horizontal = Horizontal(self, settings)
+        self._index: PodIndex | None = None
+
+    def attach(self, host: Host) -> None:
+        self.host = host
+        self.h_look = host.loop.register("autoscaling.look", self.horizontal.on_look)
+        self._h_load = host.loop.register("autoscaling.load", self._on_load)
+
+    def start(self) -> None:
+        if self.load != NO_LOAD:
+            self._activate()
+            self.loads.put("", self.load, self.host.loop.now_us)
+
+    def fork(self) -> Autoscaling:
+        twin = Autoscaling(self.load, self.horizontal.settings)
+        twin.kinds = self.kinds
+        twin.journal = self.journal.fork()
+        twin.loads = self.loads.fork(twin)
+        twin.horizontal = self.horizontal.fork(twin)
+        return twin
+
+    @property
+    def index(self) -> PodIndex:
+        if self._index is None:
+            self._index = PodIndex(self.host.store)
+        return self._index
+
+    # Watching
+
+    def watch(self, *gks: str) -> None:
+        """Be told of these kinds, too."""
+        missing = tuple(gk for gk in gks if gk not in self.kinds)
+        if missing:
+            self.kinds = (*self.kinds, *missing)
+            if self.host.rewatch is not None:
+                self.host.rewatch()
+
+    def _activate(self) -> None:
+        self.watch("Pod")
+
+    def observe(self, change: Change) -> None:
+        gk = change.key.gk
+        if gk == "Pod":
+            self._pod_changed(change)
+        elif gk == "ConfigMap":
+            self._config_map_changed(change)
+        elif gk == horizontal.GK:
+            self._activate()
+            self.horizontal.observe(change)
+        else:
+            self._target_changed(change)
+
+    def _pod_changed(self, change: Change) -> None:
+        self.index.apply(change)
+        pod = change.obj
+        namespace = namespace_of(pod)
+        was = change.old is not None and is_ready(change.old)
+        turned = was != (change.type != DELETED and is_ready(pod))
+        if turned:
+            self.loads.count_consumers()
+        for key, value in labels_of(pod).items():
+            label = (namespace, key, value)
+            if turned:
+                self.loads.pod_changed(label)
+            self.horizontal.pod_changed(label)
+
+    def usage_changed(self, pod: Obj) -> None:
+        """A load lets it use more or less from now on."""
+        namespace = namespace_of(pod)
+        for key, value in labels_of(pod).items():
+            self.horizontal.pod_changed((namespace, key, value))
+
+    def _target_changed(self, change: Change) -> None:
+        old, new = change.old, change.obj
+        if old is None or old.get("spec", {}).get("selector") != new.get("spec", {}).get("selector"):
+            self.loads.workload_appeared()
+        self.horizontal.target_changed(change.key)
+
+    # Load
+
+    def _config_map_changed(self, change: Change) -> None:
+        name = f"{change.key.namespace}/{change.key.name}"
+        if change.type == DELETED or labels_of(change.obj).get(LOAD_LABEL) is None:
+            if name in self.loads.given:
+                self.loads.drop(name)
+                self.horizontal.metrics_changed()
+            return
+        if change.old is not None and change.old.get("data") == change.obj.get("data"):
+            return
+        self._activate()
+        load = self._read(change.key, change.obj.get("data") or {})
+        began = self.loads.given.get(name)
+        self.loads.put(name, load, self.host.loop.now_us if began is None else began.began_us)
+        self.horizontal.metrics_changed()
+
+    def _read(self, key: Key, data: dict[str, Any]) -> Load:
+        """All entries together; what is wrong with one is said as an event, and the others count."""
+        load = NO_LOAD
+        for entry, text in data.items():
+            try:
+                one = read_load(_value(text))
+            except (LoadFault, ValueError) as wrong:
+                obj = self.host.store.get(key)
+                uid = "" if obj is None else obj["metadata"]["uid"]
+                now_us, message = self.host.loop.now_us, f"{entry}: {wrong}"
+                self.host.events.emit(now_us, key, uid, "Warning", "InvalidLoad", message, NAME)
+                continue
+            load = Load(load.workloads + one.workloads, load.series + one.series, load.queues + one.queues)
+        return load
+
+    def plan_load(self, name: str, at_us: int) -> None:
+        self.host.loop.at(max(at_us, self.host.loop.now_us + 1), self._h_load, name, INPUT)
+
+    def _on_load(self, name: str) -> None:
+        if name in self.loads.given:
+            self.loads.apply(name)
+
+
+def _value(text: str) -> Any:
+    """The first YAML document. Raises: ValueError."""
+    documents, problems = read_documents(text)
+    if problems:
+        raise ValueError(problems[0].expected)
+    return documents[0].value if documents else None
