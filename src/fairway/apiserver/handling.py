@@ -36,6 +36,8 @@ from fairway.cluster.errors import ApiError
 
 log = logging.getLogger("fairway.apiserver")
 _REVIEWS = {(group, plural) for group, rows in REVIEWS.items() for _, plural, _ in rows}
+_ADAPTED = ("custom.metrics.k8s.io", "external.metrics.k8s.io")
+_ADAPTED_PATHS = tuple(f"/apis/{group}" for group in _ADAPTED)
 _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 # Source: k8s.io/api zz_generated.prerelease-lifecycle.go (v1.36), apiserver endpoints/deprecation.
 _DEPRECATED = {
@@ -93,6 +95,10 @@ class Handling:
         if not info.is_resource:
             request.about = info
             return self._page(request, user)
+        if info.group in _ADAPTED:
+            from fairway.apiserver.metricsserver import adapter
+
+            return adapter.answer(api, info, request)
         resource = api.resources.find(info.group, info.version, info.resource)
         if resource is None:
             is_built_in = not info.group or "." not in info.group or info.group.endswith(".k8s.io")
@@ -140,6 +146,12 @@ class Handling:
 
     def _page(self, request: Request, user: User) -> Answer:
         path = request.path
+        if path.startswith(_ADAPTED_PATHS):
+            from fairway.apiserver.metricsserver import adapter
+
+            adapted = adapter.page(self._api, path)
+            if adapted is not None:
+                return adapted
         if path in ("/api", "/apis") or path.startswith(("/api/", "/apis/")):
             return self._discovery.answer(request)
         for prefix, page in self._pages.items():

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fairway.apiserver.asking import Api, Ask
-from fairway.twin.kubelet.sampling import Sample, Scrapes, node_sample, pod_sample, scrapes
 from fairway.apiserver.representing import PARTIAL, TABLE, YAML, form_of, partial, yaml_response
 from fairway.apiserver.resources import METRICS_GROUP
 from fairway.apiserver.selecting import selection
@@ -22,6 +21,7 @@ from fairway.kube.kinds import kind_named
 from fairway.kube.objects import Key, Obj, labels_of
 from fairway.kube.quantity import format_binary
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
+from fairway.twin.kubelet.sampling import Sample, Scrapes, node_sample, pod_sample, scrapes
 from fairway.twin.kubelet.usage import NodeUse, PodUse
 
 API_VERSION = f"{METRICS_GROUP}/v1beta1"

@@ -68,12 +68,13 @@ class Load:
 
 
 NO_LOAD: Final = Load()
+_PARTS: Final = ("workloads", "series", "queues")
 
 
 def read_load(raw: Any) -> Load:
     """Raises: LoadFault."""
-    given = _mapping(raw, (), ("workloads", "series", "queues"))
-    entries = {part: given.get(part) or [] for part in ("workloads", "series", "queues")}
+    given = _mapping(raw, (), _PARTS)
+    entries = {part: [] if given.get(part) is None else given[part] for part in _PARTS}
     for part, listed in entries.items():
         if not isinstance(listed, list):
             raise LoadFault((part,), "expected a list")

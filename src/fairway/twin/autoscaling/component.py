@@ -62,6 +62,10 @@ class Autoscaling:
             self._index = PodIndex(self.host.store)
         return self._index
 
+    def metric_names(self, *, of_objects: bool) -> list[str]:
+        """What the adapter of custom (or external) metrics lists."""
+        return self.loads.metric_names(of_objects=of_objects)
+
     # Watching
 
     def watch(self, *gks: str) -> None:

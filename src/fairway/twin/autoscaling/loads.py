@@ -173,16 +173,24 @@ class Loads:
 
     def has_metrics(self, *, of_objects: bool) -> bool:
         """Whether anybody feeds an adapter of custom (or external) metrics."""
+        return bool(self.metric_names(of_objects=of_objects))
+
+    def metric_names(self, *, of_objects: bool) -> list[str]:
+        """As an adapter lists them: `pods/NAME` and `services/NAME`, or the names of external ones. Sorted."""
+        found: dict[str, None] = {}
         for given in self.given.values():
-            if any((s.about is not None) == of_objects for s in given.load.series):
-                return True
-            if not of_objects and given.load.queues:
-                return True
-            if of_objects and any(
-                n not in ("cpu", "memory") for w in given.load.workloads for n, _ in (*w.total, *w.each)
-            ):
-                return True
-        return False
+            for series in given.load.series:
+                if series.about is not None and of_objects:
+                    kind = find_kind(series.about[0])
+                    found[f"{kind.plural if kind else series.about[0].lower()}/{series.name}"] = None
+                elif series.about is None and not of_objects:
+                    found[series.name] = None
+            if of_objects:
+                named = [n for w in given.load.workloads for n, _ in (*w.total, *w.each)]
+                found.update({f"pods/{name}": None for name in named if name not in ("cpu", "memory")})
+            else:
+                found.update({queue.metric or queue.name: None for queue in given.load.queues})
+        return sorted(found)
 
     def queues(self) -> list[tuple[Queue, Level, int, Value]]:
         """Every queue as it is now: itself, its level, how many consumers are ready, and its length."""

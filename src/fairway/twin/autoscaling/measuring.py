@@ -130,17 +130,23 @@ class Measured:
         )
 
     def external(self, namespace: str, metric: str, metric_selector: Selector | None) -> Sequence[int]:
+        return [value for _, value in self.external_series(namespace, metric, metric_selector)]
+
+    def external_series(
+        self, namespace: str, metric: str, metric_selector: Selector | None
+    ) -> list[tuple[tuple[tuple[str, str], ...], int]]:
+        """Labels and value of each. Raises: MetricsError."""
         loads = self._room.loads
-        found = []
+        found: list[tuple[tuple[tuple[str, str], ...], int]] = []
         for series, value in loads.series(metric):
             fits = metric_selector is None or metric_selector.matches(dict(series.labels))
             if series.about is None and series.namespace in ("", namespace) and fits:
                 self._holds(value.until_us)
-                found.append(value.milli)
+                found.append((series.labels, value.milli))
         for queue, _level, _ready, length in loads.queues():
             if metric in (queue.metric or queue.name,) and queue.namespace in ("", namespace):
                 self._holds(length.until_us)
-                found.append(length.milli)
+                found.append(((("queue", queue.name),), length.milli))
         if not found and not loads.has_metrics(of_objects=False):
             raise MetricsError(_NO_EXTERNAL_API.format(metric))
         return found
