@@ -31,7 +31,7 @@ class World:
             self.apply(obj)
 
     def apply(self, obj: Obj) -> None:
-        create_or_replace(self.twin.store, obj)
+        create_or_replace(self.twin.host, obj)
         self.twin.wake()
 
     def run(self, seconds: float) -> None:
