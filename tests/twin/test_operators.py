@@ -148,4 +148,4 @@ def test_a_manifest_kueue_would_refuse_is_found_with_its_line(tmp_path: Path) ->
     )
     with pytest.raises(InvalidInput) as caught:
         load_scenario(file)
-    assert str(caught.value).splitlines() == [f"{file}:6: ClusterQueue q: spec.cohort: unknown field"]
+    assert str(caught.value).splitlines() == [f'{file}:6: ClusterQueue q: unknown field "spec.cohort"']

@@ -23,6 +23,7 @@ from fairway.admission.cel.compiling import BOOL, STRING, Error, Program, Variab
 from fairway.admission.cel.evaluating import BUDGET, Evaluation
 from fairway.admission.rbac.attributes import quoted
 from fairway.kube.fieldpath import MapKey, Path, path_text
+from fairway.kube.memos import memo
 
 Schema = dict[str, Any]
 
@@ -77,7 +78,7 @@ def problems(schema: Schema, obj: Any, old: Any = None, path: Path = ()) -> list
 
 
 # Schema → whether there is a rule in it. The schema is kept with the answer, so that its identity stays its own.
-_RULED: dict[int, tuple[Schema, bool]] = {}
+_RULED: dict[int, tuple[Schema, bool]] = memo()
 _MAX_RULED = 65_536
 
 

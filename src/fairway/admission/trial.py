@@ -28,7 +28,7 @@ from fairway.kube.kinds import kind_named
 from fairway.kube.manifest import Manifest, capped
 from fairway.kube.objects import Key, gk_of, key_of, name_of
 from fairway.kube.validation.checking import field_problem, subject_of
-from fairway.kube.validation.problem import UNKNOWN_FIELD, WRONG_TYPE
+from fairway.kube.validation.problem import TYPE_INVALID, UNKNOWN_FIELD, WRONG_TYPE
 from fairway.kube.validation.validating import validate
 
 DENIED, WARNED = "denied", "warned"
@@ -101,7 +101,7 @@ def judge(
 def _check(manifests: list[Manifest]) -> None:
     found: list[FieldProblem] = []
     for manifest in manifests:
-        shape = [p for p in validate(manifest.obj) if p.reason in (WRONG_TYPE, UNKNOWN_FIELD)]
+        shape = [p for p in validate(manifest.obj) if p.reason in (TYPE_INVALID, WRONG_TYPE, UNKNOWN_FIELD)]
         found += [field_problem(manifest, p) for p in shape]
         if not shape and gk_of(manifest.obj).endswith(GROUP):
             subject = subject_of(manifest.obj)

@@ -16,8 +16,8 @@ from fairway.kube.validation.problem import (
     REQUIRED,
     TOO_LONG,
     TOO_MANY,
+    TYPE_INVALID,
     UNSUPPORTED,
-    WRONG_TYPE,
     Problem,
 )
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairway.admission.crdrules import RuleProblem
 
 # Faults after which rules would stumble. Source: customresource/strategy.go hasBlockingErr.
-_BLOCKING = frozenset((UNSUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, WRONG_TYPE))
+_BLOCKING = frozenset((UNSUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, TYPE_INVALID))
 _NOT_CHECKED = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
@@ -43,7 +43,7 @@ def custom_problems(resource: Resource, obj: Obj, old: Obj | None) -> list[Probl
 
     problems.extend(validate_custom(obj, schema, old))
     if any(p.reason in _BLOCKING for p in problems) and _has_rules(resource):
-        problems.append(Problem(("<nil>",), "null", INVALID, _NOT_CHECKED))
+        problems.append(Problem(("<nil>",), None, INVALID, _NOT_CHECKED))
     return problems
 
 

@@ -8,12 +8,11 @@ Source: apiextensions-apiserver pkg/controller/{establish,status}, pkg/apiserver
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway.apiserver.resources import Resource, Resources, is_established
 from fairway.cluster.changes import Change
 from fairway.cluster.store import Store
-from fairway.kube.memos import memo
 from fairway.kube.objects import Obj, key_of
 from fairway.kube.timestamps import rfc3339
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from fairway.kube.schema.node import Schema
 
 CRD = "CustomResourceDefinition.apiextensions.k8s.io"
-_schemas: dict[int, tuple[Obj, Schema | None]] = memo()
-_MAX_SCHEMAS = 4096
 
 
 class Definitions:
@@ -78,15 +75,7 @@ class Definitions:
 
 def custom_schema_of(resource: Resource) -> Schema | None:
     """The schema of a custom kind's version; None where it has none (or preserves everything)."""
-    from fairway.kube.schema import custom_schema
+    from fairway.kube.schema import tree_of
 
-    version: dict[str, Any] = resource.crd_version or {}
-    known = _schemas.get(id(version))
-    if known is not None and known[0] is version:
-        return known[1]
-    text = (version.get("schema") or {}).get("openAPIV3Schema")
-    built = custom_schema(text) if text else None
-    if len(_schemas) >= _MAX_SCHEMAS:
-        _schemas.clear()
-    _schemas[id(version)] = (version, built)
-    return built
+    version = resource.crd_version
+    return None if version is None else tree_of(version)

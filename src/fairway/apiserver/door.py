@@ -131,6 +131,8 @@ def defaulted(obj: Obj, resource: Resource) -> Obj:
     """The object with its kind's defaults, and of a built-in kind everything Go would write."""
     from fairway.kube.schema import default_definition, fill_defaults
 
+    if resource.is_published:
+        return apply_defaults(obj)
     schema = schema_of(resource)
     if resource.is_custom:
         return obj if schema is None else fill_defaults(obj, schema)

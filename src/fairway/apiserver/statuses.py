@@ -27,6 +27,7 @@ _CAUSES = {
     "Not found": "FieldValueNotFound",
     "Too long": "FieldValueTooLong",
     "Too many": "FieldValueTooMany",
+    "Type invalid": "FieldValueTypeInvalid",
     "Wrong type": "FieldValueTypeInvalid",
 }
 

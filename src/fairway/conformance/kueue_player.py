@@ -29,7 +29,7 @@ from fairway.kube.objects import (
 from fairway.kube.timestamps import SECOND_US
 from fairway.kube.validation import validate
 from fairway.kube.validation.immutability import update_problems
-from fairway.kube.validation.problem import UNKNOWN_FIELD, WRONG_TYPE
+from fairway.kube.validation.problem import TYPE_INVALID, UNKNOWN_FIELD, WRONG_TYPE
 from fairway.queueing.configuration import configured
 from fairway.queueing.control.kinds import CLUSTER_QUEUE
 from fairway.queueing.integrations.ownership import WORKLOAD
@@ -206,7 +206,7 @@ _CLUSTER_SCOPED = (
 def _check(obj: Obj, old: Obj | None) -> None:
     """What the API server refuses of its own kinds. `old`: what it replaces. Raises: ApiError."""
     gk = gk_of(obj)
-    found = [p for p in validate(obj) if p.reason not in (UNKNOWN_FIELD, WRONG_TYPE)]
+    found = [p for p in validate(obj) if p.reason not in (TYPE_INVALID, UNKNOWN_FIELD, WRONG_TYPE)]
     if old is not None:
         found.extend(update_problems(gk, apply_defaults(endless(obj)), apply_defaults(old)))
     if gk.endswith(".kueue.x-k8s.io"):

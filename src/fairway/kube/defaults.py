@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from fairway.kube import configdefaults, devicedefaults, trainingdefaults
+from fairway.kube import configdefaults, devicedefaults, published, trainingdefaults
 from fairway.kube.memos import memo
 from fairway.kube.objects import Obj, gk_of, meta_of, status_of
 from fairway.kube.poddefaults import pod_defaults, pod_spec_defaults
@@ -53,8 +53,23 @@ _SCALING_RULES: Final[dict[str, dict[str, Any]]] = {
 
 def apply_defaults(obj: Obj) -> Obj:
     """The object with the API server's defaults. Kinds without any come back as they are."""
-    fill = _BY_KIND.get(gk_of(obj))
+    gk = gk_of(obj)
+    fill = _BY_KIND.get(gk)
+    if gk in published.kinds():
+        return _published(obj, gk, fill)
     return fill(obj) if fill is not None else obj
+
+
+def _published(obj: Obj, gk: str, webhook: Callable[[Obj], Obj] | None) -> Obj:
+    """With the defaults of its definition, then of its webhook, which reads no object of another shape."""
+    from fairway.kube.schema import fill_defaults, has_types_of, tree_of
+
+    entry = published.entry(gk, obj["apiVersion"].rpartition("/")[2])
+    tree = tree_of(entry) if entry is not None else None
+    if tree is None:
+        return obj
+    filled = fill_defaults(obj, tree)
+    return webhook(filled) if webhook is not None and has_types_of(filled, tree) else filled
 
 
 # id of a spec → the spec itself (so that the id stays taken) and its defaulted form.

@@ -5,12 +5,15 @@ kinds: the structural schema of their CustomResourceDefinition. Both become the 
 
     schema_for(api_version, kind) -> Schema | None             built-in kinds; None: not built in
     custom_schema(open_api_v3: dict) -> Schema                 a CRD version's `schema.openAPIV3Schema`
+    tree_of(version: dict) -> Schema | None                    the same of an entry of `spec.versions`, built once
     decode_error(obj, schema) -> str | None                    a wrong type, in the words of Go's decoder
     unknown_fields(obj, schema) -> list[str]                   each `unknown field "spec.containers[0].resorces"`
+    unknown_paths(obj, schema) -> list[Path]                   where they stand
     duplicate_fields(data: bytes) -> list[str]                 each `duplicate field "spec.x"` of a JSON text
     strict_error(found: list[str]) -> str                      `strict decoding error: …, …`
     prune(obj, schema) -> Obj                                  custom objects: unspecified fields left out
     fill_defaults(obj, schema) -> Obj                          custom objects: `default:` values filled in
+    has_types_of(obj, schema) -> bool                          custom objects: could Go's decoder read it?
     validate_custom(obj, schema, old=None) -> list[Problem]    custom objects: what apiextensions refuses (CEL apart)
     validate_definition(crd, old=None) -> list[Problem]        a CustomResourceDefinition itself
     default_definition(crd) -> Obj                             singular, listKind, conversion filled in
@@ -25,12 +28,18 @@ and `structure` (validation of CRDs and their schemas).
 
 from __future__ import annotations
 
-from fairway.kube.schema.decoding import decode_error, duplicate_fields, strict_error, unknown_fields
+from fairway.kube.schema.decoding import (
+    decode_error,
+    duplicate_fields,
+    strict_error,
+    unknown_fields,
+    unknown_paths,
+)
 from fairway.kube.schema.definitions import default_definition, established, validate_definition
 from fairway.kube.schema.node import Schema, schema_for
 from fairway.kube.schema.shaping import fill_defaults, prune
-from fairway.kube.schema.structural import custom_schema
-from fairway.kube.schema.values import validate_custom
+from fairway.kube.schema.structural import custom_schema, tree_of
+from fairway.kube.schema.values import has_types_of, validate_custom
 
 __all__ = [
     "Schema",
@@ -40,10 +49,13 @@ __all__ = [
     "duplicate_fields",
     "established",
     "fill_defaults",
+    "has_types_of",
     "prune",
     "schema_for",
     "strict_error",
+    "tree_of",
     "unknown_fields",
+    "unknown_paths",
     "validate_custom",
     "validate_definition",
 ]

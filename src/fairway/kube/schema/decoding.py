@@ -17,6 +17,7 @@ import re
 from typing import Any
 
 from fairway.kube import quantity
+from fairway.kube.fieldpath import Path, path_text
 from fairway.kube.objects import Obj
 from fairway.kube.schema.node import (
     ARRAY,
@@ -251,14 +252,19 @@ def _go_type(schema: Schema) -> str:
 
 def unknown_fields(obj: Obj, schema: Schema) -> list[str]:
     """Each field the schema does not know: `unknown field "spec.containers[0].resorces"`."""
-    found: list[str] = []
-    _find_unknown(obj, schema, "", found)
+    return [f'unknown field "{path_text(path)}"' for path in unknown_paths(obj, schema)]
+
+
+def unknown_paths(obj: Obj, schema: Schema) -> list[Path]:
+    """Where the fields stand that the schema does not know, as many as the API server names."""
+    found: list[Path] = []
+    _find_unknown(obj, schema, (), found)
     if schema.is_custom:
-        found.sort()  # the pruning of custom objects reports in order
-    return [f'unknown field "{path}"' for path in found[:_MAX_STRICT_ERRORS]]
+        found.sort(key=path_text)  # the pruning of custom objects reports in order
+    return found[:_MAX_STRICT_ERRORS]
 
 
-def _find_unknown(value: Any, schema: Schema, path: str, found: list[str]) -> None:
+def _find_unknown(value: Any, schema: Schema, path: Path, found: list[Path]) -> None:
     if type(value) is dict:
         fields, held = schema.properties, schema.values
         if not fields and (held is None or held.type not in (OBJECT, ARRAY)) and _keeps_all(schema):
@@ -267,14 +273,14 @@ def _find_unknown(value: Any, schema: Schema, path: str, found: list[str]) -> No
             declared = fields.get(key) or held
             if declared is not None:
                 if type(member) is dict or type(member) is list:
-                    _find_unknown(member, declared, f"{path}.{key}" if path else key, found)
+                    _find_unknown(member, declared, (*path, key), found)
             elif not schema.is_open and not (schema.is_embedded and key in META_FIELDS):
-                found.append(f"{path}.{key}" if path else key)
+                found.append((*path, key))
     elif type(value) is list and schema.items is not None:
         items = schema.items
         for index, item in enumerate(value):
             if type(item) is dict or type(item) is list:
-                _find_unknown(item, items, f"{path}[{index}]", found)
+                _find_unknown(item, items, (*path, index), found)
 
 
 def _keeps_all(schema: Schema) -> bool:

@@ -71,6 +71,8 @@ class Schema:
     default: Any = None
     go_type: str = ""
     raw: dict[str, Any] | None = None
+    defaulting: tuple[tuple[str, Schema], ...] | None = None
+    """The fields with a default or one below, once somebody asked (`shaping`)."""
 
     @property
     def is_custom(self) -> bool:

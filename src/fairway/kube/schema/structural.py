@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairway.kube.memos import memo
 from fairway.kube.schema.node import (
     INT_OR_STRING,
     STRING,
@@ -25,6 +26,22 @@ def custom_schema(open_api_v3: dict[str, Any]) -> Schema:
     root.is_embedded = True
     _imply_metadata(root)
     return root
+
+
+# A definition's version → its tree. The version is kept with it, so that its identity stays its own.
+_TREES: dict[int, tuple[dict[str, Any], Schema | None]] = memo()
+_MAX_TREES = 4096
+
+
+def tree_of(version: dict[str, Any]) -> Schema | None:
+    """The tree of an entry of a definition's `spec.versions`; None where it has no schema. Built once."""
+    known = _TREES.get(id(version))
+    if known is None or known[0] is not version:
+        text = (version.get("schema") or {}).get("openAPIV3Schema")
+        if len(_TREES) >= _MAX_TREES:
+            _TREES.clear()
+        known = _TREES[id(version)] = (version, custom_schema(text) if text else None)
+    return known[1]
 
 
 _Made = dict[int, Schema]

@@ -20,6 +20,7 @@ from fairway.kube.objects import Obj
 from fairway.kube.schema.formats import fits_format
 from fairway.kube.schema.node import Schema
 from fairway.kube.validation.problem import (
+    TYPE_INVALID,
     Problem,
     duplicate,
     invalid,
@@ -46,6 +47,12 @@ def validate_custom(obj: Obj, schema: Schema, old: Obj | None = None) -> list[Pr
     found = list(_check(obj, schema.raw, (), old=_ABSENT if old is None else old))
     found.extend(_check_lists(obj, schema.raw, ()))
     return found
+
+
+def has_types_of(obj: Obj, schema: Schema) -> bool:
+    """Whether Go could read the object: every value of the type its schema says."""
+    assert schema.raw is not None
+    return all(p.reason != TYPE_INVALID for p in _check(obj, schema.raw, ()))
 
 
 def _check(
@@ -95,7 +102,7 @@ def _type_name(value: Any) -> str:
 
 def _wrong_type(path: Path, wanted: tuple[str, ...], actual: str) -> Problem:
     sentence = f'{path_text(path)} in body must be of type {",".join(wanted)}: "{actual}"'
-    return invalid(_at(path), actual, sentence.lstrip())
+    return Problem(_at(path), actual, TYPE_INVALID, sentence.lstrip())
 
 
 def _at(path: Path) -> Path:

@@ -21,6 +21,8 @@ TOO_LONG = "Too long"
 TOO_MANY = "Too many"
 UNKNOWN_FIELD = "unknown field"
 WRONG_TYPE = "Wrong type"
+# As INVALID to whoever reads it; rules are not asked where there is one.
+TYPE_INVALID = "Type invalid"
 
 _WITHOUT_VALUE = frozenset({REQUIRED, FORBIDDEN, TOO_LONG})
 
@@ -42,7 +44,7 @@ class Problem(NamedTuple):
     @property
     def message(self) -> str:
         """Without the path: `Invalid value: "1500m": must be an integer`."""
-        parts = [self.reason]
+        parts = [INVALID if self.reason == TYPE_INVALID else self.reason]
         if self.reason not in _WITHOUT_VALUE:
             parts.append(_value_text(self.value))
         if self.detail:
@@ -52,7 +54,7 @@ class Problem(NamedTuple):
     @property
     def expected(self) -> str:
         """What should stand there instead, for a message that shows the value itself."""
-        if self.reason in (INVALID, WRONG_TYPE):
+        if self.reason in (INVALID, TYPE_INVALID, WRONG_TYPE):
             return self.detail
         return f"{self.reason}: {self.detail}" if self.detail else self.reason
 

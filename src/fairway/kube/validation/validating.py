@@ -6,6 +6,7 @@ An object that cannot be decoded is not judged further.
 
 from __future__ import annotations
 
+from fairway.kube import published
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.kinds import BY_GROUP_KIND, group_kind
 from fairway.kube.objects import Obj, gk_of
@@ -14,7 +15,7 @@ from fairway.kube.validation.context import Context
 from fairway.kube.validation.judging import judge
 from fairway.kube.validation.metadata import check_metadata
 from fairway.kube.validation.ordering import in_kubes_order
-from fairway.kube.validation.problem import Problem, invalid
+from fairway.kube.validation.problem import UNKNOWN_FIELD, Problem, invalid
 from fairway.kube.validation.schema import KNOWN_KINDS, struct_type, type_of
 from fairway.kube.validation.structure import check_structure
 from fairway.kube.validation.training import check_training
@@ -24,10 +25,12 @@ _CLOSED_GROUPS = frozenset({"", "apps", "batch", "policy"})
 
 
 def validate(obj: Obj) -> list[Problem]:
-    """Everything wrong with the object. Kinds without a table are only checked for their metadata."""
+    """Everything wrong with the object, rules in CEL apart. Kinds nobody knows are only checked for their metadata."""
     problems = _check_version(obj)
     if problems:
         return problems
+    if gk_of(obj) in published.kinds():
+        return _check_published(obj)
     struct = type_of(obj)
     problems = check_structure(struct, obj) if struct is not None else _check_loose_metadata(obj)
     if problems:
@@ -43,6 +46,24 @@ def validate(obj: Obj) -> list[Problem]:
     else:
         out.extend(check_training(obj))
     return in_kubes_order(gk_of(obj), out)
+
+
+def _check_published(obj: Obj) -> list[Problem]:
+    """A kind another project defines: its fields, what each may hold, then what that project's webhooks refuse."""
+    from fairway.kube.schema import tree_of, unknown_paths, validate_custom
+
+    entry = published.entry(gk_of(obj), obj["apiVersion"].rpartition("/")[2])
+    tree = tree_of(entry) if entry is not None else None
+    problems = _check_loose_metadata(obj)
+    if problems or tree is None:
+        return problems
+    problems = [Problem(path, None, UNKNOWN_FIELD, "") for path in unknown_paths(obj, tree)]
+    if problems:
+        return problems
+    check_metadata(obj, problems)
+    filled = apply_defaults(obj)
+    problems += validate_custom(filled, tree)
+    return problems or check_training(filled)
 
 
 def _check_configuration(obj: Obj) -> list[Problem]:
@@ -64,7 +85,8 @@ def _check_version(obj: Obj) -> list[Problem]:
     group, _, version = api_version.rpartition("/")
     known = BY_GROUP_KIND.get(group_kind(api_version, kind))
     if known is not None:
-        if version in known.versions or group_kind(api_version, kind) not in KNOWN_KINDS:
+        gk = known.group_kind
+        if version in known.versions or (gk not in KNOWN_KINDS and gk not in published.kinds()):
             return []
         expected = known.api_version
     elif group in _CLOSED_GROUPS:
