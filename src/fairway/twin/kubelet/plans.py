@@ -19,6 +19,7 @@ from fairway.kube.timestamps import SECOND_US
 from fairway.twin.behaviour import ALIASES, Behaviour, BehaviourError, Said, behaviour_of, said
 from fairway.twin.commands import understand
 from fairway.twin.kubelet.probes import LIVENESS, READINESS, STARTUP, Probe, parse_probe
+from fairway.twin.kubelet.references import Reference, variables_of
 
 ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
 DEFAULT_GRACE_S: Final = 30
@@ -51,6 +52,8 @@ class ContainerPlan:
     readiness: Probe | None
     liveness: Probe | None
     pre_stop_us: int
+    variables: tuple[Reference, ...]
+    """What its environment is taken from."""
 
     def restarts_after(self, exit_code: int) -> bool:
         """Source: podutil.ContainerShouldRestart: rules first, then the policy."""
@@ -274,6 +277,7 @@ def _container(raw: Mapping[str, Any], policy: str, *, is_init: bool, is_sidecar
         readiness=parse_probe(READINESS, raw.get("readinessProbe")) if probed else None,
         liveness=parse_probe(LIVENESS, raw.get("livenessProbe")) if probed else None,
         pre_stop_us=_pre_stop_us((raw.get("lifecycle") or {}).get("preStop")),
+        variables=variables_of(raw),
     )
 
 

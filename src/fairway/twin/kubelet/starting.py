@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, format_duration
 from fairway.twin.kubeevents import NORMAL, WARNING, Said
-from fairway.twin.kubelet import probing, pulling, stopping, working
+from fairway.twin.kubelet import mounting, probing, pulling, stopping, working
 from fairway.twin.kubelet.admission import rejection
 from fairway.twin.kubelet.phases import is_initialized
 from fairway.twin.kubelet.states import (
@@ -80,7 +80,19 @@ def admit(k: Kubelet, key: Key, obj: Obj) -> None:
 
 
 def begin(k: Kubelet, pod: PodState, node: NodeState) -> None:
-    """Set up the sandbox and start what comes first."""
+    """Mount the volumes, set up the sandbox and start what comes first."""
+    obj = k.store.get(pod.key)
+    if obj is None or not mounting.waits_for_volumes(k, pod, obj):
+        _set_up(k, pod, node)
+
+
+def on_mount(k: Kubelet, data: tuple[str, int, int]) -> None:
+    if mounting.on_mount(k, data):
+        pod = k.pods[data[0]]
+        _set_up(k, pod, k.nodes[pod.node])
+
+
+def _set_up(k: Kubelet, pod: PodState, node: NodeState) -> None:
     now_us = k.loop.now_us
     sandbox_us = now_us + k.sync_delay()
     if pod.luck:
@@ -141,6 +153,8 @@ def on_start(k: Kubelet, data: tuple[str, int, int]) -> None:
     state = pod.containers[i]
     now_us = k.loop.now_us
     state.start_ticket = NO_TICKET
+    if container.variables and mounting.lacks_variables(k, pod, i, pulled_us):
+        return
     if state.started_us >= 0:
         state.restarts += 1
         state.last = state.end or state.last

@@ -86,6 +86,8 @@ class PodState:
     owes_status = False
     """Something changed while the API server could not be reached."""
     sandbox_since_us = -1
+    mounts_since_us = -1
+    """Since when a volume of it cannot be mounted."""
     is_ready = False
     luck: tuple[float, ...] = ()
     conditions: Any = None
@@ -212,6 +214,7 @@ POD_FIELDS: Final = (
     "is_lost",
     "owes_status",
     "sandbox_since_us",
+    "mounts_since_us",
     "is_ready",
     "luck",
     "conditions",
