@@ -4,10 +4,11 @@ In: pods bound to nodes, deletions, faults. Out: the status a real kubelet write
 it would write it; events; and how much work was done, saved and lost.
 
 Every pod is a small state machine held as data (`states`); nothing waits in a closure. Pure parts: `plans`
-(what a spec asks for), `probes` (when a probe's verdict changes), `admission` (may it run here), and what is
-written: `phases`, `conditions`, `containerstatus`, `status`, `nodestatus`. `references` (which ConfigMaps and Secrets it needs). Acting parts: `starting`, `mounting`, `pulling`
-(images), `probing`, `working` (when runs end, what they achieved), `usage` (what they use meanwhile), `stopping`,
-`machines` (nodes that fail, return, shut down), and `component`, which puts them on the loop.
+(what a spec asks for), `probes` (when a probe's verdict changes), `admission` (may it run here), `references` (which
+ConfigMaps and Secrets it needs), and what is written: `phases`, `conditions`, `containerstatus`, `status`,
+`nodestatus`. Acting parts: `starting`, `mounting`, `pulling` (images), `probing`, `working` (when runs end, what they
+achieved), `usage` (what they use meanwhile), `stopping`, `machines` (nodes that fail, return, shut down), and
+`component`, which puts them on the loop.
 
 Source: pkg/kubelet of Kubernetes 1.36.
 """
