@@ -1,10 +1,10 @@
 """How much of a load should be reserved, for one year or three, and what bought by the hour?
 
-A mixed-integer programme: whole machines are reserved for the span and paid whether they are needed or not; every
-hour's remaining need is met on demand, or on spot up to a share of the load that bears interruption, at its
-effective price (see `spot`). Hours of equal load are one row, so a year has as many rows as distinct loads.
+Whole machines are reserved for the span and paid whether they are needed or not; every hour's remaining need is met on
+demand, or on spot up to a share of the load that bears interruption, at its effective price (see `spot`).
 
-Solved with HiGHS. Source: Huangfu and Hall, Math. Prog. Comp. 10, 2018.
+Exact: of the two commitments the cheaper serves every reserved machine, what a number of reserved machines costs in
+all is convex in that number, and the first number after which one more saves nothing is found by bisection.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import ceil
 
-from fairway.errors import UserError, WorldError
+from fairway.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +49,63 @@ class Mix:
 def cheapest_mix(load: Sequence[float], offers: Offers) -> Mix:
     """The mix for machines needed in each hour.
 
-    Raises: UserError for an empty or negative load; WorldError if the solver finds no answer.
+    Of equal mixes the one that reserves least. Raises: UserError for an empty or negative load.
     """
     _check(load, offers)
     levels = sorted(Counter(load).items())
-    answer = _solve(levels, offers)
-    one, three = round(answer[0]), round(answer[1])
+    reserved = _reserved_best(levels, offers, len(load))
+    by_three = _commitment(offers) is not None and offers.three_year_micros == _commitment(offers)
     on_demand = spot = idle = 0.0
-    for row, (need, hours) in enumerate(levels):
-        on_demand += answer[2 + 2 * row] * hours
-        spot += answer[3 + 2 * row] * hours
-        idle += max(0.0, one + three - need) * hours
-    span = len(load)
-    micros = (
-        one * (offers.one_year_micros or 0) * span
-        + three * (offers.three_year_micros or 0) * span
-        + on_demand * offers.on_demand_micros
-        + spot * (offers.spot_micros or 0)
+    for need, hours in levels:
+        spotted = _on_spot(need, reserved, offers)
+        spot += spotted * hours
+        on_demand += (max(0.0, need - reserved) - spotted) * hours
+        idle += max(0.0, reserved - need) * hours
+    return Mix(
+        one_year=0 if by_three else reserved,
+        three_year=reserved if by_three else 0,
+        on_demand_hours=on_demand,
+        spot_hours=spot,
+        reserved_idle_hours=idle,
+        micros=round(_cost(levels, offers, reserved, len(load))),
+        on_demand_only_micros=round(sum(load) * offers.on_demand_micros),
     )
-    return Mix(one, three, on_demand, spot, idle, round(micros), round(sum(load) * offers.on_demand_micros))
+
+
+def _reserved_best(levels: Sequence[tuple[float, int]], offers: Offers, span: int) -> int:
+    """The fewest reserved machines of least cost."""
+    if _commitment(offers) is None:
+        return 0
+    low, high = 0, ceil(levels[-1][0])
+    while low < high:
+        middle = (low + high) // 2
+        if _cost(levels, offers, middle + 1, span) < _cost(levels, offers, middle, span):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _cost(levels: Sequence[tuple[float, int]], offers: Offers, reserved: int, span: int) -> float:
+    """µ$ over the whole load with so many machines reserved."""
+    bought = 0.0
+    for need, hours in levels:
+        spotted = _on_spot(need, reserved, offers)
+        on_demand = max(0.0, need - reserved) - spotted
+        bought += hours * (on_demand * offers.on_demand_micros + spotted * (offers.spot_micros or 0))
+    return reserved * (_commitment(offers) or 0) * span + bought
+
+
+def _on_spot(need: float, reserved: int, offers: Offers) -> float:
+    """Machines of one hour that run on spot."""
+    if offers.spot_micros is None or offers.spot_micros >= offers.on_demand_micros:
+        return 0.0
+    return min(max(0.0, need - reserved), need * offers.spot_share_most)
+
+
+def _commitment(offers: Offers) -> int | None:
+    """The cheaper of the two, µ$ an hour; None: neither is to be had."""
+    return min((p for p in (offers.one_year_micros, offers.three_year_micros) if p is not None), default=None)
 
 
 def _check(load: Sequence[float], offers: Offers) -> None:
@@ -80,28 +118,3 @@ def _check(load: Sequence[float], offers: Offers) -> None:
         )
     if not 0 <= offers.spot_share_most <= 1:
         raise UserError(f"the share of load on spot is {offers.spot_share_most:g}: expected 0 to 1")
-
-
-def _solve(levels: Sequence[tuple[float, int]], offers: Offers) -> list[float]:
-    """Values of the columns: reserved for one year, for three, then on-demand and spot by level."""
-    import highspy
-
-    inf = highspy.kHighsInf
-    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-    solver.setOptionValue("output_flag", False)
-    # One thread and no heuristics by time: the same answer every time.
-    solver.setOptionValue("threads", 1)
-    span = sum(hours for _, hours in levels)
-    for price in (offers.one_year_micros, offers.three_year_micros):
-        solver.addCol((price or 0) * span / 1e6, 0.0, 0.0 if price is None else inf, 0, [], [])
-    solver.changeColsIntegrality(2, [0, 1], [highspy.HighsVarType.kInteger] * 2)
-    for need, hours in levels:
-        most = need * offers.spot_share_most if offers.spot_micros is not None else 0.0
-        solver.addCol(offers.on_demand_micros * hours / 1e6, 0.0, inf, 0, [], [])
-        solver.addCol((offers.spot_micros or 0) * hours / 1e6, 0.0, most, 0, [], [])
-    for row, (need, _) in enumerate(levels):
-        solver.addRow(need, inf, 4, [0, 1, 2 + 2 * row, 3 + 2 * row], [1.0] * 4)
-    solver.run()
-    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        raise WorldError(f"HiGHS found no mix: {solver.modelStatusToString(solver.getModelStatus())}")
-    return [float(v) for v in solver.getSolution().col_value]

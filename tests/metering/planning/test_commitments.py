@@ -1,0 +1,65 @@
+"""How much to reserve: against every possibility, tried one after another."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.metering.planning.commitments import Mix, Offers, cheapest_mix
+
+PRICE = st.integers(0, 100)
+OFFERS = st.builds(
+    Offers,
+    on_demand_micros=PRICE,
+    one_year_micros=st.none() | PRICE,
+    three_year_micros=st.none() | PRICE,
+    spot_micros=st.none() | PRICE,
+    spot_share_most=st.sampled_from([0.0, 0.5, 1.0]),
+)
+LOAD = st.lists(st.integers(0, 5), min_size=1, max_size=6)
+
+
+def least_cost(load: list[int], offers: Offers) -> float:
+    """Every number of machines reserved for one year and for three, each hour met as cheaply as it can be."""
+    costs = []
+    most = max(load) + 1
+    one_most = 0 if offers.one_year_micros is None else most
+    three_most = 0 if offers.three_year_micros is None else most
+    for one, three in product(range(one_most + 1), range(three_most + 1)):
+        cost = float(
+            len(load) * (one * (offers.one_year_micros or 0) + three * (offers.three_year_micros or 0))
+        )
+        for need in load:
+            rest = max(0, need - one - three)
+            bearing = need * offers.spot_share_most if offers.spot_micros is not None else 0.0
+            halves = range(int(2 * min(rest, bearing)) + 1)
+            cost += min(
+                h / 2 * (offers.spot_micros or 0) + (rest - h / 2) * offers.on_demand_micros for h in halves
+            )
+        costs.append(cost)
+    return min(costs)
+
+
+@given(LOAD, OFFERS)
+def test_no_mix_is_cheaper(load: list[int], offers: Offers) -> None:
+    assert cheapest_mix(load, offers).micros == round(least_cost(load, offers))
+
+
+@given(LOAD, OFFERS)
+def test_every_hour_is_met_and_what_it_costs_is_what_is_bought(load: list[int], offers: Offers) -> None:
+    mix = cheapest_mix(load, offers)
+    reserved = mix.one_year + mix.three_year
+    assert mix.on_demand_hours + mix.spot_hours + reserved * len(load) - mix.reserved_idle_hours == sum(load)
+    paid = (
+        len(load)
+        * (mix.one_year * (offers.one_year_micros or 0) + mix.three_year * (offers.three_year_micros or 0))
+        + mix.on_demand_hours * offers.on_demand_micros
+        + mix.spot_hours * (offers.spot_micros or 0)
+    )
+    assert mix.micros == round(paid)
+
+
+def test_of_equal_mixes_the_one_that_reserves_least() -> None:
+    assert cheapest_mix([2, 2], Offers(10, one_year_micros=10)) == Mix(0, 0, 4.0, 0.0, 0.0, 40, 40)
