@@ -54,11 +54,15 @@ def compare(
 
 
 def _costs(runs: list[Run], books: list[Path]) -> list[CostFigures | None]:
-    """What each run cost; None for one that says of no node what it is."""
+    """What each run cost; None for one that says of no node what it is, and for all of them without Polars."""
+    from fairway.extras import have
     from fairway.results.costs.costing import costed
     from fairway.results.costs.figures import cost_figures
     from fairway.results.costs.pricing import catalog_of_run
 
+    if not have("polars"):
+        typer.echo("fairway: without dollars: pip install 'fairway[cost]' for those", err=True)
+        return [None] * len(runs)
     found = []
     for run in runs:
         is_known = any(run.outcome.nodes.column("instance_type"))

@@ -276,7 +276,7 @@ def _write(
     from fairway.results.costs.exports import write_bill, write_focus, write_showback
     from fairway.results.costs.showbackhtml import showback_html
     from fairway.results.costs.trends import cost_charts
-    from fairway.results.plots import write_drawings
+    from fairway.results.plots import forms, write_drawings
 
     if html is not None:
         replace_text(html, showback_html(report))
@@ -292,7 +292,7 @@ def _write(
     if plots is not None:
         charts = cost_charts(report.trend, report.breakdown.by[0], report.budgets)
         names = write_drawings(charts, plots)
-        said = f"wrote {', '.join(names)} as SVG and PNG to {plots}" if names else "nothing to plot"
+        said = f"wrote {', '.join(names)} as {forms()} to {plots}" if names else "nothing to plot"
         typer.echo(f"fairway: {said}", err=True)
 
 

@@ -59,7 +59,7 @@ def _write_html(run: Run, html: Path) -> None:
 
 
 def _write_plots(run: Run, plots: Path) -> None:
-    from fairway.results.plots import write_plots
+    from fairway.results.plots import forms, write_plots
 
     names = write_plots(run, plots)
-    typer.echo(f"fairway: wrote {', '.join(names)} as SVG and PNG to {plots}", err=True)
+    typer.echo(f"fairway: wrote {', '.join(names)} as {forms()} to {plots}", err=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairway.extras import need
 from fairway.metering.cells import HOUR_US
 from fairway.metering.ledger import Ledger
 from fairway.metering.split import CPU, GPU, MEMORY
@@ -73,8 +74,9 @@ def bill_of(
 
     Columns: `kind`, `start_us`, `end_us` (of the cell, since 1970), `owner` (its number, negative: nobody); those of
     the owners and of the machine; `priced`, `micros_per_hour` (of the machine), `gpu_hours`; money by part
-    (`gpu_micros`, …) and `micros`, `unused_micros`.
+    (`gpu_micros`, …) and `micros`, `unused_micros`. Raises: WorldError without Polars.
     """
+    need("polars")
     import polars as pl
 
     at = ledger.cells.machine[ledger.cell]

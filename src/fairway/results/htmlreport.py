@@ -321,7 +321,7 @@ def _pod_table(run: Run) -> str:
     )
     bound = (
         f'<p class="note">{PODS_LISTED:,} of {total:,} pods: never started, then longest wait first. '
-        "All are in pods.parquet.</p>"
+        "All are in the table <code>pods</code> of the run directory.</p>"
         if total > PODS_LISTED
         else ""
     )

@@ -1,10 +1,12 @@
 """A run directory: written while the run goes on, readable whenever the run is cut off.
 
     summary.json          what the run was, how it stands, and its main figures (see `summary`)
-    pods.parquet          one row per pod, workload, node, … as in `twin.recorder.tables`
+    pods.parquet          one row per pod, workload, node, … as in `recorder.tables`
     workloads.parquet  nodes.parquet  intervals.parquet  series.parquet
-    queue-*.parquet       what Kueue did, as in `twin.recorder.queuetables`; only of runs with Kueue
+    queue-*.parquet       what Kueue did, as in `recorder.queuetables`; only of runs with Kueue
     events/00000.parquet  the event log in parts, in order: time_us, component, kind, namespace, name, …
+
+Without Polars they are `pods.json.gz` and so on (see `frames`).
 
 Each file is put in its place whole. `summary.json` comes first, saying `running`, and again last, saying
 `complete` or `interrupted`; a run that was killed leaves the event log so far and a summary that says
@@ -43,7 +45,16 @@ from fairway.recorder.tables import (
     WorkloadRow,
 )
 from fairway.results.atomic import replace_file, replace_text
-from fairway.results.frames import read_table, write_table
+from fairway.results.frames import (
+    PARQUET,
+    SUFFIXES,
+    read_columns,
+    read_table,
+    suffix,
+    table_file,
+    write_columns,
+    write_table,
+)
 from fairway.results.run import Run, RunInfo
 from fairway.results.summary import SCHEMA, info_of, outcome_parts, summary_of, unfinished_summary
 from fairway.twin.eventlog import Record
@@ -127,20 +138,23 @@ class RunWriter:
 
     def _write(self, outcome: Outcome, info: RunInfo) -> None:
         for name, row in TABLES.items():
-            write_table(getattr(outcome, name), row, self.path / f"{name}.parquet")
+            write_table(getattr(outcome, name), row, self.path, name)
         for name, row in QUEUE_TABLES.items() if not outcome.queues.is_empty else ():
-            write_table(getattr(outcome.queues, name), row, _queue_file(self.path, name))
+            write_table(getattr(outcome.queues, name), row, self.path, _queue_table(name))
         replace_text(self.path / SUMMARY, _json(summary_of(Run(info, outcome))))
 
     def _flush(self) -> None:
         """Write the event log so far as its next part."""
         if not self._records:
             return
-        import polars as pl
+        part = self.path / EVENTS / f"{self._parts:05}{suffix()}"
+        if part.suffix == PARQUET:
+            import polars as pl
 
-        frame = pl.DataFrame(self._records, schema=_EVENT_SCHEMA, orient="row")
-        part = self.path / EVENTS / f"{self._parts:05}.parquet"
-        replace_file(part, lambda to: frame.write_parquet(to, compression="zstd"))
+            frame = pl.DataFrame(self._records, schema=_EVENT_SCHEMA, orient="row")
+            replace_file(part, lambda to: frame.write_parquet(to, compression="zstd"))
+        else:
+            write_columns(part, dict(zip(_EVENT_SCHEMA, zip(*self._records, strict=True), strict=True)))
         self._parts += 1
         self._records = []
 
@@ -169,18 +183,24 @@ def _claim(path: Path) -> None:
         (path / IGNORE_MARK).touch()
         for stale in (path / SUMMARY, *_table_files(path)):
             stale.unlink(missing_ok=True)
-        for part in sorted((path / EVENTS).glob("*.parquet")):
+        for part in _parts(path):
             part.unlink()
     except OSError as failed:
         raise WorldError(f"{path}: cannot be written: {failed.strerror or failed}") from failed
 
 
 def _table_files(path: Path) -> list[Path]:
-    return [path / f"{name}.parquet" for name in TABLES] + [_queue_file(path, name) for name in QUEUE_TABLES]
+    names = [*TABLES, *map(_queue_table, QUEUE_TABLES)]
+    return [path / f"{name}{form}" for name in names for form in SUFFIXES]
 
 
-def _queue_file(path: Path, name: str) -> Path:
-    return path / f"queue-{name}.parquet"
+def _queue_table(name: str) -> str:
+    return f"queue-{name}"
+
+
+def _parts(path: Path) -> list[Path]:
+    """The event log's files, in order."""
+    return sorted(f for form in SUFFIXES for f in (path / EVENTS).glob(f"*{form}"))
 
 
 def _with_reason(info: RunInfo, reason: str) -> RunInfo:
@@ -209,8 +229,8 @@ def load_run(path: Path) -> Run:
     tables: dict[str, Any] = {}
     missing = []
     for name, row in TABLES.items():
-        file = files.directory / f"{name}.parquet"
-        if file.exists():
+        file = table_file(files.directory, name)
+        if file is not None:
             tables[name] = read_table(file, row)
         else:
             missing.append(name)
@@ -223,8 +243,8 @@ def _load_queues(directory: Path) -> QueueOutcome:
     """What Kueue did; a table that is not there is empty."""
     found: dict[str, Any] = {}
     for name, row in QUEUE_TABLES.items():
-        file = _queue_file(directory, name)
-        if file.exists():
+        file = table_file(directory, _queue_table(name))
+        if file is not None:
             found[name] = read_table(file, row)
     return QueueOutcome(**found) if found else NO_QUEUES
 
@@ -247,7 +267,5 @@ def _open(path: Path) -> RunFiles:
 
 def read_events(path: Path) -> list[Record]:
     """The event log of a run directory, in order."""
-    import polars as pl
-
-    parts = sorted((path / EVENTS).glob("*.parquet"))
-    return [Record(*row) for part in parts for row in pl.read_parquet(part).iter_rows()]
+    columns = [read_columns(part) for part in _parts(path)]
+    return [Record(*row) for part in columns for row in zip(*part.values(), strict=True)]

@@ -16,7 +16,8 @@ from typing import Any
 
 import msgspec
 
-from fairway.errors import FieldProblem, InvalidInput, UserError
+from fairway.errors import FieldProblem, InvalidInput
+from fairway.extras import need
 from fairway.kube.fieldpath import value_text
 from fairway.kube.quantity import format_binary
 from fairway.kube.timestamps import SECOND_US
@@ -156,7 +157,7 @@ def _read_jsonl(path: Path) -> tuple[Sequence[str], Iterable[Row]]:
 
 
 def _read_parquet(path: Path) -> tuple[Sequence[str], Iterable[Row]]:
-    polars = _polars()
+    polars = need("polars")
     try:
         frame = polars.read_parquet(path)
     except (polars.exceptions.PolarsError, OSError) as wrong:
@@ -164,14 +165,6 @@ def _read_parquet(path: Path) -> tuple[Sequence[str], Iterable[Row]]:
             raise FileNotFoundError(path) from None
         raise _unusable(path, f"expected a Parquet file ({str(wrong).splitlines()[0]})") from None
     return frame.columns, enumerate(frame.iter_rows(named=True), 1)
-
-
-def _polars() -> Any:
-    try:
-        import polars
-    except ImportError as missing:
-        raise UserError("Parquet needs polars: pip install polars") from missing
-    return polars
 
 
 _READERS: dict[str, Any] = {CSV: _read_csv, JSONL: _read_jsonl, PARQUET: _read_parquet}
@@ -189,7 +182,7 @@ def write_generic(trace: JobTrace, path: Path) -> None:
     if form is None:
         raise _unusable(path, f"expected a name that ends in {', '.join(SUFFIXES)}")
     if form == PARQUET:
-        polars = _polars()
+        polars = need("polars")
         rows = [_cells(job, flat=True) for job in trace.jobs]
         schema = dict.fromkeys(COLUMNS, polars.String)
         polars.DataFrame(rows, schema=schema).write_parquet(path)

@@ -5,9 +5,11 @@ columns rather than many arrays, because every array argument adds to the time c
 """
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
-from numba import njit
+from fairway.extras import need
+
+njit: Any = need("numba").njit
 
 P = ParamSpec("P")
 R = TypeVar("R")

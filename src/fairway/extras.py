@@ -1,0 +1,33 @@
+"""Libraries that only some people use, and how to get one that is missing.
+
+`pip install fairway` brings what simulations, reports and the served API need. The rest comes by extras:
+`pip install 'fairway[cost]'`. Where a library of one is missing, the message names the extra.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+
+from fairway.errors import WorldError
+
+# Module → the extra that brings it, and what it is for. pyproject.toml has the same extras.
+EXTRAS: dict[str, tuple[str, str]] = {
+    "numba": ("placement", "placement policies for shared GPUs are compiled with Numba"),
+    "PIL": ("png", "charts as PNG are painted with Pillow"),
+    "polars": ("cost", "bills, cost exports and Parquet files are made with Polars"),
+}
+
+
+def have(module: str) -> bool:
+    """Whether it is installed. Nothing is imported."""
+    return find_spec(module) is not None
+
+
+def need(module: str) -> ModuleType:
+    """The module. Raises: WorldError where it is not installed, naming the extra that brings it."""
+    if not have(module):
+        extra, what_for = EXTRAS[module]
+        raise WorldError(f"{what_for}, which is not installed here: pip install 'fairway[{extra}]'")
+    return import_module(module)
