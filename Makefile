@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BASE := $(VENV)/.base
 HOT_TESTS := tests/cluster tests/scheduling tests/twin/kubelet tests/workloads/test_job_controller.py \
   tests/queueing tests/twin/kueue
+LOWEST_TESTS := tests/results tests/cli tests/kube tests/cluster tests/traces tests/metering tests/admission tests/apiserver
 COMPILED := $(BIN)/python -m fairway.compiled
 
-.PHONY: help run test lint types imports unit verify bench compiled clean
+.PHONY: help run test lint types imports unit verify bench compiled dist dist-test lowest lock clean
 
 help:
 	@echo "make run     play the demo scenario end to end and print its report"
@@ -15,17 +17,28 @@ help:
 	@echo "make verify  replay the recordings of the real engines: how many cases agree"
 	@echo "make bench   run the benchmarks"
 	@echo "make compiled   compile the hot modules again after an edit: simulations twice as fast"
+	@echo "make dist    sdist, pure wheel and this platform's compiled wheel into dist/; dist-test installs and uses each"
+	@echo "make lowest  the tests of every room but the slow ones with the oldest libraries that pyproject.toml admits"
+	@echo "make lock    write requirements-dev.txt: the versions that development uses"
 	@echo "make clean   remove .venv and caches"
 
 # Debian splits venv out of python3; ensure it where we may, say so where we may not.
-# Compiling the placement kernels once here spares the first user of `fairway replay` the wait.
-$(STAMP): pyproject.toml
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Fairway needs Python 3.11 or newer; this is $$($(PYTHON) --version). Say which: make PYTHON=python3.12 …"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "python3-venv is missing: installing it with apt-get"; \
 	  (apt-get update -qq && apt-get install -y -qq python3-venv) || \
 	  { echo "install python3-venv (apt-get install python3-venv) and try again"; exit 1; }; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fairway needs Python 3.11 or newer"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+
+# What running needs; what testing needs brings it as well.
+$(BASE): $(BIN)/python pyproject.toml
+	@test -e $(STAMP) || $(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	@touch $@
+
+# Compiling the placement kernels once here spares the first user of `fairway replay` the wait.
+$(STAMP): $(BIN)/python pyproject.toml
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
 	@$(BIN)/python -m fairway.scheduling.gpushare.warm
 	@$(COMPILED) needs >/dev/null || (apt-get update -qq && apt-get install -y -qq gcc libc6-dev python3-dev) >/dev/null 2>&1 || true
@@ -37,8 +50,10 @@ $(STAMP): pyproject.toml
 compiled: $(STAMP)
 	@$(COMPILED) build
 
-run: $(STAMP)
+run: $(BASE)
 	@$(BIN)/fairway simulate examples/01-two-teams
+	@test -e $(STAMP) || { echo; echo "Next: .venv/bin/fairway --help, the README's minute, examples/."; \
+	  echo "Large worlds run twice as fast compiled: make compiled (needs a C compiler, takes some minutes)."; }
 
 test: $(STAMP) lint types imports unit
 
@@ -62,6 +77,25 @@ verify: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/fairway bench
+
+dist: $(STAMP)
+	@rm -rf dist
+	@$(BIN)/python -m hatchling build -d dist -t sdist -t wheel >/dev/null
+	@FAIRWAY_WHEEL=compiled $(BIN)/python -m hatchling build -d dist -t wheel >/dev/null
+	@ls -l dist
+
+dist-test: dist
+	@PYTHON=$(PYTHON) tools/check_dist.sh
+
+lowest: $(BIN)/python
+	@$(BIN)/python -m pip install -q --disable-pip-version-check uv
+	@$(BIN)/uv venv -q --clear --python $(PYTHON) build/lowest
+	@$(BIN)/uv pip install -q --python build/lowest --resolution lowest-direct -e '.[dev]'
+	@FAIRWAY_COMPILED=0 build/lowest/bin/python -m pytest -n 2 -W ignore::DeprecationWarning $(LOWEST_TESTS)
+
+lock: $(BIN)/python
+	@$(BIN)/python -m pip install -q --disable-pip-version-check uv
+	@$(BIN)/uv pip compile -q --python-version 3.11 --extra dev --no-header pyproject.toml -o requirements-dev.txt
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis dist build

@@ -2,7 +2,7 @@
 
 from fairway.compiled.loading import activate as _activate
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 # Before anything else of the package is imported: from here on its hot modules may come as compiled code.
 _activate()
