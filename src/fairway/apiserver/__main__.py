@@ -9,6 +9,7 @@ import msgspec
 
 from fairway.apiserver.process import serve
 from fairway.apiserver.serving import Settings
+from fairway.errors import FairwayError
 
 
 def main() -> int:
@@ -16,7 +17,11 @@ def main() -> int:
     for name in ("data", "kubeconfig", "cloud"):
         said[name] = Path(said[name]) if said.get(name) else None
     said["fleet"] = tuple(said["fleet"])
-    return serve(Settings(**said))
+    try:
+        return serve(Settings(**said))
+    except FairwayError as failed:
+        sys.stderr.write(f"fairway: {failed}\n")
+        return failed.exit_code
 
 
 if __name__ == "__main__":

@@ -12,9 +12,7 @@ reached the disk is not given out again, and watches from before get 410.
 from __future__ import annotations
 
 import asyncio
-import os
 import queue
-import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -25,35 +23,23 @@ from typing import Any
 import msgspec
 
 from fairway.apiserver.bodies import Bodies
-from fairway.apiserver.segments import SEGMENT_BYTES, Segments, recovered
+from fairway.apiserver.inspection import FORMAT, Damage, inspect, packed
+from fairway.apiserver.objectsdb import NAME, ObjectsDb
+from fairway.apiserver.objectsdb import Bodies as Written
+from fairway.apiserver.segments import SEGMENT_BYTES, Segments
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
-from fairway.errors import UserError, WorldError
+from fairway.errors import WorldError
 from fairway.kube.objects import Key, Obj, key_of
 
 # Versions skipped at a restart. A process has at most MAX_BACKLOG changes that are not on disk.
 VERSION_GAP = 1_000_000
 # Changes waiting for the disk at which virtual time waits, too.
 MAX_BACKLOG = 4_000
-_FORMAT = "1"
-_DATABASE = "objects.db"
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS objects (
-  gk TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, body BLOB NOT NULL,
-  UNIQUE (gk, namespace, name)
-);
-"""
-_PUT = (
-    "INSERT INTO objects (gk, namespace, name, body) VALUES (?, ?, ?, ?) "
-    "ON CONFLICT (gk, namespace, name) DO UPDATE SET body = excluded.body"
-)
-_DROP = "DELETE FROM objects WHERE gk = ? AND namespace = ? AND name = ?"
-_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+# Damages that a refusal to start names.
+_MOST_NAMED = 10
 
 Batch = tuple[dict[Key, Obj | None], dict[str, str], int]
-Merged = dict[Key, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,29 +76,28 @@ class Journal:
         self._thread: threading.Thread | None = None
         self._merger: threading.Thread | None = None
         self._merge_error: Exception | None = None
-        self._merged: Merged = {}
+        self._merged: Written = {}
         self._facts: dict[str, str] = {}
 
     def load(self) -> Saved:
         """Everything on disk; what the log has beyond the database is merged into it first.
 
-        Raises: UserError for a journal of another format; WorldError.
+        Raises: UserError for a journal of another format; WorldError, which names what is damaged.
         """
-        try:
-            with _Database(self.folder / _DATABASE) as db:
-                notes = db.facts()
-                if notes.setdefault("format", _FORMAT) != _FORMAT:
-                    raise UserError(
-                        f"{self.folder}: written by another version of Fairway (format {notes['format']})"
-                    )
-                for epoch, payloads in recovered(self.folder, int(notes.get("epoch", "0"))):
-                    merged, facts = _merge(payloads)
-                    db.write(merged, {**facts, "epoch": str(epoch)})
-                notes = db.facts()
-                objects = db.objects()
-        except sqlite3.DatabaseError as broken:
-            raise WorldError(f"{self.folder / _DATABASE}: cannot be read: {broken}") from broken
+        found = inspect(self.folder)
+        if found.damages:
+            raise WorldError(_refusal(self.folder, found.damages))
+        if found.logs or found.is_old:
+            with ObjectsDb(self.folder / NAME) as db:
+                epoch = max((log.epoch for log in found.logs), default=0)
+                facts = {**found.facts, "format": FORMAT, **({"epoch": str(epoch)} if epoch else {})}
+                # Rows of the first format have no checksums yet.
+                db.write(dict(found.bodies) if found.is_old else found.newer, facts)
+                found.facts = facts
+        notes = found.facts
         self._epoch = int(notes.get("epoch", "0")) + 1
+        objects = [msgspec.json.decode(body) for body in found.bodies.values()]
+        objects.sort(key=lambda o: int(o["metadata"]["resourceVersion"]))
         version, serial = int(notes.get("version", "0")), int(notes.get("serial", "0"))
         return Saved(objects, version, serial, int(notes.get("now_us", "0")), notes)
 
@@ -168,7 +153,7 @@ class Journal:
         store = self._store
         facts = {
             **self._notes,
-            "format": _FORMAT,
+            "format": FORMAT,
             "version": str(store.version),
             "serial": str(store.serial),
             "now_us": str(store.now_us),
@@ -220,7 +205,7 @@ class Journal:
         changed, facts, _ = batch
         body = self._bodies.of
         bodies = {key: None if obj is None else body(obj) for key, obj in changed.items()}
-        payload = _payload(bodies, facts)
+        payload = packed(bodies, facts)
         if not segments.has_room(len(payload)):
             self._turn(segments)
         self._merged.update(bodies)
@@ -249,72 +234,22 @@ class Journal:
         if self._merge_error is not None:
             raise self._merge_error
 
-    def _merge_into(self, merged: Merged, facts: dict[str, str]) -> None:
+    def _merge_into(self, merged: Written, facts: dict[str, str]) -> None:
         try:
-            with _Database(self.folder / _DATABASE) as db:
+            with ObjectsDb(self.folder / NAME) as db:
                 db.write(merged, facts)
         except Exception as error:
             self._merge_error = error
 
 
-class _Database:
-    """The latest state of every object up to some epoch."""
-
-    def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path, isolation_level=None)
-        os.chmod(path, 0o600)
-        self._db.execute("PRAGMA synchronous=FULL")
-        self._db.executescript(_SCHEMA)
-
-    def __enter__(self) -> _Database:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._db.close()
-
-    def facts(self) -> dict[str, str]:
-        return dict(self._db.execute("SELECT name, value FROM meta"))
-
-    def objects(self) -> list[Obj]:
-        """In the order in which they were last written."""
-        decode = msgspec.json.Decoder().decode
-        objects: list[Obj] = [decode(row[0]) for row in self._db.execute("SELECT body FROM objects")]
-        objects.sort(key=lambda o: int(o["metadata"]["resourceVersion"]))
-        return objects
-
-    def write(self, merged: Merged, facts: dict[str, str]) -> None:
-        """All of it or nothing."""
-        db = self._db
-        db.execute("BEGIN IMMEDIATE")
-        db.executemany(_DROP, [key for key, body in merged.items() if body is None])
-        db.executemany(_PUT, [(*key, body) for key, body in merged.items() if body is not None])
-        db.executemany(_META, list(facts.items()))
-        db.execute("COMMIT")
-
-
-def _payload(bodies: Merged, facts: dict[str, str]) -> bytes:
-    """A line of JSON (facts, and every key with its body's length, -1: gone), then the bodies."""
-    index = [[*key, -1 if body is None else len(body)] for key, body in bodies.items()]
-    return b"\n".join(
-        (msgspec.json.encode([facts, index]), b"".join(b for b in bodies.values() if b is not None))
-    )
-
-
-def _merge(payloads: list[bytes]) -> tuple[Merged, dict[str, str]]:
-    merged: Merged = {}
-    facts: dict[str, str] = {}
-    for payload in payloads:
-        head, _, bodies = payload.partition(b"\n")
-        said, index = msgspec.json.decode(head)
-        facts.update(said)
-        at = 0
-        for gk, namespace, name, length in index:
-            if length < 0:
-                merged[Key(gk, namespace, name)] = None
-            else:
-                merged[Key(gk, namespace, name)] = bodies[at : at + length]
-                at += length
-    return merged, facts
+def _refusal(folder: Path, damages: list[Damage]) -> str:
+    parts = "1 part" if len(damages) == 1 else f"{len(damages)} parts"
+    lines = [f"{folder}: {parts} of the cluster's state cannot be trusted"]
+    lines += [f"  {damage}" for damage in damages[:_MOST_NAMED]]
+    if len(damages) > _MOST_NAMED:
+        lines.append(f"  and {len(damages) - _MOST_NAMED} more (fairway scrub lists them)")
+    lines.append("nothing was changed; fairway up --recover starts without what is named, and keeps a copy")
+    return "\n".join(lines)
 
 
 def _raise(error: Exception) -> None:
@@ -324,7 +259,9 @@ def _raise(error: Exception) -> None:
 def fill(journal: Journal, store: Store) -> None:
     """Write a whole store into a journal nobody serves: a cluster to be taken over from elsewhere."""
     journal.load()
-    merged: Merged = {key_of(obj): msgspec.json.encode(obj) for gk in store.kinds() for obj in store.walk(gk)}
-    facts = {"format": _FORMAT, "version": str(store.version), "serial": str(store.serial)}
-    with _Database(journal.folder / _DATABASE) as db:
+    merged: Written = {
+        key_of(obj): msgspec.json.encode(obj) for gk in store.kinds() for obj in store.walk(gk)
+    }
+    facts = {"format": FORMAT, "version": str(store.version), "serial": str(store.serial)}
+    with ObjectsDb(journal.folder / NAME) as db:
         db.write(merged, {**facts, "now_us": str(store.now_us), "seed": str(store.seed)})

@@ -41,7 +41,7 @@ from fairway.apiserver.statuses import refused_connection
 from fairway.apiserver.watching import Watches
 from fairway.apiserver.wire.connection import Connection
 from fairway.cluster.store import Store
-from fairway.errors import WorldError
+from fairway.errors import FairwayError, WorldError
 from fairway.kube.defaults import apply_defaults, generate_job_selector
 from fairway.kube.objects import Obj
 
@@ -110,7 +110,11 @@ class Server:
         self.pki = ensure(self.settings.data / "pki", self.settings.listen)
         bodies = Bodies()
         journal = Journal(self.settings.data, bodies)
-        saved = journal.load()
+        try:
+            saved = journal.load()
+        except FairwayError:
+            self._lock.close()
+            raise
         store = restored(saved)
         journal.begin(store)
         journal.failed = self._fail

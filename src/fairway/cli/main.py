@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("up_cmd", "serve the Kubernetes API on this machine, over simulated nodes"),
     "down": ("down_cmd", "stop the server"),
     "status": ("status_cmd", "is a server running, and what time is it there"),
+    "scrub": ("scrub_cmd", "is everything a stopped server left on disk as it was written"),
     "clock": ("clock_cmd", "move the served cluster's time: advance, run-until, pause, resume, speed"),
     "bench": ("bench_cmd", "measure Fairway against stated references"),
 }

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 # A large journal takes its time to read.
 _START_TIMEOUT_S = 60.0
+# Of the log of a server that ended at once.
+_MOST_SAID_BYTES, _MOST_SAID_LINES = 64 * 1024, 15
 
 
 @app.command()
@@ -46,6 +48,10 @@ def up(
     metrics_server: Annotated[
         bool, typer.Option("--metrics-server/--no-metrics-server", help="Serve metrics.k8s.io (kubectl top).")
     ] = True,
+    recover: Annotated[
+        bool,
+        typer.Option("--recover", help="Drop what is damaged of the cluster's state, say what, and start."),
+    ] = False,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it answers.")] = False,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="table|json", help="How to print.")
@@ -81,10 +87,24 @@ def up(
     }
     _check_latency(latency)
     _check_cloud(cloud)
+    if recover:
+        _recover(where)
     if detach:
         _say(_detached(where, settings), where, output)
     else:
         _serve(where, settings, output)
+
+
+def _recover(where: Path) -> None:
+    """Say every part that is dropped. Raises: UserError, where a server runs on the folder."""
+    from fairway.apiserver.inspection import KEPT_FOLDER
+    from fairway.apiserver.inspection import recover as recovered
+
+    dropped = recovered(where)
+    for damage in dropped:
+        typer.echo(f"dropped: {damage}", err=True)
+    said = f"the files as they were are in {where / KEPT_FOLDER}" if dropped else "nothing is damaged"
+    typer.echo(said, err=True)
 
 
 def _check_latency(name: str) -> None:
@@ -131,6 +151,7 @@ def _detached(where: Path, settings: dict[str, Any]) -> Running:
         raise UserError(f"{where}: a server is running on this folder already{at}; see fairway status")
     where.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = where / "server.log"
+    said_before = log.stat().st_size if log.exists() else 0
     with open(log, "ab") as file:
         process = subprocess.Popen(
             [sys.executable, "-m", "fairway.apiserver", msgspec.json.encode(settings).decode()],
@@ -147,15 +168,17 @@ def _detached(where: Path, settings: dict[str, Any]) -> Running:
             process.returncode = 0
             return found
         if process.poll() is not None:
-            raise WorldError(f"the server ended at once; {log} says: {_last_line(log)}")
+            raise WorldError(f"the server ended at once; {log} says:\n{_said_since(log, said_before)}")
         time.sleep(0.02)
     process.terminate()
     raise WorldError(f"the server did not answer within {_START_TIMEOUT_S:.0f} s; see {log}")
 
 
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else "nothing"
+def _said_since(log: Path, offset: int) -> str:
+    with open(log, "rb") as file:
+        file.seek(offset)
+        lines = file.read(_MOST_SAID_BYTES).decode("utf-8", "replace").strip().splitlines()
+    return "\n".join(lines[-_MOST_SAID_LINES:]) or "nothing"
 
 
 def _say(server: Running, where: Path, output: str) -> None:
