@@ -241,12 +241,24 @@ def _lost_work_us(finished: Finished) -> int | None:
 
 
 def _work_notes(finished: Finished) -> list[str]:
-    """GPU-hours of work that was lost, and what a useful one cost, where machines come from a cloud."""
+    """GPU-hours of work that was lost, and what a useful one cost, where machines come from a cloud; and what
+    distributed jobs held while they waited for their members."""
+    from fairway.kube.timestamps import HOUR_US
+    from fairway.twin.kubelet.component import Kubelet
+
+    kubelet = finished.twin.host.parts.get("kubelet")
+    waited_us = kubelet.progress.totals.waited_gpu_us if isinstance(kubelet, Kubelet) else 0
+    notes = []
+    if waited_us:
+        hours = waited_us / 1000 / HOUR_US
+        notes = [
+            f"distributed jobs held their GPUs for {hours:.2f} GPU-hours while members of theirs did not run"
+        ]
     if finished.scenario.cloud is None:
-        return []
+        return notes
     from fairway.results.usefulwork import useful_work_notes
 
-    return useful_work_notes(finished)
+    return notes + useful_work_notes(finished)
 
 
 def _write_html(run: Run, html: Path) -> None:

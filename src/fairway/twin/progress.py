@@ -37,6 +37,8 @@ class Totals:
     """As `useful_us`, `lost_us` and `overhead_us`, times the milli-GPUs the pod held meanwhile."""
     lost_gpu_us: int = 0
     overhead_gpu_us: int = 0
+    waited_gpu_us: int = 0
+    """GPUs held by members of distributed jobs while others were not there; part of the overhead."""
 
     def add(self, useful_us: int, lost_us: int, overhead_us: int, gpu_milli: int) -> None:
         """A run, or a piece of one."""

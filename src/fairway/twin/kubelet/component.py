@@ -12,6 +12,7 @@ from fairway.twin.behaviour import ALIASES
 from fairway.twin.components import Host
 from fairway.twin.kubeevents import Said
 from fairway.twin.kubelet import adopting, machines, probing, pulling, starting, stopping
+from fairway.twin.kubelet.collectives import Members
 from fairway.twin.kubelet.phases import TERMINAL, has_ended, phase_of
 from fairway.twin.kubelet.plans import Plans
 from fairway.twin.kubelet.states import NodeState, PodState
@@ -39,6 +40,8 @@ class Kubelet:
         """Pods bound to nodes that do not exist (yet), by node name and UID."""
         self.plans = Plans(aliases)
         self.progress = Progress()
+        self.gangs: dict[str, Members] = {}
+        """Members of distributed jobs, by the UID of the job."""
         self.node_count = 0
         self.pull_slowdown_milli = 1000
         """How slow the registry is, against the model: 1000 is as modelled."""
@@ -85,6 +88,7 @@ class Kubelet:
         twin.homeless = {name: dict(pods) for name, pods in self.homeless.items()}
         twin.plans = self.plans
         twin.progress = self.progress.fork()
+        twin.gangs = {job: members.copy() for job, members in self.gangs.items()}
         twin.node_count = self.node_count
         twin.pull_slowdown_milli = self.pull_slowdown_milli
         return twin

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from fairway.kube.objects import Key
 from fairway.kube.taints import Taint
 from fairway.twin.kubelet.plans import PodPlan
+from fairway.workloads.worldsize import Gang
 
 WAITING, RUNNING, TERMINATED = 0, 1, 2
 NO_TICKET: Final = 0
@@ -62,6 +63,12 @@ class ContainerState:
     work_from_us = 0
     work_us = 0
     """Work left to do when this run began; 0 for a container that serves."""
+    stalled_us = -1
+    """Since when it waits for the other members of its job."""
+    stalled_from_us = 0
+    """`work_from_us` as it was when that began."""
+    put_off: Ended | None = None
+    """How its run would end if it did not wait."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -95,6 +102,8 @@ class PodState:
     scheduled_since = ""
     works: tuple[tuple[int, str], ...] = ()
     """Whose work containers do, by their number, where somebody asked."""
+    gang: Gang | None = None
+    """Who else must run for it to get on."""
 
     def __init__(self, uid: str, key: Key, node: str, plan: PodPlan, now_us: int) -> None:
         self.uid = uid
@@ -193,6 +202,9 @@ CONTAINER_FIELDS: Final = (
     "resumed_us",
     "work_from_us",
     "work_us",
+    "stalled_us",
+    "stalled_from_us",
+    "put_off",
 )
 POD_FIELDS: Final = (
     "uid",
@@ -220,6 +232,7 @@ POD_FIELDS: Final = (
     "conditions",
     "scheduled_since",
     "works",
+    "gang",
 )
 NODE_FIELDS: Final = (
     "name",

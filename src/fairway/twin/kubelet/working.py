@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fairway.kube.timestamps import format_duration
 from fairway.twin.behaviour import SIGKILL_EXIT, Behaviour
+from fairway.twin.kubelet import collectives
 from fairway.twin.kubelet.states import RUNNING, ContainerState, Ended, PodState
 from fairway.twin.kubelet.usage import core_ns
 from fairway.twin.progress import identity_of, wall_us, work_after
@@ -49,9 +50,12 @@ def plan_exit(k: Kubelet, pod: PodState, i: int) -> None:
         if exit_at is None or oom_us < exit_at.finished_us:
             exit_at = Ended(SIGKILL_EXIT, "OOMKilled", "", now_us, oom_us)
     state.exit_at = exit_at
+    state.stalled_us = -1
     if exit_at is not None:
         noticed_us = exit_at.finished_us + k.relist_delay(pod)
         state.exit_ticket = k.loop.at(noticed_us, k.h_exit, (pod.uid, i))
+    if i == pod.plan.init_count:
+        collectives.join(k, pod)
 
 
 def _outgrown(behaviour: Behaviour, startup_us: int) -> int | None:
@@ -102,6 +106,9 @@ def settle(k: Kubelet, pod: PodState, i: int, end: Ended) -> None:
     behaviour = pod.plan.behaviours[i]
     gpu_milli = pod.plan.gpu_milli_of(i)
     _spend(k, pod, i, end.finished_us)
+    if pod.gang is not None and i == pod.plan.init_count:
+        collectives.settle_wait(k, pod, end.finished_us)
+        collectives.leave(k, pod, is_done=end.exit_code == 0)
     if behaviour.run is None:
         totals.add(end.finished_us - end.started_us, 0, 0, gpu_milli)
         return
@@ -118,6 +125,9 @@ def lose_running(k: Kubelet, pod: PodState) -> None:
     for i, state in enumerate(pod.containers):
         if state.state == RUNNING:
             _spend(k, pod, i, now_us)
+            if pod.gang is not None and i == pod.plan.init_count:
+                collectives.settle_wait(k, pod, now_us)
+                collectives.leave(k, pod, is_done=False)
             if pod.plan.behaviours[i].run is None:
                 ran_us = now_us - state.started_us
                 k.progress.totals.add(ran_us, 0, 0, pod.plan.gpu_milli_of(i))
@@ -140,7 +150,10 @@ def settle_loss(k: Kubelet, pod: PodState, i: int, ended_us: int) -> None:
     behaviour = pod.plan.behaviours[i]
     totals = k.progress.totals
     interval_us = behaviour.checkpoint_interval_us
-    work = work_after(ended_us - state.work_from_us, interval_us, behaviour.checkpoint_us)
+    worked_us = ended_us - state.work_from_us
+    if state.stalled_us >= 0:
+        worked_us = min(ended_us, state.stalled_us) - state.stalled_from_us
+    work = work_after(worked_us, interval_us, behaviour.checkpoint_us)
     done_us = min(work.done_us, state.work_us)
     saved_us = min(work.saved_us, done_us)
     overhead_us = max(ended_us - state.started_us - done_us, 0)
