@@ -7,8 +7,8 @@ Every pod is a small state machine held as data (`states`); nothing waits in a c
 (what a spec asks for), `probes` (when a probe's verdict changes), `admission` (may it run here), `references` (which
 ConfigMaps and Secrets it needs), and what is written: `phases`, `conditions`, `containerstatus`, `status`,
 `nodestatus`. Acting parts: `starting`, `mounting`, `pulling` (images), `probing`, `working` (when runs end, what they
-achieved), `collectives` (members of distributed jobs wait for each other), `usage` (what they use meanwhile), `stopping`, `machines` (nodes that fail, return, shut down), and
-`component`, which puts them on the loop.
+achieved), `collectives` (members of distributed jobs wait for each other), `usage` (what they use meanwhile),
+`stopping`, `machines` (nodes that fail, return, shut down), and `component`, which puts them on the loop.
 
 Source: pkg/kubelet of Kubernetes 1.36.
 """
