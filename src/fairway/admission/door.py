@@ -15,7 +15,8 @@ operators: they pass at the cost of a lookup, and the spec of a pod's template i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fairway.admission import limitranger, namespace, priority, runtimeclass, serviceaccount
@@ -74,6 +75,19 @@ _LOOKED_AT: Final = frozenset(
 _MAX_SPECS: Final = 16384
 
 Call = Callable[[CallWebhook], WebhookAnswer]
+Steps = Generator[CallWebhook, WebhookAnswer, Outcome]
+Settle = Callable[[Outcome | ApiError], None]
+Later = Callable[[Steps, CallWebhook, Settle], None]
+
+
+class Awaiting(Exception):
+    """Somebody outside is being asked about an object; whoever put himself down in `then` is told once it is known."""
+
+    def __init__(self, obj: Obj) -> None:
+        super().__init__("a webhook is being asked")
+        self.obj = obj
+        self.outcome: Outcome | ApiError | None = None
+        self.then: list[Callable[[], None]] = []
 
 
 class _Known(NamedTuple):
@@ -92,16 +106,21 @@ class Door:
         options: Options | None = None,
         operators: Operators | None = None,
         call: Call | None = None,
+        later: Later | None = None,
         fits: Callable[[Obj], None] | None = None,
     ) -> None:
         """`call` performs a webhook's call. None: users' webhooks cannot be asked here, `unasked` names them.
-        `fits` raises ApiError for an object that could not be stored."""
+        `later` performs calls while others go on: `enter` then raises `Awaiting`, and is asked again with the same
+        object once all is known. `fits` raises ApiError for an object that could not be stored."""
         self._view = view
         self._authorizer = authorizer
         self._options = options or Options()
         self._operators = operators
         self._call = call or self._pass
+        self._later = later
         self._fits = fits
+        self._awaited: list[Awaiting] = []
+        """Objects that somebody outside is, or was, asked about."""
         self._chain: Chain | None = None
         self.unasked: dict[tuple[str, str], None] = {}
         """Configuration and name of the webhooks that would have been called."""
@@ -146,21 +165,61 @@ class Door:
         """The object as it goes in, with its quota charges, or why it does not. `old`: what is stored, on update.
 
         `strict`: unknown fields of Kueue's kinds are refused, as kubectl asks for. `checks`: nobody has asked the
-        rules of the kind yet; else they are only where admission or an update changes the object. Raises: ApiError.
+        rules of the kind yet; else they are only where admission or an update changes the object.
+        Raises: ApiError; Awaiting.
         """
+        if self._awaited:
+            known = self._known(obj)
+            if known is not None:
+                return known
         given = apply_defaults(_placed(obj))
         passed = self._passed(given, strict) if old is None and not checks else None
         if passed is not None:
             return passed
-        return self._entered(given, old, user, strict, checks)
+        return self._driven(obj, self._entered(given, old, user, strict, checks))
 
-    def _entered(self, given: Obj, old: Obj | None, user: User, strict: bool, checks: bool) -> Outcome:
-        """Every stage, one after the other."""
+    def _driven(self, obj: Obj, steps: Steps) -> Outcome:
+        """Every stage to its end, or as far as it goes while nobody waits. Raises: ApiError, Awaiting."""
         from fairway.admission.chain import drive
 
+        if self._later is None:
+            return drive(steps, self._call)
+        try:
+            wanted = next(steps)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+        waiting = Awaiting(obj)
+        self._awaited.append(waiting)
+        self._later(steps, wanted, partial(self._settle, waiting))
+        raise waiting
+
+    def _settle(self, waiting: Awaiting, outcome: Outcome | ApiError) -> None:
+        """Tell who waits; what nobody came back for by then nobody will."""
+        waiting.outcome = outcome
+        told, waiting.then = waiting.then, []
+        for go_on in told:
+            go_on()
+        if waiting in self._awaited:
+            self._awaited.remove(waiting)
+
+    def _known(self, obj: Obj) -> Outcome | None:
+        """What became of an object that was asked about. Raises: ApiError; Awaiting, while it is."""
+        found = next((w for w in self._awaited if w.obj is obj or w.obj == obj), None)
+        if found is None:
+            return None
+        if found.outcome is None:
+            raise found
+        self._awaited.remove(found)
+        if isinstance(found.outcome, ApiError):
+            raise found.outcome
+        return found.outcome
+
+    def _entered(self, given: Obj, old: Obj | None, user: User, strict: bool, checks: bool) -> Steps:
+        """Every stage, one after the other."""
         chain = self.chain
         asked = self.request(self._named(given), old, user, strict=strict)
-        outcome = drive(chain.mutating(asked), self._call)
+        outcome = yield from chain.mutating(asked)
         if isinstance(outcome, Denied):
             return outcome
         assert outcome.obj is not None
@@ -169,7 +228,7 @@ class Door:
             invalid = _invalid(asked)
             if invalid is not None:
                 return invalid
-        outcome = drive(chain.validating(asked), self._call)
+        outcome = yield from chain.validating(asked)
         if self._fits is not None and isinstance(outcome, Admitted) and outcome.obj is not None:
             self._fits(outcome.obj)
         return outcome

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fairway.apiserver.requestmeter import RequestMeter
     from fairway.apiserver.resources import Resources
     from fairway.apiserver.watching import Watches
+    from fairway.apiserver.webhookcalls import Webhooks
     from fairway.cluster.store import Store
 
 
@@ -54,6 +55,7 @@ class Api:
     meter: RequestMeter
     memory: Memory
     _door: Door | None = None
+    _webhooks: Webhooks | None = None
     _kubelets: Kubelets | None = None
 
     @property
@@ -62,7 +64,6 @@ class Api:
         if self._door is None:
             from fairway.admission.door import Door
             from fairway.apiserver.budget import check_made
-            from fairway.apiserver.webhookcalls import call
             from fairway.twin.operators import OperatorWebhooks
 
             operators = OperatorWebhooks(self.store, self.cluster.kueue_settings, as_asked=True)
@@ -70,11 +71,20 @@ class Api:
                 self.store,
                 self.authorizer,
                 operators=operators,
-                call=partial(call, self.store),
+                later=self.webhooks.begin,
                 fits=partial(check_made, self.resources),
             )
             self.store.followers.append(self._door)
         return self._door
+
+    @property
+    def webhooks(self) -> Webhooks:
+        """Who calls admission webhooks. Loaded with the first call."""
+        if self._webhooks is None:
+            from fairway.apiserver.webhookcalls import Webhooks
+
+            self._webhooks = Webhooks(self.store, self.cluster)
+        return self._webhooks
 
     @property
     def kubelets(self) -> Kubelets:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from fairway.apiserver.journal import VERSION_GAP, Journal, Saved
@@ -58,6 +60,18 @@ class Cluster:
         """Before a write from outside: let the clock stand at now."""
         if self.pump is not None:
             self.pump.touch()
+
+    @contextmanager
+    def no_faster(self) -> Iterator[None]:
+        """While this lasts the cluster's time goes no faster than the wall's: somebody outside is waited for."""
+        pump = self.pump
+        if pump is not None:
+            pump.hold()
+        try:
+            yield
+        finally:
+            if pump is not None:
+                pump.release()
 
     def poke(self) -> None:
         """After a write from outside: components will hear of it."""

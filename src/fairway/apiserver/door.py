@@ -31,7 +31,7 @@ from fairway.apiserver.custom import custom_problems, rule_problems
 from fairway.apiserver.decoding import schema_of
 from fairway.apiserver.refusals import Refused
 from fairway.apiserver.resources import Resource
-from fairway.apiserver.statuses import cannot_be_handled, invalid, invalid_for
+from fairway.apiserver.statuses import StatusError, cannot_be_handled, invalid, invalid_for
 from fairway.apiserver.warnings import warnings
 from fairway.apiserver.wire.messages import Response
 from fairway.cluster.actions import perform
@@ -42,6 +42,9 @@ from fairway.kube.objects import Obj, key_of
 from fairway.kube.validation.problem import UNKNOWN_FIELD, Problem
 from fairway.kube.validation.training import check_training
 from fairway.kube.validation.validating import validate
+
+# However many webhooks there are. Source: endpoints/handlers requestTimeoutUpperBound.
+_REQUEST_S = 34.0
 
 Write = Generator[CallWebhook, WebhookAnswer, Response]
 Phase = Generator[CallWebhook, WebhookAnswer, Outcome]
@@ -63,16 +66,18 @@ def run(api: Api, write: Write) -> Response | Awaitable[Response]:
 
 async def _with_webhooks(api: Api, write: Write, wanted: CallWebhook) -> Response:
     """Raises: ApiError."""
-    from fairway.apiserver.webhookcalls import call
-
     try:
-        while True:
-            answer = await asyncio.to_thread(call, api.store, wanted)
-            api.cluster.touch()
-            wanted = write.send(answer)
+        async with asyncio.timeout(_REQUEST_S):
+            while True:
+                answer = await api.webhooks.call(wanted)
+                api.cluster.touch()
+                wanted = write.send(answer)
     except StopIteration as end:
         response: Response = end.value
         return response
+    except TimeoutError:
+        why = "Timeout: request did not complete within requested timeout - context deadline exceeded"
+        raise StatusError(504, "Timeout", why, {}) from None
 
 
 def admission_request(

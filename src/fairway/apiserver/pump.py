@@ -41,6 +41,9 @@ class Pump:
         self._virtual_us = twin.now_us
         self._timer: asyncio.Handle | None = None
         self._due_s = 0.0
+        self._holds = 0
+        self._held_us = 0
+        self._held_s = 0.0
         self._goals: list[tuple[int, Callable[[], bool] | None, asyncio.Future[bool]]] = []
         self.is_stopped = False
         self._said = ""
@@ -87,6 +90,21 @@ class Pump:
         self.poke()
         return await goal
 
+    def hold(self) -> None:
+        """Go no faster than the wall clock until `release`: the answer that is waited for comes in its time."""
+        if not self._holds:
+            self._held_us, self._held_s = self.now_us, time.monotonic()
+        self._holds += 1
+
+    def release(self) -> None:
+        self._holds -= 1
+        self.poke()
+
+    def _bounded(self, target_us: int) -> int:
+        if not self._holds:
+            return target_us
+        return min(target_us, self._held_us + int((time.monotonic() - self._held_s) * SECOND_US))
+
     def _rebase(self, virtual_us: int) -> None:
         self._virtual_us = virtual_us
         self._wall_s = time.monotonic()
@@ -96,7 +114,7 @@ class Pump:
     def touch(self) -> None:
         """Let the clock stand at now, unless something is due before: for a write from outside."""
         loop = self._twin.loop
-        target_us = self.target_us
+        target_us = self._bounded(self.target_us)
         due_us = loop.next_slot()
         if target_us > loop.now_us and (due_us is None or due_us > target_us):
             loop.advance(target_us)
@@ -158,7 +176,7 @@ class Pump:
         loop = self._twin.loop
         self._twin.wake()
         until_s = time.monotonic() + _SLICE_S
-        target_us = max(self.target_us, self._goals[0][0] if self._goals else 0)
+        target_us = self._bounded(max(self.target_us, self._goals[0][0] if self._goals else 0))
         step = 1 if self._goals and self._goals[0][1] is not None else _EVENTS
         while True:
             handled = loop.run_some(target_us, step)
@@ -177,10 +195,11 @@ class Pump:
         until_us, condition, goal = self._goals[0]
         held = condition is not None and condition()
         loop = self._twin.loop
+        until_us = min(until_us, target_us)
         if not held and handled == 0 and until_us > loop.now_us:
             loop.advance(until_us)
             held = condition is not None and condition()
-        if not (held or loop.now_us >= until_us or goal.cancelled()):
+        if not (held or loop.now_us >= self._goals[0][0] or goal.cancelled()):
             return False
         self._goals.pop(0)
         self._rebase(loop.now_us if held else max(loop.now_us, self.target_us))

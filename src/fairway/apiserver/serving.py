@@ -206,6 +206,7 @@ class Server:
         self._listener.close()
         self.api.watches.close()
         self.api.cluster.stop()
+        self.api.webhooks.stop()
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:

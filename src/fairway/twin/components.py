@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, Self
 
-from fairway.admission.door import Door
+from fairway.admission.door import Awaiting, Door
 from fairway.admission.intree import Options
 from fairway.admission.request import CONTROLLERS, Denied
 from fairway.cluster.actions import Create, perform
@@ -90,18 +90,24 @@ class Host:
         self.store.followers.append(self._door)
         return self._door
 
-    def create(self, obj: Obj) -> None:
+    def create(self, obj: Obj, again: Callable[[], None]) -> bool:
         """What a controller creates: past the door, charged to its quotas.
 
+        False: somebody outside is being asked; `again` is called when the same object can be created again.
         Raises: ApiError.
         """
-        outcome = self.door.enter(obj, user=CONTROLLERS)
+        try:
+            outcome = self.door.enter(obj, user=CONTROLLERS)
+        except Awaiting as waiting:
+            waiting.then.append(again)
+            return False
         if isinstance(outcome, Denied):
             raise outcome.error()
         assert outcome.obj is not None
         if perform(self.store, Create(outcome.obj)) is not None:
             for charge in outcome.charges:
                 perform(self.store, charge)
+        return True
 
     def fork(self) -> Host:
         """Independent copies of everything but the components."""

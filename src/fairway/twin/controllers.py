@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from fairway.cluster.actions import Action, Create, Emit, Reconciliation, View, perform
@@ -75,6 +76,8 @@ class Controllers:
         self._short: deque[Work] = deque()
         """Work that waits for the budget, in order; one event is planned for the first of it."""
         self._is_armed = False
+        self._asked: dict[Item, Work] = {}
+        """Work that a webhook outside is being asked about."""
 
     def attach(self, host: Host) -> None:
         self.host = host
@@ -84,6 +87,7 @@ class Controllers:
         latency, stream = host.latency, host.streams.stream(self.name)
         self._reconcile_us = latency.controller_reconcile.sampler(stream)
         self._write_us = latency.api_write.sampler(stream)
+        self._arm()
 
     def start(self) -> None:
         """Queues fill as changes come."""
@@ -99,6 +103,8 @@ class Controllers:
         twin._tokens_us = self._tokens_us
         twin._short = self._short.copy()
         twin._is_armed = self._is_armed
+        # A fork asks nobody outside.
+        twin._short.extend(self._asked.values())
         return twin
 
     # Queueing
@@ -166,14 +172,18 @@ class Controllers:
     def _on_act(self, _data: None) -> None:
         """The budget allows a request again: go on with what has waited longest."""
         self._is_armed = False
-        item, actions, done = self._short.popleft()
+        self._go_on(self._short.popleft())
+        self._arm()
+
+    def _go_on(self, work: Work) -> None:
+        item, actions, done = work
+        self._asked.pop(item, None)
         try:
             self._carry_out(item, actions, done)
             if self._stumbling:
                 self._recovered(item)
         except Exception as failed:
             self._stumbled(item, failed)
-        self._arm()
 
     def _stumbled(self, item: Item, failed: Exception) -> None:
         """A controller raised over one key: that key is tried again, as after a refusal; the others have their turn."""
@@ -201,7 +211,11 @@ class Controllers:
                 self._working.setdefault(item, False)
                 self._wait((item, actions, done))
                 return
-            if not self._do(item, action):
+            did = self._do(item, action, (item, actions, done))
+            if did is None:
+                self._working.setdefault(item, False)
+                return
+            if not did:
                 break
             done += 1
         else:
@@ -244,14 +258,17 @@ class Controllers:
         self._tokens_us = max(self._tokens_us, now_us) + SECOND_US // qps
         return True
 
-    def _do(self, item: Item, action: Action) -> bool:
-        """Carry out one action; False when the API refused it and the rest must wait."""
+    def _do(self, item: Item, action: Action, work: Work) -> bool | None:
+        """Carry out one action; False when the API refused it and the rest must wait. None: a webhook is being asked,
+        and `work` goes on from here once it is known."""
         if isinstance(action, Emit):
             self._emit(action)
             return True
         try:
             if isinstance(action, Create):
-                self.host.create(action.obj)
+                if not self.host.create(action.obj, partial(self._go_on, work)):
+                    self._asked[item] = work
+                    return None
             else:
                 perform(self.host.store, action)
         except ApiError as refused:

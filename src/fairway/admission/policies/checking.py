@@ -11,11 +11,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from fairway.admission.cel.compiling import ANY, BOOL, STRING, Error, Program, Variables, compiled
 from fairway.admission.cel.composition import composed
 from fairway.admission.policies.mutating import as_maps
 from fairway.admission.policies.names import variables
+from fairway.kube.names import dns_subdomain
 from fairway.kube.objects import Obj
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
@@ -199,6 +201,10 @@ def _webhook(webhook: Obj, path: str) -> Iterator[str]:
     config = webhook.get("clientConfig") or {}
     if (config.get("url") is None) == (config.get("service") is None):
         yield f"{path}.clientConfig: Required value: exactly one of url or service is required"
+    elif config.get("url") is not None:
+        yield from _webhook_url(config["url"], f"{path}.clientConfig.url")
+    else:
+        yield from _webhook_service(config["service"], f"{path}.clientConfig.service")
     yield from _one_of(f"{path}.failurePolicy", webhook.get("failurePolicy"), _FAILURE)
     timeout = webhook.get("timeoutSeconds")
     if isinstance(timeout, int) and not 1 <= timeout <= 30:
@@ -207,6 +213,52 @@ def _webhook(webhook: Obj, path: str) -> Iterator[str]:
     yield from _rules(webhook.get("rules") or (), f"{path}.rules")
     names = variables(has_params=False, has_authorizer=True)
     yield from _conditions(webhook.get("matchConditions") or (), f"{path}.matchConditions", names)
+
+
+def _webhook_url(url: str, path: str) -> Iterator[str]:
+    """Source: apiserver pkg/util/webhook/validation.go ValidateWebhookURL."""
+    form = "; desired format: https://host[/path]"
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2] if parts.port != -1 else ""
+    except ValueError as wrong:
+        yield f"{path}: Required value: url must be a valid URL: {wrong}{form}"
+        return
+    if parts.scheme != "https":
+        yield f"{path}: Invalid value: {_shown(parts.scheme)}: 'https' is the only allowed URL scheme{form}"
+    if not host:
+        yield f'{path}: Invalid value: "": host must be specified{form}'
+    if "@" in parts.netloc:
+        user = parts.netloc.rpartition("@")[0]
+        yield f"{path}: Invalid value: {_shown(user)}: user information is not permitted in the URL"
+    if parts.fragment:
+        yield f"{path}: Invalid value: {_shown(parts.fragment)}: fragments are not permitted in the URL"
+    if parts.query:
+        yield f"{path}: Invalid value: {_shown(parts.query)}: query parameters are not permitted in the URL"
+
+
+def _webhook_service(service: Obj, path: str) -> Iterator[str]:
+    """Source: apiserver pkg/util/webhook/validation.go ValidateWebhookService."""
+    for field in ("name", "namespace"):
+        if not service.get(field):
+            yield f"{path}.{field}: Required value"
+    port = service.get("port")
+    if port is not None and not 1 <= port <= 65535:
+        yield f"{path}.port: Invalid value: {port}: port is not valid: must be between 1 and 65535, inclusive"
+    asked = service.get("path") or "/"
+    if asked == "/":
+        return
+    at = f"{path}.path: Invalid value: {_shown(asked)}"
+    if asked == "//":
+        yield f"{at}: segment[0] may not be empty"
+        return
+    if not asked.startswith("/"):
+        yield f"{at}: must start with a '/'"
+    for number, segment in enumerate(asked[1:].removesuffix("/").split("/")):
+        if not segment:
+            yield f"{at}: segment[{number}] may not be empty"
+        else:
+            yield from (f"{at}: segment[{number}]: {complaint}" for complaint in dns_subdomain(segment))
 
 
 def _expression(

@@ -17,6 +17,7 @@ from fairway.admission.cel.authorizing import Ask, asking
 from fairway.admission.cel.compiling import Error, Program, compiled
 from fairway.admission.cel.composition import Composed, Composition, composed
 from fairway.admission.cel.evaluating import Evaluation
+from fairway.admission.identity import misfit
 from fairway.admission.policies.conditions import Programs, are_met, compile_conditions, failed
 from fairway.admission.policies.matching import Match, Matcher, matcher_of, namespace_of_request
 from fairway.admission.policies.names import bindings, variables
@@ -192,11 +193,15 @@ def _patched(obj: Obj, mutation: Mutation, evaluation: Composed) -> Obj | str:
     if isinstance(value, Error):
         return failed(program, value)
     if mutation.patch_type == JSON_PATCH:
-        return _json_patched(obj, value)
-    if not isinstance(value, dict):
+        patched = _json_patched(obj, value)
+        if isinstance(patched, str):
+            return patched
+    elif isinstance(value, dict):
+        patched = strategic_patch(obj, value)
+    else:
         return f"unsupported return type from ApplyConfiguration expression: {type(value).__name__}"
-    patched: Obj = strategic_patch(obj, value)
-    return patched
+    wrong = misfit(obj, patched)
+    return patched if wrong is None else str(wrong["message"])
 
 
 def _json_patched(obj: Obj, operations: Any) -> Obj | str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fairway.admission.cel.authorizing import Ask
+from fairway.admission.identity import misfit
 from fairway.admission.policies.index import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, PolicyIndex
 from fairway.admission.request import AdmissionRequest, CallWebhook, WebhookAnswer, status_body
 from fairway.admission.webhooks.calling import Refusal, call_of, match_of, outcome_of, webhooks_of
@@ -94,10 +95,12 @@ def _patched(obj: Obj | None, response: Response, webhook: str) -> Obj | Refusal
         return Refusal(status_body(500, "InternalError", f"Internal error occurred: {why}"))
     try:
         patched: Obj = json_patch(obj, response.patch)
-    except ApiError as refused:
-        message = f"Internal error occurred: {refused.message}"
+    except (ApiError, RecursionError) as refused:
+        why = refused.message if isinstance(refused, ApiError) else "the patch is nested too deep"
+        message = f"Internal error occurred: {why}"
         return Refusal(status_body(500, "InternalError", message))
-    return patched
+    wrong = misfit(obj, patched)
+    return patched if wrong is None else Refusal(wrong)
 
 
 def call_validating(view: View, ask: Ask | None, index: PolicyIndex, request: AdmissionRequest) -> Calls:

@@ -54,11 +54,36 @@ def review_of(request: AdmissionRequest, matched: Match, uid: str) -> dict[str, 
     return {"kind": "AdmissionReview", "apiVersion": API_VERSION, "request": body}
 
 
+class _Result(msgspec.Struct):
+    """A metav1.Status, as far as it is read."""
+
+    message: str | None = None
+    reason: str | None = None
+    code: int | None = None
+    details: dict[str, Any] | None = None
+
+
+class _Answer(msgspec.Struct):
+    """An AdmissionResponse's fields, with the types Go decodes them into."""
+
+    uid: str | None = None
+    allowed: bool | None = None
+    status: _Result | None = None
+    patch: str | None = None
+    patchType: str | None = None  # noqa: N815
+    auditAnnotations: dict[str, str] | None = None  # noqa: N815
+    warnings: list[str] | None = None
+
+
 def response_of(review: dict[str, Any], uid: str, *, is_mutating: bool) -> Response | str:
     """The answer, or what is wrong with it."""
     response = review.get("response")
-    if not isinstance(response, dict):
+    if response is None:
         return "webhook response was absent"
+    try:
+        msgspec.convert(response, _Answer)
+    except (msgspec.ValidationError, RecursionError) as broken:
+        return f"json: cannot unmarshal response: {broken}"
     if response.get("uid") != uid:
         return f'expected response.uid="{uid}", got "{response.get("uid") or ""}"'
     group, _, version = str(review.get("apiVersion") or "").rpartition("/")
@@ -70,7 +95,7 @@ def response_of(review: dict[str, Any], uid: str, *, is_mutating: bool) -> Respo
         return patch
     return Response(
         bool(response.get("allowed")),
-        response.get("status") or response.get("result"),
+        response.get("status"),
         tuple(str(w) for w in response.get("warnings") or ()),
         tuple((str(k), str(v)) for k, v in (response.get("auditAnnotations") or {}).items()),
         patch,
@@ -93,7 +118,7 @@ def _patch_of(response: dict[str, Any], is_mutating: bool) -> list[dict[str, Any
         return f'unsupported patch type "{patch_type}"'
     try:
         decoded = msgspec.json.decode(base64.b64decode(raw))
-    except (binascii.Error, ValueError, TypeError, msgspec.DecodeError) as bad:
+    except (binascii.Error, ValueError, TypeError, RecursionError, msgspec.DecodeError) as bad:
         return f"received undecodable patch in webhook response: {bad}"
     if not isinstance(decoded, list) or not all(isinstance(o, dict) for o in decoded):
         return "received undecodable patch in webhook response: not a list of operations"
@@ -102,10 +127,13 @@ def _patch_of(response: dict[str, Any], is_mutating: bool) -> list[dict[str, Any
 
 def rejection(webhook: str, result: dict[str, Any] | None) -> dict[str, Any]:
     """The Status of a webhook that said no."""
-    said = dict(result or {})
+    told = result or {}
     denied = f'admission webhook "{webhook}" denied the request'
-    why = said.get("message") or said.get("reason")
-    said["code"] = max(int(said.get("code") or 0), 400)
-    said["status"] = "Failure"
-    said["message"] = f"{denied}: {why}" if why else f"{denied} without explanation"
+    why = told.get("message") or told.get("reason")
+    said = {
+        "status": "Failure",
+        "message": f"{denied}: {why}" if why else f"{denied} without explanation",
+        **{name: told[name] for name in ("reason", "details") if told.get(name)},
+        "code": min(max(told.get("code") or 0, 400), 599),
+    }
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, **said}

@@ -15,6 +15,7 @@ Source: pkg/controller/volume/persistentvolume/{pv_controller,index}.go, volume/
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from fairway.admission.volumeprotection import FINALIZERS
@@ -111,7 +112,7 @@ class VolumeBinder:
                 },
                 "spec": template.get("spec") or {},
             }
-            self.host.create(claim)
+            self.host.create(claim, partial(self._write_ephemeral, pod))
 
     def _on_look(self, _data: None) -> None:
         """All claims, then all volumes: there are few, and each may concern every other."""
@@ -189,7 +190,8 @@ class VolumeBinder:
             store.replace(without_annotation(claim, SELECTED_NODE))
             return
         volume = making.volume_for(claim, storage_class, None if node is None else labels_of(node))
-        self.host.create(volume)
+        if not self.host.create(volume, partial(self._on_made, asked)):
+            return
         why = f"Successfully provisioned volume {name_of(volume)}"
         self._tell(claim, "Normal", "ProvisioningSucceeded", why)
 

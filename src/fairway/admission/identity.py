@@ -1,0 +1,72 @@
+"""Is what a webhook or a policy made of an object still that object, and one that can be read?
+
+Whoever may change what comes in changes what it says, not what and where it is: that was authorized, and counted.
+
+Source: apiserver pkg/admission/plugin/webhook/mutating/dispatcher.go (Decode into the kind that came in),
+registry/rest/{create,update}.go (v1.36). Unlike kube: a new object keeps its name, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairway.admission.request import status_body
+from fairway.kube.kinds import kind_named
+from fairway.kube.objects import Obj, gk_of
+from fairway.kube.schema import custom_schema, decode_error, schema_for
+
+# Deeper than any real object: whoever walks it must not run out of stack.
+_MAX_DEPTH = 200
+
+
+def misfit(before: Obj, after: Any) -> dict[str, Any] | None:
+    """The Status that refuses the change; None where it may be."""
+    if not isinstance(after, dict):
+        return _internal("Object 'Kind' is missing in the object")
+    if _is_too_deep(after):
+        return _internal(f"the object is nested deeper than {_MAX_DEPTH} levels")
+    was, now = _named(before), _named(after)
+    if was != now:
+        return _internal(f"converting {now} to {was}: unknown conversion")
+    broken = decode_error(after, schema_for(before["apiVersion"], before["kind"]) or custom_schema({}))
+    if broken is not None:
+        return _internal(broken)
+    meta, old = after.get("metadata") or {}, before.get("metadata") or {}
+    if (meta.get("namespace") or "") != (old.get("namespace") or ""):
+        why = "the namespace of the provided object does not match the namespace sent on the request"
+        return status_body(400, "BadRequest", why)
+    if (meta.get("name") or "") != (old.get("name") or ""):
+        return _renamed(before, str(meta.get("name") or ""))
+    return None
+
+
+def _named(obj: Obj) -> str:
+    return f"({obj.get('apiVersion')}).{obj.get('kind')}"
+
+
+def _renamed(before: Obj, name: str) -> dict[str, Any]:
+    kind, old = kind_named(gk_of(before)), before["metadata"].get("name") or ""
+    why = f'Invalid value: "{name}": field is immutable'
+    cause = {"reason": "FieldValueInvalid", "message": why, "field": "metadata.name"}
+    details = {"name": old, "group": kind.group, "kind": kind.kind, "causes": [cause]}
+    message = f'{kind.group_kind} "{old}" is invalid: metadata.name: {why}'
+    return status_body(422, "Invalid", message, {k: v for k, v in details.items() if v})
+
+
+def _internal(why: str) -> dict[str, Any]:
+    said = f"Internal error occurred: {why}"
+    return status_body(500, "InternalError", said, {"causes": [{"message": why}]})
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            member
+            for item in level
+            for member in (item.values() if isinstance(item, dict) else item)
+            if isinstance(member, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
