@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tools.importing import __main__ as program
-from tools.importing.nodes import Nodes, spelled_out
+from tools.importing.nodes import Nodes, places, spelled_out
 
 CRD = """
 apiVersion: apiextensions.k8s.io/v1
@@ -47,7 +47,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     release(clone, "v1", "1")
     release(clone, "v2", "2")
     pin(tmp_path, "v1")
-    for name, path in (("PINS", "pins.toml"), ("KINDS", "kinds.json"), ("SCHEMAS", "schemas.jsonl")):
+    for name, path in (("PINS", "pins.toml"), ("KINDS", "kinds.json"), ("SCHEMAS", "schemas.txt")):
         monkeypatch.setattr(program, name, tmp_path / path)
     monkeypatch.setattr(program, "DATA", tmp_path / "a/b/c/d")
     return tmp_path
@@ -83,7 +83,7 @@ def test_facts_are_taken_and_sentences_left(world: Path, monkeypatch: pytest.Mon
     assert v1["columns"] == [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}]
     assert (v1["storage"], v1["status"]) == (True, True)
     assert [v["name"] for v in again["kinds"][0]["versions"]] == ["v1beta1"]
-    lines = (world / "schemas.jsonl").read_text().splitlines()
+    lines = places((world / "schemas.txt").read_text())
     assert spelled_out(lines, v1beta1["schema"]) == {"type": "object"}
     assert spelled_out(lines, v1["schema"]) == {
         "type": "object",
@@ -99,14 +99,14 @@ def test_facts_are_taken_and_sentences_left(world: Path, monkeypatch: pytest.Mon
 
 def test_a_component_moves_alone(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(world, monkeypatch)
-    before = (world / "schemas.jsonl").read_text()
+    before = (world / "schemas.txt").read_text()
     pin(world, "v2")
     assert run(world, monkeypatch, "--check") == 1
-    assert (world / "schemas.jsonl").read_text() == before
+    assert (world / "schemas.txt").read_text() == before
     assert run(world, monkeypatch, "widgets") == 0
     first, again = json.loads((world / "kinds.json").read_text())
     assert (first["source"], again["source"]) == ("acme/widgets@v2", "acme/widgets@v1")
-    assert '"default":2' in (world / "schemas.jsonl").read_text()
+    assert '"default":2' in (world / "schemas.txt").read_text()
     run(world, monkeypatch)
     assert run(world, monkeypatch, "--check") == 0
 
@@ -128,6 +128,6 @@ def test_a_pin_that_points_nowhere_says_so(
 def test_the_same_schema_is_kept_once() -> None:
     nodes = Nodes()
     part = {"type": "array", "items": {"type": "string"}}
-    number = nodes.number({"type": "object", "properties": {"a": part, "b": dict(part)}})
-    assert len(nodes.lines) == 3
-    assert spelled_out(nodes.lines, number) == {"type": "object", "properties": {"a": part, "b": part}}
+    name = nodes.name({"type": "object", "properties": {"a": part, "b": dict(part)}})
+    assert len(nodes.places) == 3
+    assert spelled_out(nodes.places, name) == {"type": "object", "properties": {"a": part, "b": part}}

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tools.importing import definitions
-from tools.importing.nodes import Nodes, spelled_out
+from tools.importing.nodes import Nodes, places, spelled_out
 from tools.importing.pins import Pin, pins
 
 DATA = Path(__file__).parents[2] / "src/fairway/kube/data"
-KINDS, SCHEMAS = DATA / "kinds.json", DATA / "schemas.jsonl"
+KINDS, SCHEMAS = DATA / "kinds.json", DATA / "schemas.txt"
 PINS = Path(__file__).parent / "pins.toml"
 Component = dict[str, Any]
 
@@ -51,12 +51,12 @@ def _component(pin: Pin, clones: Path, wanted: list[str]) -> Component:
 
 
 def _kept(name: str) -> Component:
-    lines = SCHEMAS.read_text().splitlines()
+    known = places(SCHEMAS.read_text())
     for component in json.loads(KINDS.read_text()):
         if component["component"] == name:
             for kind in component["kinds"]:
                 for version in kind["versions"]:
-                    version["schema"] = spelled_out(lines, version["schema"])
+                    version["schema"] = spelled_out(known, version["schema"])
             return dict(component)
     raise SystemExit(f"{name} was never imported: name it, or import everything")
 
@@ -68,11 +68,11 @@ def _written(components: list[Component]) -> tuple[str, str]:
     for component in components:
         rows = []
         for kind in component["kinds"]:
-            versions = [v | {"schema": nodes.number(v["schema"])} for v in kind["versions"]]
+            versions = [v | {"schema": nodes.name(v["schema"])} for v in kind["versions"]]
             rows.append(json.dumps(kind | {"versions": versions}, separators=(",", ":"), ensure_ascii=False))
         head = json.dumps({"component": component["component"], "source": component["source"]})[:-1]
         blocks.append(f'{head}, "kinds": [\n' + ",\n".join(rows) + "\n]}")
-    return "[\n" + ",\n".join(blocks) + "\n]\n", "\n".join(nodes.lines) + "\n"
+    return "[\n" + ",\n".join(blocks) + "\n]\n", nodes.text()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Which kinds do other projects publish, and what does each definition say?
 
 Facts of their CustomResourceDefinitions, made by `tools/importing` from pinned sources (docs/upgrading.md): names,
-columns, subresources in `data/kinds.json`, read at once; schemas in `data/schemas.jsonl`, a line a place, of which
+columns, subresources in `data/kinds.json`, read at once; schemas in `data/schemas.txt`, a line a place, of which
 only the lines of a kind that is used are decoded. Descriptions are not kept.
 """
 
@@ -21,10 +21,10 @@ Raw = dict[str, Any]
 
 
 class Version(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """What a definition says of one version. `schema` is the number of a line."""
+    """What a definition says of one version. `schema` names a place of the schemas' file."""
 
     name: str
-    schema: int
+    schema: str
     storage: bool = False
     deprecated: bool = False
     deprecation_warning: str = ""
@@ -104,18 +104,20 @@ def entry(group_kind: str, version: str) -> Raw | None:
 
 
 @cache
-def _lines() -> list[bytes]:
-    return (_DATA / "schemas.jsonl").read_bytes().splitlines()
+def _places() -> dict[bytes, bytes]:
+    """What is written of each place, by its name; undecoded."""
+    lines = (_DATA / "schemas.txt").read_bytes().splitlines()
+    return dict(line.split(b" ", 1) for line in lines)
 
 
 @cache
-def schema(number: int) -> Raw:
-    """The schema of a line, its parts in place. The same part is the same dict everywhere: not to be changed."""
-    body: Raw = msgspec.json.decode(_lines()[number])
+def schema(name: str) -> Raw:
+    """The schema of a place, its parts in it. The same part is the same dict everywhere: not to be changed."""
+    body: Raw = msgspec.json.decode(_places()[name.encode()])
     if "properties" in body:
-        body["properties"] = {name: schema(below) for name, below in body["properties"].items()}
+        body["properties"] = {member: schema(below) for member, below in body["properties"].items()}
     for key in _ONE:
-        if type(body.get(key)) is int:
+        if type(body.get(key)) is str:
             body[key] = schema(body[key])
     for key in _MANY:
         if key in body:
