@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -117,6 +118,33 @@ def test_unknown_fields_are_refused_warned_of_or_pruned(api: Served) -> None:
     code, answer = api.ask("POST", f"{SCALED}?fieldValidation=Ignore&dryRun=All", body)
     assert code == 201
     assert "replicas" not in answer["spec"]
+
+
+def test_who_creates_what_nobody_acts_on_is_warned(api: Served) -> None:
+    api.until_ready()
+    rules = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": "r"},
+        "spec": {"groups": []},
+    }
+    path = "/apis/monitoring.coreos.com/v1/namespaces/default/prometheusrules"
+    assert warnings_of(api, path, rules) == [
+        '299 - "PrometheusRule.monitoring.coreos.com: stored, but nobody acts on this kind here"'
+    ]
+    assert warnings_of(api, f"{KUEUE}/v1beta2/clusterqueues", queue("acted", "v1beta2")) == []
+
+
+def warnings_of(api: Served, path: str, body: dict[str, Any]) -> list[str]:
+    connection = api.connect()
+    try:
+        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        response.read()
+        assert response.status == 201
+        return response.headers.get_all("Warning") or []
+    finally:
+        connection.close()
 
 
 def test_defaults_columns_and_the_scale_of_a_definition(api: Served) -> None:

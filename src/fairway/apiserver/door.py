@@ -203,6 +203,8 @@ def written(api: Api, ask: Ask, write: Callable[[Obj], Obj], obj: Obj, admitted:
         # What was not written has no version of its own.
         version = None if before is None else before["metadata"]["resourceVersion"]
         return merged_metadata(stored, resourceVersion=version)
+    if ask.resource.is_published and _is_new(stored, before):
+        _warn_of_idle(api, ask)
     api.definitions.refresh()
     api.cluster.poke()
     return stored
@@ -226,6 +228,15 @@ def _fitting(api: Api, ask: Ask, write: Callable[[Obj], Obj], obj: Obj, mark: Ma
             obj = without_managed_fields(obj)
             continue
         return stored
+
+
+def _warn_of_idle(api: Api, ask: Ask) -> None:
+    """Kinds that nobody here acts on are stored like all others, and that is all."""
+    from fairway.twin.actors import acted_on
+
+    twin = api.cluster.twin
+    if twin is not None and ask.resource.gk not in acted_on(twin.host.parts.values()):
+        ask.warnings.append(f"{ask.resource.gk}: stored, but nobody acts on this kind here")
 
 
 def durable(api: Api, ask: Ask, response: Response) -> Response:

@@ -28,6 +28,7 @@ from fairway.scenario.entering import Refusal
 from fairway.scenario.model import Scenario
 from fairway.traces.component import TraceComponent
 from fairway.twin import invariants
+from fairway.twin.actors import idle_kinds
 from fairway.twin.containment import LIMITED_TRIES, Containment
 from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.loop import DEFAULT_LIMIT
@@ -214,6 +215,14 @@ def unasked_webhooks(twin: Twin) -> list[str]:
     return [
         f"webhook {name} of {configuration} cannot be asked here: what it would change or refuse went in as it is"
         for configuration, name in twin.host.door.unasked
+    ]
+
+
+def idle_objects(twin: Twin) -> list[str]:
+    """Kinds of which there are objects, but nobody who acts on them."""
+    return [
+        f"nobody acts on {gk} here: {twin.store.count(gk)} stored, without effect"
+        for gk in idle_kinds(twin.store, twin.host.parts.values())
     ]
 
 

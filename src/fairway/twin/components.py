@@ -8,6 +8,7 @@ fork's host; queued events find it there by the handler's name.
     class Reaper:
         name = "reaper"
         kinds = ("Pod",)
+        # acts_on = (…)                    # where that is less than it watches (`actors`)
 
         def attach(self, host):            # at the start and again in every fork
             self.host = host

@@ -57,6 +57,7 @@ class Controllers:
         self.affected = affected or self._ask_all
         self._given = affected
         self.kinds: tuple[str, ...] = tuple({gk: None for c in self.controllers for gk in c.watches})
+        self.acts_on: tuple[str, ...] = tuple({c.gk: None for c in self.controllers})
         self._number = {c.name: i for i, c in enumerate(self.controllers)}
         if len(self._number) < len(self.controllers):
             raise BugError(f"two controllers share a name: {[c.name for c in self.controllers]}")

@@ -26,6 +26,7 @@ class ReachingWatch:
     def __init__(self, goals: Iterable[Reaching]) -> None:
         self.goals = tuple(dict.fromkeys(goals))
         self.kinds: tuple[str, ...] = tuple(sorted({goal.gk for goal in self.goals}))
+        self.acts_on: tuple[str, ...] = ()
         self.reached: dict[Reaching, Reached] = {goal: {} for goal in self.goals}
         self._of_kind = {gk: tuple(g for g in self.goals if g.gk == gk) for gk in self.kinds}
 
