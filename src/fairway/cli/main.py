@@ -20,6 +20,11 @@ from fairway.errors import BugError, FairwayError, InvalidInput
 
 # name → (module, what it does). A module has a Typer `app`: one command, or a group of them.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "init": (
+        "init_cmd",
+        "write a first scenario: from answers, a cloud's region, or a cluster",
+    ),
+    "examples": ("examples_cmd", "list the examples, copy one"),
     "simulate": ("simulate_cmd", "run a directory of Kubernetes YAML, or a scenario, in virtual time"),
     "report": ("report_cmd", "show what a run did: terminal, HTML, plots"),
     "compare": ("compare_cmd", "put runs side by side, differences that matter first"),
@@ -37,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("status_cmd", "is a server running, and what time is it there"),
     "scrub": ("scrub_cmd", "is everything a stopped server left on disk as it was written"),
     "clock": ("clock_cmd", "move the served cluster's time: advance, run-until, pause, resume, speed"),
+    "completion": ("completion_cmd", "print a script that completes commands in bash, zsh or fish"),
     "bench": ("bench_cmd", "measure Fairway against stated references"),
 }
 
