@@ -8,6 +8,8 @@ import signal
 from collections.abc import Callable
 
 from fairway.apiserver.serving import Server, Settings
+from fairway.apiserver.sparinglog import Sparing
+from fairway.apiserver.wire.gate import raise_limit
 from fairway.errors import WorldError
 
 
@@ -17,6 +19,9 @@ def serve(settings: Settings, told: Callable[[Server], None] | None = None) -> i
     Raises: FairwayError.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(Sparing())
+    raise_limit()
     return asyncio.run(_serve(settings, told))
 
 

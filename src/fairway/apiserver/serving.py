@@ -13,6 +13,7 @@ import gc
 import ssl
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ from fairway.apiserver.resources import Resources
 from fairway.apiserver.statuses import refused_connection
 from fairway.apiserver.watching import Watches
 from fairway.apiserver.wire.connection import Connection
+from fairway.apiserver.wire.gate import Gate, behind, most_connections
 from fairway.cluster.store import Store
 from fairway.errors import FairwayError, WorldError
 from fairway.kube.defaults import apply_defaults, generate_job_selector
@@ -56,8 +58,7 @@ _GC_THRESHOLDS = (50_000, 50, 1_000)
 _SWITCH_S = 0.0005
 # Loading the components waits this long: whoever waits for the server asks it something first.
 _FIRST_ANSWERS_S = 0.1
-# TLS handshakes and requests not finished by then are cut off.
-_HANDSHAKE_TIMEOUT_S = 10.0
+# Connections accepted in one go, and those that the kernel keeps waiting.
 _BACKLOG = 1024
 _DRAIN_S = 0.5
 
@@ -90,6 +91,7 @@ class Server:
         self.api: Api
         self._lock: IO[str] | None = None
         self._connections: set[Any] = set()
+        self.gate = Gate(most_connections())
         self._tasks: list[asyncio.Task[Any]] = []
         self._listener: asyncio.Server
 
@@ -139,6 +141,7 @@ class Server:
         self._tasks.append(asyncio.create_task(self._bring_up()))
         self._tasks.append(asyncio.create_task(self.api.watches.bookmark_forever()))
         self._tasks.append(asyncio.create_task(cluster.expire_forever()))
+        self._tasks.append(asyncio.create_task(self.gate.expire_forever()))
 
     async def _listen(self, notes: dict[str, str]) -> None:
         discovery = Discovery(self.api.resources, "")
@@ -148,26 +151,28 @@ class Server:
 
         def connect() -> Connection:
             return Connection(
-                handling.answer, journal.when_durable, refused_connection, self._connections, self.api.meter
+                handling.answer,
+                journal.when_durable,
+                refused_connection,
+                self._connections,
+                self.api.meter,
+                self.gate,
             )
 
         loop = asyncio.get_running_loop()
         context = tls(self.pki)
         wanted = self.settings.port or int(notes.get("port", "0"))
-        options: dict[str, Any] = {
-            "ssl": context,
-            "backlog": _BACKLOG,
-            "ssl_handshake_timeout": _HANDSHAKE_TIMEOUT_S,
-        }
+        entrance = behind(self.gate, context, connect)
+        listen = partial(loop.create_server, entrance, self.settings.listen, backlog=_BACKLOG)
         try:
-            self._listener = await loop.create_server(connect, self.settings.listen, wanted, **options)
+            self._listener = await listen(wanted)
         except OSError as taken:
             if self.settings.port or not wanted:
                 raise WorldError(
                     f"cannot listen on {self.settings.listen}:{wanted}: {taken.strerror}"
                 ) from taken
             # The port of last time belongs to somebody else now.
-            self._listener = await loop.create_server(connect, self.settings.listen, 0, **options)
+            self._listener = await listen(0)
         self.port = self._listener.sockets[0].getsockname()[1]
         discovery.address = f"{self.settings.listen}:{self.port}"
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import httptools
 
+from fairway.apiserver.wire.gate import Gate, Guest
 from fairway.apiserver.wire.messages import Answer, Request, Response, Stream, split_target
 from fairway.kube.integers import natural
 
@@ -54,8 +55,15 @@ class Connection(asyncio.Protocol):
     """A client. `user` is whatever authentication found for its certificate."""
 
     def __init__(
-        self, handler: Handler, when_durable: WhenDurable, refusal: Refusal, everyone: set[Any], meter: Meter
+        self,
+        handler: Handler,
+        when_durable: WhenDurable,
+        refusal: Refusal,
+        everyone: set[Any],
+        meter: Meter,
+        gate: Gate,
     ) -> None:
+        self._gate = gate
         self._meter = meter
         self._at_hand: Request | None = None
         self._handler = handler
@@ -71,6 +79,8 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._upgraded: Callable[[bytes], None] | None = None
         self.transport: asyncio.Transport
+        self.guest: Guest
+        """As whom the gate knows this connection."""
         self.certificate_user: Any = None
         self._begin()
 
@@ -178,6 +188,7 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, request: Request) -> None:
         self._is_busy = True
+        self._gate.work(self.guest)
         answer = self._handler(request)
         if isinstance(answer, Response):
             self._send_when_durable(request, answer)
@@ -217,6 +228,7 @@ class Connection(asyncio.Protocol):
     def done(self) -> None:
         """The answer at hand is complete: the next request's turn."""
         self._is_busy = False
+        self._gate.rest(self.guest)
         self._stream = None
         self._note_end()
         if self._ahead:
