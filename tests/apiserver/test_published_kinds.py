@@ -97,7 +97,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
                 "securityGroupSelectorTerms": [{"tags": {"a": "b"}}],
             },
         },
-        'EC2NodeClass.karpenter.k8s.aws "s" is invalid: spec: Invalid value: "object": '
+        'EC2NodeClass.karpenter.k8s.aws "s" is invalid: spec: Invalid value: '
         "must specify exactly one of ['role', 'instanceProfile']",
     ),
 }

@@ -1,6 +1,7 @@
 """`x-kubernetes-validations`: CEL rules inside the schema of a CustomResourceDefinition.
 
-    problems(schema, obj, old)      # what an object violates: field errors, to be put into a 422
+    judged(version, obj, old)       # all that is wrong with an object of a definition's version: values, then rules
+    problems(schema, obj, old)      # the rules it breaks
     rule_problems(schema, path)     # what does not compile: field errors of the CustomResourceDefinition
 
 Rules see `self` (their part of the object) and, where the object is updated and its part can be found again,
@@ -22,8 +23,11 @@ from typing import Any, NamedTuple
 from fairway.admission.cel.compiling import BOOL, STRING, Error, Program, Variables, compiled
 from fairway.admission.cel.evaluating import BUDGET, Evaluation
 from fairway.admission.rbac.attributes import quoted
-from fairway.kube.fieldpath import MapKey, Path, path_text
+from fairway.kube.fieldpath import MapKey, Path
 from fairway.kube.memos import memo
+from fairway.kube.schema import tree_of, validate_custom
+from fairway.kube.validation import problem
+from fairway.kube.validation.problem import OMITTED, Problem
 
 Schema = dict[str, Any]
 
@@ -65,7 +69,43 @@ class RuleProblem(NamedTuple):
         return f"{self.path or '<nil>'}: {self.body}"
 
 
-def problems(schema: Schema, obj: Any, old: Any = None, path: Path = ()) -> list[RuleProblem]:
+# Faults after which rules would stumble. Source: customresource/strategy.go hasBlockingErr.
+_BLOCKING = frozenset(
+    (problem.UNSUPPORTED, problem.REQUIRED, problem.TOO_LONG, problem.TOO_MANY, problem.TYPE_INVALID)
+)
+# How kube prints the path of a fault that belongs to no single field.
+_NO_PATH: Path = ("<nil>",)
+_NOT_CHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+# A cause's reason → what the line says.
+_SAID = {
+    INVALID: problem.INVALID,
+    FORBIDDEN: problem.FORBIDDEN,
+    REQUIRED: problem.REQUIRED,
+    DUPLICATE: problem.DUPLICATE,
+}
+
+
+def judged(version: Schema, obj: Any, old: Any = None) -> list[Problem]:
+    """Everything wrong with a custom object but its metadata. `version`: an entry of a definition's `spec.versions`.
+
+    Rules are asked where the rest lets them be. `old`: what an update replaces.
+    """
+    tree = tree_of(version)
+    if tree is None:
+        return []
+    found = validate_custom(obj, tree, old)
+    schema: Schema = version["schema"]["openAPIV3Schema"]
+    if not has_rules(schema):
+        return found
+    if any(p.reason in _BLOCKING for p in found):
+        return [*found, Problem(_NO_PATH, None, problem.INVALID, _NOT_CHECKED)]
+    return [*found, *problems(schema, obj, old)]
+
+
+def problems(schema: Schema, obj: Any, old: Any = None, path: Path = ()) -> list[Problem]:
     """Every rule of the schema that the object violates. Free for schemas without rules."""
     if not has_rules(schema):
         return []
@@ -74,7 +114,7 @@ def problems(schema: Schema, obj: Any, old: Any = None, path: Path = ()) -> list
     try:
         return list(walk.visit(schema, obj, before, path, is_root=not path))
     except _OutOfBudgetError as spent:
-        return [RuleProblem(path_text(path), INVALID, "object", str(spent))]
+        return [Problem(path or _NO_PATH, "object", problem.INVALID, str(spent))]
 
 
 # Schema → whether there is a rule in it. The schema is kept with the answer, so that its identity stays its own.
@@ -117,16 +157,16 @@ class _Walk:
 
     def visit(
         self, schema: Schema, value: Any, old: Any, path: Path, *, is_root: bool = False
-    ) -> Iterator[RuleProblem]:
+    ) -> Iterator[Problem]:
         if value is None or not has_rules(schema):
             return
         for rule in schema.get("x-kubernetes-validations") or ():
-            problem = self._judge(schema, rule, _View(schema, is_root), value, old, path)
-            if problem is not None:
-                yield problem
+            found = self._judge(schema, rule, _View(schema, is_root), value, old, path)
+            if found is not None:
+                yield found
         yield from self._children(schema, value, old, path)
 
-    def _children(self, schema: Schema, value: Any, old: Any, path: Path) -> Iterator[RuleProblem]:
+    def _children(self, schema: Schema, value: Any, old: Any, path: Path) -> Iterator[Problem]:
         if isinstance(value, dict):
             properties = schema.get("properties") or {}
             extra = schema.get("additionalProperties")
@@ -145,7 +185,7 @@ class _Walk:
 
     def _judge(
         self, schema: Schema, rule: Schema, view: _View, value: Any, old: Any, path: Path
-    ) -> RuleProblem | None:
+    ) -> Problem | None:
         program = _program(rule.get("rule") or "", bool(rule.get("optionalOldSelf")), view.type_name)
         is_transition = _names_old(rule.get("rule") or "")
         if is_transition and old is _ABSENT and not rule.get("optionalOldSelf"):
@@ -155,7 +195,7 @@ class _Walk:
         where = _at(path, rule.get("fieldPath"))
         kind = schema.get("type") or "object"
         if isinstance(program, Error):
-            return RuleProblem(where, INVALID, kind, f"rule compile error: {program.text}")
+            return Problem(where, kind, problem.INVALID, f"rule compile error: {program.text}")
         names = {"self": view.seen(value), "oldSelf": None if old is _ABSENT else view.seen(old)}
         names["hasOldSelf"] = old is not _ABSENT
         evaluation = Evaluation(names, self._left)
@@ -166,9 +206,10 @@ class _Walk:
         if isinstance(verdict, Error):
             return self._errored(rule, verdict, where, kind)
         detail = _message(rule, names, view.type_name)
-        return RuleProblem(where, rule.get("reason") or INVALID, kind, detail)
+        shown = OMITTED if kind in ("object", "array") else value
+        return Problem(where, shown, _SAID.get(rule.get("reason") or INVALID, problem.INVALID), detail)
 
-    def _errored(self, rule: Schema, error: Error, where: str, kind: str) -> RuleProblem:
+    def _errored(self, rule: Schema, error: Error, where: Path, kind: str) -> Problem:
         said = str(rule.get("message") or rule.get("rule") or "").strip()
         if error.kind == "budget":
             if error.text.startswith("validation failed"):
@@ -183,7 +224,7 @@ class _Walk:
             )
         else:
             detail = f"{error.text} evaluating rule: {said}"
-        return RuleProblem(where, INVALID, kind, detail)
+        return Problem(where, kind, problem.INVALID, detail)
 
 
 class _View:
@@ -293,9 +334,10 @@ def _message(rule: Schema, names: dict[str, Any], type_name: str) -> str:
 _STEP = re.compile(r"\.([A-Za-z_]\w*)|\['((?:[^'\\]|\\.)*)'\]")
 
 
-def _at(path: Path, field_path: str | None) -> str:
+def _at(path: Path, field_path: str | None) -> Path:
     found = _STEP.finditer(field_path or "")
-    return path_text((*path, *(f[1] if f[1] is not None else f[2].replace("\\'", "'") for f in found)))
+    at = (*path, *(f[1] if f[1] is not None else f[2].replace("\\'", "'") for f in found))
+    return at or _NO_PATH
 
 
 def rule_problems(schema: Schema, path: str) -> list[RuleProblem]:

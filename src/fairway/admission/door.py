@@ -41,6 +41,7 @@ from fairway.cluster.errors import ApiError
 from fairway.cluster.metadata import generated_name
 from fairway.cluster.quotausage import QUOTA
 from fairway.cluster.store import Store
+from fairway.kube import published
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.kinds import kind_named
 from fairway.kube.objects import Key, Obj, gk_of, labels_of, meta_of
@@ -48,6 +49,7 @@ from fairway.kube.objects import Key, Obj, gk_of, labels_of, meta_of
 if TYPE_CHECKING:
     from fairway.admission.chain import Chain, Operators
     from fairway.admission.rbac.authorizer import Authorizer
+    from fairway.kube.validation.problem import Problem
 
 _CONFIGURATION: Final = ".admissionregistration.k8s.io"
 _POD_SECURITY: Final = "pod-security.kubernetes.io/"
@@ -337,6 +339,16 @@ def _placed(obj: Obj) -> Obj:
     return {**obj, "metadata": {**meta, "namespace": "default"}}
 
 
+def _broken_rules(obj: Obj, old: Obj | None) -> list[Problem]:
+    """The rules in CEL that a published kind's definition has."""
+    version = published.entry(gk_of(obj), str(obj.get("apiVersion")).rpartition("/")[2])
+    if version is None:
+        return []
+    from fairway.admission.crdrules import problems
+
+    return problems(version["schema"]["openAPIV3Schema"], obj, old)
+
+
 def _invalid(request: AdmissionRequest) -> Denied | None:
     """What the rules of the kind say to an object that somebody changed."""
     from fairway.admission.answers import invalid
@@ -346,7 +358,7 @@ def _invalid(request: AdmissionRequest) -> Denied | None:
     from fairway.kube.validation.validating import validate
 
     assert request.obj is not None
-    found = validate(request.obj)
+    found = validate(request.obj) or _broken_rules(request.obj, request.old)
     if request.old is not None and not found:
         # What a manifest leaves out stays, as with kubectl apply.
         old = apply_defaults(request.old)

@@ -27,11 +27,11 @@ from fairway.apiserver import signingrequests
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.budget import TooLarge, check_stored, without_managed_fields
 from fairway.apiserver.canonical import completed
-from fairway.apiserver.custom import custom_problems, rule_problems
+from fairway.apiserver.custom import custom_problems
 from fairway.apiserver.decoding import schema_of
 from fairway.apiserver.refusals import Refused
 from fairway.apiserver.resources import Resource
-from fairway.apiserver.statuses import StatusError, cannot_be_handled, invalid, invalid_for
+from fairway.apiserver.statuses import StatusError, cannot_be_handled, invalid
 from fairway.apiserver.warnings import warnings
 from fairway.apiserver.wire.messages import Response
 from fairway.cluster.actions import perform
@@ -161,11 +161,6 @@ def check_object(ask: Ask, obj: Obj, old: Obj | None, already: Sequence[Problem]
     if problems:
         meta = obj.get("metadata") or {}
         raise invalid(ask.resource.kind, meta.get("name") or meta.get("generateName") or "", problems)
-    if ask.resource.is_custom:
-        broken = rule_problems(ask.resource, obj, old)
-        if broken:
-            causes = [(str(b), b.reason, b.body, b.path) for b in broken]
-            raise invalid_for(ask.resource.kind, obj["metadata"].get("name", ""), causes)
 
 
 def _is_new(obj: Obj, old: Obj | None) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.kube.fieldpath import Path, path_text, value_text
 
@@ -25,6 +25,13 @@ WRONG_TYPE = "Wrong type"
 TYPE_INVALID = "Type invalid"
 
 _WITHOUT_VALUE = frozenset({REQUIRED, FORBIDDEN, TOO_LONG})
+
+
+class _Omitted:
+    """No value is shown. Source: field.OmitValueType."""
+
+
+OMITTED: Final = _Omitted()
 
 
 class GoText(str):
@@ -45,7 +52,7 @@ class Problem(NamedTuple):
     def message(self) -> str:
         """Without the path: `Invalid value: "1500m": must be an integer`."""
         parts = [INVALID if self.reason == TYPE_INVALID else self.reason]
-        if self.reason not in _WITHOUT_VALUE:
+        if self.reason not in _WITHOUT_VALUE and self.value is not OMITTED:
             parts.append(_value_text(self.value))
         if self.detail:
             parts.append(self.detail)
