@@ -63,7 +63,9 @@ def _date(arguments: list[str], run: Run, _stdin: bytes) -> Result:
 
 def _nvidia_smi(arguments: list[str], run: Run, _stdin: bytes) -> Result:
     shown = nvidiasmi.shown(arguments, run.place._replace(at_us=run.now_us))
-    return Result(shown.encode()) if shown else Result(err=b"nvidia-smi: not found\n", code=_NOT_FOUND)
+    if shown is None:
+        return Result(err=b"nvidia-smi: not found\n", code=_NOT_FOUND)
+    return Result(shown.text.encode(), code=shown.code)
 
 
 def _echo(arguments: list[str], _run: Run, _stdin: bytes) -> Result:

@@ -15,8 +15,10 @@ from fairway.apiserver.kubelets.files import Files
 from fairway.apiserver.kubelets.interface import CannotConnect, Line
 from fairway.apiserver.kubelets.place import Place, container_in
 from fairway.cluster.store import Store
-from fairway.kube.objects import Key, Obj, key_of
+from fairway.kube.objects import Key, Obj, annotations_of, key_of, labels_of
 from fairway.kube.timestamps import MINUTE_US, SECOND_US, parse_rfc3339
+from fairway.twin import behaviour as behaviours
+from fairway.twin.kubelet.gpumemory import OUT_OF_MEMORY, card_bytes, outgrown_us
 
 _MAX_LINES = 10_000
 
@@ -76,9 +78,30 @@ class SimulatedLog:
         until_us = self._store.now_us if self._era.finished_us is None else self._era.finished_us
         printed = _printed(self._store, self._pod, self._container, self._era.started_us)
         if printed is None:
-            return list(_minutes(self._pod, self._container, self._era, until_us))
-        # An end is known to the second only.
-        return [line for line in printed if line[0] <= until_us or self._era.exit_code == 0]
+            lines = list(_minutes(self._pod, self._container, self._era, until_us))
+        else:
+            # An end is known to the second only.
+            lines = [line for line in printed if line[0] <= until_us or self._era.exit_code == 0]
+        if self._era.exit_code == 1 and self._ran_out_of_gpu_memory():
+            lines.append((until_us, OUT_OF_MEMORY))
+        return lines
+
+    def _ran_out_of_gpu_memory(self) -> bool:
+        """Whether it wanted more than its GPU has when it ended."""
+        container = container_in(self._pod, self._container)
+        try:
+            policy = str(self._pod["spec"].get("restartPolicy") or "Always")
+            words = behaviours.said(annotations_of(self._pod))
+            behaviour = behaviours.behaviour_of(container, policy, words)
+        except behaviours.BehaviourError:
+            return False
+        node = self._store.get(Key("Node", "", self._pod["spec"].get("nodeName") or ""))
+        if not behaviour.gpu_memory_bytes or node is None or self._era.finished_us is None:
+            return False
+        resources = container.get("resources") or {}
+        wanted = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+        after_us = outgrown_us(behaviour, card_bytes(labels_of(node), wanted))
+        return after_us is not None and self._era.started_us + after_us <= self._era.finished_us + SECOND_US
 
 
 def status_of(pod: Obj, name: str) -> dict[str, Any]:

@@ -1,121 +1,277 @@
-"""What does `nvidia-smi` show in a simulated container? The GPUs the pod has, as its node's labels name them.
+"""What does `nvidia-smi` print in a simulated container? Of the GPUs and MIG devices it has, as its node's labels name
+them and as its annotations (`fairway.dev/gpu-utilization`, `gpu-memory`) say they are used.
 
-The table has the layout of driver 550 and up. How busy the GPUs are is not known here: they are shown at rest.
+Layout and words of driver 580; `nvidiasmitables` draws the tables.
 """
 
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
+from fairway.apiserver.kubelets import nvidiasmitables as tables
 from fairway.apiserver.kubelets.place import Place, container_of
+from fairway.catalog.catalog import load_catalog
+from fairway.catalog.gpus import MIB, GpuModel, MigProfile
 from fairway.cluster.devices import GPU_INDEX_ANNOTATION
 from fairway.kube.integers import natural
-from fairway.kube.objects import Key, Obj, annotations_of, labels_of
+from fairway.kube.objects import Key, Obj, annotations_of, labels_of, spec_of, status_of
 from fairway.kube.quantity import whole_ceil
-from fairway.kube.timestamps import SECOND_US
+from fairway.kube.timestamps import parse_rfc3339, rfc3339
+from fairway.twin.behaviour import BehaviourError, behaviour_of, said
 
-_GPU = "nvidia.com/gpu"
-_PRODUCT = "nvidia.com/gpu.product"
-_MEMORY = "nvidia.com/gpu.memory"
-_DRIVER, _CUDA = "580.82.07", "13.0"
-# Memory in MiB and power limit in W where the node's labels do not say. Source: NVIDIA data sheets.
-_MODELS: tuple[tuple[str, int, int], ...] = (
-    ("B200", 183359, 1000),
-    ("H200", 143771, 700),
-    ("H100", 81559, 700),
-    ("A100-SXM4-80GB", 81920, 400),
-    ("A100", 40960, 400),
-    ("L40S", 46068, 350),
-    ("L4", 23034, 72),
-    ("A10", 23028, 150),
-    ("V100", 32768, 300),
-    ("T4", 15360, 70),
-)
+_GPU: Final = "nvidia.com/gpu"
+_MIG: Final = "nvidia.com/mig-"
+_PRODUCT: Final = "nvidia.com/gpu.product"
+_MEMORY: Final = "nvidia.com/gpu.memory"
+DRIVER, CUDA = "580.82.07", "13.0"
+# Of a GPU nobody described.
+_SOME_MEMORY_MIB, _SOME_POWER_W = 81559, 400
+_IDLE_MIB: Final = 1
+_FIELDS = 'Field "{}" is not a valid field to query.\n\n'
+_NO_MIG: Final = "No MIG-enabled devices found.\n"
+# Exit codes. Source: nvidia-smi(1), RETURN VALUE.
+_INVALID_ARGUMENT, _NO_OBJECT = 2, 6
+
+
+class Device(NamedTuple):
+    """A GPU as one container sees it. `number` counts within the container, `slot` on the node. `mig`: the instances
+    it has of it, where the GPU is cut."""
+
+    number: int
+    slot: int
+    uuid: str
+    name: str
+    memory_mib: int
+    used_mib: int
+    utilization: int
+    power_w: int
+    model: GpuModel | None
+    mig: tuple[MigProfile, ...] = ()
+
+    @property
+    def bus(self) -> str:
+        return f"00000000:{0x10 + 8 * self.slot:02X}:00.0"
+
+    @property
+    def drawn_w(self) -> int:
+        """A sixth of its power at rest, all of it at work."""
+        idle = self.power_w // 6
+        return idle + (self.power_w - idle) * self.utilization // 100
+
+    @property
+    def celsius(self) -> int:
+        return 31 + self.slot % 4 + 35 * self.utilization // 100
+
+
+class Printed(NamedTuple):
+    text: str
+    code: int = 0
+
+
+def shown(arguments: list[str], place: Place) -> Printed | None:
+    """What it prints; None where there is no GPU, and with it no driver."""
+    devices = devices_of(place)
+    if not devices:
+        return None
+    first = arguments[0].partition("=")[0] if arguments else ""
+    answer = _VERBS.get(first)
+    if answer is None:
+        return Printed(tables.overview(devices, place.at_us, DRIVER, CUDA))
+    return answer(arguments, devices, place)
+
+
+def devices_of(place: Place) -> list[Device]:
+    """The GPUs of the container: by number where the scheduler said so, else the first ones of the node."""
+    resources = container_of(place).get("resources") or {}
+    wanted = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    node: Obj = place.store.get(Key("Node", "", place.node)) or {}
+    labels = labels_of(node)
+    model = load_catalog().gpu(labels.get(_PRODUCT, ""))
+    cut = [
+        profile
+        for name, amount in sorted(wanted.items())
+        if name.startswith(_MIG) and model is not None and (profile := model.profile(name)) is not None
+        for _ in range(whole_ceil(amount))
+    ]
+    gpus = [0] if cut else gpus_of(place)
+    busy, held = _use(place)
+    return [
+        _device(place, number, index, labels, model, busy, held, tuple(cut))
+        for number, index in enumerate(gpus)
+    ]
 
 
 def gpus_of(place: Place) -> list[int]:
-    """Which GPUs of its node the container has: by number where the scheduler said so, else the first ones."""
+    """Which GPUs of its node the container has, by number."""
     resources = container_of(place).get("resources") or {}
     count = whole_ceil(
         (resources.get("limits") or {}).get(_GPU) or (resources.get("requests") or {}).get(_GPU) or 0
     )
-    said = annotations_of(place.pod).get(GPU_INDEX_ANNOTATION, "")
-    indexes = [n for part in said.replace("-", ",").split(",") if (n := natural(part.strip())) is not None]
+    told = annotations_of(place.pod).get(GPU_INDEX_ANNOTATION, "")
+    indexes = [n for part in told.replace("-", ",").split(",") if (n := natural(part.strip())) is not None]
     return indexes[:count] if len(indexes) >= count > 0 else list(range(count))
 
 
-def shown(arguments: list[str], place: Place) -> str:
-    """What it prints; empty where there is no GPU, and with it no driver."""
-    gpus = gpus_of(place)
-    if not gpus:
-        return ""
-    node: Obj = place.store.get(Key("Node", "", place.node)) or {}
-    product, memory, power = _model(node)
-    if arguments[:1] in (["-L"], ["--list-gpus"]):
-        return "".join(f"GPU {i}: {product} (UUID: {_uuid(place, g)})\n" for i, g in enumerate(gpus))
-    return _smi_table(place, gpus, product, memory, power)
-
-
-def _model(node: Obj) -> tuple[str, int, int]:
-    labels = labels_of(node)
+def _device(
+    place: Place,
+    number: int,
+    index: int,
+    labels: dict[str, str],
+    model: GpuModel | None,
+    busy: int,
+    held: int,
+    mig: tuple[MigProfile, ...],
+) -> Device:
     name = labels.get(_PRODUCT, "NVIDIA GPU")
-    memory, power = 81559, 400
-    for model, model_memory, model_power in _MODELS:
-        if model in name:
-            memory, power = model_memory, model_power
-            break
-    said = natural(labels.get(_MEMORY))
-    return name.replace("-", " ") if " " not in name else name, memory if said is None else said, power
+    told = natural(labels.get(_MEMORY))
+    memory = told if told is not None else model.memory_bytes // MIB if model else _SOME_MEMORY_MIB
+    return Device(
+        number,
+        index,
+        _uuid("GPU", f"{place.node}/{index}"),
+        name.replace("-", " ") if " " not in name else name,
+        memory,
+        min(max(held // MIB, _IDLE_MIB), memory),
+        busy,
+        model.tdp_w if model else _SOME_POWER_W,
+        model,
+        mig,
+    )
 
 
-def _uuid(place: Place, gpu: int) -> str:
-    digest = hashlib.blake2b(f"{place.node}/{gpu}".encode(), digest_size=16).hexdigest()
-    return f"GPU-{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
+def _use(place: Place) -> tuple[int, int]:
+    """Percent and bytes of each GPU that the container uses now, as it says."""
+    pod, container = place.pod, container_of(place)
+    statuses = status_of(pod).get("containerStatuses") or ()
+    states = [s.get("state") or {} for s in statuses if s.get("name") == container.get("name")]
+    started = states[0].get("running", {}).get("startedAt") if states else None
+    if not started:
+        return 0, 0
+    try:
+        words = said(annotations_of(pod))
+        behaviour = behaviour_of(container, str(spec_of(pod).get("restartPolicy") or "Always"), words)
+    except BehaviourError:
+        return 0, 0
+    worked_us = place.at_us - parse_rfc3339(started) - behaviour.startup.at_quantile(0.5)
+    busy = _level(behaviour.gpu_utilization_milli, worked_us)
+    return (busy + 5) // 10, _level(behaviour.gpu_memory_bytes, worked_us)
 
 
-_RULE = "+-----------------------------------------------------------------------------------------+"
-_COLUMNS = "|-----------------------------------------+------------------------+----------------------+"
-_HEADING = (
-    "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |",
-    "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |",
-    "|                                         |                        |               MIG M. |",
-    "|=========================================+========================+======================|",
-)
-_BELOW = "+-----------------------------------------+------------------------+----------------------+"
+def _level(steps: tuple[tuple[int, int], ...], worked_us: int) -> int:
+    return next((value for at_us, value in reversed(steps) if at_us <= worked_us), 0)
 
 
-def _smi_table(place: Place, gpus: list[int], product: str, memory: int, power: int) -> str:
-    versions = f"NVIDIA-SMI {_DRIVER:<22} Driver Version: {_DRIVER:<14} CUDA Version: {_CUDA:<8}"
-    lines = [_asctime(place.at_us), _RULE, f"| {versions} |", _COLUMNS, *_HEADING]
-    for row, gpu in enumerate(gpus):
-        bus = f"00000000:{0x10 + 8 * gpu:02X}:00.0"
-        used, watts = "1MiB", power // 6
-        lines += [
-            f"|{row:>4}  {product[:25]:<25}  On  |   {bus} Off |                    0 |".replace(
-                "  On  |", "      On |"
-            ),
-            _usage(gpu, watts, power, used, memory),
-            "|                                         |                        |             Disabled |",
-            _BELOW,
-        ]
-    lines += [
-        "",
-        _RULE,
-        "| Processes:                                                                              |",
-        "|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |",
-        "|        ID   ID                                                               Usage      |",
-        "|=========================================================================================|",
-        "|  No running processes found                                                             |",
-        _RULE,
-    ]
-    return "\n".join(lines) + "\n"
+def _uuid(kind: str, of: str) -> str:
+    digest = hashlib.blake2b(of.encode(), digest_size=16).hexdigest()
+    return f"{kind}-{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
 
 
-def _usage(gpu: int, watts: int, power: int, used: str, memory: int) -> str:
-    drawn, held = f"{watts}W / {power:>4}W", f"{used} / {memory:>6}MiB"
-    return f"| N/A   {31 + gpu % 4}C    P0{drawn:>24} |{held:>23} |      0%      Default |"
+def mig_uuid(device: Device, number: int) -> str:
+    return _uuid("MIG", f"{device.uuid}/{number}")
 
 
-def _asctime(now_us: int) -> str:
-    return datetime.fromtimestamp(now_us // SECOND_US, UTC).strftime("%a %b %e %H:%M:%S %Y")
+def _listed(_arguments: list[str], devices: list[Device], _place: Place) -> Printed:
+    lines = []
+    for device in devices:
+        lines.append(f"GPU {device.number}: {device.name} (UUID: {device.uuid})")
+        for n, profile in enumerate(device.mig):
+            lines.append(f"  MIG {profile.name:<11} Device {n:>2}: (UUID: {mig_uuid(device, n)})")
+    return Printed("\n".join(lines) + "\n")
+
+
+def _mig_mode(device: Device) -> str:
+    if device.mig:
+        return "Enabled"
+    return "Disabled" if device.model is None or device.model.is_mig_capable else "[N/A]"
+
+
+_MIB, _PERCENT, _WATT = "MiB", "%", "W"
+_QUERIES: dict[str, tuple[str, Callable[[Device], object]]] = {
+    "count": ("", lambda d: 1),
+    "index": ("", lambda d: d.number),
+    "name": ("", lambda d: d.name),
+    "gpu_name": ("", lambda d: d.name),
+    "uuid": ("", lambda d: d.uuid),
+    "gpu_uuid": ("", lambda d: d.uuid),
+    "gpu_bus_id": ("", lambda d: d.bus),
+    "pci.bus_id": ("", lambda d: d.bus),
+    "driver_version": ("", lambda d: DRIVER),
+    "pstate": ("", lambda d: "P0"),
+    "persistence_mode": ("", lambda d: "Enabled"),
+    "compute_mode": ("", lambda d: "Default"),
+    "mig.mode.current": ("", _mig_mode),
+    "mig.mode.pending": ("", _mig_mode),
+    "memory.total": (_MIB, lambda d: d.memory_mib),
+    "memory.used": (_MIB, lambda d: d.used_mib),
+    "memory.free": (_MIB, lambda d: d.memory_mib - d.used_mib),
+    "utilization.gpu": (_PERCENT, lambda d: "[N/A]" if d.mig else d.utilization),
+    "utilization.memory": (_PERCENT, lambda d: "[N/A]" if d.mig else d.utilization // 2),
+    "temperature.gpu": ("", lambda d: d.celsius),
+    "power.draw": (_WATT, lambda d: f"{d.drawn_w}.00"),
+    "power.limit": (_WATT, lambda d: f"{d.power_w}.00"),
+    "ecc.errors.uncorrected.volatile.total": ("", lambda d: 0),
+}
+
+
+def _queried(arguments: list[str], devices: list[Device], place: Place) -> Printed:
+    """`--query-gpu=name,memory.total --format=csv,noheader,nounits`."""
+    options = dict(a.split("=", 1) for a in arguments if "=" in a)
+    fields = [f.strip() for f in options.get(arguments[0].partition("=")[0], "").split(",")]
+    formats = options.get("--format", "").split(",")
+    if formats[0] != "csv":
+        return Printed(
+            "\"--format=\" switch is missing. Please run 'nvidia-smi -h' for help.\n", _INVALID_ARGUMENT
+        )
+    lines = []
+    for field in fields:
+        if field not in _QUERIES and field != "timestamp":
+            return Printed(_FIELDS.format(field), _INVALID_ARGUMENT)
+    if "noheader" not in formats:
+        heads = [(f, _QUERIES[f][0] if f in _QUERIES else "") for f in fields]
+        lines.append(", ".join(f"{name} [{unit}]" if unit else name for name, unit in heads))
+    for device in devices:
+        values = []
+        for field in fields:
+            if field == "timestamp":
+                values.append(rfc3339(place.at_us).replace("-", "/").replace("T", " ").replace("Z", ".000"))
+                continue
+            unit, value = _QUERIES[field][0], _QUERIES[field][1](device)
+            bare = not unit or "nounits" in formats or value == "[N/A]"
+            values.append(str(value) if bare else f"{value} {unit}")
+        lines.append(", ".join(values))
+    return Printed("\n".join(lines) + "\n")
+
+
+def _monitored(arguments: list[str], devices: list[Device], _place: Place) -> Printed:
+    """`dmon -c N`; one round without a count, for which the real one goes on for ever."""
+    at = arguments.index("-c") + 1 if "-c" in arguments else len(arguments)
+    rounds = natural(arguments[at]) if at < len(arguments) else 1
+    return Printed(tables.monitor(devices, rounds or 1))
+
+
+def _topology(arguments: list[str], devices: list[Device], _place: Place) -> Printed:
+    if "-m" not in arguments and "--matrix" not in arguments:
+        return Printed("ERROR: Option is missing.\n", _INVALID_ARGUMENT)
+    return Printed(tables.topology(devices))
+
+
+def _instances(arguments: list[str], devices: list[Device], _place: Place) -> Printed:
+    """`mig -lgip`: the profiles of GPUs that are cut."""
+    cut = [d for d in devices if d.mig]
+    if not cut:
+        return Printed(_NO_MIG, _NO_OBJECT)
+    if not {"-lgip", "--list-gpu-instance-profiles"} & set(arguments):
+        return Printed("Insufficient Permissions\n", 4)
+    return Printed(tables.profiles(cut))
+
+
+_VERBS: dict[str, Callable[[list[str], list[Device], Place], Printed]] = {
+    "-L": _listed,
+    "--list-gpus": _listed,
+    "--query-gpu": _queried,
+    "dmon": _monitored,
+    "topo": _topology,
+    "mig": _instances,
+}

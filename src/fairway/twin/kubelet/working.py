@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fairway.kube.timestamps import format_duration
 from fairway.twin.behaviour import SIGKILL_EXIT, Behaviour
-from fairway.twin.kubelet import collectives
+from fairway.twin.kubelet import collectives, gpumemory
 from fairway.twin.kubelet.states import RUNNING, ContainerState, Ended, PodState
 from fairway.twin.kubelet.usage import core_ns
 from fairway.twin.progress import identity_of, wall_us, work_after
@@ -49,6 +49,13 @@ def plan_exit(k: Kubelet, pod: PodState, i: int) -> None:
         oom_us = now_us + killed_after_us
         if exit_at is None or oom_us < exit_at.finished_us:
             exit_at = Ended(SIGKILL_EXIT, "OOMKilled", "", now_us, oom_us)
+    if behaviour.gpu_memory_bytes:
+        card = gpumemory.card_bytes(k.nodes[pod.node].labels, (name for name, _ in pod.plan.requests))
+        failed_after_us = gpumemory.outgrown_us(behaviour, card)
+        if failed_after_us is not None:
+            failed_us = state.work_from_us + failed_after_us
+            if exit_at is None or failed_us < exit_at.finished_us:
+                exit_at = Ended(1, "Error", "", now_us, failed_us)
     state.exit_at = exit_at
     state.stalled_us = -1
     if exit_at is not None:
