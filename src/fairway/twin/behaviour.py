@@ -19,7 +19,7 @@ Durations are `90s`, `1h30m` or a bare number of seconds; where it says *varies*
 | `checkpoint-key` | text | whose work it is, where ownership does not tell (see `progress`) |
 | `readiness-fails`, `liveness-fails`, `startup-fails` | `5m-6m,1h-` | when probes fail, since the container's start |
 | `gpu-utilization` | `85%`, or `0s:10%,5m:90%` | GPU utilisation over work time, in steps |
-| `gpu-memory` | `40Gi`, or `0s:10Gi,5m:60Gi` | memory of each of its GPUs over work time, in steps; above what the GPU has: exit 1 |
+| `gpu-memory` | `40Gi`, or `0s:10Gi,5m:60Gi` | memory of each GPU over work time, in steps; beyond its own: exit 1 |
 | `cpu-usage` | `500m`, or `0s:100m,5m:3` | CPU in use over work time, in steps; no more than its limit |
 | `memory-usage` | `2Gi`, or `0s:1Gi,5m:6Gi` | memory in use over work time, in steps; above its limit it is killed |
 | `image-pull-time` | duration (*varies*) | instead of the latency model's |
