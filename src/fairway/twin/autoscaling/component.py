@@ -9,9 +9,10 @@ from fairway.autoscaling.load.reading import NO_LOAD, Load, LoadFault, read_load
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Key, Obj, labels_of, namespace_of
 from fairway.kube.yamltext import read_documents
-from fairway.twin.autoscaling import horizontal
+from fairway.twin.autoscaling import horizontal, keda
 from fairway.twin.autoscaling.horizontal import Horizontal
 from fairway.twin.autoscaling.journal import Journal
+from fairway.twin.autoscaling.keda import Keda
 from fairway.twin.autoscaling.loads import Loads, is_ready
 from fairway.twin.autoscaling.measuring import Measured
 from fairway.twin.autoscaling.podindex import PodIndex
@@ -21,7 +22,8 @@ from fairway.twin.loop import INPUT
 NAME: Final = "autoscaling"
 # A ConfigMap with this label describes load: every entry of its data.
 LOAD_LABEL: Final = "fairway.dev/load"
-_KINDS: Final = ("ConfigMap", horizontal.GK)
+_OF_KEDA: Final = (keda.SCALED_OBJECT, keda.SCALED_JOB, *keda.AUTHENTICATIONS)
+_KINDS: Final = ("ConfigMap", horizontal.GK, *_OF_KEDA)
 
 
 class Autoscaling:
@@ -36,11 +38,13 @@ class Autoscaling:
         self.loads = Loads(self)
         self.measured = Measured(self)
         self.horizontal = Horizontal(self, settings)
+        self.keda = Keda(self)
         self._index: PodIndex | None = None
 
     def attach(self, host: Host) -> None:
         self.host = host
         self.h_look = host.loop.register("autoscaling.look", self.horizontal.on_look)
+        self.h_keda = host.loop.register("autoscaling.keda", self.keda.on_turn)
         self._h_load = host.loop.register("autoscaling.load", self._on_load)
 
     def start(self) -> None:
@@ -54,6 +58,7 @@ class Autoscaling:
         twin.journal = self.journal.fork()
         twin.loads = self.loads.fork(twin)
         twin.horizontal = self.horizontal.fork(twin)
+        twin.keda = self.keda.fork(twin)
         return twin
 
     @property
@@ -64,7 +69,11 @@ class Autoscaling:
 
     def metric_names(self, *, of_objects: bool) -> list[str]:
         """What the adapter of custom (or external) metrics lists."""
-        return self.loads.metric_names(of_objects=of_objects)
+        names = self.loads.metric_names(of_objects=of_objects)
+        if of_objects:
+            return names
+        of_keda = (p.metric for e in self.keda.entries.values() for p in e.probes or () if p.metric)
+        return sorted({*names, *of_keda})
 
     # Watching
 
@@ -88,6 +97,11 @@ class Autoscaling:
         elif gk == horizontal.GK:
             self._activate()
             self.horizontal.observe(change)
+            if self.keda.entries:
+                self.keda.autoscaler_changed(change)
+        elif gk in _OF_KEDA:
+            self._activate()
+            self.keda.observe(change)
         else:
             self._target_changed(change)
 
@@ -99,6 +113,8 @@ class Autoscaling:
         turned = was != (change.type != DELETED and is_ready(pod))
         if turned:
             self.loads.count_consumers()
+        if self.keda.entries and (turned or change.old is None or change.type == DELETED):
+            self.keda.pods_changed()
         for key, value in labels_of(pod).items():
             label = (namespace, key, value)
             if turned:
@@ -116,6 +132,8 @@ class Autoscaling:
         if old is None or old.get("spec", {}).get("selector") != new.get("spec", {}).get("selector"):
             self.loads.workload_appeared()
         self.horizontal.target_changed(change.key)
+        if self.keda.entries:
+            self.keda.target_changed(change.key)
 
     # Load
 
@@ -124,7 +142,7 @@ class Autoscaling:
         if change.type == DELETED or labels_of(change.obj).get(LOAD_LABEL) is None:
             if name in self.loads.given:
                 self.loads.drop(name)
-                self.horizontal.metrics_changed()
+                self._metrics_changed()
             return
         if change.old is not None and change.old.get("data") == change.obj.get("data"):
             return
@@ -132,7 +150,11 @@ class Autoscaling:
         load = self._read(change.key, change.obj.get("data") or {})
         began = self.loads.given.get(name)
         self.loads.put(name, load, self.host.loop.now_us if began is None else began.began_us)
+        self._metrics_changed()
+
+    def _metrics_changed(self) -> None:
         self.horizontal.metrics_changed()
+        self.keda.wake_all()
 
     def _read(self, key: Key, data: dict[str, Any]) -> Load:
         """All entries together; what is wrong with one is said as an event, and the others count."""

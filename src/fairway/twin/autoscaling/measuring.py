@@ -136,6 +136,11 @@ class Measured:
         self, namespace: str, metric: str, metric_selector: Selector | None
     ) -> list[tuple[tuple[tuple[str, str], ...], int]]:
         """Labels and value of each. Raises: MetricsError."""
+        of_keda = self._room.keda.external(namespace, metric, metric_selector)
+        if of_keda is not None:
+            for _, until_us in of_keda:
+                self._holds(until_us)
+            return [((), milli) for milli, _ in of_keda]
         loads = self._room.loads
         found: list[tuple[tuple[tuple[str, str], ...], int]] = []
         for series, value in loads.series(metric):
@@ -147,7 +152,7 @@ class Measured:
             if metric in (queue.metric or queue.name,) and queue.namespace in ("", namespace):
                 self._holds(length.until_us)
                 found.append(((("queue", queue.name),), length.milli))
-        if not found and not loads.has_metrics(of_objects=False):
+        if not found and not self._room.metric_names(of_objects=False):
             raise MetricsError(_NO_EXTERNAL_API.format(metric))
         return found
 

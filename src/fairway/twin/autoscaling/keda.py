@@ -1,0 +1,630 @@
+"""KEDA on the loop: ScaledObjects and their autoscalers, ScaledJobs and their jobs.
+
+What is polled is polled every polling interval, as long as a poll may find anything else; HorizontalPodAutoscalers get
+their external metrics here, as from KEDA's metrics server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from fairway.autoscaling.keda import conditions as states
+from fairway.autoscaling.keda import scaledjobs, scaledobjects
+from fairway.autoscaling.keda.formulas import FormulaFault, evaluate
+from fairway.autoscaling.keda.scaledobjects import COMPOSITE, OWNER_LABEL, Activity, Step
+from fairway.autoscaling.keda.triggers import CRON, PODS, RESOURCE, Probe, TriggerFault, probe
+from fairway.autoscaling.scales import Target, target_of, with_replicas
+from fairway.autoscaling.source import NEVER_US, MetricsError
+from fairway.cluster.actions import SetStatus, perform
+from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.errors import ApiError
+from fairway.kube.defaults import apply_defaults
+from fairway.kube.kinds import group_kind
+from fairway.kube.labels import Selector, parse_selector
+from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
+from fairway.twin.autoscaling import horizontal, probing
+from fairway.twin.autoscaling.journal import Scaling
+from fairway.twin.autoscaling.probing import Found
+from fairway.twin.loop import CONTROLLERS
+
+if TYPE_CHECKING:
+    from fairway.twin.autoscaling.component import Autoscaling
+
+SCALED_OBJECT: Final = "ScaledObject.keda.sh"
+SCALED_JOB: Final = "ScaledJob.keda.sh"
+AUTHENTICATIONS: Final = ("TriggerAuthentication.keda.sh", "ClusterTriggerAuthentication.keda.sh")
+COMPONENT: Final = "keda-operator"
+_RPC: Final = "rpc error: code = Unknown desc = error when getting metric values"
+
+
+@dataclass(slots=True)
+class Entry:
+    """One ScaledObject or ScaledJob. `probes` None: it is not as it should be, or paused."""
+
+    born_us: int
+    probes: tuple[Probe, ...] | None = None
+    due_us: int = 0
+    was_active: bool = False
+    polled_us: int = 0
+    last_active_us: int | None = None
+    failures: dict[str, int] = field(default_factory=dict)
+    target: Key | None = None
+    jobs_made: int = 0
+    original: int | None = None
+
+
+class Keda:
+    """All of them."""
+
+    def __init__(self, room: Autoscaling) -> None:
+        self._room = room
+        self.entries: dict[Key, Entry] = {}
+
+    def fork(self, room: Autoscaling) -> Keda:
+        twin = Keda(room)
+        twin.entries = {k: replace(e, failures=dict(e.failures)) for k, e in self.entries.items()}
+        return twin
+
+    # What is observed
+
+    def observe(self, change: Change) -> None:
+        key, now_us = change.key, self._room.host.loop.now_us
+        if key.gk not in (SCALED_OBJECT, SCALED_JOB):
+            for known in self.entries:
+                self._reconcile_soon(known)
+            return
+        if change.type == DELETED:
+            entry = self.entries.pop(key, None)
+            if entry is not None:
+                self._restore(entry, change.obj)
+            return
+        old = change.old
+        new = change.obj
+        if (
+            old is not None
+            and old.get("spec") == new.get("spec")
+            and old["metadata"].get("annotations") == new["metadata"].get("annotations")
+        ):
+            return
+        self.entries.setdefault(key, Entry(now_us))
+        self._reconcile_soon(key)
+
+    def _reconcile_soon(self, key: Key) -> None:
+        self._room.host.loop.at(self._room.host.loop.now_us, self._room.h_keda, (key, True), CONTROLLERS)
+
+    def target_changed(self, target: Key) -> None:
+        for key, entry in self.entries.items():
+            if entry.target == target:
+                if entry.probes is None:
+                    self._reconcile_soon(key)
+                self._plan(key, entry, self._room.host.loop.now_us)
+
+    def autoscaler_changed(self, change: Change) -> None:
+        """Its health is a condition of the ScaledObject."""
+        owner = (change.obj["metadata"].get("labels") or {}).get("app.kubernetes.io/part-of")
+        key = Key(SCALED_OBJECT, change.key.namespace, owner or "")
+        entry = self.entries.get(key)
+        if entry is not None:
+            self._plan(key, entry, self._room.host.loop.now_us)
+
+    def wake_all(self) -> None:
+        """Loads or pods changed: somebody may find something else."""
+        for key, entry in self.entries.items():
+            self._plan(key, entry, self._room.host.loop.now_us)
+
+    def pods_changed(self) -> None:
+        for key, entry in self.entries.items():
+            if key.gk == SCALED_JOB or any(p.source == PODS for p in entry.probes or ()):
+                self._plan(key, entry, self._room.host.loop.now_us)
+
+    # When
+
+    def _interval_us(self, obj: Obj) -> int:
+        seconds = obj["spec"].get("pollingInterval")
+        return (scaledobjects.POLLING_S if seconds is None else int(seconds)) * SECOND_US
+
+    def _plan(self, key: Key, entry: Entry, from_us: int) -> None:
+        """Poll at the first of its times after `from_us`."""
+        obj = self._room.host.store.get(key)
+        if obj is None or entry.probes is None:
+            return
+        interval_us = max(self._interval_us(obj), SECOND_US)
+        at_us = entry.born_us + ((from_us - entry.born_us) // interval_us + 1) * interval_us
+        now_us = self._room.host.loop.now_us
+        if now_us < entry.due_us <= at_us:
+            return
+        entry.due_us = at_us
+        self._room.host.loop.at(at_us, self._room.h_keda, (key, False), CONTROLLERS)
+
+    def on_turn(self, data: tuple[Key, bool]) -> None:
+        key, reconciles = data
+        entry, obj = self.entries.get(key), self._room.host.store.get(key)
+        now_us = self._room.host.loop.now_us
+        if entry is None or obj is None or not (reconciles or entry.due_us == now_us):
+            return
+        if reconciles:
+            (self._reconcile_object if key.gk == SCALED_OBJECT else self._reconcile_job)(key, entry, obj)
+            obj = self._room.host.store.get(key)
+        if entry.probes is not None and obj is not None:
+            entry.due_us = 0
+            (self._poll_object if key.gk == SCALED_OBJECT else self._poll_job)(key, entry, obj)
+
+    # Making an autoscaler
+
+    def _reconcile_object(self, key: Key, entry: Entry, obj: Obj) -> None:
+        entry.probes = None
+        status = dict(obj.get("status") or {})
+        told = list(status.get("conditions") or states.initialized())
+        try:
+            made = self._ensure(key, entry, obj, status, told)
+            ready = ("True", "ScaledObjectReady", states.READY_MESSAGE if made else "ScaledObject is paused")
+            if states.status_of(told, "Ready") != "True":
+                self._say(key, obj, "Normal", "ScaledObjectReady", "ScaledObject is ready for scaling")
+        except TriggerFault as fault:
+            ready = ("False", "ScaledObjectCheckFailed", str(fault))
+            told = states.put(told, "Active", "Unknown", "UnknownState", "ScaledObject check failed")
+            self._say(key, obj, "Warning", "ScaledObjectCheckFailed", str(fault))
+        told = states.put(told, "Ready", *ready)
+        if "fallback" not in obj["spec"]:
+            told = states.put(
+                told, "Fallback", "False", "NoFallbackFound", "No fallbacks are active on this scaled object"
+            )
+        held = scaledobjects.paused(obj)
+        is_held = held.whole or held.scale_in or held.scale_out
+        if is_held != (states.status_of(told, "Paused") == "True"):
+            said = ("True", "ScaledObjectPaused", "ScaledObject is paused")
+            if not is_held:
+                said = ("False", "ScaledObjectUnpaused", "pause annotation removed for ScaledObject")
+            told = states.put(told, "Paused", *said)
+            self._say(key, obj, "Normal", said[1], said[2])
+        self._write(key, obj, {**status, "conditions": told})
+
+    def _ensure(
+        self, key: Key, entry: Entry, obj: Obj, status: dict[str, Any], told: list[dict[str, Any]]
+    ) -> bool:
+        """The target, the triggers and the autoscaler, or why not; False while it is paused. Raises: TriggerFault."""
+        ref = obj["spec"]["scaleTargetRef"]
+        version, kind = ref.get("apiVersion") or "apps/v1", ref.get("kind") or "Deployment"
+        entry.target = Key(group_kind(version, kind), key.namespace, ref["name"])
+        self._room.watch(entry.target.gk)
+        found = target_of(
+            self._room.host.store, key.namespace, {"apiVersion": version, "kind": kind, "name": ref["name"]}
+        )
+        if isinstance(found, str):
+            self._say(key, obj, "Warning", "ScaledObjectCheckFailed", _target_fault(found))
+            raise TriggerFault(f"ScaledObject doesn't have correct scaleTargetRef specification: {found}")
+        status.setdefault("originalReplicaCount", found.scale.wanted)
+        entry.original = status["originalReplicaCount"]
+        status["scaleTargetKind"] = f"{version}.{kind}"
+        fault = scaledobjects.bounds_fault(obj["spec"])
+        if fault:
+            raise TriggerFault(
+                f"ScaledObject doesn't have correct Idle/Min/Max Replica Counts specification: {fault}"
+            )
+        held = scaledobjects.paused(obj)
+        if held.whole:
+            self._pause(key, obj, found, held.replicas, status)
+            return False
+        status.pop("pausedReplicaCount", None)
+        probes = self._probes(obj, key.namespace)
+        names = [p.metric for p in probes if p.metric]
+        for name in names:
+            if names.count(name) > 1:
+                raise TriggerFault(
+                    "failed to ensure HPA is correctly created for ScaledObject: "
+                    f"metricName {name} defined multiple times in ScaledObject {key.name}"
+                )
+        status["externalMetricNames"] = names
+        status["triggersTypes"] = ",".join(dict.fromkeys(p.kind for p in probes))
+        status["hpaName"] = scaledobjects.autoscaler_name(obj)
+        self._make(scaledobjects.autoscaler(_labelled(obj), version, kind, probes))
+        entry.probes = probes
+        return True
+
+    def _probes(self, obj: Obj, namespace: str) -> tuple[Probe, ...]:
+        """Raises: TriggerFault."""
+        probes = []
+        for number, trigger in enumerate(obj["spec"].get("triggers") or ()):
+            try:
+                one = probe(number, trigger, namespace, probing.parameters(self._room, trigger, namespace))
+                fault = probing.cron_fault(one) if one.source == CRON else ""
+                fault = fault or (probing.selector_fault(one) if one.source == PODS else "")
+                if fault:
+                    raise TriggerFault(fault)
+            except TriggerFault as wrong:
+                what = "failed to ensure HPA is correctly created for ScaledObject"
+                raise TriggerFault(f"{what}: error getting scaler for trigger #{number}: {wrong}") from None
+            probes.append(one)
+        return tuple(probes)
+
+    def _make(self, wanted: Obj) -> None:
+        """Create the autoscaler, or let the one that is there be so."""
+        host = self._room.host
+        meta = wanted["metadata"]
+        there = host.store.get(Key(horizontal.GK, meta["namespace"], meta["name"]))
+        if there is None:
+            host.create(wanted)
+            return
+        new = apply_defaults(wanted)
+        kept = {
+            **there["metadata"],
+            "labels": meta["labels"],
+            **({"annotations": meta["annotations"]} if "annotations" in meta else {}),
+        }
+        if new["spec"] != there["spec"] or kept != there["metadata"]:
+            host.store.replace({**there, "spec": new["spec"], "metadata": kept})
+
+    def _pause(
+        self, key: Key, obj: Obj, target: Target, replicas: int | None, status: dict[str, Any]
+    ) -> None:
+        name = Key(horizontal.GK, key.namespace, scaledobjects.autoscaler_name(obj))
+        if self._room.host.store.get(name) is not None:
+            self._room.host.store.delete(name)
+        if replicas is not None:
+            status["pausedReplicaCount"] = replicas
+            if target.scale.wanted != replicas:
+                self._scale(key, target, replicas, "paused")
+
+    def _restore(self, entry: Entry, obj: Obj) -> None:
+        """What a ScaledObject that asks for it leaves behind."""
+        advanced = obj["spec"].get("advanced") or {}
+        if (
+            not advanced.get("restoreToOriginalReplicaCount")
+            or entry.target is None
+            or entry.original is None
+        ):
+            return
+        there = self._room.host.store.get(entry.target)
+        if there is not None:
+            self._room.host.store.patch(entry.target, {"spec": {"replicas": entry.original}})
+
+    # Polling
+
+    def _poll_object(self, key: Key, entry: Entry, obj: Obj) -> None:
+        now_us, spec = self._room.host.loop.now_us, obj["spec"]
+        ref = spec["scaleTargetRef"]
+        whole = {
+            "apiVersion": ref.get("apiVersion") or "apps/v1",
+            "kind": ref.get("kind") or "Deployment",
+            **ref,
+        }
+        target = target_of(self._room.host.store, key.namespace, whole)
+        status = dict(obj.get("status") or {})
+        told = list(status.get("conditions") or states.initialized())
+        if isinstance(target, str):
+            message = f"Error getting current replicas count for ScaleTarget: {target}"
+            told = states.put(told, "Ready", "False", "ErrorGettingCurrentReplicas", message)
+            self._write(key, obj, {**status, "conditions": told})
+            return
+        activity, until_us = self._activity(key, entry, obj)
+        if entry.was_active and entry.polled_us:
+            entry.last_active_us = max(
+                entry.last_active_us or 0, now_us - self._interval_us(obj), entry.polled_us
+            )
+        created_us = parse_rfc3339(obj["metadata"]["creationTimestamp"])
+        step = scaledobjects.step(
+            obj, activity, target.scale.wanted, created_us, entry.last_active_us, now_us
+        )
+        self._act(key, obj, target, step, activity)
+        entry.was_active, entry.polled_us = step.touches_active_time, now_us
+        if step.touches_active_time:
+            entry.last_active_us = now_us
+        ready = step.ready or ("True", "ScaledObjectReady", states.READY_MESSAGE)
+        told = states.put(told, "Ready", *ready)
+        if step.active is not None:
+            told = states.put(told, "Active", *step.active)
+        told = self._health(key, obj, told)
+        if "fallback" in spec:
+            most = int(spec["fallback"].get("failureThreshold") or 0)
+            falls = any(count > most for count in entry.failures.values())
+            said = ("True", "FallbackExists", "At least one trigger is falling back on this scaled object")
+            if not falls:
+                said = ("False", "NoFallbackFound", "No fallbacks are active on this scaled object")
+            told = states.put(told, "Fallback", *said)
+        status["conditions"] = told
+        if entry.last_active_us is not None:
+            status["lastActiveTime"] = rfc3339(entry.last_active_us)
+        self._write(key, obj, status)
+        if activity.errors:
+            until_us = now_us
+        elif not activity.is_active and target.scale.wanted and step.replicas is None:
+            until_us = min(
+                until_us, max(scaledobjects.cooled_at(spec, created_us, entry.last_active_us), now_us)
+            )
+        if until_us < NEVER_US:
+            self._plan(key, entry, max(until_us, now_us))
+
+    def _activity(self, key: Key, entry: Entry, obj: Obj) -> tuple[Activity, int]:
+        """What all triggers say, and until when."""
+        probes = entry.probes or ()
+        if scaledobjects.only_resources(probes):
+            return Activity(True, False), NEVER_US
+        until_us, errors, active = NEVER_US, False, []
+        values: dict[str, float | None] = {}
+        for one in probes:
+            if one.source == RESOURCE:
+                continue
+            found = probing.found(self._room, one, key.namespace)
+            until_us = min(until_us, found.until_us)
+            values[one.name or one.metric] = None if found.fault else found.milli / 1000
+            if found.fault:
+                errors = True
+                self._say(key, obj, "Warning", "KEDAScalerFailed", found.fault)
+            elif found.is_active:
+                active.append(one.name or one.kind)
+        changed = scaledobjects.modifiers(obj["spec"])
+        if changed.get("formula") and changed.get("activationTarget") is not None:
+            try:
+                is_active = evaluate(changed["formula"], values) > float(changed["activationTarget"])
+                active = [COMPOSITE] if is_active else []
+            except (FormulaFault, ValueError):
+                errors = True
+        return Activity(bool(active), errors, tuple(active)), until_us
+
+    def _act(self, key: Key, obj: Obj, target: Target, step: Step, activity: Activity) -> None:
+        if step.replicas is None or step.replicas == target.scale.wanted:
+            return
+        before = target.scale.wanted
+        kind = (obj.get("status") or {}).get("scaleTargetKind") or target.key.gk
+        where = f"{kind} {key.namespace}/{target.key.name} from {before} to {step.replicas}"
+        if step.is_activation:
+            why = f"triggered by {';'.join(activity.active_triggers)}"
+            if scaledobjects.is_forced(obj):
+                why = "caused by forced activation annotation"
+            told = f"Scaled {where}, {why}"
+            good, bad, bad_text = (
+                "KEDAScaleTargetActivated",
+                "KEDAScaleTargetActivationFailed",
+                f"Failed to scale {where}",
+            )
+        else:
+            why = "triggers are not active"
+            told = f"Deactivated {where}"
+            good, bad = "KEDAScaleTargetDeactivated", "KEDAScaleTargetDeactivationFailed"
+            bad_text = f"Failed to deactivate {where}"
+        if self._scale(key, target, step.replicas, why):
+            self._say(key, obj, "Normal", good, told)
+        else:
+            self._say(key, obj, "Warning", bad, bad_text)
+
+    def _scale(self, key: Key, target: Target, replicas: int, why: str) -> bool:
+        try:
+            self._room.host.store.patch(target.key, with_replicas(target.paths.wanted, replicas))
+        except ApiError:
+            return False
+        now_us = self._room.host.loop.now_us
+        self._room.journal.note(
+            Scaling(
+                now_us, str(key), str(target.key), target.scale.wanted, replicas, target.scale.there, "", why
+            )
+        )
+        return True
+
+    def _health(self, key: Key, obj: Obj, told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The autoscaler's own condition, mirrored."""
+        scaler = self._room.host.store.get(
+            Key(horizontal.GK, key.namespace, scaledobjects.autoscaler_name(obj))
+        )
+        for condition in ((scaler or {}).get("status") or {}).get("conditions") or ():
+            if condition["type"] == "ScalingActive":
+                if condition["status"] == "True":
+                    return states.put(told, "HPAActive", "True", "HPAActive", "HPA is actively scaling")
+                if condition["reason"] == "ScalingDisabled":
+                    return states.put(told, "HPAActive", "True", "ScalingDisabled", condition["message"])
+                message = f"HPA is not actively scaling: {condition['message']}"
+                return states.put(told, "HPAActive", "False", condition["reason"], message)
+        return told
+
+    # Metrics for autoscalers
+
+    def external(
+        self, namespace: str, metric: str, selector: Selector | None
+    ) -> list[tuple[int, int]] | None:
+        """Values and until when they hold; None where the metric is not KEDA's. Raises: MetricsError."""
+        name = next(
+            (
+                r.values[0]
+                for r in (selector.requirements if selector else ())
+                if r.key == OWNER_LABEL and r.values
+            ),
+            "",
+        )
+        key = Key(SCALED_OBJECT, namespace, name)
+        entry, obj = self.entries.get(key), self._room.host.store.get(key)
+        if not name or entry is None or obj is None:
+            return None
+        probes = entry.probes or ()
+        if metric == COMPOSITE:
+            return [self._composite(key, entry, obj)]
+        one = next((p for p in probes if p.metric == metric), None)
+        if one is None:
+            raise MetricsError(
+                f"{_RPC} no matching metrics found for {metric}"
+            )
+        found = probing.found(self._room, one, namespace)
+        return [self._or_fallback(entry, obj, one, found)]
+
+    def _or_fallback(self, entry: Entry, obj: Obj, one: Probe, found: Found) -> tuple[int, int]:
+        if not found.fault:
+            entry.failures[one.metric] = 0
+            return found.milli, found.until_us
+        now_us = self._room.host.loop.now_us
+        entry.failures[one.metric] = entry.failures.get(one.metric, 0) + 1
+        fallback = obj["spec"].get("fallback")
+        if fallback is not None and entry.failures[one.metric] > int(fallback.get("failureThreshold") or 0):
+            there = self._room.host.store.get(entry.target) if entry.target else None
+            current = int(((there or {}).get("spec") or {}).get("replicas") or 0)
+            value = scaledobjects.fallback_value(obj["spec"], one.target_milli, current)
+            if value is not None:
+                return value, now_us
+        raise MetricsError(
+            f"{_RPC} metric:{one.metric} encountered error"
+        )
+
+    def _composite(self, key: Key, entry: Entry, obj: Obj) -> tuple[int, int]:
+        values: dict[str, float | None] = {}
+        until_us = NEVER_US
+        for one in entry.probes or ():
+            if one.source != RESOURCE:
+                found = probing.found(self._room, one, key.namespace)
+                until_us = min(until_us, found.until_us)
+                values[one.name or one.metric] = None if found.fault else found.milli / 1000
+        try:
+            return round(evaluate(scaledobjects.modifiers(obj["spec"])["formula"], values) * 1000), until_us
+        except FormulaFault as fault:
+            raise MetricsError(
+                f"{_RPC} error applying custom modifiers: {fault}"
+            ) from None
+
+    # Jobs
+
+    def _reconcile_job(self, key: Key, entry: Entry, obj: Obj) -> None:
+        entry.probes = None
+        status = dict(obj.get("status") or {})
+        told = list(status.get("conditions") or states.initialized())
+        if scaledobjects.paused(obj).whole:
+            told = states.put(told, "Paused", "True", "ScaledJobPaused", "ScaledJob is paused")
+            self._write(key, obj, {**status, "conditions": told})
+            return
+        try:
+            entry.probes = self._probes(obj, key.namespace)
+            told = states.put(
+                told,
+                "Ready",
+                "True",
+                "ScaledJobReady",
+                "ScaledJob is defined correctly and is ready for scaling",
+            )
+        except TriggerFault as fault:
+            text = str(fault).replace("failed to ensure HPA is correctly created for ScaledObject: ", "")
+            told = states.put(
+                told, "Ready", "False", "ScaledJobCheckFailed", f"failed to start ScaleLoop: {text}"
+            )
+            self._say(key, obj, "Warning", "ScaledJobCheckFailed", text)
+        if states.status_of(told, "Paused") == "True":
+            told = states.put(
+                told, "Paused", "False", "ScaledJobUnpaused", "pause annotation removed for ScaledJob"
+            )
+        self._room.watch("Job.batch")
+        self._write(key, obj, {**status, "conditions": told})
+
+    def _poll_job(self, key: Key, entry: Entry, obj: Obj) -> None:
+        now_us, spec = self._room.host.loop.now_us, obj["spec"]
+        asked, errors, until_us = [], False, NEVER_US
+        for one in entry.probes or ():
+            if one.source == RESOURCE:
+                continue
+            found = probing.found(self._room, one, key.namespace)
+            until_us = min(until_us, found.until_us)
+            if found.fault:
+                errors = True
+                self._say(key, obj, "Warning", "KEDAScalerFailed", found.fault)
+            else:
+                asked.append(scaledjobs.asked([found.milli], one.target_milli, found.is_active, spec))
+        demand = scaledjobs.demand(spec, asked)
+        running, pending = self._jobs(key)
+        count = scaledjobs.to_create(spec, demand, running, pending)
+        for _ in range(count):
+            entry.jobs_made += 1
+            self._room.host.create(scaledjobs.job(obj, f"{key.name}-{entry.jobs_made:05d}"))
+        if count:
+            self._say(key, obj, "Normal", "KEDAJobsCreated", f"Created {count} jobs")
+            self._room.journal.note(
+                Scaling(
+                    now_us,
+                    str(key),
+                    str(key),
+                    running,
+                    running + count,
+                    running - pending,
+                    "",
+                    "jobs created",
+                )
+            )
+        status = dict(obj.get("status") or {})
+        told = list(status.get("conditions") or states.initialized())
+        if errors:
+            said = (
+                "Unknown",
+                "PartialTriggerError",
+                "Some triggers defined in ScaledJob are not working correctly",
+            )
+            if not demand.is_active:
+                said = ("False", "TriggerError", "Triggers defined in ScaledJob are not working correctly")
+            told = states.put(told, "Ready", *said)
+        else:
+            told = states.put(
+                told,
+                "Ready",
+                "True",
+                "ScaledJobReady",
+                "ScaledJob is defined correctly and is ready for scaling",
+            )
+        was_active = states.status_of(told, "Active") == "True"
+        said = ("True", "ScalerActive", "Scaling is performed because triggers are active")
+        if not demand.is_active:
+            said = ("False", "ScalerNotActive", "Scaling is not performed because triggers are not active")
+        told = states.put(told, "Active", *said)
+        if demand.is_active != was_active:
+            self._say(
+                key,
+                obj,
+                "Normal",
+                "KEDAScaledJobActive" if demand.is_active else "KEDAScaledJobInactive",
+                said[2],
+            )
+        status["conditions"] = told
+        if demand.is_active:
+            status["lastActiveTime"] = rfc3339(now_us)
+        self._write(key, obj, status)
+        if demand.is_active or errors:
+            until_us = now_us
+        if until_us < NEVER_US:
+            self._plan(key, entry, max(until_us, now_us))
+
+    def _jobs(self, key: Key) -> tuple[int, int]:
+        """Not finished, and of those not yet at work."""
+        running = pending = 0
+        for job in self._room.host.store.objects("Job.batch", key.namespace):
+            if (job["metadata"].get("labels") or {}).get(scaledjobs.NAME_LABEL) != key.name:
+                continue
+            done = any(
+                c["type"] in ("Complete", "Failed") and c["status"] == "True"
+                for c in (job.get("status") or {}).get("conditions") or ()
+            )
+            if not done:
+                running += 1
+                pods = self._room.index.pods(
+                    key.namespace, parse_selector(f"job-name={job['metadata']['name']}")
+                )
+                pending += not any(
+                    (p.get("status") or {}).get("phase") in ("Running", "Succeeded") for p in pods
+                )
+        return running, pending
+
+    # Writing
+
+    def _write(self, key: Key, obj: Obj, status: dict[str, Any]) -> None:
+        if status != (obj.get("status") or {}):
+            perform(self._room.host.store, SetStatus(key, status))
+
+    def _say(self, key: Key, obj: Obj, kind: str, reason: str, message: str) -> None:
+        host = self._room.host
+        now_us = host.loop.now_us
+        host.events.emit(now_us, key, obj["metadata"]["uid"], kind, reason, message, COMPONENT)
+        host.log.record(now_us, COMPONENT, key.gk, key.namespace, key.name, reason, message)
+
+
+def _labelled(obj: Obj) -> Obj:
+    """With the label by which KEDA's metrics server finds it."""
+    meta = obj["metadata"]
+    labels = {**(meta.get("labels") or {}), OWNER_LABEL: meta["name"]}
+    return {**obj, "metadata": {**meta, "labels": labels}}
+
+
+def _target_fault(fault: str) -> str:
+    if fault.endswith("not found"):
+        return "Target resource doesn't exist"
+    return "Target resource doesn't expose /scale subresource"
