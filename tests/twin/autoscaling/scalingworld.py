@@ -59,7 +59,10 @@ class World:
     def conditions(
         self, name: str, gk: str = "HorizontalPodAutoscaler.autoscaling"
     ) -> dict[str, tuple[str, str]]:
-        return {c["type"]: (c["status"], c["reason"]) for c in self.status(name, gk).get("conditions") or ()}
+        return {
+            c["type"]: (c["status"], c.get("reason", ""))
+            for c in self.status(name, gk).get("conditions") or ()
+        }
 
     def said(self, kind: str) -> list[tuple[str, str]]:
         events = self.twin.host.events.told()

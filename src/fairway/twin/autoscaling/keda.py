@@ -7,6 +7,7 @@ their external metrics here, as from KEDA's metrics server.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from fairway.autoscaling.keda import conditions as states
@@ -219,7 +220,7 @@ class Keda:
         status["externalMetricNames"] = names
         status["triggersTypes"] = ",".join(dict.fromkeys(p.kind for p in probes))
         status["hpaName"] = scaledobjects.autoscaler_name(obj)
-        self._make(scaledobjects.autoscaler(_labelled(obj), version, kind, probes))
+        self._make(key, scaledobjects.autoscaler(_labelled(obj), version, kind, probes))
         entry.probes = probes
         return True
 
@@ -239,13 +240,17 @@ class Keda:
             probes.append(one)
         return tuple(probes)
 
-    def _make(self, wanted: Obj) -> None:
+    def _make(self, key: Key, wanted: Obj) -> None:
         """Create the autoscaler, or let the one that is there be so."""
         host = self._room.host
         meta = wanted["metadata"]
         there = host.store.get(Key(horizontal.GK, meta["namespace"], meta["name"]))
         if there is None:
-            host.create(wanted)
+            try:
+                host.create(wanted, partial(self._reconcile_soon, key))
+            except ApiError as refused:
+                what = "failed to ensure HPA is correctly created for ScaledObject"
+                raise TriggerFault(f"{what}: {refused.message}") from None
             return
         new = apply_defaults(wanted)
         kept = {
@@ -384,7 +389,10 @@ class Keda:
             told = f"Deactivated {where}"
             good, bad = "KEDAScaleTargetDeactivated", "KEDAScaleTargetDeactivationFailed"
             bad_text = f"Failed to deactivate {where}"
-        if self._scale(key, target, step.replicas, why):
+        if not step.is_activation and step.replicas > before:
+            # Up to the minimum: KEDA only writes that to its log.
+            self._scale(key, target, step.replicas, "below minReplicaCount")
+        elif self._scale(key, target, step.replicas, why):
             self._say(key, obj, "Normal", good, told)
         else:
             self._say(key, obj, "Warning", bad, bad_text)
@@ -440,9 +448,7 @@ class Keda:
             return [self._composite(key, entry, obj)]
         one = next((p for p in probes if p.metric == metric), None)
         if one is None:
-            raise MetricsError(
-                f"{_RPC} no matching metrics found for {metric}"
-            )
+            raise MetricsError(f"{_RPC} no matching metrics found for {metric}")
         found = probing.found(self._room, one, namespace)
         return [self._or_fallback(entry, obj, one, found)]
 
@@ -459,9 +465,7 @@ class Keda:
             value = scaledobjects.fallback_value(obj["spec"], one.target_milli, current)
             if value is not None:
                 return value, now_us
-        raise MetricsError(
-            f"{_RPC} metric:{one.metric} encountered error"
-        )
+        raise MetricsError(f"{_RPC} metric:{one.metric} encountered error")
 
     def _composite(self, key: Key, entry: Entry, obj: Obj) -> tuple[int, int]:
         values: dict[str, float | None] = {}
@@ -474,9 +478,7 @@ class Keda:
         try:
             return round(evaluate(scaledobjects.modifiers(obj["spec"])["formula"], values) * 1000), until_us
         except FormulaFault as fault:
-            raise MetricsError(
-                f"{_RPC} error applying custom modifiers: {fault}"
-            ) from None
+            raise MetricsError(f"{_RPC} error applying custom modifiers: {fault}") from None
 
     # Jobs
 
@@ -528,7 +530,12 @@ class Keda:
         count = scaledjobs.to_create(spec, demand, running, pending)
         for _ in range(count):
             entry.jobs_made += 1
-            self._room.host.create(scaledjobs.job(obj, f"{key.name}-{entry.jobs_made:05d}"))
+            name = f"{key.name}-{entry.jobs_made:05d}"
+            try:
+                self._room.host.create(scaledjobs.job(obj, name), partial(self._reconcile_soon, key))
+            except ApiError as refused:
+                message = f"Failed to create job {name}: {refused.message}"
+                self._say(key, obj, "Warning", "KEDAJobCreateFailed", message)
         if count:
             self._say(key, obj, "Normal", "KEDAJobsCreated", f"Created {count} jobs")
             self._room.journal.note(

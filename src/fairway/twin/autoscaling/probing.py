@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 _NAMED: Final = re.compile(r"([A-Za-z_:][\w:.-]*)\s*(\{[^}]*\})?(\s*\()?")
 _LABEL: Final = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
 # Words of PromQL that stand where a metric's name might.
-_WORDS: Final = frozenset("by without on ignoring group_left group_right offset bool and or unless".split())
+_WORDS: Final = frozenset(
+    ("by", "without", "on", "ignoring", "group_left", "group_right", "offset", "bool", "and", "or", "unless")
+)
 # Regular expressions of queries are tried on labels only as far as this.
 _PATTERN_CHARS: Final = 200
 
@@ -51,13 +54,19 @@ def found(room: Autoscaling, probe: Probe, namespace: str) -> Found:
 
 def _cron(room: Autoscaling, probe: Probe) -> Found:
     """Within its window if the next end comes no later than the next start."""
-    zone = ZoneInfo(probe.metadata["timezone"])
     now_us = room.host.loop.now_us
-    start_us = cron.parse(probe.metadata["start"], zone).next_us(now_us) or NEVER_US
-    end_us = cron.parse(probe.metadata["end"], zone).next_us(now_us) or NEVER_US
+    given = probe.metadata
+    start_us, end_us = (
+        _schedule(given[which], given["timezone"]).next_us(now_us) or NEVER_US for which in ("start", "end")
+    )
     is_within = start_us >= end_us
     wanted = milli_ceil(probe.metadata["desiredReplicas"]) if is_within else 0
     return Found(wanted, is_within, min(start_us, end_us))
+
+
+@lru_cache(maxsize=1024)
+def _schedule(text: str, zone: str) -> cron.Schedule | cron.Every:
+    return cron.parse(text, ZoneInfo(zone))
 
 
 def cron_fault(probe: Probe) -> str:

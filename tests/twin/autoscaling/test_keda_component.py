@@ -1,0 +1,167 @@
+"""KEDA in a twin: activation, scale to zero, autoscalers made and removed, fallback, jobs, and faults told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scalingworld import World, deployment
+
+from fairway.kube.objects import Key, Obj
+
+HPA = "HorizontalPodAutoscaler.autoscaling"
+SO = "ScaledObject.keda.sh"
+
+
+def scaled(name: str = "web", *, annotations: dict[str, str] | None = None, **spec: Any) -> Obj:
+    triggers = spec.pop("triggers", None) or [
+        {"type": "redis", "metadata": {"listName": "jobs", "address": "redis:6379", "listLength": "10"}}
+    ]
+    meta: dict[str, Any] = {"name": name}
+    if annotations:
+        meta["annotations"] = annotations
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": meta,
+        "spec": {"scaleTargetRef": {"name": "web"}, "triggers": triggers, **spec},
+    }
+
+
+def queue(arrivals: str, **more: Any) -> dict[str, Any]:
+    consumers = {"kind": "Deployment", "name": "web", "rate": 1}
+    return {"queues": [{"name": "jobs", "arrivals": arrivals, "consumers": consumers, **more}]}
+
+
+def test_a_queue_wakes_a_target_feeds_it_and_lets_it_sleep() -> None:
+    world = World(load=queue("0s:0,10m:4,30m:0"), objects=[deployment("web"), scaled()])
+    world.run(60)
+    assert world.replicas("web") == 0
+    assert world.conditions("web", SO)["Active"] == ("False", "ScalerNotActive")
+    world.run(900)
+    assert world.replicas("web") >= 4
+    assert world.conditions("web", SO)["HPAActive"] == ("True", "HPAActive")
+    world.run(3600)
+    assert world.replicas("web") == 0
+    reasons = [reason for reason, _ in world.said("ScaledObject")]
+    assert "KEDAScaleTargetActivated" in reasons
+    assert reasons[-1] == "KEDAScaleTargetDeactivated"
+
+
+def test_working_hours() -> None:
+    """From 09:00 to 18:00 in New York; a twin begins at 00:00 UTC."""
+    metadata = {
+        "timezone": "America/New_York",
+        "start": "0 9 * * *",
+        "end": "0 18 * * *",
+        "desiredReplicas": "8",
+    }
+    hours = [{"type": "cron", "metadata": metadata}]
+    world = World(objects=[deployment("web"), scaled(triggers=hours, minReplicaCount=2, maxReplicaCount=8)])
+    world.run(13 * 3600)
+    assert world.replicas("web") == 2
+    world.run(3600 + 120)
+    assert world.replicas("web") == 8
+    world.run(9 * 3600 + 600)
+    assert world.replicas("web") == 2
+
+
+def test_pausing_removes_the_autoscaler_and_holds_a_count() -> None:
+    world = World(load=queue("4"), objects=[deployment("web"), scaled(minReplicaCount=1)])
+    world.run(300)
+    held = {"autoscaling.keda.sh/paused-replicas": "3"}
+    world.apply(scaled(minReplicaCount=1, annotations=held))
+    world.run(60)
+    assert world.replicas("web") == 3
+    assert world.twin.store.get(Key(HPA, "default", "keda-hpa-web")) is None
+    assert world.conditions("web", SO)["Paused"] == ("True", "ScaledObjectPaused")
+    there = world.get(SO, "web")
+    meta = {k: v for k, v in there["metadata"].items() if k != "annotations"}
+    world.twin.store.replace({**there, "metadata": meta})
+    world.twin.wake()
+    world.run(60)
+    assert world.conditions("web", SO)["Paused"] == ("False", "ScaledObjectUnpaused")
+    assert world.twin.store.get(Key(HPA, "default", "keda-hpa-web")) is not None
+
+
+def test_a_deleted_scaled_object_takes_its_autoscaler_along() -> None:
+    restoring = {"restoreToOriginalReplicaCount": True}
+    world = World(load=queue("4"), objects=[deployment("web"), scaled(advanced=restoring)])
+    world.run(300)
+    world.twin.store.delete(Key(SO, "default", "web"))
+    world.twin.wake()
+    world.run(60)
+    assert world.twin.store.get(Key(HPA, "default", "keda-hpa-web")) is None
+    assert world.replicas("web") == 2
+
+
+def test_a_queue_that_nobody_describes_fails_and_falls_back() -> None:
+    fallback = {"failureThreshold": 2, "replicas": 5}
+    world = World(objects=[deployment("web"), scaled(minReplicaCount=1, fallback=fallback)])
+    world.run(300)
+    assert world.replicas("web") == 5
+    assert world.conditions("web", SO)["Fallback"] == ("True", "FallbackExists")
+    assert ("KEDAScalerFailed", "redis: no load describes a queue jobs") in world.said("ScaledObject")
+
+
+def test_what_is_wrong_is_said_in_kedas_words() -> None:
+    world = World(objects=[deployment("web"), scaled("lost")])
+    lost = scaled("gone")
+    lost["spec"]["scaleTargetRef"]["name"] = "nobody"
+    world.apply(lost)
+    secret = {"name": "creds"}
+    rabbit = {"type": "rabbitmq", "metadata": {"queueName": "q"}, "authenticationRef": secret}
+    world.apply(scaled("secretless", triggers=[rabbit]))
+    world.run(5)
+    said = {message for _, message in world.said("ScaledObject")}
+    assert "Target resource doesn't exist" in said
+    fault = (
+        "failed to ensure HPA is correctly created for ScaledObject: error getting scaler for trigger #0: "
+        'triggerauthentications.keda.sh "creds" not found'
+    )
+    assert fault in said
+    auth = {"secretTargetRef": [{"parameter": "host", "name": "rabbit", "key": "host"}]}
+    world.apply(
+        {"apiVersion": "keda.sh/v1alpha1", "kind": "TriggerAuthentication", "metadata": secret, "spec": auth}
+    )
+    world.run(5)
+    missing = 'missing required parameter "host" in [triggerMetadata authParams resolvedEnv]'
+    assert any(missing in message for _, message in world.said("ScaledObject"))
+
+
+def test_modifiers_make_one_metric() -> None:
+    load = {"series": [{"name": "a", "value": 30}, {"name": "b", "value": 10}]}
+    triggers = [
+        {"type": "prometheus", "name": n, "metadata": {"serverAddress": "x", "query": q, "threshold": "1"}}
+        for n, q in (("one", "sum(a)"), ("two", 'b{job=~"x.*"} or b'))
+    ]
+    advanced = {"scalingModifiers": {"formula": "one - two", "target": "5"}}
+    world = World(
+        load=load,
+        objects=[deployment("web"), scaled(triggers=triggers, advanced=advanced, minReplicaCount=1)],
+    )
+    world.run(120)
+    assert world.replicas("web") == 4
+    metric = world.status("keda-hpa-web")["currentMetrics"][0]["external"]
+    assert (metric["metric"]["name"], metric["current"]) == ("composite-metric", {"averageValue": "5"})
+
+
+def test_jobs_are_made_for_messages() -> None:
+    pod = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}
+    template = {"metadata": {"annotations": {"fairway.dev/run-time": "60s"}}, "spec": pod}
+    job = {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledJob",
+        "metadata": {"name": "batch"},
+        "spec": {
+            "jobTargetRef": {"template": template, "backoffLimit": 0},
+            "maxReplicaCount": 5,
+            "triggers": [
+                {"type": "redis", "metadata": {"listName": "jobs", "address": "r", "listLength": "1"}}
+            ],
+        },
+    }
+    world = World(load={"queues": [{"name": "jobs", "length": 3}]}, objects=[job])
+    world.run(40)
+    assert len(world.twin.store.objects("Job.batch")) == 3
+    assert world.conditions("batch", "ScaledJob.keda.sh")["Active"] == ("True", "ScalerActive")
+    assert ("KEDAJobsCreated", "Created 3 jobs") in world.said("ScaledJob")
