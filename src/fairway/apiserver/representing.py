@@ -11,6 +11,7 @@ from typing import Any
 
 from fairway.apiserver import converting
 from fairway.apiserver.bodies import Bodies
+from fairway.apiserver.nodeleases import LEASE, renewed
 from fairway.apiserver.resources import Resource
 from fairway.apiserver.statuses import not_acceptable
 from fairway.apiserver.wire.messages import JSON, Response, encode
@@ -57,6 +58,8 @@ class Representation:
 
     def version(self, obj: Obj, resource: Resource) -> Obj:
         """The object in the resource's API version; itself where it is in that one."""
+        if resource.gk == LEASE:
+            return renewed(obj, self._now_us())
         if obj.get("apiVersion") == resource.api_version:
             return obj
         return converting.converted(obj, resource.api_version)

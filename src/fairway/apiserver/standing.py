@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fairway.apiserver.endpoints import EndpointsController
 from fairway.apiserver.namespaced import NamespaceFurniture
+from fairway.apiserver.nodeleases import NodeLeases
 from fairway.apiserver.nodettl import NodeTtl
 from fairway.apiserver.signingrequests import CertificateSigner
 from fairway.twin.components import Component
@@ -40,6 +41,7 @@ def standing_components(signer: CertificateSigner, cloud: CloudPlan | None = Non
         NamespaceFurniture(),
         EndpointsController(),
         NodeTtl(),
+        NodeLeases(),
         signer,
     ]
 

@@ -52,7 +52,9 @@ def up(
         bool,
         typer.Option("--recover", help="Drop what is damaged of the cluster's state, say what, and start."),
     ] = False,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it answers.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Return once it answers and its nodes are Ready.")
+    ] = False,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="table|json", help="How to print.")
     ] = "table",
@@ -166,12 +168,33 @@ def _detached(where: Path, settings: dict[str, Any]) -> Running:
         if found is not None and found.pid == process.pid:
             # It goes on without us, which Python would otherwise complain of.
             process.returncode = 0
+            _await_nodes(where, until_s)
             return found
         if process.poll() is not None:
             raise WorldError(f"the server ended at once; {log} says:\n{_said_since(log, said_before)}")
         time.sleep(0.02)
     process.terminate()
     raise WorldError(f"the server did not answer within {_START_TIMEOUT_S:.0f} s; see {log}")
+
+
+def _await_nodes(where: Path, until_s: float) -> None:
+    """Until every node is Ready, so that what is applied next finds them. Where time stands, they stay as they are."""
+    from fairway.cli.serverclient import ask
+    from fairway.errors import FairwayError
+
+    while time.monotonic() < until_s:
+        try:
+            if ask(where, "GET", "/fairway/clock").get("paused"):
+                return
+            nodes = ask(where, "GET", "/api/v1/nodes")["items"]
+        except FairwayError:
+            return
+        conditions = [
+            {c["type"]: c["status"] for c in n.get("status", {}).get("conditions", ())} for n in nodes
+        ]
+        if all("Ready" in c for c in conditions):
+            return
+        time.sleep(0.05)
 
 
 def _said_since(log: Path, offset: int) -> str:

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from fairway.apiserver.asking import Api, Ask
+from fairway.apiserver.nodeleases import LEASE
 from fairway.apiserver.selecting import Selection, selection
 from fairway.apiserver.snapshots import INCONSISTENT, Snapshot, Token, expired, read_token, too_old
 from fairway.apiserver.statuses import StatusError, bad_request, not_found
@@ -33,7 +34,7 @@ def get(api: Api, ask: Ask) -> Response:
         raise not_found(ask.resource.kind, ask.info.name)
     resource = ask.resource
     accept = ask.request.headers.get("accept", "")
-    if accept in _PLAIN_ACCEPT and obj.get("apiVersion") == resource.api_version:
+    if accept in _PLAIN_ACCEPT and obj.get("apiVersion") == resource.api_version and resource.gk != LEASE:
         response = Response(200, api.bodies.of(obj))
     else:
         response = api.representation.one(obj, resource, accept, include=ask.include)

@@ -5,12 +5,14 @@ Source: pkg/kubelet/nodestatus/setters.go (v1.36).
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any, Final
 
 from fairway.kube.objects import Obj, status_of
 from fairway.kube.timestamps import rfc3339
 from fairway.twin.kubelet.states import NodeState
 
+_RELEASE: Final = "v1.36.0"
 _PRESSURES: Final = (
     ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -53,4 +55,23 @@ def node_status(obj: Obj, node: NodeState, now_us: int) -> dict[str, Any]:
         "addresses",
         [{"type": "InternalIP", "address": node.ip}, {"type": "Hostname", "address": node.name}],
     )
+    if not (status.get("nodeInfo") or {}).get("kubeletVersion"):
+        status["nodeInfo"] = node_info(node)
     return status
+
+
+def node_info(node: NodeState) -> dict[str, Any]:
+    """What machine it is. Where its manifest does not say: the release modelled here on a current Ubuntu."""
+    digest = blake2b(node.uid.encode(), digest_size=16).hexdigest()
+    return {
+        "machineID": digest,
+        "systemUUID": node.uid,
+        "bootID": f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:]}",
+        "kernelVersion": "6.8.0-71-generic",
+        "osImage": "Ubuntu 24.04.3 LTS",
+        "containerRuntimeVersion": "containerd://2.1.4",
+        "kubeletVersion": _RELEASE,
+        "kubeProxyVersion": "",
+        "operatingSystem": node.labels.get("kubernetes.io/os") or "linux",
+        "architecture": node.labels.get("kubernetes.io/arch") or "amd64",
+    }
