@@ -6,7 +6,9 @@ ActivePodsWithRanks; pkg/api/v1/pod/util.go: IsPodReady, IsPodAvailable.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cmp_to_key
+from itertools import islice
 from typing import Any, Final
 
 from fairway.kube.objects import Obj, meta_of, spec_of, status_of
@@ -22,6 +24,12 @@ DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 # How long to wait before a refused creation is tried again. Source: client-go rate limiters end between 1 s
 # and 1000 s; a minute is the Job controller's ceiling.
 RETRY_REFUSED_US: Final = 60 * SECOND_US
+
+# Pods (or whatever else there is one of for each replica) that one look at an object creates: what replicas ask for
+# costs nothing before it is there. Source: replica_set.go BurstReplicas, job_controller.go MaxPodCreateDeletePerSync.
+MOST_AT_ONCE: Final = 500
+# What an object may have that names every pod of a job. Source: etcd --max-request-bytes.
+MOST_OBJECT_BYTES: Final = 1_572_864
 
 _PHASE_ORDER: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
@@ -211,3 +219,9 @@ def _by_age(a: Obj, b: Obj, at_a: int | None, at_b: int | None, now_us: int) -> 
 
 def _log2_ns(age_us: int) -> int:
     return (age_us * 1000).bit_length() - 1 if age_us > 0 else -1
+
+
+def wanted_indexes(replicas: int, held: Collection[int], room: int) -> list[int]:
+    """Indexes below `replicas` in order: those that are held, and the first `room` that are not. O(held + room)."""
+    missing = islice((i for i in range(replicas) if i not in held), max(room, 0))
+    return sorted([*(i for i in held if i < replicas), *missing])

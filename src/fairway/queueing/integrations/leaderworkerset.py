@@ -53,6 +53,9 @@ GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
 LEADER_NAME = "leaderworkerset.sigs.k8s.io/leader-name"
 _PREFIX = "leaderworkerset.sigs.k8s.io"
 
+# Workloads made at one look; the next one, which their coming brings about, goes on.
+_MOST_AT_ONCE = 500
+
 
 class LeaderWorkerSet(ServingSet):
     """`main`, or `leader` and `worker` where leaders have a template of their own: of each replica."""
@@ -94,16 +97,22 @@ class LeaderWorkerSet(ServingSet):
         """
         surplus = {name_of(w): w for w in workloads}
         actions: list[Action] = []
+        missing = 0
         for index in range(_groups(job)):
             name = self._workload_name(job, str(index))
             workload = surplus.pop(name, None)
             if workload is None:
+                missing += 1
+                if missing > _MOST_AT_ONCE:
+                    break
                 made = self._made(view, job, name, index, settings)
                 actions.extend((Create(made), self.told_created(job, made)))
             else:
                 actions.extend(self._kept(view, job, workload))
-        for workload in surplus.values():
-            actions.extend(_deleted(workload))
+        # Those of groups that were not come to are wanted.
+        if missing <= _MOST_AT_ONCE:
+            for workload in surplus.values():
+                actions.extend(_deleted(workload))
         for leaders, leader in _pods_of(view, namespace_of(job), name_of(job)):
             actions.extend(self._member(job, leaders, leader))
             for workers, worker in _pods_of(view, namespace_of(job), name_of(leader)):

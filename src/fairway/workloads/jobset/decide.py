@@ -9,6 +9,7 @@ ElasticJobSet, RestartJob: off by default) and volumeClaimPolicies are left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from fairway.cluster.actions import NOTHING_TO_DO, Create, Delete, Patch, Reconciliation, SetStatus, View
@@ -28,6 +29,7 @@ from fairway.workloads.jobset.conditions import (
     Progress,
     finished_since,
 )
+from fairway.workloads.pods import MOST_AT_ONCE
 from fairway.workloads.podtemplate import owned_by
 
 JOBSET = "JobSet.jobset.x-k8s.io"
@@ -144,7 +146,8 @@ def _create_jobs(one: Progress, jobs: ChildJobs, statuses: list[dict[str, Any]])
             continue
         if is_in_order and replicas.is_started(replicated, statuses):
             continue
-        one.actions.extend(Create(j) for j in childjobs.missing(one.obj, replicated, jobs, restarts))
+        missing = childjobs.missing(one.obj, replicated, jobs, restarts)
+        one.actions.extend(Create(j) for j in islice(missing, MOST_AT_ONCE))
         if is_in_order:
             _wait_for_start(one)
             return

@@ -84,6 +84,7 @@ class Framework:
 
     `cluster(job, replica, index, pod spec)`: the pod spec with what its process must know of the others.
     `is_master(job, role, index)`: whether that pod is labelled as the job's master.
+    `names_everyone`: whether each pod is told the address of every other.
     `judge(sync)`: the conditions that follow from the counts (see `status.Sync`).
     """
 
@@ -98,6 +99,7 @@ class Framework:
     cluster: Callable[[TrainingJob, Replica, int, Spec], Spec]
     is_master: Callable[[TrainingJob, str, int], bool]
     judge: Callable[[Any], None]
+    names_everyone: bool = False
 
     def read(self, obj: Obj) -> TrainingJob:
         """The job with its defaults."""

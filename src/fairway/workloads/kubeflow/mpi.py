@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from fairway.cluster.actions import NOTHING_TO_DO, Create, Delete, Patch, Reconciliation, SetStatus, View
 from fairway.cluster.changes import DELETED, MODIFIED, Change
+from fairway.kube.integers import natural
 from fairway.kube.objects import Key, Obj, controller_of, labels_of
 from fairway.kube.timestamps import rfc3339
 from fairway.workloads.controller import NO_KEYS, WARNING, Controller, event, owner_key
@@ -39,6 +40,7 @@ from fairway.workloads.kubeflow.status import (
 )
 from fairway.workloads.pods import (
     FAILED,
+    MOST_AT_ONCE,
     PENDING,
     RETRY_REFUSED_US,
     RUNNING,
@@ -46,6 +48,7 @@ from fairway.workloads.pods import (
     is_deleting,
     is_ready,
     phase_of,
+    wanted_indexes,
 )
 
 MPIJOB = f"MPIJob.{GROUP}"
@@ -137,6 +140,9 @@ def _decide(sync: _Sync) -> None:
         if job.run_policy["cleanPodPolicy"] in ("All", "Running"):
             _clean_up(sync)
         return
+    if mpipods.has_too_many_hosts(job):
+        sync.tell("MPIJobFailed", "Error creating ConfigMap: etcdserver: request is too large", WARNING)
+        return
     if not job.is_suspended:
         sync.status.setdefault("startTime", sync.now_text)
     launcher = sync.view.get(Key("Job.batch", job.namespace, mpipods.launcher_name(job)))
@@ -167,12 +173,17 @@ def _workers(sync: _Sync) -> list[Obj]:
     """The workers by index: created where missing, deleted beyond the wanted."""
     job = sync.job
     wanted = mpipods.worker_count(job)
-    names = [job.pod_name(WORKER, i) for i in range(wanted)]
+    stem = job.pod_name(WORKER, 0)[:-1]
+    held = set()
     for pod in sync.workers:
-        if pod["metadata"]["name"] not in names:
+        index = natural(pod["metadata"]["name"].removeprefix(stem))
+        if index is None or index >= wanted or pod["metadata"]["name"] != job.pod_name(WORKER, index):
             sync.actions.append(Delete(_pod_key(pod), pod["metadata"]["uid"]))
+        else:
+            held.add(index)
     found = []
-    for index, name in enumerate(names):
+    for index in wanted_indexes(wanted, held, MOST_AT_ONCE):
+        name = job.pod_name(WORKER, index)
         present = sync.view.get(Key("Pod", job.namespace, name))
         if present is None:
             present = mpipods.worker_pod(job, index)
@@ -186,7 +197,7 @@ def _launch(sync: _Sync, launcher: Obj | None, workers: list[Obj]) -> Obj | None
     job = sync.job
     if launcher is None:
         waits = job.spec.get("launcherCreationPolicy") == "WaitForWorkersReady"
-        if waits and sum(is_ready(p) for p in workers) != len(workers):
+        if waits and sum(is_ready(p) for p in workers) != mpipods.worker_count(job):
             return None
         launcher = mpipods.launcher_job(job)
         sync.actions.append(Create(launcher))

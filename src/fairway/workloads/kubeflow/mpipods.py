@@ -22,6 +22,7 @@ from fairway.workloads.kubeflow.framework import (
     TrainingJob,
     variable,
 )
+from fairway.workloads.pods import MOST_OBJECT_BYTES
 from fairway.workloads.podtemplate import owned_by, pod_from_template
 
 OPERATOR = "mpi-operator"
@@ -94,6 +95,11 @@ def hosts(job: TrainingJob) -> list[str]:
     """Everyone who runs processes, in the order of ranks."""
     workers = [job.pod_name(WORKER, i) for i in range(worker_count(job))]
     return [launcher_name(job), *workers] if launcher_works(job) else workers
+
+
+def has_too_many_hosts(job: TrainingJob) -> bool:
+    """Whether the host file would be more than etcd takes."""
+    return worker_count(job) * len(_host(job, job.pod_name(WORKER, 0))) > MOST_OBJECT_BYTES
 
 
 def config_map(job: TrainingJob, running: list[str]) -> Obj:

@@ -20,11 +20,21 @@ from fairway.workloads.kubeflow.framework import (
     Replica,
 )
 from fairway.workloads.kubeflow.status import JOB_FAILED, JOB_RESTARTING, Sync, count
-from fairway.workloads.pods import FAILED, is_deleting, phase_of
+from fairway.workloads.pods import (
+    FAILED,
+    MOST_AT_ONCE,
+    MOST_OBJECT_BYTES,
+    is_deleting,
+    phase_of,
+    wanted_indexes,
+)
 from fairway.workloads.podtemplate import owned_by, pod_from_template
 
 RETRYABLE_FROM = 128
 """The first exit code that restartPolicy ExitCode restarts: those of signals. Source: train_util.go."""
+
+# The shortest address of a pod; addresses that are written at once.
+_LEAST_ADDRESS, _MOST_ADDRESSES = 20, 500_000
 
 _NO_EXIT_CODE = 0xBEEF
 """What upstream takes for a container that has not ended."""
@@ -37,7 +47,9 @@ def reconcile(view: View, sync: Sync, replica: Replica) -> None:
     ended_before = int(before.get("succeeded", 0)) + int(before.get("failed", 0))
     sync.status.setdefault("replicaStatuses", {})[replica.role] = counts
     by_index = _by_index(sync.pods, replica)
-    for index in range(max([replica.replicas, *(i + 1 for i in by_index)])):
+    beyond = sorted(i for i in by_index if i >= replica.replicas)
+    room = _room(sync)
+    for index in (*wanted_indexes(replica.replicas, by_index, room), *beyond):
         found = by_index.get(index, [])
         if not found:
             _create(sync, replica, index)
@@ -46,7 +58,19 @@ def reconcile(view: View, sync: Sync, replica: Replica) -> None:
             count(counts, found[0])
     if counts.get("succeeded", 0) + counts.get("failed", 0) != ended_before:
         _tell_exits(sync, replica, by_index)
-    _reconcile_services(view, sync, replica)
+    if room:
+        _reconcile_services(view, sync, replica)
+
+
+def _room(sync: Sync) -> int:
+    """How many pods may be made now. Where each names all others, few of a large job: each has its size."""
+    if not sync.framework.names_everyone:
+        return MOST_AT_ONCE
+    total = sync.job.total
+    if total * _LEAST_ADDRESS > MOST_OBJECT_BYTES:
+        sync.tell("FailedCreatePod", "Error creating: etcdserver: request is too large", WARNING)
+        return 0
+    return max(min(MOST_AT_ONCE, _MOST_ADDRESSES // max(total, 1)), 1)
 
 
 def _by_index(pods: list[Obj], replica: Replica) -> dict[int, list[Obj]]:
@@ -149,19 +173,26 @@ def delete_service(view: View, sync: Sync, name: str) -> None:
 
 def _reconcile_services(view: View, sync: Sync, replica: Replica) -> None:
     """One headless service for each pod, of its name: what its peers resolve."""
-    for index in range(replica.replicas):
+    present = _services_by_index(view, sync, replica)
+    held = {index for index, _ in present}
+    for index in wanted_indexes(replica.replicas, held, MOST_AT_ONCE):
         name = sync.job.pod_name(replica.role, index)
         if view.get(Key("Service", sync.job.namespace, name)) is None:
             sync.actions.append(Create(_service(sync, replica, index, name)))
             sync.tell("SuccessfulCreateService", f"Created service: {name}")
+    for index, name in present:
+        if index >= replica.replicas:
+            delete_service(view, sync, name)
+
+
+def _services_by_index(view: View, sync: Sync, replica: Replica) -> list[tuple[int, str]]:
+    found = []
     for key in view.dependents(sync.job.obj["metadata"]["uid"]):
         service = view.get(key) if key.gk == "Service" else None
         labels = {} if service is None else labels_of(service)
-        if (
-            labels.get(REPLICA_TYPE) == replica.type
-            and (natural(labels.get(REPLICA_INDEX)) or 0) >= replica.replicas
-        ):
-            delete_service(view, sync, key.name)
+        if labels.get(REPLICA_TYPE) == replica.type:
+            found.append((natural(labels.get(REPLICA_INDEX)) or 0, key.name))
+    return found
 
 
 def _service(sync: Sync, replica: Replica, index: int, name: str) -> Obj:

@@ -145,5 +145,6 @@ FRAMEWORK = Framework(
     cluster=cluster,
     is_master=is_master,
     judge=judge,
+    names_everyone=True,
 )
 CONTROLLER = controller_for(FRAMEWORK)

@@ -79,5 +79,6 @@ FRAMEWORK = Framework(
     cluster=cluster,
     is_master=lambda job, role, index: role == MASTER,
     judge=judge,
+    names_everyone=True,
 )
 CONTROLLER = controller_for(FRAMEWORK)

@@ -19,6 +19,7 @@ from fairway.kube.quantity import whole_ceil
 from fairway.kube.timestamps import rfc3339
 from fairway.workloads.controller import NO_KEYS, WARNING, Controller, event, owner_key
 from fairway.workloads.pods import (
+    MOST_AT_ONCE,
     RETRY_REFUSED_US,
     RUNNING,
     condition,
@@ -130,7 +131,7 @@ def _reconcile_workers(view: View, obj: Obj, key: Key, found: list[Obj]) -> list
         actions.extend(_deleted(p) for p in of_group if is_terminal(p) and not is_deleting(p))
         running = [p for p in of_group if not is_terminal(p) and not is_deleting(p)]
         missing = desired_of(group) - len(running)
-        for pod in pods.worker_pods(view, obj, group, max(missing, 0)):
+        for pod in pods.worker_pods(view, obj, group, min(max(missing, 0), MOST_AT_ONCE)):
             about = f"Created worker Pod {key.namespace}/{pod['metadata']['name']}"
             actions += [Create(pod), event(key, "CreatedWorkerPod", about, COMPONENT)]
         actions.extend(_deleted(p) for p in running[: max(-missing, 0)])

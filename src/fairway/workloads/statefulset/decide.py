@@ -108,9 +108,12 @@ def _gather(key: Key, owner: Obj, found: list[Obj], current: Obj, update: Obj) -
     wishes = wishes_of(owner)
     name = owner["metadata"]["name"]
     by_ordinal = {o: p for p in found if (o := ordinal_of(p, name)) >= 0}
+    # An ordered set makes one pod at a time; a parallel one comes back for those that are left out here.
+    room = 1 if wishes.is_ordered else pods.MOST_AT_ONCE
+    held = {o - wishes.start for o in by_ordinal if o >= wishes.start}
     replicas = [
         by_ordinal.get(o) or new_pod(owner, wishes, o, current, update)
-        for o in range(wishes.start, wishes.start + wishes.replicas)
+        for o in (wishes.start + i for i in pods.wanted_indexes(wishes.replicas, held, room))
     ]
     condemned = [by_ordinal[o] for o in sorted(by_ordinal, reverse=True) if not wishes.has(o)]
     return Set(key, owner, wishes, list(by_ordinal.values()), replicas, condemned)

@@ -28,15 +28,24 @@ from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.kube.objects import Key, Obj, annotations_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
 from fairway.workloads.controller import NO_KEYS, WARNING, Controller, event, owner_key
-from fairway.workloads.pods import RETRY_REFUSED_US, SUCCEEDED, is_deleting, is_ready, phase_of
+from fairway.workloads.pods import (
+    MOST_AT_ONCE,
+    RETRY_REFUSED_US,
+    SUCCEEDED,
+    is_deleting,
+    is_ready,
+    phase_of,
+    wanted_indexes,
+)
 from fairway.workloads.volcanojob import phases, policies
 from fairway.workloads.volcanojob.gang import POD_GROUP, group_of, new_group
-from fairway.workloads.volcanojob.pods import helpers_of, job_pod
+from fairway.workloads.volcanojob.pods import has_too_many_hosts, helpers_of, job_pod
 from fairway.workloads.volcanojob.policies import OUT_OF_SYNC, TASK_SPEC, Ordered
 from fairway.workloads.volcanojob.spec import KIND, VC_JOB, TaskSpec, VolcanoJob, read_job
 
 COMPONENT = "vc-controller-manager"
 EXECUTE_ACTION = "ExecuteAction"
+PLUGIN_ERROR = "PluginError"
 _GROUP = "batch.volcano.sh"
 
 
@@ -101,6 +110,12 @@ class _Work:
         status = dict(self._job.status)
         if not (status.get("state") or {}).get("phase"):
             status = self._initial(status)
+            if has_too_many_hosts(self._job):
+                why = "Execute plugin when job add failed, err: etcdserver: request is too large"
+                self.actions.append(event(self._key, PLUGIN_ERROR, why, COMPONENT, WARNING))
+        if has_too_many_hosts(self._job):
+            self._close(status, plan.next_phase)
+            return
         group = group_of(self._view, self._job)
         for helper in helpers_of(self._job):
             self._create_missing(helper)
@@ -134,16 +149,20 @@ class _Work:
         counted: list[Obj] = []
         terminating = 0
         by_name = {p["metadata"]["name"]: p for p in self._pods}
+        room = MOST_AT_ONCE
         for task in self._job.tasks:
             may_create = self._is_depended_on_ready(task, by_name)
-            for index in range(task.replicas):
-                pod = by_name.pop(self._job.pod_name(task, index), None)
+            held = self._held(task, by_name)
+            for index in wanted_indexes(task.replicas, held, room if may_create else 0):
+                pod = held.get(index)
                 if pod is None:
-                    if may_create:
-                        new = job_pod(self._job, task, index)
-                        self.actions.append(Create(new))
-                        counted.append(new)
-                elif is_deleting(pod):
+                    room -= 1
+                    new = job_pod(self._job, task, index)
+                    self.actions.append(Create(new))
+                    counted.append(new)
+                    continue
+                del by_name[pod["metadata"]["name"]]
+                if is_deleting(pod):
                     terminating += 1
                 else:
                     counted.append(pod)
@@ -152,6 +171,16 @@ class _Work:
         for pod in by_name.values():
             terminating += self._delete(pod)
         return self._counts(status, counted, terminating)
+
+    def _held(self, task: TaskSpec, by_name: dict[str, Obj]) -> dict[int, Obj]:
+        """The task's pods by index."""
+        found = {}
+        stem = self._job.pod_name(task, 0)[:-1]
+        for name, pod in by_name.items():
+            index = name.removeprefix(stem)
+            if index.isdecimal() and name == self._job.pod_name(task, int(index)):
+                found[int(index)] = pod
+        return found
 
     def _is_depended_on_ready(self, task: TaskSpec, by_name: dict[str, Obj]) -> bool:
         """Whether the tasks it depends on have their `minAvailable` ready (or ended well)."""

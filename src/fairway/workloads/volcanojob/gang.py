@@ -62,9 +62,11 @@ def min_resources(view: View, job: VolcanoJob) -> Resources:
 
 
 def _add(total: Resources, task: TaskSpec, count: int) -> int:
-    for _ in range(count):
-        add_into(total, {**pod_requests(task.pod_spec), PODS: 1})
-    return max(count, 0)
+    count = max(count, 0)
+    if count:
+        each = {**pod_requests(task.pod_spec), PODS: 1}
+        add_into(total, {name: amount * count for name, amount in each.items()})
+    return count
 
 
 def _priority(view: View, task: TaskSpec) -> int:

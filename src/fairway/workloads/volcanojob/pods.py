@@ -12,6 +12,7 @@ import base64
 from typing import Any
 
 from fairway.kube.objects import Obj
+from fairway.workloads.pods import MOST_OBJECT_BYTES
 from fairway.workloads.podtemplate import owned_by, pod_from_template
 from fairway.workloads.volcanojob.policies import JOB_VERSION, TASK_SPEC
 from fairway.workloads.volcanojob.spec import API_VERSION, KIND, Spec, TaskSpec, VolcanoJob
@@ -142,6 +143,15 @@ def _flag(job: VolcanoJob, name: str, *, default: bool = False) -> bool:
         if flag == name:
             return value.lower() in ("", "1", "t", "true")
     return default
+
+
+def has_too_many_hosts(job: VolcanoJob) -> bool:
+    """Whether the objects that name every pod would be more than etcd takes; nothing of them is made then."""
+    if "svc" not in job.plugins and "ssh" not in job.plugins:
+        return False
+    # Each pod stands there twice, by its host and its subdomain.
+    each = 2 * (2 * len(job.name) + len("--0."))
+    return sum(t.replicas * (each + 2 * len(t.name)) for t in job.tasks) > MOST_OBJECT_BYTES
 
 
 def helpers_of(job: VolcanoJob) -> list[Obj]:
