@@ -1,4 +1,5 @@
-"""What the webhooks of the operators that run in this cluster make of an object: JobSet's, LeaderWorkerSet's, Kueue's.
+"""What the webhooks of the operators that run in this cluster make of an object: JobSet's, LeaderWorkerSet's, Kueue's,
+and VerticalPodAutoscaler's for pods.
 
 They are not configured as webhooks and not called over HTTP: admission's door asks them where a real cluster would
 call them, after all others. Kueue's kinds are always checked against their schemas; its webhooks answer only where
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from fairway.admission.request import Denied
+from fairway.autoscaling.vpa import admitting
 from fairway.cluster.actions import View
 from fairway.cluster.errors import ApiError
 from fairway.cluster.store import Store
@@ -55,7 +57,7 @@ class OperatorWebhooks:
             entered = podwebhooks.entered(self._view, obj)
             if isinstance(entered, str):
                 return Denied.by(_POD_WEBHOOK, ApiError(403, "Forbidden", entered))
-            obj = entered
+            obj = admitting.entered(self._view, entered)
         settings = self._settings()
         if is_kueue_kind(obj):
             before = None if old is None else converted(old)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fairway.autoscaling.hpa.settings import DEFAULT, Settings
 from fairway.autoscaling.load.reading import NO_LOAD, Load, LoadFault, read_load
+from fairway.autoscaling.vpa.admitting import GK as VERTICAL
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Key, Obj, labels_of, namespace_of
 from fairway.kube.yamltext import read_documents
@@ -16,6 +17,7 @@ from fairway.twin.autoscaling.keda import Keda
 from fairway.twin.autoscaling.loads import Loads, is_ready
 from fairway.twin.autoscaling.measuring import Measured
 from fairway.twin.autoscaling.podindex import PodIndex
+from fairway.twin.autoscaling.vertical import Vertical
 from fairway.twin.components import Host
 from fairway.twin.loop import INPUT
 
@@ -23,7 +25,7 @@ NAME: Final = "autoscaling"
 # A ConfigMap with this label describes load: every entry of its data.
 LOAD_LABEL: Final = "fairway.dev/load"
 _OF_KEDA: Final = (keda.SCALED_OBJECT, keda.SCALED_JOB, *keda.AUTHENTICATIONS)
-_KINDS: Final = ("ConfigMap", horizontal.GK, *_OF_KEDA)
+_KINDS: Final = ("ConfigMap", horizontal.GK, VERTICAL, *_OF_KEDA)
 
 
 class Autoscaling:
@@ -39,11 +41,13 @@ class Autoscaling:
         self.measured = Measured(self)
         self.horizontal = Horizontal(self, settings)
         self.keda = Keda(self)
+        self.vertical = Vertical(self)
         self._index: PodIndex | None = None
 
     def attach(self, host: Host) -> None:
         self.host = host
         self.h_look = host.loop.register("autoscaling.look", self.horizontal.on_look)
+        self.h_vertical = host.loop.register("autoscaling.vertical", self.vertical.on_turn)
         self.h_keda = host.loop.register("autoscaling.keda", self.keda.on_turn)
         self._h_load = host.loop.register("autoscaling.load", self._on_load)
 
@@ -59,6 +63,7 @@ class Autoscaling:
         twin.loads = self.loads.fork(twin)
         twin.horizontal = self.horizontal.fork(twin)
         twin.keda = self.keda.fork(twin)
+        twin.vertical = self.vertical.fork(twin)
         return twin
 
     @property
@@ -99,6 +104,9 @@ class Autoscaling:
             self.horizontal.observe(change)
             if self.keda.entries:
                 self.keda.autoscaler_changed(change)
+        elif gk == VERTICAL:
+            self._activate()
+            self.vertical.observe(change)
         elif gk in _OF_KEDA:
             self._activate()
             self.keda.observe(change)

@@ -1,0 +1,90 @@
+"""VerticalPodAutoscalers in a twin: Off recommends, Recreate evicts within budgets, new pods get their due."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scalingworld import World, deployment
+
+from fairway.kube.objects import Obj
+
+VPA = "VerticalPodAutoscaler.autoscaling.k8s.io"
+
+
+def vertical(mode: str, *, target: str = "web", **spec: Any) -> Obj:
+    ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": target}
+    return {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscaler",
+        "metadata": {"name": "web"},
+        "spec": {"targetRef": ref, "updatePolicy": {"updateMode": mode}, **spec},
+    }
+
+
+def busy() -> dict[str, Any]:
+    each = {"cpu": "3", "memory": "3Gi"}
+    return {"workloads": [{"kind": "Deployment", "name": "web", "each": each}]}
+
+
+def requests(world: World) -> set[str]:
+    pods = world.twin.store.objects("Pod")
+    return {p["spec"]["containers"][0]["resources"]["requests"]["cpu"] for p in pods}
+
+
+def test_off_recommends_and_touches_nothing() -> None:
+    world = World(load=busy(), objects=[deployment("web", 3), vertical("Off")])
+    world.run(1800)
+    told = world.status("web", VPA)["recommendation"]["containerRecommendations"]
+    assert [r["containerName"] for r in told] == ["c"]
+    assert 3400 <= int(told[0]["target"]["cpu"].removesuffix("m")) <= 3700
+    assert requests(world) == {"1"}
+    assert world.conditions("web", VPA)["RecommendationProvided"][0] == "True"
+
+
+def test_recreate_replaces_pods_one_after_another() -> None:
+    world = World(load=busy(), objects=[deployment("web", 3), vertical("Recreate")])
+    least = 3
+    for _ in range(60):
+        world.run(60)
+        ready = [p for p in world.twin.store.objects("Pod") if p["status"].get("phase") == "Running"]
+        least = min(least, len(ready))
+    assert requests(world).isdisjoint({"1"})
+    assert least >= 2
+    assert any(reason == "EvictedByVPA" for reason, _ in world.said("Pod"))
+
+
+def test_a_budget_that_allows_nothing_is_kept() -> None:
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web"},
+        "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    world = World(load=busy(), objects=[deployment("web", 3), budget, vertical("Auto")])
+    world.run(3600)
+    assert requests(world) == {"1"}
+
+
+def test_initial_waits_for_new_pods() -> None:
+    world = World(load=busy(), objects=[deployment("web", 3), vertical("Initial")])
+    world.run(1800)
+    assert requests(world) == {"1"}
+    world.twin.store.patch(_key(world), {"spec": {"replicas": 4}})
+    world.twin.wake()
+    world.run(60)
+    assert len(requests(world)) == 2
+
+
+def _key(world: World) -> Any:
+    from fairway.kube.objects import key_of
+
+    return key_of(world.get("Deployment.apps", "web"))
+
+
+def test_no_target_and_no_pods() -> None:
+    world = World(objects=[vertical("Off", target="nobody")])
+    world.run(120)
+    assert world.conditions("web", VPA)["ConfigUnsupported"] == ("True", "ConfigUnsupported")
+    world.apply(deployment("nobody", 0))
+    world.run(120)
+    assert world.conditions("web", VPA)["NoPodsMatched"] == ("True", "NoPodsMatched")
