@@ -184,3 +184,36 @@ spec: {{clusterQueue: team}}
 {_workload("lost", 1, queue="nowhere")}
 {_workload("stopped", 1, "active: false")}
 """
+
+
+def test_a_dump_says_when_it_was_taken_and_names_jobs_nobody_queues(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conditions = [
+        {
+            "type": "Requeued",
+            "status": "False",
+            "reason": "EvictedByCheck",
+            "message": "no",
+            "lastTransitionTime": "2026-01-05T08:00:10Z",
+        }
+    ]
+    backed_off = _workload("off", 1, status=f"status: {{conditions: {json.dumps(conditions)}}}\n")
+    lease = """---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: n, namespace: kube-node-lease}
+spec: {renewTime: "2026-01-05T11:00:00.000000Z"}
+---
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: forgotten, namespace: team, uid: u-f, labels: {kueue.x-k8s.io/queue-name: nowhere}}
+spec: {}
+"""
+    (tmp_path / "dump.yaml").write_text(_DUMP + backed_off + lease, encoding="utf-8")
+    assert main(["queue", "pending", str(tmp_path)]) == 1
+    text = capsys.readouterr().out
+    assert text.startswith("as of 2026-01-05T11:00:00Z\n")
+    assert "not requeued (condition Requeued is False)" in text
+    assert "PyTorchJob team/forgotten waits in queue nowhere: no LocalQueue nowhere is there" in text
+    assert "3h" in text

@@ -92,3 +92,11 @@ def test_bad_input(
     err = capsys.readouterr().err
     assert want in err
     assert "Traceback" not in err
+
+
+def test_fragmentation_of_a_scenario_is_that_of_its_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    gangs = str(Path(__file__).parents[2] / "examples" / "12-two-gangs")
+    assert main(["fragmentation", gangs, "--at", "5m"]) == 0
+    assert capsys.readouterr().out.startswith("32 GPUs on 4 nodes: 24 allocated, 8 free")
+    assert main(["fragmentation", gangs, "--at", "soon"]) == 2
+    assert "expected a duration such as 8h" in capsys.readouterr().err

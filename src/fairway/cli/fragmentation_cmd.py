@@ -30,7 +30,7 @@ def fragmentation(
         typer.Argument(
             metavar="DIR|FILE",
             exists=True,
-            help="Manifests, or a dump: kubectl get nodes,pods,namespaces -A -o json.",
+            help="Manifests, a dump (kubectl get nodes,pods,namespaces -A -o json), or a scenario, which is run.",
         ),
     ],
     shape: Annotated[
@@ -38,6 +38,14 @@ def fragmentation(
         typer.Option(
             metavar="RESOURCES",
             help="Ask about this instead of the pods that wait, such as cpu=8,memory=64Gi,nvidia.com/gpu=1.",
+            show_default=False,
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Of a scenario: 8h since the start, or an RFC 3339 time. Default: the end.",
             show_default=False,
         ),
     ] = None,
@@ -63,7 +71,7 @@ def fragmentation(
     from fairway.results.fragmentationtext import fragmentation_json, fragmentation_lines
 
     check_output(output)
-    store = _store(path, lenient)
+    store = _of_scenario(path, at, lenient)
     asked = None if shape is None else pod_asking(store.accounts, _resources(shape))
     found = cluster_gpus(store, asked=asked)
     if output == "json":
@@ -72,6 +80,19 @@ def fragmentation(
         print_lines(lambda width: fragmentation_lines(found, width, all_nodes=all_nodes))
     if found.demand != PRESENT and found.shapes and not any(s.fits.count for s in found.shapes):
         raise typer.Exit(1)
+
+
+def _of_scenario(path: Path, at: str | None, lenient: bool) -> Store:
+    """A scenario's cluster as it stands then; of anything else the objects as they are in the files."""
+    from fairway.errors import UserError
+    from fairway.scenario.loading import holds_scenario, load_scenario
+    from fairway.scenario.running import run_until
+
+    if not holds_scenario(path):
+        if at is not None:
+            raise UserError("--at goes with a scenario: manifests stand as they are")
+        return _store(path, lenient)
+    return run_until(load_scenario(path, lenient=lenient), at).store
 
 
 def _store(path: Path, lenient: bool) -> Store:

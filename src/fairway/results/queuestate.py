@@ -15,7 +15,7 @@ from fairway.cluster.changes import ADDED, Change
 from fairway.errors import FieldProblem, InvalidInput, UserError
 from fairway.kube.manifest import Manifest, read_path
 from fairway.kube.objects import Key, Obj, gk_of, meta_of
-from fairway.kube.timestamps import parse_duration, parse_rfc3339
+from fairway.kube.timestamps import parse_rfc3339
 from fairway.queueing.configuration import read_configuration
 from fairway.queueing.control.backlog import Backlog
 from fairway.queueing.control.kinds import WATCHED
@@ -30,7 +30,8 @@ from fairway.queueing.quota import QuotaNode
 from fairway.queueing.shares import share_of
 from fairway.results.rundir import SUMMARY
 from fairway.scenario.loading import load_scenario
-from fairway.scenario.running import run_scenario
+from fairway.scenario.running import moment, run_until
+from fairway.traces.arrival import QUEUE_LABEL
 from fairway.twin.kueue.component import Kueue
 from fairway.twin.twin import Twin
 
@@ -48,6 +49,10 @@ _ORDER = (
     "LocalQueue.kueue.x-k8s.io",
     WORKLOAD,
 )
+_TAKEN = "the newest moment the dump speaks of; it may have been taken later (--at TIME says when)"
+# When a condition was last heard of.
+_SEEN = ("lastTransitionTime", "lastHeartbeatTime", "lastProbeTime")
+_NAMED = 10
 
 
 @dataclass(frozen=True)
@@ -91,27 +96,7 @@ def _of_run(path: Path, at: str | None) -> QueueState:
 
 
 def _of_scenario(path: Path, at: str | None, seed: int | None, notes: tuple[str, ...]) -> QueueState:
-    scenario = load_scenario(path)
-    if at is None:
-        twin = run_scenario(scenario, seed=seed).twin
-    else:
-        from fairway.scenario.building import build_twin
-
-        twin = build_twin(scenario, seed=seed)
-        twin.run(_moment(at, scenario.start_us))
-    return state_of(twin, notes)
-
-
-def _moment(at: str, start_us: int) -> int:
-    try:
-        moment = parse_rfc3339(at) if "T" in at else start_us + parse_duration(at)
-    except ValueError as wrong:
-        raise UserError(
-            f"--at {at!r}: expected a duration such as 8h, or an RFC 3339 time: {wrong}"
-        ) from None
-    if moment < start_us:
-        raise UserError(f"--at {at!r}: expected a time after the scenario's start")
-    return moment
+    return state_of(run_until(load_scenario(path), at, seed), notes)
 
 
 def state_of(twin: Twin, notes: tuple[str, ...] = ()) -> QueueState:
@@ -142,7 +127,7 @@ def _of_dump(manifests: list[Manifest], at: str | None, configuration: Path | No
     taken = [m for m in manifests if gk_of(m.obj) in WATCHED]
     absent = _absent_namespaces([m.obj for m in taken])
     taken.sort(key=lambda m: _ORDER.index(gk_of(m.obj)))
-    now_us = _latest([m.obj for m in taken]) if at is None else _moment(at, 0)
+    now_us = _latest([m.obj for m in manifests]) if at is None else moment(at, 0)
     backlog = Backlog(settings)
     problems: list[FieldProblem] = []
     workloads: dict[str, Obj] = {}
@@ -162,7 +147,8 @@ def _of_dump(manifests: list[Manifest], at: str | None, configuration: Path | No
     for name in backlog.take_unqueued():
         backlog.enqueue(workloads[name], now_us)
     backlog.accounts.settle()
-    return QueueState(now_us, backlog, workloads, None, _missing(backlog, absent))
+    notes = (*(() if at else (_TAKEN,)), *_missing(backlog, absent), *_without_workload(manifests, backlog))
+    return QueueState(now_us, backlog, workloads, None, notes)
 
 
 def _settings(path: Path) -> KueueSettings:
@@ -172,11 +158,53 @@ def _settings(path: Path) -> KueueSettings:
 
 def _latest(objects: list[Obj]) -> int:
     """The newest moment a dump speaks of: it was taken then, or later."""
-    stamps = [meta_of(obj).get("creationTimestamp") for obj in objects]
+    stamps: list[Any] = []
     for obj in objects:
-        conditions = (obj.get("status") or {}).get("conditions") or ()
-        stamps.extend(c.get("lastTransitionTime") for c in conditions)
-    return max((parse_rfc3339(stamp) for stamp in stamps if stamp), default=0)
+        meta, status = meta_of(obj), obj.get("status") or {}
+        stamps += [meta.get("creationTimestamp"), (obj.get("spec") or {}).get("renewTime")]
+        stamps += [obj.get("lastTimestamp"), obj.get("eventTime")]
+        stamps += [m.get("time") for m in meta.get("managedFields") or ()]
+        for condition in status.get("conditions") or ():
+            stamps += [condition.get(name) for name in _SEEN]
+    return max((_stamp_us(stamp) for stamp in stamps), default=0)
+
+
+def _stamp_us(stamp: Any) -> int:
+    try:
+        return parse_rfc3339(stamp) if isinstance(stamp, str) else 0
+    except ValueError:
+        return 0
+
+
+def _without_workload(manifests: list[Manifest], backlog: Backlog) -> list[str]:
+    """Jobs that name a queue and have no Workload, because the queue is not there or nobody looks after their kind."""
+    owned = {
+        ref.get("uid")
+        for m in manifests
+        if gk_of(m.obj) == WORKLOAD
+        for ref in meta_of(m.obj).get("ownerReferences") or ()
+    }
+    notes = []
+    for manifest in manifests:
+        meta, gk = meta_of(manifest.obj), gk_of(manifest.obj)
+        queue = (meta.get("labels") or {}).get(QUEUE_LABEL)
+        if (
+            not queue
+            or gk in WATCHED
+            or gk == "Pod"
+            or meta.get("uid") in owned
+            or meta.get("ownerReferences")
+        ):
+            continue
+        home = meta.get("namespace") or "default"
+        why = (
+            "has no Workload"
+            if f"{home}/{queue}" in backlog.local_queues
+            else f"no LocalQueue {queue} is there"
+        )
+        notes.append(f"{manifest.obj.get('kind')} {home}/{meta.get('name')} waits in queue {queue}: {why}")
+    more = [f"… and {len(notes) - _NAMED} more jobs without a Workload"] if len(notes) > _NAMED else []
+    return notes[:_NAMED] + more
 
 
 def _absent_namespaces(objects: list[Obj]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fairway.kube.timestamps import format_duration, rfc3339
 from fairway.queueing.amounts import amount_text
+from fairway.queueing.control.differences import NEVER_US
 from fairway.queueing.control.standing import BACKOFF, BLOCKED, FITS, PREEMPTS, Standing
 from fairway.results import words
 from fairway.results.queuestate import LoanLine, QueueLine, QueueState
@@ -94,6 +95,8 @@ def _gpus(s: Standing) -> int:
 
 def _verdict(s: Standing, now_us: int) -> str:
     if s.verdict == BACKOFF:
+        if s.ready_us >= NEVER_US:
+            return "not requeued (condition Requeued is False)"
         return f"requeued in {format_duration(s.ready_us - now_us)}"
     if s.verdict == FITS:
         return "fits"

@@ -44,6 +44,12 @@ def load_scenario(path: Path, *, lenient: bool = False) -> Scenario:
     return scenario
 
 
+def holds_scenario(path: Path) -> bool:
+    """Whether there is a Scenario, not manifests alone."""
+    file = _scenario_file(path) if path.is_dir() else path
+    return file is not None and (path.is_dir() or _mentions_scenario(file))
+
+
 def _scenario_file(directory: Path) -> Path | None:
     for name in _NAMES:
         if (directory / name).is_file():

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fairway.errors import BugError, UserError, WorldError
-from fairway.kube.timestamps import DAY_US, MINUTE_US
+from fairway.kube.timestamps import DAY_US, MINUTE_US, parse_duration, parse_rfc3339
 from fairway.recorder.recorder import Recorder
 from fairway.recorder.tables import COMPLETE, INTERRUPTED, Outcome
 from fairway.scenario.assertions.evidence import Evidence
@@ -122,6 +122,31 @@ def _containment() -> Containment:
     """One odd object ends nobody's run. What makes all figures wrong does, and the world's failures."""
     ends_a_run = (BugError, UserError, WorldError, OSError, MemoryError)
     return Containment(lets_through=ends_a_run, tries=LIMITED_TRIES, tell=lambda _message, _error: None)
+
+
+def run_until(scenario: Scenario, at: str | None, seed: int | None = None) -> Twin:
+    """The twin at a moment: a duration since the start such as `8h`, or an RFC 3339 time; None: at its end.
+
+    Raises: UserError.
+    """
+    if at is None:
+        return run_scenario(scenario, seed=seed).twin
+    twin = build_twin(scenario, seed=seed)
+    twin.run(moment(at, scenario.start_us))
+    return twin
+
+
+def moment(at: str, start_us: int) -> int:
+    """Raises: UserError."""
+    try:
+        found = parse_rfc3339(at) if "T" in at else start_us + parse_duration(at)
+    except ValueError as wrong:
+        raise UserError(
+            f"--at {at!r}: expected a duration such as 8h, or an RFC 3339 time: {wrong}"
+        ) from None
+    if found < start_us:
+        raise UserError(f"--at {at!r}: expected a time after the scenario's start")
+    return found
 
 
 def run_twin(
