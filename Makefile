@@ -9,7 +9,7 @@ HOT_TESTS := tests/cluster tests/scheduling tests/twin/kubelet tests/workloads/t
 LOWEST_TESTS := tests/results tests/cli tests/kube tests/cluster tests/traces tests/metering tests/admission tests/apiserver
 COMPILED := $(BIN)/python -m fairway.compiled
 
-.PHONY: help run test lint types imports unit verify bench compiled dist dist-test lowest lock clean
+.PHONY: help run test lint types imports unit verify bench compiled docs gallery dist dist-test lowest lock clean
 
 help:
 	@echo "make run     play the demo scenario end to end and print its report"
@@ -17,6 +17,7 @@ help:
 	@echo "make verify  replay the recordings of the real engines: how many cases agree"
 	@echo "make bench   run the benchmarks"
 	@echo "make compiled   compile the hot modules again after an edit: simulations twice as fast"
+	@echo "make docs    build the documentation site into build/site; gallery makes its pictures anew"
 	@echo "make dist    sdist, pure wheel and this platform's compiled wheel into dist/; dist-test installs and uses each"
 	@echo "make lowest  the tests of every room but the slow ones with the oldest libraries that pyproject.toml admits"
 	@echo "make lock    write requirements-dev.txt: the versions that development uses"
@@ -77,6 +78,13 @@ verify: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/fairway bench
+
+docs: $(STAMP)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check mkdocs-material
+	@$(BIN)/mkdocs build -q && echo "build/site/index.html"
+
+gallery: $(STAMP)
+	@COLUMNS=100 $(BIN)/python tools/gallery.py
 
 dist: $(STAMP)
 	@rm -rf dist
