@@ -103,7 +103,7 @@ CASES: dict[str, tuple[Obj, list[str]]] = {
         policy(validations=[{"expression": "params.x == 1"}]),
         [
             'spec.validations[0].expression: Invalid value: "params.x == 1": compilation failed: ERROR: '
-            "<input>:1:7: undeclared reference to 'params.x' (in container '')\n | params.x == 1\n | ......^"
+            "<input>:1:1: undeclared reference to 'params' (in container '')\n | params.x == 1\n | ^"
         ],
     ),
     "a variable twice": (

@@ -70,7 +70,12 @@ BORN: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "HorizontalPodAutoscaler": (
         "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
-        {"spec": {"maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "x"}}},
+        {
+            "spec": {
+                "maxReplicas": 2,
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"},
+            }
+        },
         {"status": {"currentMetrics": None, "desiredReplicas": 0}},
     ),
     "Ingress": (

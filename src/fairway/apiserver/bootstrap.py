@@ -38,7 +38,7 @@ _SYSTEM_CLASSES = (
 # Which parts of the control plane `kubectl get componentstatuses` lists.
 COMPONENTS = ("controller-manager", "etcd-0", "scheduler")
 # APIService: (priority of its group, of its version).
-_API_PRIORITIES = {
+API_PRIORITIES = {
     "v1.": (18000, 1),
     "v1.admissionregistration.k8s.io": (16700, 15),
     "v1.apiextensions.k8s.io": (16700, 15),
@@ -122,7 +122,7 @@ def _api_services(now: str) -> Iterable[Obj]:
         "reason": "Local",
         "message": "Local APIServices are always available",
     }
-    for group_version, (group_priority, version_priority) in _API_PRIORITIES.items():
+    for group_version, (group_priority, version_priority) in API_PRIORITIES.items():
         version, _, group = group_version.partition(".")
         yield {
             "apiVersion": "apiregistration.k8s.io/v1",

@@ -1,4 +1,4 @@
-"""Which APIServices does a cluster have besides the API server's own? Those of definitions, and metrics-server's.
+"""Which APIServices does a cluster have besides the API server's own? Other projects' groups', and metrics-server's.
 
 With metrics-server comes the role that lets viewers read metrics. The server's own APIServices are `bootstrap`'s.
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairway.admission.rbac.aggregation import reconcile
+from fairway.apiserver.bootstrap import API_PRIORITIES
 from fairway.apiserver.resources import METRICS_GROUP, Resources
 from fairway.cluster.actions import Replace
 from fairway.cluster.store import Store
@@ -55,9 +56,10 @@ _Wanted = tuple[dict[str, str], dict[str, Any], str, str]
 def _wanted(resources: Resources) -> dict[str, _Wanted]:
     """By name: labels, what the spec has beside group and version, and why it is available."""
     local = ("Local", "Local APIServices are always available")
-    defined = sorted({(r.group, r.version) for r in resources.by_route.values() if r.crd is not None})
+    apart = {METRICS, "v1.apiregistration.k8s.io"}
+    served = sorted({f"{r.version}.{r.group}" for r in resources.by_route.values()} - apart)
     found: dict[str, _Wanted] = {
-        f"{version}.{group}": (_AUTOMANAGED, _OF_DEFINITIONS, *local) for group, version in defined
+        name: (_AUTOMANAGED, _OF_DEFINITIONS, *local) for name in served if name not in API_PRIORITIES
     }
     if resources.serves_metrics:
         service = {"name": "metrics-server", "namespace": "kube-system", "port": 443}
