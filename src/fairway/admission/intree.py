@@ -119,11 +119,12 @@ def _placed(obj: Obj, namespace_name: str) -> Obj:
 def refused(view: View, request: AdmissionRequest) -> Denied | None:
     """LimitRanger and ServiceAccount: what comes before Pod Security."""
     obj, resource = request.obj, request.resource
-    if obj is None or resource.group or request.subresource:
+    is_resize = (resource.resource, request.subresource) == ("pods", "resize")
+    if obj is None or resource.group or (request.subresource and not is_resize):
         return None
     is_pod = resource.resource == "pods" and request.operation == CREATE
     is_claim = resource.resource == "persistentvolumeclaims" and request.operation in (CREATE, UPDATE)
-    if not is_pod and not is_claim:
+    if not is_pod and not is_claim and not is_resize:
         return None
     wrong = limitranger.refusal(view, _placed(obj, request.namespace))
     if wrong is not None:

@@ -28,8 +28,10 @@ _MUST_BE_SAID: Final = ("cpu", "memory", "requests.cpu", "requests.memory", "lim
 
 def is_counted_request(request: AdmissionRequest) -> bool:
     """Whether a request can use up quota: creations, and updates of what counts by its size."""
-    if request.subresource or not request.namespace:
+    if not request.namespace:
         return False
+    if request.subresource:
+        return request.subresource == "resize" and request.kind.kind == "Pod"
     if request.operation == CREATE:
         return not (request.kind.kind == "Namespace" and not request.kind.group)
     kinds = ("Service", "PersistentVolumeClaim")

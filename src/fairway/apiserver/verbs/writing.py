@@ -26,6 +26,7 @@ from fairway.apiserver.statuses import (
     unsupported_media_type,
 )
 from fairway.apiserver.strategies import prepared
+from fairway.apiserver.subresources.parts import PARTS, narrowed
 from fairway.cluster.errors import already_exists, conflict, forbidden, modified_meanwhile
 from fairway.cluster.metadata import generated_name
 from fairway.kube.objects import Obj
@@ -210,16 +211,10 @@ def _check_preconditions(ask: Ask, old: Obj, new: Obj) -> None:
 
 def _kept(ask: Ask, old: Obj, new: Obj, now: str) -> Obj:
     """The new state with everything this endpoint may not change as it was."""
-    if ask.info.subresource in ("status", "approval"):
-        meta = {**old["metadata"]}
-        if "managedFields" in (new.get("metadata") or {}):
-            meta["managedFields"] = new["metadata"]["managedFields"]
-        out = {**old, "metadata": meta}
-        if "status" in new:
-            out["status"] = new["status"]
-        else:
-            out.pop("status", None)
-        return signingrequests.approved_at(out, now) if ask.info.subresource == "approval" else out
+    part = ask.info.subresource
+    if part in PARTS:
+        out = narrowed(part, old, new)
+        return signingrequests.approved_at(out, now) if part == "approval" else out
     out = dict(new)
     if ask.resource.gk == signingrequests.KIND:
         out["spec"] = old["spec"]

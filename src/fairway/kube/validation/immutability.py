@@ -74,8 +74,10 @@ def update_problems(gk: str, new: Obj, old: Obj, subresource: str = "") -> list[
 
 
 def _pod(new: Obj, old: Obj, subresource: str) -> list[Problem]:
-    if subresource in ("resize", "ephemeralcontainers"):
-        return []
+    if subresource == "ephemeralcontainers":
+        return _ephemeral(new["spec"], old["spec"])
+    if subresource == "resize":
+        return _resized(new["spec"], old["spec"])
     before, after = _pod_rest(old["spec"]), _pod_rest(new.get("spec") or {})
     added = [
         t for t in (new["spec"].get("tolerations") or ()) if t not in (old["spec"].get("tolerations") or ())
@@ -97,6 +99,37 @@ def _pod(new: Obj, old: Obj, subresource: str) -> list[Problem]:
             )
         ]
     return [] if before == after else [forbidden(("spec",), _POD_WHY)]
+
+
+def _ephemeral(new: dict[str, Any], old: dict[str, Any]) -> list[Problem]:
+    """Those that are there stay as they are. Source: ValidatePodEphemeralContainersUpdate."""
+    at, there = (
+        ("spec", "ephemeralContainers"),
+        {c.get("name"): c for c in new.get("ephemeralContainers") or ()},
+    )
+    found = []
+    for container in old.get("ephemeralContainers") or ():
+        name = container["name"]
+        if name not in there:
+            found.append(forbidden(at, f'existing ephemeral containers "{name}" may not be removed\n'))
+        elif there[name] != container:
+            found.append(forbidden(at, f'existing ephemeral containers "{name}" may not be changed\n'))
+    return found
+
+
+def _resized(new: dict[str, Any], old: dict[str, Any]) -> list[Problem]:
+    """Containers stay who they are. Source: ValidatePodResize, validatePodResizeContainerOrdering."""
+    found = []
+    for field in ("containers", "initContainers"):
+        before, after = old.get(field) or [], new.get(field) or []
+        if len(before) != len(after):
+            found.append(forbidden(("spec", field), f"{field} may not be added or removed on resize"))
+            continue
+        for index, (one, other) in enumerate(zip(before, after, strict=True)):
+            if one.get("name") != other.get("name"):
+                why = f"{field} may not be renamed or reordered on resize"
+                found.append(forbidden(("spec", field, index, "name"), why))
+    return found
 
 
 def _pod_rest(spec: dict[str, Any]) -> dict[str, Any]:
