@@ -49,7 +49,7 @@ def _merge_object(held: dict[str, Any], patch: dict[str, Any], schema: Schema | 
         return {}
     if directive not in (None, "merge"):
         raise bad_request(f"Unknown patch type {directive} in map")
-    retained = patch.get(_RETAIN)
+    retained = None if _RETAIN not in patch else _listed(patch[_RETAIN], "retainKeys")
     out = dict(held) if retained is None else {k: v for k, v in held.items() if k in retained}
     rest = dict(patch)
     for key in [k for k in patch if k.startswith(_ORDER)]:
@@ -59,8 +59,9 @@ def _merge_object(held: dict[str, Any], patch: dict[str, Any], schema: Schema | 
             continue
         if key.startswith(_DELETE_FROM):
             name = key.removeprefix(_DELETE_FROM)
-            if name in out:
-                out[name] = [v for v in out[name] or [] if v not in value]
+            if isinstance(out.get(name), list):
+                gone = _listed(value, "primitive list")
+                out[name] = [v for v in out[name] if v not in gone]
         elif value is None:
             out.pop(key, None)
         elif key not in out:
@@ -68,6 +69,13 @@ def _merge_object(held: dict[str, Any], patch: dict[str, Any], schema: Schema | 
         else:
             out[key] = _member(out[key], value, schema.child(key) if schema is not None else None)
     return out
+
+
+def _listed(value: Any, what: str) -> list[Any]:
+    """Raises: ApiError (400)."""
+    if not isinstance(value, list):
+        raise bad_request(f"invalid patch format of {what}")
+    return value
 
 
 def _member(held: Any, value: Any, schema: Schema | None) -> Any:
@@ -163,10 +171,14 @@ def _put_in_order(
 ) -> None:
     """Applies one `$setElementOrder` and the patch of its list, and takes both from `rest`."""
     name = key.removeprefix(_ORDER)
-    order = rest.pop(key)
+    order = _listed(rest.pop(key), "setElementOrder list")
     below = schema.child(name) if schema is not None else None
     patch = rest.pop(name, None)
     removed = rest.pop(_DELETE_FROM + name, None)
+    if patch is not None:
+        _listed(patch, "setElementOrder list")
+    if removed is not None:
+        _listed(removed, "primitive list")
     live = held.get(name)
     if not isinstance(live, list):
         if patch is not None:
@@ -176,4 +188,4 @@ def _put_in_order(
     if patch is not None:
         merged = _merge_list(merged, patch, below)
     merge_key = below.merge_key if below is not None else ""
-    out[name] = _ordered(merged, order, live, merge_key) if isinstance(order, list) else merged
+    out[name] = _ordered(merged, order, live, merge_key)
