@@ -87,7 +87,7 @@ class Pipe(asyncio.Transport):
         self.is_closed = True
         self.heard.set()
 
-    abort = close
+    abort = cut = close
 
     def is_closing(self) -> bool:
         return self.is_closed
@@ -111,6 +111,7 @@ class Sweep:
         pages = Pages(self.api, Clock(self.api).answer).handlers
         self.handling = Handling(self.api, Discovery(self.api.resources, ""), pages)
         self.token = (home.pki / "admin.token").read_text()
+        self.gate = home.server.gate
         self.found: list[str] = []
         self.asked = 0
 
@@ -166,7 +167,10 @@ class Sweep:
             refused_connection,
             set(),
             self.api.meter,
+            self.gate,
         )
+        self.gate.enter(pipe)
+        connection.guest = pipe
         connection.connection_made(pipe)
         body = b"" if wanted.body is None else json.dumps(wanted.body).encode()
         lines = [f"{wanted.method} {wanted.path} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}"]
@@ -178,6 +182,7 @@ class Sweep:
         # What is told at once of a stream; the rest waits for changes.
         await asyncio.sleep(0)
         connection.connection_lost(None)
+        self.gate.leave(pipe)
         self.asked += 1
         return int(pipe.written.split(b" ", 2)[1]), pipe.written.decode()
 
