@@ -353,16 +353,15 @@ def _invalid(request: AdmissionRequest) -> Denied | None:
     """What the rules of the kind say to an object that somebody changed."""
     from fairway.admission.answers import invalid
     from fairway.cluster.patches import strategic_patch
-    from fairway.kube.validation.immutability import update_problems
     from fairway.kube.validation.problem import UNKNOWN_FIELD
-    from fairway.kube.validation.validating import validate
+    from fairway.kube.validation.validating import changed, validate
 
     assert request.obj is not None
     found = validate(request.obj) or _broken_rules(request.obj, request.old)
     if request.old is not None and not found:
         # What a manifest leaves out stays, as with kubectl apply.
         old = apply_defaults(request.old)
-        found = update_problems(gk_of(old), strategic_patch(old, request.obj), old)
+        found = changed(apply_defaults(strategic_patch(old, request.obj)), old)
     unknown = [str(p) for p in found if p.reason == UNKNOWN_FIELD]
     if unknown:
         kind = request.kind

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from fairway.apiserver.resources import Resource
 from fairway.kube.objects import Obj
-from fairway.kube.validation.metadata import check_metadata
-from fairway.kube.validation.problem import Problem
+from fairway.kube.validation.kinds.metadata import object_meta, object_meta_update
+from fairway.kube.validation.problem import Faults, Problem
 
 
 def custom_problems(resource: Resource, obj: Obj, old: Obj | None) -> list[Problem]:
     """Everything wrong with a custom object, CEL rules last and only where the rest lets them be asked."""
     from fairway.admission.crdrules import judged
 
-    problems: list[Problem] = []
-    check_metadata(obj, problems)
+    problems = Faults()
+    if old is None:
+        object_meta(obj, problems, namespaced=resource.kind.namespaced)
+    else:
+        object_meta_update(obj, old, problems)
     if resource.crd_version is not None:
         problems += judged(resource.crd_version, obj, old)
     return problems

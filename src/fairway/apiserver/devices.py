@@ -14,42 +14,23 @@ from fairway.apiserver.asking import Api, Ask
 from fairway.kube.objects import Key, Obj, spec_of
 from fairway.kube.validation.problem import Problem
 
-GROUP: Final = "resource.k8s.io"
-_CLAIM, _TEMPLATE, _SLICE = (
-    f"{k}.{GROUP}" for k in ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
-)
+CLAIM: Final = "ResourceClaim.resource.k8s.io"
+_TEMPLATE: Final = "ResourceClaimTemplate.resource.k8s.io"
 
 
 def new_problems(api: Api, ask: Ask, obj: Obj) -> list[Problem]:
     """What is wrong with a new claim or template besides itself."""
     gk = ask.resource.gk
-    if gk not in (_CLAIM, _TEMPLATE):
+    if gk not in (CLAIM, _TEMPLATE):
         return []
     from fairway.kube.validation.devices.requests import admin_problem
 
-    asked = obj if gk == _CLAIM else spec_of(obj)
+    asked = obj if gk == CLAIM else spec_of(obj)
     return admin_problem(asked, api.store.get(Key("Namespace", "", ask.key.namespace)))
 
 
-def update_problems(api: Api, ask: Ask, new: Obj, old: Obj) -> list[Problem]:
-    """What is wrong with an update of a kind of this group."""
-    from fairway.kube.validation.devices.slices import check_slice
-    from fairway.kube.validation.devices.statuses import status_problems
-    from fairway.kube.validation.devices.updates import spec_problems
-    from fairway.kube.validation.metadata import check_metadata
-    from fairway.kube.validation.validating import validate
+def status_problems(api: Api, ask: Ask, new: Obj, old: Obj) -> list[Problem]:
+    """What is wrong with a status a claim is to have."""
+    from fairway.kube.validation.devices import statuses
 
-    gk = ask.resource.gk
-    if ask.info.subresource == "status":
-        namespace = api.store.get(Key("Namespace", "", ask.key.namespace))
-        return status_problems(new, old, namespace) if gk == _CLAIM else []
-    found: list[Problem] = []
-    if gk in (_CLAIM, _TEMPLATE):
-        # The spec as it was is not judged again.
-        check_metadata(new, found)
-        return [*found, *spec_problems(gk, new, old)]
-    if gk != _SLICE:
-        return validate(new)
-    check_metadata(new, found)
-    check_slice(new, found, old)
-    return found
+    return statuses.status_problems(new, old, api.store.get(Key("Namespace", "", ask.key.namespace)))

@@ -36,12 +36,13 @@ from fairway.apiserver.warnings import warnings
 from fairway.apiserver.wire.messages import Response
 from fairway.cluster.actions import perform
 from fairway.cluster.errors import ApiError
+from fairway.cluster.metadata import qos_class
 from fairway.cluster.store import Mark
 from fairway.kube.defaults import apply_defaults
-from fairway.kube.objects import Obj, key_of
+from fairway.kube.objects import Obj, key_of, spec_of
 from fairway.kube.validation.problem import UNKNOWN_FIELD, Problem
 from fairway.kube.validation.training import check_training
-from fairway.kube.validation.validating import validate
+from fairway.kube.validation.validating import changed, created, has_rules, validate
 
 # However many webhooks there are. Source: endpoints/handlers requestTimeoutUpperBound.
 _REQUEST_S = 34.0
@@ -151,7 +152,7 @@ def check_object(ask: Ask, obj: Obj, old: Obj | None, already: Sequence[Problem]
 
     Raises: StatusError (422 with every cause; 400 for a shape that cannot be decoded).
     """
-    problems = [*already, *_problems(ask.resource, obj, old)]
+    problems = [*already, *_problems(ask.resource, obj, old, ask.info.subresource)]
     if not problems and not ask.resource.is_custom and _is_new(obj, old):
         ask.warnings.extend(warnings(obj))
     unreadable = [p for p in problems if p.reason == UNKNOWN_FIELD]
@@ -168,9 +169,17 @@ def _is_new(obj: Obj, old: Obj | None) -> bool:
     return old is None or obj.get("spec") != old.get("spec")
 
 
-def _problems(resource: Resource, obj: Obj, old: Obj | None) -> list[Problem]:
+def _built_in(resource: Resource, obj: Obj, old: Obj | None, subresource: str) -> list[Problem]:
+    if old is not None:
+        qos = (qos_class(spec_of(old)), qos_class(spec_of(obj))) if subresource == "resize" else ("", "")
+        found = changed(obj, old, subresource, qos)
+        return found if has_rules(resource.gk) or subresource else found or validate(obj)
+    return created(obj) if has_rules(resource.gk) else validate(obj)
+
+
+def _problems(resource: Resource, obj: Obj, old: Obj | None, subresource: str) -> list[Problem]:
     if not resource.is_custom:
-        problems = validate(obj)
+        problems = _built_in(resource, obj, old, subresource)
         if resource.gk == signingrequests.KIND and old is None:
             problems += signingrequests.problems(obj)
         if resource.kind.group == "apiextensions.k8s.io" and not problems:

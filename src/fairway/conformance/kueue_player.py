@@ -28,8 +28,8 @@ from fairway.kube.objects import (
 )
 from fairway.kube.timestamps import SECOND_US
 from fairway.kube.validation import validate
-from fairway.kube.validation.immutability import update_problems
 from fairway.kube.validation.problem import TYPE_INVALID, UNKNOWN_FIELD, WRONG_TYPE
+from fairway.kube.validation.validating import changed
 from fairway.queueing.configuration import configured
 from fairway.queueing.control.kinds import CLUSTER_QUEUE
 from fairway.queueing.integrations.ownership import WORKLOAD
@@ -207,8 +207,10 @@ def _check(obj: Obj, old: Obj | None) -> None:
     """What the API server refuses of its own kinds. `old`: what it replaces. Raises: ApiError."""
     gk = gk_of(obj)
     found = [p for p in validate(obj) if p.reason not in (TYPE_INVALID, UNKNOWN_FIELD, WRONG_TYPE)]
-    if old is not None:
-        found.extend(update_problems(gk, apply_defaults(endless(obj)), apply_defaults(old)))
+    if old is not None and not found:
+        # What the server keeps in the metadata of old ones, a recorded manifest does not have.
+        whole = changed(apply_defaults(endless(obj)), apply_defaults(old))
+        found = [p for p in whole if p.path[:1] != ("metadata",)]
     if gk.endswith(".kueue.x-k8s.io"):
         # The rest is said by their schemas and webhooks.
         found = [p for p in found if p.path[:1] == ("metadata",)]

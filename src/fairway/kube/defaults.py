@@ -27,6 +27,7 @@ _MEMO_SIZE: Final = 4096
 
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
+_CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
 _MAX_INT32: Final = 2**31 - 1
 # What an autoscaler without metrics goes by. Source: pkg/apis/autoscaling/defaults.go DefaultCPUUtilization.
 _CPU_METRIC: Final = {
@@ -131,6 +132,7 @@ def _job(job: Obj) -> Obj:
         backoffLimit=6 if spec.get("backoffLimitPerIndex") is None else _MAX_INT32,
         completionMode="NonIndexed",
         suspend=False,
+        manualSelector=False,
         podReplacementPolicy="Failed" if failure_policy is not None else "TerminatingOrFailed",
     )
     if failure_policy:
@@ -160,27 +162,34 @@ def _failure_policy(policy: Obj) -> Obj:
 def generate_job_selector(job: Obj) -> Obj:
     """The Job with its generated selector and the labels that go with it on the template. Needs a uid.
 
-    A Job with `manualSelector`, or with a selector already, stays as it is.
+    A Job with `manualSelector` stays as it is. Labels that are there already are left for validation to refuse.
+
+    Source: pkg/registry/batch/job/strategy.go generateSelector (v1.36).
     """
     spec: Obj = job.get("spec") or {}
-    if spec.get("manualSelector") or spec.get("selector"):
+    if spec.get("manualSelector"):
         return job
     meta: Obj = job["metadata"]
     uid, name = meta["uid"], meta.get("name") or ""
+    selector: Obj = spec.get("selector") or {}
+    matched = selector.get("matchLabels") or {}
+    if _CONTROLLER_UID in matched:
+        return job
     template: Obj = spec.get("template") or {}
     template_meta = meta_of(template)
     labels = {
-        **(template_meta.get("labels") or {}),
-        "batch.kubernetes.io/controller-uid": uid,
+        _CONTROLLER_UID: uid,
         "batch.kubernetes.io/job-name": name,
         "controller-uid": uid,
         "job-name": name,
     }
+    given = template_meta.get("labels") or {}
+    labels = {**given, **{key: value for key, value in labels.items() if key not in given}}
     return {
         **job,
         "spec": {
             **spec,
-            "selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}},
+            "selector": {**selector, "matchLabels": {**matched, _CONTROLLER_UID: uid}},
             "template": {**template, "metadata": {**template_meta, "labels": labels}},
         },
     }

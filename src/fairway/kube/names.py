@@ -70,6 +70,13 @@ _WILDCARD_TEXT = (
     f"regex used for validation is '{_WILDCARD_RE.pattern}')"
 )
 
+_SEARCH_LABEL = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SEARCH_RE = re.compile(rf"{_SEARCH_LABEL}(\.{_SEARCH_LABEL})*")
+_SEARCH_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and "
+    f"{_ENDS} (e.g. 'example.com', regex used for validation is '{_SEARCH_RE.pattern}')"
+)
+
 Complaints = tuple[str, ...]
 _FINE: Complaints = ()
 # Texts longer than any that is right are judged anew each time, so that what is remembered is bounded in bytes, too.
@@ -109,6 +116,13 @@ def wildcard_subdomain(text: str) -> Complaints:
     if _WILDCARD_RE.fullmatch(text):
         return ("must be no more than 253 characters",) if len(text) > 253 else _FINE
     return (_WILDCARD_TEXT,)
+
+
+@remembered(4096)
+def dns_search(text: str) -> Complaints:
+    """A search domain of a resolver: a subdomain in which labels may hold underscores."""
+    long = ("must be no more than 253 characters",) if len(text) > 253 else ()
+    return long if _SEARCH_RE.fullmatch(text) else (*long, _SEARCH_TEXT)
 
 
 def path_segment(text: str) -> Complaints:

@@ -31,6 +31,9 @@ def pod_defaults(spec: Obj) -> Obj:
         spec = _pod_level_defaults(spec)
     if spec.get("enableServiceLinks") is None:
         spec = {**spec, "enableServiceLinks": True}
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        # Of a pod, not of a template. Source: pkg/apis/core/v1/conversion.go Convert_v1_Pod_To_core_Pod.
+        spec = {**spec, "terminationGracePeriodSeconds": 1}
     if spec.get("hostNetwork"):
         spec = _with_lists(spec, {"containers": _host_ports, "initContainers": _host_ports})
     return pod_spec_defaults(spec)

@@ -28,10 +28,10 @@ from fairway.apiserver.statuses import (
 from fairway.apiserver.strategies import prepared
 from fairway.apiserver.subresources.parts import PARTS, narrowed
 from fairway.cluster.errors import already_exists, conflict, forbidden, modified_meanwhile
-from fairway.cluster.metadata import generated_name
+from fairway.cluster.metadata import generated_name, uid_for
+from fairway.kube.defaults import generate_job_selector
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import rfc3339
-from fairway.kube.validation.immutability import update_problems
 from fairway.kube.validation.problem import invalid as invalid_value
 
 APPLY = ("application/apply-patch+yaml", "application/apply-patch+cbor")
@@ -109,7 +109,7 @@ def _created(api: Api, ask: Ask, obj: Obj) -> Step:
     request = door.admission_request(ask, CREATE, obj, None, "CreateOptions")
     obj = yield from door.mutated(api, ask, request)
     obj = prepared(door.defaulted(obj, ask.resource), None, rfc3339(api.store.now_us))
-    door.check_object(ask, obj, None, devices.new_problems(api, ask, obj))
+    door.check_object(ask, _as_stored(api, ask, obj), None, devices.new_problems(api, ask, obj))
     if ask.resource.gk == signingrequests.KIND and (why := signingrequests.restriction(obj)):
         raise forbidden(ask.key._replace(name=obj["metadata"]["name"]), why)
     key = ask.key._replace(name=obj["metadata"].get("name", ""))
@@ -120,6 +120,13 @@ def _created(api: Api, ask: Ask, obj: Obj) -> Step:
     assert admitted.obj is not None
     obj = for_storage(admitted.obj, ask.resource)
     return door.written(api, ask, api.store.create, obj, admitted)
+
+
+def _as_stored(api: Api, ask: Ask, obj: Obj) -> Obj:
+    """A Job is judged with the selector it is going to have."""
+    if ask.resource.gk != "Job.batch":
+        return obj
+    return generate_job_selector(door.merged_metadata(obj, uid=uid_for(api.store.seed, api.store.serial + 1)))
 
 
 def _without_status(ask: Ask, obj: Obj) -> Obj:
@@ -242,8 +249,8 @@ def _kept(ask: Ask, old: Obj, new: Obj, now: str) -> Obj:
 
 def _check_update(api: Api, ask: Ask, new: Obj, old: Obj) -> None:
     """Raises: StatusError (422)."""
-    if ask.resource.kind.group == devices.GROUP:
-        found = devices.update_problems(api, ask, new, old)
+    if ask.resource.gk == devices.CLAIM and ask.info.subresource == "status":
+        found = devices.status_problems(api, ask, new, old)
         if found:
             raise invalid(ask.resource.kind, ask.info.name, found)
         return
@@ -251,11 +258,8 @@ def _check_update(api: Api, ask: Ask, new: Obj, old: Obj) -> None:
         found = signingrequests.approval_problems(new, old)
         if found:
             raise invalid(ask.resource.kind, ask.info.name, found)
-    if ask.info.subresource in ("status", "approval") and not ask.resource.is_custom:
+    if ask.info.subresource == "approval":
         return
-    found = update_problems(ask.resource.gk, new, old, ask.info.subresource)
-    if found:
-        raise invalid(ask.resource.kind, ask.info.name, found)
     door.check_object(ask, new, old)
 
 

@@ -14,6 +14,7 @@ import ssl
 import tempfile
 import time
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -40,6 +41,8 @@ _TIMES = frozenset({"lastTransitionTime", "lastUpdateTime", "lastProbeTime", "st
 _TOKEN_VOLUME = re.compile(r"kube-api-access-[a-z0-9]{5}")
 _UID = re.compile(r"\bUID\b|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _VERSION = re.compile(r"((?:current|record)(?:: | \())\d+|(\\?\"resourceVersion\\?\":\\?\")\d+")
+# A place in a list, not a key of a map.
+_INDEX = re.compile(r"^[^\[]*(\[\d+\]|$)")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 # The recorded server was a vendored build, which projects this ConfigMap into every token volume.
 _VENDORED = "openshift-service-ca.crt"
@@ -188,9 +191,9 @@ def _differences(request: Request, status: int, answer: Any) -> list[Difference]
         return [Difference(request.line, what, "code", f"{request.status} {_said(request.answer)}", said)]
     pairs: list[tuple[str, Any, Any]] = []
     if request.compare == MESSAGE:
+        wanted, answer = _with_maps_in_order(request.answer), _with_maps_in_order(answer)
         pairs = [
-            (name, _part(request.answer, name), _part(answer, name))
-            for name in ("message", "reason", "details")
+            (name, _part(wanted, name), _part(answer, name)) for name in ("message", "reason", "details")
         ]
     elif request.compare == BODY:
         pairs = [("body", _comparable(request.answer), _comparable(answer))]
@@ -198,6 +201,23 @@ def _differences(request: Request, status: int, answer: Any) -> list[Difference]
         if wanted != got:
             found.append(Difference(request.line, what, aspect, _text(wanted), _text(got)))
     return found
+
+
+def _with_maps_in_order(answer: Any) -> Any:
+    """A Status whose causes about the members of one map are sorted: Go walks maps in any order."""
+    causes = ((answer if isinstance(answer, dict) else {}).get("details") or {}).get("causes")
+    if not causes:
+        return answer
+    ordered: list[Any] = []
+    for _, run in groupby(causes, key=lambda cause: str(cause.get("field")).partition("[")[0]):
+        of_map = list(run)
+        is_list = all(_INDEX.search(str(cause.get("field"))) for cause in of_map)
+        ordered += of_map if is_list else sorted(of_map, key=lambda cause: str(cause.get("field")))
+    before, after = (
+        ", ".join(f"{c.get('field')}: {c.get('message')}" for c in found) for found in (causes, ordered)
+    )
+    message = str(answer.get("message")).replace(before, after)
+    return {**answer, "message": message, "details": {**answer["details"], "causes": ordered}}
 
 
 def _part(answer: Any, name: str) -> Any:

@@ -3,9 +3,9 @@
 In: plain objects or manifests. Out: `Problem`s in Kubernetes' own words, and `FieldProblem`s with file and
 line. It knows the built-in kinds a GPU platform meets; custom kinds pass with their metadata checked.
 
-Reading order: `problem` (how a fault is said), `schema` and `tables` (fields and types), `structure` (unknown
-fields, wrong types), the rules by kind, `configuration` (kinds without a table), `ordering` (in which order faults are
-listed), `validating` (the steps for one object), `checking` (many).
+Reading order: `problem` (how a fault is said; `internals`: how a value is shown), `schema` and `tables` (fields and
+types), `structure` (unknown fields, wrong types), `kinds` (the rules), `training` (kinds of distributed training),
+`validating` (the steps for one object), `checking` (many).
 """
 
 from __future__ import annotations

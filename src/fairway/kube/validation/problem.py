@@ -5,11 +5,12 @@ Source: apimachinery pkg/util/validation/field/errors.go (v1.36).
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from fairway.kube.fieldpath import Path, path_text, value_text
+from fairway.kube.fieldpath import Path, path_text
+from fairway.kube.validation.internals import Typed, go_json, text_of
 
 INVALID = "Invalid value"
 REQUIRED = "Required value"
@@ -25,6 +26,14 @@ WRONG_TYPE = "Wrong type"
 TYPE_INVALID = "Type invalid"
 
 _WITHOUT_VALUE = frozenset({REQUIRED, FORBIDDEN, TOO_LONG})
+_NEGATIVE = "must be greater than or equal to 0"
+
+
+class _Omitted:
+    """No value is shown. Source: field.OmitValueType."""
+
+
+OMITTED: Final = _Omitted()
 
 
 class _Omitted:
@@ -74,12 +83,41 @@ class Problem(NamedTuple):
         return f"{path_text(self.path)}: {self.message}"
 
 
+# What Go's %q writes as it stands.
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")
+_QUOTED = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\n": "\\n",
+    "\t": "\\t",
+    "\r": "\\r",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\v": "\\v",
+}
+
+
+def quoted(text: str) -> str:
+    """As Go's %q."""
+    if _PLAIN.fullmatch(text):
+        return f'"{text}"'
+    return '"' + "".join(_QUOTED.get(c) or (c if c.isprintable() else _code(c)) for c in text) + '"'
+
+
+def _code(char: str) -> str:
+    point = ord(char)
+    if point < 0x80:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
+
+
 def _value_text(value: Any) -> str:
     if isinstance(value, GoText):
         return str(value)
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    return value_text(value)
+        return quoted(value)
+    return text_of(value) if isinstance(value, Typed) else go_json(value)
 
 
 def invalid(path: Path, value: Any, detail: str) -> Problem:
@@ -118,3 +156,43 @@ def too_long(path: Path, limit: int) -> Problem:
 
 def too_many(path: Path, count: int, limit: int) -> Problem:
     return Problem(path, count, TOO_MANY, f"must have at most {limit} items")
+
+
+class Faults(list[Problem]):
+    """What is found wrong with one object, in the order it is found."""
+
+    def required(self, path: Path, detail: str = "") -> None:
+        self.append(Problem(path, "", REQUIRED, detail))
+
+    def invalid(self, path: Path, value: Any, detail: str) -> None:
+        self.append(Problem(path, value, INVALID, detail))
+
+    def invalids(self, path: Path, value: Any, complaints: Iterable[str]) -> None:
+        self.extend(Problem(path, value, INVALID, complaint) for complaint in complaints)
+
+    def unsupported(self, path: Path, value: Any, supported: Iterable[str]) -> None:
+        self.append(unsupported(path, value, supported))
+
+    def duplicate(self, path: Path, value: Any, detail: str = "") -> None:
+        self.append(Problem(path, value, DUPLICATE, detail))
+
+    def forbidden(self, path: Path, detail: str) -> None:
+        self.append(Problem(path, "", FORBIDDEN, detail))
+
+    def not_found(self, path: Path, value: Any, detail: str = "") -> None:
+        self.append(Problem(path, value, NOT_FOUND, detail))
+
+    def too_long(self, path: Path, limit: int) -> None:
+        self.append(too_long(path, limit))
+
+    def too_many(self, path: Path, count: int, limit: int) -> None:
+        self.append(too_many(path, count, limit))
+
+    def negative(self, path: Path, value: int | None) -> None:
+        """A number that may be absent, but not below zero."""
+        if value is not None and value < 0:
+            self.append(Problem(path, value, INVALID, _NEGATIVE))
+
+    def omitted(self, path: Path, detail: str) -> None:
+        """An invalid value that is not shown."""
+        self.append(Problem(path, OMITTED, INVALID, detail))

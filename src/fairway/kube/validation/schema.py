@@ -2,11 +2,9 @@
 
 The tables are text: a type's name on a line of its own, then its fields as `name type`, separated by commas.
 Types: `str bool i32 i64 num bytes any`, `qty` (quantity), `ios` (integer or text), `time`, `dur` (duration),
-`[T]` (list), `{T}` (map from text), `{T?}` (whose values may be null) and names of other types. A type may
-carry constraints, checked after defaulting: `!` required, `=A|B` one of these, `>0` and `>=0` bounds, `@format`
-a named format (see `formats`).
+`[T]` (list), `{T}` (map from text), `{T?}` (whose values may be null) and names of other types.
 
-This is the only place that knows the notation; unknown fields, wrong types and simple rules all come from it.
+This is the only place that knows the notation; unknown fields and wrong types come from it.
 """
 
 from __future__ import annotations
@@ -24,17 +22,7 @@ STRUCT = "struct"
 LIST = "list"
 MAP = "map"
 
-_TYPE = re.compile(r"([\[{]?)(\w+)(\??)[\]}]?(!?)(>=?0)?(=[\w.|/-]+)?(@\w+)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Constraint:
-    """Simple rules of one field. `minimum` None: no bound; `choices` empty: any value."""
-
-    required: bool = False
-    minimum: int | None = None
-    choices: tuple[str, ...] = ()
-    format: str = ""
+_TYPE = re.compile(r"([\[{]?)(\w+)(\??)[\]}]?")
 
 
 @dataclass(slots=True)
@@ -47,13 +35,12 @@ class FieldType:
     kind: str
     struct: StructType | None = None
     of: FieldType | None = None
-    constraint: Constraint | None = None
     nullable: bool = False
 
 
 @dataclass(slots=True)
 class StructType:
-    """A type with named fields. `is_checked`: it or something below it carries constraints or rules."""
+    """A type with named fields."""
 
     name: str
     fields: dict[str, FieldType] = field(default_factory=dict)
@@ -118,16 +105,6 @@ def _types() -> dict[str, StructType]:
 def _field_type(text: str, types: dict[str, StructType]) -> FieldType:
     match = _TYPE.fullmatch(text)
     assert match is not None, text
-    bracket, name, nullable, bang, bound, choices, form = match.groups()
+    bracket, name, nullable = match.groups()
     inner = FieldType(name) if name in SCALARS else FieldType(STRUCT, types[name])
-    made = inner
-    if bracket:
-        made = FieldType(LIST if bracket == "[" else MAP, of=inner, nullable=bool(nullable))
-    if bang or bound or choices or form:
-        made.constraint = Constraint(
-            bool(bang),
-            {">0": 1, ">=0": 0}.get(bound or ""),
-            tuple(choices[1:].split("|")) if choices else (),
-            form[1:] if form else "",
-        )
-    return made
+    return FieldType(LIST if bracket == "[" else MAP, of=inner, nullable=bool(nullable)) if bracket else inner

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from fairway.kube import published
 from fairway.kube.defaults import apply_defaults
-from fairway.kube.kinds import BY_GROUP_KIND, group_kind
+from fairway.kube.kinds import BY_GROUP_KIND, group_kind, kind_named
 from fairway.kube.objects import Obj, gk_of
-from fairway.kube.validation.configuration import check_configuration, has_rules
-from fairway.kube.validation.context import Context
-from fairway.kube.validation.judging import judge
-from fairway.kube.validation.metadata import check_metadata
-from fairway.kube.validation.ordering import in_kubes_order
-from fairway.kube.validation.problem import UNKNOWN_FIELD, Problem, invalid
+from fairway.kube.validation.kinds.metadata import object_meta, object_meta_update
+from fairway.kube.validation.kinds.podupdates import resize
+from fairway.kube.validation.kinds.registry import RULES
+from fairway.kube.validation.problem import UNKNOWN_FIELD, Faults, Problem, invalid
 from fairway.kube.validation.schema import KNOWN_KINDS, struct_type, type_of
 from fairway.kube.validation.structure import check_structure
 from fairway.kube.validation.training import check_training
@@ -25,27 +23,47 @@ _CLOSED_GROUPS = frozenset({"", "apps", "batch", "policy"})
 
 
 def validate(obj: Obj) -> list[Problem]:
-    """Everything wrong with the object, rules in CEL apart. Kinds nobody knows are only checked for their metadata."""
+    """Everything wrong with the object, rules in CEL apart. Kinds without rules are only checked for their metadata."""
     problems = _check_version(obj)
     if problems:
         return problems
     if gk_of(obj) in published.kinds():
         return _check_published(obj)
-    struct = type_of(obj)
-    problems = check_structure(struct, obj) if struct is not None else _check_loose_metadata(obj)
+    problems = _check_shape(obj)
     if problems:
         return problems
-    out: list[Problem] = []
-    if not _is_configuration(obj):
-        check_metadata(obj, out)
-    if struct is not None:
+    if gk_of(obj) in RULES:
         # Rules see the object as the API server does, after defaulting: a limit without a request has one.
-        judge(struct, apply_defaults(obj), Context(obj, out))
-    elif has_rules(gk_of(obj)):
-        out.extend(_check_configuration(obj))
+        return created(apply_defaults(obj))
+    out = Faults()
+    if not _is_configuration(obj):
+        any_metadata(obj, out)
+    out.extend(check_training(obj))
+    return out
+
+
+def created(obj: Obj) -> list[Problem]:
+    """What keeps a decoded and defaulted object of a kind with rules from being created."""
+    out = Faults()
+    RULES[gk_of(obj)].created(obj, out)
+    return out
+
+
+def changed(new: Obj, old: Obj, subresource: str = "", qos: tuple[str, str] = ("", "")) -> list[Problem]:
+    """What keeps an object from becoming another one, through a subresource or not; both decoded and defaulted.
+
+    `qos`: a pod's class now and as it would be; only a resize asks.
+    """
+    rules, out = RULES.get(gk_of(new)), Faults()
+    if rules is None:
+        object_meta_update(new, old, out)
+    elif subresource == "resize":
+        resize(new, old, out, qos)
+    elif subresource:
+        (getattr(rules, subresource, None) or object_meta_update)(new, old, out)
     else:
-        out.extend(check_training(obj))
-    return in_kubes_order(gk_of(obj), out)
+        rules.changed(new, old, out)
+    return out
 
 
 def _check_published(obj: Obj) -> list[Problem]:
@@ -60,21 +78,35 @@ def _check_published(obj: Obj) -> list[Problem]:
     problems = [Problem(path, None, UNKNOWN_FIELD, "") for path in unknown_paths(obj, tree)]
     if problems:
         return problems
-    check_metadata(obj, problems)
+    found = Faults()
+    any_metadata(obj, found)
     filled = apply_defaults(obj)
-    problems += validate_custom(filled, tree)
-    return problems or check_training(filled)
+    found += validate_custom(filled, tree)
+    return found or check_training(filled)
 
 
-def _check_configuration(obj: Obj) -> list[Problem]:
-    """Kinds whose shape only the OpenAPI document knows: the shape first, then the rules."""
+def has_rules(gk: str) -> bool:
+    return gk in RULES
+
+
+def any_metadata(obj: Obj, out: Faults) -> None:
+    """The metadata of a kind without rules of its own."""
+    object_meta(obj, out, namespaced=kind_named(gk_of(obj)).namespaced)
+
+
+def _check_shape(obj: Obj) -> list[Problem]:
+    struct = type_of(obj)
+    if struct is not None:
+        return check_structure(struct, obj)
+    problems = _check_loose_metadata(obj)
+    if problems or gk_of(obj) not in RULES:
+        return problems
+    # Only the OpenAPI document knows the others.
     from fairway.kube.schema import decode_error, schema_for
 
     schema = schema_for(obj["apiVersion"], obj["kind"])
     wrong = None if schema is None else decode_error(obj, schema)
-    if wrong is not None:
-        return [invalid((), obj["kind"], wrong)]
-    return check_configuration(apply_defaults(obj))
+    return [] if wrong is None else [invalid((), obj["kind"], wrong)]
 
 
 def _check_version(obj: Obj) -> list[Problem]:

@@ -9,8 +9,9 @@ from fairway.kube.fieldpath import Path
 from fairway.kube.objects import Obj, meta_of, spec_of
 from fairway.kube.resources import is_extended
 from fairway.kube.validation.devices import parts
-from fairway.kube.validation.metadata import check_annotations, check_labels
-from fairway.kube.validation.problem import Problem, forbidden, invalid, required, unsupported
+from fairway.kube.validation.kinds.metadata import object_meta
+from fairway.kube.validation.kinds.texts import annotation_map, label_map
+from fairway.kube.validation.problem import Faults, Problem, forbidden, invalid, required, unsupported
 
 _MAX_CONSTRAINTS: Final = 32
 _MAX_ALTERNATIVES: Final = 8
@@ -36,21 +37,24 @@ _METADATA: Final = [
 _GO_NAMES: Final = {"uid": "uID"}
 
 
-def claim(obj: Obj, out: list[Problem]) -> None:
+def claim(obj: Obj, out: Faults) -> None:
+    object_meta(obj, out)
     out += _claim_spec(spec_of(obj), ("spec",))
 
 
-def template(obj: Obj, out: list[Problem]) -> None:
+def template(obj: Obj, out: Faults) -> None:
+    object_meta(obj, out)
     spec, at = spec_of(obj), ("spec",)
     meta, where = meta_of(spec), (*at, "metadata")
-    check_annotations(meta.get("annotations"), (*where, "annotations"), out)
-    check_labels(meta.get("labels"), (*where, "labels"), out)
+    annotation_map(meta.get("annotations"), (*where, "annotations"), out)
+    label_map(meta.get("labels"), (*where, "labels"), out)
     given = [name for name in _METADATA if meta.get(name)]
     out += [forbidden((*where, _GO_NAMES.get(name, name)), "cannot be set") for name in given]
     out += _claim_spec(spec_of(spec), (*at, "spec"))
 
 
-def device_class(obj: Obj, out: list[Problem]) -> None:
+def device_class(obj: Obj, out: Faults) -> None:
+    object_meta(obj, out, namespaced=False, rule=names.long_name)
     spec, at = spec_of(obj), ("spec",)
     out += parts.selectors(spec.get("selectors"), (*at, "selectors"))
     out += parts.items(spec.get("config"), parts.MAX_CONFIGS, parts.configuration, (*at, "config"))

@@ -15,7 +15,10 @@ from fairway.kube.objects import Obj, spec_of
 from fairway.kube.resources import is_native
 from fairway.kube.validation.devices import parts
 from fairway.kube.validation.devices.gostructs import go_text
+from fairway.kube.validation.kinds.metadata import object_meta
+from fairway.kube.validation.kinds.selectors import node_selector_term
 from fairway.kube.validation.problem import (
+    Faults,
     Problem,
     forbidden,
     invalid,
@@ -24,7 +27,6 @@ from fairway.kube.validation.problem import (
     required,
     too_long,
 )
-from fairway.kube.validation.rules.selectors import check_node_selector_term
 
 _MAX_DEVICES: Final = 128
 # Of slices that use taints, counters or lists.
@@ -45,6 +47,11 @@ _SEMVER: Final = re.compile(
     rf"{_NUMERIC}\.{_NUMERIC}\.{_NUMERIC}(-{_PRE_RELEASE}(\.{_PRE_RELEASE})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?",
     re.ASCII,
 )
+
+
+def new_slice(obj: Obj, out: Faults) -> None:
+    object_meta(obj, out, namespaced=False)
+    check_slice(obj, out)
 
 
 def check_slice(obj: Obj, out: list[Problem], old: Obj | None = None) -> None:
@@ -136,9 +143,9 @@ def node_selector(selector: Obj, at: Path) -> list[Problem]:
     terms, where = selector.get("nodeSelectorTerms") or (), (*at, "nodeSelectorTerms")
     if not terms:
         return [required(where, "must have at least one node selector term")]
-    found: list[Problem] = []
+    found = Faults()
     for index, term in enumerate(terms):
-        check_node_selector_term(term, (*where, index), found, is_required=True)
+        node_selector_term(term, (*where, index), found)
     return found
 
 

@@ -30,11 +30,11 @@ Event
   series EventSeries, action str, related ObjectReference, reportingComponent str, reportingInstance str
 PriorityClass
   apiVersion str, kind str, metadata ObjectMeta, value i32, globalDefault bool, description str,
-  preemptionPolicy str=PreemptLowerPriority|Never
+  preemptionPolicy str
 Lease
   apiVersion str, kind str, metadata ObjectMeta, spec LeaseSpec
 RuntimeClass
-  apiVersion str, kind str, metadata ObjectMeta, handler str!@label, overhead Overhead,
+  apiVersion str, kind str, metadata ObjectMeta, handler str, overhead Overhead,
   scheduling Scheduling
 NodeSpec
   podCIDR str, podCIDRs [str], providerID str, unschedulable bool, taints [Taint],
@@ -50,12 +50,12 @@ NamespaceStatus
   phase str, conditions [NamespaceCondition]
 ServiceSpec
   ports [ServicePort], selector {str}, clusterIP str, clusterIPs [str],
-  type str!=ClusterIP|ExternalName|LoadBalancer|NodePort, externalIPs [str],
-  sessionAffinity str!=ClientIP|None, loadBalancerIP str, loadBalancerSourceRanges [str],
-  externalName str, externalTrafficPolicy str=Cluster|Local, healthCheckNodePort i32,
+  type str, externalIPs [str],
+  sessionAffinity str, loadBalancerIP str, loadBalancerSourceRanges [str],
+  externalName str, externalTrafficPolicy str, healthCheckNodePort i32,
   publishNotReadyAddresses bool, sessionAffinityConfig SessionAffinityConfig, ipFamilies [str],
   ipFamilyPolicy str, allocateLoadBalancerNodePorts bool, loadBalancerClass str,
-  internalTrafficPolicy str=Cluster|Local, trafficDistribution str
+  internalTrafficPolicy str, trafficDistribution str
 ServiceStatus
   loadBalancer LoadBalancerStatus, conditions [Condition]
 ResourceQuotaSpec
@@ -69,8 +69,8 @@ EventSource
 EventSeries
   count i32, lastObservedTime time
 LeaseSpec
-  holderIdentity str, leaseDurationSeconds i32>0, acquireTime time, renewTime time,
-  leaseTransitions i32>=0, strategy str, preferredHolder str
+  holderIdentity str, leaseDurationSeconds i32, acquireTime time, renewTime time,
+  leaseTransitions i32, strategy str, preferredHolder str
 Overhead
   podFixed {qty}
 Scheduling
@@ -103,7 +103,7 @@ NodeFeatures
 NamespaceCondition
   type str, status str, lastTransitionTime time, reason str, message str
 ServicePort
-  name str, protocol str!=SCTP|TCP|UDP, appProtocol str@key, port i32@portref, targetPort ios@portref,
+  name str, protocol str, appProtocol str, port i32, targetPort ios,
   nodePort i32
 SessionAffinityConfig
   clientIP ClientIPConfig

@@ -10,41 +10,41 @@ TYPES = """
 Pod
   apiVersion str, kind str, metadata ObjectMeta, spec PodSpec, status PodStatus
 PodSpec
-  volumes [Volume], resourceClaims [PodResourceClaim], containers [Container]!,
+  volumes [Volume], resourceClaims [PodResourceClaim], containers [Container],
   initContainers [Container], ephemeralContainers [EphemeralContainer],
-  restartPolicy str!=Always|OnFailure|Never, terminationGracePeriodSeconds i64, activeDeadlineSeconds i64,
-  dnsPolicy str!=ClusterFirstWithHostNet|ClusterFirst|Default|None, nodeSelector {str},
-  serviceAccountName str@subdomain, serviceAccount str, automountServiceAccountToken bool,
-  nodeName str@subdomain, hostNetwork bool, hostPID bool, hostIPC bool, shareProcessNamespace bool,
-  securityContext PodSecurityContext, imagePullSecrets [LocalObjectReference], hostname str@label,
-  subdomain str@label, affinity Affinity, schedulerName str, tolerations [Toleration],
-  hostAliases [HostAlias], priorityClassName str@subdomain, priority i32, dnsConfig PodDNSConfig,
-  readinessGates [PodReadinessGate], runtimeClassName str@subdomain, enableServiceLinks bool,
-  preemptionPolicy str=PreemptLowerPriority|Never, overhead {qty},
+  restartPolicy str, terminationGracePeriodSeconds i64, activeDeadlineSeconds i64,
+  dnsPolicy str, nodeSelector {str},
+  serviceAccountName str, serviceAccount str, automountServiceAccountToken bool,
+  nodeName str, hostNetwork bool, hostPID bool, hostIPC bool, shareProcessNamespace bool,
+  securityContext PodSecurityContext, imagePullSecrets [LocalObjectReference], hostname str,
+  subdomain str, affinity Affinity, schedulerName str, tolerations [Toleration],
+  hostAliases [HostAlias], priorityClassName str, priority i32, dnsConfig PodDNSConfig,
+  readinessGates [PodReadinessGate], runtimeClassName str, enableServiceLinks bool,
+  preemptionPolicy str, overhead {qty},
   topologySpreadConstraints [TopologySpreadConstraint], setHostnameAsFQDN bool, os PodOS, hostUsers bool,
-  schedulingGates [PodSchedulingGate], resources ResourceRequirements, hostnameOverride str@subdomain,
+  schedulingGates [PodSchedulingGate], resources ResourceRequirements, hostnameOverride str,
   schedulingGroup PodSchedulingGroup, evictionResponders [EvictionResponder]
 Container
-  name str!@label, image str!, terminationMessagePolicy str!=File|FallbackToLogsOnError,
+  name str, image str, terminationMessagePolicy str,
   ports [ContainerPort], env [EnvVar], envFrom [EnvFromSource], volumeMounts [VolumeMount],
-  volumeDevices [VolumeDevice], imagePullPolicy str!=Always|IfNotPresent|Never, command [str], args [str],
+  volumeDevices [VolumeDevice], imagePullPolicy str, command [str], args [str],
   workingDir str, resources ResourceRequirements, resizePolicy [ContainerResizePolicy], restartPolicy str,
   restartPolicyRules [ContainerRestartRule], livenessProbe Probe, readinessProbe Probe,
   startupProbe Probe, lifecycle Lifecycle, terminationMessagePath str, securityContext SecurityContext,
   stdin bool, stdinOnce bool, tty bool
 EphemeralContainer
-  name str!@label, image str!, terminationMessagePolicy str!=File|FallbackToLogsOnError,
+  name str, image str, terminationMessagePolicy str,
   ports [ContainerPort], env [EnvVar], envFrom [EnvFromSource], volumeMounts [VolumeMount],
-  volumeDevices [VolumeDevice], imagePullPolicy str!=Always|IfNotPresent|Never, command [str], args [str],
+  volumeDevices [VolumeDevice], imagePullPolicy str, command [str], args [str],
   workingDir str, resources ResourceRequirements, resizePolicy [ContainerResizePolicy], restartPolicy str,
   restartPolicyRules [ContainerRestartRule], livenessProbe Probe, readinessProbe Probe,
   startupProbe Probe, lifecycle Lifecycle, terminationMessagePath str, securityContext SecurityContext,
   stdin bool, stdinOnce bool, tty bool, targetContainerName str
 PodSecurityContext
-  seLinuxOptions SELinuxOptions, windowsOptions WindowsSecurityContextOptions, runAsUser i64@id,
-  runAsGroup i64@id, runAsNonRoot bool, supplementalGroups [i64],
-  supplementalGroupsPolicy str=Merge|Strict, fsGroup i64@id, sysctls [Sysctl],
-  fsGroupChangePolicy str=Always|OnRootMismatch, seccompProfile SeccompProfile,
+  seLinuxOptions SELinuxOptions, windowsOptions WindowsSecurityContextOptions, runAsUser i64,
+  runAsGroup i64, runAsNonRoot bool, supplementalGroups [i64],
+  supplementalGroupsPolicy str, fsGroup i64, sysctls [Sysctl],
+  fsGroupChangePolicy str, seccompProfile SeccompProfile,
   appArmorProfile AppArmorProfile, seLinuxChangePolicy str
 Affinity
   nodeAffinity NodeAffinity, podAffinity PodAffinity, podAntiAffinity PodAntiAffinity
@@ -55,12 +55,12 @@ HostAlias
 PodDNSConfig
   nameservers [str], searches [str], options [PodDNSConfigOption]
 PodReadinessGate
-  conditionType str@key
+  conditionType str
 TopologySpreadConstraint
-  maxSkew i32, topologyKey str, whenUnsatisfiable str, labelSelector LabelSelector, minDomains i32>0,
-  nodeAffinityPolicy str=Honor|Ignore, nodeTaintsPolicy str=Honor|Ignore, matchLabelKeys [str]
+  maxSkew i32, topologyKey str, whenUnsatisfiable str, labelSelector LabelSelector, minDomains i32,
+  nodeAffinityPolicy str, nodeTaintsPolicy str, matchLabelKeys [str]
 PodOS
-  name str!=linux|windows
+  name str
 PodSchedulingGate
   name str
 PodResourceClaim
@@ -72,11 +72,11 @@ PodSchedulingGroup
 EvictionResponder
   name str, priority i32
 ContainerPort
-  name str@portname, containerPort i32!@port, hostPort i32@port, protocol str!=SCTP|TCP|UDP, hostIP str
+  name str, containerPort i32, hostPort i32, protocol str, hostIP str
 EnvFromSource
-  prefix str@env, configMapRef ConfigMapEnvSource, secretRef SecretEnvSource
+  prefix str, configMapRef ConfigMapEnvSource, secretRef SecretEnvSource
 EnvVar
-  name str!@env, value str, valueFrom EnvVarSource
+  name str, value str, valueFrom EnvVarSource
 ContainerResizePolicy
   resourceName str, restartPolicy str
 ContainerRestartRule
@@ -88,14 +88,14 @@ VolumeDevice
   name str, devicePath str
 Probe
   exec ExecAction, httpGet HTTPGetAction, tcpSocket TCPSocketAction, grpc GRPCAction,
-  initialDelaySeconds i32>=0, timeoutSeconds i32>=0, periodSeconds i32>=0, successThreshold i32>=0,
-  failureThreshold i32>=0, terminationGracePeriodSeconds i64
+  initialDelaySeconds i32, timeoutSeconds i32, periodSeconds i32, successThreshold i32,
+  failureThreshold i32, terminationGracePeriodSeconds i64
 Lifecycle
   postStart LifecycleHandler, preStop LifecycleHandler, stopSignal str
 SecurityContext
   capabilities Capabilities, privileged bool, seLinuxOptions SELinuxOptions,
-  windowsOptions WindowsSecurityContextOptions, runAsUser i64@id, runAsGroup i64@id, runAsNonRoot bool,
-  readOnlyRootFilesystem bool, allowPrivilegeEscalation bool, procMount str=Default|Unmasked,
+  windowsOptions WindowsSecurityContextOptions, runAsUser i64, runAsGroup i64, runAsNonRoot bool,
+  readOnlyRootFilesystem bool, allowPrivilegeEscalation bool, procMount str,
   seccompProfile SeccompProfile, appArmorProfile AppArmorProfile
 SELinuxOptions
   user str, role str, type str, level str
@@ -104,9 +104,9 @@ WindowsSecurityContextOptions
 Sysctl
   name str, value str
 SeccompProfile
-  type str=Localhost|RuntimeDefault|Unconfined, localhostProfile str
+  type str, localhostProfile str
 AppArmorProfile
-  type str=Localhost|RuntimeDefault|Unconfined, localhostProfile str
+  type str, localhostProfile str
 NodeAffinity
   requiredDuringSchedulingIgnoredDuringExecution NodeSelector,
   preferredDuringSchedulingIgnoredDuringExecution [PreferredSchedulingTerm]
@@ -121,22 +121,22 @@ PodDNSConfigOption
 ResourceClaim
   name str, request str
 ConfigMapEnvSource
-  name str!@subdomain, optional bool
+  name str, optional bool
 SecretEnvSource
-  name str!@subdomain, optional bool
+  name str, optional bool
 EnvVarSource
   fieldRef ObjectFieldSelector, resourceFieldRef ResourceFieldSelector,
   configMapKeyRef ConfigMapKeySelector, secretKeyRef SecretKeySelector, fileKeyRef FileKeySelector
 ContainerRestartRuleOnExitCodes
   operator str, values [i32]
 ExecAction
-  command [str]!
+  command [str]
 HTTPGetAction
-  path str!, port ios@portref, host str, scheme str=HTTP|HTTPS, httpHeaders [HTTPHeader], protocol str
+  path str, port ios, host str, scheme str, httpHeaders [HTTPHeader], protocol str
 TCPSocketAction
-  port ios@portref, host str
+  port ios, host str
 GRPCAction
-  port i32@portref, service str, mode str
+  port i32, service str, mode str
 LifecycleHandler
   exec ExecAction, httpGet HTTPGetAction, tcpSocket TCPSocketAction, sleep SleepAction
 Capabilities
@@ -151,11 +151,11 @@ PodAffinityTerm
 WeightedPodAffinityTerm
   weight i32, podAffinityTerm PodAffinityTerm
 ConfigMapKeySelector
-  name str, key str!@configkey, optional bool
+  name str, key str, optional bool
 SecretKeySelector
-  name str, key str!@configkey, optional bool
+  name str, key str, optional bool
 FileKeySelector
-  volumeName str!@label, path str!, key str!@env, optional bool
+  volumeName str, path str, key str, optional bool
 HTTPHeader
   name str, value str
 SleepAction

@@ -19,7 +19,7 @@ PersistentVolumeClaimStatus
   allocatedResources {qty}, allocatedResourceStatuses {str}, currentVolumeAttributesClassName str,
   modifyVolumeStatus ModifyVolumeStatus, healthStatus VolumeHealthStatus
 Volume
-  name str!@label, hostPath HostPathVolumeSource, emptyDir EmptyDirVolumeSource,
+  name str, hostPath HostPathVolumeSource, emptyDir EmptyDirVolumeSource,
   gcePersistentDisk GCEPersistentDiskVolumeSource, awsElasticBlockStore AWSElasticBlockStoreVolumeSource,
   gitRepo GitRepoVolumeSource, secret SecretVolumeSource, nfs NFSVolumeSource, iscsi ISCSIVolumeSource,
   glusterfs GlusterfsVolumeSource, persistentVolumeClaim PersistentVolumeClaimVolumeSource,
@@ -44,7 +44,7 @@ ModifyVolumeStatus
 VolumeHealthStatus
   healthConditions [VolumeHealthCondition], lastTransitionTime time
 HostPathVolumeSource
-  path str!, type str
+  path str, type str
 EmptyDirVolumeSource
   medium str, sizeLimit qty, mode i32
 GCEPersistentDiskVolumeSource
@@ -54,16 +54,16 @@ AWSElasticBlockStoreVolumeSource
 GitRepoVolumeSource
   repository str, revision str, directory str
 SecretVolumeSource
-  secretName str!, items [KeyToPath], defaultMode i32@mode, optional bool, defaultUser i64
+  secretName str, items [KeyToPath], defaultMode i32, optional bool, defaultUser i64
 NFSVolumeSource
-  server str!, path str!, readOnly bool
+  server str, path str, readOnly bool
 ISCSIVolumeSource
   targetPortal str, iqn str, lun i32, iscsiInterface str, fsType str, readOnly bool, portals [str],
   chapAuthDiscovery bool, chapAuthSession bool, secretRef LocalObjectReference, initiatorName str
 GlusterfsVolumeSource
   endpoints str, path str, readOnly bool
 PersistentVolumeClaimVolumeSource
-  claimName str!, readOnly bool
+  claimName str, readOnly bool
 RBDVolumeSource
   monitors [str], image str, fsType str, pool str, user str, keyring str, secretRef LocalObjectReference,
   readOnly bool
@@ -76,13 +76,13 @@ CephFSVolumeSource
 FlockerVolumeSource
   datasetName str, datasetUUID str
 DownwardAPIVolumeSource
-  items [DownwardAPIVolumeFile], defaultMode i32@mode, defaultUser i64
+  items [DownwardAPIVolumeFile], defaultMode i32, defaultUser i64
 FCVolumeSource
   targetWWNs [str], lun i32, fsType str, readOnly bool, wwids [str]
 AzureFileVolumeSource
   secretName str, shareName str, readOnly bool
 ConfigMapVolumeSource
-  name str!, items [KeyToPath], defaultMode i32@mode, optional bool, defaultUser i64
+  name str, items [KeyToPath], defaultMode i32, optional bool, defaultUser i64
 VsphereVirtualDiskVolumeSource
   volumePath str, fsType str, storagePolicyName str, storagePolicyID str
 QuobyteVolumeSource
@@ -92,7 +92,7 @@ AzureDiskVolumeSource
 PhotonPersistentDiskVolumeSource
   pdID str, fsType str
 ProjectedVolumeSource
-  sources [VolumeProjection], defaultMode i32@mode, defaultUser i64
+  sources [VolumeProjection], defaultMode i32, defaultUser i64
 PortworxVolumeSource
   volumeID str, fsType str, readOnly bool
 ScaleIOVolumeSource
@@ -101,14 +101,14 @@ ScaleIOVolumeSource
 StorageOSVolumeSource
   volumeName str, volumeNamespace str, fsType str, readOnly bool, secretRef LocalObjectReference
 CSIVolumeSource
-  driver str!, readOnly bool, fsType str, volumeAttributes {str},
+  driver str, readOnly bool, fsType str, volumeAttributes {str},
   nodePublishSecretRef LocalObjectReference
 EphemeralVolumeSource
-  volumeClaimTemplate PersistentVolumeClaimTemplate!
+  volumeClaimTemplate PersistentVolumeClaimTemplate
 ImageVolumeSource
   reference str, pullPolicy str
 KeyToPath
-  key str!, path str!, mode i32@mode, user i64
+  key str, path str, mode i32, user i64
 DownwardAPIVolumeFile
   path str, fieldRef ObjectFieldSelector, resourceFieldRef ResourceFieldSelector, mode i32, user i64
 VolumeProjection
@@ -118,7 +118,7 @@ VolumeProjection
 PersistentVolumeClaimTemplate
   metadata ObjectMeta, spec PersistentVolumeClaimSpec
 ObjectFieldSelector
-  apiVersion str, fieldPath str!
+  apiVersion str, fieldPath str
 ResourceFieldSelector
   containerName str, resource str, divisor qty
 SecretProjection

@@ -33,42 +33,42 @@ HorizontalPodAutoscaler
 PodTemplateSpec
   metadata ObjectMeta, spec PodSpec
 ReplicationControllerSpec
-  replicas i32>=0, minReadySeconds i32>=0, selector {str}!, template PodTemplateSpec!
+  replicas i32, minReadySeconds i32, selector {str}, template PodTemplateSpec
 ReplicationControllerStatus
   replicas i32, fullyLabeledReplicas i32, readyReplicas i32, availableReplicas i32,
   observedGeneration i64, conditions [ReplicationControllerCondition]
 JobSpec
-  parallelism i32>=0, completions i32>=0, activeDeadlineSeconds i64>=0, podFailurePolicy PodFailurePolicy,
-  successPolicy SuccessPolicy, backoffLimit i32>=0, backoffLimitPerIndex i32>=0, maxFailedIndexes i32>=0,
-  selector LabelSelector, manualSelector bool, template PodTemplateSpec, ttlSecondsAfterFinished i32>=0,
-  completionMode str=NonIndexed|Indexed, suspend bool, podReplacementPolicy str, managedBy str,
+  parallelism i32, completions i32, activeDeadlineSeconds i64, podFailurePolicy PodFailurePolicy,
+  successPolicy SuccessPolicy, backoffLimit i32, backoffLimitPerIndex i32, maxFailedIndexes i32,
+  selector LabelSelector, manualSelector bool, template PodTemplateSpec, ttlSecondsAfterFinished i32,
+  completionMode str, suspend bool, podReplacementPolicy str, managedBy str,
   scheduling JobSchedulingConfiguration
 JobStatus
   conditions [JobCondition], startTime time, completionTime time, active i32, succeeded i32, failed i32,
   terminating i32, completedIndexes str, failedIndexes str,
   uncountedTerminatedPods UncountedTerminatedPods, ready i32
 CronJobSpec
-  schedule str!, timeZone str, startingDeadlineSeconds i64>=0,
-  concurrencyPolicy str!=Allow|Forbid|Replace, suspend bool, jobTemplate JobTemplateSpec,
-  successfulJobsHistoryLimit i32>=0, failedJobsHistoryLimit i32>=0
+  schedule str, timeZone str, startingDeadlineSeconds i64,
+  concurrencyPolicy str, suspend bool, jobTemplate JobTemplateSpec,
+  successfulJobsHistoryLimit i32, failedJobsHistoryLimit i32
 CronJobStatus
   active [ObjectReference], lastScheduleTime time, lastSuccessfulTime time
 DeploymentSpec
-  replicas i32>=0, selector LabelSelector, template PodTemplateSpec, strategy DeploymentStrategy,
-  minReadySeconds i32>=0, revisionHistoryLimit i32>=0, paused bool, progressDeadlineSeconds i32>=0
+  replicas i32, selector LabelSelector, template PodTemplateSpec, strategy DeploymentStrategy,
+  minReadySeconds i32, revisionHistoryLimit i32, paused bool, progressDeadlineSeconds i32
 DeploymentStatus
   observedGeneration i64, replicas i32, updatedReplicas i32, readyReplicas i32, availableReplicas i32,
   unavailableReplicas i32, terminatingReplicas i32, conditions [DeploymentCondition], collisionCount i32
 ReplicaSetSpec
-  replicas i32>=0, minReadySeconds i32>=0, selector LabelSelector, template PodTemplateSpec
+  replicas i32, minReadySeconds i32, selector LabelSelector, template PodTemplateSpec
 ReplicaSetStatus
   replicas i32, fullyLabeledReplicas i32, readyReplicas i32, availableReplicas i32,
   terminatingReplicas i32, observedGeneration i64, conditions [ReplicaSetCondition]
 StatefulSetSpec
-  replicas i32>=0, selector LabelSelector, template PodTemplateSpec,
-  volumeClaimTemplates [PersistentVolumeClaim], serviceName str@label,
-  podManagementPolicy str=OrderedReady|Parallel, updateStrategy StatefulSetUpdateStrategy,
-  revisionHistoryLimit i32, minReadySeconds i32>=0,
+  replicas i32, selector LabelSelector, template PodTemplateSpec,
+  volumeClaimTemplates [PersistentVolumeClaim], serviceName str,
+  podManagementPolicy str, updateStrategy StatefulSetUpdateStrategy,
+  revisionHistoryLimit i32, minReadySeconds i32,
   persistentVolumeClaimRetentionPolicy StatefulSetPersistentVolumeClaimRetentionPolicy,
   ordinals StatefulSetOrdinals
 StatefulSetStatus
@@ -77,19 +77,19 @@ StatefulSetStatus
   availableReplicas i32
 DaemonSetSpec
   selector LabelSelector, template PodTemplateSpec, updateStrategy DaemonSetUpdateStrategy,
-  minReadySeconds i32>=0, revisionHistoryLimit i32>=0
+  minReadySeconds i32, revisionHistoryLimit i32
 DaemonSetStatus
   currentNumberScheduled i32, numberMisscheduled i32, desiredNumberScheduled i32, numberReady i32,
   observedGeneration i64, updatedNumberScheduled i32, numberAvailable i32, numberUnavailable i32,
   collisionCount i32, conditions [DaemonSetCondition]
 PodDisruptionBudgetSpec
   minAvailable ios, selector LabelSelector, maxUnavailable ios,
-  unhealthyPodEvictionPolicy str=AlwaysAllow|IfHealthyBudget
+  unhealthyPodEvictionPolicy str
 PodDisruptionBudgetStatus
   observedGeneration i64, disruptedPods {time}, disruptionsAllowed i32, currentHealthy i32,
   desiredHealthy i32, expectedPods i32, conditions [Condition]
 HorizontalPodAutoscalerSpec
-  scaleTargetRef CrossVersionObjectReference, minReplicas i32>0, maxReplicas i32, metrics [MetricSpec],
+  scaleTargetRef CrossVersionObjectReference, minReplicas i32, maxReplicas i32, metrics [MetricSpec],
   behavior HorizontalPodAutoscalerBehavior
 HorizontalPodAutoscalerStatus
   observedGeneration i64, lastScaleTime time, currentReplicas i32, desiredReplicas i32,
@@ -117,9 +117,9 @@ ReplicaSetCondition
 StatefulSetUpdateStrategy
   type str, rollingUpdate RollingUpdateStatefulSetStrategy
 StatefulSetPersistentVolumeClaimRetentionPolicy
-  whenDeleted str=Retain|Delete, whenScaled str=Retain|Delete
+  whenDeleted str, whenScaled str
 StatefulSetOrdinals
-  start i32>=0
+  start i32
 StatefulSetCondition
   type str, status str, lastTransitionTime time, reason str, message str
 DaemonSetUpdateStrategy
@@ -146,7 +146,7 @@ SuccessPolicyRule
 RollingUpdateDeployment
   maxUnavailable ios, maxSurge ios
 RollingUpdateStatefulSetStrategy
-  partition i32>=0, maxUnavailable ios
+  partition i32, maxUnavailable ios
 RollingUpdateDaemonSet
   maxUnavailable ios, maxSurge ios
 ObjectMetricSource
