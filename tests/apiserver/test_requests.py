@@ -77,7 +77,8 @@ def test_unknown_fields_are_warned_of_and_dropped_unless_refused(api: Served) ->
 def test_a_status_is_written_through_its_subresource_alone(api: Served) -> None:
     api.ask("POST", "/api/v1/namespaces/default/services", {**SERVICE, "status": {"conditions": []}})
     path = "/api/v1/namespaces/default/services/s"
-    told = {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}
+    condition = {"type": "Ready", "status": "True", "reason": "Told", "message": ""}
+    told = {"loadBalancer": {}, "conditions": [{**condition, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
     merge = {"Content-Type": "application/merge-patch+json"}
     code, after = api.ask("PATCH", f"{path}/status", {"status": told}, headers=merge)
     assert (code, after["status"]) == (200, told)

@@ -182,7 +182,8 @@ def test_a_services_port_leads_to_its_ready_endpoint(watched: Served, tmp_path: 
             "apiVersion": "discovery.k8s.io/v1",
             "kind": "EndpointSlice",
             "metadata": {"name": "hook-1", "labels": {"kubernetes.io/service-name": "hook"}},
-            "addressType": "IPv4",
+            # As an address it would be refused: it leads nowhere but here.
+            "addressType": "FQDN",
             "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}],
             "ports": [{"name": "https", "port": hook.port, "protocol": "TCP"}],
         }

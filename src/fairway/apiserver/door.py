@@ -42,7 +42,7 @@ from fairway.kube.defaults import apply_defaults
 from fairway.kube.objects import Obj, key_of, spec_of
 from fairway.kube.validation.problem import UNKNOWN_FIELD, Problem
 from fairway.kube.validation.training import check_training
-from fairway.kube.validation.validating import changed, created, has_rules, validate
+from fairway.kube.validation.validating import changed, check_shape, created, has_rules, validate
 
 # However many webhooks there are. Source: endpoints/handlers requestTimeoutUpperBound.
 _REQUEST_S = 34.0
@@ -170,6 +170,9 @@ def _is_new(obj: Obj, old: Obj | None) -> bool:
 
 
 def _built_in(resource: Resource, obj: Obj, old: Obj | None, subresource: str) -> list[Problem]:
+    misshapen = check_shape(obj)
+    if misshapen:
+        return misshapen
     if old is not None:
         qos = (qos_class(spec_of(old)), qos_class(spec_of(obj))) if subresource == "resize" else ("", "")
         found = changed(obj, old, subresource, qos)

@@ -302,7 +302,18 @@ def _service(service: Obj) -> Obj:
         spec = _filled(spec, externalTrafficPolicy="Cluster")
     if spec["type"] == "LoadBalancer":
         spec = _filled(spec, allocateLoadBalancerNodePorts=True)
+        service = _balanced(service)
     return service if service.get("spec") is spec else {**service, "spec": spec}
+
+
+def _balanced(service: Obj) -> Obj:
+    status = service.get("status") or {}
+    balancer = status.get("loadBalancer") or {}
+    entries = balancer.get("ingress") or ()
+    if all(e.get("ipMode") or not e.get("ip") for e in entries):
+        return service
+    filled = [_filled(e, ipMode="VIP") if e.get("ip") else e for e in entries]
+    return {**service, "status": {**status, "loadBalancer": {**balancer, "ingress": filled}}}
 
 
 def _service_port(port: Obj) -> Obj:

@@ -29,7 +29,7 @@ def validate(obj: Obj) -> list[Problem]:
         return problems
     if gk_of(obj) in published.kinds():
         return _check_published(obj)
-    problems = _check_shape(obj)
+    problems = check_shape(obj)
     if problems:
         return problems
     if gk_of(obj) in RULES:
@@ -94,7 +94,8 @@ def any_metadata(obj: Obj, out: Faults) -> None:
     object_meta(obj, out, namespaced=kind_named(gk_of(obj)).namespaced)
 
 
-def _check_shape(obj: Obj) -> list[Problem]:
+def check_shape(obj: Obj) -> list[Problem]:
+    """What keeps the object from being decoded."""
     struct = type_of(obj)
     if struct is not None:
         return check_structure(struct, obj)
