@@ -36,13 +36,6 @@ class _Omitted:
 OMITTED: Final = _Omitted()
 
 
-class _Omitted:
-    """No value is shown. Source: field.OmitValueType."""
-
-
-OMITTED: Final = _Omitted()
-
-
 class GoText(str):
     """A value's text, to be shown as it is: structs in Go's own writing."""
 
