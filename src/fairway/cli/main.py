@@ -7,6 +7,7 @@ code. Importing every command to print the list would take a second; the list is
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -56,10 +57,18 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 def run() -> None:
     """The console script."""
+    _write_anywhere()
     code = main(sys.argv[1:])
     # Python looks for cycles once more as it ends: a second after a big run, for nothing.
     gc.freeze()
     sys.exit(code)
+
+
+def _write_anywhere() -> None:
+    """A terminal or pipe whose encoding lacks a character gets `?` for it, not an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def main(arguments: Sequence[str]) -> int:

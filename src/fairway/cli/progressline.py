@@ -7,6 +7,9 @@ import sys
 from fairway.kube.timestamps import format_duration
 from fairway.twin.twin import Progress
 
+# Sooner than this nobody needs to know when it ends.
+_LEFT_FROM_US = 2_000_000
+
 
 class ProgressLine:
     """Call it with each `Progress`; `end` clears the line."""
@@ -22,7 +25,10 @@ class ProgressLine:
         text = f"simulated {simulated}  {progress.events:,} events  {progress.speed_up:,.0f} × real time"
         if progress.until_us is not None and progress.until_us > self._began_us:
             share = (progress.now_us - self._began_us) / (progress.until_us - self._began_us)
-            text = f"{min(share, 1.0):4.0%}  {text}"
+            left_us = (
+                (progress.until_us - progress.now_us) / progress.speed_up if progress.speed_up > 0 else 0
+            )
+            text = f"{min(share, 1.0):4.0%}  {text}  {_left(left_us)}"
         sys.stderr.write(f"\r\x1b[K{text[:99]}")
         sys.stderr.flush()
 
@@ -30,3 +36,10 @@ class ProgressLine:
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+def _left(left_us: float) -> str:
+    """Wall time to go, at the pace so far."""
+    return (
+        f"about {format_duration(round(left_us / 1e6) * 1_000_000)} left" if left_us >= _LEFT_FROM_US else ""
+    )
