@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import socket
 import ssl
 from pathlib import Path
 
@@ -89,3 +90,21 @@ def test_an_address_that_is_not_this_machines_is_said(tmp_path: Path, listen: st
 
     with pytest.raises(WorldError, match=f"cannot listen on {listen}"):
         asyncio.run(start())
+
+
+def test_no_suite_with_cbc_is_spoken(api: Served) -> None:
+    context = ssl.create_default_context(cafile=str(api.pki / "ca.crt"))
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("ECDHE-ECDSA-AES128-SHA256:ECDHE-ECDSA-AES256-SHA384:@SECLEVEL=0")
+    with (
+        socket.create_connection(("127.0.0.1", api.server.port)) as plain,
+        pytest.raises(ssl.SSLError),
+        context.wrap_socket(plain, server_hostname="localhost"),
+    ):
+        pass
+    context.set_ciphers("ECDHE+AESGCM")
+    with (
+        socket.create_connection(("127.0.0.1", api.server.port)) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as secure,
+    ):
+        assert secure.cipher()[0].endswith("SHA256") or secure.cipher()[0].endswith("SHA384")  # type: ignore[index]

@@ -47,7 +47,8 @@ def take(data: Path) -> IO[str]:
     """
     try:
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = open(data / "lock", "a+", encoding="utf-8")  # noqa: SIM115 - held until the process ends
+        file = open(data / "lock", "a+", encoding="utf-8", opener=owners_alone)  # noqa: SIM115 - held until we end
+        os.fchmod(file.fileno(), 0o600)
     except OSError as failed:
         raise WorldError(f"{data}: {failed.strerror}") from failed
     if not _hold(file):
@@ -60,6 +61,11 @@ def take(data: Path) -> IO[str]:
     file.flush()
     (data / _NOTE).unlink(missing_ok=True)
     return file
+
+
+def owners_alone(path: str, flags: int) -> int:
+    """Opens a file that, where it is new, nobody but its owner reads: for `open(…, opener=…)`."""
+    return os.open(path, flags, 0o600)
 
 
 def _hold(file: IO[str]) -> bool:
@@ -102,7 +108,9 @@ def announce(data: Path, url: str, kubeconfig: Path) -> None:
     """Say that the server answers."""
     said = {"pid": os.getpid(), "url": url, "kubeconfig": str(kubeconfig)}
     fresh = data / f"{_NOTE}.new"
-    fresh.write_bytes(msgspec.json.encode(said))
+    fresh.unlink(missing_ok=True)
+    with open(fresh, "xb", opener=owners_alone) as file:
+        file.write(msgspec.json.encode(said))
     fresh.replace(data / _NOTE)
 
 

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 import typer
 
 from fairway import __version__
+from fairway.cli.guardedstreams import guarded_streams
 from fairway.errors import BugError, FairwayError, InvalidInput
 
 # name → (module, what it does). A module has a Typer `app`: one command, or a group of them.
@@ -73,7 +74,8 @@ def _write_anywhere() -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
-    return guarded(lambda: _dispatch(list(arguments)))
+    with guarded_streams():
+        return guarded(lambda: _dispatch(list(arguments)))
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from fairway.cli.guardedstreams import unguarded
 from fairway.kube.timestamps import format_duration
 from fairway.twin.twin import Progress
 
@@ -29,13 +30,16 @@ class ProgressLine:
                 (progress.until_us - progress.now_us) / progress.speed_up if progress.speed_up > 0 else 0
             )
             text = f"{min(share, 1.0):4.0%}  {text}  {_left(left_us)}"
-        sys.stderr.write(f"\r\x1b[K{text[:99]}")
-        sys.stderr.flush()
+        self._draw(text[:99])
 
     def end(self) -> None:
         if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            self._draw("")
+
+    def _draw(self, text: str) -> None:
+        stream = unguarded(sys.stderr)
+        stream.write(f"\r\x1b[K{text}")
+        stream.flush()
 
 
 def _left(left_us: float) -> str:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from fairway.cli.guardedstreams import unguarded
+
 if TYPE_CHECKING:
     from fairway.results.textlayout import Line
 
@@ -23,4 +25,4 @@ def print_lines(make: Callable[[int], Sequence[Line]]) -> None:
 
     width = min(shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns, _MAX_WIDTH)
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    typer.echo(as_text(make(width), colour=colour), nl=False)
+    typer.echo(as_text(make(width), colour=colour), unguarded(sys.stdout), nl=False)

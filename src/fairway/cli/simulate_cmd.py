@@ -311,12 +311,14 @@ def _print_report(finished: Finished, run: Run) -> None:
     import shutil
     import sys
 
+    from fairway.cli.guardedstreams import unguarded
     from fairway.kube.timestamps import format_duration
     from fairway.results.textlayout import as_text
     from fairway.results.textreport import report_lines
 
     width = shutil.get_terminal_size((100, 24)).columns
-    typer.echo(as_text(report_lines(run, min(width, 140)), colour=sys.stdout.isatty()).rstrip("\n"))
+    text = as_text(report_lines(run, min(width, 140)), colour=sys.stdout.isatty()).rstrip("\n")
+    typer.echo(text, unguarded(sys.stdout))
     status = finished.status
     simulated = format_duration(status.duration_us)
     speed = f"simulated {simulated} in {status.wall_s:.2f} s, {status.speed_up:,.0f} × real time"

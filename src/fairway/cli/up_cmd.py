@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -144,7 +145,7 @@ def _detached(where: Path, settings: dict[str, Any]) -> Running:
     """Raises: UserError (one runs already), WorldError (it did not start)."""
     import msgspec
 
-    from fairway.apiserver.folders import is_taken, running
+    from fairway.apiserver.folders import is_taken, owners_alone, running
     from fairway.errors import UserError, WorldError
 
     if is_taken(where):
@@ -154,7 +155,8 @@ def _detached(where: Path, settings: dict[str, Any]) -> Running:
     where.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = where / "server.log"
     said_before = log.stat().st_size if log.exists() else 0
-    with open(log, "ab") as file:
+    with open(log, "ab", opener=owners_alone) as file:
+        os.fchmod(file.fileno(), 0o600)
         process = subprocess.Popen(
             [sys.executable, "-m", "fairway.apiserver", msgspec.json.encode(settings).decode()],
             stdin=subprocess.DEVNULL,

@@ -9,6 +9,7 @@ problem, never a traceback. Whether an object makes sense is not asked here: see
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,7 +70,7 @@ def read_path(path: Path, *, lenient: bool = False) -> list[Manifest]:
     """
     is_directory = os.path.isdir(path)  # Path.is_dir raises for a name too long
     files = _files_below(path) if is_directory else iter((path,))
-    manifests = [m for file in files for m in _read_file(file)]
+    manifests = [m for file in files for m in _read_file(file, path if is_directory else None)]
     if not manifests:
         where = "in a .yaml, .yml or .json file below it" if is_directory else "in it"
         expected = f"expected at least one Kubernetes object {where}"
@@ -116,12 +117,41 @@ def _files_below(directory: Path) -> Iterator[Path]:
                 yield Path(folder, name)
 
 
+def stranger(path: Path, directory: Path) -> str:
+    """Why a file found below a directory is not read: it is none, or lies elsewhere. "" where it is."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ""
+    if path.is_symlink() and not path.resolve().is_relative_to(directory.resolve()):
+        return "a symbolic link that leads out of the folder: name the file itself"
+    return "" if stat.S_ISREG(found.st_mode) else _NOT_A_FILE
+
+
+_NOT_A_FILE = "not a file: expected one with YAML or JSON in it"
+# Pipes that a shell has opened for us: `fairway simulate <(helm template …)`.
+_OPENED = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+
+
+def _endless(path: Path) -> str:
+    """A pipe or a device may never say a word, or never end."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return ""
+    return "" if stat.S_ISREG(mode) or str(path).startswith(_OPENED) else _NOT_A_FILE
+
+
 def _unreadable(error: OSError) -> None:
     raise WorldError(f"{error.filename}: cannot be read: {error.strerror}") from error
 
 
-def _read_file(path: Path) -> list[Manifest]:
+def _read_file(path: Path, below: Path | None) -> list[Manifest]:
+    """`below`: the directory it was found in; None for a file that was named."""
     file = str(path)
+    why = stranger(path, below) if below is not None else _endless(path)
+    if why:
+        return [_broken(file, TextProblem(0, (), "", why))]
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_FILE_BYTES + 1)

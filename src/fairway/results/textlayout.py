@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fairway.kube.plaintext import printed
 from fairway.results.words import NOTHING, cut
 
 PLAIN, HEADING, TITLE, GOOD, BAD, DIM = "", "heading", "title", "good", "bad", "dim"
@@ -24,7 +25,7 @@ def as_text(lines: Sequence[Line], *, colour: bool = False) -> str:
     """The lines as they are printed, ending in a newline."""
     out = []
     for line in lines:
-        text = line.text.rstrip()
+        text = printed(line.text.rstrip())
         code = _ANSI.get(line.kind) if colour else None
         out.append(f"\x1b[{code}m{text}\x1b[0m" if code and text else text)
     return "\n".join(out) + "\n"

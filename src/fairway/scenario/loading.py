@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.located import Reading
-from fairway.kube.manifest import SUFFIXES, Manifest, read_path
+from fairway.kube.manifest import SUFFIXES, Manifest, read_path, stranger
 from fairway.kube.objects import gk_of
 from fairway.scenario.checking import check_scenario
 from fairway.scenario.model import Scenario
@@ -52,12 +52,13 @@ def holds_scenario(path: Path) -> bool:
 
 def _scenario_file(directory: Path) -> Path | None:
     for name in _NAMES:
-        if (directory / name).is_file():
+        if (directory / name).is_file() and not stranger(directory / name, directory):
             return directory / name
     found = [
         file
         for file in sorted(directory.iterdir())
-        if file.is_file() and file.suffix.lower() in SUFFIXES and _mentions_scenario(file)
+        if file.is_file() and file.suffix.lower() in SUFFIXES and not stranger(file, directory)
+        if _mentions_scenario(file)
     ]
     if len(found) > 1:
         names = ", ".join(f.name for f in found)
@@ -68,6 +69,8 @@ def _scenario_file(directory: Path) -> Path | None:
 
 def _mentions_scenario(file: Path) -> bool:
     """Whether one of its documents is a Scenario. Broken files are reported when they are read for real."""
+    if not file.is_file():
+        return False
     data = file.read_bytes()
     if b"Scenario" not in data or b"fairway.dev/" not in data:
         return False

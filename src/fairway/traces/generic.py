@@ -19,6 +19,7 @@ import msgspec
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.extras import need
 from fairway.kube.fieldpath import value_text
+from fairway.kube.plaintext import cell_text, plain_cell
 from fairway.kube.quantity import format_binary
 from fairway.kube.timestamps import SECOND_US
 from fairway.traces.jobs import MILLI, JobTrace, TraceJob, in_order
@@ -126,7 +127,7 @@ def _read_csv(path: Path) -> tuple[Sequence[str], Iterable[Row]]:
 
 def _csv_row(header: list[str], line: int, cells: list[str]) -> Row:
     if len(cells) == len(header):
-        return line, dict(zip(header, cells, strict=True))
+        return line, dict(zip(header, map(cell_text, cells), strict=True))
     column = header[len(cells)] if len(cells) < len(header) else header[-1]
     what = "a truncated row" if len(cells) < len(header) else "a row that is too long"
     expected = f"expected {len(header)} columns: this is {what} of {len(cells)}"
@@ -197,7 +198,7 @@ def to_csv(trace: JobTrace) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(used)
-    writer.writerows([row[c] for c in used] for row in rows)
+    writer.writerows([plain_cell(row[c]) for c in used] for row in rows)
     return out.getvalue()
 
 

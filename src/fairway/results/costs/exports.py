@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fairway.catalog.catalog import Catalog
 from fairway.catalog.prices import Price
 from fairway.errors import UserError
+from fairway.kube.plaintext import plain_cell, plain_frame
 from fairway.metering.focus import FocusFacts, focus_of
 from fairway.results.atomic import replace_file, replace_text
 from fairway.results.costs.answers import CostReport
@@ -58,7 +59,7 @@ def focus_facts(run: Costed, catalog: Catalog) -> FocusFacts:
 def _write(frame: pl.DataFrame, path: Path) -> None:
     check_suffix(path)
     if path.suffix == ".csv":
-        replace_file(path, frame.write_csv)
+        replace_file(path, plain_frame(frame).write_csv)
     else:
         replace_file(path, lambda to: frame.write_parquet(to, compression="zstd"))
 
@@ -84,5 +85,5 @@ def showback_csv(report: CostReport) -> str:
             hours = (f"{line.gpu_hours:.6f}", f"{line.unpriced_gpu_hours:.6f}")
             # What nobody priced is left empty: it is not nothing.
             texts = ["" if line.is_unpriced else exact_dollars(m) for m in money]
-            writer.writerow((month.name, line.name, *texts, *hours))
+            writer.writerow((month.name, plain_cell(line.name), *texts, *hours))
     return out.getvalue()
