@@ -204,7 +204,7 @@ def _info(scenario: Scenario, seed: int | None, finished: Finished | None = None
     from fairway.results.costs.borrowing import queues_in
     from fairway.results.costs.pricing import books_of
     from fairway.results.run import RunInfo
-    from fairway.scenario.running import idle_objects, unasked_webhooks
+    from fairway.scenario.running import fighting, idle_objects, unasked_webhooks
     from fairway.scenario.verdicts import verdict_json
 
     info = RunInfo(scenario.name, scenario.seed if seed is None else seed, source=scenario.file)
@@ -219,6 +219,7 @@ def _info(scenario: Scenario, seed: int | None, finished: Finished | None = None
     notes += [f"a fault of Fairway: {text}" for text in finished.status.failures]
     notes += [str(r) for r in finished.status.refusals[:_SKIPPED_SHOWN]]
     notes += [*unasked_webhooks(finished.twin), *idle_objects(finished.twin)]
+    notes += fighting(finished.twin, finished.outcome)
     notes += _work_notes(finished)
     return replace(
         info,

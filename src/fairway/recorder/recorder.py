@@ -40,6 +40,7 @@ from fairway.recorder.queueledger import GROUP, QueueLedger
 from fairway.recorder.queuerows import PodQueues, pod_queues, queue_outcome
 from fairway.recorder.reasons import ranked, reasons_in
 from fairway.recorder.rows import interval_table, node_table, pod_table, workload_table
+from fairway.recorder.scalings import scaling_table
 from fairway.recorder.series import cluster_series, integrals_of, peaks_of, series_table
 from fairway.recorder.tables import COMPLETE, EventCount, Outcome
 from fairway.recorder.utilization import Profiles, tells_memory, tells_use
@@ -310,6 +311,7 @@ class Recorder:
             peaks=peaks_of(series, began_us),
             integrals=integrals_of(series, facts.until),
             queues=queue_outcome(self.queued, now_us - began_us, began_us),
+            scalings=scaling_table(self.host.parts),
         )
 
     def _never_joined(self) -> list[NodeLife]:

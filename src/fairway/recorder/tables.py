@@ -11,7 +11,7 @@ None, never a guess: use of GPUs is known only for pods that say how they use th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fairway.recorder.queuetables import NO_QUEUES, QueueOutcome
 from fairway.recorder.table import Table
@@ -280,6 +280,27 @@ class Peak:
 
 
 @dataclass(frozen=True, slots=True)
+class ScalingRow:
+    """One change of a target's replicas by an autoscaler, or by somebody else between two of its looks."""
+
+    at_us: int
+    autoscaler_kind: str
+    """HorizontalPodAutoscaler, ScaledObject or ScaledJob; empty for somebody else."""
+    autoscaler: str
+    kind: str
+    namespace: str
+    name: str
+    before: int
+    after: int
+    ready: int
+    """Ready pods of the target at that time."""
+    metric: str
+    reason: str
+    is_flap: bool
+    """Whether it goes against the change before it, less than ten minutes later."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """Everything a run left behind, as of `ended_us`.
 
@@ -304,6 +325,8 @@ class Outcome:
     """By name of a series' column: its exact integral over the run, value·µs."""
     queues: QueueOutcome = NO_QUEUES
     """What Kueue did; empty without it."""
+    scalings: Table[ScalingRow] = field(default_factory=lambda: Table.of(ScalingRow, []))
+    """What autoscalers did, in order; empty without them."""
 
     @property
     def duration_us(self) -> int:
@@ -326,6 +349,7 @@ __all__ = [
     "Peak",
     "PodRow",
     "ReasonCount",
+    "ScalingRow",
     "SeriesRow",
     "Table",
     "WorkloadRow",

@@ -3,6 +3,7 @@
     summary.json          what the run was, how it stands, and its main figures (see `summary`)
     pods.parquet          one row per pod, workload, node, … as in `recorder.tables`
     workloads.parquet  nodes.parquet  intervals.parquet  series.parquet
+    scalings.parquet      what autoscalers did; only of runs with some
     queue-*.parquet       what Kueue did, as in `recorder.queuetables`; only of runs with Kueue
     events/00000.parquet  the event log in parts, in order: time_us, component, kind, namespace, name, …
 
@@ -40,6 +41,7 @@ from fairway.recorder.tables import (
     NodeRow,
     Outcome,
     PodRow,
+    ScalingRow,
     SeriesRow,
     Table,
     WorkloadRow,
@@ -68,6 +70,8 @@ TABLES: dict[str, type[Any]] = {
     "intervals": IntervalRow,
     "series": SeriesRow,
 }
+# Of runs with autoscalers.
+SCALINGS = "scalings"
 # Of `Outcome.queues`; a run without Kueue has none of them.
 QUEUE_TABLES: dict[str, type[Any]] = {
     "workloads": QueuedRow,
@@ -139,6 +143,8 @@ class RunWriter:
     def _write(self, outcome: Outcome, info: RunInfo) -> None:
         for name, row in TABLES.items():
             write_table(getattr(outcome, name), row, self.path, name)
+        if len(outcome.scalings):
+            write_table(outcome.scalings, ScalingRow, self.path, SCALINGS)
         for name, row in QUEUE_TABLES.items() if not outcome.queues.is_empty else ():
             write_table(getattr(outcome.queues, name), row, self.path, _queue_table(name))
         replace_text(self.path / SUMMARY, _json(summary_of(Run(info, outcome))))
@@ -190,7 +196,7 @@ def _claim(path: Path) -> None:
 
 
 def _table_files(path: Path) -> list[Path]:
-    names = [*TABLES, *map(_queue_table, QUEUE_TABLES)]
+    names = [*TABLES, SCALINGS, *map(_queue_table, QUEUE_TABLES)]
     return [path / f"{name}{form}" for name in names for form in SUFFIXES]
 
 
@@ -235,7 +241,12 @@ def load_run(path: Path) -> Run:
         else:
             missing.append(name)
             tables[name] = Table.of(row, [])
-    outcome = Outcome(**outcome_parts(files.summary), **tables, queues=_load_queues(files.directory))
+    outcome = Outcome(
+        **outcome_parts(files.summary),
+        **tables,
+        queues=_load_queues(files.directory),
+        scalings=_load_scalings(files.directory),
+    )
     return Run(info_of(files.summary), outcome, str(path), tuple(missing))
 
 
@@ -247,6 +258,11 @@ def _load_queues(directory: Path) -> QueueOutcome:
         if file is not None:
             found[name] = read_table(file, row)
     return QueueOutcome(**found) if found else NO_QUEUES
+
+
+def _load_scalings(directory: Path) -> Table[ScalingRow]:
+    file = table_file(directory, SCALINGS)
+    return Table.of(ScalingRow, []) if file is None else read_table(file, ScalingRow)
 
 
 def _open(path: Path) -> RunFiles:

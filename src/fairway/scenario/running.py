@@ -11,9 +11,11 @@ the scenario itself does.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fairway.autoscaling.fights import fights
 from fairway.errors import BugError, UserError, WorldError
 from fairway.kube.timestamps import DAY_US, MINUTE_US, parse_duration, parse_rfc3339
 from fairway.recorder.recorder import Recorder
@@ -249,6 +251,28 @@ def idle_objects(twin: Twin) -> list[str]:
         f"nobody acts on {gk} here: {twin.store.count(gk)} stored, without effect"
         for gk in idle_kinds(twin.store, twin.host.parts.values())
     ]
+
+
+def fighting(twin: Twin, outcome: Outcome) -> list[str]:
+    """Autoscalers that work against each other, or against whoever else sets replicas."""
+    store = twin.store
+    horizontal = store.objects("HorizontalPodAutoscaler.autoscaling")
+    if not horizontal:
+        return []
+    took: dict[tuple[str, str, str], list[int]] = {}
+    for row in outcome.pods:
+        if row.scheduled_us is not None and row.started_us is not None:
+            took.setdefault((row.root_kind, row.namespace, row.root_name), []).append(
+                row.started_us - row.scheduled_us
+            )
+    by_others = Counter((r.kind, r.namespace, r.name) for r in outcome.scalings if not r.autoscaler_kind)
+    return fights(
+        horizontal,
+        store.objects("VerticalPodAutoscaler.autoscaling.k8s.io"),
+        store.objects("ScaledObject.keda.sh"),
+        {target: sorted(times)[len(times) // 2] for target, times in took.items()},
+        by_others,
+    )
 
 
 def evidence_of(twin: Twin, outcome: Outcome) -> Evidence:

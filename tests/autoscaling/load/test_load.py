@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.autoscaling.load.curves import GRAIN_US, Curve, parse_curve
-from fairway.autoscaling.load.queues import Consumers, Level, Queue, advanced, changes_at, in_flight
+from fairway.autoscaling.load.queues import Consumers, Level, Queue, advanced, changes_at, in_flight, length
 from fairway.autoscaling.load.reading import ENTRIES_MOST, LoadFault, read_load
 from fairway.autoscaling.source import NEVER_US
 from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
@@ -68,6 +68,14 @@ def test_a_queue_grows_drains_and_stays() -> None:
     assert (drained.waiting, drained.finished) == (0, 600_000)
     assert changes_at(queue, drained, 3, 0) == NEVER_US
     assert in_flight(queue, grown, 3) == 3000
+
+
+def test_what_is_being_worked_on_is_there() -> None:
+    """Eight a second, half a second each: four at any time, though none waits."""
+    queue = flow("8", ready=6)
+    level = advanced(queue, Level(0, 0), 6, 0, 60 * SECOND_US)
+    assert (level.waiting, length(queue, level, 6, 0)) == (0, 4000)
+    assert length(flow("0", ready=6), level, 6, 0) == 0
 
 
 def test_what_fails_comes_back_or_dies() -> None:

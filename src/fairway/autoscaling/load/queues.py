@@ -84,6 +84,18 @@ def _flowed(queue: Queue, level: Level, ready: int, rate: int, until_us: int) ->
     )
 
 
+def length(queue: Queue, level: Level, ready: int, began_us: int) -> int:
+    """Whole messages, in thousandths: those that wait, and where none does, those that are being worked on.
+
+    What arrives at a rate and takes a time is there for that time (Little's law).
+    """
+    waiting = level.waiting // MESSAGE * MESSAGE
+    if waiting or queue.consumers is None or not ready or not queue.consumers.rate_milli:
+        return waiting
+    rate = min(queue.arrivals.at(level.at_us - began_us), queue.consumers.rate_milli * ready)
+    return -(-rate * queue.consumers.at_once // queue.consumers.rate_milli) * MESSAGE
+
+
 def in_flight(queue: Queue, level: Level, ready: int) -> int:
     """What consumers hold, in thousandths: not more than there is."""
     at_once = queue.consumers.at_once if queue.consumers else 0

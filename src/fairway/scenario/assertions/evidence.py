@@ -35,6 +35,7 @@ from fairway.scenario.assertions.vocabulary import (
     QUEUES,
     QUOTAS,
     RATIO,
+    SCALINGS,
     WORKLOADS,
     Row,
 )
@@ -204,6 +205,7 @@ _SPANS: dict[str, Callable[[Any], Span]] = {
 _TABLES: dict[str, Callable[[Outcome], Iterable[Any]]] = {
     PODS: lambda outcome: outcome.pods,
     NODES: lambda outcome: outcome.nodes,
+    SCALINGS: lambda outcome: outcome.scalings,
     QUEUED: lambda outcome: outcome.queues.workloads,
     QUOTAS: lambda outcome: outcome.queues.quotas,
     QUEUES: lambda outcome: outcome.queues.queues,

@@ -12,6 +12,8 @@ OPERATORS = (LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, EQUAL, NOT_EQUAL)
 IN, NOT_IN, LIKE = "in", "not in", "like"
 
 EVENTUALLY, NEVER = "eventually", "never"
+REPLICAS = " replicas"
+"""After a number: the state of an object that has so many ready."""
 REFUSED = "Refused"
 """The state of an object that the cluster did not let in."""
 

@@ -33,6 +33,7 @@ from fairway.scenario.assertions.grammar import (
     NEVER,
     NOT_IN,
     OPERATORS,
+    REPLICAS,
     All,
     Assertion,
     Comparison,
@@ -166,6 +167,8 @@ class _Parser:
         quantifier = self._take_word(EVENTUALLY, NEVER)
         if quantifier:
             return self._reaching(quantifier)
+        if self._is_word("replicas"):
+            return self._replicas()
         always = bool(self._take_word("always"))
         if self._is_word("count", "share"):
             return self._counting(always)
@@ -407,6 +410,28 @@ class _Parser:
             value = int(self._value((DURATION,))[0])
             within_us, before_us = (value, None) if limit == "within" else (None, value)
         return Reaching(quantifier, gk, namespace, name, state, within_us, before_us)
+
+    def _replicas(self) -> Reaching:
+        """`replicas of deployment/shop/web reach 8 within 3m`: so many ready at once."""
+        self._next()
+        if not self._take_word("of"):
+            self._fail("expected of, such as replicas of web reach 8")
+        token = self._next()
+        if token.kind == WORD:
+            gk, namespace, name = "Deployment.apps", "default", token.text
+        elif token.kind == OBJECT:
+            gk, namespace, name = self._object(token)
+        else:
+            self._fail("expected what is scaled: a Deployment's name, or kind/namespace/name", token)
+        if not self._take_word("reach"):
+            self._fail("expected reach and a number, such as reach 8")
+        count = int(self._value((COUNT,))[0])
+        within_us = before_us = None
+        limit = self._take_word("within", "before")
+        if limit:
+            value = int(self._value((DURATION,))[0])
+            within_us, before_us = (value, None) if limit == "within" else (None, value)
+        return Reaching(EVENTUALLY, gk, namespace, name, f"{count}{REPLICAS}", within_us, before_us)
 
     def _object(self, token: Token) -> tuple[str, str, str]:
         words = token.text.split("/")

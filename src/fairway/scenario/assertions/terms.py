@@ -11,6 +11,8 @@ DURATION, RATIO, COUNT, GPUS, CPUS, BYTES = "duration", "%", "count", "GPUs", "C
 TEXT, FLAG = "text", "true or false"
 
 PODS, WORKLOADS, NODES, CLUSTER = "pods", "workloads", "nodes", "cluster"
+SCALINGS = "scalings"
+"""Changes of replicas by autoscalers."""
 QUEUED, QUOTAS, QUEUES = "queued workloads", "quotas", "cluster queues"
 """Kueue's Workloads; resources of flavors of ClusterQueues; ClusterQueues."""
 

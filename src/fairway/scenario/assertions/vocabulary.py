@@ -25,6 +25,7 @@ from fairway.scenario.assertions.terms import (
     QUEUES,
     QUOTAS,
     RATIO,
+    SCALINGS,
     TEXT,
     WORKLOADS,
     FieldOf,
@@ -196,6 +197,20 @@ SETS: dict[str, Set] = _sets(
         lambda r: r.created_us,
     ),
     Set("nodes", NODES, "all nodes there ever were", lambda r: True, lambda r: r.created_us),
+    Set(
+        "scalings",
+        SCALINGS,
+        "changes of replicas by autoscalers",
+        lambda r: bool(r.autoscaler_kind),
+        lambda r: r.at_us,
+    ),
+    Set(
+        "flaps",
+        SCALINGS,
+        "changes against the one before them, within ten minutes",
+        lambda r: r.is_flap,
+        lambda r: r.at_us,
+    ),
     *queuewords.SETS,
 )
 
@@ -252,6 +267,14 @@ FIELDS: Mapping[str, dict[str, FieldOf]] = {
         "pods": FieldOf(COUNT, lambda r: r.pods, "pods that were bound to it"),
     },
     QUEUED: {**_common(lambda r: r.owner_kind or "Workload"), **queuewords.QUEUED_FIELDS},
+    SCALINGS: {
+        "namespace": FieldOf(TEXT, lambda r: r.namespace, "namespace"),
+        "name": FieldOf(TEXT, lambda r: r.name, "name of the target"),
+        "kind": FieldOf(TEXT, lambda r: r.kind, "kind of the target: Deployment, …"),
+        "reason": FieldOf(TEXT, lambda r: r.reason, "why, in the autoscaler's words"),
+        "autoscaler": FieldOf(TEXT, lambda r: r.autoscaler, "name of the autoscaler"),
+        "replicas": FieldOf(COUNT, lambda r: r.after, "replicas after it"),
+    },
     QUOTAS: queuewords.QUOTA_FIELDS,
     QUEUES: queuewords.QUEUE_FIELDS,
 }
@@ -312,6 +335,7 @@ __all__ = [
     "QUEUES",
     "QUOTAS",
     "RATIO",
+    "SCALINGS",
     "SETS",
     "STATES",
     "STATISTICS",

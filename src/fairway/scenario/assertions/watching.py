@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.kube.objects import Key, Obj, spec_of, status_of
 from fairway.scenario.assertions.evidence import Reached
-from fairway.scenario.assertions.grammar import Assertion, Reaching
+from fairway.scenario.assertions.grammar import REPLICAS, Assertion, Reaching
 from fairway.twin.components import Host
 
 _WILD = frozenset("*?[")
@@ -74,6 +74,8 @@ def has_reached(state: str, change: Change) -> bool:
         return False
     if state == "Created":
         return change.type == ADDED or change.old is None
+    if state.endswith(REPLICAS):
+        return _ready_replicas(change.obj) >= int(state.removesuffix(REPLICAS))
     special = _SPECIAL.get((change.key.gk, state))
     return special(change.obj) if special is not None else _condition(change.obj, state) == "True"
 
@@ -115,6 +117,12 @@ def _all_ready(obj: Obj) -> bool:
     """As many replicas ready as asked for, and some asked for."""
     wanted = spec_of(obj).get("replicas", 1)
     return bool(0 < wanted <= (status_of(obj).get("readyReplicas") or 0))
+
+
+def _ready_replicas(obj: Obj) -> int:
+    """As its status counts them; of kinds that do not, all there are."""
+    status = status_of(obj)
+    return int(status.get("readyReplicas") or 0) if "replicas" in status else 0
 
 
 def _daemons_ready(obj: Obj) -> bool:

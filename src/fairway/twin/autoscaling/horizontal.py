@@ -41,6 +41,8 @@ class Entry:
     due_us: int = 0
     selector: Selector | None = None
     target: Key | None = None
+    left_at: int | None = None
+    """Replicas after its last look; where there are others at the next, somebody else set them."""
 
 
 class Horizontal:
@@ -148,17 +150,32 @@ class Horizontal:
         before = caught_up(entry.memory, entry.born_us, self.settings, now_us)
         target = target_of(room.host.store, key.namespace, scaler["spec"]["scaleTargetRef"])
         scale = target if isinstance(target, str) else target.scale
+        if isinstance(target, Target):
+            self._note_others(entry, target, now_us)
         room.measured.begin()
         world = _World(self, key)
         decision = decide(scaler, scale, world, before, self.settings, now_us)
         if decision.replicas is not None and isinstance(target, Target):
             decision = self._rescale(key, scaler, target, decision, before, world, now_us)
+        if isinstance(target, Target):
+            entry.left_at = target.scale.wanted if decision.replicas is None else decision.replicas
         entry.memory = decision.memory
         self._write(key, scaler, decision)
         quiet_us = quiet_until(scaler, decision, world.seen, self.settings, now_us)
         quiet_us = min(quiet_us, room.measured.until_us)
         if quiet_us < NEVER_US:
             self._plan(key, entry, max(quiet_us - 1, now_us))
+
+    def _note_others(self, entry: Entry, target: Target, now_us: int) -> None:
+        """Replicas that no autoscaler set since the last look."""
+        found = target.scale.wanted
+        if entry.left_at is None or entry.left_at == found:
+            return
+        last = self._room.journal.last_of(str(target.key))
+        if last is None or last.after != found:
+            self._room.journal.note(
+                Scaling(now_us, "", str(target.key), entry.left_at, found, 0, "", "set by somebody else")
+            )
 
     def _rescale(
         self,

@@ -199,7 +199,9 @@ class Loads:
             for number, queue in enumerate(given.load.queues):
                 level, ready = self._advance(given, number, queue, now_us)
                 until_us = queues.changes_at(queue, level, ready, given.began_us)
-                found.append((queue, level, ready, Value(level.waiting // 1000 * 1000, until_us)))
+                found.append(
+                    (queue, level, ready, Value(queues.length(queue, level, ready, given.began_us), until_us))
+                )
         return found
 
     def _advance(self, given: Given, number: int, queue: Queue, now_us: int) -> tuple[Level, int]:
