@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fairway.apiserver.watching import Watches
     from fairway.apiserver.webhookcalls import Webhooks
     from fairway.cluster.store import Store
+    from fairway.kube.objects import Obj
 
 
 @dataclass(slots=True)
@@ -66,7 +67,12 @@ class Api:
             from fairway.apiserver.budget import check_made
             from fairway.twin.operators import OperatorWebhooks
 
-            operators = OperatorWebhooks(self.store, self.cluster.kueue_settings, as_asked=True)
+            operators = OperatorWebhooks(
+                self.store,
+                self.cluster.kueue_settings,
+                as_asked=True,
+                is_misshapen=partial(_is_misshapen, self.resources),
+            )
             self._door = Door(
                 self.store,
                 self.authorizer,
@@ -95,6 +101,14 @@ class Api:
 
             self._kubelets = Kubelets(SimulatedKubelet(self.store, self.cluster.simulated_nodes))
         return self._kubelets
+
+
+def _is_misshapen(resources: Resources, obj: Obj) -> bool:
+    """Whether a custom object breaks its schema."""
+    from fairway.apiserver.custom import custom_problems
+
+    resource = resources.of_kind(str(obj.get("apiVersion")), str(obj.get("kind")))
+    return resource is not None and resource.is_custom and bool(custom_problems(resource, obj, None))
 
 
 def attributes(user: User, info: RequestInfo, verb: str = "") -> Attributes:

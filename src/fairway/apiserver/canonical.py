@@ -18,6 +18,7 @@ from fairway.kube import quantity
 from fairway.kube.kinds import BY_GROUP_KIND
 from fairway.kube.memos import memo
 from fairway.kube.objects import Obj
+from fairway.kube.schema.document import definition
 from fairway.kube.schema.node import ARRAY, OBJECT, QUANTITY, Schema, schema_for
 
 # Below here Go keeps what it is given.
@@ -100,6 +101,8 @@ class _Plan:
 
 
 _NOTHING = _Plan()
+_ZEROS: dict[str, Any] = {"string": "", "integer": 0, "boolean": False}
+_NUMBERS = ("", "int32", "int64")
 _PLANS: dict[int, tuple[Schema, _Plan]] = {}
 _KNOWN: dict[int, tuple[dict[str, Any], dict[str, Any]]] = memo()
 
@@ -129,23 +132,35 @@ def _completer(kind: str, before: Callable[[Obj], Obj] | None) -> Callable[[Obj]
     return complete
 
 
-def _plan(schema: Schema, above: tuple[int, ...]) -> _Plan:
+def _plan(schema: Schema, above: tuple[int, ...], *, is_status: bool = False) -> _Plan:
     """A type within itself (a CRD's schema) is left alone from there on."""
     if id(schema) in above or schema.is_custom:
         return _NOTHING
     above = (*above, id(schema))
     if schema.items is not None or schema.values is not None:
-        within = _plan(schema.items or schema.values or schema, above)
+        within = _plan(schema.items or schema.values or schema, above, is_status=is_status)
         return _NOTHING if within is _NOTHING else _Plan(items=within)
-    always = dict(always_written(schema))
+    always = {**_zeros(schema), **always_written(schema)} if is_status else dict(always_written(schema))
     below = {}
     for name, member in schema.properties.items():
-        plan = _NOTHING if name in _OPAQUE else _plan(member, above)
+        plan = _NOTHING if name in _OPAQUE else _plan(member, above, is_status=is_status or name == "status")
         if plan is not _NOTHING:
             below[name] = plan
     if not always and not below:
         return _NOTHING
     return _Plan(always, below, is_shared=schema.go_type == _SHARED)
+
+
+def _zeros(schema: Schema) -> dict[str, Any]:
+    """Texts, numbers and truths without `omitempty`: a status is written by whoever may, and nobody checks that its
+    conditions have a type. Source: OpenAPI's `required` of a built-in type is what its tags do not omit."""
+    required = definition(schema.go_type).get("required", ()) if schema.go_type else ()
+    kinds = {name: schema.properties[name] for name in required if name in schema.properties}
+    return {
+        name: _ZEROS[s.type]
+        for name, s in kinds.items()
+        if s.type in _ZEROS and not s.go_type and s.format in _NUMBERS
+    }
 
 
 def _complete(value: Any, plan: _Plan) -> Any:

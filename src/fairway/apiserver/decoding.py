@@ -183,11 +183,14 @@ def check_fields(ask: Ask, obj: Obj, body: bytes | None, refused: Refusal | None
             f"json: cannot unmarshal {_go_kind(meta)} into Go struct field {ask.resource.kind.kind}.metadata "
             "of type v1.ObjectMeta",
         )
-    if schema is None:
-        return obj
-    broken = schemas.decode_error(obj, schema)
+    broken = schemas.metadata_error(obj) if schema is None else schemas.decode_error(obj, schema)
     if broken is not None:
         raise refused(broken)
+    if ask.resource.is_custom and meta:
+        # Of a custom object, too, the metadata is what Go reads: null in a list is an empty item.
+        obj = {**obj, "metadata": canonical(meta, schemas.object_meta_schema())}
+    if schema is None:
+        return obj
     mode = ask.request.option("fieldValidation") or "Warn"
     if mode not in ("Ignore", "Warn", "Strict"):
         raise bad_request(

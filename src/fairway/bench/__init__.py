@@ -62,6 +62,9 @@ BENCHMARKS: dict[str, Benchmark] = {
         ),
     ),
     "kills": Benchmark("kills", "kill -9 under write load: what is lost of what was acknowledged"),
+    "fuzz": Benchmark(
+        "fuzz", "200,000 requests that nobody should send: 500s, tracebacks, who is alive, memory"
+    ),
     "ledger": Benchmark("ledger", "who owes what, out of ten million stays"),
     "openb": Benchmark("openb", "the FGD experiment, and the trace in its own time"),
 }

@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 from fairway.apiserver.folders import Running, running
@@ -67,10 +67,13 @@ def _server(folder: Path) -> Iterator[tuple[Running, float]]:
         process.wait()
 
 
-def start_server(folder: Path) -> tuple[subprocess.Popen[bytes], float]:
+def start_server(folder: Path, errors: IO[bytes] | None = None) -> tuple[subprocess.Popen[bytes], float]:
+    """`errors`: where its standard error goes."""
     settings: dict[str, Any] = {"data": str(folder), "kubeconfig": None, "fleet": []}
     began_s = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "fairway.apiserver", json.dumps(settings)])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fairway.apiserver", json.dumps(settings)], stderr=errors
+    )
     while True:
         if process.poll() is not None:
             raise WorldError(f"the server on {folder} ended with {process.returncode} before it answered")

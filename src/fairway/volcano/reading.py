@@ -58,8 +58,8 @@ def concerns(pod: Obj, scheduler_name: str) -> bool:
 
 def is_ready(node: Obj) -> bool:
     for condition in (node.get("status") or {}).get("conditions") or ():
-        if condition["type"] == "Ready":
-            return bool(condition["status"] == "True")
+        if condition.get("type") == "Ready":
+            return bool(condition.get("status") == "True")
     return True
 
 

@@ -21,6 +21,28 @@ SELF = "."
 _NONE: FieldSet = {}
 
 
+def is_field_set(value: Any) -> bool:
+    """Whether this is a set of fields: elements that can be read, each over another set."""
+    return isinstance(value, dict) and all(
+        (element == SELF or _is_element(element)) and is_field_set(below) for element, below in value.items()
+    )
+
+
+def _is_element(element: str) -> bool:
+    kind, text = element[:2], element[2:]
+    if kind == "f:":
+        return True
+    if kind == "i:":
+        return text.removeprefix("-").isdecimal() and text.isascii()
+    if kind not in ("k:", "v:"):
+        return False
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return kind == "v:" or isinstance(value, dict)
+
+
 def is_member(below: FieldSet) -> bool:
     """Is the element this set hangs below a member?"""
     return not below or SELF in below

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fairway.apiserver.patching.fieldset import SELF, FieldSet, recursive_difference, union
+from fairway.apiserver.patching.fieldset import SELF, FieldSet, is_field_set, recursive_difference, union
 from fairway.kube.objects import Obj, meta_of
 
 APPLY = "Apply"
@@ -82,6 +82,18 @@ def managers_of(obj: Obj) -> Managers:
         together = fields if held is None else union(held.fields, fields)
         found[identity] = Held(together, entry.get("time") or "")
     return found
+
+
+def are_readable(entries: list[Any]) -> bool:
+    """Whether every entry decodes. Source: internal/managedfields.go decodeVersionedSet, fieldpath/serialize.go."""
+    return all(
+        isinstance(entry, dict)
+        and entry.get("operation") in (APPLY, UPDATE)
+        and bool(entry.get("apiVersion"))
+        and entry.get("fieldsType") == "FieldsV1"
+        and is_field_set(entry.get("fieldsV1"))
+        for entry in entries
+    )
 
 
 def stripped(fields: FieldSet) -> FieldSet:

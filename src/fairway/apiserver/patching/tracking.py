@@ -10,6 +10,7 @@ skipnonapplied.go; structured-merge-diff merge/update.go (v1.36).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from fairway.apiserver.patching.fieldset import SELF, FieldSet, difference, intersection, union
 from fairway.apiserver.patching.managed import (
@@ -18,6 +19,7 @@ from fairway.apiserver.patching.managed import (
     Held,
     Identity,
     Managers,
+    are_readable,
     cap,
     managers_of,
     stripped,
@@ -50,7 +52,7 @@ def track_update(live: Obj | None, new: Obj, writer: Writer, now_us: int, schema
     """`new` with the managedFields it has after this write. `live` None: it is created."""
     given = meta_of(new).get("managedFields")
     was_reset = isinstance(given, list) and given in ([{}], [])
-    managers = managers_of(new) if given and not was_reset else {}
+    managers = managers_of(new) if given and not was_reset and _is_readable(live, given) else {}
     if live is not None and not managers:
         if was_reset and given:
             return with_managers(new, {})
@@ -69,6 +71,14 @@ def track_update(live: Obj | None, new: Obj, writer: Writer, now_us: int, schema
         managers[identity] = Held(fields, second(now_us))
         managers = cap(managers)
     return with_managers(new, managers)
+
+
+def _is_readable(live: Obj | None, given: Any) -> bool:
+    """Whether the entries a client sent can be used: those it got can; of others one bad one spoils all.
+
+    Source: managedfields fieldmanager.go Update: what does not decode gives way to the live object's.
+    """
+    return (live is not None and given == meta_of(live).get("managedFields")) or are_readable(given)
 
 
 def changes(live: Obj, new: Obj, writer: Writer, schema: Schema | None) -> Comparison:

@@ -301,6 +301,9 @@ def patcher(ask: Ask) -> Callable[[Obj], Obj]:
                 "BadRequest",
                 f"the name of the object ({found}) does not match the name on the URL ({ask.info.name})",
             )
+        # What a patch takes away of these, decoding puts back: the path says what it is.
+        new = {"apiVersion": ask.resource.api_version, "kind": ask.resource.kind.kind, **new}
+        check_kind(new, ask.resource)
         return check_fields(ask, new, None, partial(misfit, change, new, is_strategic=media == STRATEGIC))
 
     return apply_to
@@ -324,13 +327,14 @@ def _apply(api: Api, ask: Ask) -> door.Write:
         message = 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
         raise StatusError(422, "Invalid", message, {})
     body = decoded(ask.request.body, is_yaml=True)
-    meta = body.get("metadata") or {}
-    if not isinstance(meta, dict) or meta.get("name", ask.info.name) != ask.info.name:
-        raise bad_request(
-            f"the name of the object ({meta.get('name')}) does not match the name on the URL ({ask.info.name})"
-        )
     check_kind(body, ask.resource)
-    body = _placed(ask, door.merged_metadata(check_fields(ask, body, None), name=ask.info.name))
+    body = check_fields(ask, body, None)
+    name = (body.get("metadata") or {}).get("name", ask.info.name)
+    if name != ask.info.name:
+        raise bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({ask.info.name})"
+        )
+    body = _placed(ask, door.merged_metadata(body, name=ask.info.name))
     if api.store.get(ask.key) is None:
         if ask.info.subresource:
             raise not_found(ask.resource.kind, ask.info.name)

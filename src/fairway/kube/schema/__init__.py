@@ -31,12 +31,13 @@ from __future__ import annotations
 from fairway.kube.schema.decoding import (
     decode_error,
     duplicate_fields,
+    metadata_error,
     strict_error,
     unknown_fields,
     unknown_paths,
 )
 from fairway.kube.schema.definitions import default_definition, established, validate_definition
-from fairway.kube.schema.node import Schema, schema_for
+from fairway.kube.schema.node import Schema, object_meta_schema, schema_for
 from fairway.kube.schema.shaping import fill_defaults, prune
 from fairway.kube.schema.structural import custom_schema, tree_of
 from fairway.kube.schema.values import has_types_of, validate_custom
@@ -50,6 +51,8 @@ __all__ = [
     "established",
     "fill_defaults",
     "has_types_of",
+    "metadata_error",
+    "object_meta_schema",
     "prune",
     "schema_for",
     "strict_error",

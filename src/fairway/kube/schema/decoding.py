@@ -78,7 +78,7 @@ class _Unreadable(Exception):
 def decode_error(obj: Obj, schema: Schema) -> str | None:
     """What Go's decoder says of the first wrong type; None where it can read the object."""
     if schema.is_custom:
-        return _custom_metadata_error(obj)
+        return metadata_error(obj)
     try:
         _decode(obj, schema, "", schema, "")
     except _Unreadable as error:
@@ -86,7 +86,7 @@ def decode_error(obj: Obj, schema: Schema) -> str | None:
     return None
 
 
-def _custom_metadata_error(obj: Obj) -> str | None:
+def metadata_error(obj: Obj) -> str | None:
     """Custom objects are read loosely: only their metadata has types."""
     meta = obj.get("metadata")
     try:

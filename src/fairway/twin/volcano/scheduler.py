@@ -299,5 +299,5 @@ def _matters(change: Change) -> bool:
 
 def _node_essence(node: Obj) -> tuple[Any, ...]:
     status = node.get("status") or {}
-    ready = [c.get("status") for c in status.get("conditions") or () if c["type"] == "Ready"]
+    ready = [c.get("status") for c in status.get("conditions") or () if c.get("type") == "Ready"]
     return (status.get("allocatable"), ready, meta_of(node).get("labels"))
