@@ -64,6 +64,45 @@ def test_what_it_starts_from_is_valid(tmp_path: Path) -> None:
         assert attack.failures() == [] and attack.dead() == []
 
 
+def lacking(obj: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The object without its spec, and without each field of it and each field of those; and with these empty."""
+    spec = obj["spec"]
+    yield {k: v for k, v in obj.items() if k != "spec"}
+    for given in ({}, None):
+        yield {**obj, "spec": given}
+    for name, value in spec.items():
+        yield {**obj, "spec": {k: v for k, v in spec.items() if k != name}}
+        if isinstance(value, dict | list):
+            yield {**obj, "spec": {**spec, name: type(value)()}}
+        for inner in value if isinstance(value, dict) else ():
+            yield {**obj, "spec": {**spec, name: {k: v for k, v in value.items() if k != inner}}}
+
+
+def test_whatever_is_left_out(tmp_path: Path) -> None:
+    """A LocalQueue without a spec, relabelled, once stopped all controllers."""
+    with served(tmp_path, paused=True) as api, attacking(api) as attack:
+        assert attack.dead() == []
+        made = 0
+        for kind in attack.kinds:
+            found = [o for o in seeds() if (o["apiVersion"], o["kind"]) == (kind.api_version, kind.kind)]
+            for number, obj in enumerate(v for o in found if "spec" in o for v in lacking(o)):
+                meta = {**obj["metadata"], "name": f"v-{number}"}
+                code, said = attack.ask("POST", kind.path("fuzz-a"), {**obj, "metadata": meta})
+                assert code != 500, (obj, said)
+                if code == 201:
+                    made += 1
+                    label = {"metadata": {"labels": {"a": "b"}}}
+                    attack.ask("PATCH", kind.path("fuzz-a", meta["name"]), label, MERGE["Content-Type"])
+                    path = kind.path("fuzz-a", meta["name"], "status")
+                    attack.ask("PATCH", path, {"status": {"conditions": []}}, MERGE["Content-Type"])
+            attack.advance(20_000_000)
+        attack.advance(300_000_000)
+        assert attack.failures() == [] and attack.dead() == []
+        assert made > 250
+        attack.clear()
+        assert attack.failures() == []
+
+
 LIVING = "/apis/apps/v1/namespaces/alive/deployments/alive"
 
 

@@ -40,6 +40,17 @@ VALUES = {
     "a capital exponent": ("1E3", Fraction(1000)),
     "a negative exponent": ("5e-3", Fraction(5, 1000)),
     "a plus in the exponent": ("1e+2", Fraction(100)),
+    # Source: ParseQuantity caps what is too large and rounds up what is too small.
+    "an exponent out of any range": ("1e99999", Fraction(2**63 - 1)),
+    "one of too many digits itself": ("-1E999999999999999999", Fraction(1 - 2**63)),
+    "an exponent far below": ("1e-99999", Fraction(1, 10**9)),
+    "nothing, however large": ("0e99999", Fraction(0)),
+    "a thousand digits": ("9" * 1000, Fraction(2**63 - 1)),
+    "a thousand digits of a binary unit": ("9" * 1000 + "Ki", Fraction(2**63 - 1)),
+    "a thousand digits behind the point": ("1." + "0" * 1000, Fraction(1)),
+    "a thousand zeros before": ("0" * 1000 + "7", Fraction(7)),
+    "a thousand zeros behind the point": ("." + "0" * 1000 + "1", Fraction(1, 10**9)),
+    "digits and an exponent that meet": ("1" + "0" * 70 + "e-70", Fraction(1)),
     "the largest int64": ("9223372036854775807", Fraction(2**63 - 1)),
 }
 
@@ -63,7 +74,6 @@ REFUSED = {
     "hexadecimal": "0x10",
     "an exponent without digits": "1e",
     "an exponent with a suffix": "1e3Gi",
-    "an exponent out of any range": "1e99999",
     "digits of another script": "١",
     "a million digits": "9" * 1_000_000,
 }

@@ -275,3 +275,15 @@ def test_a_place_is_told_innermost_first() -> None:
         Twin(latency=NONE).store.require(Key("Pod", "d", "x"))
     except Exception as error:
         assert place(error).startswith("cluster/store.py:")
+
+
+def test_a_pass_over_many_says_which_it_left_out() -> None:
+    world = World()
+    world.apply(config("a", must="1"), config("odd", must="1"))
+    for broken, want in ((("odd",), 1), ((), 0)):
+        skipping = world.containment.skipping("reader", "reading it")
+        for name in broken:
+            skipping(config(name), KeyError("must"))
+        skipping.done()
+        assert world.containment.left_out("reader") == want
+    assert len(world.said) == 1 and world.said[0].startswith("reader: ConfigMap d/odd:")

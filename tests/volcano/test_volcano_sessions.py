@@ -225,3 +225,23 @@ def test_phases_of_running_groups(narrative: str, on: tuple[str, ...], want: str
     if len(on) == 1:
         world.gang("other", 1, gpu=1, on=("a",))
     assert phase(world.session(), "g") == want
+
+
+def test_what_cannot_be_read_is_left_out_and_named() -> None:
+    """One PodGroup that makes no sense must not end every session."""
+    from fairway.volcano.reading import POD_GROUP, QUEUE, read_cluster
+
+    def named(name: str, **spec: object) -> dict[str, object]:
+        return {"metadata": {"name": name, "namespace": "d"}, "spec": spec}
+
+    there = {
+        POD_GROUP: [named("good", minMember=1), named("odd", minResources={"cpu": "lots"})],
+        QUEUE: [named("also-odd", weight="heavy"), named("fine", weight=2)],
+    }
+    unread: list[str] = []
+    facts = read_cluster(
+        lambda gk: there.get(gk, []), unread=lambda obj, _error: unread.append(obj["metadata"]["name"])
+    )
+    assert [g.name for g in facts.groups] == ["good"]
+    assert [q.name for q in facts.queues] == ["fine"]
+    assert unread == ["also-odd", "odd"]

@@ -16,10 +16,12 @@ from typing import Final
 _BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _FORM: Final = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+|[numkMGTPE]|)", re.ASCII)
-# Larger magnitudes are refused: Kubernetes caps at 2^63-1; an exponent beyond this only costs memory.
+# Beyond these the value is only known to be too large, or too small, to be counted exactly: Kubernetes caps at 2^63-1
+# and rounds up to a billionth. Exactness would cost memory.
 _MAX_EXPONENT: Final = 40
-# Longer texts are refused before they cost anything: 2^63 has 19 digits, nano-units nine more.
 _MAX_CHARS: Final = 64
+# Longer than any text that an object may hold is worth reading.
+_MOST_CHARS: Final = 100_000
 MAX_INT64: Final = 2**63 - 1
 
 
@@ -28,26 +30,58 @@ class QuantityError(ValueError):
 
 
 @lru_cache(maxsize=65536)
+def _short(text: str) -> Fraction:
+    return _read(text)
+
+
 def parse(text: str) -> Fraction:
-    """The exact value of a quantity.
+    """The value of a quantity, exact within what Kubernetes can count.
 
     Raises: QuantityError.
     """
-    match = _FORM.fullmatch(text) if len(text) <= _MAX_CHARS else None
+    # Long ones are not kept: whoever writes many of them would fill the memory.
+    return _short(text) if len(text) <= _MAX_CHARS else _read(text)
+
+
+def _read(text: str) -> Fraction:
+    match = _FORM.fullmatch(text) if len(text) <= _MOST_CHARS else None
     if match is None:
         raise QuantityError(
             "expected a quantity: a number with an optional suffix (m, k, M, G, Ki, Mi, Gi, … or e3)"
         )
     sign, digits, suffix = match.groups()
-    value = Fraction(digits)
-    if suffix in _BINARY:
-        value *= _BINARY[suffix]
+    if len(text) > _MAX_CHARS or (suffix not in _BINARY and abs(_exponent(suffix)) > _MAX_EXPONENT):
+        value = _extreme(digits, suffix)
+    elif suffix in _BINARY:
+        value = Fraction(digits) * _BINARY[suffix]
     else:
-        exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
-        if abs(exponent) > _MAX_EXPONENT:
-            raise QuantityError(f"exponent {exponent} is out of range (at most {_MAX_EXPONENT})")
-        value *= Fraction(10) ** exponent
+        value = Fraction(digits) * Fraction(10) ** _exponent(suffix)
     return -value if sign == "-" else value
+
+
+def _exponent(suffix: str) -> int:
+    """The power of ten of a decimal suffix; one of more digits than matter is as good as endless."""
+    if suffix in _DECIMAL:
+        return _DECIMAL[suffix]
+    return int(suffix[1:]) if len(suffix) < 12 else (-1 if "-" in suffix else 1) * 10**9
+
+
+def _extreme(digits: str, suffix: str) -> Fraction:
+    """What is too long, or has too large an exponent: capped, rounded up, or its first digits."""
+    whole, _, part = digits.partition(".")
+    whole, some = whole.lstrip("0"), part.lstrip("0")
+    if not whole and not some:
+        return Fraction(0)
+    factor = _BINARY.get(suffix, 1)
+    power = 0 if suffix in _BINARY else _exponent(suffix)
+    # Of the first digit that is not zero.
+    place = power + (len(whole) if whole else len(some) - len(part))
+    if place > _MAX_EXPONENT:
+        return Fraction(MAX_INT64)
+    if place < -_MAX_EXPONENT:
+        return Fraction(1, 10**9)
+    first = (whole + part if whole else some)[:_MAX_CHARS]
+    return Fraction(int(first)) * Fraction(10) ** (place - len(first)) * factor
 
 
 def of(value: object) -> Fraction:
@@ -86,6 +120,8 @@ def whole_ceil(value: object) -> int:
 def _noted(amounts: dict[str, int], text: str, parts: int) -> int:
     """An amount in such parts of a unit. Raises: QuantityError."""
     amount = min(_ceil(parse(text) * parts), MAX_INT64)
+    if len(text) > _MAX_CHARS:
+        return amount
     if len(amounts) >= _AMOUNTS_KEPT:
         amounts.clear()
     amounts[text] = amount
@@ -106,11 +142,15 @@ def canonical(value: object) -> str:
     text = value if isinstance(value, str) else repr(value)
     if exact == 0:
         return "0"
+    if len(text) > _MAX_CHARS:
+        return text
     match = _FORM.fullmatch(text)
     suffix = match.group(3) if match else ""
     if suffix in _BINARY and exact.denominator == 1:
         return format_binary(int(exact))
     if suffix[:1] in ("e", "E") and len(suffix) > 1:
+        if abs(_exponent(suffix)) > _MAX_EXPONENT:
+            return text.replace("E", "e")
         return _format_decimal(exact, exponent_form=True)
     return _format_decimal(exact, exponent_form=False)
 

@@ -13,12 +13,12 @@ Source: apimachinery pkg/util/runtime (HandleCrash), controller-runtime (Recover
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key, Obj, key_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.loop import CONTROLLERS
 
@@ -192,6 +192,15 @@ class Containment:
                 if not by:
                     del self.missed[data]
 
+    def passed(self, component: str, doing: str, failed: Collection[Key]) -> None:
+        """All objects but these were gone over without a failure."""
+        for token in [t for t in self._standing if t[:2] == (component, doing) and t[2] not in failed]:
+            self.succeeded(*token)
+
+    def skipping(self, component: str, doing: str) -> Skipping:
+        """For one pass over many objects, of which some may have to be left out."""
+        return Skipping(self, component, doing)
+
     def _about(self, data: Any) -> Key | None:
         """The object that an event is about, as far as its data say."""
         for part in _parts(data):
@@ -282,6 +291,24 @@ class Containment:
             message += "; further objects that fail here are only counted"
         self.messages.append(message)
         self._tell(message, error)
+
+
+class Skipping:
+    """One pass over objects: those it was called with failed; `done` says that all others did not."""
+
+    def __init__(self, containment: Containment, component: str, doing: str) -> None:
+        self._containment = containment
+        self._component = component
+        self._doing = doing
+        self._skipped: dict[Key, None] = {}
+
+    def __call__(self, obj: Obj, error: Exception) -> None:
+        key = key_of(obj)
+        self._skipped[key] = None
+        self._containment.failed(self._component, self._doing, key, error)
+
+    def done(self) -> None:
+        self._containment.passed(self._component, self._doing, self._skipped)
 
 
 def named(key: Key) -> str:

@@ -6,8 +6,9 @@ getTaskStatus, api/pod_info.go GetPodPreemptable; pkg/webhooks/admission/{queues
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 from fairway.kube.integers import natural
 from fairway.kube.objects import Obj, annotations_of, labels_of
@@ -34,18 +35,33 @@ _OF_QUOTAS = ("requests.", "limits.", "count/")
 
 ObjectsOf = Callable[[str], list[Obj]]
 """All objects of a group kind, ordered by namespace and name."""
+Unread = Callable[[Obj, Exception], None]
+Facts = TypeVar("Facts")
 
 
-def read_cluster(objects: ObjectsOf, scheduler_name: str = SCHEDULER_NAME) -> ClusterFacts:
-    """What a session sees. O(objects)."""
+def read_cluster(
+    objects: ObjectsOf, scheduler_name: str = SCHEDULER_NAME, unread: Unread | None = None
+) -> ClusterFacts:
+    """What a session sees. O(objects). Objects that cannot be read are left out and told to `unread`; without it
+    they raise."""
     classes = objects(PRIORITY_CLASS)
-    pods = [read_pod(pod) for pod in objects(POD) if concerns(pod, scheduler_name)]
+    pods = [pod for pod in objects(POD) if concerns(pod, scheduler_name)]
     return ClusterFacts(
-        tuple(read_node(n) for n in objects(NODE) if is_ready(n)),
-        tuple(read_queue(q) for q in objects(QUEUE)),
-        tuple(read_group(g, classes) for g in objects(POD_GROUP)),
-        tuple(pods),
+        tuple(_each(read_node, [n for n in objects(NODE) if is_ready(n)], unread)),
+        tuple(_each(read_queue, objects(QUEUE), unread)),
+        tuple(_each(partial(read_group, classes=classes), objects(POD_GROUP), unread)),
+        tuple(_each(read_pod, pods, unread)),
     )
+
+
+def _each(read: Callable[[Obj], Facts], objects: list[Obj], unread: Unread | None) -> Iterator[Facts]:
+    for obj in objects:
+        try:
+            yield read(obj)
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            if unread is None:
+                raise
+            unread(obj, error)
 
 
 def concerns(pod: Obj, scheduler_name: str) -> bool:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fairway.kube.objects import Obj, annotations_of, labels_of
+from fairway.kube.objects import Obj, annotations_of, labels_of, spec_of
 
 NAME_LABEL = "scaledjob.keda.sh/name"
 _MAX_REPLICAS = 100
@@ -93,7 +93,7 @@ def _effective(
 
 def job(obj: Obj, name: str) -> Obj:
     """One of them."""
-    meta, spec = obj["metadata"], obj["spec"]
+    meta, spec = obj["metadata"], spec_of(obj)
     target = spec["jobTargetRef"]
     template = target["template"]
     inner = template.get("metadata") or {}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from fairway.autoscaling.keda.triggers import RESOURCE, Probe
-from fairway.kube.objects import Obj, annotations_of, labels_of
+from fairway.kube.objects import Obj, annotations_of, labels_of, spec_of
 from fairway.kube.quantity import format_milli, milli_ceil
 from fairway.kube.timestamps import SECOND_US
 
@@ -79,13 +79,13 @@ def modifiers(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def autoscaler_name(obj: Obj) -> str:
-    config = (obj["spec"].get("advanced") or {}).get("horizontalPodAutoscalerConfig") or {}
+    config = (spec_of(obj).get("advanced") or {}).get("horizontalPodAutoscalerConfig") or {}
     return config.get("name") or f"keda-hpa-{obj['metadata']['name']}"
 
 
 def autoscaler(obj: Obj, api_version: str, kind: str, probes: Sequence[Probe]) -> Obj:
     """The HorizontalPodAutoscaler for as long as there is at least one replica."""
-    spec, meta = obj["spec"], obj["metadata"]
+    spec, meta = spec_of(obj), obj["metadata"]
     config = (spec.get("advanced") or {}).get("horizontalPodAutoscalerConfig") or {}
     name = autoscaler_name(obj)
     low = spec.get("minReplicaCount") or 1
@@ -135,7 +135,7 @@ def _metrics(obj: Obj, probes: Sequence[Probe]) -> list[dict[str, Any]]:
             of = spec["external"]
             spec = {**spec, "external": {**of, "metric": {**of["metric"], "selector": owner}}}
         found.append(spec)
-    changed = modifiers(obj["spec"])
+    changed = modifiers(spec_of(obj))
     if changed.get("formula"):
         kind = changed.get("metricType") or "AverageValue"
         member = "value" if kind == "Value" else "averageValue"
@@ -193,7 +193,7 @@ def step(
     obj: Obj, activity: Activity, current: int, created_us: int, last_active_us: int | None, now_us: int
 ) -> Step:
     """What the executor does in one poll; the autoscaler does the rest."""
-    spec = obj["spec"]
+    spec = spec_of(obj)
     low, idle = spec.get("minReplicaCount") or 0, spec.get("idleReplicaCount")
     held = paused(obj)
     if activity.is_active or is_forced(obj):

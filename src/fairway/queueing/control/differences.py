@@ -45,7 +45,7 @@ def ranks_differently(known: Pending, workload: Workload) -> bool:
 
 
 def is_status_only(old: Obj, new: Obj) -> bool:
-    return old["spec"] is new["spec"] and "deletionTimestamp" not in new["metadata"]
+    return old.get("spec") is new.get("spec") and "deletionTimestamp" not in new["metadata"]
 
 
 def stops_differently(old: ClusterQueue, new: ClusterQueue) -> bool:

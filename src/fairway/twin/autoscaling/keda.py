@@ -23,7 +23,7 @@ from fairway.cluster.errors import ApiError
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.kinds import group_kind
 from fairway.kube.labels import Selector, parse_selector
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key, Obj, spec_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
 from fairway.twin.autoscaling import horizontal, probing
 from fairway.twin.autoscaling.journal import Scaling
@@ -123,7 +123,7 @@ class Keda:
     # When
 
     def _interval_us(self, obj: Obj) -> int:
-        seconds = obj["spec"].get("pollingInterval")
+        seconds = spec_of(obj).get("pollingInterval")
         return (scaledobjects.POLLING_S if seconds is None else int(seconds)) * SECOND_US
 
     def _plan(self, key: Key, entry: Entry, from_us: int) -> None:
@@ -168,7 +168,7 @@ class Keda:
             told = states.put(told, "Active", "Unknown", "UnknownState", "ScaledObject check failed")
             self._say(key, obj, "Warning", "ScaledObjectCheckFailed", str(fault))
         told = states.put(told, "Ready", *ready)
-        if "fallback" not in obj["spec"]:
+        if "fallback" not in spec_of(obj):
             told = states.put(
                 told, "Fallback", "False", "NoFallbackFound", "No fallbacks are active on this scaled object"
             )
@@ -186,7 +186,7 @@ class Keda:
         self, key: Key, entry: Entry, obj: Obj, status: dict[str, Any], told: list[dict[str, Any]]
     ) -> bool:
         """The target, the triggers and the autoscaler, or why not; False while it is paused. Raises: TriggerFault."""
-        ref = obj["spec"]["scaleTargetRef"]
+        ref = spec_of(obj)["scaleTargetRef"]
         version, kind = ref.get("apiVersion") or "apps/v1", ref.get("kind") or "Deployment"
         entry.target = Key(group_kind(version, kind), key.namespace, ref["name"])
         self._room.watch(entry.target.gk)
@@ -199,7 +199,7 @@ class Keda:
         status.setdefault("originalReplicaCount", found.scale.wanted)
         entry.original = status["originalReplicaCount"]
         status["scaleTargetKind"] = f"{version}.{kind}"
-        fault = scaledobjects.bounds_fault(obj["spec"])
+        fault = scaledobjects.bounds_fault(spec_of(obj))
         if fault:
             raise TriggerFault(
                 f"ScaledObject doesn't have correct Idle/Min/Max Replica Counts specification: {fault}"
@@ -227,7 +227,7 @@ class Keda:
     def _probes(self, obj: Obj, namespace: str) -> tuple[Probe, ...]:
         """Raises: TriggerFault."""
         probes = []
-        for number, trigger in enumerate(obj["spec"].get("triggers") or ()):
+        for number, trigger in enumerate(spec_of(obj).get("triggers") or ()):
             try:
                 one = probe(number, trigger, namespace, probing.parameters(self._room, trigger, namespace))
                 fault = probing.cron_fault(one) if one.source == CRON else ""
@@ -274,7 +274,7 @@ class Keda:
 
     def _restore(self, entry: Entry, obj: Obj) -> None:
         """What a ScaledObject that asks for it leaves behind."""
-        advanced = obj["spec"].get("advanced") or {}
+        advanced = spec_of(obj).get("advanced") or {}
         if (
             not advanced.get("restoreToOriginalReplicaCount")
             or entry.target is None
@@ -288,7 +288,7 @@ class Keda:
     # Polling
 
     def _poll_object(self, key: Key, entry: Entry, obj: Obj) -> None:
-        now_us, spec = self._room.host.loop.now_us, obj["spec"]
+        now_us, spec = self._room.host.loop.now_us, spec_of(obj)
         ref = spec["scaleTargetRef"]
         whole = {
             "apiVersion": ref.get("apiVersion") or "apps/v1",
@@ -359,7 +359,7 @@ class Keda:
                 self._say(key, obj, "Warning", "KEDAScalerFailed", found.fault)
             elif found.is_active:
                 active.append(one.name or one.kind)
-        changed = scaledobjects.modifiers(obj["spec"])
+        changed = scaledobjects.modifiers(spec_of(obj))
         if changed.get("formula") and changed.get("activationTarget") is not None:
             try:
                 is_active = evaluate(changed["formula"], values) > float(changed["activationTarget"])
@@ -458,11 +458,11 @@ class Keda:
             return found.milli, found.until_us
         now_us = self._room.host.loop.now_us
         entry.failures[one.metric] = entry.failures.get(one.metric, 0) + 1
-        fallback = obj["spec"].get("fallback")
+        fallback = spec_of(obj).get("fallback")
         if fallback is not None and entry.failures[one.metric] > int(fallback.get("failureThreshold") or 0):
             there = self._room.host.store.get(entry.target) if entry.target else None
             current = int(((there or {}).get("spec") or {}).get("replicas") or 0)
-            value = scaledobjects.fallback_value(obj["spec"], one.target_milli, current)
+            value = scaledobjects.fallback_value(spec_of(obj), one.target_milli, current)
             if value is not None:
                 return value, now_us
         raise MetricsError(f"{_RPC} metric:{one.metric} encountered error")
@@ -476,7 +476,7 @@ class Keda:
                 until_us = min(until_us, found.until_us)
                 values[one.name or one.metric] = None if found.fault else found.milli / 1000
         try:
-            return round(evaluate(scaledobjects.modifiers(obj["spec"])["formula"], values) * 1000), until_us
+            return round(evaluate(scaledobjects.modifiers(spec_of(obj))["formula"], values) * 1000), until_us
         except FormulaFault as fault:
             raise MetricsError(f"{_RPC} error applying custom modifiers: {fault}") from None
 
@@ -513,7 +513,7 @@ class Keda:
         self._write(key, obj, {**status, "conditions": told})
 
     def _poll_job(self, key: Key, entry: Entry, obj: Obj) -> None:
-        now_us, spec = self._room.host.loop.now_us, obj["spec"]
+        now_us, spec = self._room.host.loop.now_us, spec_of(obj)
         asked, errors, until_us = [], False, NEVER_US
         for one in entry.probes or ():
             if one.source == RESOURCE:

@@ -144,7 +144,11 @@ class VolcanoScheduler:
         self._armed = False
         self._sessions += 1
         host = self.host
-        facts = read_cluster(host.store.objects, self.name)
+        containment = host.containment
+        unread = None if containment is None else containment.skipping(self.name, "reading it")
+        facts = read_cluster(host.store.objects, self.name, unread)
+        if unread is not None:
+            unread.done()
         feasibility = KubeFeasibility(
             host.store.accounts, [n.name for n in facts.nodes], host.store.get, self._selectors.of
         )
