@@ -165,7 +165,7 @@ FOUND: dict[str, tuple[str, str, dict[str, str], Any, int, str]] = {
     "an owner that is null": (
         *("POST", JOB_SETS, JSON),
         {**seed("JobSet"), "metadata": {"name": "found", "ownerReferences": [None]}},
-        *(422, "ownerReferences[0].apiVersion: Required value"),
+        *(422, "ownerReferences.apiVersion: Invalid value"),
     ),
     "a label of a custom object that is null": (
         *("POST", f"{JOB_SETS}?dryRun=All", JSON),

@@ -94,6 +94,16 @@ def _with_protocols(rule: dict[str, Any]) -> dict[str, Any]:
     return rule if all(a is b for a, b in zip(filled, ports, strict=True)) else {**rule, "ports": filled}
 
 
+def _endpoints(obj: Obj) -> Obj:
+    subsets = obj.get("subsets")
+    return {**obj, "subsets": [_with_protocols(subset) for subset in subsets]} if subsets else obj
+
+
+def _slice(obj: Obj) -> Obj:
+    ports = obj.get("ports")
+    return {**obj, "ports": [_filled(port, name="", protocol="TCP") for port in ports]} if ports else obj
+
+
 def _hooks(obj: Obj) -> Obj:
     is_mutating = obj.get("kind") == "MutatingWebhookConfiguration"
     hooks = [_hook(h, is_mutating=is_mutating) for h in obj.get("webhooks") or ()]
@@ -139,6 +149,8 @@ def _constraints(given: dict[str, Any]) -> dict[str, Any]:
 
 DEFAULTS: dict[str, Callable[[Obj], Obj]] = {
     "Secret": _secret,
+    "Endpoints": _endpoints,
+    "EndpointSlice.discovery.k8s.io": _slice,
     "PersistentVolume": _volume,
     "PersistentVolumeClaim": _claim,
     f"RoleBinding.{_RBAC}": _binding,

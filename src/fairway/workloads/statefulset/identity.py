@@ -50,11 +50,19 @@ def wishes_of(owner: Obj) -> Wishes:
         is_ordered=spec.get("podManagementPolicy", "OrderedReady") != "Parallel",
         is_on_delete=strategy.get("type") == "OnDelete",
         partition=rolling.get("partition") or 0,
-        # A small percentage rounds down to nothing, and nothing would ever be updated.
-        max_unavailable=max(scaled(1 if unavailable is None else unavailable, replicas, round_up=False), 1),
+        max_unavailable=_unavailable(1 if unavailable is None else unavailable, replicas),
         min_ready_s=spec.get("minReadySeconds") or 0,
         history_limit=DEFAULT_HISTORY_LIMIT if limit is None else limit,
     )
+
+
+def _unavailable(asked: Any, replicas: int) -> int:
+    """At least one: a small percentage rounds down to nothing, and nothing would ever be updated. Kubernetes 1.36 drops
+    the field unless a gate is on, so nobody has checked it; what is no number is as good as dropped."""
+    try:
+        return max(scaled(asked, replicas, round_up=False), 1)
+    except ValueError:
+        return 1
 
 
 def ordinal_of(pod: Obj, set_name: str) -> int:
