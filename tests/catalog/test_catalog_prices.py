@@ -66,7 +66,7 @@ OURS = book(
         "instanceType: p4d.24xlarge, zones: [us-east-1b], onDemand: 22",
         "instanceType: p4d.24xlarge, zones: [us-east-1a], spot: 9, from: 2026-01-01, until: 2026-01-03",
         'instanceType: p4d.24xlarge, zones: [us-east-1a], spot: "10.000001", from: 2026-01-03',
-        "instanceType: g6.xlarge, zones: [us-east-1a], spot: 0.3, from: 2026-01-01, until: 2026-01-02",
+        "instanceType: g6.2xlarge, zones: [us-east-1a], spot: 0.3, from: 2026-01-01, until: 2026-01-02",
     )
 )
 WINS: dict[str, tuple[dict[str, object], int | str]] = {
@@ -112,19 +112,19 @@ UNPRICED: dict[str, tuple[tuple[str, str], dict[str, object], UnpricedReason, st
     ),
     "a node without a type": (("", "on-demand"), {}, UnpricedReason.NO_TYPE, "instance-type"),
     "spot nobody quotes": (
-        ("p5.48xlarge", "spot"),
+        ("p5en.48xlarge", "spot"),
         {},
         UnpricedReason.NO_PRICE,
-        "nearest: prices-guides.yaml:12 has on-demand",
+        "nearest: prices-list.yaml:12 has on-demand",
     ),
     "a zone the book leaves out": (
-        ("g6.xlarge", "spot"),
+        ("g6.2xlarge", "spot"),
         {"zone": "us-west-2a"},
         UnpricedReason.NOT_HERE,
         "nearest: ours.yaml:13 has spot in us-east-1a from 2026-01-01 until 2026-01-02",
     ),
     "a time the book leaves out": (
-        ("g6.xlarge", "spot"),
+        ("g6.2xlarge", "spot"),
         {"zone": "us-east-1a", "at_us": JANUARY + DAY_US},
         UnpricedReason.NOT_THEN,
         "no price at 2026-01-02T00:00:00Z; nearest: ours.yaml:13",
@@ -198,8 +198,8 @@ def test_periods_that_follow_each_other_answer_every_day_within_them(cuts: list[
     at = f"2026-{1 + day // 28:02d}-{1 + day % 28:02d}"
     spans = list(itertools.pairwise(dates))
     texts = [
-        f"instanceType: g6.xlarge, spot: {i + 1}, from: {a}, until: {b}" for i, (a, b) in enumerate(spans)
+        f"instanceType: g6.2xlarge, spot: {i + 1}, from: {a}, until: {b}" for i, (a, b) in enumerate(spans)
     ]
-    found = catalog(book(rows(*texts))).price("g6.xlarge", "spot", at_us=parse_rfc3339(f"{at}T00:00:00Z"))
+    found = catalog(book(rows(*texts))).price("g6.2xlarge", "spot", at_us=parse_rfc3339(f"{at}T00:00:00Z"))
     want = next((i + 1 for i, (a, b) in enumerate(spans) if a <= at < b), None)
     assert micros(found) == (want * 1_000_000 if want else "NoPriceAtThisTime")

@@ -18,7 +18,7 @@ from fairway.cli.main import main
         (["gpus", "T4"], 0, "no MIG"),
         (["instances", "--provider", "azure"], 0, "ND96amsr_A100_v4"),
         (["price", "p5.48xlarge", "--commitment", "1y"], 0, "$65.93/h"),
-        (["price", "p5.48xlarge", "-c", "spot"], 1, "no price book has it"),
+        (["price", "p5en.48xlarge", "-c", "spot"], 1, "no price book has it"),
         (["price", "p0.tiny"], 1, "no such instance type"),
     ],
 )

@@ -52,7 +52,7 @@ CASES: dict[str, tuple[str, str, str, str]] = {
         "this NodePool can match nothing: no instance type meets these requirements",
     ),
     "a NodePool whose types nobody offers so": (
-        "  cloud: {instanceTypes: [p5.48xlarge]}\n",
+        "  cloud: {instanceTypes: [p5en.48xlarge]}\n",
         SPOT,
         "pool.yaml:8: spec.template.spec.requirements",
         "this NodePool can match nothing",

@@ -159,7 +159,7 @@ def test_scheduled_says_its_devices() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "mask"), [("", 0), ("0", 1), ("0,2", 5), (" 1 , 3", 10), ("9", 0), ("x", 0)]
+    ("text", "mask"), [("", 0), ("0", 1), ("0,2", 5), (" 1 , 3", 10), ("9", 512), ("16", 0), ("x", 0)]
 )
 def test_device_annotations(text: str, mask: int) -> None:
     assert devices_of({"fairway.dev/gpu-index": text}) == mask

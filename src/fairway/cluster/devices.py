@@ -22,12 +22,12 @@ Ints = npt.NDArray[np.int64]
 
 GPU_INDEX_ANNOTATION: Final = "fairway.dev/gpu-index"
 MILLI: Final = 1000
-# Devices of a node that can be shared. Source: the largest GPU servers sold hold 8 (HGX); the trace too.
-MAX_DEVICES: Final = 8
+# Devices of a node that can be shared. Source: a2-megagpu-16g holds 16, HGX servers and the trace 8.
+MAX_DEVICES: Final = 16
 
 
 class GpuDevices:
-    """`free`: int64[row, 8], milli of each device; `count`: int64[row], devices of nodes that share, else 0."""
+    """`free`: int64[row, 16], milli of each device; `count`: int64[row], devices of nodes that share, else 0."""
 
     def __init__(self) -> None:
         self.free: Ints = np.zeros((16, MAX_DEVICES), np.int64)

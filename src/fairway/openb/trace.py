@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from fairway.errors import FieldProblem, InvalidInput
-from fairway.scheduling.gpushare.sizes import MAX_DEVICES, MILLI
+from fairway.scheduling.gpushare.sizes import MILLI
+
+# GPUs of a node or pod of the trace. Source: its node list.
+_MOST_GPUS = 8
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
@@ -140,13 +143,13 @@ def _node(cells: dict[str, str]) -> TraceNode:
         name=_text(cells, "sn"),
         cpu_milli=_integer(cells, "cpu_milli", 1),
         memory_mib=_integer(cells, "memory_mib", 0),
-        gpu=_integer(cells, "gpu", 0, MAX_DEVICES),
+        gpu=_integer(cells, "gpu", 0, _MOST_GPUS),
         model=cells["model"].strip(),
     )
 
 
 def _pod(cells: dict[str, str]) -> TracePod:
-    num_gpu = _integer(cells, "num_gpu", 0, MAX_DEVICES)
+    num_gpu = _integer(cells, "num_gpu", 0, _MOST_GPUS)
     created, deleted = (_stamp(cells, column) for column in TIME_COLUMNS)
     if created is not None and deleted is not None and deleted < created:
         raise _Reject("deletion_time", str(deleted), f"not before creation_time {created}")

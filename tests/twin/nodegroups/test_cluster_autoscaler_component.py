@@ -95,3 +95,36 @@ def test_a_fork_goes_on_as_the_original(tmp_path: Path) -> None:
     for one in (twin, fork):
         one.run_for(60 * MINUTE_US)
     assert twin.digest() == fork.digest()
+
+
+def test_nodes_come_with_the_labels_of_gpu_feature_discovery(tmp_path: Path) -> None:
+    twin = a_twin(tmp_path)
+    twin.run_for(5 * MINUTE_US)
+    labels = twin.store.objects("Node")[0]["metadata"]["labels"]
+    found = {k: v for k, v in labels.items() if k.startswith("nvidia.com/")}
+    assert found == {
+        "nvidia.com/gpu.present": "true",
+        "nvidia.com/gpu.count": "1",
+        "nvidia.com/gpu.product": "NVIDIA-A10G",
+        "nvidia.com/gpu.memory": "23028",
+        "nvidia.com/gpu.family": "ampere",
+        "nvidia.com/gpu.replicas": "1",
+        "nvidia.com/gpu.sharing-strategy": "none",
+        "nvidia.com/mig.capable": "false",
+    }
+
+
+def test_a_machine_the_cloud_took_back_is_told_of(tmp_path: Path) -> None:
+    twin = a_twin(tmp_path)
+    twin.run_for(5 * MINUTE_US)
+    name = twin.store.objects("Node")[0]["metadata"]["name"]
+    twin.store.delete(Key("Node", "", name))
+    twin.wake()
+    twin.run_for(MINUTE_US)
+    said = [t for t in twin.host.events.about(Key("Node", "", name)) if t.reason == "DeletingNode"]
+    assert [(t.component, t.message) for t in said] == [
+        (
+            "cloud-node-lifecycle-controller",
+            f"Deleting node {name} because it does not exist in the cloud provider",
+        )
+    ]

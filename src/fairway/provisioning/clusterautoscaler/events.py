@@ -18,6 +18,8 @@ from fairway.provisioning.clusterautoscaler.scaleup import Resize
 
 NORMAL, WARNING = "Normal", "Warning"
 OUT_OF_RESOURCE = "OutOfResource"
+# Who says that a machine is gone.
+CLOUD = "cloud-node-lifecycle-controller"
 
 # Error code and message of a machine that cannot be had.
 _NOT_TO_BE_HAD = {
@@ -52,6 +54,13 @@ def triggered(resizes: Sequence[Resize]) -> Told:
 
 def not_triggered(reasons: str) -> Told:
     return Told(NORMAL, "NotTriggerScaleUp", f"pod didn't trigger scale-up: {reasons}")
+
+
+def gone(node: str) -> Told:
+    """A machine the cloud took back. Source: cloud-provider controllers/nodelifecycle/node_lifecycle_controller.go."""
+    return Told(
+        NORMAL, "DeletingNode", f"Deleting node {node} because it does not exist in the cloud provider"
+    )
 
 
 def unhealthy() -> Told:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fairway.catalog.featurelabels import feature_labels
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Key, Obj, labels_of, meta_of
 from fairway.kube.provisioningrequests import POD_TEMPLATE, REQUEST
@@ -152,6 +153,12 @@ class ClusterAutoscaler:
         group = (meta_of(node).get("labels") or {}).get(GROUP_LABELS[self.plan.provider])
         if self.removals.going.pop(name, None) is None and group in self.targets:
             self.targets[group] = max(self.targets[group] - 1, 0)
+            # Said by the cloud's controller, not by the autoscaler, which only counts.
+            about, uid = Key("Node", "", name), str(meta_of(node).get("uid") or "")
+            told = events.gone(name)
+            now_us = self.host.loop.now_us
+            self.host.events.emit(now_us, about, uid, told.type, told.reason, told.message, events.CLOUD)
+            self.host.log.record(now_us, events.CLOUD, "Node", "", name, told.reason, told.message)
             self._refill(self._groups[group])
 
     def _refill(self, group: GroupSpec) -> None:
@@ -395,7 +402,10 @@ class ClusterAutoscaler:
         if found is None:
             return
         group = self._groups[found[0]]
-        self.host.store.create(node_object(group, self.plan.provider, name))
+        node = node_object(group, self.plan.provider, name)
+        meta = node["metadata"]
+        meta["labels"] = {**feature_labels(group.kind.name), **meta["labels"]}
+        self.host.store.create(node)
         self.host.launches.join(name)
         backoff = self.backoffs.get(group.name)
         if backoff is not None and backoff.until_us < self.host.loop.now_us:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway.catalog.featurelabels import feature_labels
 from fairway.kube.objects import Key, Obj, labels_of, meta_of, spec_of
 from fairway.provisioning.karpenter.disruption.marks import expires_at_us
 from fairway.provisioning.karpenter.labels import INSTANCE_TYPE, NODEPOOL, REGISTERED, UNREGISTERED_TAINT
@@ -71,7 +72,8 @@ class Joining:
         node = node_of(claim, name)
         meta, spec = node["metadata"], node["spec"]
         kept = [t for t in spec["taints"] if t["key"] != UNREGISTERED_TAINT]
-        meta["labels"][REGISTERED] = "true"
+        found = feature_labels(meta["labels"].get(INSTANCE_TYPE) or "")
+        meta["labels"] = {**found, **meta["labels"], REGISTERED: "true"}
         store.create({**node, "metadata": {**meta, "finalizers": []}, "spec": {**spec, "taints": kept}})
         self.host.launches.join(name)
         metrics.registered(self.provisioner.tally, claim)
