@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairway.admission.request import status_body
-from fairway.kube.kinds import kind_named
-from fairway.kube.objects import Obj, gk_of
+from fairway.kube.objects import Obj
 from fairway.kube.schema import custom_schema, decode_error, schema_for
 
 # Deeper than any real object: whoever walks it must not run out of stack.
@@ -36,7 +35,7 @@ def misfit(before: Obj, after: Any) -> dict[str, Any] | None:
         why = "the namespace of the provided object does not match the namespace sent on the request"
         return status_body(400, "BadRequest", why)
     if (meta.get("name") or "") != (old.get("name") or ""):
-        return _renamed(before, str(meta.get("name") or ""))
+        return _renamed(before["kind"], str(old.get("name") or ""), str(meta.get("name") or ""))
     return None
 
 
@@ -44,13 +43,11 @@ def _named(obj: Obj) -> str:
     return f"({obj.get('apiVersion')}).{obj.get('kind')}"
 
 
-def _renamed(before: Obj, name: str) -> dict[str, Any]:
-    kind, old = kind_named(gk_of(before)), before["metadata"].get("name") or ""
-    why = f'Invalid value: "{name}": field is immutable'
+def _renamed(kind: str, old: str, new: str) -> dict[str, Any]:
+    why = f'Invalid value: "{new}": field is immutable'
     cause = {"reason": "FieldValueInvalid", "message": why, "field": "metadata.name"}
-    details = {"name": old, "group": kind.group, "kind": kind.kind, "causes": [cause]}
-    message = f'{kind.group_kind} "{old}" is invalid: metadata.name: {why}'
-    return status_body(422, "Invalid", message, {k: v for k, v in details.items() if v})
+    message = f'{kind} "{old}" is invalid: metadata.name: {why}'
+    return status_body(422, "Invalid", message, {"name": old, "kind": kind, "causes": [cause]})
 
 
 def _internal(why: str) -> dict[str, Any]:

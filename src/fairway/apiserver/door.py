@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from fairway.admission.request import (
     AdmissionRequest,
@@ -49,9 +49,11 @@ _REQUEST_S = 34.0
 
 Write = Generator[CallWebhook, WebhookAnswer, Response]
 Phase = Generator[CallWebhook, WebhookAnswer, Outcome]
+_Answer = TypeVar("_Answer")
+_Asked = Generator[CallWebhook, WebhookAnswer, _Answer]
 
 
-def run(api: Api, write: Write) -> Response | Awaitable[Response]:
+def run(api: Api, write: _Asked[_Answer]) -> _Answer | Awaitable[_Answer]:
     """Carry a write out: at once, or with its webhook calls.
 
     Raises: ApiError, where it is refused at once.
@@ -60,12 +62,12 @@ def run(api: Api, write: Write) -> Response | Awaitable[Response]:
     try:
         wanted = next(write)
     except StopIteration as end:
-        response: Response = end.value
+        response: _Answer = end.value
         return response
     return _with_webhooks(api, write, wanted)
 
 
-async def _with_webhooks(api: Api, write: Write, wanted: CallWebhook) -> Response:
+async def _with_webhooks(api: Api, write: _Asked[_Answer], wanted: CallWebhook) -> _Answer:
     """Raises: ApiError."""
     try:
         async with asyncio.timeout(_REQUEST_S):
@@ -74,7 +76,7 @@ async def _with_webhooks(api: Api, write: Write, wanted: CallWebhook) -> Respons
                 api.cluster.touch()
                 wanted = write.send(answer)
     except StopIteration as end:
-        response: Response = end.value
+        response: _Answer = end.value
         return response
     except TimeoutError:
         why = "Timeout: request did not complete within requested timeout - context deadline exceeded"
@@ -86,12 +88,13 @@ def admission_request(
 ) -> AdmissionRequest:
     resource = ask.resource
     subject = obj if obj is not None else old
-    kind = resource.kind.kind
+    kind = Gvk(resource.group, resource.version, resource.kind.kind)
     if ask.subresource is not None and ask.subresource.kind:
-        kind = ask.subresource.kind
+        group, _, version = ask.subresource.api_version.rpartition("/")
+        kind = Gvk(group, version, ask.subresource.kind)
     return AdmissionRequest(
         operation,
-        Gvk(resource.group, resource.version, kind),
+        kind,
         Gvr(resource.group, resource.version, resource.kind.plural),
         ask.key.namespace,
         ask.info.name or ((subject or {}).get("metadata") or {}).get("name", ""),
@@ -102,6 +105,22 @@ def admission_request(
         ask.options(options),
         ask.dry_run,
     )
+
+
+def asked(
+    api: Api, ask: Ask, operation: str, obj: Obj, then: Callable[[Obj], _Answer]
+) -> Generator[CallWebhook, WebhookAnswer, _Answer]:
+    """What is no write and still passes admission: a session in a container, a token, a binding.
+
+    Raises: ApiError.
+    """
+    chain = api.door.chain
+    request = admission_request(ask, operation, obj, None, "CreateOptions")
+    changed = passed(ask, (yield from chain.mutating(request))).obj
+    assert changed is not None
+    request = admission_request(ask, operation, changed, None, "CreateOptions")
+    passed(ask, (yield from chain.validating(request)))
+    return then(changed)
 
 
 def mutated(api: Api, ask: Ask, request: AdmissionRequest) -> Generator[CallWebhook, WebhookAnswer, Obj]:

@@ -15,9 +15,9 @@ from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import rfc3339
 
 
-def bind_pod(api: Api, ask: Ask) -> Response:
+def bind_pod(api: Api, ask: Ask, body: Obj) -> Response:
     """POST pods/NAME/binding. Raises: ApiError (400, 404, 409)."""
-    return _bind(api, ask, ask.info.name, typed_body(ask, "v1", "Binding"))
+    return _bind(api, ask, ask.info.name, body)
 
 
 def bind_from_collection(api: Api, ask: Ask) -> Response:

@@ -21,12 +21,12 @@ from fairway.apiserver.streaming.upgrades import (
     websocket_protocol,
 )
 from fairway.apiserver.subresources.containers import container_named
-from fairway.apiserver.wire.messages import Answer, Response, Stream
+from fairway.apiserver.wire.messages import Response, Stream
 from fairway.apiserver.wire.websocket import offered
 from fairway.kube.objects import Obj
 
 
-def answer(api: Api, ask: Ask) -> Answer:
+def answer(api: Api, ask: Ask) -> Response | Stream:
     """Raises: StatusError (400, 403, 404); Refused (403)."""
     _authorize_create(api, ask)
     pod = api.store.get(ask.key)

@@ -9,7 +9,6 @@ from typing import Any
 
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.auth.tokens import DEFAULT_SECONDS, ISSUER, MAX_SECONDS, MIN_SECONDS
-from fairway.apiserver.decoding import typed_body
 from fairway.apiserver.statuses import StatusError, bad_request, not_found
 from fairway.apiserver.wire.messages import Response, json_response
 from fairway.kube.objects import Key, Obj
@@ -18,12 +17,11 @@ from fairway.kube.timestamps import SECOND_US, rfc3339
 _API_VERSION = "authentication.k8s.io/v1"
 
 
-def create(api: Api, ask: Ask) -> Response:
+def create(api: Api, ask: Ask, body: Obj) -> Response:
     """Raises: StatusError (400, 404, 409, 422)."""
     account = api.store.get(ask.key)
     if account is None:
         raise not_found(ask.resource.kind, ask.info.name)
-    body = typed_body(ask, _API_VERSION, "TokenRequest")
     meta, spec = body.get("metadata") or {}, body.get("spec") or {}
     for field, want, whose in (
         ("name", ask.info.name, "name"),

@@ -88,6 +88,7 @@ class Connection(asyncio.Protocol):
         self._target = b""
         self._headers: dict[str, str] = {}
         self._header_bytes = 0
+        self._is_past_headers = False
         self._body: list[bytes] = []
         self._body_bytes = 0
 
@@ -144,6 +145,9 @@ class Connection(asyncio.Protocol):
             self._refuse(431, "request target too long")
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._is_past_headers:
+            # A trailer: whoever stands before us has not looked at it.
+            return
         self._header_bytes += len(name) + len(value)
         if self._header_bytes > MAX_HEADER_BYTES:
             self._refuse(431, "request headers too large")
@@ -154,6 +158,7 @@ class Connection(asyncio.Protocol):
         self._headers[key] = text if before is None else f"{before}, {text}"
 
     def on_headers_complete(self) -> None:
+        self._is_past_headers = True
         length = self._headers.get("content-length", "")
         if (natural(length) or 0) > MAX_BODY_BYTES:
             self._refuse(413, too_large())
