@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairway.admission.request import Denied
+from fairway.cluster.store import Store
 from fairway.kube.timestamps import rfc3339
 from fairway.queueing import objects as facts
 from fairway.queueing.accounts import Accounts
@@ -19,7 +21,9 @@ from fairway.queueing.entries import CycleOutcome, Head, Outcome
 from fairway.queueing.gates import gates_from
 from fairway.queueing.nomination import CycleOptions
 from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES
+from fairway.queueing.webhooks import CREATE, DEFAULTS, UPDATE, Settings, defaulted
 from fairway.queueing.workloads import Workload, WorkloadReader
+from fairway.twin.operators import OperatorWebhooks
 
 Obj = dict[str, Any]
 NOW_S = 1_800_000_000
@@ -243,3 +247,21 @@ def usage_of(accounts: Accounts) -> dict[str, Any]:
     }
     held = {name: sorted(q.workloads) for name, q in accounts.queues.items()}
     return {"quota": quota, "pods": pods, "held": held}
+
+
+def said(
+    obj: dict[str, Any],
+    old: dict[str, Any] | None = None,
+    settings: Settings | None = DEFAULTS,
+    *,
+    strict: bool = False,
+) -> list[str]:
+    """What the API of a cluster with Kueue has against an object: the message of its refusal, if there is one.
+
+    `old` is stored first, with its defaults.
+    """
+    store = Store()
+    stored = None if old is None else defaulted(CREATE, old, store, settings)
+    operation = CREATE if old is None else UPDATE
+    answer = OperatorWebhooks(store, lambda: settings).changed(operation, obj, stored, strict=strict)
+    return [answer.message] if isinstance(answer, Denied) else []

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from queueworld import Case, World, cohort, queue, wl
-
-from fairway.cluster.store import Store
-from fairway.queueing.webhooks import CREATE, refusals
+from queueworld import Case, World, cohort, queue, said, wl
 
 CASES = {
     "a flavor nobody defined": (
@@ -38,6 +35,6 @@ def test_bad_input_has_a_reason(name: str) -> None:
     case, reason, message = CASES[name]
     for obj in case.queues:
         whole = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", **obj}
-        assert refusals(CREATE, whole, None, Store()) == ()
+        assert said(whole) == []
     (outcome,) = World(case).cycle().entries
     assert (outcome.reason, outcome.message) == (reason, message)

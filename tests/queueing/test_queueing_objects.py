@@ -10,7 +10,6 @@ from queueworld import Case, World, cohort, flavor, pod_set, queue, running, wl
 from fairway.queueing import objects as facts
 from fairway.queueing import statuses
 from fairway.queueing.amounts import UNLIMITED, amount_text, quota_amount, resource_rank
-from fairway.queueing.defaulting import defaulted_cluster_queue, defaulted_local_queue, defaulted_workload
 from fairway.queueing.entries import Eviction
 from fairway.queueing.events import admission_events, eviction_events, pending_event
 from fairway.queueing.gates import FeatureGates, field_of, gates_from
@@ -84,22 +83,6 @@ def test_v1beta1_and_v1beta2_say_the_same() -> None:
     assert facts.cohort({"metadata": {"name": "x"}, "spec": {"parent": "y"}}) == facts.cohort(
         {"metadata": {"name": "x"}, "spec": {"parentName": "y"}}
     )
-
-
-def test_defaults_are_those_of_the_api_server() -> None:
-    spec = defaulted_cluster_queue({"metadata": {"name": "a"}})["spec"]
-    assert spec["queueingStrategy"] == "BestEffortFIFO"
-    assert spec["preemption"] == {
-        "reclaimWithinCohort": "Never",
-        "withinClusterQueue": "Never",
-        "borrowWithinCohort": {"policy": "Never"},
-    }
-    assert spec["flavorFungibility"] == {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"}
-    assert defaulted_local_queue({"spec": {}})["spec"] == {"stopPolicy": "None"}
-    assert defaulted_workload({"spec": {"podSets": [{}]}})["spec"] == {
-        "active": True,
-        "podSets": [{"name": "main", "count": 1}],
-    }
 
 
 def test_resource_transformations_replace_and_add() -> None:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from fairway.admission.cel.compiling import BOOL, STRING, Error, Program, Variables, compiled
 from fairway.admission.cel.evaluating import BUDGET, Evaluation
+from fairway.admission.nativerules import HOLDS
 from fairway.admission.rbac.attributes import quoted
 from fairway.kube.fieldpath import MapKey, Path
 from fairway.kube.memos import memo
@@ -161,7 +162,7 @@ class _Walk:
         if value is None or not has_rules(schema):
             return
         for rule in schema.get("x-kubernetes-validations") or ():
-            found = self._judge(schema, rule, _View(schema, is_root), value, old, path)
+            found = self._judge(schema, rule, is_root, value, old, path)
             if found is not None:
                 yield found
         yield from self._children(schema, value, old, path)
@@ -184,14 +185,21 @@ class _Walk:
                 yield from self.visit(schema["items"], item, _correlated(schema, item, old), (*path, index))
 
     def _judge(
-        self, schema: Schema, rule: Schema, view: _View, value: Any, old: Any, path: Path
+        self, schema: Schema, rule: Schema, is_root: bool, value: Any, old: Any, path: Path
     ) -> Problem | None:
-        program = _program(rule.get("rule") or "", bool(rule.get("optionalOldSelf")), view.type_name)
-        is_transition = _names_old(rule.get("rule") or "")
+        text = rule.get("rule") or ""
+        is_transition = _names_old(text)
         if is_transition and old is _ABSENT and not rule.get("optionalOldSelf"):
             return None
         if not is_transition and old is not _ABSENT and old == value:
             return None
+        native = HOLDS.get(text)
+        if native is not None and native(value):
+            return None
+        if native is not None and rule.get("message"):
+            return _broken(schema, rule, value, path, str(rule["message"]).strip())
+        view = _View(schema, is_root)
+        program = _program(text, bool(rule.get("optionalOldSelf")), view.type_name)
         where = _at(path, rule.get("fieldPath"))
         kind = schema.get("type") or "object"
         if isinstance(program, Error):
@@ -206,8 +214,7 @@ class _Walk:
         if isinstance(verdict, Error):
             return self._errored(rule, verdict, where, kind)
         detail = _message(rule, names, view.type_name)
-        shown = OMITTED if kind in ("object", "array") else value
-        return Problem(where, shown, _SAID.get(rule.get("reason") or INVALID, problem.INVALID), detail)
+        return _broken(schema, rule, value, path, detail)
 
     def _errored(self, rule: Schema, error: Error, where: Path, kind: str) -> Problem:
         said = str(rule.get("message") or rule.get("rule") or "").strip()
@@ -225,6 +232,13 @@ class _Walk:
         else:
             detail = f"{error.text} evaluating rule: {said}"
         return Problem(where, kind, problem.INVALID, detail)
+
+
+def _broken(schema: Schema, rule: Schema, value: Any, path: Path, detail: str) -> Problem:
+    """A rule that does not hold. What an object or a list holds is not shown."""
+    shown = OMITTED if (schema.get("type") or "object") in ("object", "array") else value
+    reason = _SAID.get(rule.get("reason") or INVALID, problem.INVALID)
+    return Problem(_at(path, rule.get("fieldPath")), shown, reason, detail)
 
 
 class _View:
@@ -301,6 +315,7 @@ def _correlated(schema: Schema, item: Any, old: Any) -> Any:
 _OLD = re.compile(r"\boldSelf\b")
 
 
+@lru_cache(8192)
 def _names_old(expression: str) -> bool:
     return _OLD.search(expression) is not None
 

@@ -14,7 +14,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fairway.errors import FieldProblem, InvalidInput
-from fairway.kube import fieldpath
+from fairway.kube import fieldpath, published
 from fairway.kube.creationorder import creation_step
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.fieldpath import MapKey, path_text, value_text
@@ -23,10 +23,8 @@ from fairway.kube.manifest import Manifest, read_path
 from fairway.kube.objects import Key, Obj, controller_of, gk_of, key_of, spec_of
 from fairway.kube.provisioningrequests import REQUEST
 from fairway.kube.validation import check
-from fairway.kube.validation.checking import subject_of
-from fairway.kube.validation.problem import INVALID, UNKNOWN_FIELD
+from fairway.kube.validation.checking import field_problem, subject_of
 from fairway.queueing.webhooks import new_refusals
-from fairway.queueing.webhooks.faults import OMITTED, Fault
 from fairway.scenario.model import BehaviourProfile
 from fairway.scenario.profiles import template_path, with_profiles
 from fairway.twin.behaviour import problems as behaviour_problems
@@ -121,7 +119,7 @@ def complete(
         wrong = [
             *_annotation_problems(manifest),
             *_zone_problems(manifest),
-            *_kueue_problems(manifest),
+            *(_rule_problems(manifest) or _kueue_problems(manifest)),
             *_autoscaling_problems(manifest),
         ]
         problems.extend(wrong)
@@ -223,17 +221,27 @@ def _autoscaling_problems(manifest: Manifest) -> list[FieldProblem]:
 
 
 def _kueue_problems(manifest: Manifest) -> list[FieldProblem]:
-    """What Kueue's API would refuse, in its words."""
+    """What Kueue's webhooks would refuse, in their words."""
     return [
         FieldProblem(
             manifest.file,
             manifest.line_of(fault.path),
             path_text(fault.path),
             "",
-            fault.body if fault.kind != UNKNOWN_FIELD else "unknown field",
+            fault.body,
             subject_of(manifest.obj),
         )
         for refusal in new_refusals(manifest.obj)
-        for fault in refusal.faults or (Fault(("apiVersion",), OMITTED, INVALID, refusal.message),)
-        if fault.path
+        for fault in refusal.faults
     ]
+
+
+def _rule_problems(manifest: Manifest) -> list[FieldProblem]:
+    """The rules in CEL of a published kind's definition."""
+    version = published.entry(gk_of(manifest.obj), str(manifest.obj["apiVersion"]).rpartition("/")[2])
+    if version is None:
+        return []
+    from fairway.admission.crdrules import problems
+
+    found = problems(version["schema"]["openAPIV3Schema"], apply_defaults(manifest.obj))
+    return [field_problem(manifest, problem) for problem in found]

@@ -13,14 +13,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from fairway.admission.crdrules import judged
 from fairway.admission.request import Denied
 from fairway.autoscaling.vpa import admitting
 from fairway.cluster.actions import View
 from fairway.cluster.errors import ApiError
 from fairway.cluster.store import Store
-from fairway.kube.objects import Obj, gk_of
-from fairway.queueing.webhooks import CREATE, DEFAULTS, Settings, defaulted, is_kueue_kind, refusals
+from fairway.kube import published
+from fairway.kube.defaults import apply_defaults
+from fairway.kube.objects import Obj, gk_of, meta_of
+from fairway.kube.schema import strict_error, tree_of, unknown_fields
+from fairway.queueing.webhooks import (
+    CREATE,
+    DEFAULTS,
+    Settings,
+    defaulted,
+    is_kueue_kind,
+    refusals,
+    undecoded,
+)
 from fairway.queueing.webhooks.conversion import converted
+from fairway.queueing.webhooks.faults import aggregate
 from fairway.workloads import podwebhooks
 
 KUEUE: Final = "kueue"
@@ -77,24 +90,52 @@ class OperatorWebhooks:
             obj = admitting.entered(self._view, entered)
         settings = self._settings()
         if is_kueue_kind(obj):
-            before = None if old is None else converted(old)
-            denied = self._denied(operation, obj, before, settings, strict)
-            if denied is not None:
-                return denied
-            stored = defaulted(operation, obj, self._view, settings)
-            return converted(stored, obj["apiVersion"]) if self._as_asked else stored
+            return self._of_kueue(operation, obj, old, settings, strict)
         return defaulted(operation, obj, self._view, settings)
+
+    def _of_kueue(
+        self, operation: str, obj: Obj, old: Obj | None, settings: Settings | None, strict: bool
+    ) -> Obj | Denied:
+        """An object of Kueue's own kinds: what its definition says of it, as it was sent, then what webhooks say."""
+        before = None if old is None else converted(old)
+        denied = _undefined(obj, old, settings, strict) or self._denied(operation, obj, before, settings)
+        if denied is not None:
+            return denied
+        stored = defaulted(operation, obj, self._view, settings)
+        return converted(stored, obj["apiVersion"]) if self._as_asked else stored
 
     def refused(self, operation: str, obj: Obj, old: Obj | None) -> Denied | None:
         """What Kueue has against a job as it will be stored."""
         settings = self._settings()
         if settings is None or is_kueue_kind(obj):
             return None
-        return self._denied(operation, obj, old, settings, strict=False)
+        return self._denied(operation, obj, old, settings)
 
-    def _denied(
-        self, operation: str, obj: Obj, old: Obj | None, settings: Settings | None, strict: bool
-    ) -> Denied | None:
-        for found in refusals(operation, obj, old, self._view, settings, strict=strict):
+    def _denied(self, operation: str, obj: Obj, old: Obj | None, settings: Settings | None) -> Denied | None:
+        for found in refusals(operation, obj, old, self._view, settings):
             return Denied.by(found.webhook, ApiError(found.code, found.reason, found.message))
         return None
+
+
+def _undefined(obj: Obj, old: Obj | None, settings: Settings | None, strict: bool) -> Denied | None:
+    """What Kueue's definitions forbid. `strict`: unknown fields too."""
+    gk, api_version = gk_of(obj), str(obj.get("apiVersion"))
+    version = published.entry(gk, api_version.rpartition("/")[2])
+    tree = None if version is None else tree_of(version)
+    if version is None or tree is None:
+        said = f'no matches for kind "{obj.get("kind")}" in version "{api_version}"'
+        return Denied.by("", ApiError(404, "NotFound", said))
+    unknown = unknown_fields(obj, tree) if strict else []
+    if unknown:
+        said = f'{obj["kind"]} in version "{api_version.rpartition("/")[2]}" cannot be handled as a {obj["kind"]}: '
+        return Denied.by("", ApiError(400, "BadRequest", said + strict_error(unknown)))
+    found = judged(version, apply_defaults(obj), None if old is None else converted(old, api_version))
+    if not found:
+        return None
+    broken = undecoded(obj["kind"], found) if settings is not None else None
+    if broken is not None:
+        return Denied.by(broken.webhook, ApiError(broken.code, broken.reason, broken.message))
+    said = aggregate(str(p) for p in found)
+    return Denied.by(
+        "", ApiError(422, "Invalid", f'{gk} "{meta_of(obj).get("name") or ""}" is invalid: {said}')
+    )

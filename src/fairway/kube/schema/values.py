@@ -17,6 +17,7 @@ from typing import Any
 from fairway.kube import goregexp
 from fairway.kube.fieldpath import MapKey, Path, path_text
 from fairway.kube.objects import Obj
+from fairway.kube.schema.fitting import fits
 from fairway.kube.schema.formats import fits_format
 from fairway.kube.schema.node import Schema
 from fairway.kube.validation.problem import (
@@ -44,14 +45,24 @@ def validate_custom(obj: Obj, schema: Schema, old: Obj | None = None) -> list[Pr
     `old` is what an update replaces: values that stay as they were are not held against it (ratcheting).
     """
     assert schema.raw is not None
+    if fits(obj, schema.raw, _is_right):
+        return []
     found = list(_check(obj, schema.raw, (), old=_ABSENT if old is None else old))
     found.extend(_check_lists(obj, schema.raw, ()))
     return found
 
 
+def _is_right(value: Any, raw: dict[str, Any]) -> bool:
+    return not any(True for _ in _check(value, raw, ())) and not any(
+        True for _ in _check_lists(value, raw, ())
+    )
+
+
 def has_types_of(obj: Obj, schema: Schema) -> bool:
     """Whether Go could read the object: every value of the type its schema says."""
     assert schema.raw is not None
+    if fits(obj, schema.raw, _is_right):
+        return True
     return all(p.reason != TYPE_INVALID for p in _check(obj, schema.raw, ()))
 
 
@@ -68,7 +79,7 @@ def _check(
         yield from _check_enum(value, raw, path)
         return
     if wanted and not _is_of_type(value, wanted):
-        yield _wrong_type(path, wanted, _type_name(value))
+        yield from _misfit(value, raw, path, wanted)
     yield from _check_junctors(value, raw, path, depth)
     if isinstance(value, str):
         yield from _check_text(value, raw, path)
@@ -79,6 +90,20 @@ def _check(
     yield from _check_enum(value, raw, path)
     if isinstance(value, dict):
         yield from _check_object(value, raw, path, depth, old)
+
+
+def _misfit(value: Any, raw: dict[str, Any], path: Path, wanted: tuple[str, ...]) -> Iterator[Problem]:
+    """A value of another type. Of a field with a format it is the format that is named.
+
+    Source: kube-openapi pkg/validation/validate/type.go.
+    """
+    named = raw.get("format")
+    is_number = "integer" in wanted or "number" in wanted
+    if named and not isinstance(value, (str, list)):
+        held = "int64" if type(value) is int else "double" if type(value) is float else ""
+        yield _wrong_type(path, (named,), held)
+    elif not named or is_number:
+        yield _wrong_type(path, wanted, _type_name(value))
 
 
 def _types(raw: dict[str, Any]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.fieldpath import Path, path_text
 from fairway.kube.manifest import Manifest, capped
+from fairway.kube.schema import unknown_paths, validate_custom
 from fairway.queueing.configuration.defaulting import settled, without_nulls
 from fairway.queueing.configuration.durations import duration_ns
 from fairway.queueing.configuration.model import Configuration, configuration_of
@@ -21,7 +22,6 @@ from fairway.queueing.configuration.validating import configuration_faults
 from fairway.queueing.webhooks import faults as f
 from fairway.queueing.webhooks.faults import Fault
 from fairway.queueing.webhooks.settings import INSTALLED_FRAMEWORKS
-from fairway.queueing.webhooks.structure import type_faults, unknown_fields
 
 GROUP = "config.kueue.x-k8s.io"
 KIND = "Configuration"
@@ -75,9 +75,9 @@ def _read(obj: Mapping[str, Any]) -> tuple[dict[str, Any] | None, list[Fault]]:
         return None, [f.invalid(("apiVersion",), api_version, why)]
     # Whoever wrote it as an object gave it a name: it means nothing.
     body = {k: v for k, v in obj.items() if k not in ("apiVersion", "kind", "metadata")}
-    node = schema_of(version)
-    found = [Fault(path, f.OMITTED, "unknown field", "") for path in unknown_fields(node, body)]
-    found += type_faults(node, without_nulls(body))
+    schema = schema_of(version)
+    found = [Fault(path, f.OMITTED, "unknown field", "") for path in unknown_paths(body, schema)]
+    found += [Fault(*problem) for problem in validate_custom(without_nulls(body), schema)]
     found += [fault for path in _DURATIONS for fault in _duration_faults(body, path)]
     if found:
         return None, found

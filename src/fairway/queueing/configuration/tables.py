@@ -1,4 +1,4 @@
-"""The fields of Kueue's Configuration, as tables in the notation of `webhooks.schema`.
+"""The fields of Kueue's Configuration, as tables in the notation of `kube.schema.tables`.
 
 Source: apis/config/v1beta1, v1beta2 configuration_types.go; component-base config/v1alpha1.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from fairway.queueing.webhooks.schema import Node, read_tables
+from fairway.kube.schema import Schema, custom_schema
+from fairway.kube.schema.tables import read_tables
 
 _COMMON = """
 Requirement
@@ -216,6 +217,6 @@ v1beta1
 
 
 @cache
-def schema_of(version: str) -> Node:
+def schema_of(version: str) -> Schema:
     """`v1beta1` or `v1beta2`."""
-    return read_tables(_COMMON + _V1BETA2 + _V1BETA1)[version]
+    return custom_schema(read_tables(_COMMON + _V1BETA2 + _V1BETA1)[version])

@@ -1,10 +1,10 @@
-"""What does Kueue make of an object at the door of the API, and why does it not let it in?
+"""What do Kueue's webhooks make of an object at the door of the API, and why do they not let it in?
 
     settled = defaulted("CREATE", obj, view)          # v1beta2, with every default
     for refusal in refusals("CREATE", obj, None, view): ...
 
-In the API server's order: the schema's defaults, mutating webhooks, the schema, validating webhooks. Both functions
-are pure; objects that are neither Kueue's nor jobs pass at the cost of a dictionary lookup.
+Objects of Kueue's own kinds have passed their definition's schema and rules (`admission.crdrules`). Both functions are
+pure; objects that are neither Kueue's nor jobs pass at the cost of a dictionary lookup.
 
 Source: config/components/webhook/manifests.yaml; apiextensions-apiserver customresource_handler.go (v1.36).
 """
@@ -15,34 +15,34 @@ import re
 from collections.abc import Callable, Sequence
 
 from fairway.cluster.actions import View
+from fairway.kube import published
+from fairway.kube.defaults import apply_defaults
 from fairway.kube.objects import Obj, annotations_of, gk_of, labels_of, meta_of
+from fairway.kube.validation.problem import Problem
 from fairway.queueing.webhooks.batchjobs import batch_job_faults
 from fairway.queueing.webhooks.clusterqueues import cluster_queue_faults, cohort_faults
 from fairway.queueing.webhooks.compositejobs import composite_faults
-from fairway.queueing.webhooks.conversion import HUB, converted
-from fairway.queueing.webhooks.faults import Fault, Refusal, denied, schema_invalid, undecodable
+from fairway.queueing.webhooks.conversion import GROUP, converted
+from fairway.queueing.webhooks.faults import Fault, Refusal, denied
 from fairway.queueing.webhooks.flavors import resource_flavor_faults
 from fairway.queueing.webhooks.jobdefaults import SERVING, defaulted_job
 from fairway.queueing.webhooks.jobshapes import SHAPES, Shape
 from fairway.queueing.webhooks.pods import pod_faults
-from fairway.queueing.webhooks.schema import PATTERNS
 from fairway.queueing.webhooks.serving import serving_faults
 from fairway.queueing.webhooks.settings import DEFAULTS, Settings
-from fairway.queueing.webhooks.structure import schema_faults, unknown_fields, with_defaults
-from fairway.queueing.webhooks.tables import GROUP, KINDS, schema_of
 from fairway.queueing.webhooks.workloads import workload_faults
 
 CREATE, UPDATE = "CREATE", "UPDATE"
 
 _IN_USE = "kueue.x-k8s.io/resource-in-use"
 _PREFIX = "kueue.x-k8s.io/"
-_KUEUE_KINDS = frozenset(f"{kind}.{GROUP}" for kind in KINDS)
+_KUEUE_KINDS = frozenset(gk for gk, kind in published.kinds().items() if kind.group == GROUP)
 # What Go's decoder says. Source: apimachinery pkg/api/resource/quantity.go.
 _FORM = re.compile(r"[+-]?(\d++(\.\d*+)?|\.\d++)[eEinumkKMGTP]*+[-+]?\d*+")
 _BAD_FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _BAD_SUFFIX = "unable to parse quantity's suffix"
 _MUTATED = frozenset({"ClusterQueue", "ResourceFlavor", "Workload"})
-_NO_QUANTITY = f"should match '{PATTERNS['quantity']}'"
+_NO_QUANTITY = "should match '^(\\+|-)?"
 _FINALIZED = frozenset({"ClusterQueue", "ResourceFlavor"})
 
 _VALIDATING: dict[str, tuple[str, Callable[[Obj, Obj | None, Settings], list[Fault]]]] = {
@@ -71,15 +71,8 @@ def defaulted(operation: str, obj: Obj, view: View, settings: Settings | None = 
 
 
 def _defaulted_kind(operation: str, obj: Obj, settings: Settings | None) -> Obj:
-    kind, version = str(obj.get("kind")), str(obj.get("apiVersion")).rpartition("/")[2]
-    node = schema_of(kind, version)
-    if node is None:
-        return obj
-    out: Obj = converted(with_defaults(node, obj))
-    if version != "v1beta2":
-        node = schema_of(kind, "v1beta2")
-        assert node is not None
-        out = with_defaults(node, out)
+    kind = str(obj.get("kind"))
+    out = apply_defaults(converted(apply_defaults(obj)))
     if operation != CREATE or settings is None:
         return out
     if kind in _FINALIZED:
@@ -104,21 +97,12 @@ def _without_min_counts(workload: Obj) -> Obj:
 
 
 def refusals(
-    operation: str,
-    obj: Obj,
-    old: Obj | None,
-    view: View,
-    settings: Settings | None = DEFAULTS,
-    *,
-    strict: bool = False,
+    operation: str, obj: Obj, old: Obj | None, view: View, settings: Settings | None = DEFAULTS
 ) -> tuple[Refusal, ...]:
-    """Why the object, as it was sent, is refused; empty: it is not.
-
-    `old`: what is stored, on update. `strict`: unknown fields are refused, as kubectl asks for.
-    """
+    """Why the object, as it was sent, is refused; empty: it is not. `old`: what is stored, on update."""
     gk = gk_of(obj)
     if gk in _KUEUE_KINDS:
-        return _of_kind(operation, obj, old, settings, strict)
+        return _of_kind(operation, obj, old, settings)
     shape = SHAPES.get(gk)
     if shape is None or settings is None or not settings.defaults_and_checks(gk):
         return ()
@@ -142,25 +126,8 @@ def _speaks_of_kueue(pod: Obj) -> bool:
     return any(k.startswith(_PREFIX) for k in (*labels_of(pod), *annotations_of(pod)))
 
 
-def _of_kind(
-    operation: str, obj: Obj, old: Obj | None, settings: Settings | None, strict: bool
-) -> tuple[Refusal, ...]:
-    kind, api_version = str(obj.get("kind")), str(obj.get("apiVersion"))
-    node = schema_of(kind, api_version.rpartition("/")[2])
-    if node is None:
-        message = f'no matches for kind "{kind}" in version "{api_version}"'
-        return (Refusal(404, "NotFound", message),)
-    unknown = unknown_fields(node, obj) if strict else []
-    if unknown:
-        return (undecodable(api_version, kind, unknown),)
-    found = _schema_faults(kind, obj, old, api_version)
-    if found:
-        broken = _undecoded(kind, found) if settings is not None else None
-        if broken is not None:
-            return (broken,)
-        name = str(meta_of(obj).get("name") or "")
-        return (schema_invalid(gk_of(obj), name, found),)
-    check = _VALIDATING.get(kind)
+def _of_kind(operation: str, obj: Obj, old: Obj | None, settings: Settings | None) -> tuple[Refusal, ...]:
+    check = _VALIDATING.get(str(obj.get("kind")))
     if check is None or settings is None:
         return ()
     webhook, faults_of = check
@@ -168,27 +135,18 @@ def _of_kind(
     return (denied(webhook, found),) if found else ()
 
 
-def _undecoded(kind: str, found: Sequence[Fault]) -> Refusal | None:
-    """Mutating webhooks read an object before its schema is asked: no quantity is no object to them."""
-    amounts = [fault for fault in found if fault.detail.endswith(_NO_QUANTITY)]
+def undecoded(kind: str, found: Sequence[Problem]) -> Refusal | None:
+    """What a mutating webhook says to what its kind's schema forbids: it reads an object before the schema is asked,
+    and a quantity that is none is no object to it."""
+    amounts = [p for p in found if _NO_QUANTITY in p.detail]
     if kind not in _MUTATED or not amounts:
         return None
     why = _BAD_SUFFIX if _FORM.fullmatch(str(amounts[0].value)) else _BAD_FORM
-    message = f'admission webhook "m{kind.lower()}.kb.io" denied the request: {why}'
-    return Refusal(400, "BadRequest", message, tuple(amounts), f"m{kind.lower()}.kb.io")
-
-
-def _schema_faults(kind: str, obj: Obj, old: Obj | None, api_version: str) -> list[Fault]:
-    """By the schema of the version that was sent. What looks back is asked in the version that is stored."""
-    node, hub = schema_of(kind, api_version.rpartition("/")[2]), schema_of(kind, "v1beta2")
-    assert node is not None
-    assert hub is not None
-    sent = with_defaults(node, obj)
-    if api_version == HUB or old is None:
-        return schema_faults(node, sent, old)
-    return schema_faults(node, sent) or schema_faults(hub, with_defaults(hub, converted(sent)), old)
+    webhook = f"m{kind.lower()}.kb.io"
+    message = f'admission webhook "{webhook}" denied the request: {why}'
+    return Refusal(400, "BadRequest", message, (), webhook)
 
 
 def new_refusals(obj: Obj, settings: Settings = DEFAULTS) -> tuple[Refusal, ...]:
     """What is wrong with a new object of Kueue's own kinds as somebody wrote it: nothing else needs to be known."""
-    return _of_kind(CREATE, obj, None, settings, strict=True) if is_kueue_kind(obj) else ()
+    return _of_kind(CREATE, obj, None, settings) if is_kueue_kind(obj) else ()

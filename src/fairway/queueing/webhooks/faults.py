@@ -1,7 +1,7 @@
 """What is wrong with a field, and the whole refusal as a client reads it.
 
-A `Fault` is one field error in Go's words; a `Refusal` is the `Status` the API server answers with: 422 where the
-CRD's schema says no, 403 where a webhook does.
+A `Fault` is one field error in Go's words; a `Refusal` is the `Status` the API server answers with where a webhook
+says no.
 
 Source: apimachinery pkg/util/validation/field/errors.go, pkg/util/errors, pkg/api/errors (v1.36);
 controller-runtime pkg/webhook/admission/response.go.
@@ -24,15 +24,12 @@ from fairway.kube.validation.problem import (
     REQUIRED,
     TOO_LONG,
     TOO_MANY,
+    TYPE_INVALID,
     UNSUPPORTED,
 )
 
-TYPE_INVALID = "Type invalid"
 IMMUTABLE = "field is immutable"
 NEGATIVE = "must be greater than or equal to 0"
-# The CRD schema cannot look at its CEL rules before these are mended. Source: customresource hasBlockingErr.
-BLOCKING = frozenset({UNSUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, TYPE_INVALID})
-
 _WITHOUT_VALUE = frozenset({REQUIRED, FORBIDDEN, TOO_LONG})
 
 
@@ -150,18 +147,3 @@ def denied(webhook: str, faults: Sequence[Fault]) -> Refusal:
     why = aggregate(str(f) for f in faults)
     message = f'admission webhook "{webhook}" denied the request: {why}'
     return Refusal(403, "Forbidden", message, tuple(faults), webhook)
-
-
-def schema_invalid(group_kind: str, name: str, faults: Sequence[Fault]) -> Refusal:
-    """`ClusterQueue.kueue.x-k8s.io "x" is invalid: …`."""
-    why = aggregate(str(f) for f in faults)
-    return Refusal(422, "Invalid", f'{group_kind} "{name}" is invalid: {why}', tuple(faults))
-
-
-def undecodable(api_version: str, kind: str, unknown: Sequence[Path]) -> Refusal:
-    """What strict decoding answers to fields nobody declared. Source: apiserver handlers/create.go."""
-    version = api_version.rpartition("/")[2]
-    why = ", ".join(f'unknown field "{path_text(p)}"' for p in unknown)
-    message = f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {why}'
-    faults = tuple(Fault(p, OMITTED, "unknown field", "") for p in unknown)
-    return Refusal(400, "BadRequest", message, faults)
