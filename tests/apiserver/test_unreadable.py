@@ -107,6 +107,11 @@ def nested(depth: int, in_lists: bool = False) -> str:
 
 NAMED = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"w"'
 BODIES: dict[str, str] = {
+    "metadata a text": '{"apiVersion":"v1","kind":"ConfigMap","metadata":"x"}',
+    "metadata a list": '{"apiVersion":"v1","kind":"ConfigMap","metadata":["x"]}',
+    "metadata a number": '{"apiVersion":"v1","kind":"ConfigMap","metadata":7}',
+    "managedFields of nonsense": f'{NAMED},"managedFields":[{{"manager":"m","operation":"Apply","apiVersion":"v1",'
+    '"fieldsType":"FieldsV1","fieldsV1":{"f:data":7,"k:x":{}}}]}}',
     "metadata false": '{"apiVersion":"v1","kind":"ConfigMap","metadata":false}',
     "a name that is a list": '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":["w"]}}',
     "labels a list": '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"w","labels":["x"]}}',

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
+import pytest
 from apiserver_serving import CONFIG_MAPS, Served, config_map
 
 
@@ -108,3 +109,34 @@ def test_a_hundred_watchers_all_hear_it(api: Served) -> None:
     for response, connection in zip(responses, connections, strict=True):
         response.close()
         connection.close()
+
+
+def test_an_object_that_cannot_be_shown_ends_one_watch_with_a_word(
+    api: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = type(api.server.api.representation)
+    shown = kind.table
+
+    def table(self: Any, objects: list[dict[str, Any]], *rest: Any) -> Any:
+        if any(obj["metadata"]["name"] == "odd" for obj in objects):
+            raise KeyError("spec")
+        return shown(self, objects, *rest)
+
+    since = version(api)
+    monkeypatch.setattr(kind, "table", table)
+    with (
+        watching(api, f"resourceVersion={since}") as plain,
+        watching(
+            api, f"resourceVersion={since}", accept="application/json;as=Table;g=meta.k8s.io;v=v1"
+        ) as other,
+    ):
+        for name in ("even", "odd", "last"):
+            assert api.ask("POST", CONFIG_MAPS, config_map(name))[0] == 201
+        told = raw(other, 2)
+        assert [e["type"] for e in told] == ["ADDED", "ERROR"]
+        assert (told[1]["object"]["code"], told[1]["object"]["reason"]) == (500, "InternalError")
+        assert other.readline() == b""
+        assert [name for _, name in events(plain, 3)] == ["even", "odd", "last"]
+    monkeypatch.undo()
+    for name in ("even", "odd", "last"):
+        api.ask("DELETE", f"{CONFIG_MAPS}/{name}")

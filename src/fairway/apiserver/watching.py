@@ -9,6 +9,7 @@ Source: apiserver pkg/storage/cacher (bookmarks, sendInitialEvents, KEP-3157), e
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from typing import Any
 
@@ -16,7 +17,7 @@ from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.representing import PARTIAL, PLAIN, TABLE, form_of, partial
 from fairway.apiserver.resources import Resource
 from fairway.apiserver.selecting import Selection, selection
-from fairway.apiserver.statuses import StatusError, bad_request
+from fairway.apiserver.statuses import StatusError, bad_request, internal
 from fairway.apiserver.verbs.reading import parse_version, too_large
 from fairway.apiserver.wire.connection import MAX_UNSENT_BYTES, Connection
 from fairway.apiserver.wire.messages import encode
@@ -26,6 +27,7 @@ from fairway.cluster.store import Store
 from fairway.kube.integers import natural
 from fairway.kube.objects import Obj
 
+log = logging.getLogger("fairway.apiserver")
 _BOOKMARK = "BOOKMARK"
 # Source: cacher bookmarkFrequency is a minute; more often helps clients that were cut off.
 _BOOKMARK_EVERY_S = 30.0
@@ -116,6 +118,7 @@ class Watch:
         self._connection: Connection | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._at = 0
+        self._broken: ApiError | None = None
 
     # wire.Stream
 
@@ -134,6 +137,20 @@ class Watch:
     def _begin(self) -> None:
         if self._connection is None:
             return
+        try:
+            self._tell_first()
+        except Exception as bug:
+            self._stumbled(bug)
+            self.flush()
+
+    def _stumbled(self, bug: Exception) -> None:
+        """One object that cannot be shown ends this watch with a word, and no other."""
+        log.error("a watch of %s failed", self.resource.kind.plural, exc_info=bug)
+        self._broken = internal(f"{type(bug).__name__} while watching {self.resource.kind.plural}")
+
+    def _tell_first(self) -> None:
+        """What was there, or happened, before."""
+        assert self._connection is not None
         store = self._api.store
         self._connection.transport.write(_HEAD)
         self._at = store.version
@@ -160,10 +177,8 @@ class Watch:
         self.flush()
 
     def _fail(self, error: ApiError) -> None:
-        line = encode({"type": "ERROR", "object": error.status()}) + b"\n"
-        self._pending.append(chunk(line))
+        self._broken = error
         self.flush()
-        self.end()
 
     def end(self) -> None:
         """Finish the stream; the client may go on with another request."""
@@ -176,7 +191,14 @@ class Watch:
     # Events
 
     def offer(self, change: Change) -> bool:
-        """Queue what this change means here; whether anything was queued."""
+        """Queue what this change means here; whether there is anything to send."""
+        try:
+            return self._offer(change)
+        except Exception as bug:
+            self._stumbled(bug)
+            return True
+
+    def _offer(self, change: Change) -> bool:
         if change.version <= self._at:
             return False
         type_ = self._type(change)
@@ -259,12 +281,19 @@ class Watch:
 
     def flush(self) -> None:
         connection = self._connection
+        if self._broken is not None:
+            told = {"type": "ERROR", "object": self._broken.status()}
+            self._pending.append(chunk(encode(told) + b"\n"))
         pending, self._pending = self._pending, []
         if connection is None or connection.transport.is_closing() or not pending:
             return
         connection.transport.write(pending[0] if len(pending) == 1 else b"".join(pending))
         if connection.transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
+            # There is no place left for a word to the client, who may go on from the last event that arrived.
+            log.warning("a watch of %s reads too slowly and is cut off", self.resource.kind.plural)
             connection.transport.abort()
+        elif self._broken is not None:
+            self.end()
 
 
 def watch(api: Api, ask: Ask) -> Watch:
