@@ -45,6 +45,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "lifecycles": Benchmark("lifecycles", "100,000 pods, and 100,000 Jobs, from creation to their end"),
     "provisioning": Benchmark("provisioning", "nodes found for 10,000 pods over 400 instance types"),
     "fleet": Benchmark("fleet", "a month of a 500-node elastic fleet with 100,000 jobs, ledger included"),
+    "autoscaling": Benchmark("autoscaling", "a day of 10,000 autoscaled Deployments"),
     "api": Benchmark("api", "the API server: writes, reads, watchers, boot, memory, lists"),
     "kueue": Benchmark(
         "kueue", "Kueue's own performance test: how fast, and how long Workloads wait", ("baseline", "large")

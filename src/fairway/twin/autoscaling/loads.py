@@ -56,12 +56,19 @@ class Loads:
         self._by_label: dict[Label, list[tuple[str, int]]] = {}
         self._ready: dict[tuple[str, str, str], int] = {}
         """Ready pods by workload, as they were when its queues were last advanced."""
+        self._by_name: dict[str, list[tuple[Given, Series]]] = {}
+        self._now_us = -1
+        self._now: dict[str, list[tuple[Series, Value]]] = {}
+        """Series by name, as they are at `_now_us`."""
 
     def fork(self, room: Autoscaling) -> Loads:
         twin = Loads(room)
         twin.given = {name: Given(g.load, g.began_us, list(g.levels)) for name, g in self.given.items()}
         twin._by_label = {label: list(of) for label, of in self._by_label.items()}
         twin._ready = dict(self._ready)
+        for given in twin.given.values():
+            for one in given.load.series:
+                twin._by_name.setdefault(one.name, []).append((given, one))
         return twin
 
     def put(self, name: str, load: Load, began_us: int) -> None:
@@ -78,6 +85,12 @@ class Loads:
             self._reindex()
 
     def _reindex(self) -> None:
+        self._now_us = -1
+        self._room.measured.forget()
+        self._by_name = {}
+        for given in self.given.values():
+            for one in given.load.series:
+                self._by_name.setdefault(one.name, []).append((given, one))
         self._by_label = {}
         for name, given in self.given.items():
             for number, workload in enumerate(given.load.workloads):
@@ -161,15 +174,22 @@ class Loads:
     # Series and queues
 
     def series(self, metric: str) -> list[tuple[Series, Value]]:
-        """Every series of this name, as it is now."""
-        now_us, found = self._room.host.loop.now_us, []
-        for given in self.given.values():
-            since_us = now_us - given.began_us
-            for one in given.load.series:
-                if one.name == metric:
-                    until_us = _until(given.began_us, [one.value], since_us)
-                    found.append((one, Value(one.value.at(since_us), until_us)))
-        return found
+        """Every series of this name, as it is now. Worked out once for all who ask at one time."""
+        now_us = self._room.host.loop.now_us
+        if self._now_us != now_us:
+            self._now_us, self._now = now_us, {}
+        known = self._now.get(metric)
+        if known is None:
+            known = self._now[metric] = []
+            for given, one in self._by_name.get(metric, ()):
+                since_us = now_us - given.began_us
+                until_us = _until(given.began_us, [one.value], since_us)
+                known.append((one, Value(one.value.at(since_us), until_us)))
+        return known
+
+    @property
+    def has_queues(self) -> bool:
+        return any(given.load.queues for given in self.given.values())
 
     def has_metrics(self, *, of_objects: bool) -> bool:
         """Whether anybody feeds an adapter of custom (or external) metrics."""

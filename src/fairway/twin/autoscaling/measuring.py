@@ -40,9 +40,15 @@ class Measured:
     def __init__(self, room: Autoscaling) -> None:
         self._room = room
         self.until_us = NEVER_US
+        self._asked: dict[tuple[str, str, Selector | None], tuple[int, list[int]]] = {}
+        self._asked_us = -1
 
     def begin(self) -> None:
         self.until_us = NEVER_US
+
+    def forget(self) -> None:
+        """What is measured has become another at this very time."""
+        self._asked_us = -1
 
     def _holds(self, until_us: int) -> None:
         self.until_us = min(self.until_us, until_us)
@@ -130,7 +136,22 @@ class Measured:
         )
 
     def external(self, namespace: str, metric: str, metric_selector: Selector | None) -> Sequence[int]:
-        return [value for _, value in self.external_series(namespace, metric, metric_selector)]
+        """Worked out once for all who ask the same at one time."""
+        now_us = self._room.host.loop.now_us
+        if now_us != self._asked_us:
+            self._asked_us = now_us
+            self._asked.clear()
+        asked = (namespace, metric, metric_selector)
+        known = self._asked.get(asked)
+        if known is None:
+            before_us, self.until_us = self.until_us, NEVER_US
+            values = [value for _, value in self.external_series(namespace, metric, metric_selector)]
+            known = (self.until_us, values)
+            self.until_us = before_us
+            if not self._room.keda.entries and not self._room.loads.has_queues:
+                self._asked[asked] = known
+        self._holds(known[0])
+        return known[1]
 
     def external_series(
         self, namespace: str, metric: str, metric_selector: Selector | None
