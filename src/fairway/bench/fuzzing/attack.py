@@ -28,6 +28,12 @@ _UPSTREAMS: Final = (
     b"etcdserver: request is too large",
     b"failed calling webhook",
 )
+_QUOTA: Final = "limits"
+_COUNTED: Final = (
+    *("pods", "services", "secrets", "persistentvolumeclaims", "count/jobs.batch", "count/statefulsets.apps"),
+    *("count/replicasets.apps", "count/podgroups.scheduling.volcano.sh", "count/workloads.kueue.x-k8s.io"),
+)
+_HARD: Final = dict.fromkeys(_COUNTED, "60")
 _GROUPS_APART: Final = ("metrics.k8s.io", "authentication.k8s.io", "authorization.k8s.io")
 
 
@@ -53,9 +59,21 @@ class Attack:
             self.ask(
                 "POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
             )
+        self._limit()
         self._before = {k.plural: self._names(k) for k in self.kinds if not k.namespaced}
         self._sent = 0
         self._watching: http.client.HTTPSConnection | None = None
+
+    def _limit(self) -> None:
+        """A quota in every namespace, as tenants have one: two billion replicas are asked for, and not had."""
+        for namespace in NAMESPACES:
+            quota = {
+                "apiVersion": "v1",
+                "kind": "ResourceQuota",
+                "metadata": {"name": _QUOTA},
+                "spec": {"hard": _HARD},
+            }
+            self.ask("POST", f"/api/v1/namespaces/{namespace}/resourcequotas", quota)
 
     def close(self) -> None:
         for connection in (self._connection, self._watching):
@@ -116,6 +134,7 @@ class Attack:
 
     def _watch(self) -> None:
         """A watcher that reads nothing and leaves without a word."""
+        self._limit()
         if self._watching is not None:
             self._watching.close()
         kind = self.requests.draw.choice(self.kinds)
@@ -130,24 +149,29 @@ class Attack:
 
     def clear(self) -> None:
         """Remove everything that was made, whatever finalizers it has, and let that happen."""
+        left = [k for k in self.kinds if "delete" in k.verbs and "list" in k.verbs]
         for _ in range(3):
-            for kind in self.kinds:
-                if "delete" in kind.verbs and "list" in kind.verbs:
-                    self._clear(kind)
+            left = [kind for kind in left if self._clear(kind)]
             self.advance(120 * SECOND_US)
 
-    def _clear(self, kind: Kind) -> None:
+    def _clear(self, kind: Kind) -> int:
+        """How many were asked to go."""
+        count = 0
         _, found = self.ask("GET", _everywhere(kind))
         for obj in found.get("items") or () if isinstance(found, dict) else ():
             meta = obj["metadata"]
             namespace, name = meta.get("namespace", ""), meta["name"]
             if namespace not in NAMESPACES if kind.namespaced else name in self._before[kind.plural]:
                 continue
+            if name == _QUOTA:
+                continue
             path = kind.path(namespace, name)
             if meta.get("finalizers"):
                 empty = {"metadata": {"finalizers": None}}
                 self.ask("PATCH", path, empty, "application/merge-patch+json")
             self.ask("DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
+            count += 1
+        return count
 
     def _names(self, kind: Kind) -> set[str]:
         if "list" not in kind.verbs:

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 WRONG: Final[tuple[Any, ...]] = (
-    *(None, True, False, 0, 1, -1, 1.5, 20, 2**63, -(2**63), 10**30),
+    *(None, True, False, 0, 1, -1, 1.5, 20, 10_000, 2**31 - 1, 2**31, 2**63 - 1, 2**63, -(2**63), 10**30),
     *(
         "",
         "x",
@@ -27,7 +27,7 @@ WRONG: Final[tuple[Any, ...]] = (
     *("../..", "a/b", "a/b/c", "A", "*", "%s", "{}", "$(A)", "=1+1", "\x1b[31m", "f-0", "f-1", "f-2"),
     *([], {}, [None], [[]], [{}], {"": None}, {"a": None}, {"a": {"a": {"a": {}}}}, ["f-0", "f-0"]),
 )
-COUNTS: Final = (0, 1, 2, 3, -1, 20, 1.5, "1", None)
+COUNTS: Final = (0, 1, 2, 3, -1, 20, 2**31 - 1, 2**31, 2**63 - 1, 1.5, "1", None)
 QUANTITIES: Final = (
     *(
         "1",
