@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fairway.apiserver.controlplanepods import OF_AUTOSCALER, OF_KARPENTER, ControlPlanePods, Program
 from fairway.apiserver.endpoints import EndpointsController
 from fairway.apiserver.namespaced import NamespaceFurniture
 from fairway.apiserver.nodeleases import NodeLeases
@@ -42,8 +43,15 @@ def standing_components(signer: CertificateSigner, cloud: CloudPlan | None = Non
         EndpointsController(),
         NodeTtl(),
         NodeLeases(),
+        ControlPlanePods(_programs(cloud)),
         signer,
     ]
+
+
+def _programs(plan: CloudPlan | None) -> tuple[Program, ...]:
+    if plan is None:
+        return ()
+    return (OF_KARPENTER,) if plan.autoscaler is None else (OF_KARPENTER, OF_AUTOSCALER)
 
 
 def _of_cloud(plan: CloudPlan | None) -> tuple[list[Component], list[Component]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from fairway.apiserver.controlplanepods import is_hosted
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
 from fairway.kube.conditions import get_condition, is_condition_true
@@ -49,7 +50,7 @@ class PodMeter:
             self._see(key_of(pod), pod)
 
     def apply(self, change: Change) -> None:
-        if change.key.gk != "Pod":
+        if change.key.gk != "Pod" or is_hosted(change.obj):
             return
         if change.type == DELETED:
             self._unstarted.pop(change.key, None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from fairway.apiserver.asking import Api, Ask
+from fairway.apiserver.controlplanepods import ControllerLog, is_hosted
 from fairway.apiserver.kubelets.interface import CannotConnect, Line, LogReader
 from fairway.apiserver.statuses import bad_request, not_found
 from fairway.apiserver.subresources.containers import container_named
@@ -36,10 +37,14 @@ def answer(api: Api, ask: Ask) -> Answer:
     _check(request)
     name = container_named(pod, request.option("container"))
     node = pod["spec"].get("nodeName") or ""
-    if not node:
+    if not node and not is_hosted(pod):
         raise bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
     try:
-        log = api.kubelets.of(node).log(pod, name, previous=request.flag("previous"))
+        log: LogReader = (
+            api.kubelets.of(node).log(pod, name, previous=request.flag("previous"))
+            if node
+            else ControllerLog(api.store, pod)
+        )
         lines = log.read()
     except CannotConnect as why:
         raise bad_request(str(why)) from why
