@@ -108,3 +108,14 @@ def test_a_component_that_fails_at_its_own_work_is_not_ready(api: Served) -> Non
     assert code == 500 and "[-]component/endpoints-controller failed: reason withheld\n" in text
     assert api.ask("GET", "/readyz/component/endpoints-controller")[0] == 500
     assert api.ask("GET", "/livez") == (200, "ok")
+
+
+def test_a_watcher_that_stumbles_keeps_nobody_waiting(api: Served) -> None:
+    """The journal tells watchers, and then writes on."""
+
+    def stumbles(_version: int) -> None:
+        raise KeyError("spec")
+
+    api.call(lambda: api.server.api.journal.advanced.insert(0, stumbles))
+    for i in range(3):
+        assert api.ask("POST", SERVICES, service(f"after-{i}"))[0] == 201

@@ -12,11 +12,13 @@ reached the disk is not given out again, and watches from before get 410.
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
 from fairway.errors import WorldError
 from fairway.kube.objects import Key, Obj, key_of
+
+log = logging.getLogger("fairway.apiserver")
 
 # Versions skipped at a restart. A process has at most MAX_BACKLOG changes that are not on disk.
 VERSION_GAP = 1_000_000
@@ -168,9 +172,9 @@ class Journal:
         self.durable = version
         waiting = self._waiting
         while waiting and waiting[0][0] <= version:
-            waiting.popleft()[1]()
+            _told(waiting.popleft()[1])
         for told in self.advanced:
-            told(version)
+            _told(partial(told, version))
         self.wrote(version, sizes)
         self._kick()
 
@@ -250,6 +254,16 @@ def _refusal(folder: Path, damages: list[Damage]) -> str:
         lines.append(f"  and {len(damages) - _MOST_NAMED} more (fairway scrub lists them)")
     lines.append("nothing was changed; fairway up --recover starts without what is named, and keeps a copy")
     return "\n".join(lines)
+
+
+def _told(hear: Callable[[], None]) -> None:
+    """One who stumbles over what he hears must not keep the others, and the writing, waiting."""
+    try:
+        hear()
+    except Exception as failed:
+        log.error(
+            "somebody who waits for the disk failed: %s: %s", type(failed).__name__, failed, exc_info=failed
+        )
 
 
 def _raise(error: Exception) -> None:
