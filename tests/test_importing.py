@@ -111,39 +111,6 @@ def test_a_component_moves_alone(world: Path, monkeypatch: pytest.MonkeyPatch) -
     assert run(world, monkeypatch, "--check") == 0
 
 
-def test_kubernetes_is_read_from_its_discovery(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clone = world / "clones/acme/widgets"
-    (clone / "api").mkdir()
-    every = ["get", "list", "create", "delete", "deletecollection", "patch", "update", "watch"]
-    scale = {"name": "jobs/scale", "kind": "Scale", "group": "autoscaling", "version": "v1"}
-    listed = [
-        {"name": "jobs", "kind": "Job", "namespaced": True, "verbs": every, "shortNames": ["j"]},
-        {"name": "jobs/status", "kind": "Job", "namespaced": True, "verbs": ["update", "get", "patch"]},
-        scale | {"namespaced": True, "verbs": ["get"]},
-    ]
-    for version in ("v1", "v2", "v3beta1"):
-        document = {"groupVersion": f"batch/{version}", "resources": listed}
-        (clone / f"api/apis__batch__{version}.json").write_text(json.dumps(document))
-    release(clone, "v3", "3")
-    row = 'repository = "acme/widgets"\nrevision = "v3"\nfiles = ["api/*.json"]\n'
-    (world / "pins.toml").write_text(f"[kubernetes]\n{row}")
-    monkeypatch.setattr(program, "BUILT_IN", world / "kubernetes.json")
-    assert run(world, monkeypatch) == 0
-    (job,) = json.loads((world / "kubernetes.json").read_text())
-    assert job == {
-        "group": "batch",
-        "kind": "Job",
-        "plural": "jobs",
-        "namespaced": True,
-        "shortNames": ["j"],
-        "subresources": [
-            {"name": "status"},
-            {"name": "scale", "verbs": ["get"], "apiVersion": "autoscaling/v1", "kind": "Scale"},
-        ],
-        "versions": ["v2", "v1"],
-    }
-
-
 @pytest.mark.parametrize(
     ("revision", "said"), [("v9", "v9"), ("v1", "no file crds/none.yaml")], ids=["revision", "file"]
 )

@@ -70,20 +70,3 @@ def test_no_sentences_of_others_are_kept() -> None:
     for schema in entries("Workload.kueue.x-k8s.io"):
         assert "description" not in schema
         assert "description" not in schema["properties"]["spec"]
-
-
-def test_kubernetes_own_kinds_are_those_of_its_discovery() -> None:
-    own = {kind.group_kind: kind for kind in published.built_in()}
-    assert own["HorizontalPodAutoscaler.autoscaling"].versions == ("v2", "v1")
-    assert [s.name for s in own["Deployment.apps"].subresources] == ["scale", "status"]
-    assert "deletecollection" not in own["Namespace"].verbs
-    assert [gk for gk, kind in own.items() if not kind.is_stored] == [
-        "Binding",
-        "SelfSubjectReview.authentication.k8s.io",
-        "TokenReview.authentication.k8s.io",
-        "LocalSubjectAccessReview.authorization.k8s.io",
-        "SelfSubjectAccessReview.authorization.k8s.io",
-        "SelfSubjectRulesReview.authorization.k8s.io",
-        "SubjectAccessReview.authorization.k8s.io",
-        "Event.events.k8s.io",
-    ]

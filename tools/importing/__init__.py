@@ -8,6 +8,5 @@
 What is taken are facts: names, types, enums, defaults, list keys, rules. Descriptions stay where they are.
 docs/upgrading.md tells how a new release comes in. Nothing here is shipped.
 
-Reading order: `__main__`, `pins`, `definitions` (CustomResourceDefinitions), `nodes` (how schemas are kept),
-`discovery` (Kubernetes' own kinds).
+Reading order: `__main__`, `pins`, `definitions` (CustomResourceDefinitions), `nodes` (how schemas are kept).
 """

@@ -8,14 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tools.importing import definitions, discovery
+from tools.importing import definitions
 from tools.importing.nodes import Nodes, places, spelled_out
 from tools.importing.pins import Pin, pins
 
 DATA = Path(__file__).parents[2] / "src/fairway/kube/data"
-KINDS, SCHEMAS, BUILT_IN = DATA / "kinds.json", DATA / "schemas.txt", DATA / "kubernetes.json"
-# The component whose kinds are built in: read from its discovery documents.
-KUBERNETES = "kubernetes"
+KINDS, SCHEMAS = DATA / "kinds.json", DATA / "schemas.txt"
 PINS = Path(__file__).parent / "pins.toml"
 Component = dict[str, Any]
 
@@ -32,24 +30,17 @@ def main() -> int:
     unknown = set(asked.components) - {pin.name for pin in known}
     if unknown:
         parser.error(f"no such component: {', '.join(sorted(unknown))}")
-    written: dict[Path, str] = {}
-    for pin in known:
-        if pin.name == KUBERNETES and (not asked.components or pin.name in asked.components):
-            written[BUILT_IN] = _listed(discovery.kinds(pin, asked.clones))
-    components = [_component(p, asked.clones, asked.components) for p in known if p.name != KUBERNETES]
-    written[KINDS], written[SCHEMAS] = _written(components)
-    changed = [path for path, text in written.items() if not path.exists() or path.read_text() != text]
+    components = [_component(pin, asked.clones, asked.components) for pin in known]
+    kinds, schemas = _written(components)
+    changed = [
+        p for p, text in ((KINDS, kinds), (SCHEMAS, schemas)) if not p.exists() or p.read_text() != text
+    ]
     for path in changed:
         said = "would change" if asked.check else "written"
         sys.stdout.write(f"{path.relative_to(DATA.parents[4])}: {said}\n")
         if not asked.check:
-            path.write_text(written[path])
+            path.write_text(kinds if path is KINDS else schemas)
     return 1 if changed and asked.check else 0
-
-
-def _listed(rows: list[Component]) -> str:
-    """One row a line, so that a change shows what changed."""
-    return "[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "\n]\n"
 
 
 def _component(pin: Pin, clones: Path, wanted: list[str]) -> Component:

@@ -18,7 +18,7 @@ from fairway.apiserver import requests
 from fairway.apiserver.asking import Api, Ask, attributes
 from fairway.apiserver.discovery import Discovery
 from fairway.apiserver.requests import RequestInfo
-from fairway.apiserver.resources import METRICS_GROUP, Resource
+from fairway.apiserver.resources import METRICS_GROUP, REVIEWS, Resource
 from fairway.apiserver.selecting import pinned_name
 from fairway.apiserver.statuses import (
     NoPage,
@@ -33,11 +33,9 @@ from fairway.apiserver.verbs import reading
 from fairway.apiserver.watching import watch
 from fairway.apiserver.wire.messages import Answer, Request, Response, Stream
 from fairway.cluster.errors import ApiError
-from fairway.kube import published
 
 log = logging.getLogger("fairway.apiserver")
-# Kinds that only answer questions: POSTed, never stored.
-_REVIEWS = {(kind.group, kind.plural) for kind in published.built_in() if kind.verbs == ("create",)}
+_REVIEWS = {(group, plural) for group, rows in REVIEWS.items() for _, plural, _ in rows}
 _ADAPTED = ("custom.metrics.k8s.io", "external.metrics.k8s.io")
 _ADAPTED_PATHS = tuple(f"/apis/{group}" for group in _ADAPTED)
 _WRITES = ("create", "update", "patch", "delete", "deletecollection")

@@ -9,17 +9,26 @@ Source: kube-apiserver's installed APIs and kubectl api-resources, v1.36.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from fairway.kube import published
 from fairway.kube.kinds import BY_GROUP_KIND, Kind
 from fairway.kube.objects import Obj
 
-Subresource = published.Subresource
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _CRD = "CustomResourceDefinition.apiextensions.k8s.io"
 _READ_WRITE = ("get", "patch", "update")
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """`status`, `scale`, …: its verbs, and the kind it speaks where that is another one (`group/version`, kind)."""
+
+    name: str
+    verbs: tuple[str, ...]
+    api_version: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +83,86 @@ class Resource:
 
 _STATUS = Subresource("status", _READ_WRITE)
 _SCALE = Subresource("scale", _READ_WRITE, "autoscaling/v1", "Scale")
-# What Kubernetes has and this server has not: ways to a pod's ports over HTTP.
-_NOT_SERVED = frozenset((("Pod", "proxy"), ("Service", "proxy")))
+_WITH_STATUS = frozenset(
+    (
+        "Namespace",
+        "Node",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Pod",
+        "ReplicationController",
+        "ResourceQuota",
+        "Service",
+        "DaemonSet.apps",
+        "Deployment.apps",
+        "ReplicaSet.apps",
+        "StatefulSet.apps",
+        "CronJob.batch",
+        "Job.batch",
+        "HorizontalPodAutoscaler.autoscaling",
+        "PodDisruptionBudget.policy",
+        "Ingress.networking.k8s.io",
+        "CustomResourceDefinition.apiextensions.k8s.io",
+        "ValidatingAdmissionPolicy.admissionregistration.k8s.io",
+        "CertificateSigningRequest.certificates.k8s.io",
+        "ResourceClaim.resource.k8s.io",
+        "VolumeAttachment.storage.k8s.io",
+        "APIService.apiregistration.k8s.io",
+        "FlowSchema.flowcontrol.apiserver.k8s.io",
+        "PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io",
+        "ServiceCIDR.networking.k8s.io",
+    )
+)
+_WITH_SCALE = frozenset(["Deployment.apps", "ReplicaSet.apps", "StatefulSet.apps", "ReplicationController"])
+_CONNECT = ("create", "get")
+_READ_ONLY = {"ComponentStatus": ("get", "list")}
+_PROXY = ("create", "delete", "get", "patch", "update")
+_SPECIAL: dict[str, tuple[Subresource, ...]] = {
+    "Pod": (
+        Subresource("attach", _CONNECT, "v1", "PodAttachOptions"),
+        Subresource("binding", ("create",), "v1", "Binding"),
+        Subresource("ephemeralcontainers", _READ_WRITE),
+        Subresource("eviction", ("create",), "policy/v1", "Eviction"),
+        Subresource("exec", _CONNECT, "v1", "PodExecOptions"),
+        Subresource("log", ("get",)),
+        Subresource("portforward", _CONNECT, "v1", "PodPortForwardOptions"),
+        Subresource("resize", _READ_WRITE),
+    ),
+    "Node": (Subresource("proxy", _PROXY, "v1", "NodeProxyOptions"),),
+    "Namespace": (Subresource("finalize", ("update",)),),
+    "ServiceAccount": (Subresource("token", ("create",), "authentication.k8s.io/v1", "TokenRequest"),),
+    "CertificateSigningRequest.certificates.k8s.io": (Subresource("approval", _READ_WRITE),),
+}
+_ALL_CATEGORY = frozenset(
+    (
+        "Pod",
+        "ReplicationController",
+        "Service",
+        "DaemonSet.apps",
+        "Deployment.apps",
+        "ReplicaSet.apps",
+        "StatefulSet.apps",
+        "CronJob.batch",
+        "Job.batch",
+        "HorizontalPodAutoscaler.autoscaling",
+    )
+)
+_EXTENSIONS = frozenset(("apiextensions.k8s.io", "admissionregistration.k8s.io", "apiregistration.k8s.io"))
+
+# Kinds that only answer questions: POSTed, never stored. `kind plural scope`.
+REVIEWS = {
+    "authentication.k8s.io": (
+        ("SelfSubjectReview", "selfsubjectreviews", False),
+        ("TokenReview", "tokenreviews", False),
+    ),
+    "authorization.k8s.io": (
+        ("LocalSubjectAccessReview", "localsubjectaccessreviews", True),
+        ("SelfSubjectAccessReview", "selfsubjectaccessreviews", False),
+        ("SelfSubjectRulesReview", "selfsubjectrulesreviews", False),
+        ("SubjectAccessReview", "subjectaccessreviews", False),
+    ),
+    "": (("Binding", "bindings", True),),
+}
 
 METRICS_GROUP = "metrics.k8s.io"
 # Resources that are worked out, never stored: `kind plural scope`.
@@ -178,32 +265,37 @@ _SHADOWED: dict[str, Kind] = {}
 
 def _built_in() -> dict[tuple[str, str, str], Resource]:
     routes = {}
-    own = {kind.group_kind: kind for kind in published.built_in()}
     for kind in list(BY_GROUP_KIND.values()):
         for version in kind.versions:
             known = published.kinds().get(kind.group_kind)
-            resource = _standard(kind, version, own) if known is None else _published(kind, known, version)
+            resource = _standard(kind, version) if known is None else _published(kind, known, version)
             routes[(kind.group, version, kind.plural)] = resource
-    for said in own.values():
-        if not said.is_stored:
-            kind = Kind(said.group, said.kind, said.plural, said.namespaced, said.versions, said.short_names)
-            storage = said.kind if said.kind == "Event" else ""
-            resource = replace(_standard(kind, "v1", own), storage_kind=storage)
-            routes[(said.group, "v1", said.plural)] = resource
+    for group, rows in REVIEWS.items():
+        for name, plural, namespaced in rows:
+            review = Kind(group, name, plural, namespaced, ("v1",))
+            routes[(group, "v1", plural)] = Resource(review, "v1", ("create",), singular=name.lower())
+    events = Kind("events.k8s.io", "Event", "events", True, ("v1",), ("ev",))
+    routes[("events.k8s.io", "v1", "events")] = Resource(events, "v1", singular="event", storage_kind="Event")
     return routes
 
 
-def _standard(kind: Kind, version: str, own: dict[str, published.BuiltIn]) -> Resource:
-    """A kind of Kubernetes' own, or of Fairway's."""
-    said = own.get(kind.group_kind)
-    if said is None:
-        return Resource(kind, version, subresources=(_STATUS,), singular=kind.kind.lower())
+def _standard(kind: Kind, version: str) -> Resource:
+    gk = kind.group_kind
+    subresources = list(_SPECIAL.get(gk, ()))
+    # Kinds outside Kubernetes' own groups are custom resources elsewhere, and most of those have a status.
+    if gk in _WITH_STATUS or is_extra(kind.group):
+        subresources.append(_STATUS)
+    if gk in _WITH_SCALE:
+        subresources.append(_SCALE)
+    categories: tuple[str, ...] = ("all",) if gk in _ALL_CATEGORY else ()
+    if kind.group in _EXTENSIONS:
+        categories = ("api-extensions",)
     return Resource(
         kind,
         version,
-        said.verbs or ALL_VERBS,
-        subresources=tuple(s for s in said.subresources if (kind.kind, s.name) not in _NOT_SERVED),
-        categories=said.categories,
+        _READ_ONLY.get(gk, ALL_VERBS),
+        subresources=tuple(sorted(subresources, key=lambda s: s.name)),
+        categories=categories,
         singular=kind.kind.lower(),
     )
 

@@ -95,6 +95,17 @@ def hpa(file: RecordingFile, verbose: Verbose = False, output: Output = "table")
     _verify("hpa", file, verbose, output)
 
 
+@app.command("dra")
+def dra(file: RecordingFile, verbose: Verbose = False, output: Output = "table") -> None:
+    """Play recorded clusters with devices: the same nodes, devices, claims, conditions, scores and events?
+
+    Where kube-scheduler drew a node among equals, Fairway is given the recorded one and goes on.
+
+    Example: fairway verify dra dra.jsonl -v
+    """
+    _verify("dra", file, verbose, output)
+
+
 @app.command("dra-validation")
 def dra_validation(file: RecordingFile, verbose: Verbose = False, output: Output = "table") -> None:
     """Send recorded requests about devices and claims to a fresh server: refused or stored as kube-apiserver did?

@@ -108,6 +108,8 @@ class PodShape:
     gpu_each: int
     claims: tuple[tuple[str, bool], ...] = ()
     """Claims it uses, and whether that is the name of an ephemeral volume: its claim is named after the pod, too."""
+    has_devices: bool = False
+    """Whether it names resource claims. Which ones is the pod's own matter."""
 
     @property
     def has_pod_terms(self) -> bool:
@@ -176,6 +178,7 @@ def _relevant_bytes(spec: Mapping[str, Any], namespace: str, labels: Mapping[str
     volumes = spec.get("volumes") or ()
     parts.append([v["image"] for v in volumes if v.get("image")])
     parts.append(claim_names(spec))
+    parts.append(bool(spec.get("resourceClaims")))
     return msgspec.json.encode(parts)
 
 
@@ -211,6 +214,7 @@ def _derive(shape_id: int, spec: dict[str, Any], namespace: str, labels: Mapping
         gpu_count=gpu_count,
         gpu_each=gpu_each,
         claims=claim_names(spec),
+        has_devices=bool(spec.get("resourceClaims")),
     )
 
 

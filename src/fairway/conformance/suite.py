@@ -24,6 +24,7 @@ CHECKS: dict[str, str] = {
     "kueue-scenarios": "fairway.conformance.kueue_scenarios:verify_scenarios",
     "hpa": "fairway.conformance.hpa:verify_hpa",
     "api": "fairway.conformance.api.requests:verify_requests",
+    "dra": "fairway.conformance.dra.clusters:verify_clusters",
     "dra-validation": "fairway.conformance.dra.validation:verify_validation",
     "kubectl": "fairway.conformance.kubectl.playing:verify_session",
 }

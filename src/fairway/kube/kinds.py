@@ -33,21 +33,125 @@ class Kind:
         return f"{self.group}/{self.versions[0]}" if self.group else self.versions[0]
 
 
+def _kinds(group: str, versions: str, *rows: str) -> list[Kind]:
+    """Each row: `Kind plural scope [short,short]` with scope `ns` or `cluster`."""
+    kinds = []
+    for row in rows:
+        kind, plural, scope, *short = row.split()
+        kinds.append(
+            Kind(
+                group,
+                kind,
+                plural,
+                scope == "ns",
+                tuple(versions.split()),
+                tuple(short[0].split(",")) if short else (),
+            )
+        )
+    return kinds
+
+
 def _published(kind: published.Published) -> Kind:
     versions = tuple(version.name for version in kind.versions)
     return Kind(kind.group, kind.kind, kind.plural, kind.namespaced, versions, kind.short_names)
 
 
-def _built_in(kind: published.BuiltIn) -> Kind:
-    return Kind(kind.group, kind.kind, kind.plural, kind.namespaced, kind.versions, kind.short_names)
-
-
-# Names that two kinds share are those of the first.
+# Source: kubectl api-resources of Kubernetes 1.36; other projects' kinds as their definitions have them.
 _ALL: Final[list[Kind]] = [
-    *(_built_in(kind) for kind in published.built_in() if kind.is_stored),
+    *_kinds(
+        "",
+        "v1",
+        "ComponentStatus componentstatuses cluster cs",
+        "ConfigMap configmaps ns cm",
+        "Endpoints endpoints ns ep",
+        "Event events ns ev",
+        "LimitRange limitranges ns limits",
+        "Namespace namespaces cluster ns",
+        "Node nodes cluster no",
+        "PersistentVolume persistentvolumes cluster pv",
+        "PersistentVolumeClaim persistentvolumeclaims ns pvc",
+        "Pod pods ns po",
+        "PodTemplate podtemplates ns",
+        "ReplicationController replicationcontrollers ns rc",
+        "ResourceQuota resourcequotas ns quota",
+        "Secret secrets ns",
+        "Service services ns svc",
+        "ServiceAccount serviceaccounts ns sa",
+    ),
+    *_kinds(
+        "apps",
+        "v1",
+        "ControllerRevision controllerrevisions ns",
+        "DaemonSet daemonsets ns ds",
+        "Deployment deployments ns deploy",
+        "ReplicaSet replicasets ns rs",
+        "StatefulSet statefulsets ns sts",
+    ),
+    *_kinds("batch", "v1", "CronJob cronjobs ns cj", "Job jobs ns"),
+    *_kinds("autoscaling", "v2 v1", "HorizontalPodAutoscaler horizontalpodautoscalers ns hpa"),
+    *_kinds("policy", "v1", "PodDisruptionBudget poddisruptionbudgets ns pdb"),
+    *_kinds("scheduling.k8s.io", "v1", "PriorityClass priorityclasses cluster pc"),
+    *_kinds("coordination.k8s.io", "v1", "Lease leases ns"),
+    *_kinds("discovery.k8s.io", "v1", "EndpointSlice endpointslices ns"),
+    *_kinds("node.k8s.io", "v1", "RuntimeClass runtimeclasses cluster"),
+    *_kinds(
+        "storage.k8s.io",
+        "v1",
+        "CSIDriver csidrivers cluster",
+        "CSINode csinodes cluster",
+        "CSIStorageCapacity csistoragecapacities ns",
+        "StorageClass storageclasses cluster sc",
+        "VolumeAttachment volumeattachments cluster",
+        "VolumeAttributesClass volumeattributesclasses cluster vac",
+    ),
+    *_kinds(
+        "networking.k8s.io",
+        "v1",
+        "Ingress ingresses ns ing",
+        "IngressClass ingressclasses cluster",
+        "IPAddress ipaddresses cluster ip",
+        "NetworkPolicy networkpolicies ns netpol",
+        "ServiceCIDR servicecidrs cluster",
+    ),
+    *_kinds("apiregistration.k8s.io", "v1", "APIService apiservices cluster"),
+    *_kinds("certificates.k8s.io", "v1", "CertificateSigningRequest certificatesigningrequests cluster csr"),
+    *_kinds(
+        "flowcontrol.apiserver.k8s.io",
+        "v1",
+        "FlowSchema flowschemas cluster",
+        "PriorityLevelConfiguration prioritylevelconfigurations cluster",
+    ),
+    *_kinds(
+        "resource.k8s.io",
+        "v1",
+        "DeviceClass deviceclasses cluster",
+        "ResourceClaim resourceclaims ns",
+        "ResourceClaimTemplate resourceclaimtemplates ns",
+        "ResourceSlice resourceslices cluster",
+    ),
+    *_kinds(
+        "rbac.authorization.k8s.io",
+        "v1",
+        "ClusterRole clusterroles cluster",
+        "ClusterRoleBinding clusterrolebindings cluster",
+        "Role roles ns",
+        "RoleBinding rolebindings ns",
+    ),
+    *_kinds(
+        "admissionregistration.k8s.io",
+        "v1",
+        "MutatingAdmissionPolicy mutatingadmissionpolicies cluster",
+        "MutatingAdmissionPolicyBinding mutatingadmissionpolicybindings cluster",
+        "ValidatingAdmissionPolicy validatingadmissionpolicies cluster",
+        "ValidatingAdmissionPolicyBinding validatingadmissionpolicybindings cluster",
+        "MutatingWebhookConfiguration mutatingwebhookconfigurations cluster",
+        "ValidatingWebhookConfiguration validatingwebhookconfigurations cluster",
+    ),
+    *_kinds(
+        "apiextensions.k8s.io", "v1", "CustomResourceDefinition customresourcedefinitions cluster crd,crds"
+    ),
     *(_published(kind) for kind in published.kinds().values()),
-    Kind("fairway.dev", "PriceBook", "pricebooks", False, ("v1alpha1",)),
-    Kind("fairway.dev", "Scenario", "scenarios", False, ("v1alpha1",)),
+    *_kinds("fairway.dev", "v1alpha1", "PriceBook pricebooks cluster", "Scenario scenarios cluster"),
 ]
 
 BY_GROUP_KIND: Final[dict[str, Kind]] = {k.group_kind: k for k in _ALL}

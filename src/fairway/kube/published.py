@@ -1,9 +1,8 @@
-"""Which kinds do Kubernetes and other projects publish, and what does each definition say?
+"""Which kinds do other projects publish, and what does each definition say?
 
-Facts made by `tools/importing` from pinned sources (docs/upgrading.md): Kubernetes' own kinds, as discovery lists
-them, in `data/kubernetes.json`; others' names, columns and subresources, as their CustomResourceDefinitions have them,
-in `data/kinds.json`. Both are read at once. Schemas are in `data/schemas.txt`, a line a place, of which only the lines
-of a kind that is used are decoded. Descriptions are not kept.
+Facts of their CustomResourceDefinitions, made by `tools/importing` from pinned sources (docs/upgrading.md): names,
+columns, subresources in `data/kinds.json`, read at once; schemas in `data/schemas.txt`, a line a place, of which
+only the lines of a kind that is used are decoded. Descriptions are not kept.
 """
 
 from __future__ import annotations
@@ -55,50 +54,12 @@ class Published(msgspec.Struct, frozen=True, rename="camel", gc=False):
         return next((v for v in self.versions if v.name == name), None)
 
 
-class Subresource(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """`status`, `scale`, …: its verbs, and the kind it speaks where that is another one (`group/version`, kind)."""
-
-    name: str
-    verbs: tuple[str, ...] = ("get", "patch", "update")
-    api_version: str = ""
-    kind: str = ""
-
-
-class BuiltIn(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """A kind of Kubernetes' own, versions newest first. `verbs` empty: all of them."""
-
-    group: str
-    kind: str
-    plural: str
-    namespaced: bool
-    versions: tuple[str, ...]
-    subresources: tuple[Subresource, ...]
-    short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    verbs: tuple[str, ...] = ()
-
-    @property
-    def group_kind(self) -> str:
-        return f"{self.kind}.{self.group}" if self.group else self.kind
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether there are objects of it: some kinds only answer, and the newer Event shows the older one's."""
-        return self.verbs != ("create",) and self.group != "events.k8s.io"
-
-
 class Component(msgspec.Struct, frozen=True):
     """A project, and the source its facts were taken from."""
 
     component: str
     source: str
     kinds: tuple[Published, ...]
-
-
-@cache
-def built_in() -> tuple[BuiltIn, ...]:
-    """Kubernetes' own kinds, as its discovery lists them."""
-    return msgspec.json.decode((_DATA / "kubernetes.json").read_bytes(), type=tuple[BuiltIn, ...])
 
 
 @cache

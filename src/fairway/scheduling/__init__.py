@@ -5,8 +5,9 @@ Decisions are pure; whoever runs them binds, evicts and writes conditions.
 
 Reading order: `verdict` (what can be decided, in kube-scheduler's words), `profile` (plugins, weights,
 arguments) and `config` (KubeSchedulerConfiguration files), `cycle` (one scheduling cycle), `filters` and
-`nodelocal`, `volumes` (with `volumefacts`), `resourcescores` and `plainscores`, `podaffinity`, `podspread` (the
-plugins), `ranking` (the best of those that fit), `diagnosis` (why not), `preemption` and `evictions`, `queue` (who
+`nodelocal`, `volumes` (with `volumefacts`), `dynamicresources` (with `devices`), `resourcescores` and `plainscores`,
+`podaffinity`, `podspread` (the plugins), `ranking` (the best of those that fit), `diagnosis` (why not), `preemption`
+and `evictions`, `queue` (who
 is next) and `requeue` (what brings a pod back), then `gpushare` (parts of GPUs, and the placement policies of the
 FGD paper).
 """

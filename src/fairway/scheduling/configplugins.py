@@ -74,7 +74,6 @@ _OUT_OF_TREE = ("Coscheduling",)
 _DEFAULT_MULTI_POINT = tuple(
     p for p in PLUGINS if p not in (*_ALPHA, *_OUT_OF_TREE) and p not in GPU_POLICIES and p != "GpuShare"
 )
-_DYNAMIC_RESOURCES_WEIGHT = 2
 # Gone from configurations before v1. Source: validation.go invalidPluginsByVersion.
 _REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 _MAX_TOTAL_SCORE = 2**63 - 1
@@ -177,7 +176,7 @@ def _merged(custom: _Set) -> tuple[tuple[str, int], ...]:
 
 
 def _default_weight(name: str) -> int:
-    return _DYNAMIC_RESOURCES_WEIGHT if name == "DynamicResources" else DEFAULT_WEIGHTS.get(name, 0)
+    return DEFAULT_WEIGHTS.get(name, 0)
 
 
 def _active(point: str, own: _Set, multi: Sequence[tuple[str, int]]) -> tuple[str, ...]:

@@ -26,8 +26,11 @@ from fairway.cluster.actions import View
 from fairway.cluster.records import PodRecord
 from fairway.kube.labels import Selector
 from fairway.kube.objects import Key
+from fairway.scheduling.devices.selecting import AllocationError
 from fairway.scheduling.diagnosis import Diagnosis as Diagnosis
-from fairway.scheduling.filters import Filters
+from fairway.scheduling.dynamicresources import PLUGIN as DEVICES_PLUGIN
+from fairway.scheduling.dynamicresources import DynamicResources, Plan
+from fairway.scheduling.filters import DeviceFilter, Filters
 from fairway.scheduling.nodelocal import NodeLocal
 from fairway.scheduling.podaffinity import affinity_scores, normalized
 from fairway.scheduling.podspread import constraints_of, spread_scores
@@ -65,7 +68,10 @@ class Scheduler:
     nominated: dict[Key, tuple[PodRecord, str]] = field(default_factory=dict)
     view: View | None = None
     """Where claims and volumes are looked up; None: pods' claims are of no account."""
+    devices: DynamicResources | None = None
+    """Who knows about devices; None: there are none, and nobody asks for any."""
     _locals: dict[int, NodeLocal] = field(default_factory=dict)
+    _delegated: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self._spreads_hard = any(c.is_hard for c in self.profile.default_spread)
@@ -83,22 +89,34 @@ class Scheduler:
     def fork(self, accounts: NodeAccounts, default_selector: SelectorOf) -> Scheduler:
         """The same state over a copy of the cluster; memos start empty."""
         nominated = dict(self.nominated)
-        return Scheduler(accounts, self.profile, default_selector, self.next_start, nominated, self.view)
+        devices = None if self.devices is None else self.devices.over(accounts)
+        return Scheduler(
+            accounts, self.profile, default_selector, self.next_start, nominated, self.view, devices
+        )
+
+    def give_devices(self, devices: DynamicResources) -> None:
+        """From now on there are devices."""
+        self.devices = devices
+        self._locals.clear()
 
     # Step 1
 
     def local(self, pod: PodRecord) -> NodeLocal:
         """The node-by-node answers for the pod's shape, up to date."""
+        delegated = _NO_NAMES if self.devices is None else self.devices.delegated()
+        if delegated is not self._delegated:
+            self._delegated = delegated
+            self._locals.clear()
         found = self._locals.get(pod.shape.id)
         if found is None:
             if len(self._locals) >= _MEMO_LIMIT:
                 self._locals.clear()
-            found = self._locals[pod.shape.id] = NodeLocal(self.accounts, pod.shape, self.profile)
+            found = self._locals[pod.shape.id] = NodeLocal(self.accounts, pod.shape, self.profile, delegated)
         else:
             found.refresh()
         return found
 
-    def place(self, pod: PodRecord, draw: int = 0) -> Scheduled | Diagnosis:
+    def place(self, pod: PodRecord, draw: int = 0, now_us: int = 0) -> Scheduled | Diagnosis:
         """Steps 1, 3 and 4. `draw` picks among equally good nodes: any non-negative integer."""
         accounts = self.accounts
         if accounts.node_count == 0:
@@ -113,30 +131,38 @@ class Scheduler:
         if pod.shape.claims and self.view is not None:
             found = look(self.view, accounts, pod, self.profile)
             if found.why:
-                rows = accounts.alive.shape[0]
-                nothing = np.zeros(rows, np.int64)
-                everywhere = np.ones(rows, np.bool_)
-                return Diagnosis(
-                    nothing, nothing, everywhere, prefilter=found.why, prefilter_plugin=found.plugin
-                )
-        filters = self._filters(pod, local, self._nominees(pod))
-        nominee = self._on_nominated_node(pod, filters.codes)
-        if nominee is not None:
-            return nominee
-        outside = self._outside_pinned(pod)
-        rows, evaluated = self._search(filters.codes, outside)
+                return self._nowhere(found.why, found.plugin)
+        filters = self._filters(pod, local, self._nominees(pod), now_us)
+        if filters.devices is not None and filters.devices.look.why:
+            return self._nowhere(filters.devices.look.why, DEVICES_PLUGIN)
+        try:
+            nominee = self._on_nominated_node(pod, filters)
+            if nominee is not None:
+                return nominee
+            outside = self._outside_pinned(pod)
+            rows, evaluated = self._search(filters, outside)
+        except AllocationError as failed:
+            error = f'running "{DEVICES_PLUGIN}" filter plugin: {failed}'
+            return Diagnosis(_EMPTY, _EMPTY, _EMPTY.astype(np.bool_), error=error)
         if not len(rows):
             return self._diagnosis(filters, outside)
         if len(rows) == 1:
             row = int(rows[0])
             return Scheduled(accounts.names[row], 0, 1, evaluated, 1, self._devices(pod, row))
-        totals = self._totals(pod, local, rows)
+        totals = self._totals(pod, local, rows, filters.devices)
         # argmax and nonzero are C calls; max and boolean indexing go through Python and cost more than the work.
         best = int(totals[totals.argmax()])
         tied = rows[(totals == best).nonzero()[0]]
         winner = int(tied[draw % len(tied)])
         devices = self._devices(pod, winner)
         return Scheduled(accounts.names[winner], best, len(rows), evaluated, len(tied), devices)
+
+    def _nowhere(self, why: str, plugin: str) -> Diagnosis:
+        """A PreFilter refused the pod on every node."""
+        rows = self.accounts.alive.shape[0]
+        nothing = np.zeros(rows, np.int64)
+        everywhere = np.ones(rows, np.bool_)
+        return Diagnosis(nothing, nothing, everywhere, prefilter=why, prefilter_plugin=plugin)
 
     def _stands_alone(self, pod: PodRecord, local: NodeLocal) -> bool:
         """Whether each node can be judged by itself: nothing depends on other pods or on who else is feasible."""
@@ -147,6 +173,7 @@ class Scheduler:
             or local.has_preference
             or local.any_prefer_taints
             or shape.claims
+            or (self.devices is not None and self.devices.concerns(pod))
             or self.nominated
             or self._spreads_hard
             or self._policies is not None
@@ -186,7 +213,11 @@ class Scheduler:
         return self._filters(pod, local, {}).codes
 
     def _filters(
-        self, pod: PodRecord, local: NodeLocal, nominees: Mapping[int, Sequence[PodRecord]]
+        self,
+        pod: PodRecord,
+        local: NodeLocal,
+        nominees: Mapping[int, Sequence[PodRecord]],
+        now_us: int = 0,
     ) -> Filters:
         hard = constraints_of(pod, self.profile, self._selector(pod, hard=True), hard=True)
         volumes = None
@@ -194,8 +225,23 @@ class Scheduler:
             found = look(self.view, self.accounts, pod, self.profile)
             volumes = VolumeFilter(self.view, self.accounts, pod, local, self.profile, found)
         return Filters(
-            self.accounts, self.profile, pod, local, spread=hard, nominees=nominees, volumes=volumes
+            self.accounts,
+            self.profile,
+            pod,
+            local,
+            spread=hard,
+            nominees=nominees,
+            volumes=volumes,
+            devices=self._device_filter(pod, now_us),
         )
+
+    def _device_filter(self, pod: PodRecord, now_us: int) -> DeviceFilter | None:
+        if self.devices is None or not self.profile.filters_with(DEVICES_PLUGIN):
+            return None
+        look = self.devices.look(pod, now_us)
+        if look is None or (look.is_empty and not look.why):
+            return None
+        return DeviceFilter(self.devices, look, self.devices.codes(look))
 
     def volume_plan(self, pod: PodRecord, node: str) -> VolumePlan:
         """What is to be done about the pod's claims on this node."""
@@ -206,6 +252,10 @@ class Scheduler:
             return VolumePlan()
         found = look(self.view, self.accounts, pod, self.profile)
         return plan(self.view, self.local(pod), row, found)
+
+    def device_plan(self, pod: PodRecord, node: str) -> Plan:
+        """What is to be done about the pod's resource claims on this node. Raises: AllocationError."""
+        return Plan() if self.devices is None else self.devices.plan(pod, node)
 
     def _selector(self, pod: PodRecord, *, hard: bool) -> Selector | None:
         if pod.shape.spread or not (self._spreads_hard if hard else self._spreads_soft):
@@ -223,13 +273,16 @@ class Scheduler:
                 by_row.setdefault(row, []).append(other)
         return by_row
 
-    def _on_nominated_node(self, pod: PodRecord, refusal: Ints) -> Scheduled | None:
-        """A nominated pod tries its node first."""
+    def _on_nominated_node(self, pod: PodRecord, filters: Filters) -> Scheduled | None:
+        """A nominated pod tries its node first. Raises: AllocationError."""
         mine = self.nominated.get(pod.key)
         if mine is None:
             return None
         row = self.accounts.row_of.get(mine[1])
-        if row is None or refusal[row] != 0:
+        if row is None:
+            return None
+        filters.ask_devices(np.array([row], np.int64))
+        if filters.codes[row] != 0:
             return None
         return Scheduled(mine[1], 0, 1, 1, 1, self._devices(pod, row))
 
@@ -245,8 +298,11 @@ class Scheduler:
                 outside[row] = False
         return outside
 
-    def _search(self, refusal: Ints, outside: Bools | None) -> tuple[Ints, int]:
-        """Feasible rows, in search order and no more than are wanted; and how many nodes were looked at."""
+    def _search(self, filters: Filters, outside: Bools | None) -> tuple[Ints, int]:
+        """Feasible rows, in search order and no more than are wanted; and how many nodes were looked at.
+
+        Raises: AllocationError.
+        """
         twice = self.accounts.order_twice()
         total = len(twice) // 2
         if outside is not None:
@@ -260,12 +316,14 @@ class Scheduler:
         start = self.next_start % count
         # Most searches end soon: look at as many as are wanted, then at twice as many, then at everything.
         rows = twice[start : start + wanted]
-        if not np.count_nonzero(refusal[rows]):
+        filters.ask_devices(rows)
+        if not np.count_nonzero(filters.codes[rows]):
             evaluated = wanted
         else:
             for stretch in (min(2 * wanted, count), count):
                 near = twice[start : start + stretch]
-                found = np.flatnonzero(refusal[near] == 0)
+                filters.ask_devices(near)
+                found = np.flatnonzero(filters.codes[near] == 0)
                 if len(found) >= wanted:
                     break
             evaluated = int(found[wanted - 1]) + 1 if len(found) >= wanted else count
@@ -285,10 +343,12 @@ class Scheduler:
 
     # Step 4
 
-    def _totals(self, pod: PodRecord, local: NodeLocal, rows: Ints) -> Ints:
+    def _totals(
+        self, pod: PodRecord, local: NodeLocal, rows: Ints, devices: DeviceFilter | None = None
+    ) -> Ints:
         total = local.score[rows]
         everywhere = 0
-        for _, scores in self._normalized_scores(pod, local, rows):
+        for _, scores in self._normalized_scores(pod, local, rows, devices):
             if isinstance(scores, int):
                 everywhere += scores
             else:
@@ -297,7 +357,7 @@ class Scheduler:
         return total
 
     def _normalized_scores(
-        self, pod: PodRecord, local: NodeLocal, rows: Ints
+        self, pod: PodRecord, local: NodeLocal, rows: Ints, devices: DeviceFilter | None = None
     ) -> list[tuple[str, Ints | int]]:
         """The weighted scores that depend on which nodes are feasible, by plugin."""
         profile = self.profile
@@ -319,6 +379,10 @@ class Scheduler:
             for name in self._policy_names:
                 scores, _ = self._policies.scores(name, pod, rows)
                 found.append((name, profile.weight(name) * scores))
+        weight = profile.weight(DEVICES_PLUGIN)
+        if weight and devices is not None:
+            chosen = devices.plugin.raw_scores(devices.look, devices.answers, rows)
+            found.append((DEVICES_PLUGIN, weight * _share(chosen)))
         weight = profile.weight("InterPodAffinity")
         if weight:
             raw = affinity_scores(self.accounts, pod, profile)
@@ -337,10 +401,15 @@ class Scheduler:
         outside = self._outside_pinned(pod)
         if outside is not None:
             order = order[~outside[order]]
-        rows = order[self._filters(pod, local, self._nominees(pod)).codes[order] == 0]
+        filters = self._filters(pod, local, self._nominees(pod))
+        try:
+            filters.ask_devices(order)
+        except AllocationError:
+            return ScoreSheet((), ())
+        rows = order[filters.codes[order] == 0]
         if not len(rows):
             return ScoreSheet((), ())
-        parts = self._normalized_scores(pod, local, rows)
+        parts = self._normalized_scores(pod, local, rows, filters.devices)
         totals = local.score[rows]
         for _, scores in parts:
             totals = totals + scores
@@ -355,6 +424,7 @@ class Scheduler:
 
 
 _EMPTY: Final[Ints] = np.zeros(0, np.int64)
+_NO_NAMES: Final[frozenset[str]] = frozenset()
 # Shapes whose answers are kept. A shape's arrays are 50 bytes per node.
 _MEMO_LIMIT: Final = 512
 

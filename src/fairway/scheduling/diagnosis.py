@@ -24,7 +24,8 @@ class Diagnosis:
     """Arrays over rows. `filters` is None where nothing was filtered (no nodes).
 
     `short`: bits as in `NodeLocal.short`; `outside`: rows that required node names exclude, if any are;
-    `prefilter`: what a PreFilter said that refused the pod everywhere.
+    `prefilter`: what a PreFilter said that refused the pod everywhere; `error`: what ended the attempt before it could
+    be told whether any node would do.
     """
 
     refusal: Ints
@@ -34,6 +35,7 @@ class Diagnosis:
     outside: Bools | None = None
     prefilter: str = ""
     prefilter_plugin: str = ""
+    error: str = ""
 
 
 def reasons_of(diagnosis: Diagnosis, accounts: NodeAccounts) -> tuple[dict[str, int], tuple[str, ...]]:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from fairway.cluster.accounts import NodeAccounts
 from fairway.cluster.records import PodRecord
 from fairway.cluster.shapes import SpreadConstraint
+from fairway.scheduling.dynamicresources import Answers, DynamicResources, PodLook
 from fairway.scheduling.nodelocal import NodeLocal
 from fairway.scheduling.podaffinity import affinity_refusals
 from fairway.scheduling.podspread import Move, spread_refusals
@@ -38,6 +39,10 @@ _HOPELESS_AMONG_PODS: Final = (
     int(Refusal.VOLUME_AFFINITY),
     int(Refusal.VOLUME_BIND),
     int(Refusal.VOLUME_ZONE),
+    int(Refusal.DEVICES_STALE),
+    int(Refusal.DEVICES),
+    int(Refusal.DEVICES_INVALID),
+    int(Refusal.CLAIM_UNAVAILABLE),
 )
 
 
@@ -47,6 +52,18 @@ class RowRefusal(NamedTuple):
     code: int
     short: int
     is_hopeless: bool
+
+
+class DeviceFilter(NamedTuple):
+    """What DynamicResources says of nodes, to one pod."""
+
+    plugin: DynamicResources
+    look: PodLook
+    answers: Answers
+
+    def at(self, row: int) -> int:
+        """Raises: AllocationError."""
+        return self.plugin.code_at(self.look, self.answers, row)
 
 
 class Filters:
@@ -62,17 +79,20 @@ class Filters:
         spread: tuple[SpreadConstraint, ...],
         nominees: Mapping[int, Sequence[PodRecord]],
         volumes: VolumeFilter | None = None,
+        devices: DeviceFilter | None = None,
     ) -> None:
         """`spread`: the pod's hard constraints; `nominees`: by row, the pods it must leave room for; `volumes`: of a
-        pod that has claims."""
+        pod that has claims; `devices`: of one that uses devices, asked where nothing else refuses."""
         self._accounts = accounts
         self.pod = pod
         self.local = local
         self._spread = spread if profile.filters_with("PodTopologySpread") else ()
         self._nominees = nominees
         self._volumes = volumes
+        self.devices = devices
         self._minds_pods = False
         self._overlaid: dict[int, RowRefusal] = {}
+        self._owns_codes = False
         self.codes = self._everywhere(profile)
         if nominees:
             self._overlay()
@@ -90,6 +110,17 @@ class Filters:
                 self._minds_pods = True
                 codes = np.where(codes == 0, apart, codes)
         return codes
+
+    def ask_devices(self, rows: Ints) -> None:
+        """Settle what devices say of these rows, as far as nothing else refuses them. Raises: AllocationError."""
+        if self.devices is None:
+            return
+        if not self._owns_codes:
+            self.codes, self._owns_codes = self.codes.copy(), True
+        for row in rows[self.codes[rows] == 0].tolist():
+            code = self.devices.at(row)
+            if code:
+                self.codes[row] = code
 
     def _overlay(self) -> None:
         """A node must also fit with the pods nominated to it; if it does not, that is the reason given."""
@@ -121,7 +152,11 @@ class Filters:
     @property
     def _is_about_room(self) -> bool:
         return (
-            not self._spread and not self._minds_pods and self._volumes is None and self.local.is_about_room
+            not self._spread
+            and not self._minds_pods
+            and self._volumes is None
+            and self.devices is None
+            and self.local.is_about_room
         )
 
     def _room_with(self, others: Sequence[PodRecord], row: int) -> RowRefusal:
@@ -159,6 +194,8 @@ class Filters:
         if not code and self._minds_pods:
             apart = affinity_refusals(accounts, self.pod)
             code = 0 if apart is None else int(apart[row])
+        if not code and self.devices is not None:
+            code = self.devices.at(row)
         return RowRefusal(code, 0, code in _HOPELESS_AMONG_PODS)
 
     def hopeless(self) -> Bools:

@@ -59,7 +59,14 @@ class NodeLocal:
     that do: `prefer_taints`, `preference`.
     """
 
-    def __init__(self, accounts: NodeAccounts, shape: PodShape, profile: Profile) -> None:
+    def __init__(
+        self,
+        accounts: NodeAccounts,
+        shape: PodShape,
+        profile: Profile,
+        delegated: frozenset[str] = frozenset(),
+    ) -> None:
+        """`delegated`: resources that a node without any may give by claims; DynamicResources knows."""
         self.accounts = accounts
         self.shape = shape
         self.profile = profile
@@ -74,7 +81,9 @@ class NodeLocal:
             Taint(UNSCHEDULABLE_TAINT, "", NO_SCHEDULE), shape.tolerations
         )
         self.asked = [(2 << i, accounts.column(n), v) for i, (n, v) in enumerate(self._asked)]
-        self._is_plain = is_plain(shape, profile)
+        by_claims = [name in delegated for name, _ in self._asked]
+        self._delegated = np.array(by_claims, np.bool_) if any(by_claims) else None
+        self._is_plain = is_plain(shape, profile) and self._delegated is None
         self._plain_scores = PlainScores(
             shape, profile.weight("NodeResourcesFit"), profile.weight("NodeResourcesBalancedAllocation")
         )
@@ -371,8 +380,11 @@ class NodeLocal:
             return full.astype(np.int64), np.zeros(full.shape, np.bool_)
         allocatable = accounts.allocatable[rows][:, self._columns]
         free = allocatable - accounts.requested[rows][:, self._columns]
-        short = (free < self._values) @ self._bits + full
-        return short, np.asarray((allocatable < self._values).any(axis=1), np.bool_)
+        lacks, never = free < self._values, allocatable < self._values
+        if self._delegated is not None:
+            by_claims = self._delegated & (allocatable == 0)
+            lacks, never = lacks & ~by_claims, never & ~by_claims
+        return lacks @ self._bits + full, np.asarray(never.any(axis=1), np.bool_)
 
     def _port_clash(self, rows: Rows) -> Bools:
         at: Any = range(self.accounts.alive.shape[0]) if isinstance(rows, slice) else rows

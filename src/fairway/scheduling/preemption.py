@@ -16,6 +16,7 @@ from typing import Final
 from fairway.cluster.records import PodRecord
 from fairway.scheduling.cycle import Scheduler
 from fairway.scheduling.diagnosis import Diagnosis, reasons_of
+from fairway.scheduling.dynamicresources import PLUGIN as DEVICES_PLUGIN
 from fairway.scheduling.evictions import NEVER_STARTED, Candidate, victims_on
 from fairway.scheduling.evictions import Budget as Budget
 from fairway.scheduling.filters import Filters
@@ -28,6 +29,7 @@ from fairway.scheduling.verdict import (
     PREEMPTION_NOT_HELPFUL,
     VICTIMS_TERMINATING,
     Preemption,
+    Release,
     Unschedulable,
     unavailable,
 )
@@ -51,21 +53,33 @@ def explain(
         message = f"0/{nodes} nodes are available: {diagnosis.prefilter}."
         reasons, plugins = {}, (diagnosis.prefilter_plugin,)
     sorted_reasons = tuple(sorted(reasons.items()))
-    if diagnosis.prefilter and scheduler.profile.has_dynamic_resources:
+    is_ours = diagnosis.prefilter_plugin == DEVICES_PLUGIN
+    if diagnosis.prefilter and scheduler.profile.has_dynamic_resources and not is_ours:
         # DynamicResources looks for what its PreFilter would have left, had an earlier one not refused.
         return Unschedulable(f"{message} {NO_CLAIM_STATE}", sorted_reasons, plugins, nodes)
+    release = _release(scheduler, diagnosis)
     found, sentence = (None, "")
     if scheduler.profile.preempts:
         found, sentence = _preempt(scheduler, pod, diagnosis, budgets, draw)
     if found is not None:
-        return Unschedulable(message, sorted_reasons, plugins, nodes, found)
-    after = [NO_CLAIMS_TO_DEALLOCATE] if scheduler.profile.has_dynamic_resources else []
+        return Unschedulable(message, sorted_reasons, plugins, nodes, found, release=release)
+    after = [release.words] if release is not None else []
     if sentence:
         after.append(f"preemption: {sentence}")
     if after:
         message = f"{message} {', '.join(after)}"
     clears = sentence not in (NEVER_PREEMPTS, VICTIMS_TERMINATING)
-    return Unschedulable(message, sorted_reasons, plugins, nodes, clears_nomination=clears)
+    return Unschedulable(message, sorted_reasons, plugins, nodes, clears_nomination=clears, release=release)
+
+
+def _release(scheduler: Scheduler, diagnosis: Diagnosis) -> Release | None:
+    """What the PostFilter of DynamicResources does, and says."""
+    if not scheduler.profile.has_dynamic_resources:
+        return None
+    devices = None if diagnosis.filters is None else diagnosis.filters.devices
+    if devices is None:
+        return Release(NO_CLAIMS_TO_DEALLOCATE)
+    return devices.plugin.after_refusal(devices.look)
 
 
 def _preempt(

@@ -33,6 +33,7 @@ FILTER_PLUGINS = (
     "VolumeZone",
     "PodTopologySpread",
     "InterPodAffinity",
+    "DynamicResources",
 )
 
 # The placement policies for shared GPUs that a profile may give a weight (see scheduling/gpushare).
@@ -44,6 +45,7 @@ DEFAULT_WEIGHTS: dict[str, int] = {
     "NodeResourcesFit": 1,
     "PodTopologySpread": 2,
     "InterPodAffinity": 2,
+    "DynamicResources": 2,
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
 }

@@ -14,6 +14,9 @@ from typing import Any, Final, NamedTuple
 from fairway.cluster.accounts import TERMINAL, NodeAccounts
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.kube.objects import Key, Obj, meta_of, spec_of, status_of
+from fairway.kube.resourceclaims import CLAIM as RESOURCE_CLAIM
+from fairway.kube.resourceclaims import CLASS as DEVICE_CLASS
+from fairway.kube.resourceclaims import SLICE
 from fairway.kube.volumes import CLAIM, CLASS, VOLUME, name_for
 from fairway.scheduling.queue import Line, SchedulingQueue
 from fairway.scheduling.volumefacts import CSI_NODE
@@ -24,6 +27,7 @@ _ABOUT_VOLUMES: Final = frozenset(PLUGINS)
 # What pods that leave may mend of a volume's refusal: who holds it, how many there are.
 _FREED_BY_PODS: Final = frozenset({"VolumeRestrictions", "NodeVolumeLimits"})
 VOLUMES: Final = (CLAIM, VOLUME, CLASS, CSI_NODE)
+DEVICES: Final = (RESOURCE_CLAIM, DEVICE_CLASS, SLICE)
 _ABOUT_ROOM: Final = frozenset({"NodeResourcesFit", "GpuShare"})
 
 
@@ -49,7 +53,17 @@ class VolumeChanged(NamedTuple):
     claim: Key | None
 
 
-Happening = PodMoved | NodeChanged | VolumeChanged
+class DevicesChanged(NamedTuple):
+    """A slice or a class came or changed; or a claim did. `claim`: which; `is_freed`: it lost its allocation; `is_new`:
+    it, or its status, is news to those who use it; `is_class`: a class may back an extended resource now."""
+
+    claim: Key | None = None
+    is_freed: bool = False
+    is_new: bool = False
+    is_class: bool = False
+
+
+Happening = PodMoved | NodeChanged | VolumeChanged | DevicesChanged
 
 
 def happening(change: Change) -> Happening | None:
@@ -60,7 +74,21 @@ def happening(change: Change) -> Happening | None:
         return NodeChanged(change.key.name, is_gone=change.type == DELETED)
     if change.key.gk in VOLUMES and change.type != DELETED:
         return VolumeChanged(change.key if change.key.gk == CLAIM else None)
+    if change.key.gk in DEVICES and change.type != DELETED:
+        return _devices_changed(change)
     return None
+
+
+def _devices_changed(change: Change) -> DevicesChanged | None:
+    """Source: isSchedulableAfterClaimChange."""
+    if change.key.gk != RESOURCE_CLAIM:
+        return DevicesChanged(is_class=change.key.gk == DEVICE_CLASS)
+    if change.old is None:
+        return DevicesChanged(change.key, is_new=True)
+    before, now = status_of(change.old), status_of(change.obj)
+    is_freed = before.get("allocation") is not None and now.get("allocation") is None
+    is_new = before is not now and before != now
+    return DevicesChanged(change.key, is_freed, is_new) if is_freed or is_new else None
 
 
 def _pod_moved(change: Change) -> PodMoved | None:
@@ -129,17 +157,28 @@ def _ignores_nothing(_resource: str) -> bool:
     return False
 
 
+def _uses_any(_pod: Key, _claim: Key) -> bool:
+    return True
+
+
 def wake(
     queue: SchedulingQueue,
     accounts: NodeAccounts,
     event: Happening,
     now_us: int,
     ignores: Callable[[str], bool] = _ignores_nothing,
+    uses: Callable[[Key, Key], bool] = _uses_any,
 ) -> None:
     """Unpark the lines the event may help. O(parked lines).
 
-    `ignores` says which extended resources no profile checks (NodeResourcesFitArgs.ignoredResources).
+    `ignores` says which extended resources no profile checks (NodeResourcesFitArgs.ignoredResources); `uses`, whether a
+    pod uses a resource claim.
     """
+    if isinstance(event, DevicesChanged):
+        for line in queue.parked():
+            if _devices_may_help(queue, line, event, uses):
+                queue.unpark(line.key, now_us)
+        return
     if isinstance(event, NodeChanged):
         for line in queue.parked():
             # Without a node the least crowded domain may be another; nothing else gains by it.
@@ -159,6 +198,18 @@ def wake(
     for line in queue.parked():
         if _may_help(queue, line, accounts, rows, ignores):
             queue.unpark(line.key, now_us)
+
+
+def _devices_may_help(
+    queue: SchedulingQueue, line: Line, event: DevicesChanged, uses: Callable[[Key, Key], bool]
+) -> bool:
+    if event.is_class and "NodeResourcesFit" in line.plugins:
+        return True
+    if "DynamicResources" not in line.plugins:
+        return False
+    if event.claim is None or event.is_freed:
+        return True
+    return event.is_new and uses(queue.record_of(line).key, event.claim)
 
 
 def _may_help(

@@ -36,6 +36,10 @@ class Refusal(IntEnum):
     POD_AFFINITY = 17
     POD_ANTI_AFFINITY = 18
     EXISTING_ANTI_AFFINITY = 19
+    DEVICES_STALE = 20
+    DEVICES = 21
+    DEVICES_INVALID = 22
+    CLAIM_UNAVAILABLE = 23
 
 
 # Source: the ErrReason constants of each plugin, kube-scheduler v1.36. FIT composes its own.
@@ -58,6 +62,10 @@ REASONS: Final[dict[Refusal, str]] = {
     Refusal.POD_AFFINITY: "node(s) didn't match pod affinity rules",
     Refusal.POD_ANTI_AFFINITY: "node(s) didn't match pod anti-affinity rules",
     Refusal.EXISTING_ANTI_AFFINITY: "node(s) didn't satisfy existing pods anti-affinity rules",
+    Refusal.DEVICES_STALE: "cannot schedule extended resource claim",
+    Refusal.DEVICES: "cannot allocate all claims",
+    Refusal.DEVICES_INVALID: "invalid resource pools were encountered",
+    Refusal.CLAIM_UNAVAILABLE: "resourceclaim not available on the node",
 }
 
 PLUGINS: Final[dict[Refusal, str]] = {
@@ -80,6 +88,10 @@ PLUGINS: Final[dict[Refusal, str]] = {
     Refusal.POD_AFFINITY: "InterPodAffinity",
     Refusal.POD_ANTI_AFFINITY: "InterPodAffinity",
     Refusal.EXISTING_ANTI_AFFINITY: "InterPodAffinity",
+    Refusal.DEVICES_STALE: "DynamicResources",
+    Refusal.DEVICES: "DynamicResources",
+    Refusal.DEVICES_INVALID: "DynamicResources",
+    Refusal.CLAIM_UNAVAILABLE: "DynamicResources",
 }
 
 TOO_MANY_PODS: Final = "Too many pods"
@@ -117,6 +129,14 @@ class Preemption:
     pdb_violations: int
 
 
+class Release(NamedTuple):
+    """What DynamicResources says where no node would do, and the claim it takes the allocation from, or deletes."""
+
+    words: str
+    deallocates: Key | None = None
+    deletes: Key | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Unschedulable:
     """No node would do now.
@@ -132,6 +152,7 @@ class Unschedulable:
     node_count: int
     preemption: Preemption | None = None
     clears_nomination: bool = False
+    release: Release | None = None
 
 
 Verdict = Scheduled | Unschedulable

@@ -23,9 +23,10 @@ from fairway.scheduling.cycle import Diagnosis, Scheduler
 from fairway.scheduling.preemption import Budget, explain
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.scheduling.queue import PARKED, LineKey, QueuedPod, SchedulingQueue
-from fairway.scheduling.requeue import VOLUMES, happening, wake
+from fairway.scheduling.requeue import DEVICES, VOLUMES, happening, wake
 from fairway.scheduling.verdict import Scheduled, Unschedulable
 from fairway.twin.components import Host
+from fairway.twin.devices.reserving import BindingError, Reservations
 from fairway.twin.gangs import Gangs
 from fairway.twin.kubeevents import NORMAL, WARNING
 from fairway.twin.loop import SCHEDULER
@@ -49,7 +50,7 @@ class SchedulerComponent:
     """One kube-scheduler process with one or more profiles."""
 
     name = "default-scheduler"
-    kinds: tuple[str, ...] = ("Pod", "Node", "Namespace", *VOLUMES)
+    kinds: tuple[str, ...] = ("Pod", "Node", "Namespace", *VOLUMES, *DEVICES)
 
     def __init__(
         self, profiles: Iterable[Profile] = (DEFAULT_PROFILE,), name: str = "default-scheduler"
@@ -60,6 +61,7 @@ class SchedulerComponent:
         if self.gangs is not None:
             self.kinds = (*self.kinds, *Gangs.kinds)
         self.volumes = VolumeWaits()
+        self.devices = Reservations()
         self.queue = SchedulingQueue()
         self._told: dict[LineKey, Told] = {}
         self._armed_us = -1
@@ -87,6 +89,7 @@ class SchedulerComponent:
         if self.gangs is not None:
             self.gangs.attach(self)
         self.volumes.attach(self)
+        self.devices.attach(self)
 
     def start(self) -> None:
         self._tokens_milli = self.host.latency.scheduler_burst * 1000
@@ -98,6 +101,7 @@ class SchedulerComponent:
         if self.gangs is not None:
             twin.gangs = self.gangs.fork()
         twin.volumes = self.volumes.fork()
+        twin.devices = self.devices.fork()
         twin._told = {key: Told(t.message, t.versions) for key, t in self._told.items()}
         twin._armed_us = self._armed_us
         twin._retry_us = self._retry_us
@@ -118,6 +122,7 @@ class SchedulerComponent:
             self.gangs.observe(change, now_us)
         if self.volumes.waiting:
             self.volumes.observe(change, now_us)
+        self.devices.observe(change, now_us)
         if change.key.gk == "Pod":
             if _changes_nothing_here(change):
                 return
@@ -127,7 +132,7 @@ class SchedulerComponent:
         if self.queue.has_parked:
             event = happening(change)
             if event is not None:
-                wake(self.queue, self.accounts, event, now_us, self._ignores)
+                wake(self.queue, self.accounts, event, now_us, self._ignores, self.devices.uses)
         if self._armed_us < now_us:
             self.arm()
 
@@ -150,7 +155,10 @@ class SchedulerComponent:
         old = change.old
         if key in self.queue and old is not None and _asks_the_same(old, pod):
             return
-        if key in self.volumes.waiting:
+        if key in self.volumes.waiting or key in self.devices.waiting:
+            return
+        if self.devices.holds(key, pod):
+            self.queue.remove(key)
             return
         if self.gangs is not None and (key in self.gangs.waiting or self.gangs.is_held_back(key)):
             self.queue.remove(key)
@@ -197,8 +205,8 @@ class SchedulerComponent:
         gang = None if self.gangs is None else self.gangs.group_of.get(record.key)
         if gang is not None:
             return (shape.id, record.labels.id, gang)
-        if any(is_ephemeral for _, is_ephemeral in shape.claims):
-            # What is said of them names the pod.
+        if shape.has_devices or any(is_ephemeral for _, is_ephemeral in shape.claims):
+            # What is said of them names the pod, or depends on its own claims.
             return (shape.id, record.labels.id, record.key)
         if self._lines_by_labels or shape.has_pod_terms or shape.spread:
             return (shape.id, record.labels.id, None)
@@ -242,6 +250,7 @@ class SchedulerComponent:
         if self.gangs is not None:
             self.gangs.assume()
         self.volumes.assume()
+        self.devices.assume()
         # Where a cycle takes no time, a few of them share an event: nobody could look in between.
         for _ in range(_CYCLES_AT_ONCE if self._is_instant else 1):
             if self._to_tell:
@@ -254,6 +263,7 @@ class SchedulerComponent:
         if self.gangs is not None:
             self.gangs.forget()
         self.volumes.forget()
+        self.devices.forget()
         self.arm()
 
     def _next(self, now_us: int) -> QueuedPod | None:
@@ -280,7 +290,7 @@ class SchedulerComponent:
         if self.gangs is not None and record.key in self.gangs.group_of:
             self.gangs.try_pod(scheduler, queued, obj, now_us)
             return
-        verdict = scheduler.place(record, self.draw())
+        verdict = scheduler.place(record, self.draw(), now_us)
         if isinstance(verdict, Scheduled):
             self.bind(scheduler, queued, obj, verdict, now_us)
         else:
@@ -305,6 +315,20 @@ class SchedulerComponent:
         self, scheduler: Scheduler, record: PodRecord, obj: Obj, verdict: Scheduled, now_us: int
     ) -> None:
         """Bind a pod that is in no queue (any more), once its claims are."""
+        try:
+            if self.devices.reserve(scheduler, record, obj, verdict, now_us):
+                return
+        except BindingError as failed:
+            self.fail_binding(record, str(failed), now_us)
+            return
+        if scheduler.devices is not None:
+            obj = self.host.store.require(record.key)
+        self.bind_ready(scheduler, record, obj, verdict, now_us)
+
+    def bind_ready(
+        self, scheduler: Scheduler, record: PodRecord, obj: Obj, verdict: Scheduled, now_us: int
+    ) -> None:
+        """Bind a pod whose devices are ready, once its volumes are."""
         if record.shape.claims and self.volumes.reserve(scheduler, record, verdict):
             return
         key = record.key
@@ -319,7 +343,7 @@ class SchedulerComponent:
         annotations = {GPU_INDEX_ANNOTATION: annotation_of(verdict.devices)} if verdict.devices else None
         self.host.store.bind(key, verdict.node, status, annotations)
         where = f"{key.namespace}/{key.name}"
-        self._say(key, record.uid, NORMAL, "Scheduled", f"Successfully assigned {where} to {verdict.node}")
+        self.say(key, record.uid, NORMAL, "Scheduled", f"Successfully assigned {where} to {verdict.node}")
 
     def refuse(
         self,
@@ -332,9 +356,14 @@ class SchedulerComponent:
         may_preempt: bool = True,
     ) -> None:
         record = queued.record
+        if diagnosis.error:
+            self._fail(queued, obj, diagnosis.error, now_us)
+            return
         verdict = explain(scheduler, record, diagnosis, self._budgets(), self.draw())
         if self.gangs is not None and verdict.preemption is None and not diagnosis.prefilter:
             verdict = self.gangs.after_filters(scheduler, queued, verdict, now_us)
+        if verdict.release is not None:
+            self.devices.release(verdict.release)
         if verdict.preemption is not None and may_preempt:
             scheduler.nominated[record.key] = (record, verdict.preemption.node)
             self.queue.set_apart(queued, now_us, verdict.plugins)
@@ -354,6 +383,35 @@ class SchedulerComponent:
                 if self.gangs is not None:
                     message = self.gangs.told_to(other.key.name, message, record.key.name)
                 self._tell(other, waiting, message, now_us)
+
+    def _fail(self, queued: QueuedPod, obj: Obj, error: str, now_us: int) -> None:
+        """Something went wrong: the pod is tried again for time alone."""
+        self.queue.park(queued, (), now_us)
+        self._tell(queued, obj, error, now_us, nominate="", reason="SchedulerError")
+
+    def fail_binding(self, record: PodRecord, error: str, now_us: int) -> None:
+        """The pod had a node and could not be bound there."""
+        obj = self.host.store.get(record.key)
+        if obj is None or not self.is_to_queue(obj):
+            return
+        self.devices.unreserve(obj)
+        self.enqueue(record.key, obj, now_us)
+        queued = self.queue.pod(record.key)
+        if queued is not None:
+            self._fail(queued, obj, error, now_us)
+
+    def wake_all(self, now_us: int) -> None:
+        """A pod that waited on a node left: its place is free again."""
+        for line in self.queue.parked():
+            self.queue.unpark(line.key, now_us)
+
+    def nominate(self, key: Key, node: str) -> None:
+        """The pod is about to be bound there."""
+        self.patch_status(key, {"nominatedNodeName": node})
+
+    def patch_status(self, key: Key, fields: Obj) -> None:
+        obj = self.host.store.require(key)
+        self.host.store.set_status(key, {**status_of(obj), **fields})
 
     def refuse_at_permit(
         self, queued: QueuedPod, obj: Obj, why: str, plugins: tuple[str, ...], now_us: int
@@ -377,7 +435,13 @@ class SchedulerComponent:
                 self.queue.unpark(line.key, now_us)
 
     def _tell(
-        self, queued: QueuedPod, obj: Obj, message: str, now_us: int, nominate: str | None = None
+        self,
+        queued: QueuedPod,
+        obj: Obj,
+        message: str,
+        now_us: int,
+        nominate: str | None = None,
+        reason: str = "Unschedulable",
     ) -> None:
         """Write the PodScheduled condition and the FailedScheduling event; `nominate` "" clears, None keeps."""
         queued.is_told = True
@@ -390,13 +454,13 @@ class SchedulerComponent:
             status.get("conditions"),
             "PodScheduled",
             "False",
-            "Unschedulable",
+            reason,
             message,
             rfc3339(now_us),
             lastProbeTime=None,
         )
         self.host.store.set_status(queued.key, status)
-        self._say(queued.key, queued.record.uid, WARNING, "FailedScheduling", _shortened(message))
+        self.say(queued.key, queued.record.uid, WARNING, "FailedScheduling", _shortened(message))
 
     def _evict(self, scheduler: Scheduler, record: PodRecord, verdict: Unschedulable, now_us: int) -> None:
         preemption = verdict.preemption
@@ -424,7 +488,7 @@ class SchedulerComponent:
             store.set_status(key, status)
             store.delete(key)
             by = f"Preempted by pod {record.uid} on node {preemption.node}"
-            self._say(key, victim["metadata"]["uid"], NORMAL, "Preempted", by)
+            self.say(key, victim["metadata"]["uid"], NORMAL, "Preempted", by)
         # Pods of lower priority nominated there must look elsewhere.
         for key, (other, node) in sorted(scheduler.nominated.items()):
             if node == preemption.node and other.shape.priority < record.shape.priority:
@@ -454,7 +518,7 @@ class SchedulerComponent:
             )
         return budgets
 
-    def _say(self, key: Key, uid: str, type_: str, reason: str, message: str) -> None:
+    def say(self, key: Key, uid: str, type_: str, reason: str, message: str) -> None:
         host = self.host
         host.events.emit(host.loop.now_us, key, uid, type_, reason, message, self.name)
         host.log.record(host.loop.now_us, self.name, "Pod", key.namespace, key.name, reason, message)

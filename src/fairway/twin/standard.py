@@ -11,6 +11,7 @@ from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.twin.autoscaling.component import Autoscaling
 from fairway.twin.components import Component
 from fairway.twin.controllers import Controllers
+from fairway.twin.devices.evicting import DeviceTaintEviction
 from fairway.twin.faults import Faults
 from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.kueue.component import Kueue
@@ -21,7 +22,7 @@ from fairway.twin.scheduler import SchedulerComponent
 from fairway.twin.tainteviction import TaintEviction
 from fairway.twin.volcano.scheduler import VolcanoScheduler
 from fairway.twin.volumes.binding import VolumeBinder
-from fairway.workloads import concerned, podgroups
+from fairway.workloads import concerned, podgroups, resourceclaims
 from fairway.workloads.controller import Controller
 from fairway.workloads.registry import CONTROLLERS
 from fairway.workloads.volcanojob import controllers as volcano
@@ -46,9 +47,13 @@ def standard_components(
         PodGarbageCollector(),
         OwnerGarbageCollector(),
         VolumeBinder(),
+        DeviceTaintEviction(),
     ]
     if controllers:
         components.append(Controllers(controllers, knows))
+        components.append(
+            Controllers(resourceclaims.CONTROLLERS, resourceclaims.affected, "resource-claim-controller")
+        )
         components.append(Controllers(volcano.CONTROLLERS, volcano.affected, "vc-controller-manager"))
         if any(coscheduling.NAME in p.permits for p in profiles):
             components.append(Controllers((podgroups.CONTROLLER,), name="scheduler-plugins-controller"))

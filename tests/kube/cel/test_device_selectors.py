@@ -45,7 +45,8 @@ HOLDS = {
 
 FAILS = {
     f"{OWN}.zone == 'left'": "no such key: zone",
-    f"{OWN}.index.isGreaterThan(semver('1.0.0'))": "no such overload",
+    f"{OWN}.index.isGreaterThan(semver('1.0.0'))": "no such overload: isGreaterThan(int, kubernetes.Semver)",
+    f"{OWN}.driverVersion == '580.95.5'": "no such overload",
     f"{OWN}.index / 0 == 1": "division by zero",
     f"{OWN}.architecture.split('')[9] == 'x'": "index out of bounds: 9",
     f"{OWN}.architecture": "CEL result of type string could not be converted to bool: "

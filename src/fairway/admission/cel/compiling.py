@@ -62,7 +62,7 @@ def _compiled(expression: str, variables: Variables) -> Program | Error:
     try:
         program = environment.compile(_with_optional_formats(expression))
     except RuntimeError as refused:
-        return Error(f"compilation failed: {_as_cel_go_says(str(refused), expression)}", "compile")
+        return Error(f"compilation failed: {_as_cel_go_says(str(refused))}", "compile")
     uses = tuple(name for name, _ in variables if name in expression)
     return Program(expression, _type_name(program.return_type().name()), loops_of(expression), uses, program)
 
@@ -131,8 +131,8 @@ def _type_name(name: str) -> str:
 _VARIABLE = re.compile(r"undeclared reference to 'variables\.(\w+)' \(in container ''\)")
 
 
-def _as_cel_go_says(text: str, expression: str) -> str:
-    return compile_words(_VARIABLE.sub(r"undefined field '\1'", text), expression)
+def _as_cel_go_says(text: str) -> str:
+    return compile_words(_VARIABLE.sub(r"undefined field '\1'", text))
 
 
 _FORMAT_CALL = re.compile(r"format\.\w+\(\)\.validate\(")

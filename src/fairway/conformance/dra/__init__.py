@@ -2,5 +2,6 @@
 
 In: recordings of Dynamic Resource Allocation. Out: which rows agree, and where the others differ.
 
-Reading order: `validation` (what the API refuses).
+Reading order: `validation` (what the API refuses), `clusters` (who gets which devices: rows and what differs),
+`playing` (one of them in a twin), `observing` (what of it is compared).
 """

@@ -112,7 +112,8 @@ class _Coster:
     def _select(self, node: Node) -> Range:
         operand = node.args[0]
         if node.is_test:
-            return ONE.plus(self.cost(operand))
+            # Kubernetes lets presence be asked for nothing.
+            return self.cost(operand)
         total = self.cost(operand)
         self.paths[node.id] = (*self._path(operand), node.value)
         return total.plus(ONE) if operand.type.name == "map" else total
@@ -253,9 +254,34 @@ class _Coster:
         if name == "validate" and args:
             pattern_cost = _FORMAT_PATTERN * _PER_PATTERN_CHARACTER
             return _Call(size(args[0]).scaled(_PER_CHARACTER).scaled(pattern_cost))
+        if name in _LIST_COSTS or name.startswith("sets."):
+            return self._of_lists(name, target, args)
         if name == "_==_" and args[0].type == args[1].type and args[0].type.name in _CHEAPLY_EQUAL:
             return _Call(ONE)
         return None
+
+    def _of_lists(self, name: str, target: Node | None, args: tuple[Node, ...]) -> _Call | None:
+        """Source: cel-go ext/sets.go, ext/lists.go."""
+        if name.startswith("sets."):
+            pairs = self._estimated(args[0]).times(self._estimated(args[1]))
+            factor = Range(2, 2) if name == "sets.equivalent" else ONE
+            return _Call(pairs.times(factor).plus(ONE))
+        if name == "lists.range":
+            size = self._counted(args[0])
+        elif target is None:
+            return None
+        else:
+            size = self._estimated(target)
+        each = _LIST_COSTS[name](size)
+        return _Call(each.plus(Range(_LIST_COST + 1, _LIST_COST + 1)), size)
+
+    def _counted(self, node: Node) -> Range:
+        """How many `lists.range(n)` makes, where `n` is a number, or the size of something."""
+        if node.kind == CONST and isinstance(node.value, int):
+            return Range(max(node.value, 0), max(node.value, 0))
+        if node.kind == CALL and node.value == "size":
+            return self._estimated(node.target if node.target is not None else node.args[0])
+        return UNKNOWN
 
     def _join(self, target: Node, args: tuple[Node, ...]) -> _Call:
         size = ZERO
@@ -397,6 +423,11 @@ _NOMINAL: Final = frozenset(
         "getQuery",
     ]
 )
+# What the members of a list cost these: once through, or each with each.
+_LIST_COSTS: Final[dict[str, Callable[[Range], Range]]] = {
+    **dict.fromkeys(("lists.range", "flatten", "reverse", "slice"), lambda size: size),
+    **dict.fromkeys(("distinct", "sort"), lambda size: size.times(size).times(Range(2, 2))),
+}
 _CHEAPLY_EQUAL: Final = frozenset(("net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver"))
 _ORDERS: Final = ("_<_", "_<=_", "_>_", "_>=_")
 

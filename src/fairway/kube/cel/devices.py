@@ -8,19 +8,18 @@ Source: k8s.io/dynamic-resource-allocation/cel/compile.go (v1.36).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
 
-from fairway.kube import quantity
+from fairway.kube import goregexp, quantity
 from fairway.kube.cel.costs import Path, worst_cost
 from fairway.kube.cel.functions import addresses, formats, lists, quantities, strings
 from fairway.kube.cel.functions.overloads import Overload
 from fairway.kube.cel.functions.quantities import QUANTITY, SEMVER
 from fairway.kube.cel.interpreting import Run, closure
 from fairway.kube.cel.operators import CelError, Defaulted, kind_of
-from fairway.kube.cel.tree import IDENT, SELECT, Node, read_tree
+from fairway.kube.cel.tree import CALL, CONST, IDENT, LIST, SELECT, Node, read_tree
 from fairway.kube.cel.twovars import with_one_variable
 from fairway.kube.cel.wording import compile_words, located
 from fairway.kube.objects import Obj
@@ -50,10 +49,10 @@ def selector(expression: str) -> Selector:
     try:
         tree = _checked(expression)
     except RuntimeError as refused:
-        return Selector(f"compilation failed: {compile_words(str(refused), expression)}", 0, None)
-    stranger = next(_unknown_members(tree, expression), "")
-    if stranger:
-        return Selector(f"compilation failed: {stranger}", 0, None)
+        return Selector(f"compilation failed: {compile_words(str(refused))}", 0, None)
+    wrong = [_located(offset, text, expression) for offset, text in _complaints(tree)]
+    if wrong:
+        return Selector("compilation failed: " + "\n".join(wrong), 0, None)
     if tree.type.name not in ("bool", "any"):
         return Selector(f"must evaluate to bool or the unknown type, not {tree.type}", 0, None)
     return Selector("", worst_cost(tree, _most_members), closure(tree))
@@ -142,6 +141,8 @@ def _environment() -> Any:
     def of(text: str) -> Any:
         if text in ("any", "list<string>"):
             return cel.Type("google.protobuf.Any") if text == "any" else cel.Type.List(cel.Type.STRING)
+        if text == "optional":
+            return cel.Type.AbstractType("optional_type", [cel.Type.List(cel.Type.STRING)])
         if "." in text:
             return cel.Type.AbstractType(text)
         return getattr(cel.Type, text.upper(), cel.Type.DYN)
@@ -196,6 +197,8 @@ def _typed(library: str, overload: Overload) -> Iterator[tuple[tuple[str, ...], 
         parameters = [swap(p) for p in overload.parameters]
         if overload.name == "containsIP" and overload.parameters[1] == "map":
             parameters[1] = "net.IP"
+        if overload.name == "validate":
+            result = "optional"
         yield tuple(parameters), swap(result, made) if overload.name != "getQuery" else result
 
 
@@ -218,24 +221,36 @@ def _opaque_of(library: str, overload: Overload) -> tuple[str, ...]:
     return ("net.IP",)
 
 
-# What the checker cannot see, because `device` is a map to it
+# What the checker does not say
 
 
-def _unknown_members(node: Node, expression: str) -> Iterator[str]:
+def _complaints(node: Node) -> Iterator[tuple[int, str]]:
+    """Members `device` does not have (to the checker it is a map), and what cel-go's validators find in literals."""
     is_member = node.kind == SELECT and node.args[0].kind == IDENT and node.args[0].value == "device"
     if is_member and node.value not in _MEMBERS:
-        yield _undefined(node.value, expression)
+        yield node.offset, f"undefined field '{node.value}'"
+    if node.kind == CALL and node.value == "matches" and node.args[0].kind == CONST:
+        try:
+            goregexp.compiled(node.args[0].value)
+        except goregexp.RegexpError:
+            yield node.args[0].offset, "invalid matches argument"
     for part in (*((node.target,) if node.target is not None else ()), *node.args):
-        yield from _unknown_members(part, expression)
+        yield from _complaints(part)
+    if node.kind == LIST and node.args:
+        first = node.args[0].type
+        for item in node.args[1:]:
+            if first.name in _PLAIN and item.type.name in _PLAIN and item.type != first:
+                yield item.offset, f"expected type '{first}' but found '{item.type}'"
 
 
-def _undefined(name: str, expression: str) -> str:
-    found = re.search(rf"\bdevice\s*(\.)\s*\??{re.escape(name)}\b", expression)
-    at = found.start(1) if found is not None else 0
-    line = expression.count("\n", 0, at)
+_PLAIN: Final = frozenset(("bool", "bytes", "double", "int", "string", "uint"))
+
+
+def _located(offset: int, text: str, expression: str) -> str:
+    at = min(offset, len(expression))
     start = expression.rfind("\n", 0, at) + 1
     source = expression[start:].partition("\n")[0]
-    return located(line + 1, at - start + 1, f"undefined field '{name}'", source)
+    return located(expression.count("\n", 0, at) + 1, at - start + 1, text, source)
 
 
 def _most_members(path: Path) -> int | None:

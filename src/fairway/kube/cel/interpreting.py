@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from fairway.kube.cel.functions import addresses, formats, lists, quantities, strings
 from fairway.kube.cel.functions.overloads import ANY, DYN, Overload
-from fairway.kube.cel.operators import FUNCTIONS, NO_OVERLOAD, CelError, Optional, find, get, kind_of
+from fairway.kube.cel.operators import FUNCTIONS, NO_OVERLOAD, CelError, Optional, find, get, kind_of, type_of
 from fairway.kube.cel.tree import CALL, CONST, IDENT, LIST, LOOP, MAP, SELECT, Node
 
 Names = dict[str, Any]
@@ -111,7 +111,7 @@ def _call(node: Node) -> Run:
                 return _called(overload, values)
         if own is not None:
             return own(*values)
-        raise CelError(NO_OVERLOAD)
+        raise CelError(f"{NO_OVERLOAD}: {name}({', '.join(map(type_of, values))})")
 
     return run
 

@@ -60,6 +60,18 @@ _KINDS: Final[tuple[tuple[type, str], ...]] = (
 )
 
 
+def tag_of(value: Any) -> str:
+    """The type of a value that travels as a map; empty for any other."""
+    if not isinstance(value, dict) or len(value) != 1:
+        return ""
+    (key,) = value
+    return key if isinstance(key, str) and key.startswith(("kubernetes.", "net.")) else ""
+
+
+def type_of(value: Any) -> str:
+    return tag_of(value) or kind_of(value)
+
+
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -69,6 +81,8 @@ def is_equal(a: Any, b: Any) -> bool:
         return bool(a == b)
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(is_equal(x, y) for x, y in zip(a, b, strict=True))
+    if tag_of(a) and tag_of(a) != tag_of(b):
+        raise CelError(NO_OVERLOAD)
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(is_equal(v, b[k]) for k, v in a.items())
     return kind_of(a) == kind_of(b) and bool(a == b)
@@ -230,9 +244,7 @@ def _to_int(value: Any) -> int:
         return int(value)
     if isinstance(value, str) and re.fullmatch(r"[+-]?\d+", value):
         return _whole(int(value))
-    raise CelError(
-        f'strconv.ParseInt: parsing "{value}": invalid syntax' if isinstance(value, str) else NO_OVERLOAD
-    )
+    raise CelError("type conversion error from 'string' to 'int'" if isinstance(value, str) else NO_OVERLOAD)
 
 
 def _to_double(value: Any) -> float:
@@ -242,7 +254,7 @@ def _to_double(value: Any) -> float:
         try:
             return float(value)
         except ValueError:
-            raise CelError(f'strconv.ParseFloat: parsing "{value}": invalid syntax') from None
+            raise CelError("type conversion error from 'string' to 'double'") from None
     raise CelError(NO_OVERLOAD)
 
 

@@ -80,7 +80,9 @@ class _Reader:
         made.offset = self.positions.get(ident, 0)
         name, overloads = self.references.get(ident, ("", ()))
         made.overloads = overloads
-        if name and made.kind in (IDENT, SELECT):
+        if name and made.is_test:
+            made.type = Type("bool")
+        elif name and made.kind in (IDENT, SELECT):
             # A qualified name, such as `device.driver`, is one variable.
             return Node(IDENT, ident, name, type=made.type, offset=made.offset)
         return made

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from fairway.kube.cel.brackets import arguments
+
 _NO_TREE = re.compile(r"\nERROR: <input>:-1:-1: <<nil>> parsetree")
 _QUALIFIED = re.compile(
     r"ERROR: <input>:(\d+):(\d+): undeclared reference to '((?:\w+\.)+\w+)' \(in container '(.*?)'\)\n"
@@ -15,10 +17,26 @@ _QUALIFIED = re.compile(
 )
 
 
-def compile_words(text: str, expression: str) -> str:
+_OVERLOAD = re.compile(
+    r"(ERROR: <input>:\d+:(\d+): found no matching overload for '(\w+)' applied to ')\((.*)\)'\n \| (.*)\n"
+)
+
+
+def compile_words(text: str) -> str:
     text = text.removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
     text = _NO_TREE.sub("", text).replace("\\u003F", "?")
-    return _QUALIFIED.sub(_first_of, text)
+    text = text.replace("cannot be the range of a comprehension", "cannot be range of a comprehension")
+    return _OVERLOAD.sub(_on_receiver, _QUALIFIED.sub(_first_of, text))
+
+
+def _on_receiver(match: re.Match[str]) -> str:
+    """A member call's receiver stands before its arguments: `string.(int)`."""
+    said, column, name, types, source = match.groups()
+    before = source[: int(column) - 1]
+    parts = arguments(types)
+    if name.startswith("_") or not re.search(rf"\.\s*{name}\s*$", before):
+        return match[0]
+    return f"{said}{parts[0].strip()}.({', '.join(p.strip() for p in parts[1:])})'\n | {source}\n"
 
 
 def _first_of(match: re.Match[str]) -> str:

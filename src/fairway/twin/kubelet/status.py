@@ -74,7 +74,7 @@ def _plain_status(
         scheduled_since = written[0].get("lastTransitionTime", "")
     else:
         return None
-    if "nominatedNodeName" in old or "resourceClaimStatuses" in old:
+    if "nominatedNodeName" in old or "resourceClaimStatuses" in old or "extendedResourceClaimStatus" in old:
         return None
     state = pod.containers[0]
     if state.is_ready != pod.is_ready:

@@ -13,7 +13,6 @@ from fairway.kube.cel.functions.overloads import (
     DYN,
     INT,
     LIST,
-    STRING,
     FunctionError,
     member,
     plain,
@@ -118,10 +117,6 @@ def _reverse(items: list[Any]) -> list[Any]:
     return items[::-1]
 
 
-def _reverse_text(text: str) -> str:
-    return text[::-1]
-
-
 def _contains(items: list[Any], wanted: list[Any]) -> bool:
     return all(_has(items, w) for w in wanted)
 
@@ -149,7 +144,6 @@ OVERLOADS = (
     member("slice", (LIST, INT, INT), LIST, _slice),
     member("sort", _ONE, LIST, _sorted),
     member("reverse", _ONE, LIST, _reverse),
-    member("reverse", (STRING,), STRING, _reverse_text),
     plain("lists.range", (INT,), LIST, _range),
     plain("sets.contains", _TWO, BOOL, _contains),
     plain("sets.equivalent", _TWO, BOOL, _equivalent),

@@ -143,7 +143,7 @@ OVERLOADS = (
     member("isInteger", _Q, BOOL, _is_integer),
     member("asInteger", _Q, INT, _as_integer),
     member("asApproximateFloat", _Q, DOUBLE, _as_float),
-    member("sign", _Q, INT, _sign),
+    plain("sign", _Q, INT, _sign),
     member("add", _QQ, MAP, _add),
     member("add", (MAP, INT), MAP, _add),
     member("sub", _QQ, MAP, _sub),

@@ -47,8 +47,9 @@ def _last_index_of(text: str, part: str, start: int | None = None) -> int:
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str:
-    end = len(text) if end is None else end
-    if start > end:
+    if end is None:
+        end = len(text)
+    elif start > end:
         raise FunctionError(f"invalid substring range. start: {start}, end: {end}")
     for index in (start, end):
         if not 0 <= index <= len(text):

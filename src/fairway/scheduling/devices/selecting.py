@@ -1,0 +1,38 @@
+"""Do the selectors of a class or a request hold for a device?
+
+What an expression says of a device does not change while the device stays the same: it is asked once.
+"""
+
+from __future__ import annotations
+
+from fairway.kube.cel.devices import is_match, selector
+from fairway.kube.cel.operators import CelError
+from fairway.scheduling.devices.facts import Device
+
+
+class AllocationError(Exception):
+    """Nothing can be allocated before somebody changes an object: the whole attempt ends. The text is upstream's."""
+
+
+def holds(expressions: tuple[str, ...], device: Device, subject: str) -> bool:
+    """Whether all of them hold. `subject`: whose they are, for the words of a failure.
+
+    Raises: AllocationError, for an expression that fails on this device.
+    """
+    for index, expression in enumerate(expressions):
+        known = device.matches.get(expression)
+        if known is None:
+            known = device.matches[expression] = _asked(expression, device, f"{subject}: selector #{index}")
+        if not known:
+            return False
+    return True
+
+
+def _asked(expression: str, device: Device, subject: str) -> bool:
+    program = selector(expression)
+    if program.error:
+        raise AllocationError(f"{subject}: CEL compile error: {program.error}")
+    try:
+        return is_match(program, device.id.driver, device.obj)
+    except CelError as failed:
+        raise AllocationError(f"{subject}: CEL runtime error: {failed}") from failed

@@ -1,0 +1,457 @@
+"""Pods that use devices: which nodes can give them what their claims ask for, how well, and what then is to be written.
+
+The plugin DynamicResources of kube-scheduler, as questions: `waits_for` (PreEnqueue), `look` (PreFilter), `code_at`
+(Filter), `raw_scores` (Score), `plan` (Reserve and PreBind), `after_refusal` (PostFilter). What a node says of a claim
+that is still to be allocated depends on its content, the node and what is taken there: it is remembered until one of
+them changes, so that many pods of one template ask each node once.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources (v1.36, features at their defaults).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fairway.cluster.accounts import NodeAccounts
+from fairway.cluster.actions import View
+from fairway.cluster.records import PodRecord
+from fairway.kube.nodeselection import Term, node_selector_terms
+from fairway.kube.objects import Key, Obj, meta_of, spec_of, status_of
+from fairway.kube.resourceclaims import (
+    CLAIM,
+    allocation_of,
+    can_be_reserved,
+    is_for_pod,
+    is_reserved_for,
+    pod_claims,
+)
+from fairway.kube.resources import is_extended
+from fairway.kube.timestamps import SECOND_US, parse_rfc3339
+from fairway.scheduling.devices.allocations import allocation_of as made_allocation
+from fairway.scheduling.devices.book import DeviceBook
+from fairway.scheduling.devices.extended import IMPLICIT, Asked, asked
+from fairway.scheduling.devices.facts import Claim, claim_of
+from fairway.scheduling.devices.pools import Pool, PoolId
+from fairway.scheduling.devices.search import Node, NoSolution, Solution, solve
+from fairway.scheduling.verdict import Refusal, Release
+
+Ints = npt.NDArray[np.int64]
+
+PLUGIN: Final = "DynamicResources"
+BINDING_TIMEOUT_S: Final = 600
+"""DynamicResourcesArgs.bindingTimeout."""
+_MOST_ALTERNATIVES: Final = 8
+_UNKNOWN: Final = -1
+_ANSWERS_KEPT: Final = 256
+_SPECIAL: Final = "<extended-resources>"
+
+
+@dataclass(slots=True)
+class Answers:
+    """What each row said of one set of claims: `codes` (-1: not asked yet) and raw `scores`."""
+
+    specs: tuple[Obj, ...]
+    codes: Ints
+    scores: Ints
+    published: int
+    moved: int
+    respecced: int
+
+
+class Binding(NamedTuple):
+    """A claim of a pod that is to be bound. `allocation` None: it has one already. `key` None: to be made of `obj`."""
+
+    key: Key | None
+    obj: Obj
+    allocation: Obj | None
+
+
+class Plan(NamedTuple):
+    """What is to be written when the pod goes to a node. `mappings`: which container uses which request."""
+
+    bindings: tuple[Binding, ...] = ()
+    mappings: tuple[Obj, ...] = ()
+
+
+@dataclass(slots=True)
+class PodLook:
+    """PreFilter's findings about one pod. `why`: what keeps it from every node."""
+
+    pod: Obj
+    why: str = ""
+    claims: list[Obj] = field(default_factory=list)
+    reachable: list[tuple[Term, ...] | None] = field(default_factory=list)
+    unready: list[bool] = field(default_factory=list)
+    to_allocate: list[Claim] = field(default_factory=list)
+    resources: tuple[str, ...] = ()
+    """Extended resources that some class backs."""
+    stale: Obj | None = None
+    """The claim of an earlier attempt for them."""
+    unavailable: set[int] = field(default_factory=set)
+    base: int = 0
+    """The score of alternatives that were chosen before."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.claims and not self.resources and self.stale is None
+
+
+def waits_for(view: View, pod: Obj) -> str:
+    """Why the pod is not worth a try: a claim that is not there, is going, or is somebody else's."""
+    found = claims_of(view, pod)
+    return found if isinstance(found, str) else ""
+
+
+def claims_of(view: View, pod: Obj) -> list[Obj] | str:
+    """The claims of a pod, or what is wrong with them."""
+    namespace, found = meta_of(pod).get("namespace") or "", []
+    for entry in pod_claims(pod):
+        if entry.claim is None:
+            continue
+        if not entry.claim:
+            return f'pod "{namespace}/{meta_of(pod)["name"]}": claim {entry.name} not created yet'
+        claim = view.get(Key(CLAIM, namespace, entry.claim))
+        if claim is None:
+            return f'resourceclaim "{entry.claim}" not found'
+        if "deletionTimestamp" in meta_of(claim):
+            return f'resourceclaim "{entry.claim}" is being deleted'
+        if entry.is_made and not is_for_pod(pod, claim):
+            return f"ResourceClaim {namespace}/{entry.claim} was not created for the pod (pod is not owner)"
+        found.append(claim)
+    return found
+
+
+class DynamicResources:
+    """The plugin over one cluster."""
+
+    def __init__(self, view: View, accounts: NodeAccounts, book: DeviceBook) -> None:
+        self._view, self._accounts, self._book = view, accounts, book
+        self._answers: dict[tuple[object, ...], Answers] = {}
+        self._rows_of: tuple[int, dict[PoolId, list[int]]] | None = None
+        self._pools: dict[str, tuple[tuple[int, int], tuple[Pool, ...]]] = {}
+
+    def over(self, accounts: NodeAccounts) -> DynamicResources:
+        """The same, over a copy of the nodes."""
+        return DynamicResources(self._view, accounts, self._book)
+
+    def concerns(self, pod: PodRecord) -> bool:
+        return pod.shape.has_devices or bool(self._backed(pod.shape.requests))
+
+    def delegated(self) -> frozenset[str]:
+        """Resources that nodes without a device plugin give by claims."""
+        return self._book.backed_names
+
+    def _backed(self, requests: Mapping[str, int]) -> tuple[str, ...]:
+        extended = self._book.extended
+        if not extended:
+            return ()
+        return tuple(
+            name
+            for name, value in requests.items()
+            if value and name in extended and (name.startswith(IMPLICIT) or is_extended(name))
+        )
+
+    # PreFilter
+
+    def look(self, pod: PodRecord, now_us: int = 0) -> PodLook | None:
+        """What is known of the pod's claims; None where it has none."""
+        obj = self._view.get(pod.key)
+        if obj is None or not self.concerns(pod):
+            return None
+        found = PodLook(obj)
+        claims = claims_of(self._view, obj)
+        if isinstance(claims, str):
+            found.why = claims
+            return found
+        found.claims = claims
+        found.resources = self._backed(pod.shape.requests)
+        if found.resources:
+            known = self._book.of_pod.get(pod.uid)
+            found.stale = None if known is None else self._view.get(known)
+        for claim in claims:
+            found.why = found.why or self._look_at(found, claim, obj, now_us)
+        return found
+
+    def _look_at(self, found: PodLook, claim: Obj, pod: Obj, now_us: int) -> str:
+        allocation = allocation_of(claim)
+        if allocation is None:
+            found.reachable.append(None)
+            found.unready.append(False)
+            facts = claim_of(claim)
+            found.to_allocate.append(facts)
+            return self._missing_class(facts)
+        if not can_be_reserved(claim) and not is_reserved_for(pod, claim):
+            return "resourceclaim in use"
+        selector = allocation.get("nodeSelector")
+        found.reachable.append(None if selector is None else node_selector_terms(selector))
+        problem, is_ready = readiness(claim)
+        found.unready.append(bool(problem) or (not is_ready and is_late(claim, now_us)))
+        found.base += _chosen_before(claim)
+        return ""
+
+    def _missing_class(self, claim: Claim) -> str:
+        for _, entries in claim.requests:
+            for entry in entries:
+                if entry.class_name not in self._book.classes:
+                    return f"request {entry.full_name}: device class {entry.class_name} does not exist"
+        return ""
+
+    # Filter
+
+    def codes(self, look: PodLook) -> Answers:
+        """What is known of every row. Ask `code_at` where it is -1."""
+        book, accounts = self._book, self._accounts
+        specs = tuple(spec_of(c) for c in look.claims if allocation_of(c) is None)
+        key: tuple[object, ...] = (*map(id, specs), look.resources and id(spec_of(look.pod)))
+        found = self._answers.get(key)
+        rows = accounts.alive.shape[0]
+        if found is None or found.published != book.published_version or len(found.codes) != rows:
+            if len(self._answers) >= _ANSWERS_KEPT:
+                self._answers.clear()
+            fresh = np.full(rows, _UNKNOWN, np.int64)
+            held = (*specs, spec_of(look.pod))
+            found = self._answers[key] = Answers(
+                held,
+                fresh,
+                np.zeros(rows, np.int64),
+                book.published_version,
+                len(book.moved),
+                len(accounts.respecced),
+            )
+            return found
+        self._forget(found)
+        return found
+
+    def _forget(self, answers: Answers) -> None:
+        """Rows whose node, or whose devices, changed are to be asked again."""
+        respecced, moved = self._accounts.respecced, self._book.moved
+        if len(respecced) > answers.respecced:
+            answers.codes[respecced[answers.respecced :]] = _UNKNOWN
+            answers.respecced = len(respecced)
+        if len(moved) == answers.moved:
+            return
+        of_pool = self._rows_by_pool()
+        for pool in dict.fromkeys(moved[answers.moved :]):
+            rows = of_pool.get(pool)
+            # Who knows who uses a pool of many nodes: everybody is asked again.
+            answers.codes[slice(None) if rows is None else rows] = _UNKNOWN
+        answers.moved = len(moved)
+
+    def _rows_by_pool(self) -> dict[PoolId, list[int]]:
+        """Pools of one node each → its row."""
+        stamp = self._book.published_version + len(self._accounts.respecced) + len(self._accounts.born)
+        if self._rows_of is None or self._rows_of[0] != stamp:
+            found: dict[PoolId, list[int]] = {}
+            published = self._book.published
+            for name, row in self._accounts.row_of.items():
+                for pool in published.own_pools(name):
+                    found.setdefault(pool, []).append(row)
+            for pool in published.shared_pools():
+                found.pop(pool, None)
+            self._rows_of = (stamp, found)
+        return self._rows_of[1]
+
+    def code_at(self, look: PodLook, answers: Answers, row: int) -> int:
+        """What this node says: a `Refusal`.
+
+        Raises: AllocationError, which ends the attempt on all nodes.
+        """
+        if look.stale is not None:
+            return int(Refusal.DEVICES_STALE)
+        if look.resources and not look.claims and not self._needed(look, row):
+            return 0
+        refused = self._unavailable(look, row)
+        code = int(answers.codes[row])
+        if code == _UNKNOWN:
+            code = answers.codes[row] = self._allocator_says(look, answers, row)
+        return code or refused
+
+    def _unavailable(self, look: PodLook, row: int) -> int:
+        labels, name = self._accounts.labels[row], self._accounts.names[row]
+        refused = 0
+        for index, terms in enumerate(look.reachable):
+            away = terms is not None and not any(t.matches(labels, name) for t in terms)
+            if away or look.unready[index]:
+                look.unavailable.add(index)
+                refused = int(Refusal.CLAIM_UNAVAILABLE)
+        return refused
+
+    def _allocator_says(self, look: PodLook, answers: Answers, row: int) -> int:
+        solution = self._solve(look, row)
+        if isinstance(solution, NoSolution):
+            return int(Refusal.DEVICES_INVALID if solution.invalid else Refusal.DEVICES)
+        answers.scores[row] = 0 if solution is None else _score(solution)
+        return 0
+
+    def _solve(self, look: PodLook, row: int) -> Solution | NoSolution | None:
+        """None: there is nothing to allocate. Raises: AllocationError."""
+        claims = self._claims_at(look, row)
+        if not claims:
+            return None
+        name, labels = self._accounts.names[row], self._accounts.labels[row]
+        node = Node(name, labels)
+        return solve(node, self._pools_of(row), self._book.usage, claims, self._book.classes.get)
+
+    def _pools_of(self, row: int) -> tuple[Pool, ...]:
+        name = self._accounts.names[row]
+        stamp = (self._book.published_version, id(self._accounts.labels[row]))
+        known = self._pools.get(name)
+        if known is None or known[0] != stamp:
+            pools = self._book.published.pools_for(name, self._accounts.labels[row])
+            known = self._pools[name] = (stamp, pools)
+        return known[1]
+
+    def _claims_at(self, look: PodLook, row: int) -> list[Claim]:
+        special = self._special_at(look, row)
+        if special is None:
+            return look.to_allocate
+        spec = {"devices": {"requests": list(special.requests)}}
+        meta = {"namespace": meta_of(look.pod).get("namespace"), "name": _SPECIAL}
+        return [*look.to_allocate, claim_of({"metadata": meta, "spec": spec})]
+
+    def _needed(self, look: PodLook, row: int) -> tuple[str, ...]:
+        """The resources this node gives by claims: those it does not advertise itself."""
+        accounts = self._accounts
+        return tuple(
+            name
+            for name in look.resources
+            if (column := accounts.column_of.get(name)) is None or not accounts.allocatable[row, column]
+        )
+
+    def _special_at(self, look: PodLook, row: int) -> Asked | None:
+        needed = self._needed(look, row) if look.resources else ()
+        return asked(spec_of(look.pod), needed, self._book.extended) if needed else None
+
+    # Score
+
+    def raw_scores(self, look: PodLook, answers: Answers, rows: Ints) -> Ints:
+        """The higher, the earlier the alternatives that were taken."""
+        if not look.to_allocate and not look.resources:
+            return np.zeros(len(rows), np.int64)
+        return answers.scores[rows] + look.base
+
+    # Reserve and PreBind
+
+    def plan(self, pod: PodRecord, node: str) -> Plan:
+        """What is to be written so that the pod has its devices on this node. Raises: AllocationError."""
+        look, row = self.look(pod), self._accounts.row_of.get(node)
+        if look is None or row is None or look.why or look.is_empty:
+            return Plan()
+        solution = self._solve(look, row)
+        bindings, number = [], 0
+        claims = self._claims_at(look, row)
+        for claim in look.claims:
+            meta = meta_of(claim)
+            key = Key(CLAIM, meta["namespace"], meta["name"])
+            allocation = None
+            if allocation_of(claim) is None:
+                assert isinstance(solution, Solution)
+                allocation = self._made(solution, number, claims[number], node, meta["uid"])
+                number += 1
+            bindings.append(Binding(key, claim, allocation))
+        special = self._special_at(look, row)
+        if special is None:
+            return Plan(tuple(bindings))
+        assert isinstance(solution, Solution)
+        made = {"spec": {"devices": {"requests": list(special.requests)}}}
+        allocation = self._made(solution, number, claims[number], node, pod.uid)
+        return Plan((*bindings, Binding(None, made, allocation)), special.mappings)
+
+    def _made(self, solution: Solution, number: int, claim: Claim, node: str, uid: str) -> Obj:
+        return made_allocation(solution, number, claim, node=node, uid=uid, class_of=self._book.classes.get)
+
+    # PostFilter
+
+    def after_refusal(self, look: PodLook) -> Release:
+        """What could be given back so that the pod finds other devices. Source: PostFilter."""
+        uid = meta_of(look.pod).get("uid")
+        for index in sorted(look.unavailable):
+            claim = look.claims[index]
+            users: Sequence[Obj] = status_of(claim).get("reservedFor") or ()
+            if not users or (len(users) == 1 and users[0].get("uid") == uid):
+                return Release("deallocation of ResourceClaim completed", deallocates=_key(claim))
+        if look.stale is not None:
+            return Release("deletion of ResourceClaim completed", deletes=_key(look.stale))
+        return Release("still not schedulable")
+
+
+def _key(claim: Obj) -> Key:
+    meta = meta_of(claim)
+    return Key(CLAIM, meta["namespace"], meta["name"])
+
+
+def _score(solution: Solution) -> int:
+    """Source: computeScore."""
+    return sum(
+        _MOST_ALTERNATIVES - at
+        for index, taken in enumerate(solution.alternatives)
+        for number, at in enumerate(taken)
+        if solution.has_alternatives[index][number]
+    )
+
+
+def _chosen_before(claim: Obj) -> int:
+    results = ((allocation_of(claim) or {}).get("devices") or {}).get("results") or ()
+    chosen = {r["request"] for r in results if "/" in r["request"]}
+    if not chosen:
+        return 0
+    return sum(
+        _MOST_ALTERNATIVES - at
+        for _, entries in claim_of(claim).requests
+        for at, entry in enumerate(entries)
+        if entry.parent and entry.full_name in chosen
+    )
+
+
+# Binding conditions
+
+
+def readiness(claim: Obj) -> tuple[str, bool]:
+    """Why binding failed (empty: it did not), and whether all of the claim's devices are ready.
+
+    Source: isClaimReadyForBinding.
+    """
+    status = status_of(claim)
+    if status.get("allocation") is None:
+        return "", False
+    for result in ((status["allocation"].get("devices") or {}).get("results")) or ():
+        wanted = result.get("bindingConditions") or ()
+        if not wanted:
+            continue
+        conditions = _said_of(status, result)
+        if conditions is None:
+            return "", False
+        for name in result.get("bindingFailureConditions") or ():
+            failed = conditions.get(name)
+            if failed is not None and failed.get("status") == "True":
+                where = f"claim={meta_of(claim)['name']}, reason={failed.get('reason', '')}"
+                return f'device binding failed: {where}, message="{failed.get("message", "")}"', False
+        if any((conditions.get(name) or {}).get("status") != "True" for name in wanted):
+            return "", False
+    return "", True
+
+
+def _said_of(status: Obj, result: Obj) -> dict[str, Obj] | None:
+    """The conditions of one device; None where its driver has said nothing."""
+    for device in status.get("devices") or ():
+        if all(device.get(name) == result.get(name) for name in ("driver", "pool", "device")):
+            return {c.get("type"): c for c in device.get("conditions") or ()}
+    return None
+
+
+def has_binding_conditions(allocation: Obj) -> bool:
+    return any(r.get("bindingConditions") for r in (allocation.get("devices") or {}).get("results") or ())
+
+
+def is_late(claim: Obj, now_us: int) -> bool:
+    """Whether its devices have had their time to get ready."""
+    allocation = allocation_of(claim) or {}
+    since = allocation.get("allocationTimestamp")
+    if since is None or not has_binding_conditions(allocation):
+        return False
+    return parse_rfc3339(since) + BINDING_TIMEOUT_S * SECOND_US < now_us

@@ -1,0 +1,172 @@
+"""Pods with claims, end to end: templates, devices, what holds pods back, what is given back, taints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import MINUTE_US
+from fairway.twin.latency import latency_named
+from fairway.twin.standard import standard_components
+from fairway.twin.twin import Twin
+
+DRIVER = "gpu.example.com"
+CLAIM = "ResourceClaim.resource.k8s.io"
+SLICE = "ResourceSlice.resource.k8s.io"
+V1 = "resource.k8s.io/v1"
+
+
+def node(name: str, **allocatable: str) -> Obj:
+    amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", **allocatable}
+    meta = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": {"allocatable": amounts}}
+
+
+def slice_of(node_name: str, *devices: Obj, generation: int = 1) -> Obj:
+    pool = {"name": node_name, "generation": generation, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "pool": pool, "nodeName": node_name, "devices": list(devices)}
+    return {
+        "apiVersion": V1,
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{node_name}-gpus"},
+        "spec": spec,
+    }
+
+
+def device(name: str, **extra: Any) -> Obj:
+    return {"name": name, "attributes": {"productName": {"string": "H100"}}, **extra}
+
+
+def device_class(**spec: Any) -> Obj:
+    selectors = [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]
+    body = {"selectors": selectors, **spec}
+    return {"apiVersion": V1, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": body}
+
+
+def template(name: str = "one", **exactly: Any) -> Obj:
+    asked = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu", **exactly}}]}
+    meta = {"name": name, "namespace": "default"}
+    return {
+        "apiVersion": V1,
+        "kind": "ResourceClaimTemplate",
+        "metadata": meta,
+        "spec": {"spec": {"devices": asked}},
+    }
+
+
+def pod(name: str, of: str = "one", **spec: Any) -> Obj:
+    container = {"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}
+    claims = [{"name": "gpu", "resourceClaimTemplateName": of}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [container], "resourceClaims": claims, **spec},
+    }
+
+
+def a_twin(*objects: Obj) -> Twin:
+    twin = Twin(seed=1, latency=latency_named("zero"), components=standard_components())
+    twin.apply(list(objects))
+    twin.run_for(MINUTE_US)
+    return twin
+
+
+def at(twin: Twin, name: str) -> str:
+    found = twin.store.get(Key("Pod", "default", name))
+    return "gone" if found is None else found["spec"].get("nodeName", "")
+
+
+def why(twin: Twin, name: str) -> str:
+    conditions = twin.store.require(Key("Pod", "default", name))["status"].get("conditions", ())
+    return next((c["message"] for c in conditions if c["type"] == "PodScheduled"), "")
+
+
+def claims(twin: Twin) -> list[Obj]:
+    return list(twin.store.objects(CLAIM))
+
+
+def devices_of(claim: Obj) -> list[str]:
+    return [r["device"] for r in claim["status"]["allocation"]["devices"]["results"]]
+
+
+def test_a_pod_gets_a_claim_and_the_claim_a_device() -> None:
+    twin = a_twin(node("n"), slice_of("n", device("d0"), device("d1")), device_class(), template(), pod("p"))
+    assert at(twin, "p") == "n"
+    (claim,) = claims(twin)
+    assert claim["metadata"]["name"].startswith("p-gpu-")
+    assert devices_of(claim) == ["d0"]
+    assert [u["name"] for u in claim["status"]["reservedFor"]] == ["p"]
+    said = twin.store.require(Key("Pod", "default", "p"))["status"]["resourceClaimStatuses"]
+    assert said == [{"name": "gpu", "resourceClaimName": claim["metadata"]["name"]}]
+
+
+def test_devices_come_back_and_go_to_who_waits() -> None:
+    twin = a_twin(node("n"), slice_of("n", device("d0")), device_class(), template(), pod("p"))
+    twin.apply([pod("q")])
+    twin.run_for(MINUTE_US)
+    assert (at(twin, "p"), at(twin, "q")) == ("n", "")
+    assert why(twin, "q").startswith(
+        "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable"
+    )
+    twin.store.delete(Key("Pod", "default", "p"), grace_s=0)
+    twin.wake()
+    twin.run_for(MINUTE_US)
+    assert at(twin, "q") == "n"
+    assert [devices_of(c) for c in claims(twin)] == [["d0"]]
+
+
+def test_a_pod_waits_for_its_claim_and_its_class() -> None:
+    named = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "mine"}]}
+    twin = a_twin(node("n"), slice_of("n", device("d0")), pod("p", **named))
+    assert (at(twin, "p"), why(twin, "p")) == ("", "")
+    spec = template()["spec"]["spec"]
+    meta = {"name": "mine", "namespace": "default"}
+    twin.apply([{"apiVersion": V1, "kind": "ResourceClaim", "metadata": meta, "spec": spec}])
+    twin.run_for(MINUTE_US)
+    assert "device class gpu does not exist" in why(twin, "p")
+    twin.apply([device_class()])
+    twin.run_for(MINUTE_US)
+    assert at(twin, "p") == "n"
+
+
+def test_a_selector_that_fails_on_a_device_is_told() -> None:
+    selector = [{"cel": {"expression": f"device.attributes['{DRIVER}'].memory == 1"}}]
+    twin = a_twin(
+        node("n"), slice_of("n", device("d0")), device_class(), template(selectors=selector), pod("p")
+    )
+    assert at(twin, "p") == ""
+    assert "no such key: memory" in why(twin, "p")
+
+
+def test_pods_leave_a_tainted_device_unless_they_tolerate_it() -> None:
+    tolerating = template("tough", tolerations=[{"operator": "Exists", "effect": "NoExecute"}])
+    both = slice_of("n", device("d0"), device("d1"))
+    twin = a_twin(node("n"), both, device_class(), template(), tolerating, pod("p"), pod("q", "tough"))
+    assert (at(twin, "p"), at(twin, "q")) == ("n", "n")
+    taints = [{"key": "broken", "effect": "NoExecute"}]
+    twin.apply([slice_of("n", device("d0", taints=taints), device("d1", taints=taints), generation=2)])
+    twin.run_for(MINUTE_US)
+    assert (at(twin, "p"), at(twin, "q")) == ("gone", "n")
+
+
+def test_an_extended_resource_is_given_by_a_class() -> None:
+    asks = {"limits": {"example.com/gpu": "2"}, "requests": {"example.com/gpu": "2"}}
+    plain = {"containers": [{"name": "c", "image": "i", "resources": asks}], "resourceClaims": []}
+    backed = device_class(extendedResourceName="example.com/gpu")
+    twin = a_twin(node("n"), slice_of("n", device("d0"), device("d1")), backed, pod("p", **plain))
+    assert at(twin, "p") == "n"
+    (claim,) = claims(twin)
+    assert sorted(devices_of(claim)) == ["d0", "d1"]
+    status = twin.store.require(Key("Pod", "default", "p"))["status"]["extendedResourceClaimStatus"]
+    assert status["resourceClaimName"] == claim["metadata"]["name"]
+
+
+def test_a_fork_goes_on_by_itself() -> None:
+    twin = a_twin(node("n"), slice_of("n", device("d0")), device_class(), template(), pod("p"))
+    fork = twin.fork()
+    fork.store.delete(Key("Pod", "default", "p"), grace_s=0)
+    fork.apply([pod("q")])
+    fork.run_for(MINUTE_US)
+    assert at(fork, "q") == "n"
+    assert at(twin, "p") == "n"
