@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from fairway.autoscaling.keda import conditions as states
-from fairway.autoscaling.keda import scaledjobs, scaledobjects
+from fairway.autoscaling.keda import scaledobjects
 from fairway.autoscaling.keda.formulas import FormulaFault, evaluate
 from fairway.autoscaling.keda.scaledobjects import COMPOSITE, OWNER_LABEL, Activity, Step
 from fairway.autoscaling.keda.triggers import CRON, PODS, RESOURCE, Probe, TriggerFault, probe
@@ -22,10 +22,10 @@ from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.errors import ApiError
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.kinds import group_kind
-from fairway.kube.labels import Selector, parse_selector
+from fairway.kube.labels import Selector
 from fairway.kube.objects import Key, Obj, spec_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
-from fairway.twin.autoscaling import horizontal, probing
+from fairway.twin.autoscaling import horizontal, kedajobs, probing
 from fairway.twin.autoscaling.journal import Scaling
 from fairway.twin.autoscaling.probing import Found
 from fairway.twin.loop import CONTROLLERS
@@ -60,7 +60,7 @@ class Keda:
     """All of them."""
 
     def __init__(self, room: Autoscaling) -> None:
-        self._room = room
+        self.room = room
         self.entries: dict[Key, Entry] = {}
 
     def fork(self, room: Autoscaling) -> Keda:
@@ -71,10 +71,10 @@ class Keda:
     # What is observed
 
     def observe(self, change: Change) -> None:
-        key, now_us = change.key, self._room.host.loop.now_us
+        key, now_us = change.key, self.room.host.loop.now_us
         if key.gk not in (SCALED_OBJECT, SCALED_JOB):
             for known in self.entries:
-                self._reconcile_soon(known)
+                self.reconcile_soon(known)
             return
         if change.type == DELETED:
             entry = self.entries.pop(key, None)
@@ -90,17 +90,17 @@ class Keda:
         ):
             return
         self.entries.setdefault(key, Entry(now_us))
-        self._reconcile_soon(key)
+        self.reconcile_soon(key)
 
-    def _reconcile_soon(self, key: Key) -> None:
-        self._room.host.loop.at(self._room.host.loop.now_us, self._room.h_keda, (key, True), CONTROLLERS)
+    def reconcile_soon(self, key: Key) -> None:
+        self.room.host.loop.at(self.room.host.loop.now_us, self.room.h_keda, (key, True), CONTROLLERS)
 
     def target_changed(self, target: Key) -> None:
         for key, entry in self.entries.items():
             if entry.target == target:
                 if entry.probes is None:
-                    self._reconcile_soon(key)
-                self._plan(key, entry, self._room.host.loop.now_us)
+                    self.reconcile_soon(key)
+                self.plan(key, entry, self.room.host.loop.now_us)
 
     def autoscaler_changed(self, change: Change) -> None:
         """Its health is a condition of the ScaledObject."""
@@ -108,17 +108,17 @@ class Keda:
         key = Key(SCALED_OBJECT, change.key.namespace, owner or "")
         entry = self.entries.get(key)
         if entry is not None:
-            self._plan(key, entry, self._room.host.loop.now_us)
+            self.plan(key, entry, self.room.host.loop.now_us)
 
     def wake_all(self) -> None:
         """Loads or pods changed: somebody may find something else."""
         for key, entry in self.entries.items():
-            self._plan(key, entry, self._room.host.loop.now_us)
+            self.plan(key, entry, self.room.host.loop.now_us)
 
     def pods_changed(self) -> None:
         for key, entry in self.entries.items():
             if key.gk == SCALED_JOB or any(p.source == PODS for p in entry.probes or ()):
-                self._plan(key, entry, self._room.host.loop.now_us)
+                self.plan(key, entry, self.room.host.loop.now_us)
 
     # When
 
@@ -126,31 +126,37 @@ class Keda:
         seconds = spec_of(obj).get("pollingInterval")
         return (scaledobjects.POLLING_S if seconds is None else int(seconds)) * SECOND_US
 
-    def _plan(self, key: Key, entry: Entry, from_us: int) -> None:
+    def plan(self, key: Key, entry: Entry, from_us: int) -> None:
         """Poll at the first of its times after `from_us`."""
-        obj = self._room.host.store.get(key)
+        obj = self.room.host.store.get(key)
         if obj is None or entry.probes is None:
             return
         interval_us = max(self._interval_us(obj), SECOND_US)
         at_us = entry.born_us + ((from_us - entry.born_us) // interval_us + 1) * interval_us
-        now_us = self._room.host.loop.now_us
+        now_us = self.room.host.loop.now_us
         if now_us < entry.due_us <= at_us:
             return
         entry.due_us = at_us
-        self._room.host.loop.at(at_us, self._room.h_keda, (key, False), CONTROLLERS)
+        self.room.host.loop.at(at_us, self.room.h_keda, (key, False), CONTROLLERS)
 
     def on_turn(self, data: tuple[Key, bool]) -> None:
         key, reconciles = data
-        entry, obj = self.entries.get(key), self._room.host.store.get(key)
-        now_us = self._room.host.loop.now_us
+        entry, obj = self.entries.get(key), self.room.host.store.get(key)
+        now_us = self.room.host.loop.now_us
         if entry is None or obj is None or not (reconciles or entry.due_us == now_us):
             return
         if reconciles:
-            (self._reconcile_object if key.gk == SCALED_OBJECT else self._reconcile_job)(key, entry, obj)
-            obj = self._room.host.store.get(key)
+            if key.gk == SCALED_OBJECT:
+                self._reconcile_object(key, entry, obj)
+            else:
+                kedajobs.reconcile(self, key, entry, obj)
+            obj = self.room.host.store.get(key)
         if entry.probes is not None and obj is not None:
             entry.due_us = 0
-            (self._poll_object if key.gk == SCALED_OBJECT else self._poll_job)(key, entry, obj)
+            if key.gk == SCALED_OBJECT:
+                self._poll_object(key, entry, obj)
+            else:
+                kedajobs.poll(self, key, entry, obj)
 
     # Making an autoscaler
 
@@ -162,11 +168,11 @@ class Keda:
             made = self._ensure(key, entry, obj, status, told)
             ready = ("True", "ScaledObjectReady", states.READY_MESSAGE if made else "ScaledObject is paused")
             if states.status_of(told, "Ready") != "True":
-                self._say(key, obj, "Normal", "ScaledObjectReady", "ScaledObject is ready for scaling")
+                self.say(key, obj, "Normal", "ScaledObjectReady", "ScaledObject is ready for scaling")
         except TriggerFault as fault:
             ready = ("False", "ScaledObjectCheckFailed", str(fault))
             told = states.put(told, "Active", "Unknown", "UnknownState", "ScaledObject check failed")
-            self._say(key, obj, "Warning", "ScaledObjectCheckFailed", str(fault))
+            self.say(key, obj, "Warning", "ScaledObjectCheckFailed", str(fault))
         told = states.put(told, "Ready", *ready)
         if "fallback" not in spec_of(obj):
             told = states.put(
@@ -179,8 +185,8 @@ class Keda:
             if not is_held:
                 said = ("False", "ScaledObjectUnpaused", "pause annotation removed for ScaledObject")
             told = states.put(told, "Paused", *said)
-            self._say(key, obj, "Normal", said[1], said[2])
-        self._write(key, obj, {**status, "conditions": told})
+            self.say(key, obj, "Normal", said[1], said[2])
+        self.write(key, obj, {**status, "conditions": told})
 
     def _ensure(
         self, key: Key, entry: Entry, obj: Obj, status: dict[str, Any], told: list[dict[str, Any]]
@@ -189,12 +195,12 @@ class Keda:
         ref = spec_of(obj)["scaleTargetRef"]
         version, kind = ref.get("apiVersion") or "apps/v1", ref.get("kind") or "Deployment"
         entry.target = Key(group_kind(version, kind), key.namespace, ref["name"])
-        self._room.watch(entry.target.gk)
+        self.room.watch(entry.target.gk)
         found = target_of(
-            self._room.host.store, key.namespace, {"apiVersion": version, "kind": kind, "name": ref["name"]}
+            self.room.host.store, key.namespace, {"apiVersion": version, "kind": kind, "name": ref["name"]}
         )
         if isinstance(found, str):
-            self._say(key, obj, "Warning", "ScaledObjectCheckFailed", _target_fault(found))
+            self.say(key, obj, "Warning", "ScaledObjectCheckFailed", _target_fault(found))
             raise TriggerFault(f"ScaledObject doesn't have correct scaleTargetRef specification: {found}")
         status.setdefault("originalReplicaCount", found.scale.wanted)
         entry.original = status["originalReplicaCount"]
@@ -209,7 +215,7 @@ class Keda:
             self._pause(key, obj, found, held.replicas, status)
             return False
         status.pop("pausedReplicaCount", None)
-        probes = self._probes(obj, key.namespace)
+        probes = self.probes_of(obj, key.namespace)
         names = [p.metric for p in probes if p.metric]
         for name in names:
             if names.count(name) > 1:
@@ -224,12 +230,12 @@ class Keda:
         entry.probes = probes
         return True
 
-    def _probes(self, obj: Obj, namespace: str) -> tuple[Probe, ...]:
+    def probes_of(self, obj: Obj, namespace: str) -> tuple[Probe, ...]:
         """Raises: TriggerFault."""
         probes = []
         for number, trigger in enumerate(spec_of(obj).get("triggers") or ()):
             try:
-                one = probe(number, trigger, namespace, probing.parameters(self._room, trigger, namespace))
+                one = probe(number, trigger, namespace, probing.parameters(self.room, trigger, namespace))
                 fault = probing.cron_fault(one) if one.source == CRON else ""
                 fault = fault or (probing.selector_fault(one) if one.source == PODS else "")
                 if fault:
@@ -242,12 +248,12 @@ class Keda:
 
     def _make(self, key: Key, wanted: Obj) -> None:
         """Create the autoscaler, or let the one that is there be so."""
-        host = self._room.host
+        host = self.room.host
         meta = wanted["metadata"]
         there = host.store.get(Key(horizontal.GK, meta["namespace"], meta["name"]))
         if there is None:
             try:
-                host.create(wanted, partial(self._reconcile_soon, key))
+                host.create(wanted, partial(self.reconcile_soon, key))
             except ApiError as refused:
                 what = "failed to ensure HPA is correctly created for ScaledObject"
                 raise TriggerFault(f"{what}: {refused.message}") from None
@@ -265,8 +271,8 @@ class Keda:
         self, key: Key, obj: Obj, target: Target, replicas: int | None, status: dict[str, Any]
     ) -> None:
         name = Key(horizontal.GK, key.namespace, scaledobjects.autoscaler_name(obj))
-        if self._room.host.store.get(name) is not None:
-            self._room.host.store.delete(name)
+        if self.room.host.store.get(name) is not None:
+            self.room.host.store.delete(name)
         if replicas is not None:
             status["pausedReplicaCount"] = replicas
             if target.scale.wanted != replicas:
@@ -281,27 +287,27 @@ class Keda:
             or entry.original is None
         ):
             return
-        there = self._room.host.store.get(entry.target)
+        there = self.room.host.store.get(entry.target)
         if there is not None:
-            self._room.host.store.patch(entry.target, {"spec": {"replicas": entry.original}})
+            self.room.host.store.patch(entry.target, {"spec": {"replicas": entry.original}})
 
     # Polling
 
     def _poll_object(self, key: Key, entry: Entry, obj: Obj) -> None:
-        now_us, spec = self._room.host.loop.now_us, spec_of(obj)
+        now_us, spec = self.room.host.loop.now_us, spec_of(obj)
         ref = spec["scaleTargetRef"]
         whole = {
             "apiVersion": ref.get("apiVersion") or "apps/v1",
             "kind": ref.get("kind") or "Deployment",
             **ref,
         }
-        target = target_of(self._room.host.store, key.namespace, whole)
+        target = target_of(self.room.host.store, key.namespace, whole)
         status = dict(obj.get("status") or {})
         told = list(status.get("conditions") or states.initialized())
         if isinstance(target, str):
             message = f"Error getting current replicas count for ScaleTarget: {target}"
             told = states.put(told, "Ready", "False", "ErrorGettingCurrentReplicas", message)
-            self._write(key, obj, {**status, "conditions": told})
+            self.write(key, obj, {**status, "conditions": told})
             return
         activity, until_us = self._activity(key, entry, obj)
         if entry.was_active and entry.polled_us:
@@ -331,7 +337,7 @@ class Keda:
         status["conditions"] = told
         if entry.last_active_us is not None:
             status["lastActiveTime"] = rfc3339(entry.last_active_us)
-        self._write(key, obj, status)
+        self.write(key, obj, status)
         if activity.errors:
             until_us = now_us
         elif not activity.is_active and target.scale.wanted and step.replicas is None:
@@ -339,7 +345,7 @@ class Keda:
                 until_us, max(scaledobjects.cooled_at(spec, created_us, entry.last_active_us), now_us)
             )
         if until_us < NEVER_US:
-            self._plan(key, entry, max(until_us, now_us))
+            self.plan(key, entry, max(until_us, now_us))
 
     def _activity(self, key: Key, entry: Entry, obj: Obj) -> tuple[Activity, int]:
         """What all triggers say, and until when."""
@@ -351,12 +357,12 @@ class Keda:
         for one in probes:
             if one.source == RESOURCE:
                 continue
-            found = probing.found(self._room, one, key.namespace)
+            found = probing.found(self.room, one, key.namespace)
             until_us = min(until_us, found.until_us)
             values[one.name or one.metric] = None if found.fault else found.milli / 1000
             if found.fault:
                 errors = True
-                self._say(key, obj, "Warning", "KEDAScalerFailed", found.fault)
+                self.say(key, obj, "Warning", "KEDAScalerFailed", found.fault)
             elif found.is_active:
                 active.append(one.name or one.kind)
         changed = scaledobjects.modifiers(spec_of(obj))
@@ -393,17 +399,17 @@ class Keda:
             # Up to the minimum: KEDA only writes that to its log.
             self._scale(key, target, step.replicas, "below minReplicaCount")
         elif self._scale(key, target, step.replicas, why):
-            self._say(key, obj, "Normal", good, told)
+            self.say(key, obj, "Normal", good, told)
         else:
-            self._say(key, obj, "Warning", bad, bad_text)
+            self.say(key, obj, "Warning", bad, bad_text)
 
     def _scale(self, key: Key, target: Target, replicas: int, why: str) -> bool:
         try:
-            self._room.host.store.patch(target.key, with_replicas(target.paths.wanted, replicas))
+            self.room.host.store.patch(target.key, with_replicas(target.paths.wanted, replicas))
         except ApiError:
             return False
-        now_us = self._room.host.loop.now_us
-        self._room.journal.note(
+        now_us = self.room.host.loop.now_us
+        self.room.journal.note(
             Scaling(
                 now_us, str(key), str(target.key), target.scale.wanted, replicas, target.scale.there, "", why
             )
@@ -412,7 +418,7 @@ class Keda:
 
     def _health(self, key: Key, obj: Obj, told: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The autoscaler's own condition, mirrored."""
-        scaler = self._room.host.store.get(
+        scaler = self.room.host.store.get(
             Key(horizontal.GK, key.namespace, scaledobjects.autoscaler_name(obj))
         )
         for condition in ((scaler or {}).get("status") or {}).get("conditions") or ():
@@ -440,7 +446,7 @@ class Keda:
             "",
         )
         key = Key(SCALED_OBJECT, namespace, name)
-        entry, obj = self.entries.get(key), self._room.host.store.get(key)
+        entry, obj = self.entries.get(key), self.room.host.store.get(key)
         if not name or entry is None or obj is None:
             return None
         probes = entry.probes or ()
@@ -449,18 +455,18 @@ class Keda:
         one = next((p for p in probes if p.metric == metric), None)
         if one is None:
             raise MetricsError(f"{_RPC} no matching metrics found for {metric}")
-        found = probing.found(self._room, one, namespace)
+        found = probing.found(self.room, one, namespace)
         return [self._or_fallback(entry, obj, one, found)]
 
     def _or_fallback(self, entry: Entry, obj: Obj, one: Probe, found: Found) -> tuple[int, int]:
         if not found.fault:
             entry.failures[one.metric] = 0
             return found.milli, found.until_us
-        now_us = self._room.host.loop.now_us
+        now_us = self.room.host.loop.now_us
         entry.failures[one.metric] = entry.failures.get(one.metric, 0) + 1
         fallback = spec_of(obj).get("fallback")
         if fallback is not None and entry.failures[one.metric] > int(fallback.get("failureThreshold") or 0):
-            there = self._room.host.store.get(entry.target) if entry.target else None
+            there = self.room.host.store.get(entry.target) if entry.target else None
             current = int(((there or {}).get("spec") or {}).get("replicas") or 0)
             value = scaledobjects.fallback_value(spec_of(obj), one.target_milli, current)
             if value is not None:
@@ -472,7 +478,7 @@ class Keda:
         until_us = NEVER_US
         for one in entry.probes or ():
             if one.source != RESOURCE:
-                found = probing.found(self._room, one, key.namespace)
+                found = probing.found(self.room, one, key.namespace)
                 until_us = min(until_us, found.until_us)
                 values[one.name or one.metric] = None if found.fault else found.milli / 1000
         try:
@@ -480,145 +486,14 @@ class Keda:
         except FormulaFault as fault:
             raise MetricsError(f"{_RPC} error applying custom modifiers: {fault}") from None
 
-    # Jobs
-
-    def _reconcile_job(self, key: Key, entry: Entry, obj: Obj) -> None:
-        entry.probes = None
-        status = dict(obj.get("status") or {})
-        told = list(status.get("conditions") or states.initialized())
-        if scaledobjects.paused(obj).whole:
-            told = states.put(told, "Paused", "True", "ScaledJobPaused", "ScaledJob is paused")
-            self._write(key, obj, {**status, "conditions": told})
-            return
-        try:
-            entry.probes = self._probes(obj, key.namespace)
-            told = states.put(
-                told,
-                "Ready",
-                "True",
-                "ScaledJobReady",
-                "ScaledJob is defined correctly and is ready for scaling",
-            )
-        except TriggerFault as fault:
-            text = str(fault).replace("failed to ensure HPA is correctly created for ScaledObject: ", "")
-            told = states.put(
-                told, "Ready", "False", "ScaledJobCheckFailed", f"failed to start ScaleLoop: {text}"
-            )
-            self._say(key, obj, "Warning", "ScaledJobCheckFailed", text)
-        if states.status_of(told, "Paused") == "True":
-            told = states.put(
-                told, "Paused", "False", "ScaledJobUnpaused", "pause annotation removed for ScaledJob"
-            )
-        self._room.watch("Job.batch")
-        self._write(key, obj, {**status, "conditions": told})
-
-    def _poll_job(self, key: Key, entry: Entry, obj: Obj) -> None:
-        now_us, spec = self._room.host.loop.now_us, spec_of(obj)
-        asked, errors, until_us = [], False, NEVER_US
-        for one in entry.probes or ():
-            if one.source == RESOURCE:
-                continue
-            found = probing.found(self._room, one, key.namespace)
-            until_us = min(until_us, found.until_us)
-            if found.fault:
-                errors = True
-                self._say(key, obj, "Warning", "KEDAScalerFailed", found.fault)
-            else:
-                asked.append(scaledjobs.asked([found.milli], one.target_milli, found.is_active, spec))
-        demand = scaledjobs.demand(spec, asked)
-        running, pending = self._jobs(key)
-        count = scaledjobs.to_create(spec, demand, running, pending)
-        for _ in range(count):
-            entry.jobs_made += 1
-            name = f"{key.name}-{entry.jobs_made:05d}"
-            try:
-                self._room.host.create(scaledjobs.job(obj, name), partial(self._reconcile_soon, key))
-            except ApiError as refused:
-                message = f"Failed to create job {name}: {refused.message}"
-                self._say(key, obj, "Warning", "KEDAJobCreateFailed", message)
-        if count:
-            self._say(key, obj, "Normal", "KEDAJobsCreated", f"Created {count} jobs")
-            self._room.journal.note(
-                Scaling(
-                    now_us,
-                    str(key),
-                    str(key),
-                    running,
-                    running + count,
-                    running - pending,
-                    "",
-                    "jobs created",
-                )
-            )
-        status = dict(obj.get("status") or {})
-        told = list(status.get("conditions") or states.initialized())
-        if errors:
-            said = (
-                "Unknown",
-                "PartialTriggerError",
-                "Some triggers defined in ScaledJob are not working correctly",
-            )
-            if not demand.is_active:
-                said = ("False", "TriggerError", "Triggers defined in ScaledJob are not working correctly")
-            told = states.put(told, "Ready", *said)
-        else:
-            told = states.put(
-                told,
-                "Ready",
-                "True",
-                "ScaledJobReady",
-                "ScaledJob is defined correctly and is ready for scaling",
-            )
-        was_active = states.status_of(told, "Active") == "True"
-        said = ("True", "ScalerActive", "Scaling is performed because triggers are active")
-        if not demand.is_active:
-            said = ("False", "ScalerNotActive", "Scaling is not performed because triggers are not active")
-        told = states.put(told, "Active", *said)
-        if demand.is_active != was_active:
-            self._say(
-                key,
-                obj,
-                "Normal",
-                "KEDAScaledJobActive" if demand.is_active else "KEDAScaledJobInactive",
-                said[2],
-            )
-        status["conditions"] = told
-        if demand.is_active:
-            status["lastActiveTime"] = rfc3339(now_us)
-        self._write(key, obj, status)
-        if demand.is_active or errors:
-            until_us = now_us
-        if until_us < NEVER_US:
-            self._plan(key, entry, max(until_us, now_us))
-
-    def _jobs(self, key: Key) -> tuple[int, int]:
-        """Not finished, and of those not yet at work."""
-        running = pending = 0
-        for job in self._room.host.store.objects("Job.batch", key.namespace):
-            if (job["metadata"].get("labels") or {}).get(scaledjobs.NAME_LABEL) != key.name:
-                continue
-            done = any(
-                c["type"] in ("Complete", "Failed") and c["status"] == "True"
-                for c in (job.get("status") or {}).get("conditions") or ()
-            )
-            if not done:
-                running += 1
-                pods = self._room.index.pods(
-                    key.namespace, parse_selector(f"job-name={job['metadata']['name']}")
-                )
-                pending += not any(
-                    (p.get("status") or {}).get("phase") in ("Running", "Succeeded") for p in pods
-                )
-        return running, pending
-
     # Writing
 
-    def _write(self, key: Key, obj: Obj, status: dict[str, Any]) -> None:
+    def write(self, key: Key, obj: Obj, status: dict[str, Any]) -> None:
         if status != (obj.get("status") or {}):
-            perform(self._room.host.store, SetStatus(key, status))
+            perform(self.room.host.store, SetStatus(key, status))
 
-    def _say(self, key: Key, obj: Obj, kind: str, reason: str, message: str) -> None:
-        host = self._room.host
+    def say(self, key: Key, obj: Obj, kind: str, reason: str, message: str) -> None:
+        host = self.room.host
         now_us = host.loop.now_us
         host.events.emit(now_us, key, obj["metadata"]["uid"], kind, reason, message, COMPONENT)
         host.log.record(now_us, COMPONENT, key.gk, key.namespace, key.name, reason, message)
