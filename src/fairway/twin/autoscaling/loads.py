@@ -58,8 +58,8 @@ class Loads:
         """Ready pods by workload, as they were when its queues were last advanced."""
         self._by_name: dict[str, list[tuple[Given, Series]]] = {}
         self._now_us = -1
-        self._now: dict[str, list[tuple[Series, Value]]] = {}
-        """Series by name, as they are at `_now_us`."""
+        self._now: dict[tuple[str, Selector | None], list[tuple[Series, Value]]] = {}
+        """Series by name and selector, as they are at `_now_us`."""
 
     def fork(self, room: Autoscaling) -> Loads:
         twin = Loads(room)
@@ -86,7 +86,6 @@ class Loads:
 
     def _reindex(self) -> None:
         self._now_us = -1
-        self._room.measured.forget()
         self._by_name = {}
         for given in self.given.values():
             for one in given.load.series:
@@ -173,23 +172,21 @@ class Loads:
 
     # Series and queues
 
-    def series(self, metric: str) -> list[tuple[Series, Value]]:
-        """Every series of this name, as it is now. Worked out once for all who ask at one time."""
+    def series(self, metric: str, selector: Selector | None = None) -> list[tuple[Series, Value]]:
+        """Every series of this name that is selected, as it is now. Worked out once for all who ask at one time."""
         now_us = self._room.host.loop.now_us
         if self._now_us != now_us:
             self._now_us, self._now = now_us, {}
-        known = self._now.get(metric)
+        known = self._now.get((metric, selector))
         if known is None:
-            known = self._now[metric] = []
+            known = self._now[(metric, selector)] = []
             for given, one in self._by_name.get(metric, ()):
+                if selector is not None and not selector.matches(dict(one.labels)):
+                    continue
                 since_us = now_us - given.began_us
                 until_us = _until(given.began_us, [one.value], since_us)
                 known.append((one, Value(one.value.at(since_us), until_us)))
         return known
-
-    @property
-    def has_queues(self) -> bool:
-        return any(given.load.queues for given in self.given.values())
 
     def has_metrics(self, *, of_objects: bool) -> bool:
         """Whether anybody feeds an adapter of custom (or external) metrics."""

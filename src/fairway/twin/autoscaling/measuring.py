@@ -40,15 +40,9 @@ class Measured:
     def __init__(self, room: Autoscaling) -> None:
         self._room = room
         self.until_us = NEVER_US
-        self._asked: dict[tuple[str, str, Selector | None], tuple[int, list[int]]] = {}
-        self._asked_us = -1
 
     def begin(self) -> None:
         self.until_us = NEVER_US
-
-    def forget(self) -> None:
-        """What is measured has become another at this very time."""
-        self._asked_us = -1
 
     def _holds(self, until_us: int) -> None:
         self.until_us = min(self.until_us, until_us)
@@ -119,10 +113,9 @@ class Measured:
         self, namespace: str, metric: str, described: Mapping[str, str], metric_selector: Selector | None
     ) -> int:
         loads = self._room.loads
-        for series, value in loads.series(metric):
+        for series, value in loads.series(metric, metric_selector):
             about = (described["kind"], described["name"])
-            fits = metric_selector is None or metric_selector.matches(dict(series.labels))
-            if series.about == about and series.namespace in ("", namespace) and fits:
+            if series.about == about and series.namespace in ("", namespace):
                 self._holds(value.until_us)
                 return value.milli
         if not loads.has_metrics(of_objects=True):
@@ -136,22 +129,7 @@ class Measured:
         )
 
     def external(self, namespace: str, metric: str, metric_selector: Selector | None) -> Sequence[int]:
-        """Worked out once for all who ask the same at one time."""
-        now_us = self._room.host.loop.now_us
-        if now_us != self._asked_us:
-            self._asked_us = now_us
-            self._asked.clear()
-        asked = (namespace, metric, metric_selector)
-        known = self._asked.get(asked)
-        if known is None:
-            before_us, self.until_us = self.until_us, NEVER_US
-            values = [value for _, value in self.external_series(namespace, metric, metric_selector)]
-            known = (self.until_us, values)
-            self.until_us = before_us
-            if not self._room.keda.entries and not self._room.loads.has_queues:
-                self._asked[asked] = known
-        self._holds(known[0])
-        return known[1]
+        return [value for _, value in self.external_series(namespace, metric, metric_selector)]
 
     def external_series(
         self, namespace: str, metric: str, metric_selector: Selector | None
@@ -164,9 +142,8 @@ class Measured:
             return [((), milli) for milli, _ in of_keda]
         loads = self._room.loads
         found: list[tuple[tuple[tuple[str, str], ...], int]] = []
-        for series, value in loads.series(metric):
-            fits = metric_selector is None or metric_selector.matches(dict(series.labels))
-            if series.about is None and series.namespace in ("", namespace) and fits:
+        for series, value in loads.series(metric, metric_selector):
+            if series.about is None and series.namespace in ("", namespace):
                 self._holds(value.until_us)
                 found.append((series.labels, value.milli))
         for queue, _level, _ready, length in loads.queues():
