@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from apiserver_serving import Served
 
+from fairway.twin.kubelet.nodestatus import with_machine
+
 NODE = {
     "apiVersion": "v1",
     "kind": "Node",
@@ -19,7 +21,7 @@ def advance(api: Served, minutes: int) -> None:
 
 def test_a_node_says_what_it_is_and_renews_its_lease(api: Served) -> None:
     api.until_ready()
-    assert api.ask("POST", "/api/v1/nodes", NODE)[0] == 201
+    assert api.ask("POST", "/api/v1/nodes", with_machine(NODE))[0] == 201
     advance(api, 1)
     info = api.ask("GET", "/api/v1/nodes/n")[1]["status"]["nodeInfo"]
     assert info["kubeletVersion"] == "v1.36.0"

@@ -174,3 +174,51 @@ def test_webhooks_nobody_can_ask_are_named_once(folder: Path, capsys: pytest.Cap
     assert said.count("webhook guard.example.com of guards cannot be asked here") == 1
     assert main(["policy", "test", str(folder)]) == 0
     assert capsys.readouterr().err.count("webhook guard.example.com of guards cannot be asked here") == 1
+
+
+KEEPS = """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: keep}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [DELETE], resources: [configmaps]}]
+  validations: [{expression: "oldObject.metadata.name != 'kept'", message: it stays}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: keep}
+spec: {policyName: keep, validationActions: [Deny]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: kept}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: lost}
+"""
+DELETES = """\
+apiVersion: fairway.dev/v1alpha1
+kind: Scenario
+metadata: {name: d}
+spec:
+  manifests: [keeps.yaml]
+  timeline:
+    - {at: 30s, patch: {target: configmap/kept, patch: {data: {a: 1}}}}
+    - {at: 1m, delete: [configmap/kept, configmap/lost, namespace/default]}
+"""
+
+
+def test_what_a_timeline_deletes_or_changes_passes_the_door_too(tmp_path: Path) -> None:
+    (tmp_path / "keeps.yaml").write_text(
+        KEEPS + "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: default}\n"
+    )
+    (tmp_path / "scenario.yaml").write_text(DELETES)
+    twin = build_twin(load_scenario(tmp_path))
+    twin.run_for(180_000_000)
+    assert [o["metadata"]["name"] for o in twin.store.objects("ConfigMap")] == ["kept"]
+    said = [t.message for t in getattr(twin.component("scenario"), "troubles")]  # noqa: B009
+    assert said[0].startswith('ConfigMap "kept" is invalid: data[a]'), "a number is no text"
+    assert said[1].endswith("denied request: it stays")
+    assert said[2] == 'namespaces "default" is forbidden: this namespace may not be deleted'

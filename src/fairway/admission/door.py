@@ -16,6 +16,7 @@ operators: they pass at the cost of a lookup, and the spec of a pod's template i
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,6 +26,7 @@ from fairway.admission.nodes import with_topology_labels
 from fairway.admission.request import (
     ADMIN,
     CREATE,
+    DELETE,
     UPDATE,
     AdmissionRequest,
     Admitted,
@@ -216,6 +218,17 @@ class Door:
         if isinstance(found.outcome, ApiError):
             raise found.outcome
         return found.outcome
+
+    def leave(self, old: Obj, *, user: User = ADMIN) -> Denied | None:
+        """Why an object may not be deleted; None: it may."""
+        from fairway.admission.chain import drive
+
+        asked = replace(self.request(old, None, user), operation=DELETE, obj=None, old=old)
+        for phase in (self.chain.mutating, self.chain.validating):
+            outcome = drive(phase(asked), self._call)
+            if isinstance(outcome, Denied):
+                return outcome
+        return None
 
     def _entered(self, given: Obj, old: Obj | None, user: User, strict: bool, checks: bool) -> Steps:
         """Every stage, one after the other."""

@@ -182,13 +182,14 @@ class Server:
         """Create the fleet's objects that are not there."""
         from fairway.kube.kinds import kind_named
         from fairway.kube.objects import Key, gk_of
+        from fairway.twin.kubelet.nodestatus import with_machine
 
         for obj in self.settings.fleet:
             gk = gk_of(obj)
             meta = obj["metadata"]
             namespace = (meta.get("namespace") or "default") if kind_named(gk).namespaced else ""
             if self.api.store.get(Key(gk, namespace, meta["name"])) is None:
-                self.api.store.create(obj)
+                self.api.store.create(with_machine(obj) if gk == "Node" else obj)
 
     async def _bring_up(self) -> None:
         """Load the components once the first requests have been answered."""

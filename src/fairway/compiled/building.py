@@ -48,7 +48,6 @@ MODULES: tuple[str, ...] = (
     "admission/namespace.py",
     "admission/priority.py",
     "admission/quota.py",
-    "admission/request.py",
     "workloads/adoption.py",
     "workloads/claims.py",
     "workloads/concerned.py",

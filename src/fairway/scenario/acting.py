@@ -67,8 +67,11 @@ def _apply(host: Host, action: actions.Apply) -> Troubles:
 
 
 def _delete(host: Host, action: actions.Delete) -> Troubles:
-    def delete(key: Key, _obj: Obj) -> None:
-        host.store.delete(key, grace_s=action.grace_s, propagation=action.propagation)
+    def delete(key: Key, obj: Obj) -> str | None:
+        denied = host.door.leave(obj)
+        if denied is None:
+            host.store.delete(key, grace_s=action.grace_s, propagation=action.propagation)
+        return None if denied is None else denied.message
 
     return _each(host, action.chosen, delete)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Any, Final
 
-from fairway.kube.objects import Obj, status_of
+from fairway.kube.objects import Obj, labels_of, status_of
 from fairway.kube.timestamps import rfc3339
 from fairway.twin.kubelet.states import NodeState
 
@@ -55,23 +55,35 @@ def node_status(obj: Obj, node: NodeState, now_us: int) -> dict[str, Any]:
         "addresses",
         [{"type": "InternalIP", "address": node.ip}, {"type": "Hostname", "address": node.name}],
     )
-    if not (status.get("nodeInfo") or {}).get("kubeletVersion"):
-        status["nodeInfo"] = node_info(node)
+    info = status.get("nodeInfo") or {}
+    if info.get("kubeletVersion") and not info.get("machineID"):
+        digest = blake2b(node.uid.encode(), digest_size=16).hexdigest()
+        boot = f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:]}"
+        status["nodeInfo"] = {**info, "machineID": digest, "systemUUID": node.uid, "bootID": boot}
     return status
 
 
-def node_info(node: NodeState) -> dict[str, Any]:
-    """What machine it is. Where its manifest does not say: the release modelled here on a current Ubuntu."""
-    digest = blake2b(node.uid.encode(), digest_size=16).hexdigest()
+def machine_info(node: Obj) -> dict[str, Any]:
+    """What machine a node of ours is: the release modelled here on a current Ubuntu. Nodes that somebody else describes
+    are what he says they are."""
+    labels = labels_of(node)
     return {
-        "machineID": digest,
-        "systemUUID": node.uid,
-        "bootID": f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:]}",
+        "machineID": "",
+        "systemUUID": "",
+        "bootID": "",
         "kernelVersion": "6.8.0-71-generic",
         "osImage": "Ubuntu 24.04.3 LTS",
         "containerRuntimeVersion": "containerd://2.1.4",
         "kubeletVersion": _RELEASE,
         "kubeProxyVersion": "",
-        "operatingSystem": node.labels.get("kubernetes.io/os") or "linux",
-        "architecture": node.labels.get("kubernetes.io/arch") or "amd64",
+        "operatingSystem": labels.get("kubernetes.io/os") or "linux",
+        "architecture": labels.get("kubernetes.io/arch") or "amd64",
     }
+
+
+def with_machine(node: Obj) -> Obj:
+    """The node, saying what machine it is."""
+    status = status_of(node)
+    if (status.get("nodeInfo") or {}).get("kubeletVersion"):
+        return node
+    return {**node, "status": {**status, "nodeInfo": machine_info(node)}}

@@ -31,6 +31,7 @@ from fairway.provisioning.clusterautoscaler.snapshot import Snapshot
 from fairway.provisioning.karpenter.disruption.evictions import budgets_of
 from fairway.provisioning.karpenter.podfacts import PodFacts, Shapes, facts_of, is_provisionable
 from fairway.twin.components import Host
+from fairway.twin.kubelet.nodestatus import with_machine
 from fairway.twin.loop import HOUSEKEEPING, NODES
 from fairway.twin.nodegroups import metrics
 from fairway.twin.nodegroups.grouping import (
@@ -405,7 +406,7 @@ class ClusterAutoscaler:
         node = node_object(group, self.plan.provider, name)
         meta = node["metadata"]
         meta["labels"] = {**feature_labels(group.kind.name), **meta["labels"]}
-        self.host.store.create(node)
+        self.host.store.create(with_machine(node))
         self.host.launches.join(name)
         backoff = self.backoffs.get(group.name)
         if backoff is not None and backoff.until_us < self.host.loop.now_us:

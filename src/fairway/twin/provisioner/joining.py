@@ -18,6 +18,7 @@ from fairway.provisioning.karpenter.nodeclaims import (
     node_of,
     with_condition,
 )
+from fairway.twin.kubelet.nodestatus import with_machine
 from fairway.twin.loop import HOUSEKEEPING, NODES
 from fairway.twin.provisioner import metrics
 from fairway.twin.provisioner.gathering import NODE_CLAIM, NODE_POOL, claim_key, names_expiry, node_key
@@ -74,7 +75,8 @@ class Joining:
         kept = [t for t in spec["taints"] if t["key"] != UNREGISTERED_TAINT]
         found = feature_labels(meta["labels"].get(INSTANCE_TYPE) or "")
         meta["labels"] = {**found, **meta["labels"], REGISTERED: "true"}
-        store.create({**node, "metadata": {**meta, "finalizers": []}, "spec": {**spec, "taints": kept}})
+        made = {**node, "metadata": {**meta, "finalizers": []}, "spec": {**spec, "taints": kept}}
+        store.create(with_machine(made))
         self.host.launches.join(name)
         metrics.registered(self.provisioner.tally, claim)
         up = with_condition(claim, REGISTERED_CONDITION, "True", REGISTERED_CONDITION, "", now_us)
