@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from fairway.admission.door import Awaiting, Door
 from fairway.admission.intree import Options
@@ -37,7 +37,6 @@ from fairway.cluster.actions import Create, perform
 from fairway.cluster.changes import MODIFIED, Change
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, meta_of
-from fairway.queueing.webhooks import Settings
 from fairway.twin.containment import Containment
 from fairway.twin.eventlog import EventLog
 from fairway.twin.heartbeats import Heartbeats
@@ -45,8 +44,10 @@ from fairway.twin.kubeevents import KubeEvents
 from fairway.twin.latency import Latency
 from fairway.twin.launches import Launches
 from fairway.twin.loop import WATCH, Loop
-from fairway.twin.operators import OperatorWebhooks, settings_of
 from fairway.twin.streams import Streams
+
+if TYPE_CHECKING:
+    from fairway.queueing.webhooks import Settings
 
 EVERY_KIND: Final = "*"
 
@@ -82,11 +83,14 @@ class Host:
     @property
     def door(self) -> Door:
         """What every new object passes."""
-        return self.served_door or self._door or self.put_door(lambda: settings_of(self.parts))
+        return self.served_door or self._door or self.put_door()
 
-    def put_door(self, kueue: Callable[[], Settings | None]) -> Door:
-        """One that goes by these settings of Kueue's webhooks."""
-        operators = OperatorWebhooks(self.store, kueue)
+    def put_door(self, kueue: Callable[[], Settings | None] | None = None) -> Door:
+        """One that goes by these settings of Kueue's webhooks; by those of the Kueue here unless told."""
+        # Imported here: a twin whose components create nothing has no door.
+        from fairway.twin.operators import OperatorWebhooks, settings_of
+
+        operators = OperatorWebhooks(self.store, kueue or (lambda: settings_of(self.parts)))
         self._door = Door(self.store, options=Options(is_served=False), operators=operators)
         self.store.followers.append(self._door)
         return self._door
