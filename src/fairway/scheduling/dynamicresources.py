@@ -207,7 +207,7 @@ class DynamicResources:
         """What is known of every row. Ask `code_at` where it is -1."""
         book, accounts = self._book, self._accounts
         specs = tuple(spec_of(c) for c in look.claims if allocation_of(c) is None)
-        key: tuple[object, ...] = (*map(id, specs), look.resources and id(spec_of(look.pod)))
+        key: tuple[object, ...] = (*map(repr, specs), look.resources and id(spec_of(look.pod)))
         found = self._answers.get(key)
         rows = accounts.alive.shape[0]
         if found is None or found.published != book.published_version or len(found.codes) != rows:
