@@ -110,7 +110,7 @@ spec:
     assert kubectl(home, "apply -f -", widget % 3) == (0, "widget.example.com/a created\n")
     assert kubectl(home, "get widget a -o jsonpath={.spec.color}") == (0, "red")
     code, said = kubectl(home, "apply -f -", widget % 20)
-    assert (code, said) == (1, 'The Widget "a" is invalid: spec: Invalid value: "object": too big\n')
+    assert (code, said) == (1, 'The Widget "a" is invalid: spec: Invalid value: too big\n')
     code, said = kubectl(home, "explain widget.spec.size")
     assert code == 0 and "integer" in said
     assert kubectl(home, "delete crd widgets.example.com")[0] == 0

@@ -198,7 +198,7 @@ REFUSED: dict[str, tuple[str, str, Any, dict[str, str], int, str]] = {
         {},
         {},
         415,
-        "application/json-patch+json",
+        "415: Unsupported Media Type",
     ),
     "an old version": (
         "PUT",
@@ -266,8 +266,8 @@ REFUSED: dict[str, tuple[str, str, Any, dict[str, str], int, str]] = {
         f"{CONFIG_MAPS}?dryRun=Some",
         config_map("x"),
         {},
-        400,
-        "dryRun: Unsupported value",
+        422,
+        'CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: supported values: "All"',
     ),
     "an unknown field, strictly": (
         "POST",

@@ -212,9 +212,9 @@ JSON_WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
         "error in remove for path: '/a': Unable to remove nonexistent key: a: missing value",
     ),
     "replacing what is not there": (
-        {},
-        {"op": "replace", "path": "/a", "value": 1},
-        "replace operation does not apply: doc is missing key: /a: missing value",
+        {"a": []},
+        {"op": "replace", "path": "/a/0", "value": 1},
+        "replace operation does not apply: doc is missing key: /a/0: missing value",
     ),
     "adding below what is not there": (
         {},

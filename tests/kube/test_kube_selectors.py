@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from fairway.kube.labelparsing import parse_selector
 from fairway.kube.labels import (
     EVERYTHING,
     SelectorError,
     label_selector,
     matches_fields,
     parse_field_selector,
-    parse_selector,
     set_selector,
 )
 from fairway.kube.nodeselection import node_selection

@@ -380,4 +380,4 @@ def _invalid(request: AdmissionRequest) -> Denied | None:
         kind = request.kind
         said = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: strict decoding error: '
         return Denied.by("Validation", ApiError(400, "BadRequest", said + ", ".join(unknown)))
-    return invalid(request, "Validation", [str(p) for p in found]) if found else None
+    return invalid(request, "Validation", list(dict.fromkeys(str(p) for p in found))) if found else None

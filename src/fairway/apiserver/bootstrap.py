@@ -144,7 +144,15 @@ def _api_services(now: str) -> Iterable[Obj]:
 def _system_config_maps(ca: str, now: str) -> Iterable[Obj]:
     """What API servers tell each other through kube-system."""
     told = {
-        "extension-apiserver-authentication": {"client-ca-file": ca},
+        "extension-apiserver-authentication": {
+            "client-ca-file": ca,
+            "requestheader-allowed-names": '["front-proxy-client"]',
+            "requestheader-client-ca-file": ca,
+            "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+            "requestheader-group-headers": '["X-Remote-Group"]',
+            "requestheader-uid-headers": '["X-Remote-Uid"]',
+            "requestheader-username-headers": '["X-Remote-User"]',
+        },
         "kube-apiserver-legacy-service-account-token-tracking": {"since": now.partition("T")[0]},
     }
     for name, data in told.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fairway.apiserver.resources import Resource
 from fairway.kube.objects import Obj
-from fairway.kube.validation.kinds.metadata import object_meta, object_meta_update
+from fairway.kube.validation.kinds.metadata import common_fields, object_meta, object_meta_update
 from fairway.kube.validation.problem import Faults, Problem
 
 
@@ -19,6 +19,7 @@ def custom_problems(resource: Resource, obj: Obj, old: Obj | None) -> list[Probl
     if old is None:
         object_meta(obj, problems, namespaced=resource.kind.namespaced)
     else:
+        common_fields(obj, old, problems, namespaced=resource.kind.namespaced)
         object_meta_update(obj, old, problems)
     if resource.crd_version is not None:
         problems += judged(resource.crd_version, obj, old)

@@ -26,11 +26,17 @@ from fairway.apiserver.statuses import (
     too_large,
     unsupported_media_type,
 )
-from fairway.errors import InvalidInput
+from fairway.kube.gojson import json_error
+from fairway.kube.kinds import BY_GROUP_KIND, group_kind
 from fairway.kube.objects import Obj
 from fairway.kube.schema.node import Schema
 
-_ACCEPTED = ("application/json", "application/yaml")
+_ACCEPTED = ("application/json", "application/yaml", protobuf.MEDIA_TYPE)
+_EXCERPT_BYTES = 30
+_HEADER = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+_SCHEME = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
 _YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "application/apply-patch+yaml")
 # Deeper than any real object; a body of brackets must not exhaust the stack of whoever walks it.
 MAX_DEPTH = 200
@@ -52,38 +58,53 @@ def body_of(ask: Ask) -> Obj:
         return protobuf.read(ask.request.body)
     if media not in ("", "application/json", "*/*") and media not in _YAML_TYPES:
         raise unsupported_media_type(_ACCEPTED)
-    return decoded(ask.request.body, is_yaml=media in _YAML_TYPES)
+    return decoded(ask.request.body, ask.resource.kind.kind, is_yaml=media in _YAML_TYPES)
 
 
-def decoded(body: bytes, *, is_yaml: bool) -> Obj:
+def decoded(body: bytes, kind: str, *, is_yaml: bool) -> Obj:
     """Raises: StatusError (400)."""
-    value = _from_yaml(body) if is_yaml else _from_json(body)
+    value = _from_yaml(body) if is_yaml else _from_json(body, kind)
     if not isinstance(value, dict):
-        raise bad_request(f"the object provided is unrecognized (must be of type Object): {_excerpt(body)}")
+        why = f"json: cannot unmarshal {_go_kind(value)} into Go value of type {_HEADER}"
+        raise _unrecognized(kind, why, body)
     check_form(value)
     return value
 
 
-def _from_json(body: bytes) -> Any:
+def _from_json(body: bytes, kind: str) -> Any:
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as broken:
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type Object): {broken} ({_excerpt(body)})"
-        ) from broken
+        why = json_error(body.decode("utf-8", "replace")) or str(broken)
+        raise _unrecognized(kind, why, body) from broken
+
+
+def _unrecognized(kind: str, why: str, body: bytes) -> StatusError:
+    """Source: endpoints/handlers/rest.go transformDecodeError, summarizeData."""
+    if not body:
+        shown = "<empty>"
+    elif body.startswith(b"{"):
+        shown = body[:_EXCERPT_BYTES].decode("utf-8", "replace")
+    else:
+        shown = body[:_EXCERPT_BYTES].hex()
+    if len(body) > _EXCERPT_BYTES:
+        shown += " ..."
+    said = f"couldn't get version/kind; json parse error: {why} ({shown})"
+    return bad_request(f"the object provided is unrecognized (must be of type {kind}): {said}")
 
 
 def _from_yaml(body: bytes) -> Any:
-    from fairway.kube.manifest import read_text
+    from fairway.kube.yamltext import read_documents
 
     try:
-        text = body.decode("utf-8")
-        found = read_text(text, "body")
-    except (UnicodeDecodeError, InvalidInput, RecursionError) as broken:
+        found, problems = read_documents(body.decode("utf-8"))
+    except (UnicodeDecodeError, RecursionError) as broken:
         raise bad_request(f"error parsing YAML: {broken}") from broken
+    if problems:
+        raise bad_request(f"error parsing YAML: {problems[0].expected}")
     if len(found) != 1:
         raise bad_request(f"expected one object in the body, found {len(found)}")
-    return found[0].obj
+    return found[0].value
 
 
 def check_form(value: Any) -> None:
@@ -105,32 +126,47 @@ def check_form(value: Any) -> None:
     raise bad_request(f"the object provided is nested deeper than {MAX_DEPTH} levels")
 
 
-def _excerpt(body: bytes) -> str:
-    """The first bytes, for the message; never the whole body, which may hold a secret."""
-    return f"{len(body)} bytes"
-
-
-def check_kind(obj: Obj, resource: Resource, kind: str = "", api_version: str = "") -> None:
-    """The body is of the kind the path is for.
+def of_kind(obj: Obj, resource: Resource) -> Obj:
+    """The body, which is of the kind the path is for where it does not say itself.
 
     Raises: StatusError (400).
     """
-    wanted_kind, wanted_version = kind or resource.kind.kind, api_version or resource.api_version
+    wanted_kind, wanted_version = resource.kind.kind, resource.api_version
     found_kind, found_version = obj.get("kind"), obj.get("apiVersion")
-    if not found_kind or not isinstance(found_kind, str):
-        raise bad_request("Object 'Kind' is missing in the body of the request")
-    if not found_version or not isinstance(found_version, str):
-        raise bad_request("Object 'apiVersion' is missing in the body of the request")
-    if found_version != wanted_version:
+    if (found_kind, found_version) == (wanted_kind, wanted_version):
+        return obj
+    for name, value in (("apiVersion", found_version), ("kind", found_kind)):
+        if value is not None and not isinstance(value, str):
+            why = f"json: cannot unmarshal {_go_kind(value)} into Go struct field .{name} of type string"
+            raise _unrecognized(wanted_kind, why, msgspec.json.encode(obj))
+    if not resource.has_strategic_merge and not (found_kind and found_version):
+        missing = "apiVersion" if found_kind else "Kind"
+        raise bad_request(f"Object '{missing}' is missing in the body of the request")
+    kind, api_version = found_kind or wanted_kind, found_version or wanted_version
+    _check_kind(kind, api_version, resource)
+    return {**obj, "kind": kind, "apiVersion": api_version}
+
+
+def _check_kind(kind: str, api_version: str, resource: Resource) -> None:
+    """Raises: StatusError (400)."""
+    wanted_kind, wanted_version = resource.kind.kind, resource.api_version
+    if (kind, api_version) == (wanted_kind, wanted_version):
+        return
+    version = _version(api_version)
+    known = BY_GROUP_KIND.get(group_kind(api_version, kind))
+    if resource.has_strategic_merge and (known is None or version not in known.versions):
+        why = f'no kind "{kind}" is registered for version "{api_version}" in scheme "{_SCHEME}"'
+        raise bad_request(f'{kind} in version "{version}" cannot be handled as a {wanted_kind}: {why}')
+    if kind == wanted_kind:
         raise bad_request(
-            f"the API version in the data ({found_version}) does not match the expected API version "
+            f"the API version in the data ({api_version}) does not match the expected API version "
             f"({wanted_version})"
         )
-    if found_kind != wanted_kind:
-        raise bad_request(
-            f'{found_kind} in version "{_version(found_version)}" cannot be handled as a {wanted_kind}: '
-            f"converting ({found_version}).{found_kind} to ({wanted_version}).{wanted_kind}: unknown conversion"
-        )
+    internal = resource.group.partition(".")[0] or "core"
+    raise bad_request(
+        f'{kind} in version "{version}" cannot be handled as a {wanted_kind}: '
+        f"converting ({version}.{kind}) to ({internal}.{wanted_kind}): unknown conversion"
+    )
 
 
 def typed_body(ask: Ask, api_version: str, kind: str) -> Obj:
@@ -192,10 +228,6 @@ def check_fields(ask: Ask, obj: Obj, body: bytes | None, refused: Refusal | None
     if schema is None:
         return obj
     mode = ask.request.option("fieldValidation") or "Warn"
-    if mode not in ("Ignore", "Warn", "Strict"):
-        raise bad_request(
-            f'fieldValidation: Unsupported value: "{mode}": supported values: "Ignore", "Warn", "Strict"'
-        )
     unknown = schemas.unknown_fields(obj, schema)
     found = [*unknown, *(schemas.duplicate_fields(body) if body is not None and mode != "Ignore" else [])]
     if found and mode == "Strict":
@@ -208,6 +240,8 @@ def check_fields(ask: Ask, obj: Obj, body: bytes | None, refused: Refusal | None
 
 
 def _go_kind(value: Any) -> str:
+    if isinstance(value, dict):
+        return "object"
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, (int, float)):

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from time import perf_counter
 
 from fairway.admission.request import User
-from fairway.apiserver import requests
+from fairway.apiserver import options, requests
 from fairway.apiserver.asking import Api, Ask, attributes
 from fairway.apiserver.discovery import Discovery
 from fairway.apiserver.requests import RequestInfo
@@ -108,8 +108,10 @@ class Handling:
         if not info.subresource or resource.subresource(info.subresource) is not None:
             request.about = info
         ask = Ask(request, info, resource, user)
-        if request.raw_query and info.verb in _WRITES:
-            _check_dry_run(ask)
+        if info.verb in _WRITES and (request.raw_query or info.verb == "patch"):
+            options.check_write(ask)
+        elif request.raw_query and info.verb in ("list", "watch"):
+            options.check_list(ask)
         if not info.group and info.resource in _DEPRECATED:
             ask.warnings.append(_DEPRECATED[info.resource])
         if (info.group, info.resource) in _REVIEWS:
@@ -215,12 +217,6 @@ def _check_route(resource: Resource, info: RequestInfo, method: str) -> None:
         raise page_not_found()
     if info.verb == "watch" and (info.subresource or method not in ("GET", "HEAD")):
         raise page_not_found() if info.subresource else method_not_allowed(None)
-
-
-def _check_dry_run(ask: Ask) -> None:
-    for value in ask.request.query.get("dryRun", ()):
-        if value != "All":
-            raise bad_request(f'dryRun: Unsupported value: "{value}": supported values: "All"')
 
 
 def _warned(ask: Ask, answer: Answer) -> Answer:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.decoding import schema_of
+from fairway.apiserver.patching import applying
 from fairway.apiserver.patching.applying import apply
 from fairway.apiserver.patching.managed import manager_of
 from fairway.apiserver.patching.tracking import Writer, track_update
@@ -40,6 +41,11 @@ def applied(api: Api, ask: Ask, old: Obj | None, body: Obj) -> Obj:
     """Raises: ApiError (400; 409 with the conflicts)."""
     force = ask.request.flag("force")
     return apply(old, body, _writer(ask), api.store.now_us, schema_of(ask.resource), force=force)
+
+
+def check_applied(ask: Ask, body: Obj) -> None:
+    """Raises: StatusError (400, 500)."""
+    applying.check_applied(body, _writer(ask), schema_of(ask.resource))
 
 
 def is_same(old: Obj, new: Obj) -> bool:

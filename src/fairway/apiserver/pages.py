@@ -114,7 +114,7 @@ class Clock:
             return json_response(200, self.status())
         if request.method != "POST":
             raise method_not_allowed(None)
-        return self._command(decoded(request.body, is_yaml=False))
+        return self._command(decoded(request.body, "Object", is_yaml=False))
 
     def status(self) -> dict[str, Any]:
         pump = self._api.cluster.pump

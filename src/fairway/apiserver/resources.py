@@ -115,7 +115,10 @@ _WITH_STATUS = frozenset(
 )
 _WITH_SCALE = frozenset(["Deployment.apps", "ReplicaSet.apps", "StatefulSet.apps", "ReplicationController"])
 _CONNECT = ("create", "get")
-_READ_ONLY = {"ComponentStatus": ("get", "list")}
+_VERBS = {
+    "ComponentStatus": ("get", "list"),
+    "Namespace": ("create", "delete", "get", "list", "patch", "update", "watch"),
+}
 _PROXY = ("create", "delete", "get", "patch", "update")
 _SPECIAL: dict[str, tuple[Subresource, ...]] = {
     "Pod": (
@@ -293,7 +296,7 @@ def _standard(kind: Kind, version: str) -> Resource:
     return Resource(
         kind,
         version,
-        _READ_ONLY.get(gk, ALL_VERBS),
+        _VERBS.get(gk, ALL_VERBS),
         subresources=tuple(sorted(subresources, key=lambda s: s.name)),
         categories=categories,
         singular=kind.kind.lower(),

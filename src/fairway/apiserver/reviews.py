@@ -10,8 +10,8 @@ from typing import Any
 from fairway.admission.rbac import reviews as rbac
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.auth.tokens import ISSUER, Unaccepted
-from fairway.apiserver.decoding import body_of, check_kind, typed
-from fairway.apiserver.statuses import StatusError, bad_request, method_not_allowed
+from fairway.apiserver.decoding import body_of, of_kind, typed
+from fairway.apiserver.statuses import bad_request, invalid_of, method_not_allowed
 from fairway.apiserver.wire.messages import Answer, Response, json_response
 from fairway.kube.objects import Obj
 
@@ -24,8 +24,7 @@ def answer(api: Api, ask: Ask) -> Answer:
         from fairway.apiserver.subresources.binding import bind_from_collection
 
         return bind_from_collection(api, ask)
-    review = body_of(ask)
-    check_kind(review, ask.resource)
+    review = of_kind(body_of(ask), ask.resource)
     review = typed(review, ask.resource.api_version, ask.resource.kind.kind)
     review = {**review, "metadata": review.get("metadata") or {"creationTimestamp": None}}
     kind = ask.resource.kind.kind
@@ -35,9 +34,7 @@ def answer(api: Api, ask: Ask) -> Answer:
         return _created({**review, "status": {"userInfo": ask.user.info()}})
     wrong = rbac.problems(review, ask.info.namespace)
     if wrong:
-        said = wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]"
-        message = f'{kind}.{ask.resource.group} "" is invalid: {said}'
-        raise StatusError(422, "Invalid", message, {"group": ask.resource.group, "kind": kind})
+        raise invalid_of(ask.resource.group, "", "", wrong)
     return _created(rbac.answer(api.authorizer, review, ask.user))
 
 
@@ -53,5 +50,5 @@ def _token_status(api: Api, review: Obj) -> dict[str, Any]:
     try:
         user, audiences = api.tokens.reviewed(spec["token"], spec.get("audiences") or (ISSUER,))
     except Unaccepted as why:
-        return {"authenticated": False, "user": {}, "error": str(why)}
+        return {"user": {}, "error": str(why)}
     return {"authenticated": True, "user": user.info(), "audiences": audiences}

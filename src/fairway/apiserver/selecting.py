@@ -11,6 +11,7 @@ from typing import NamedTuple
 from fairway.apiserver.resources import Resource
 from fairway.apiserver.statuses import bad_request
 from fairway.apiserver.wire.messages import Request
+from fairway.kube.labelparsing import parse_selector
 from fairway.kube.labels import (
     EVERYTHING,
     FieldTerm,
@@ -18,7 +19,6 @@ from fairway.kube.labels import (
     SelectorError,
     matches_fields,
     parse_field_selector,
-    parse_selector,
 )
 from fairway.kube.objects import Obj
 

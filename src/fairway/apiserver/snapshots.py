@@ -9,7 +9,7 @@ Source: apiserver pkg/storage/etcd3/{store,errors}.go, pkg/storage/continue.go (
 from __future__ import annotations
 
 import base64
-import binascii
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from operator import itemgetter
@@ -19,11 +19,15 @@ import msgspec
 
 from fairway.apiserver.statuses import StatusError, bad_request
 from fairway.cluster.store import Store
+from fairway.kube.gojson import json_error
 from fairway.kube.objects import Key, Obj
 
 # The version a token names that goes on with whatever is there. Source: continue.go EncodeContinue.
 INCONSISTENT = -1
 _Place = tuple[str, str]
+_VERSION = "meta.k8s.io/v1"
+_ALIEN = re.compile(r"[^A-Za-z0-9_-]")
+_NO_START = f"continue key is not valid: encoded start key empty (version {_VERSION})"
 _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
@@ -40,19 +44,36 @@ class Token(NamedTuple):
     after: _Place
 
     def text(self) -> str:
-        said = {"v": "meta.k8s.io/v1", "rv": self.version, "ns": self.after[0], "name": self.after[1]}
+        said = {"v": _VERSION, "rv": self.version, "ns": self.after[0], "name": self.after[1]}
         return base64.urlsafe_b64encode(msgspec.json.encode(said)).decode().rstrip("=")
 
 
 def read_token(text: str) -> Token:
     """Raises: StatusError (400)."""
+    alien = _ALIEN.search(text)
+    if alien is not None or len(text) % 4 == 1:
+        raise _unreadable(
+            f"illegal base64 data at input byte {len(text) - 1 if alien is None else alien.start()}"
+        )
+    raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     try:
-        said = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        said = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise _unreadable(json_error(raw.decode("utf-8", "replace"))) from None
+    version = said.get("v", "") if isinstance(said, dict) else ""
+    if version != _VERSION:
+        what = "continue key is not valid: server does not recognize this encoded version"
+        raise bad_request(f"invalid continue token: {what} {version}")
+    try:
         if not isinstance(said["rv"], int):
             raise TypeError("rv")
         return Token(said["rv"], (str(said["ns"]), str(said["name"])))
-    except (ValueError, KeyError, TypeError, binascii.Error, msgspec.DecodeError):
-        raise bad_request("continue key is not valid: the token could not be read") from None
+    except (KeyError, TypeError):
+        raise bad_request(f"invalid continue token: {_NO_START}") from None
+
+
+def _unreadable(why: str) -> StatusError:
+    return bad_request(f"invalid continue token: continue key is not valid: {why}")
 
 
 def expired(token: Token) -> StatusError:

@@ -47,8 +47,6 @@ class StatusError(ApiError):
     def status(self) -> dict[str, Any]:
         body = super().status()
         body["metadata"] = self.list_meta
-        if not self.reason:
-            del body["reason"]
         if self.details is not None:
             body["details"] = self.details
             # `code` comes last, as Go's struct has it: people read these.
@@ -141,31 +139,27 @@ def qualified(kind: Kind) -> str:
 
 def invalid(kind: Kind, name: str, problems: Sequence[Problem]) -> StatusError:
     """A 422 of validation."""
+    return invalid_of(kind.group, kind.kind, name, problems)
+
+
+def invalid_of(group: str, kind: str, name: str, problems: Sequence[Problem]) -> StatusError:
+    """A 422 of validation, of what need not be a kind that is served."""
     causes = [
-        (
-            str(problem),
-            _CAUSES.get(problem.reason, "FieldValueInvalid"),
-            problem.message,
-            path_text(problem.path),
-        )
+        {
+            "reason": _CAUSES.get(problem.reason, "FieldValueInvalid"),
+            "message": problem.message,
+            "field": path_text(problem.path),
+        }
         for problem in problems
     ]
-    return invalid_for(kind, name, causes)
-
-
-def invalid_for(kind: Kind, name: str, causes: Sequence[tuple[str, str, str, str]]) -> StatusError:
-    """Causes as `(sentence, reason, message, field)`.
-
-    Source: errors.NewInvalid with field.ErrorList.ToAggregate, which names equal messages once.
-    """
-    lines = list(dict.fromkeys(sentence for sentence, *_ in causes))
+    # Source: errors.NewInvalid with field.ErrorList.ToAggregate, which names equal messages once.
+    lines = list(dict.fromkeys(str(problem) for problem in problems))
     said = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
-    details: dict[str, Any] = {"name": name, "group": kind.group, "kind": kind.kind}
+    details: dict[str, Any] = {"name": name, "group": group, "kind": kind}
     details = {k: v for k, v in details.items() if v}
-    details["causes"] = [
-        {"reason": reason, "message": message, "field": field} for _, reason, message, field in causes
-    ]
-    return StatusError(422, "Invalid", f'{kind.group_kind} "{name}" is invalid: {said}', details)
+    details["causes"] = causes
+    shown = f"{kind}.{group}" if group else kind
+    return StatusError(422, "Invalid", f'{shown} "{name}" is invalid: {said}', details)
 
 
 def bad_request(message: str) -> StatusError:

@@ -17,7 +17,7 @@ from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.representing import PARTIAL, PLAIN, TABLE, form_of, partial
 from fairway.apiserver.resources import Resource
 from fairway.apiserver.selecting import Selection, selection
-from fairway.apiserver.statuses import StatusError, bad_request, internal
+from fairway.apiserver.statuses import internal
 from fairway.apiserver.verbs.reading import parse_version, too_large
 from fairway.apiserver.wire.connection import MAX_UNSENT_BYTES, Connection
 from fairway.apiserver.wire.messages import encode
@@ -304,10 +304,6 @@ def watch(api: Api, ask: Ask) -> Watch:
     request = ask.request
     text = request.option("resourceVersion")
     wanted = request.option("sendInitialEvents")
-    if wanted and request.option("resourceVersionMatch") != "NotOlderThan":
-        raise _options_problem("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-    if wanted == "true" and not request.flag("allowWatchBookmarks"):
-        raise _options_problem("sendInitialEvents requires setting allowWatchBookmarks to true")
     version = parse_version(text) if text else 0
     if version > api.store.version:
         raise too_large(version, api.store.version)
@@ -315,11 +311,9 @@ def watch(api: Api, ask: Ask) -> Watch:
     after = None if initial or not version else version
     if wanted == "false" and not version:
         after = api.store.version
-    return Watch(api, ask, after, initial=initial, initial_end=wanted == "true")
-
-
-def _options_problem(why: str) -> StatusError:
-    return bad_request(f"invalid watch options: {why}")
+    return Watch(
+        api, ask, after, initial=initial, initial_end=wanted == "true" and request.flag("allowWatchBookmarks")
+    )
 
 
 def timeout_s(ask: Ask) -> float:

@@ -35,6 +35,8 @@ class ApiError(FairwayError):
             "reason": self.reason,
             "code": self.code,
         }
+        if not self.reason:
+            del body["reason"]
         if self.key is not None:
             kind = kind_named(self.key.gk)
             body["details"] = {"name": self.key.name, "kind": kind.plural}

@@ -32,7 +32,9 @@ def json_patch(obj: Any, operations: Any) -> Any:
     """
     if not isinstance(operations, list) or not all(isinstance(o, dict) for o in operations):
         kind = "object" if isinstance(operations, dict) else "value"
-        raise bad_request(f"json: cannot unmarshal {kind} into Go value of type jsonpatch.Patch")
+        raise bad_request(
+            f"error decoding patch: json: cannot unmarshal {kind} into Go value of type []handlers.jsonPatchOp"
+        )
     if len(operations) > _MAX_OPERATIONS:
         raise ApiError(
             413,
@@ -170,7 +172,9 @@ def _replace(doc: Any, steps: list[str], path: str, value: Any) -> Any:
         ) from None
     last = steps[-1]
     try:
-        _step(holder, last)
+        # Of an object, what is not there is put there.
+        if not isinstance(holder, dict):
+            _step(holder, last)
     except _Missing:
         raise JsonPatchRefused(
             f"replace operation does not apply: doc is missing key: {path}: missing value"

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fairway.cluster.errors import bad_request
+from fairway.cluster.errors import ApiError, bad_request
+from fairway.kube.gojson import go_text
 from fairway.kube.schema.node import Schema, schema_for
 
 _DIRECTIVE: Final = "$patch"
@@ -48,7 +49,7 @@ def _merge_object(held: dict[str, Any], patch: dict[str, Any], schema: Schema | 
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
-        raise bad_request(f"Unknown patch type {directive} in map")
+        raise ApiError(500, "", f"unknown patch type: {go_text(directive)} in map: {go_text(patch)}")
     retained = None if _RETAIN not in patch else _listed(patch[_RETAIN], "retainKeys")
     out = dict(held) if retained is None else {k: v for k, v in held.items() if k in retained}
     rest = dict(patch)
@@ -125,7 +126,8 @@ def _merge_by_key(held: list[Any], patch: list[Any], merge_key: str, schema: Sch
     out = list(held)
     for item in patch:
         if merge_key not in item:
-            raise bad_request(f"map: {item} does not contain declared merge key: {merge_key}")
+            said = f"map: {go_text(item)} does not contain declared merge key: {merge_key}"
+            raise ApiError(500, "", said)
         wanted = item[merge_key]
         at = next((i for i, o in enumerate(out) if _key_of(o, merge_key) == wanted), None)
         if item.get(_DIRECTIVE) == "delete":

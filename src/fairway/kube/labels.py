@@ -100,43 +100,6 @@ class SelectorError(ValueError):
     """Not a selector."""
 
 
-_TERM = re.compile(
-    # `*+` gives nothing back: a run of blanks is read once, not once for each of them.
-    r"\s*+(?:(?P<not>!)\s*+(?P<nkey>[\w./-]++)"
-    r"|(?P<key>[\w./-]++)\s*+(?:(?P<set>in|notin)\s*+\((?P<values>[^)]*+)\)"
-    r"|(?P<op>==|=|!=|>|<)\s*+(?P<value>[\w.-]*+))?)\s*+(?:,|$)"
-)
-
-
-def parse_selector(text: str) -> Selector:
-    """The form kubectl takes: `app=web,tier in (a,b),!canary,size>3`.
-
-    Raises: SelectorError.
-    """
-    requirements = []
-    at = 0
-    while at < len(text):
-        m = _TERM.match(text, at)
-        if m is None or m.end() == at:
-            raise SelectorError(f"unable to parse selector {text!r} at {text[at:]!r}")
-        at = m.end()
-        requirements.append(_parsed(m))
-    return Selector(tuple(sorted(requirements)))
-
-
-def _parsed(m: re.Match[str]) -> Requirement:
-    if m["nkey"]:
-        return Requirement(m["nkey"], DOES_NOT_EXIST, ())
-    key = m["key"]
-    if m["set"]:
-        values = tuple(sorted(v.strip() for v in m["values"].split(",")))
-        return Requirement(key, IN if m["set"] == "in" else NOT_IN, values)
-    if m["op"]:
-        operator = {"=": IN, "==": IN, "!=": NOT_IN, ">": GT, "<": LT}[m["op"]]
-        return Requirement(key, operator, (m["value"],))
-    return Requirement(key, EXISTS, ())
-
-
 class FieldTerm(NamedTuple):
     path: str
     negated: bool
@@ -145,8 +108,8 @@ class FieldTerm(NamedTuple):
 
 # Source: apimachinery pkg/fields selector.go splitTerms, splitTerm, UnescapeValue.
 _FIELD_PART = re.compile(r"(?:[^,\\]|\\.?)+", re.DOTALL)
-_FIELD_TERM = re.compile(r"\s*([\w.\[\]/-]+)\s*(==|=|!=)\s*((?:[^=,\\]|\\[=,\\])*?)\s*", re.DOTALL)
-_FIELD_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_FIELD_TERM = re.compile(r"(.*?)(!=|==|=)(.*)", re.DOTALL)
+_FIELD_ESCAPED = re.compile(r"\\(.?)|([,=])", re.DOTALL)
 
 
 def parse_field_selector(text: str) -> tuple[FieldTerm, ...]:
@@ -155,12 +118,20 @@ def parse_field_selector(text: str) -> tuple[FieldTerm, ...]:
     Raises: SelectorError.
     """
     terms = []
-    for part in filter(None, _FIELD_PART.findall(text)):
+    for part in sorted(_FIELD_PART.findall(text)):
         m = _FIELD_TERM.fullmatch(part)
         if m is None:
-            raise SelectorError(f"invalid field selector {part!r}: expected path=value or path!=value")
-        terms.append(FieldTerm(m[1], m[2] == "!=", _FIELD_ESCAPED.sub(r"\1", m[3])))
+            raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
+        terms.append(FieldTerm(m[1], m[2] == "!=", _FIELD_ESCAPED.sub(_unescaped, m[3])))
     return tuple(terms)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    if found[2]:
+        raise SelectorError(f"invalid field selector: unescaped character in value: {ord(found[2])}")
+    if found[1] not in (",", "=", "\\"):
+        raise SelectorError(f"invalid field selector: invalid escape sequence: \\{found[1]}")
+    return found[1]
 
 
 def matches_fields(terms: tuple[FieldTerm, ...], obj: Mapping[str, Any]) -> bool:

@@ -15,7 +15,8 @@ from typing import Any, Self, TypeVar
 
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.fieldpath import MapKey, Path, path_text, value_text
-from fairway.kube.labels import EVERYTHING, Selector, SelectorError, label_selector, parse_selector
+from fairway.kube.labelparsing import parse_selector
+from fairway.kube.labels import EVERYTHING, Selector, SelectorError, label_selector
 from fairway.kube.manifest import Manifest, capped
 from fairway.kube.quantity import QuantityError, of
 from fairway.kube.timestamps import parse_duration, parse_rfc3339

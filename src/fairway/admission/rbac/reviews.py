@@ -11,36 +11,31 @@ from fairway.admission.rbac.attributes import Attributes, Decision
 from fairway.admission.rbac.authorizer import Authorizer
 from fairway.admission.request import User
 from fairway.kube.objects import Obj
+from fairway.kube.validation.problem import Faults
 
 ACCESS_REVIEWS = ("SubjectAccessReview", "SelfSubjectAccessReview", "LocalSubjectAccessReview")
 _OF_OTHERS = ("SubjectAccessReview", "LocalSubjectAccessReview")
 
 
-def problems(review: Obj, namespace: str = "") -> list[str]:
-    """What is wrong with a review, as the sentences of a 422 (`spec.user: Invalid value: …`)."""
+def problems(review: Obj, namespace: str = "") -> Faults:
+    """What is wrong with a review."""
     spec, kind = review.get("spec") or {}, review.get("kind", "")
     has_resource, has_url = bool(spec.get("resourceAttributes")), bool(spec.get("nonResourceAttributes"))
-    found = []
+    found = Faults()
     if has_resource and has_url:
-        found.append(
-            "spec.nonResourceAttributes: Invalid value: "
-            "cannot be specified in combination with resourceAttributes"
-        )
+        why = "cannot be specified in combination with resourceAttributes"
+        found.invalid(("spec", "nonResourceAttributes"), spec["nonResourceAttributes"], why)
     if not has_resource and not has_url and kind in ACCESS_REVIEWS:
-        found.append(
-            "spec.resourceAttributes: Invalid value: "
-            "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        )
+        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        found.invalid(("spec", "resourceAttributes"), None, why)
     if kind in _OF_OTHERS and not spec.get("user") and not spec.get("groups"):
-        found.append('spec.user: Invalid value: "": at least one of user or group must be specified')
+        found.invalid(("spec", "user"), "", "at least one of user or group must be specified")
     if kind == "LocalSubjectAccessReview":
         asked = (spec.get("resourceAttributes") or {}).get("namespace") or ""
         if asked != namespace:
-            found.append(
-                f'spec.resourceAttributes.namespace: Invalid value: "{asked}": must match metadata.namespace'
-            )
+            found.invalid(("spec", "resourceAttributes", "namespace"), asked, "must match metadata.namespace")
     if kind == "SelfSubjectRulesReview" and not spec.get("namespace"):
-        found.append("no namespace on request")
+        found.required(("spec", "namespace"), "no namespace on request")
     return found
 
 

@@ -16,7 +16,8 @@ from fairway.apiserver.wire.messages import Request, Response, json_response
 from fairway.autoscaling.hpa.wording import milli_quantity
 from fairway.autoscaling.source import MetricsError
 from fairway.kube.kinds import find_kind
-from fairway.kube.labels import EVERYTHING, Selector, SelectorError, parse_selector
+from fairway.kube.labelparsing import parse_selector
+from fairway.kube.labels import EVERYTHING, Selector, SelectorError
 from fairway.kube.timestamps import rfc3339
 from fairway.twin.autoscaling.component import Autoscaling
 

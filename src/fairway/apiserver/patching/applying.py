@@ -41,9 +41,8 @@ from fairway.apiserver.patching.tracking import (
     released,
     second,
 )
+from fairway.apiserver.patching.typing import type_errors
 from fairway.apiserver.patching.walk import (
-    DuplicateItems,
-    check_duplicates,
     fields_of,
     merge,
     remove,
@@ -51,7 +50,6 @@ from fairway.apiserver.patching.walk import (
 )
 from fairway.apiserver.statuses import StatusError, bad_request
 from fairway.kube.objects import Obj, annotations_of, meta_of
-from fairway.kube.schema.decoding import decode_error, unknown_fields
 from fairway.kube.schema.node import Schema
 
 _BEFORE = "before-first-apply"
@@ -72,7 +70,7 @@ def apply(
 
     Raises: StatusError (400 managedFields or another version given; 409 conflicts; 500 no such field).
     """
-    _check(applied, writer, schema)
+    check_applied(applied, writer, schema)
     own = Identity(writer.manager, APPLY, writer.api_version, writer.subresource)
     before = managers_of(live) if live is not None else {}
     managers = _first_apply(live, before, writer, now_us, schema)
@@ -105,7 +103,8 @@ def apply(
     return with_managers(merged, cap(managers))
 
 
-def _check(applied: Obj, writer: Writer, schema: Schema | None) -> None:
+def check_applied(applied: Obj, writer: Writer, schema: Schema | None) -> None:
+    """Before anything is made of it. Raises: StatusError (400, 500)."""
     if meta_of(applied).get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     given = applied.get("apiVersion")
@@ -114,20 +113,9 @@ def _check(applied: Obj, writer: Writer, schema: Schema | None) -> None:
             "incorrect version specified in apply patch. Specified patch version:"
             f" {given or ''}, expected: {writer.api_version}"
         )
-    if schema is None:
-        return
-    wrong = decode_error(applied, schema)
-    unknown = [] if wrong else unknown_fields(applied, schema)
-    try:
-        check_duplicates(applied, schema)
-    except DuplicateItems as error:
-        raise _untyped(applied, str(error)) from error
+    wrong = type_errors(applied, schema)
     if wrong:
-        raise _untyped(applied, wrong)
-    if unknown:
-        paths = [name.removeprefix('unknown field "').removesuffix('"') for name in unknown]
-        said = [f".{path}: field not declared in schema" for path in paths]
-        raise _untyped(applied, said[0] if len(said) == 1 else "errors:\n  " + "\n  ".join(said))
+        raise _untyped(applied, wrong[0] if len(wrong) == 1 else "errors:\n  " + "\n  ".join(wrong))
 
 
 def _untyped(applied: Obj, why: str) -> StatusError:
@@ -193,9 +181,11 @@ def _beyond_last_applied(
 
 
 def _conflict(found: dict[Identity, FieldSet]) -> StatusError:
-    rows = sorted(
-        (_manager_text(identity), path) for identity, fields in found.items() for path in _paths(fields)
-    )
+    rows = [
+        (_manager_text(identity), path)
+        for identity, fields in sorted(found.items(), key=lambda held: _manager_text(held[0]))
+        for path in _paths(fields)
+    ]
     causes: list[dict[str, Any]] = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": path}
         for manager, path in rows

@@ -131,14 +131,13 @@ def _put(out: FieldSet, element: str, below: FieldSet, member: bool) -> None:
 
 
 def members(fields: FieldSet, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every member as a path of elements, in the order of the trie."""
-    for element, below in fields.items():
-        if element == SELF:
-            continue
-        path = (*above, element)
+    """Every member as a path of elements, at each place before those below. Source: fieldpath Set.Iterate."""
+    inner = [(element, below) for element, below in fields.items() if element != SELF]
+    for element, below in inner:
         if is_member(below):
-            yield path
-        yield from members(below, path)
+            yield (*above, element)
+    for element, below in inner:
+        yield from members(below, (*above, element))
 
 
 def path_text(path: tuple[str, ...]) -> str:

@@ -47,9 +47,7 @@ def patched(obj: Obj, patch: Any, content_type: str, schema: Schema | None) -> O
     elif not isinstance(patch, dict):
         kind = {str: "string", bool: "bool", list: "array"}.get(type(patch), "number")
         raise bad_request(
-            f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
-            if named == STRATEGIC_PATCH
-            else "Invalid JSON Patch"
+            f"error decoding patch: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
         )
     elif named == MERGE_PATCH:
         new = merge_patch(obj, patch)

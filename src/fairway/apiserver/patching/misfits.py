@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from fairway.apiserver.statuses import StatusError
+from fairway.kube.gojson import go_text
 from fairway.kube.objects import Obj
 from fairway.kube.validation.problem import Problem, invalid
 
@@ -49,16 +50,3 @@ def _converters_words(wrong: str) -> str:
     if wanted == "string" and has == "int64":
         return "cannot convert int64 to string"
     return f"unrecognized type: {wanted}"
-
-
-def go_text(value: Any) -> str:
-    """A decoded JSON value as Go's `%+v` shows it: `map[spec:map[replicas:x]]`."""
-    if isinstance(value, dict):
-        return "map[" + " ".join(f"{k}:{go_text(value[k])}" for k in sorted(value)) + "]"
-    if isinstance(value, list):
-        return "[" + " ".join(go_text(item) for item in value) + "]"
-    if value is None:
-        return "<nil>"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)

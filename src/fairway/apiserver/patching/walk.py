@@ -17,7 +17,6 @@ from fairway.apiserver.patching.fieldset import (
     element_key,
     element_value,
     is_member,
-    path_text,
 )
 from fairway.apiserver.patching.gotypes import always_written
 from fairway.kube.schema.node import Schema
@@ -32,10 +31,6 @@ class Comparison(NamedTuple):
     added: FieldSet
     modified: FieldSet
     removed: FieldSet
-
-
-class DuplicateItems(ValueError):
-    """Two items of one list have the same keys."""
 
 
 def fields_of(value: dict[str, Any], schema: Schema | None) -> FieldSet:
@@ -263,24 +258,3 @@ def with_parents(fields: FieldSet, schema: Schema | None) -> FieldSet:
         deeper = with_parents(below, child)
         out[element] = {SELF: {}, **deeper} if is_field else deeper
     return out
-
-
-def check_duplicates(value: Any, schema: Schema | None, path: str = "") -> None:
-    """Raises: DuplicateItems where an applied list names one item twice."""
-    if schema is None:
-        return
-    if type(value) is dict:
-        for name, member in value.items():
-            check_duplicates(member, schema.child(name), f"{path}.{name}")
-    elif type(value) is list and schema.list_type in _GRANULAR_LISTS:
-        _check_items(value, schema, path)
-
-
-def _check_items(items: list[Any], schema: Schema, path: str) -> None:
-    seen: set[str] = set()
-    for item in items:
-        element = item_element(item, schema)
-        if element in seen:
-            raise DuplicateItems(f"{path}: duplicate entries for key {path_text((element,))}")
-        seen.add(element)
-        check_duplicates(item, schema.items, path + path_text((element,)))

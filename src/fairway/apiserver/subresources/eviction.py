@@ -11,8 +11,8 @@ from fairway.admission.request import CREATE
 from fairway.apiserver import door
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.decoding import typed_body
+from fairway.apiserver.options import check_deletion
 from fairway.apiserver.statuses import StatusError, bad_request, internal, too_many_requests
-from fairway.apiserver.verbs.deleting import check_dry_run
 from fairway.apiserver.wire.messages import Response, encode
 from fairway.cluster.actions import perform
 from fairway.workloads.disruption.eviction import Eviction, evict
@@ -37,8 +37,8 @@ def evict_pod(api: Api, ask: Ask) -> door.Write:
     grace = options.get("gracePeriodSeconds")
     found = evict(api.store, ask.key, api.store.now_us, grace_s=grace)
     if not found.is_allowed:
-        raise _refusal(found)
-    check_dry_run(options.get("dryRun") or ())
+        raise _refusal(found, ask.info.name)
+    check_deletion(options)
     dry_run = ask.dry_run or "All" in (options.get("dryRun") or ())
     if not dry_run:
         for action in found.actions:
@@ -51,10 +51,11 @@ def evict_pod(api: Api, ask: Ask) -> door.Write:
     return response
 
 
-def _refusal(found: Eviction) -> StatusError:
+def _refusal(found: Eviction, name: str) -> StatusError:
     if found.code == 429:
         causes = [{"reason": "DisruptionBudget", "message": found.cause}] if found.cause else []
         return too_many_requests(found.message, found.retry_after_s, causes)
     if found.code == 500:
         return internal(found.message)
-    return StatusError(found.code, found.reason, found.message)
+    details = {"name": name, "kind": "pods"} if found.code == 404 else None
+    return StatusError(found.code, found.reason, found.message, details)

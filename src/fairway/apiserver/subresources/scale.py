@@ -46,7 +46,7 @@ def scale_of(ask: Ask, obj: Obj) -> Obj:
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {k: meta[k] for k in kept if k in meta},
-        "spec": {"replicas": scale.wanted},
+        "spec": {"replicas": scale.wanted} if scale.wanted else {},
         "status": status,
     }
 
@@ -57,7 +57,7 @@ def _write(api: Api, ask: Ask) -> door.Write:
 
     def scaled(old: Obj) -> Obj:
         scale = change(scale_of(ask, old))
-        replicas = dig(scale, "spec", "replicas")
+        replicas = dig(scale, "spec", "replicas") or 0
         if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
             problem = invalid_value(("spec", "replicas"), replicas, "must be greater than or equal to 0")
             raise _invalid(ask, problem)

@@ -9,10 +9,11 @@ from typing import Any
 
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.auth.tokens import DEFAULT_SECONDS, ISSUER, MAX_SECONDS, MIN_SECONDS
-from fairway.apiserver.statuses import StatusError, bad_request, not_found
+from fairway.apiserver.statuses import StatusError, bad_request, invalid_of, not_found
 from fairway.apiserver.wire.messages import Response, json_response
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, rfc3339
+from fairway.kube.validation.problem import Faults, Problem, invalid
 
 _API_VERSION = "authentication.k8s.io/v1"
 
@@ -29,7 +30,7 @@ def create(api: Api, ask: Ask, body: Obj) -> Response:
     ):
         if meta.get(field) and meta[field] != want:
             why = f"must match the service account {whose} if specified"
-            raise _invalid(ask, f'metadata.{field}: Invalid value: "{meta[field]}": {why}')
+            raise _invalid(meta.get("name") or "", [invalid(("metadata", field), meta[field], why)])
     uid = account["metadata"]["uid"]
     if meta.get("uid") and meta["uid"] != uid:
         raise StatusError(
@@ -39,12 +40,13 @@ def create(api: Api, ask: Ask, body: Obj) -> Response:
             f"token request ({meta['uid']}) does not match the UID of the service account ({uid})",
         )
     seconds = spec.get("expirationSeconds") or DEFAULT_SECONDS
+    at, found = ("spec", "expirationSeconds"), Faults()
     if seconds < MIN_SECONDS:
-        why = "may not specify a duration less than 10 minutes"
-        raise _invalid(ask, f"spec.expirationSeconds: Invalid value: {seconds}: {why}")
+        found.invalid(at, seconds, "may not specify a duration less than 10 minutes")
     if seconds > MAX_SECONDS:
-        why = "may not specify a duration larger than 2^32 seconds"
-        raise _invalid(ask, f"spec.expirationSeconds: Invalid value: {seconds}: {why}")
+        found.invalid(at, seconds, "may not specify a duration larger than 2^32 seconds")
+    if found:
+        raise _invalid("", found)
     audiences = spec.get("audiences") or [ISSUER]
     bound = _bound(api, ask, spec.get("boundObjectRef"))
     token, expires_s = api.tokens.issue(account, seconds, audiences, bound)
@@ -90,7 +92,5 @@ def _bound(api: Api, ask: Ask, reference: dict[str, Any] | None) -> Obj | None:
     return obj
 
 
-def _invalid(ask: Ask, why: str) -> StatusError:
-    return StatusError(
-        422, "Invalid", f'TokenRequest.authentication.k8s.io "{ask.info.name}" is invalid: {why}', {}
-    )
+def _invalid(name: str, problems: list[Problem]) -> StatusError:
+    return invalid_of("authentication.k8s.io", "TokenRequest", name, problems)

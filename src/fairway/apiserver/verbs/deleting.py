@@ -5,7 +5,7 @@ Source: apiserver pkg/endpoints/handlers/delete.go, registry/rest/delete.go (v1.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,11 @@ from fairway.apiserver import door
 from fairway.apiserver.asking import Api, Ask
 from fairway.apiserver.decoding import typed_body
 from fairway.apiserver.definitions import CRD
+from fairway.apiserver.options import check_deletion, check_integer
 from fairway.apiserver.selecting import selection
 from fairway.apiserver.statuses import StatusError, bad_request, details_of, not_found, success
 from fairway.apiserver.wire.messages import Response, encode
-from fairway.cluster.errors import conflict
-from fairway.cluster.store import BACKGROUND, FOREGROUND, ORPHAN
+from fairway.cluster.store import BACKGROUND, ORPHAN
 from fairway.kube.integers import integer
 from fairway.kube.objects import Key, Obj
 
@@ -58,21 +58,15 @@ def options_of(ask: Ask) -> Options:
         raise bad_request(
             f"the object provided is unrecognized (must be of type DeleteOptions): {raw.get('kind')}"
         )
-    propagation = raw.get("propagationPolicy") or ask.request.option("propagationPolicy")
-    orphan = raw.get("orphanDependents")
-    if propagation and orphan is not None:
-        raise _invalid("orphanDependents and deletionPropagation cannot be both set")
+    if not raw:
+        raw = _from_query(ask)
+    check_deletion(raw)
+    propagation, orphan = raw.get("propagationPolicy") or "", raw.get("orphanDependents")
     if orphan is not None:
         propagation = ORPHAN if orphan else BACKGROUND
-    if propagation and propagation not in (BACKGROUND, FOREGROUND, ORPHAN):
-        supported = '"Background", "Foreground", "Orphan"'
-        raise _invalid(
-            f'propagationPolicy: Unsupported value: "{propagation}": supported values: {supported}'
-        )
-    check_dry_run(raw.get("dryRun") or ())
     preconditions = raw.get("preconditions") or {}
     return Options(
-        _grace_s(raw.get("gracePeriodSeconds"), ask.request.option("gracePeriodSeconds")),
+        _grace_s(raw.get("gracePeriodSeconds")),
         propagation or BACKGROUND,
         str(preconditions.get("uid") or ""),
         str(preconditions.get("resourceVersion") or ""),
@@ -80,26 +74,50 @@ def options_of(ask: Ask) -> Options:
     )
 
 
-def check_dry_run(values: Iterable[str]) -> None:
-    """Whoever asks for a kind of dry run that there is not would have it done. Raises: StatusError (422)."""
-    for value in values:
-        if value != "All":
-            raise _invalid(f'dryRun: Unsupported value: ["{value}"]: supported values: "All"')
+def _from_query(ask: Ask) -> dict[str, Any]:
+    """Raises: StatusError (400)."""
+    request, raw = ask.request, dict[str, Any]()
+    if "gracePeriodSeconds" in request.query:
+        check_integer(request.option("gracePeriodSeconds"))
+        raw["gracePeriodSeconds"] = integer(request.option("gracePeriodSeconds")) or 0
+    if "orphanDependents" in request.query:
+        raw["orphanDependents"] = request.flag("orphanDependents")
+    if "propagationPolicy" in request.query:
+        raw["propagationPolicy"] = request.option("propagationPolicy")
+    if "dryRun" in request.query:
+        raw["dryRun"] = request.query["dryRun"]
+    return raw
 
 
-def _grace_s(given: Any, asked: str) -> int | None:
-    if given is None:
-        if not asked:
-            return None
-        given = integer(asked)
-        if given is None:
-            raise bad_request(f"gracePeriodSeconds: expected an integer, not {asked!r}")
+def _grace_s(given: int | None) -> int | None:
     # Source: BeforeDelete: negative means at once, as 1 did before.
-    return 1 if given < 0 else given
+    return None if given is None else 1 if given < 0 else given
 
 
-def _invalid(why: str) -> StatusError:
-    return StatusError(422, "Invalid", f'DeleteOptions.meta.k8s.io "" is invalid: {why}', {})
+def _check_preconditions(ask: Ask, old: Obj, options: Options) -> None:
+    """Source: registry/rest/delete.go BeforeDelete. Raises: StatusError (409)."""
+    meta = old["metadata"]
+    if options.uid and options.uid != meta["uid"]:
+        raise _other(
+            ask,
+            meta["name"],
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
+            "The object might have been deleted and then recreated",
+        )
+    if options.version and options.version != meta["resourceVersion"]:
+        raise _other(
+            ask,
+            meta["name"],
+            f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in record "
+            f"({meta['resourceVersion']}). The object might have been modified",
+        )
+
+
+def _other(ask: Ask, name: str, why: str) -> StatusError:
+    kind = ask.resource.kind
+    details = {"name": name, "group": kind.group, "kind": kind.kind}
+    message = f'Operation cannot be fulfilled on {kind.group_kind} "{name}": {why}'
+    return StatusError(409, "Conflict", message, {k: v for k, v in details.items() if v})
 
 
 def delete(api: Api, ask: Ask) -> door.Write:
@@ -131,12 +149,7 @@ def _deleted(
     outcome = yield from api.door.chain.validating(request)
     door.passed(ask, outcome)
     store = api.store
-    if options.version and options.version != old["metadata"]["resourceVersion"]:
-        why = (
-            f"Precondition failed: ResourceVersion in precondition: {options.version}, "
-            f"ResourceVersion in object meta: {old['metadata']['resourceVersion']}"
-        )
-        raise conflict(key, why)
+    _check_preconditions(ask, old, options)
     mark = store.mark() if dry_run else None
     left = store.delete(key, grace_s=options.grace_s, propagation=options.propagation, uid=options.uid)
     if mark is not None:

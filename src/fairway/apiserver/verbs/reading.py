@@ -85,10 +85,7 @@ def _limit(ask: Ask) -> int:
     text = ask.request.option("limit")
     if not text:
         return 0
-    limit = integer(text)
-    if limit is None:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": {_complaint(text)}')
-    return max(limit, 0)
+    return max(integer(text) or 0, 0)
 
 
 def _continued(ask: Ask) -> Token | None:
@@ -107,10 +104,11 @@ def _version(api: Api, ask: Ask, token: Token | None) -> int:
     text = ask.request.option("resourceVersion")
     match = ask.request.option("resourceVersionMatch")
     if not text or text == "0":
-        if match and not text:
-            raise bad_request("resourceVersionMatch is forbidden unless resourceVersion is provided")
         return now
-    version = parse_version(text)
+    try:
+        version = parse_version(text)
+    except StatusError as wrong:
+        raise bad_request(f"invalid resource version: {wrong.message}") from wrong
     if version > now:
         raise too_large(version, now)
     return version if match == "Exact" else now
@@ -128,11 +126,11 @@ def _snapshot(api: Api, ask: Ask, token: Token | None, version: int) -> Snapshot
 
 
 def parse_version(text: str) -> int:
-    """Raises: StatusError (400)."""
+    """Raises: StatusError (500: upstream makes no better of it)."""
     version = natural(text)
     if version is None:
         why = f'strconv.ParseUint: parsing "{text}": {_complaint(text)}'
-        raise bad_request(f'invalid resource version "{text}": {why}')
+        raise StatusError(500, "", f'resourceVersion: Invalid value: "{text}": {why}')
     return version
 
 
@@ -144,6 +142,6 @@ def _complaint(text: str) -> str:
 
 def too_large(version: int, current: int) -> StatusError:
     """Source: apiserver storage.NewTooLargeResourceVersionError."""
-    message = f"Too large resource version: {version}, current: {current}"
+    message = f"Timeout: Too large resource version: {version}, current: {current}"
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     return StatusError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1})

@@ -17,7 +17,7 @@ from fairway.apiserver import devices, door, ownership, signingrequests
 from fairway.apiserver.asking import Api, Ask, attributes
 from fairway.apiserver.budget import check_unfolded
 from fairway.apiserver.converting import for_storage
-from fairway.apiserver.decoding import body_of, check_fields, check_form, check_kind, decoded, media_type
+from fairway.apiserver.decoding import body_of, check_fields, check_form, decoded, media_type, of_kind
 from fairway.apiserver.statuses import (
     StatusError,
     bad_request,
@@ -58,13 +58,13 @@ def for_create(ask: Ask, body: Obj) -> Obj:
 
     Raises: StatusError (400).
     """
-    check_kind(body, ask.resource)
+    body = of_kind(body, ask.resource)
     is_json = media_type(ask) in ("", "application/json", "*/*")
     obj = check_fields(ask, body, ask.request.body if is_json else None)
     obj = _placed(ask, obj)
     meta = obj["metadata"]
     if meta.get("resourceVersion"):
-        raise bad_request("resourceVersion should not be set on objects to be created")
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     return door.merged_metadata(
         obj,
         uid=None,
@@ -139,7 +139,7 @@ def _without_status(ask: Ask, obj: Obj) -> Obj:
 def update(api: Api, ask: Ask) -> door.Write:
     """PUT."""
     body = body_of(ask)
-    check_kind(body, ask.resource)
+    body = of_kind(body, ask.resource)
     is_json = media_type(ask) in ("", "application/json", "*/*")
     obj = _placed(ask, check_fields(ask, body, ask.request.body if is_json else None))
     name = (obj.get("metadata") or {}).get("name") or ""
@@ -182,16 +182,19 @@ def _replaced(
     if not owned:
         new = ownership.updated(api, ask, shown, new)
     request = door.admission_request(ask, UPDATE, new, shown, "UpdateOptions")
+    uid = (new.get("metadata") or {}).get("uid")
     new = yield from door.mutated(api, ask, request)
-    new = door.defaulted(_kept(ask, shown, new, rfc3339(api.store.now_us)), ask.resource)
+    new = _kept(ask, shown, new, rfc3339(api.store.now_us), asked=False)
+    new = door.defaulted(door.merged_metadata(new, uid=uid), ask.resource)
     new = prepared(new, shown, rfc3339(api.store.now_us))
     _check_update(api, ask, new, shown)
     request = door.admission_request(ask, UPDATE, new, shown, "UpdateOptions")
     admitted = yield from door.validated(api, ask, request)
     assert admitted.obj is not None
     if api.store.get(ask.key) is not old:
-        if given_version:
+        if given_version and ask.info.verb != "patch":
             raise modified_meanwhile(ask.key)
+        # A patch is made of what is there by now, which refuses one that names a version.
         return None
     if ownership.is_same(shown, admitted.obj):
         return old
@@ -209,15 +212,35 @@ def _check_preconditions(ask: Ask, old: Obj, new: Obj) -> None:
     if not version and ask.resource.is_custom and ask.info.verb == "update":
         problem = invalid_value(("metadata", "resourceVersion"), 0, "must be specified for an update")
         raise invalid(ask.resource.kind, ask.info.name, [problem])
-    if meta.get("uid") and meta["uid"] != old_meta["uid"]:
+    if ask.info.verb == "update" and meta.get("uid") and meta["uid"] != old_meta["uid"]:
         why = (
+            f"StorageError: invalid object, Code: 4, Key: {_storage_key(ask)}, ResourceVersion: 0, AdditionalErrorMsg: "
             f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {old_meta['uid']}"
         )
         raise conflict(ask.key, why)
 
 
-def _kept(ask: Ask, old: Obj, new: Obj, now: str) -> Obj:
-    """The new state with everything this endpoint may not change as it was."""
+# Resources that etcd knows by another name. Source: pkg/kubeapiserver/default_storage_factory_builder.go.
+_STORED_UNDER = {
+    "nodes": "minions",
+    "replicationcontrollers": "controllers",
+    "services": "services/specs",
+    "endpoints": "services/endpoints",
+    "ingresses": "ingress",
+}
+_WITH_GROUP = ("apiextensions.k8s.io", "apiregistration.k8s.io")
+
+
+def _storage_key(ask: Ask) -> str:
+    kind = ask.resource.kind
+    path = _STORED_UNDER.get(kind.plural, kind.plural)
+    if ask.resource.is_custom or kind.group in _WITH_GROUP:
+        path = f"{kind.group}/{path}"
+    return "/".join(("/registry", path, *filter(None, (ask.key.namespace, ask.info.name))))
+
+
+def _kept(ask: Ask, old: Obj, new: Obj, now: str, *, asked: bool = True) -> Obj:
+    """The new state with everything this endpoint may not change as it was. `asked`: by the client, not a webhook."""
     part = ask.info.subresource
     if part in PARTS:
         out = narrowed(part, old, new)
@@ -238,8 +261,11 @@ def _kept(ask: Ask, old: Obj, new: Obj, now: str) -> Obj:
         "deletionTimestamp",
         "selfLink",
     ):
-        meta.pop(name, None)
-        if name in old["metadata"]:
+        given = meta.pop(name, None)
+        if given and name == "uid" and asked:
+            # Refused, where it is another.
+            meta[name] = given
+        elif name in old["metadata"]:
             meta[name] = old["metadata"][name]
     if "deletionGracePeriodSeconds" in old["metadata"]:
         meta["deletionGracePeriodSeconds"] = old["metadata"]["deletionGracePeriodSeconds"]
@@ -268,6 +294,9 @@ def patch(api: Api, ask: Ask) -> door.Write:
     media = media_type(ask)
     if media in APPLY:
         return (yield from _apply(api, ask))
+    if ask.resource.has_strategic_merge and media not in (JSON_PATCH, MERGE_PATCH, STRATEGIC):
+        # go-restful looks at it before anybody else.
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     if media == STRATEGIC and not ask.resource.has_strategic_merge:
         raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, *APPLY))
     if media not in (JSON_PATCH, MERGE_PATCH, STRATEGIC):
@@ -303,7 +332,7 @@ def patcher(ask: Ask) -> Callable[[Obj], Obj]:
             )
         # What a patch takes away of these, decoding puts back: the path says what it is.
         new = {"apiVersion": ask.resource.api_version, "kind": ask.resource.kind.kind, **new}
-        check_kind(new, ask.resource)
+        new = of_kind(new, ask.resource)
         return check_fields(ask, new, None, partial(misfit, change, new, is_strategic=media == STRATEGIC))
 
     return apply_to
@@ -323,18 +352,21 @@ def patch_body(raw: bytes) -> Any:
 
 def _apply(api: Api, ask: Ask) -> door.Write:
     """Server-side apply: creates what is not there."""
-    if not ask.request.option("fieldManager"):
-        message = 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
-        raise StatusError(422, "Invalid", message, {})
-    body = decoded(ask.request.body, is_yaml=True)
-    check_kind(body, ask.resource)
-    body = check_fields(ask, body, None)
-    name = (body.get("metadata") or {}).get("name", ask.info.name)
-    if name != ask.info.name:
+    body = decoded(ask.request.body, ask.resource.kind.kind, is_yaml=True)
+    group, _, version = str(body.get("apiVersion") or "").rpartition("/")
+    if (body.get("kind"), body.get("apiVersion")) != (ask.resource.kind.kind, ask.resource.api_version):
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={body.get('kind') or ''}")
+    ownership.check_applied(ask, body)
+    meta = body.get("metadata") or {}
+    if not meta.get("name"):
         raise bad_request(
-            f"the name of the object ({name}) does not match the name on the URL ({ask.info.name})"
+            f"the name of the object ({ask.info.name} based on URL) was undeterminable: name must be provided"
         )
-    body = _placed(ask, door.merged_metadata(body, name=ask.info.name))
+    if meta["name"] != ask.info.name:
+        raise bad_request(
+            f"the name of the object ({meta['name']}) does not match the name on the URL ({ask.info.name})"
+        )
+    body = _placed(ask, door.merged_metadata(check_fields(ask, body, None), name=ask.info.name))
     if api.store.get(ask.key) is None:
         if ask.info.subresource:
             raise not_found(ask.resource.kind, ask.info.name)

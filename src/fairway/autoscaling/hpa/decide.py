@@ -22,7 +22,8 @@ from fairway.autoscaling.hpa.settings import Settings
 from fairway.autoscaling.hpa.wording import approximate
 from fairway.autoscaling.scales import Scale
 from fairway.autoscaling.source import MetricsSource
-from fairway.kube.labels import Selector, SelectorError, parse_selector
+from fairway.kube.labelparsing import parse_selector
+from fairway.kube.labels import Selector, SelectorError
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import rfc3339
 

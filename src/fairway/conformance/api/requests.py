@@ -246,6 +246,8 @@ def _comparable(value: Any) -> Any:
     left = {k: v for k, v in value.items() if k not in _OWN_FIELDS and k not in _TIMES}
     if isinstance(left.get("metadata"), dict):
         left["metadata"] = {k: v for k, v in left["metadata"].items() if k not in _OWN_METADATA}
+    if left.get("kind") == "Status" and isinstance(left.get("details"), dict):
+        left["details"] = {k: v for k, v in left["details"].items() if k != "uid"}
     return {_comparable(k): _comparable(v) for k, v in left.items()}
 
 

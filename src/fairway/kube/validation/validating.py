@@ -10,7 +10,7 @@ from fairway.kube import published
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.kinds import BY_GROUP_KIND, group_kind, kind_named
 from fairway.kube.objects import Obj, gk_of
-from fairway.kube.validation.kinds.metadata import object_meta, object_meta_update
+from fairway.kube.validation.kinds.metadata import common_fields, object_meta, object_meta_update
 from fairway.kube.validation.kinds.podupdates import resize
 from fairway.kube.validation.kinds.registry import RULES
 from fairway.kube.validation.problem import UNKNOWN_FIELD, Faults, Problem, invalid
@@ -55,6 +55,7 @@ def changed(new: Obj, old: Obj, subresource: str = "", qos: tuple[str, str] = ("
     `qos`: a pod's class now and as it would be; only a resize asks.
     """
     rules, out = RULES.get(gk_of(new)), Faults()
+    common_fields(new, old, out, namespaced=kind_named(gk_of(new)).namespaced)
     if rules is None:
         object_meta_update(new, old, out)
     elif subresource == "resize":

@@ -14,7 +14,7 @@ from fairway.autoscaling.keda.scaledjobs import Demand
 from fairway.autoscaling.keda.triggers import RESOURCE, TriggerFault
 from fairway.autoscaling.source import NEVER_US
 from fairway.cluster.errors import ApiError
-from fairway.kube.labels import parse_selector
+from fairway.kube.labelparsing import parse_selector
 from fairway.kube.objects import Key, Obj, spec_of
 from fairway.kube.timestamps import rfc3339
 from fairway.twin.autoscaling import probing

@@ -11,7 +11,8 @@ from fairway.autoscaling.keda.triggers import CRON, PODS, QUEUE, Probe, TriggerF
 from fairway.autoscaling.load import queues
 from fairway.autoscaling.source import NEVER_US
 from fairway.kube import cron
-from fairway.kube.labels import SelectorError, parse_selector
+from fairway.kube.labelparsing import parse_selector
+from fairway.kube.labels import SelectorError
 from fairway.kube.objects import Key, Obj
 from fairway.kube.quantity import milli_ceil
 

@@ -71,6 +71,12 @@ def object_meta_update(new: Obj, old: Obj, out: Faults, *, core: bool = False) -
         known_finalizers(finalizers, (*_AT, "finalizers"), out)
 
 
+def common_fields(new: Obj, old: Obj, out: Faults, *, namespaced: bool) -> None:
+    """What every update is asked before its kind's own rules, which ask again. Source: rest.validateCommonFields."""
+    object_meta(new, out, namespaced=namespaced, rule=names.path_segment)
+    object_meta_update(new, old, out)
+
+
 def known_finalizers(finalizers: Sequence[str], at: Path, out: Faults) -> None:
     for index, name in enumerate(finalizers):
         known_finalizer(name, (*at, index), out)
