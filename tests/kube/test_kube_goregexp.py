@@ -6,7 +6,8 @@ import pytest
 
 from fairway.kube.cel.functions.quantities import _is_semver as is_semver
 from fairway.kube.goregexp import RegexpError, compiled, is_match
-from fairway.kube.labels import SelectorError, parse_selector
+from fairway.kube.labelparsing import parse_selector
+from fairway.kube.labels import SelectorError
 
 # What go 1.24's regexp.Compile says of each.
 REFUSED = {

@@ -105,7 +105,7 @@ def apply(
 
 def check_applied(applied: Obj, writer: Writer, schema: Schema | None) -> None:
     """Before anything is made of it. Raises: StatusError (400, 500)."""
-    if meta_of(applied).get("managedFields"):
+    if _metadata(applied).get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     given = applied.get("apiVersion")
     if given != writer.api_version:
@@ -118,9 +118,15 @@ def check_applied(applied: Obj, writer: Writer, schema: Schema | None) -> None:
         raise _untyped(applied, wrong[0] if len(wrong) == 1 else "errors:\n  " + "\n  ".join(wrong))
 
 
+def _metadata(applied: Obj) -> Obj:
+    """Of whatever was sent."""
+    meta = applied.get("metadata")
+    return meta if isinstance(meta, dict) else {}
+
+
 def _untyped(applied: Obj, why: str) -> StatusError:
     group, _, version = str(applied.get("apiVersion")).rpartition("/")
-    meta = meta_of(applied)
+    meta = _metadata(applied)
     named = f"{meta.get('namespace', '')}/{meta.get('name', '')}"
     said = (
         f"failed to create typed patch object ({named}; {group}/{version}, Kind={applied.get('kind')}): {why}"
