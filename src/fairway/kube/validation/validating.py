@@ -6,7 +6,7 @@ An object that cannot be decoded is not judged further.
 
 from __future__ import annotations
 
-from fairway.kube import published
+from fairway.kube import names, published
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.kinds import BY_GROUP_KIND, group_kind, kind_named
 from fairway.kube.objects import Obj, gk_of
@@ -45,7 +45,11 @@ def validate(obj: Obj) -> list[Problem]:
 def created(obj: Obj) -> list[Problem]:
     """What keeps a decoded and defaulted object of a kind with rules from being created."""
     out = Faults()
-    RULES[gk_of(obj)].created(obj, out)
+    gk = gk_of(obj)
+    RULES[gk].created(obj, out)
+    if not out:
+        # Source: rest.BeforeCreate.
+        object_meta(obj, out, namespaced=kind_named(gk).namespaced, rule=names.path_segment)
     return out
 
 

@@ -29,8 +29,7 @@ _EVENT_TEXTS: tuple[tuple[str, int], ...] = (("reportingInstance", 128), ("actio
 
 
 def budget(obj: Obj, out: Faults) -> None:
-    """Upstream leaves the metadata to the store."""
-    object_meta(obj, out)
+    """The metadata is left to `created`, which looks at it where the rest is right."""
     spec, at = spec_of(obj), ("spec",)
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if least is not None and most is not None:
