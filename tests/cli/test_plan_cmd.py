@@ -48,8 +48,8 @@ def test_a_load_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 WRONG = [
     (
-        ["spot", "p5.48xlarge", "--interrupted-every", "4h"],
-        "unpriced: p5.48xlarge (spot): no price book has it",
+        ["spot", "p3.2xlarge", "--interrupted-every", "4h"],
+        "unpriced: p3.2xlarge (spot): no price book has it",
     ),
     (["spot", "p4d.24xlarge", "--interrupted-every", "soon"], "--interrupted-every 'soon'"),
     (["spot", "p4d.24xlarge", "--interrupted-every", "0s"], "expected a duration above 0"),
