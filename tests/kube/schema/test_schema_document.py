@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from fairway.errors import WorldError
 from fairway.kube.schema import document, schema_for
 from fairway.kube.schema.node import definition_schema, object_meta_schema
 
@@ -67,14 +66,28 @@ def test_a_tree_is_built_once() -> None:
     assert schema_for("v1", "Pod") is schema_for("v1", "Pod")
 
 
-def test_another_release_where_this_one_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document, "RELEASE", "v0.0.0")
-    folders = sorted(p.name for p in document._file().parent.parent.glob("v1.*-local"))
-    newest = max(folders, key=document._release_of)
-    assert document._file().parent.name == newest
+def without_descriptions(node: Any, is_named: bool = False) -> Any:
+    if isinstance(node, list):
+        return [without_descriptions(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    kept = ((k, v) for k, v in node.items() if is_named or k != "description")
+    return {k: without_descriptions(v, k == "properties" and not is_named) for k, v in kept}
 
 
-def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shipped_facts_are_those_of_the_described_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert document.described_file() is not None, "development installs the extra `descriptions`"
+    described = {name: document.definition(name) for name in document.definition_names()}
     monkeypatch.setattr(document, "_PACKAGE", "no_such_package_anywhere")
-    with pytest.raises(WorldError, match="install the package kubernetes-validate"):
-        document._file()
+    document._raw_definitions.cache_clear()
+    try:
+        assert document.definition_names() == sorted(described)
+        for name, body in described.items():
+            assert document.definition(name) == without_descriptions(body), name
+    finally:
+        document._raw_definitions.cache_clear()
+
+
+def test_a_release_the_package_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "RELEASE", "v0.0.0")
+    assert document.described_file() is None

@@ -1,13 +1,15 @@
 """The OpenAPI definitions of Kubernetes' own kinds: names, descriptions, list keys.
 
-They come from the package `kubernetes-validate`, which ships the API server's document of every release as one file
-of JSON (decision 0010). The file is read once, on first use: its definitions stay undecoded slices of one buffer of
-1.6 MB, and each is decoded when somebody asks for it. The package itself is never imported: it would load a JSON
-Schema validator nobody needs here.
+The facts are data of ours (`kube/data/definitions.json.gz`, made by `tools/importing/openapi.py`): all but the
+descriptions. Those stay in the package `kubernetes-validate` (the extra `descriptions`), which ships the API server's
+document of every release; where it is installed, its file is read instead (decision 0010). Either is read once, on
+first use: definitions stay undecoded slices of one buffer, and each is decoded when somebody asks for it. The package
+itself is never imported: it would load a JSON Schema validator nobody needs here.
 """
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 from functools import lru_cache
 from pathlib import Path
@@ -15,9 +17,7 @@ from typing import Any
 
 import msgspec
 
-from fairway.errors import WorldError
-
-# The release whose objects are spoken. The package keeps about a dozen; without this one, the newest it has.
+# The release whose objects are spoken.
 RELEASE = "v1.36.0"
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -26,6 +26,7 @@ INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"
 MICRO_TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"
 
+SHIPPED = Path(__file__).parents[1] / "data" / "definitions.json.gz"
 _PACKAGE = "kubernetes_validate"
 _REF = "#/$defs/"
 # Where the file's dialect (JSON Schema) lost what the API's document says of these types.
@@ -94,27 +95,18 @@ def _names_by_kind() -> dict[tuple[str, str], str]:
 
 @lru_cache(maxsize=1)
 def _raw_definitions() -> dict[str, msgspec.Raw]:
-    return msgspec.json.decode(_file().read_bytes(), type=_File).definitions
+    described = described_file()
+    text = gzip.decompress(SHIPPED.read_bytes()) if described is None else described.read_bytes()
+    return msgspec.json.decode(text, type=_File).definitions
 
 
-def _file() -> Path:
+def described_file() -> Path | None:
+    """The document with its descriptions; None where the package that ships it is missing, or lacks the release."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
-        raise WorldError(
-            "the Kubernetes OpenAPI document is not installed: install the package kubernetes-validate"
-        )
-    schemas = Path(spec.origin).parent / "kubernetes-json-schema"
-    chosen = schemas / f"{RELEASE}-local" / "_definitions.json"
-    if chosen.is_file():
-        return chosen
-    others = sorted(schemas.glob("v*-local/_definitions.json"), key=lambda p: _release_of(p.parent.name))
-    if not others:
-        raise WorldError(f"no Kubernetes OpenAPI document under {schemas}: reinstall kubernetes-validate")
-    return others[-1]
-
-
-def _release_of(folder: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in folder.removeprefix("v").removesuffix("-local").split("."))
+        return None
+    file = Path(spec.origin).parent / "kubernetes-json-schema" / f"{RELEASE}-local" / "_definitions.json"
+    return file if file.is_file() else None
 
 
 def _from_json_schema(node: Any) -> Any:
