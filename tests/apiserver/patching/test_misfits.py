@@ -37,6 +37,25 @@ def test_other_patches_are_decoded_from_text() -> None:
     assert said.details["causes"][0]["field"] == "patch"
 
 
+def test_metadata_left_alone_is_shown_as_go_declares_it() -> None:
+    entry = {"apiVersion": "v1", "manager": "m", "operation": "Update"}
+    meta = {"labels": {"b": "1", "a": "2"}, "managedFields": [entry], "uid": "u", "name": "c"}
+    for patch, shown in (
+        (
+            {"data": "x"},
+            '{"data":"x","metadata":{"name":"c","uid":"u","labels":{"b":"1","a":"2"},'
+            '"managedFields":[{"manager":"m","operation":"Update","apiVersion":"v1"}]}}',
+        ),
+        (
+            {"data": "x", "metadata": {"uid": "u"}},
+            '{"data":"x","metadata":{"labels":{"a":"2","b":"1"},'
+            '"managedFields":[{"apiVersion":"v1","manager":"m","operation":"Update"}],"name":"c","uid":"u"}}',
+        ),
+    ):
+        said = misfit(patch, {"metadata": meta, "data": "x"}, "json: no", is_strategic=False)
+        assert said.message == f' "" is invalid: patch: Invalid value: {json.dumps(shown)}: json: no'
+
+
 GO: dict[str, tuple[Any, str]] = {
     "sorted keys": ({"b": 1, "a": [True, None, "x"]}, "map[a:[true <nil> x] b:1]"),
     "nothing": ({}, "map[]"),

@@ -33,7 +33,8 @@ def _list(**extra: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"l": {"type": "array", "items": items, **extra}}}
 
 
-_AT = "spec.versions[0].schema.openAPIV3Schema"
+# One version shares all it says with all versions.
+_AT = "spec.validation.openAPIV3Schema"
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "nothing wrong": (_crd(), []),
     "another name": (
@@ -178,10 +179,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
                 }
             ]
         ),
-        [
-            'spec.versions[0].subresources.scale.specReplicasPath: Invalid value: ".x":'
-            " should be a json path under .spec"
-        ],
+        ['spec.subresources.scale.specReplicasPath: Invalid value: ".x": should be a json path under .spec'],
     ),
     "a column without a type": (
         _crd(
@@ -196,7 +194,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
             ]
         ),
         [
-            "spec.versions[0].additionalPrinterColumns[0].type: Required value:"
+            "spec.additionalPrinterColumns[0].type: Required value:"
             " must be one of boolean,date,integer,number,string"
         ],
     ),
@@ -212,9 +210,27 @@ def test_refusals(name: str) -> None:
 def test_versions_have_one_storage() -> None:
     crd = _crd()
     crd["spec"]["versions"][0]["storage"] = False
-    (problem,) = validate_definition(default_definition(crd))
-    assert str(problem).startswith("spec.versions: Invalid value: ")
-    assert problem.detail == "must have exactly one version marked as storage version"
+    one = (
+        '[{"Name":"v1","Served":true,"Storage":false,"Deprecated":false,"DeprecationWarning":null,"Schema":null,'
+        '"Subresources":null,"AdditionalPrinterColumns":null,"SelectableFields":null}]'
+    )
+    unstored = "status.storedVersions: Invalid value: null: must have at least one stored version"
+    for versions, shown in ((crd["spec"]["versions"], one), ([], "null")):
+        crd["spec"]["versions"] = versions
+        assert [str(problem) for problem in validate_definition(default_definition(crd))] == [
+            f"spec.versions: Invalid value: {shown}: must have exactly one version marked as storage version",
+            unstored,
+        ]
+
+
+def test_what_versions_do_not_share_is_named_at_each() -> None:
+    first = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": _SCHEMA}}
+    broken = {"type": "object", "properties": {"a": {"type": "array"}}}
+    second = {**first, "name": "v2", "storage": False, "schema": {"openAPIV3Schema": broken}}
+    crd = _crd(versions=[first, second])
+    assert [str(problem) for problem in validate_definition(default_definition(crd))] == [
+        "spec.versions[1].schema.openAPIV3Schema.properties[a].items: Required value: must be specified"
+    ]
 
 
 def test_established_and_what_may_change_then() -> None:

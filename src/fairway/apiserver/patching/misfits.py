@@ -20,14 +20,52 @@ from fairway.kube.objects import Obj
 from fairway.kube.validation.problem import Problem, invalid
 
 _UNMARSHAL = re.compile(r"cannot unmarshal (\w+)( [-\d.e+]+)? into Go .* of type (\S+)$")
+# ObjectMeta's and ManagedFieldsEntry's fields as Go declares, so writes them. What a patch leaves alone stays text.
+_DECLARED = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+]
+_ENTRY = ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"]
 _KINDS = {"string": "string", "bool": "bool", "object": "map", "array": "slice"}
 
 
 def misfit(patch: Any, new: Obj, wrong: str, *, is_strategic: bool) -> StatusError:
     """`wrong` is the decoder's sentence; `new` what the patch made."""
-    text = go_text(patch) if is_strategic else msgspec.json.encode(new, order="sorted").decode()
+    text = go_text(patch) if is_strategic else _encoded(patch, new)
     problem = invalid(("patch",), text, _converters_words(wrong) if is_strategic else wrong)
     return StatusError(422, "Invalid", f' "" is invalid: {problem}', {"causes": [_cause(problem)]})
+
+
+def _encoded(patch: Any, new: Obj) -> str:
+    """The patched object's text: sorted, but for metadata that the patch leaves as Go wrote it."""
+    tree = {name: _sorted(value) for name, value in sorted(new.items())}
+    meta = new.get("metadata")
+    if isinstance(meta, dict) and isinstance(patch, dict) and "metadata" not in patch:
+        entries = [_declared(entry, _ENTRY) for entry in meta.get("managedFields") or ()]
+        tree["metadata"] = _declared(meta | ({"managedFields": entries} if entries else {}), _DECLARED)
+    return msgspec.json.encode(tree).decode()
+
+
+def _declared(value: dict[str, Any], order: list[str]) -> dict[str, Any]:
+    known = {name: value[name] for name in order if name in value}
+    return known | {name: member for name, member in value.items() if name not in known}
+
+
+def _sorted(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value, order="sorted"))
 
 
 def _cause(problem: Problem) -> dict[str, str]:

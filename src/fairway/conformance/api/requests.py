@@ -27,6 +27,8 @@ from fairway.conformance.verification import Difference, Verification
 from fairway.errors import WorldError
 
 CODE, MESSAGE, BODY = "code", "code and message", "code and body"
+# Who sent the recorded requests: managedFields name it.
+_AGENT = "python-requests/2"
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 _TIMEOUT_S = 60.0
 # The namespace that recorded sessions work in is there before their first request.
@@ -142,7 +144,12 @@ class Client:
         host, port = self._url.hostname or "127.0.0.1", self._url.port
         connection = http.client.HTTPSConnection(host, port, context=self._context, timeout=_TIMEOUT_S)
         try:
-            headers = {"Content-Type": request.content_type, "Accept": "application/json", **request.headers}
+            headers = {
+                "User-Agent": _AGENT,
+                "Content-Type": request.content_type,
+                "Accept": "application/json",
+            }
+            headers |= request.headers
             connection.request(request.method, request.path, request.payload, headers)
             response = connection.getresponse()
             text = response.read().decode("utf-8", "replace")

@@ -3,7 +3,8 @@
 Names, versions, subresources and columns here; the schemas themselves in `structure`. Types in CEL and conversion
 webhooks' certificates are not looked at.
 
-Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, v1/defaults.go (v1.36).
+Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, v1/conversion.go, v1/defaults.go
+(v1.36).
 """
 
 from __future__ import annotations
@@ -18,6 +19,12 @@ from fairway.kube.schema.structure import check_schema
 from fairway.kube.validation.problem import Problem, forbidden, invalid, required, unsupported
 
 _IMMUTABLE = "field is immutable"
+# What every version says alike is moved to the spec before anything is looked at: field of a version → of the spec.
+_SHARED = {
+    "schema": "validation",
+    "subresources": "subresources",
+    "additionalPrinterColumns": "additionalPrinterColumns",
+}
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = (
     "binary",
@@ -88,17 +95,32 @@ def established(crd: Obj, now: str) -> Obj:
 
 def validate_definition(crd: Obj, old: Obj | None = None) -> list[Problem]:
     """Everything wrong with a (defaulted) CRD; `old` is what an update replaces."""
-    spec = spec_of(crd)
+    spec = _with_shared(spec_of(crd))
     found: list[Problem] = []
     _check_name(crd, spec, found)
     _check_group(spec, found)
     _check_scope(spec, found)
     _check_versions(spec, found)
     _check_names(spec, found)
+    shared = {of_version: spec.get(of_spec) for of_version, of_spec in _SHARED.items()}
+    _check_parts(shared, {of_version: ("spec", of_spec) for of_version, of_spec in _SHARED.items()}, found)
     _check_conversion(spec.get("conversion") or {}, found)
+    if old is None and not any(v.get("storage") for v in spec.get("versions") or ()):
+        found.append(invalid(("status", "storedVersions"), None, "must have at least one stored version"))
     if old is not None:
         _check_update(spec, old, found)
     return found
+
+
+def _with_shared(spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec as the API server looks at it: fields on which all versions agree are the spec's own."""
+    versions = spec.get("versions") or []
+    if not versions:
+        return spec
+    first = versions[0]
+    alike = [f for f in _SHARED if all((v.get(f) or None) == (first.get(f) or None) for v in versions)]
+    left = [{name: value for name, value in v.items() if name not in alike} for v in versions]
+    return {**spec, "versions": left, **{_SHARED[f]: first.get(f) for f in alike}}
 
 
 def _check_name(crd: Obj, spec: dict[str, Any], found: list[Problem]) -> None:
@@ -141,16 +163,26 @@ def _check_versions(spec: dict[str, Any], found: list[Problem]) -> None:
                 " spec.versions[*].schema instead",
             )
         )
+    has_schema = bool((spec.get("validation") or {}).get("openAPIV3Schema"))
     for index, version in enumerate(versions):
-        if not (version.get("schema") or {}).get("openAPIV3Schema"):
+        if not has_schema and not (version.get("schema") or {}).get("openAPIV3Schema"):
             found.append(required((*path, index, "schema", "openAPIV3Schema")))
     for index, version in enumerate(versions):
         _check_version(version, (*path, index), found)
     seen = [v.get("name") for v in versions]
     if len(set(seen)) != len(seen):
-        found.append(invalid(path, versions, "must contain unique version names"))
+        found.append(invalid(path, _as_go(versions), "must contain unique version names"))
     if sum(bool(v.get("storage")) for v in versions) != 1:
-        found.append(invalid(path, versions, "must have exactly one version marked as storage version"))
+        found.append(
+            invalid(path, _as_go(versions), "must have exactly one version marked as storage version")
+        )
+
+
+def _as_go(versions: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+    """The versions as they are printed: by the API server's own type, whose fields have no JSON names."""
+    empty = {"name": "", "served": False, "storage": False, "deprecated": False}
+    names = (*empty, "deprecationWarning", *_SHARED, "selectableFields")
+    return [{n[0].upper() + n[1:]: v.get(n, empty.get(n)) for n in names} for v in versions] or None
 
 
 def _check_version(version: dict[str, Any], path: Path, found: list[Problem]) -> None:
@@ -165,12 +197,17 @@ def _check_version(version: dict[str, Any], path: Path, found: list[Problem]) ->
     elif warning is not None and not 0 < len(warning) <= 256:
         rule = "must be <= 256 characters long" if warning else "must not be an empty string"
         found.append(invalid((*path, "deprecationWarning"), warning, rule))
-    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    _check_parts(version, {name: (*path, name) for name in _SHARED}, found)
+
+
+def _check_parts(parts: dict[str, Any], paths: dict[str, Path], found: list[Problem]) -> None:
+    """The schema, scale and columns of a version, or of all of them."""
+    schema = (parts.get("schema") or {}).get("openAPIV3Schema")
     if schema:
-        found.extend(check_schema(schema, (*path, "schema", "openAPIV3Schema")))
-    _check_scale((version.get("subresources") or {}).get("scale"), (*path, "subresources"), found)
-    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        _check_column(column, (*path, "additionalPrinterColumns", index), found)
+        found.extend(check_schema(schema, (*paths["schema"], "openAPIV3Schema")))
+    _check_scale((parts.get("subresources") or {}).get("scale"), paths["subresources"], found)
+    for index, column in enumerate(parts.get("additionalPrinterColumns") or ()):
+        _check_column(column, (*paths["additionalPrinterColumns"], index), found)
 
 
 def _check_scale(scale: dict[str, Any] | None, path: Path, found: list[Problem]) -> None:
