@@ -46,7 +46,7 @@ def test_a_folder_is_replayed_and_summed_up(tmp_path: Path, capsys: pytest.Captu
     printed = capsys.readouterr()
     assert printed.out.splitlines()[0] == "line 1 x step 0: jobs a/train"
     assert printed.out.splitlines()[-2:] == [
-        "Kueue   v1       one       1      0  0.0%",
+        "Kueue   v1           1      0  0.0%  one",
         "agree 0 of 1",
     ]
     assert printed.err == "1/1 s.jsonl: agree 0 of 1\n"

@@ -152,14 +152,14 @@ def everything(
             (
                 of.engine,
                 of.version,
-                of.what,
-                str(found.total),
-                str(found.agreed),
+                f"{found.total:,}",
+                f"{found.agreed:,}",
                 f"{found.agreed / found.total:.1%}",
+                of.what,
             )
             for of, found in ((r.recording, r.found) for r in replayed)
         ]
-        print_table(("ENGINE", "VERSION", "WHAT", "CASES", "AGREE", ""), rows, right=(3, 4, 5))
+        print_table(("ENGINE", "VERSION", "CASES", "AGREE", "", "WHAT"), rows, right=(2, 3, 4))
         typer.echo(f"agree {agreed} of {cases}")
     raise typer.Exit(0 if agreed == cases else 1)
 

@@ -74,6 +74,7 @@ MODULES: tuple[str, ...] = (
     "queueing/preemption/*.py",
     "queueing/tas/*.py",
     "scheduling/cycle.py",
+    "scheduling/devices/book.py",
     "scheduling/diagnosis.py",
     "scheduling/evictions.py",
     "scheduling/filters.py",
@@ -117,6 +118,8 @@ MODULES: tuple[str, ...] = (
     "traces/component.py",
     "twin/volcano/scheduler.py",
     "apiserver/events.py",
+    # Inherits from a compiled class.
+    "conformance/dra/playing.py",
 )
 # Of what the compiler said, when it failed.
 _LINES_SHOWN = 20

@@ -22,14 +22,16 @@ _UNPRINTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u2
 
 
 def plain_cell(value: Any) -> Any:
-    """A cell of a CSV file."""
-    is_formula = isinstance(value, str) and _STARTS.match(value) and not _IS_NUMBER.match(value)
-    return f"'{value}" if is_formula else value
+    """A cell of a CSV file. `cell_text` reads it back."""
+    if not isinstance(value, str):
+        return value
+    is_formula = _STARTS.match(value) and not _IS_NUMBER.match(value)
+    return f"'{value}" if is_formula or cell_text(value) != value else value
 
 
 def cell_text(cell: str) -> str:
-    """What `plain_cell` made the cell of."""
-    return cell[1:] if cell.startswith("'") and _STARTS.match(cell[1:]) else cell
+    """What `plain_cell` made the cell of: apostrophes before a formula are one fewer."""
+    return cell[1:] if cell.startswith("'") and _STARTS.match(cell.lstrip("'")) else cell
 
 
 def plain_frame(frame: pl.DataFrame) -> pl.DataFrame:
