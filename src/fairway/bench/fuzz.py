@@ -69,7 +69,8 @@ def _judged(
 ) -> Iterator[BenchRow]:
     for sent, body in attack.failed[:_SHOWN]:
         _say(f"{sent.method} {sent.path} {sent.body!r}: {body[-300:]!r}")
-    for line in (*failures[:_SHOWN], *dead, *(str(sent) for sent in attack.broken[:_SHOWN])):
+    named = [line for line in said.splitlines() if " fairway.components " in line]
+    for line in (*failures[:_SHOWN], *named[:_SHOWN], *dead, *(str(sent) for sent in attack.broken[:_SHOWN])):
         _say(line)
     written = sum(attack.codes[code] for code in (200, 201))
     yield BenchRow(f"fuzz requests, seed {SEED}", count, "", 0, f"{len(attack.codes)} different answers")

@@ -22,9 +22,12 @@ _ADVANCE_US: Final = 3 * SECOND_US
 CLEAR_EVERY: Final = 5_000
 _WATCH_EVERY: Final = 500
 _KEPT: Final = 50
-# Answers of 500 in kube-apiserver's own words. Source: structuredmerge.go Apply, etcd rpctypes, webhook/errors.
+# Answers of 500 in kube-apiserver's own words. Source: structuredmerge.go Apply, mergepatch ErrNoMergeKey,
+# storage ErrResourceVersionSetOnCreate, etcd rpctypes, webhook/errors.
 _UPSTREAMS: Final = (
     b"failed to create typed patch object",
+    b"does not contain declared merge key",
+    b"resourceVersion should not be set on objects to be created",
     b"etcdserver: request is too large",
     b"failed calling webhook",
 )

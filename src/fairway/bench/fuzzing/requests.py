@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from random import Random
 from typing import Any, Final
+from urllib.parse import quote
 
 import yaml
 
@@ -137,7 +138,7 @@ class Kind:
     def path(self, namespace: str, name: str = "", subresource: str = "") -> str:
         root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         inside = f"/namespaces/{namespace}" if self.namespaced else ""
-        return root + inside + "".join(f"/{part}" for part in (self.plural, name, subresource) if part)
+        return root + inside + "".join(f"/{part}" for part in (self.plural, quote(name), subresource) if part)
 
 
 @cache
@@ -378,8 +379,6 @@ class Requests:
         draw = self.draw
         if draw.random() >= chance:
             return ""
-        from urllib.parse import quote
-
         chosen = draw.sample(_QUERIES, draw.choice((1, 1, 2)))
         return "?" + "&".join(f"{name}={quote(draw.choice(_OPTIONS))}" for name in chosen)
 

@@ -11,6 +11,7 @@ from typing import Any
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
 from fairway.kube.objects import Obj, spec_of, status_of
+from fairway.kube.quantity import MAX_INT64
 from fairway.kube.validation.internals import Typed
 from fairway.kube.validation.kinds import texts
 from fairway.kube.validation.kinds.claims import claim_spec
@@ -29,6 +30,7 @@ from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 _AT: Path = ("spec",)
+_INT64_DIGITS = 19
 _STATEFUL_MUTABLE = (
     "replicas",
     "ordinals",
@@ -165,15 +167,17 @@ def int_or_percent(value: Any, at: Path, out: Faults) -> None:
 
 
 def at_most_all(value: Any, at: Path, out: Faults) -> None:
-    if isinstance(value, str) and not names.percent(value) and int(value[:-1]) > 100:
+    if isinstance(value, str) and not names.percent(value) and _amount(value) > 100:
         out.invalid(at, value, "must not be greater than 100%")
 
 
 def _amount(value: Any) -> int:
-    """A percentage's number, or the number itself."""
+    """A percentage's number, or the number itself. As strconv.Atoi, which stops at the largest."""
     if isinstance(value, str):
         digits = value.removesuffix("%")
-        return int(digits) if digits.isdigit() else 0
+        if not (digits.isascii() and digits.isdigit()):
+            return 0
+        return int(digits) if len(digits) < _INT64_DIGITS else MAX_INT64
     return value or 0
 
 
