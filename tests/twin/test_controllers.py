@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
+
+import pytest
 
 from fairway.cluster.actions import Create, Emit, Reconciliation, SetStatus, View
 from fairway.cluster.changes import Change
@@ -122,6 +125,43 @@ def test_a_refused_creation_is_told_and_retried_ever_later() -> None:
     assert told[0].reason == "FailedCreate" and told[0].times == 8
     found = twin.store.get(Key("ConfigMap", "d", "a"))
     assert found is not None and "status" not in found
+
+
+BUSY = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+OFTEN: dict[str, Obj] = {
+    "ReplicaSet.apps": {"apiVersion": "apps/v1", "spec": {"replicas": 40, "template": BUSY}},
+    "DaemonSet.apps": {"apiVersion": "apps/v1", "spec": {"template": BUSY}},
+    "Job.batch": {"apiVersion": "batch/v1", "spec": {"parallelism": 40, "completions": 40}},
+}
+
+
+@pytest.mark.parametrize(
+    ("room", "want_refused"),
+    [(0, 1), (1, 2), (2, 1), (5, 2), (7, 8), (8, 7), (31, 9), (39, 1), (40, 0)],
+)
+@pytest.mark.parametrize("gk", OFTEN)
+def test_pods_are_created_in_batches_that_are_tried_to_their_end(
+    gk: str, room: int, want_refused: int
+) -> None:
+    """1, 2, 4, 8, 16, and the 9 that are left: where a quota ends, the rest of its batch is refused, pod by pod."""
+    twin = Twin(latency=NONE, components=standard_components())
+    owner = copy.deepcopy(OFTEN[gk])
+    owner |= {"kind": gk.partition(".")[0], "metadata": {"name": "w", "namespace": "default"}}
+    if gk == "Job.batch":
+        template = {"spec": {**BUSY["spec"], "restartPolicy": "Never"}}
+        owner["spec"]["template"] = template
+    else:
+        owner["spec"]["selector"] = {"matchLabels": {"a": "b"}}
+    twin.apply([{"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n-{i}"}} for i in range(40)])
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": str(room)}}}
+    twin.apply([{**quota, "metadata": {"name": "q", "namespace": "default"}}])
+    twin.run_for(S)
+    twin.apply([owner])
+    twin.run_for(2000)
+    assert twin.store.count("Pod") == room
+    told = twin.host.events.about(Key(gk, "default", "w"))
+    assert sum(e.times for e in told if e.reason == "FailedCreate") == want_refused
+    assert sum(e.times for e in told if e.reason == "SuccessfulCreate") == room
 
 
 def job(name: str, **spec: object) -> Obj:

@@ -4,7 +4,7 @@ Each controller has a queue of keys without duplicates; a key that changes while
 once more when that is done. Requests draw from one budget shared by all controllers, as in
 kube-controller-manager. What they create passes admission, as at a real API server: defaults, priorities,
 tolerations and limit ranges change it; quotas and namespaces on their way out refuse it. A refused creation is
-told to the controller and retried, later every time.
+told to the controller and retried, later every time; what a slow start would have tried beside it is tried first.
 
 Source: client-go util/workqueue (default_rate_limiters.go), kube-controller-manager --kube-api-qps.
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from fairway.cluster.actions import Action, Create, Emit, Reconciliation, View, perform
+from fairway.cluster.actions import Action, Create, Emit, View, perform
 from fairway.cluster.changes import Change
 from fairway.cluster.errors import ApiError
 from fairway.errors import BugError
@@ -72,6 +72,8 @@ class Controllers:
         self._failures: dict[Item, int] = {}
         self._stumbling: dict[Item, None] = {}
         """Keys over which their controller raised, and has not got past since."""
+        self._refused: dict[Item, list[str]] = {}
+        """What the API said to creations of a batch that is not through yet."""
         self._tokens_us = 0
         """The budget of requests: when it would be full again, in µs."""
         self._short: deque[Work] = deque()
@@ -101,6 +103,7 @@ class Controllers:
         twin._working = dict(self._working)
         twin._failures = dict(self._failures)
         twin._stumbling = dict(self._stumbling)
+        twin._refused = {item: list(said) for item, said in self._refused.items()}
         twin._tokens_us = self._tokens_us
         twin._short = self._short.copy()
         twin._is_armed = self._is_armed
@@ -194,6 +197,7 @@ class Controllers:
         containment.failed(self.name, self.controllers[item[0]].name, item[1], failed)
         self._stumbling[item] = None
         self._working.pop(item, None)
+        self._refused.pop(item, None)
         if containment.tries is None or self._failures.get(item, 0) < containment.tries:
             self._retry(item)
 
@@ -217,10 +221,17 @@ class Controllers:
                 self._working.setdefault(item, False)
                 return
             if not did:
-                break
+                if not isinstance(action, Create):
+                    self._retry(item)
+                    break
+                actions, done = self._left_of_batch(item, actions, done)
+                continue
             done += 1
         else:
-            if self._failures:
+            if self._refused and item in self._refused:
+                self._after_refusals(item)
+                self._retry(item)
+            elif self._failures:
                 self._failures.pop(item, None)
         if self._working and self._working.pop(item, False):
             self._enqueue(item)
@@ -260,8 +271,8 @@ class Controllers:
         return True
 
     def _do(self, item: Item, action: Action, work: Work) -> bool | None:
-        """Carry out one action; False when the API refused it and the rest must wait. None: a webhook is being asked,
-        and `work` goes on from here once it is known."""
+        """Carry out one action; False when the API refused it. None: a webhook is being asked, and `work` goes on from
+        here once it is known."""
         if isinstance(action, Emit):
             self._emit(action)
             return True
@@ -273,19 +284,32 @@ class Controllers:
             else:
                 perform(self.host.store, action)
         except ApiError as refused:
-            told = self.controllers[item[0]].refused
-            if told is not None and isinstance(action, Create):
-                self._after_refusal(told(self.host.store, item[1], self.host.loop.now_us, refused.message))
-            self._retry(item)
+            if isinstance(action, Create):
+                self._refused.setdefault(item, []).append(refused.message)
             return False
         return True
 
-    def _after_refusal(self, after: Reconciliation) -> None:
-        for action in after.actions:
-            if isinstance(action, Emit):
-                self._emit(action)
-            else:
-                perform(self.host.store, action)
+    def _left_of_batch(
+        self, item: Item, actions: tuple[Action, ...], refused: int
+    ) -> tuple[tuple[Action, ...], int]:
+        """The actions that are still carried out although the creation at `refused` was not, and where they go on."""
+        go_on = _behind(actions, refused)
+        if len(self._refused[item]) > 1:
+            return actions, go_on
+        if not self.controllers[item[0]].slow_start:
+            return actions[:go_on], go_on
+        return actions[: _end_of_batch(actions, refused)], go_on
+
+    def _after_refusals(self, item: Item) -> None:
+        told = self.controllers[item[0]].refused
+        for message in self._refused.pop(item):
+            if told is None:
+                continue
+            for action in told(self.host.store, item[1], self.host.loop.now_us, message).actions:
+                if isinstance(action, Emit):
+                    self._emit(action)
+                else:
+                    perform(self.host.store, action)
 
     def _retry(self, item: Item) -> None:
         failures = self._failures.get(item, 0)
@@ -305,3 +329,21 @@ class Controllers:
         host.log.record(
             now_us, said.component, about.gk, about.namespace, about.name, said.reason, said.message
         )
+
+
+def _behind(actions: tuple[Action, ...], at: int) -> int:
+    """Behind a creation and what would have been said about it."""
+    at += 1
+    while at < len(actions) and isinstance(actions[at], Emit):
+        at += 1
+    return at
+
+
+def _end_of_batch(actions: tuple[Action, ...], refused: int) -> int:
+    """Pods are created 1, 2, 4, 8, … at once, and a batch is tried to its end. Source: slowStartBatch."""
+    creations = [i for i, a in enumerate(actions) if isinstance(a, Create) and a.obj["kind"] == "Pod"]
+    if refused not in creations:
+        return _behind(actions, refused)
+    nth = creations.index(refused) + 1
+    last = min((1 << nth.bit_length()) - 1, len(creations))
+    return _behind(actions, creations[last - 1])

@@ -35,7 +35,8 @@ class Controller:
 
     `refused(view, key, now_us, message)` is asked once the runner has dropped a refused Create: `message` is
     the API server's sentence. None: nothing beyond trying again later. After a refusal the rest of the
-    decision's actions are dropped. `delay_us`: how long after a change its keys are looked at.
+    decision's actions are dropped. With `slow_start`, pods of the same batch (of 1, 2, 4, 8, …) are tried
+    first, and it is asked about each one refused. `delay_us`: how long after a change its keys are looked at.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Controller:
     reconcile: Reconcile
     refused: AfterRefusal | None = None
     delay_us: int = 0
+    slow_start: bool = False
 
 
 def is_desire_changed(change: Change) -> bool:

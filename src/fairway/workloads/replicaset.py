@@ -187,4 +187,6 @@ def map_change(view: View, change: Change) -> Sequence[Key]:
     return (now,) if before in (None, now) else (now, before)
 
 
-CONTROLLER = Controller("replicaset", REPLICA_SET, (REPLICA_SET, "Pod"), map_change, reconcile, refused)
+CONTROLLER = Controller(
+    "replicaset", REPLICA_SET, (REPLICA_SET, "Pod"), map_change, reconcile, refused, slow_start=True
+)

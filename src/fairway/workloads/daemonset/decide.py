@@ -318,4 +318,5 @@ CONTROLLER = Controller(
     map_change,
     reconcile,
     refused,
+    slow_start=True,
 )

@@ -343,4 +343,4 @@ def is_relevant(change: Change) -> bool:
     return spec_of(new).get("restartPolicy") == "OnFailure" and restarts(new) != restarts(old)
 
 
-CONTROLLER: Final = Controller("job", JOB, (JOB, "Pod"), map_change, reconcile, refused)
+CONTROLLER: Final = Controller("job", JOB, (JOB, "Pod"), map_change, reconcile, refused, slow_start=True)
