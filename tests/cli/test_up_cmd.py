@@ -36,6 +36,11 @@ def test_a_cluster_from_up_to_down(tmp_path: Path, capsys: pytest.CaptureFixture
         assert main(["status", "--data", data, "-o", "json"]) == 0
         before = json.loads(said(capsys))
         assert (before["running"], before["nodes"], before["paused"]) == (True, 2, True)
+        assert before["components"]["kueue"] is True
+        assert main(["status", "--data", data]) == 0
+        table = said(capsys)
+        assert "running     kube-controller-manager, kube-scheduler, kubelet, kueue, volcano" in table
+        assert "off         karpenter, cluster-autoscaler" in table
         assert main(["clock", "advance", "8h", "--data", data, "-o", "json"]) == 0
         after = json.loads(said(capsys))
         assert after["nowUs"] - before["nowUs"] == 8 * 3_600_000_000
@@ -59,6 +64,10 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "a fleet that is not there": (["up", "--fleet", "/nowhere.yaml"], "cannot be read"),
     "a cloud that is not there": (["up", "--cloud", "/nowhere.yaml"], "cannot be read"),
     "a latency nobody knows": (["up", "--latency", "fast"], "expected default, zero or a readable YAML file"),
+    "a component that is none": (
+        ["up", "--without", "kube-proxy"],
+        "expected some of kube-scheduler, kubelet",
+    ),
     "a duration that is none": (["clock", "advance", "soon"], "expected a duration such as 90s"),
     "a time that is none": (["clock", "run-until", "noon"], "expected a time such as"),
     "a clock of nobody": (["clock", "show"], "no server runs on"),

@@ -17,6 +17,7 @@ def main() -> int:
     for name in ("data", "kubeconfig", "cloud"):
         said[name] = Path(said[name]) if said.get(name) else None
     said["fleet"] = tuple(said["fleet"])
+    said["without"] = None if said.get("without") is None else tuple(said["without"])
     try:
         return serve(Settings(**said))
     except FairwayError as failed:

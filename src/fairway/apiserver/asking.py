@@ -72,6 +72,7 @@ class Api:
                 self.cluster.kueue_settings,
                 as_asked=True,
                 is_misshapen=partial(_is_misshapen, self.resources),
+                without=self.cluster.left.names,
             )
             self._door = Door(
                 self.store,

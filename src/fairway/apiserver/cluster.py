@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from fairway.apiserver.journal import VERSION_GAP, Journal, Saved
+from fairway.apiserver.leftout import EVERYTHING, LeftOut
 from fairway.cluster.store import Store
 from fairway.kube.timestamps import SECOND_US
 
@@ -37,8 +38,19 @@ _EXPIRE_EVERY_S = 5.0
 class Cluster:
     """Store first, twin when it is loaded."""
 
-    def __init__(self, store: Store, journal: Journal, latency: str, *, speed: float, paused: bool) -> None:
+    def __init__(
+        self,
+        store: Store,
+        journal: Journal,
+        latency: str,
+        *,
+        speed: float,
+        paused: bool,
+        left: LeftOut = EVERYTHING,
+    ) -> None:
+        """`left`: components whose place somebody else takes."""
         self.store = store
+        self.left = left
         self._latency = latency
         self.journal = journal
         self.speed = speed
@@ -99,7 +111,7 @@ class Cluster:
         self.twin = Twin(
             seed=self.store.seed,
             latency=latency_of(self._latency),
-            components=standing_components(signer, cloud),
+            components=standing_components(signer, cloud, self.left),
             start_us=self.store.now_us,
             store=self.store,
             events=self.events,
@@ -126,11 +138,13 @@ class Cluster:
         """What Kueue's webhooks go by; while its component is being loaded, as it comes where anything is Kueue's."""
         from fairway.twin.operators import settings_of, settings_where_used
 
-        return settings_where_used(self.store) if self.twin is None else settings_of(self.twin.host.parts)
+        if self.twin is None:
+            return None if "kueue" in self.left else settings_where_used(self.store)
+        return settings_of(self.twin.host.parts)
 
     def simulated_nodes(self) -> Kubelet | None:
-        """The twin's kubelets; None while they are loaded."""
-        return None if self.twin is None else cast("Kubelet", self.twin.component("kubelet"))
+        """The twin's kubelets; None while they are loaded, and where they are left out."""
+        return None if self.twin is None else cast("Kubelet | None", self.twin.host.parts.get("kubelet"))
 
     async def expire_forever(self) -> None:
         """Forget events that are too old."""

@@ -10,7 +10,7 @@ Source: kubeadm's static pods, Kueue's manifests, Karpenter's and the Cluster Au
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -96,8 +96,10 @@ class ControlPlanePods:
     name = "control-plane-pods"
     kinds: tuple[str, ...] = ("Pod", *(gk for gk in BY_GROUP_KIND if gk.endswith(f".{_KUEUE}")))
 
-    def __init__(self, also: Iterable[Program] = ()) -> None:
-        self._programs = (*_ALWAYS, *also)
+    def __init__(self, also: Iterable[Program] = (), without: Container[str] = ()) -> None:
+        """`also`: programs that run here besides. `without`: parts of the cluster that run elsewhere (`leftout`)."""
+        self._also, self._without = tuple(also), without
+        self._programs = [p for p in (*_ALWAYS, *self._also) if _part_of(p) not in without]
 
     def attach(self, host: Host) -> None:
         self.host = host
@@ -107,15 +109,19 @@ class ControlPlanePods:
     def start(self) -> None:
         for program in self._programs:
             self.host.loop.at(self.host.loop.now_us, self._install, program.name, CONTROLLERS)
+        for program in _PROGRAMS.values():
+            if _part_of(program) in self._without:
+                self._uninstall(program)
 
     def fork(self) -> ControlPlanePods:
-        return ControlPlanePods(self._programs[len(_ALWAYS) :])
+        return ControlPlanePods(self._also, self._without)
 
     def observe(self, change: Change) -> None:
         if change.type != ADDED:
             return
         if change.key.gk != "Pod":
-            self.host.loop.at(self.host.loop.now_us, self._install, _OF_KUEUE.name, CONTROLLERS)
+            if _part_of(_OF_KUEUE) not in self._without:
+                self.host.loop.at(self.host.loop.now_us, self._install, _OF_KUEUE.name, CONTROLLERS)
         elif is_hosted(change.obj):
             self.host.loop.at(self.host.loop.now_us, self._run, change.key, CONTROLLERS)
 
@@ -124,6 +130,14 @@ class ControlPlanePods:
         for obj in _objects(program):
             if store.get(key_of(obj)) is None:
                 store.create(apply_defaults(obj))
+
+    def _uninstall(self, program: Program) -> None:
+        """What an earlier start put there: the real program brings its own."""
+        store = self.host.store
+        ours = [*store.objects("Pod", program.namespace), *_deployed(store, program.namespace)]
+        for obj in ours:
+            if labels_of(obj).get(_MARK) == program.name:
+                store.delete(key_of(obj))
 
     def _on_run(self, key: Key) -> None:
         pod = self.host.store.get(key)
@@ -160,6 +174,15 @@ class ControlPlanePods:
             "containerStatuses": containers,
         }
         self.host.store.set_status(key, status)
+
+
+def _part_of(program: Program) -> str:
+    """As `leftout` names it."""
+    return "kueue" if program is _OF_KUEUE else program.name.removesuffix("-control-plane")
+
+
+def _deployed(store: Store, namespace: str) -> list[Obj]:
+    return [obj for gk in ("Deployment.apps", "ReplicaSet.apps") for obj in store.objects(gk, namespace)]
 
 
 def _objects(program: Program) -> Iterable[Obj]:

@@ -19,6 +19,7 @@ from fairway.apiserver.statuses import StatusError, bad_request, method_not_allo
 from fairway.apiserver.wire.messages import Answer, Request, Response, json_response
 
 if TYPE_CHECKING:
+    from fairway.apiserver.cluster import Cluster
     from fairway.apiserver.exporter.page import MetricsPage
     from fairway.apiserver.openapi import Documents
     from fairway.twin.containment import Containment
@@ -129,6 +130,7 @@ class Clock:
             "nodes": store.count("Node"),
             "pods": store.count("Pod"),
             "watchers": len(self._api.watches),
+            "components": _told(self._api.cluster),
             **_contained(self._api.cluster.containment),
         }
 
@@ -158,6 +160,11 @@ class Clock:
             raise StatusError(503, "ServiceUnavailable", "the server is shutting down") from None
         body = {**self.status(), "held": held}
         return json_response(200, body, durable=self._api.store.version)
+
+
+def _told(cluster: Cluster) -> dict[str, bool]:
+    """Every part of the cluster that can be left out, and whether it is on."""
+    return cluster.left.told(() if cluster.twin is None else tuple(cluster.twin.host.parts))
 
 
 def _contained(contained: Containment | None) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from fairway.apiserver.discovery import Discovery
 from fairway.apiserver.folders import announce, take
 from fairway.apiserver.handling import Handling
 from fairway.apiserver.journal import Journal
+from fairway.apiserver.leftout import LeftOut, check_names
 from fairway.apiserver.memory import Memory
 from fairway.apiserver.metricsserver import registration
 from fairway.apiserver.pages import Clock, Pages
@@ -43,7 +44,7 @@ from fairway.apiserver.watching import Watches
 from fairway.apiserver.wire.connection import Connection
 from fairway.apiserver.wire.gate import Gate, behind, most_connections
 from fairway.cluster.store import Store
-from fairway.errors import FairwayError, WorldError
+from fairway.errors import FairwayError, UserError, WorldError
 from fairway.kube.defaults import apply_defaults, generate_job_selector
 from fairway.kube.objects import Obj
 
@@ -67,7 +68,8 @@ _DRAIN_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a server is to run. `speed` and `paused` None: as it ran before, or 1 and running. `cloud`: a file."""
+    """How a server is to run. `speed`, `paused`, `without` None: as it ran before, or 1, running, with everything.
+    `cloud`: a file. `without`: names of parts that are left out (`leftout`)."""
 
     data: Path
     listen: str = LOOPBACK
@@ -79,6 +81,7 @@ class Settings:
     kubeconfig: Path | None = None
     metrics_server: bool = True
     cloud: Path | None = None
+    without: tuple[str, ...] | None = None
 
 
 class Server:
@@ -116,6 +119,7 @@ class Server:
         journal = Journal(self.settings.data, bodies)
         try:
             saved = journal.load()
+            left = LeftOut(_without(self.settings, saved.notes))
         except FairwayError:
             self._lock.close()
             raise
@@ -123,7 +127,7 @@ class Server:
         journal.begin(store)
         journal.failed = self._fail
         speed, paused = _pace(self.settings, saved.notes)
-        cluster = Cluster(store, journal, self.settings.latency, speed=speed, paused=paused)
+        cluster = Cluster(store, journal, self.settings.latency, speed=speed, paused=paused, left=left)
         resources = Resources(self.settings.metrics_server)
         self.api = _api(store, cluster, journal, bodies, self.pki, resources)
         await self._listen(saved.notes)
@@ -134,6 +138,7 @@ class Server:
         journal.note("port", str(self.port))
         journal.note("speed", repr(speed))
         journal.note("paused", "1" if paused else "")
+        journal.note("without", ",".join(sorted(left.names)))
         self._enroll()
         kubeconfig.write(self.kubeconfig, self.pki, self.url)
         announce(self.settings.data, self.url, self.kubeconfig)
@@ -287,6 +292,18 @@ def _pace(settings: Settings, notes: dict[str, str]) -> tuple[float, bool]:
     speed = settings.speed if settings.speed is not None else float(notes.get("speed", "1.0"))
     paused = settings.paused if settings.paused is not None else bool(notes.get("paused"))
     return speed, paused
+
+
+def _without(settings: Settings, notes: dict[str, str]) -> tuple[str, ...]:
+    """What is left out: as asked for now, or as it was.
+
+    Raises: UserError (a name nobody bears; nodes of a cloud without the kubelets they boot).
+    """
+    said = settings.without
+    names = check_names((notes.get("without", ""),) if said is None else said)
+    if "kubelet" in names and settings.cloud is not None:
+        raise UserError("--without kubelet: nodes of --cloud boot simulated kubelets; leave out one of both")
+    return names
 
 
 def _cloud(file: Path | None, now_us: int) -> CloudPlan | None:

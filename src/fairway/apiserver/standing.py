@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING
 
 from fairway.apiserver.controlplanepods import OF_AUTOSCALER, OF_KARPENTER, ControlPlanePods, Program
 from fairway.apiserver.endpoints import EndpointsController
+from fairway.apiserver.leftout import EVERYTHING, LeftOut
 from fairway.apiserver.namespaced import NamespaceFurniture
 from fairway.apiserver.nodeleases import NodeLeases
 from fairway.apiserver.nodettl import NodeTtl
 from fairway.apiserver.signingrequests import CertificateSigner
+from fairway.twin.autoscaling.component import Autoscaling
 from fairway.twin.components import Component
+from fairway.twin.controllers import Controllers
 from fairway.twin.distributions import Distribution
 from fairway.twin.latency import DEFAULT, Latency, latency_named
 from fairway.twin.standard import standard_components
+from fairway.workloads import adoption
 
 if TYPE_CHECKING:
     from fairway.scenario.model import CloudPlan
@@ -32,10 +36,13 @@ _SERVED = replace(
 )
 
 
-def standing_components(signer: CertificateSigner, cloud: CloudPlan | None = None) -> list[Component]:
-    """New components, in the order in which they see changes. `cloud`: where nodes come from by themselves."""
+def standing_components(
+    signer: CertificateSigner, cloud: CloudPlan | None = None, left: LeftOut = EVERYTHING
+) -> list[Component]:
+    """New components, in the order in which they see changes. `cloud`: where nodes come from by themselves; `left`:
+    whose place somebody else takes."""
     market, provisioners = _of_cloud(cloud)
-    return [
+    found = [
         *market,
         *standard_components(),
         *provisioners,
@@ -43,9 +50,22 @@ def standing_components(signer: CertificateSigner, cloud: CloudPlan | None = Non
         EndpointsController(),
         NodeTtl(),
         NodeLeases(),
-        ControlPlanePods(_programs(cloud)),
+        ControlPlanePods(_programs(cloud), left),
         signer,
     ]
+    return [kept for one in found if (kept := _kept(one, left)) is not None] if left.names else found
+
+
+def _kept(component: Component, left: LeftOut) -> Component | None:
+    """What is left of a component; None: nothing."""
+    if component.name in left.components:
+        return None
+    if isinstance(component, Controllers):
+        instead = (adoption.pods_without(left.owners),) if left.owners else ()
+        return component.without(left.controllers, instead)
+    if isinstance(component, Autoscaling) and left.scalers:
+        return Autoscaling(component.load, without=left.scalers)
+    return component
 
 
 def _programs(plan: CloudPlan | None) -> tuple[Program, ...]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
+_VALUE_COLUMNS = 88
 
 
 @app.command()
@@ -54,7 +56,19 @@ def _rows(url: str, pid: int, kubeconfig: str, where: Path, said: dict[str, Any]
         ("objects", f"{said['objects']} ({said['nodes']} nodes, {said['pods']} pods)"),
         ("watchers", str(said["watchers"])),
         ("version", said["resourceVersion"]),
+        *_components(said["components"]),
     ]
+
+
+def _components(told: dict[str, bool]) -> list[tuple[str, str]]:
+    """Which run, and which were left out for real ones."""
+    from fairway.apiserver.leftout import summary
+
+    rows = []
+    for heading, names in zip(("running", "off"), summary(told), strict=True):
+        lines = wrap(", ".join(names), _VALUE_COLUMNS, break_on_hyphens=False)
+        rows += [(heading if i == 0 else "", line) for i, line in enumerate(lines)]
+    return rows
 
 
 def _failing(said: dict[str, Any]) -> list[str]:

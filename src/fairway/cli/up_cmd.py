@@ -49,6 +49,14 @@ def up(
     metrics_server: Annotated[
         bool, typer.Option("--metrics-server/--no-metrics-server", help="Serve metrics.k8s.io (kubectl top).")
     ] = True,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without",
+            metavar="NAMES",
+            help="Leave components out, so that real ones take their place; none: all run.",
+        ),
+    ] = None,
     recover: Annotated[
         bool,
         typer.Option("--recover", help="Drop what is damaged of the cluster's state, say what, and start."),
@@ -67,6 +75,7 @@ def up(
     With --cloud Karpenter works for the cluster's NodePools, and a Cluster Autoscaler for the file's node groups.
     A fleet description is a file with `nodes:`, as scenarios have them: name, count, capacity, gpuModel…
     """
+    from fairway.apiserver.leftout import check_names
     from fairway.cli.fleetfile import read_fleet_file
     from fairway.cli.output import check_output
     from fairway.cli.serverclient import folder
@@ -87,6 +96,7 @@ def up(
         "metrics_server": metrics_server,
         "kubeconfig": None if kubeconfig is None else str(kubeconfig.absolute()),
         "cloud": None if cloud is None else str(cloud.absolute()),
+        "without": check_names(without) if without else None,
     }
     _check_latency(latency)
     _check_cloud(cloud)

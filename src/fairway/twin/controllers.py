@@ -12,7 +12,7 @@ Source: client-go util/workqueue (default_rate_limiters.go), kube-controller-man
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -81,6 +81,21 @@ class Controllers:
         self._is_armed = False
         self._asked: dict[Item, Work] = {}
         """Work that a webhook outside is being asked about."""
+
+    def without(self, names: Collection[str], instead: Sequence[Controller] = ()) -> Controllers | None:
+        """New ones, less those of these names; `instead`: who does the work of those that bear the same name. None:
+        nobody is left."""
+        others = {c.name: c for c in instead}
+        stay = tuple(others.get(c.name, c) for c in self.controllers if c.name not in names)
+        given = self._given
+        if given is None or len(stay) == len(self.controllers):
+            return Controllers(stay, given, self.name) if stay else None
+        kept = frozenset(c.name for c in stay)
+
+        def affected(view: View, change: Change) -> list[tuple[Controller, Key]]:
+            return [(c, key) for c, key in given(view, change) if c.name in kept]
+
+        return Controllers(stay, affected, self.name) if stay else None
 
     def attach(self, host: Host) -> None:
         self.host = host

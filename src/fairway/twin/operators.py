@@ -10,7 +10,7 @@ Source: Kueue config/components/webhook, JobSet pkg/webhooks, LeaderWorkerSet pk
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from fairway.admission.crdrules import judged
@@ -63,11 +63,14 @@ class OperatorWebhooks:
         *,
         as_asked: bool = False,
         is_misshapen: Callable[[Obj], bool] | None = None,
+        without: Collection[str] = (),
     ) -> None:
-        """`is_misshapen`: whether whoever checks objects later refuses this one for its shape."""
+        """`is_misshapen`: whether whoever checks objects later refuses this one for its shape. `without`: whose
+        webhooks for pods are not ours: `jobset`, `leaderworkerset`, `vpa`."""
         self._view = view
         self._is_misshapen = is_misshapen
         self._settings = settings
+        self._without = frozenset(without)
         self._as_asked = as_asked
 
     def changed(self, operation: str, obj: Obj, old: Obj | None, *, strict: bool) -> Obj | Denied:
@@ -84,10 +87,10 @@ class OperatorWebhooks:
 
     def _changed(self, operation: str, obj: Obj, old: Obj | None, strict: bool) -> Obj | Denied:
         if operation == CREATE and gk_of(obj) == "Pod":
-            entered = podwebhooks.entered(self._view, obj)
+            entered = podwebhooks.entered(self._view, obj, self._without)
             if isinstance(entered, str):
                 return Denied.by(_POD_WEBHOOK, ApiError(403, "Forbidden", entered))
-            obj = admitting.entered(self._view, entered)
+            obj = entered if "vpa" in self._without else admitting.entered(self._view, entered)
         settings = self._settings()
         if is_kueue_kind(obj):
             return self._of_kueue(operation, obj, old, settings, strict)

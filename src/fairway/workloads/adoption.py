@@ -8,7 +8,7 @@ Source: the addPod and updatePod handlers of pkg/controller/{replicaset,daemon,s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from fairway.cluster.actions import NOTHING_TO_DO, Reconciliation, View
@@ -28,12 +28,14 @@ _ADOPTERS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
 }
 
 
-def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
-    """Give an orphan to the first owner whose selector matches."""
+def reconcile(view: View, key: Key, now_us: int, without: Collection[str] = ()) -> Reconciliation:
+    """Give an orphan to the first owner whose selector matches. `without`: kinds whose controllers run elsewhere."""
     orphan = view.get(key)
     if orphan is None or "deletionTimestamp" in orphan["metadata"] or controller_of(orphan) is not None:
         return NOTHING_TO_DO
     for gk, api_version, kind in _ADOPTERS[key.gk]:
+        if kind in without:
+            continue
         for owner in view.objects(gk, key.namespace):
             if "deletionTimestamp" in owner["metadata"]:
                 continue
@@ -75,3 +77,12 @@ PODS: Final = Controller("pod-adoption", "Pod", ("Pod",), map_pod, reconcile)
 REPLICA_SETS: Final = Controller(
     "replicaset-adoption", "ReplicaSet.apps", ("ReplicaSet.apps",), map_replica_set, reconcile
 )
+
+
+def pods_without(kinds: Collection[str]) -> Controller:
+    """`PODS`, where owners of these kinds have their controllers elsewhere."""
+
+    def adopted(view: View, key: Key, now_us: int) -> Reconciliation:
+        return reconcile(view, key, now_us, kinds)
+
+    return Controller(PODS.name, PODS.gk, PODS.watches, PODS.map_change, adopted)

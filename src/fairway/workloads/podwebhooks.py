@@ -8,6 +8,7 @@ Source: lws pkg/webhooks/pod_webhook.go; jobset pkg/webhooks/pod_webhook.go.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from fairway.cluster.actions import View
@@ -21,12 +22,12 @@ PRIORITY = "jobset.sigs.k8s.io/priority"
 _DENIED = 'admission webhook "vpod.kb.io" denied the request: '
 
 
-def entered(view: View, pod: Obj) -> Obj | str:
-    """The pod as it goes in, or why it may not."""
+def entered(view: View, pod: Obj, without: Collection[str] = ()) -> Obj | str:
+    """The pod as it goes in, or why it may not. `without`: operators that run elsewhere, with their webhooks."""
     labels = labels_of(pod)
-    if marks.SET_NAME in labels:
+    if marks.SET_NAME in labels and "leaderworkerset" not in without:
         return marks.injected(pod)
-    if JOBSET_NAME in labels:
+    if JOBSET_NAME in labels and "jobset" not in without:
         return _of_jobset(view, pod)
     return pod
 

@@ -31,6 +31,7 @@ def collect(store: Store, twin: Twin, meter: QueueMeter) -> Iterator[Metric]:
 
 
 def _pending(twin: Twin) -> dict[str, Pending]:
-    """The lines of Kueue's queues."""
-    lines = cast("Kueue", twin.component("kueue")).backlog.pending.queues
+    """The lines of Kueue's queues; none where Kueue runs elsewhere."""
+    kueue = cast("Kueue | None", twin.host.parts.get("kueue"))
+    lines = {} if kueue is None else kueue.backlog.pending.queues
     return {name: Pending(len(line.active()), len(line.inadmissible())) for name, line in lines.items()}

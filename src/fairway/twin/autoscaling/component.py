@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from fairway.autoscaling.hpa.settings import DEFAULT, Settings
@@ -26,6 +27,7 @@ NAME: Final = "autoscaling"
 LOAD_LABEL: Final = "fairway.dev/load"
 _OF_KEDA: Final = (keda.SCALED_OBJECT, keda.SCALED_JOB, *keda.AUTHENTICATIONS)
 _KINDS: Final = ("ConfigMap", horizontal.GK, VERTICAL, *_OF_KEDA)
+_SCALERS: Final = {"hpa": (horizontal.GK,), "keda": _OF_KEDA, "vpa": (VERTICAL,)}
 
 
 class Autoscaling:
@@ -33,9 +35,14 @@ class Autoscaling:
 
     name = NAME
 
-    def __init__(self, load: Load = NO_LOAD, settings: Settings = DEFAULT) -> None:
+    def __init__(
+        self, load: Load = NO_LOAD, settings: Settings = DEFAULT, without: Collection[str] = ()
+    ) -> None:
+        """`without`: which of `hpa`, `keda` and `vpa` somebody else does."""
         self.load = load
-        self.kinds: tuple[str, ...] = _KINDS
+        self.without = frozenset(without)
+        left = [gk for name, gks in _SCALERS.items() if name in self.without for gk in gks]
+        self.kinds: tuple[str, ...] = tuple(gk for gk in _KINDS if gk not in left)
         self.journal = Journal()
         self.loads = Loads(self)
         self.measured = Measured(self)
@@ -57,7 +64,7 @@ class Autoscaling:
             self.loads.put("", self.load, self.host.loop.now_us)
 
     def fork(self) -> Autoscaling:
-        twin = Autoscaling(self.load, self.horizontal.settings)
+        twin = Autoscaling(self.load, self.horizontal.settings, self.without)
         twin.kinds = self.kinds
         twin.journal = self.journal.fork()
         twin.loads = self.loads.fork(twin)
@@ -101,7 +108,8 @@ class Autoscaling:
             self._config_map_changed(change)
         elif gk == horizontal.GK:
             self._activate()
-            self.horizontal.observe(change)
+            if "hpa" not in self.without:
+                self.horizontal.observe(change)
             if self.keda.entries:
                 self.keda.autoscaler_changed(change)
         elif gk == VERTICAL:
