@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
-from fairway.twin.behaviour import BehaviourError, behaviour_of, problems, said
+from fairway.twin.behaviour import BehaviourError, behaviour_of, problems, said, using
 from fairway.twin.commands import CommandRun, understand
 from fairway.twin.distributions import constant
 
@@ -109,3 +111,19 @@ def test_unknown_keys_are_problems_and_others_are_not_ours() -> None:
         "fairway.dev/runtime"
     ]
     assert problems({"fairway.dev/run-time.main": "5s"}) == []
+
+
+def test_the_same_container_with_another_use_keeps_everything_else() -> None:
+    """A field that is added to the class and forgotten in the copy is found here, compiled or not."""
+    text = (Path(__file__).parents[2] / "src/fairway/twin/behaviour.py").read_text()
+    one = next(c for c in ast.parse(text).body if isinstance(c, ast.ClassDef) and c.name == "Behaviour")
+    names = [a.target for a in one.body if isinstance(a, ast.AnnAssign)]
+    fields = [name.id for name in names if isinstance(name, ast.Name)]
+    assert len(fields) > 20
+    assert [name for name in fields if f"other.{name}" not in text] == []
+    words = said({"fairway.dev/run-time": "5m", "fairway.dev/checkpoint-interval": "1m"})
+    marked = behaviour_of({"name": "main"}, "Never", words)
+    copy = using(marked, ((0, 5),), ((0, 6),))
+    for name in fields:
+        wanted = {"cpu_milli": ((0, 5),), "memory_bytes": ((0, 6),)}.get(name, getattr(marked, name))
+        assert getattr(copy, name) == wanted, name

@@ -261,7 +261,9 @@ def _inside(directory: Path, log: Path) -> Iterator[None]:
     except (Exception, SystemExit) as wrong:
         _flush()
         said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        end = "\n".join(said[-_LINES_SHOWN:])
+        # Warnings come by the hundred, and after the errors.
+        errors = [line for line in said if ": error: " in line]
+        end = "\n".join((errors or said)[-_LINES_SHOWN:])
         raise BugError(f"compiling failed: {wrong}\n{end}") from wrong
     finally:
         _flush()

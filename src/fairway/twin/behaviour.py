@@ -108,14 +108,28 @@ class Behaviour:
         return codes[attempt] if attempt < len(codes) else codes[-1]
 
 
-_FIELDS: Final = tuple(name for name in Behaviour.__annotations__)
-
-
 def using(behaviour: Behaviour, cpu_milli: tuple[Step, ...], memory_bytes: tuple[Step, ...]) -> Behaviour:
     """The same container, using as much as that."""
     other = Behaviour()
-    for name in _FIELDS:
-        setattr(other, name, getattr(behaviour, name))
+    other.run = behaviour.run
+    other.exit_codes = behaviour.exit_codes
+    other.startup = behaviour.startup
+    other.oom_after_us = behaviour.oom_after_us
+    other.stop_us = behaviour.stop_us
+    other.stop_exit_code = behaviour.stop_exit_code
+    other.checkpoint_interval_us = behaviour.checkpoint_interval_us
+    other.checkpoint_us = behaviour.checkpoint_us
+    other.restore_us = behaviour.restore_us
+    other.checkpoint_key = behaviour.checkpoint_key
+    other.readiness_fails = behaviour.readiness_fails
+    other.liveness_fails = behaviour.liveness_fails
+    other.startup_fails = behaviour.startup_fails
+    other.gpu_utilization_milli = behaviour.gpu_utilization_milli
+    other.gpu_memory_bytes = behaviour.gpu_memory_bytes
+    other.memory_limit_bytes = behaviour.memory_limit_bytes
+    other.image_pull = behaviour.image_pull
+    other.image_pull_fails = behaviour.image_pull_fails
+    other.is_default = behaviour.is_default
     other.cpu_milli, other.memory_bytes = cpu_milli, memory_bytes
     return other
 
