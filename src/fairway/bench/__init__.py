@@ -63,6 +63,11 @@ BENCHMARKS: dict[str, Benchmark] = {
         ),
     ),
     "kills": Benchmark("kills", "kill -9 under write load: what is lost of what was acknowledged"),
+    "survival": Benchmark(
+        "survival",
+        "the API server under silent and slow connections, watchers, objects and large updates",
+        ("silent", "idle", "slowloris", "watchers", "objects", "updates"),
+    ),
     "fuzz": Benchmark(
         "fuzz", "200,000 requests that nobody should send: 500s, tracebacks, who is alive, memory"
     ),

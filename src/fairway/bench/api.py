@@ -47,7 +47,7 @@ def run(quick: bool) -> Iterator[BenchRow]:
             yield BenchRow("api empty server, resident", memory_mb, "MB", 150 / memory_mb, f"150 MB, {_SET}")
             yield from _load(folder, server, seconds)
             yield from _watchers(folder, server, 200 if quick else 1000)
-            yield from _lists(folder, server, quick)
+            yield from _lists(folder, quick)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -201,29 +201,36 @@ def _watchers(folder: Path, server: Running, count: int) -> Iterator[BenchRow]:
 # Lists
 
 
-def _lists(folder: Path, server: Running, quick: bool) -> Iterator[BenchRow]:
+def _lists(folder: Path, quick: bool) -> Iterator[BenchRow]:
     """Pages of 500 of many objects. They are written to the journal's database while no server runs on it."""
     nodes, pods = (500, 10_000) if quick else (5_000, 100_000)
-    other = folder / "large"
-    shutil.copytree(folder / "pki", other / "pki")
-    _fill(other, nodes, pods)
-    process, _ = start_server(other)
-    try:
-        found = running(other)
-        assert found is not None
-        _until_ready(other, found)
-        connection = connect(other, found.url)
+    with _filled_server(folder, nodes, pods) as (other, server, _):
+        _until_ready(other, server)
+        connection = connect(other, server.url)
         began_s = time.perf_counter()
         seen = _listed(connection, "/api/v1/nodes") + _listed(connection, "/api/v1/pods")
         took_s = time.perf_counter() - began_s
         assert seen == nodes + pods, f"{seen} objects were listed"
-    finally:
-        process.terminate()
-        process.wait()
     limit_s = 3.0 * (nodes + pods) / 105_000
     yield BenchRow(
         f"api list {pods:,} pods, {nodes:,} nodes", took_s, "s", limit_s / took_s, f"{limit_s:.1f} s, {_SET}"
     )
+
+
+@contextmanager
+def _filled_server(folder: Path, nodes: int, pods: int) -> Iterator[tuple[Path, Running, float]]:
+    """A server that starts on many objects: its folder, and how long its first answer took."""
+    other = folder / "large"
+    shutil.copytree(folder / "pki", other / "pki")
+    _fill(other, nodes, pods)
+    process, boot_s = start_server(other)
+    try:
+        found = running(other)
+        assert found is not None
+        yield other, found, boot_s
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def _listed(connection: http.client.HTTPSConnection, path: str) -> int:
