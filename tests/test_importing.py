@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tools.importing import __main__ as program
 from tools.importing.nodes import Nodes, places, spelled_out
+from tools.importing.openapi import generated_facts
 
 CRD = """
 apiVersion: apiextensions.k8s.io/v1
@@ -131,3 +132,48 @@ def test_the_same_schema_is_kept_once() -> None:
     name = nodes.name({"type": "object", "properties": {"a": part, "b": dict(part)}})
     assert len(nodes.places) == 3
     assert spelled_out(nodes.places, name) == {"type": "object", "properties": {"a": part, "b": part}}
+
+
+GENERATED = """
+func schema_k8sio_api_core_v1_Volume(ref common.ReferenceCallback) common.OpenAPIDefinition {
+\treturn common.OpenAPIDefinition{
+\t\tSchema: spec.Schema{
+\t\t\tSchemaProps: spec.SchemaProps{
+\t\t\t\tProperties: map[string]spec.Schema{
+\t\t\t\t\t"kind": {
+\t\t\t\t\t\tSchemaProps: spec.SchemaProps{
+\t\t\t\t\t\t\tDefault:     corev1.Shared,
+\t\t\t\t\t\t\tEnum:        []interface{}{"Own", "Shared"},
+\t\t\t\t\t\t},
+\t\t\t\t\t},
+\t\t\t\t\t"modes": {
+\t\t\t\t\t\tSchemaProps: spec.SchemaProps{
+\t\t\t\t\t\t\tItems: &spec.SchemaOrArray{
+\t\t\t\t\t\t\t\tSchema: &spec.Schema{
+\t\t\t\t\t\t\t\t\tSchemaProps: spec.SchemaProps{
+\t\t\t\t\t\t\t\t\t\tDefault: "",
+\t\t\t\t\t\t\t\t\t\tEnum:    []interface{}{"R", "W"},
+\t\t\t\t\t\t\t\t\t},
+\t\t\t\t\t"source": {
+\t\t\t\t\t\tSchemaProps: spec.SchemaProps{
+\t\t\t\t\t\t\tDefault: map[string]interface{}{},
+func schema_k8sio_api_core_v1_Unknown(ref common.ReferenceCallback) common.OpenAPIDefinition {
+\t\t\t\t\t"kind": {
+\t\t\t\t\t\t\tDefault:     0,
+"""
+
+
+def test_enums_and_defaults_of_generated_code(tmp_path: Path) -> None:
+    for file, text in (
+        ("pkg/generated/openapi/zz_generated.openapi.go", GENERATED),
+        ("staging/src/k8s.io/api/core/v1/types.go", 'const Shared Kind = "Shared"\n'),
+    ):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text(text)
+    assert generated_facts(tmp_path, ["io.k8s.api.core.v1.Volume", "io.k8s.api.core.v1.Pod"]) == {
+        "io.k8s.api.core.v1.Volume": {
+            "kind": {"default": "Shared", "enum": ["Own", "Shared"]},
+            "modes": {"items": {"enum": ["R", "W"]}},
+            "source": {"default": {}},
+        }
+    }

@@ -73,6 +73,18 @@ def test_what_kubectl_explain_reads(documents: Documents) -> None:
     assert pod["properties"]["spec"]["allOf"] == [{"$ref": "#/components/schemas/io.k8s.api.core.v1.PodSpec"}]
 
 
+def test_choices_are_in_version_three_alone(documents: Documents) -> None:
+    schemas = _body(documents.v3("api/v1"))["components"]["schemas"]
+    policy = schemas["io.k8s.api.core.v1.Container"]["properties"]["imagePullPolicy"]
+    assert policy["enum"] == ["Always", "IfNotPresent", "Never"]
+    assert schemas["io.k8s.api.core.v1.Pod"]["properties"]["spec"]["default"] == {}
+    two = _body(documents.v2())["definitions"]
+    assert (
+        not {"enum", "default"} & two["io.k8s.api.core.v1.Container"]["properties"]["imagePullPolicy"].keys()
+    )
+    assert "default" not in two["io.k8s.api.core.v1.Pod"]["properties"]["spec"]
+
+
 def test_what_kubectl_apply_reads(documents: Documents) -> None:
     body = _body(documents.v3("apis/apps/v1"))
     patch = body["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]

@@ -91,3 +91,31 @@ def test_the_shipped_facts_are_those_of_the_described_document(monkeypatch: pyte
 def test_a_release_the_package_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document, "RELEASE", "v0.0.0")
     assert document.described_file() is None
+
+
+def test_enums_and_defaults_stand_at_fields_that_are_there() -> None:
+    found = document._choices()
+    assert set(found) <= set(document.definition_names())
+    for name, fields in found.items():
+        properties = document.definition(name)["properties"]
+        for field, facts in fields.items():
+            member = properties[field]
+            of_members = {"items", "additionalProperties"} & facts.keys()
+            assert all("enum" in facts[key] for key in of_members if key in member), (name, field)
+            assert of_members <= member.keys(), (name, field)
+            if facts.get("default"):
+                assert facts["default"] in facts.get("enum", [facts["default"]]), (name, field)
+
+
+def test_choices_are_shown_at_fields_and_at_what_they_hold() -> None:
+    name = "io.k8s.api.core.v1.ContainerPort"
+    port = document.with_choices(name, document.definition(name))["properties"]
+    assert (port["protocol"]["default"], port["protocol"]["enum"]) == ("TCP", ["SCTP", "TCP", "UDP"])
+    assert port["containerPort"]["default"] == 0
+    assert port["protocol"]["type"] == "string"
+    name = "io.k8s.api.core.v1.PersistentVolumeSpec"
+    modes = document.with_choices(name, document.definition(name))["properties"]["accessModes"]
+    assert modes["items"]["type"] == "string"
+    assert modes["items"]["enum"] == ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]
+    assert "enum" not in document.definition(name)["properties"]["accessModes"]["items"]
+    assert document.with_choices("com.example.Foo", {"type": "object"}) == {"type": "object"}

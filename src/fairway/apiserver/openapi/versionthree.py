@@ -7,6 +7,7 @@ from typing import Any
 
 from fairway.apiserver.openapi.operations import BODY_TYPES, PARAMETERS, Operation
 from fairway.apiserver.openapi.schemas import REF
+from fairway.kube.schema.document import with_choices
 
 COMPONENTS = "#/components/schemas/"
 
@@ -23,7 +24,7 @@ def document(operations: Iterable[Operation], definitions: dict[str, Any], versi
         "info": {"title": "Kubernetes", "version": version},
         "paths": {path: paths[path] for path in sorted(paths)},
         "components": {
-            "schemas": {name: _schema(body) for name, body in definitions.items()},
+            "schemas": {name: _schema(with_choices(name, body)) for name, body in definitions.items()},
             "securitySchemes": {
                 "BearerToken": {
                     "type": "apiKey",

@@ -27,6 +27,7 @@ TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"
 MICRO_TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"
 
 SHIPPED = Path(__file__).parents[1] / "data" / "definitions.json.gz"
+CHOICES = SHIPPED.with_name("choices.json.gz")
 _PACKAGE = "kubernetes_validate"
 _REF = "#/$defs/"
 # Where the file's dialect (JSON Schema) lost what the API's document says of these types.
@@ -64,6 +65,28 @@ def definition(name: str) -> dict[str, Any]:
     if name in _AS_OPENAPI:
         converted.pop("oneOf", None)
     return converted
+
+
+def with_choices(name: str, body: dict[str, Any]) -> dict[str, Any]:
+    """A definition with its fields' enums and defaults, as OpenAPI 3 shows them. OpenAPI 2 has none."""
+    choices = _choices().get(name)
+    if choices is None:
+        return body
+    fields = body.get("properties", {})
+    return {**body, "properties": {n: _chosen(member, choices.get(n, {})) for n, member in fields.items()}}
+
+
+def _chosen(member: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
+    below: dict[str, Any] = {
+        key: {**member[key], **facts[key]} for key in ("items", "additionalProperties") if key in facts
+    }
+    return {**member, **facts, **below}
+
+
+@lru_cache(maxsize=1)
+def _choices() -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(gzip.decompress(CHOICES.read_bytes()))
+    return found
 
 
 def definition_names() -> list[str]:
