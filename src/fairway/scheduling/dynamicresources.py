@@ -46,7 +46,7 @@ PLUGIN: Final = "DynamicResources"
 BINDING_TIMEOUT_S: Final = 600
 """DynamicResourcesArgs.bindingTimeout."""
 _MOST_ALTERNATIVES: Final = 8
-_UNKNOWN: Final = -1
+NOT_ASKED: Final = -1
 _ANSWERS_KEPT: Final = 256
 _SPECIAL: Final = "<extended-resources>"
 
@@ -99,6 +99,13 @@ class PodLook:
     @property
     def is_empty(self) -> bool:
         return not self.claims and not self.resources and self.stale is None
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether nodes say to it what they say to every pod with such claims: none is allocated yet."""
+        if self.resources or self.stale is not None or any(self.unready):
+            return False
+        return all(terms is None for terms in self.reachable)
 
 
 def waits_for(view: View, pod: Obj) -> str:
@@ -213,7 +220,7 @@ class DynamicResources:
         if found is None or found.published != book.published_version or len(found.codes) != rows:
             if len(self._answers) >= _ANSWERS_KEPT:
                 self._answers.clear()
-            fresh = np.full(rows, _UNKNOWN, np.int64)
+            fresh = np.full(rows, NOT_ASKED, np.int64)
             held = (*specs, spec_of(look.pod))
             found = self._answers[key] = Answers(
                 held,
@@ -231,7 +238,7 @@ class DynamicResources:
         """Rows whose node, or whose devices, changed are to be asked again."""
         respecced, moved = self._accounts.respecced, self._book.moved
         if len(respecced) > answers.respecced:
-            answers.codes[respecced[answers.respecced :]] = _UNKNOWN
+            answers.codes[respecced[answers.respecced :]] = NOT_ASKED
             answers.respecced = len(respecced)
         if len(moved) == answers.moved:
             return
@@ -239,7 +246,7 @@ class DynamicResources:
         for pool in dict.fromkeys(moved[answers.moved :]):
             rows = of_pool.get(pool)
             # Who knows who uses a pool of many nodes: everybody is asked again.
-            answers.codes[slice(None) if rows is None else rows] = _UNKNOWN
+            answers.codes[slice(None) if rows is None else rows] = NOT_ASKED
         answers.moved = len(moved)
 
     def _rows_by_pool(self) -> dict[PoolId, list[int]]:
@@ -267,7 +274,7 @@ class DynamicResources:
             return 0
         refused = self._unavailable(look, row)
         code = int(answers.codes[row])
-        if code == _UNKNOWN:
+        if code == NOT_ASKED:
             code = answers.codes[row] = self._allocator_says(look, answers, row)
         return code or refused
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from fairway.cluster.accounts import NodeAccounts
 from fairway.cluster.records import PodRecord
 from fairway.cluster.shapes import SpreadConstraint
-from fairway.scheduling.dynamicresources import Answers, DynamicResources, PodLook
+from fairway.scheduling.dynamicresources import NOT_ASKED, Answers, DynamicResources, PodLook
 from fairway.scheduling.nodelocal import NodeLocal
 from fairway.scheduling.podaffinity import affinity_refusals
 from fairway.scheduling.podspread import Move, spread_refusals
@@ -117,7 +117,13 @@ class Filters:
             return
         if not self._owns_codes:
             self.codes, self._owns_codes = self.codes.copy(), True
-        for row in rows[self.codes[rows] == 0].tolist():
+        asked = rows[self.codes[rows] == 0]
+        if self.devices.look.is_alike:
+            # What was said of these claims before holds for this pod: only other rows are asked.
+            said = self.devices.answers.codes[asked]
+            self.codes[asked] = np.maximum(said, 0)
+            asked = asked[said == NOT_ASKED]
+        for row in asked.tolist():
             code = self.devices.at(row)
             if code:
                 self.codes[row] = code

@@ -10,7 +10,7 @@ Source: pkg/controller/resourceclaim/controller.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from fairway.cluster.actions import (
     NOTHING_TO_DO,
@@ -23,6 +23,7 @@ from fairway.cluster.actions import (
     View,
 )
 from fairway.cluster.changes import ADDED, DELETED, Change
+from fairway.cluster.claimusers import claim_users
 from fairway.cluster.metadata import generated_suffix
 from fairway.kube.objects import Key, Obj, labels_of, meta_of, spec_of, status_of
 from fairway.kube.resourceclaims import (
@@ -58,18 +59,13 @@ def _pods_of(view: View, change: Change) -> Sequence[Key]:
         is_idle = change.type == DELETED or not spec_of(change.obj).get("resourceClaims")
         return NO_KEYS if is_idle or not _needs_work(view, change.obj) else (change.key,)
     if gk == TEMPLATE:
-        return NO_KEYS if change.type != ADDED else _users(view, change.key, lambda e: e.template)
-    return _users(view, change.key, lambda e: e.claim)
+        return NO_KEYS if change.type != ADDED else _users(view, change.key)
+    return _users(view, change.key)
 
 
-def _users(view: View, key: Key, named: Any) -> Sequence[Key]:
-    found = []
-    for pod in view.objects(_POD, key.namespace):
-        if not spec_of(pod).get("resourceClaims"):
-            continue
-        if any(named(entry) == key.name for entry in pod_claims(pod)) and _needs_work(view, pod):
-            found.append(Key(_POD, key.namespace, meta_of(pod)["name"]))
-    return found
+def _users(view: View, key: Key) -> Sequence[Key]:
+    pods = ((user, view.get(user)) for user in claim_users(view).of(key))
+    return [user for user, pod in pods if pod is not None and _needs_work(view, pod)]
 
 
 def _needs_work(view: View, pod: Obj) -> bool:

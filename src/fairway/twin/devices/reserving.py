@@ -10,10 +10,12 @@ Source: plugins/dynamicresources/dynamicresources.go Reserve, bindClaim, PreBind
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.claimusers import claim_users
 from fairway.cluster.records import PodRecord
 from fairway.kube.objects import Key, Obj, meta_of, status_of
 from fairway.kube.resourceclaims import (
@@ -114,17 +116,24 @@ class Reservations:
         gk = change.key.gk
         if gk in KINDS:
             self._begin()
-            if gk == CLAIM:
-                self._release_held(change, now_us)
+            if gk == CLAIM and self.held:
+                users = claim_users(self._store).of(change.key)
+                # In the order in which they came.
+                waiting = users if len(users) < 2 else _in_order(self.held, users)
+                self._release_held(waiting, now_us)
         elif gk == "Pod" and (self.waiting or self.held):
             is_leaving = change.type == DELETED or "deletionTimestamp" in meta_of(change.obj)
             if is_leaving:
                 self.held.pop(change.key, None)
                 if self.waiting.pop(change.key, None) is not None:
                     self._its.wake_all(now_us)
+            else:
+                self._release_held((change.key,), now_us)
 
-    def _release_held(self, change: Change, now_us: int) -> None:
-        for key in [k for k in self.held if k.namespace == change.key.namespace]:
+    def _release_held(self, keys: Sequence[Key], now_us: int) -> None:
+        for key in keys:
+            if key not in self.held:
+                continue
             pod = self._store.get(key)
             if pod is None:
                 del self.held[key]
@@ -321,6 +330,11 @@ class Reservations:
         for waiting in self.waiting.values():
             if waiting.record.row >= 0:
                 self._its.accounts.displace(waiting.record)
+
+
+def _in_order(held: dict[Key, None], users: list[Key]) -> list[Key]:
+    wanted = {*users}
+    return [key for key in held if key in wanted]
 
 
 def _key_of(pod: Obj) -> Key:
