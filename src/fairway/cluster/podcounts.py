@@ -20,6 +20,9 @@ from fairway.kube.labels import Selector
 if TYPE_CHECKING:
     from fairway.cluster.accounts import NodeAccounts
 
+# Shapes whose terms are remembered.
+_MEMO_LIMIT: Final = 4096
+
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -198,5 +201,7 @@ class PodCounts:
                 *(CarriedTerm(PREFERRED, t.term, t.weight) for t in shape.preferred_affinity),
                 *(CarriedTerm(PREFERRED_ANTI, t.term, t.weight) for t in shape.preferred_anti_affinity),
             )
+            if len(self._carried_by_shape) >= _MEMO_LIMIT:
+                self._carried_by_shape.clear()
             self._carried_by_shape[shape.id] = found
         return found

@@ -26,6 +26,11 @@ from fairway.kube.volumes import claim_names
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
+# Bytes of specs that shapes are found by, and what one costs besides. Past the limit all are let go: what is in use
+# stays with its pods, and an equal spec that comes later gets a shape of its own.
+MOST_KEY_BYTES: Final = 64 * 2**20
+_AROUND: Final = 1024
+
 # The fields of a spec that decide where a pod may go; the rest (env, command, hostname, …) does not.
 _RELEVANT: Final = (
     "nodeSelector",
@@ -80,7 +85,7 @@ class HostPort(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodShape:
-    """Everything about a pod that decides where it may go. Equality is identity: shapes are interned.
+    """Everything about a pod that decides where it may go. Equality is identity: shapes are interned, mostly once.
 
     `requests` is what a node must have free; `scored` is what NodeResourcesFit scores the pod with before it is
     placed, `non_zero_…` what it counts for in the scores of others afterwards (see `kube.podrequests`).
@@ -127,6 +132,8 @@ class Shapes:
 
     def __init__(self) -> None:
         self._by_bytes: dict[bytes, PodShape] = {}
+        self._made = 0
+        self.key_bytes = 0
         # Pods stamped from one template share their spec object: skip even the encoding for those. The spec
         # is kept alive so that its id cannot be reused.
         self._by_identity: dict[tuple[int, str], tuple[Any, PodShape]] = {}
@@ -145,13 +152,23 @@ class Shapes:
         key = _relevant_bytes(spec, namespace, labels if by_labels else None)
         shape = self._by_bytes.get(key)
         if shape is None:
-            shape = _derive(len(self._by_bytes), spec, namespace, labels)
-            self._by_bytes[key] = shape
+            shape = _derive(self._made, spec, namespace, labels)
+            self._made += 1
+            self._remember(key, shape)
         if not by_labels:
             if len(self._by_identity) > 4096:
                 self._by_identity.clear()
             self._by_identity[at] = (spec, shape)
         return shape
+
+    def _remember(self, key: bytes, shape: PodShape) -> None:
+        size = len(key) + _AROUND
+        if self.key_bytes + size > MOST_KEY_BYTES:
+            self._by_bytes.clear()
+            self._by_identity.clear()
+            self.key_bytes = 0
+        self._by_bytes[key] = shape
+        self.key_bytes += size
 
     def forget(self) -> None:
         """Let go of the specs seen; the shapes stay."""
