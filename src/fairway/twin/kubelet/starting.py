@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 # ContainerCreating" for every pod; where the image is there the start follows within two seconds, nobody can
 # act on it in between, and it would be a third of all writes.
 SHORT_US: Final = 2 * SECOND_US
+# Pods of so many containers tell of their starts this often at most: each status names them all. Upstream looks at
+# containers once a second.
+_MANY: Final = 32
 # A new pod's back-off starts over when it had none for this many times the maximum. Source: backoff.go.
 _EXPIRES_AFTER_MAXIMA: Final = 2
 
@@ -177,16 +180,29 @@ def on_start(k: Kubelet, data: tuple[str, int, int]) -> None:
         probing.arm(k, pod, i)
         if container.is_sidecar and state.is_started:
             start_next(k, pod, k.nodes[pod.node], now_us)
-        if _more_soon(pod, now_us):
+        if _is_told_later(k, pod, now_us):
             return
     k.report(pod)
 
 
-def _more_soon(pod: PodState, now_us: int) -> bool:
-    """Whether another container starts so soon that one status can speak for both."""
-    if pod.last_start_us - now_us >= SHORT_US:
+def on_report(k: Kubelet, uid: str) -> None:
+    pod = k.pods[uid]
+    pod.report_ticket = NO_TICKET
+    if not (pod.is_stopping or pod.is_lost):
+        k.report(pod)
+
+
+def _is_told_later(k: Kubelet, pod: PodState, now_us: int) -> bool:
+    """Whether one status can speak for this container and others that are yet to start."""
+    is_soon = pod.last_start_us - now_us < SHORT_US
+    if not is_soon and len(pod.containers) < _MANY:
         return False
-    return any(s.start_ticket and s.state == WAITING and s.started_us < 0 for s in pod.containers)
+    # From the end: containers start in their order.
+    if not any(s.start_ticket and s.state == WAITING and s.started_us < 0 for s in reversed(pod.containers)):
+        return False
+    if not is_soon and not pod.report_ticket:
+        pod.report_ticket = k.loop.at(now_us + SHORT_US, k.h_report, pod.uid)
+    return True
 
 
 @lru_cache(maxsize=16384)

@@ -88,6 +88,8 @@ class PodState:
     is_stopping = False
     stop_by_us = 0
     deadline_ticket = NO_TICKET
+    report_ticket = NO_TICKET
+    """When its status tells of containers that started meanwhile."""
     is_lost = False
     """Its machine died: nothing of it runs, and nobody has said so yet."""
     owes_status = False
@@ -223,6 +225,7 @@ POD_FIELDS: Final = (
     "is_stopping",
     "stop_by_us",
     "deadline_ticket",
+    "report_ticket",
     "is_lost",
     "owes_status",
     "sandbox_since_us",

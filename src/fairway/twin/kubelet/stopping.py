@@ -202,6 +202,8 @@ def release(k: Kubelet, pod: PodState) -> None:
     loop = k.loop
     if pod.deadline_ticket:
         loop.cancel(pod.deadline_ticket)
+    if pod.report_ticket:
+        loop.cancel(pod.report_ticket)
     for state in pod.containers:
         if state.start_ticket:
             loop.cancel(state.start_ticket)
