@@ -192,6 +192,58 @@ REFUSED: dict[str, tuple[str, str, Any, dict[str, str], int, str]] = {
         406,
         "only the following media types are accepted",
     ),
+    "a page for people": (
+        "GET",
+        f"{CONFIG_MAPS}/nobody",
+        None,
+        {"Accept": "text/html, application/*"},
+        406,
+        "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, "
+        "application/vnd.kubernetes.protobuf",
+    ),
+    "a list for people": (
+        "GET",
+        CONFIG_MAPS,
+        None,
+        {"Accept": "text/html"},
+        406,
+        "application/vnd.kubernetes.protobuf, application/json;stream=watch, "
+        "application/vnd.kubernetes.protobuf;stream=watch",
+    ),
+    "a form of no kind": (
+        "GET",
+        f"{CONFIG_MAPS}/kube-root-ca.crt",
+        None,
+        {"Accept": "application/json;as=Foo;v=v1;g=meta.k8s.io"},
+        406,
+        "only the following media types are accepted: application/json, application/yaml, "
+        "application/vnd.kubernetes.protobuf",
+    ),
+    "a watch in YAML": (
+        "GET",
+        f"{CONFIG_MAPS}?watch=1",
+        None,
+        {"Accept": "application/yaml"},
+        406,
+        "only the following media types are accepted: application/json;stream=watch, "
+        "application/vnd.kubernetes.protobuf;stream=watch",
+    ),
+    "an old watch of what is not watched": (
+        "GET",
+        "/api/v1/watch/componentstatuses",
+        None,
+        {},
+        404,
+        "the server could not find the requested resource",
+    ),
+    "an old watch of a part": (
+        "GET",
+        "/api/v1/watch/namespaces/default/pods/x/log",
+        None,
+        {},
+        404,
+        "the server could not find the requested resource",
+    ),
     "a patch of no form": (
         "PATCH",
         f"{CONFIG_MAPS}/kube-root-ca.crt",

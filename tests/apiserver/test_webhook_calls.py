@@ -215,6 +215,42 @@ def test_an_update_stays_with_its_object(api: Served, hook: Hook) -> None:
         api.ask("DELETE", f"{CONFIG_MAPS}/{name}")
 
 
+@pytest.mark.parametrize(("writes", "version", "code"), [(4, "", 200), (1, "named", 409)])
+def test_a_patch_is_made_again_of_what_another_write_left(
+    api: Served, hook: Hook, writes: int, version: str, code: int
+) -> None:
+    """While the webhook is asked about our patch, somebody else writes; only who names a version is told of it."""
+    created = api.ask("POST", CONFIG_MAPS, config_map("shared", first="1"))[1]
+    seen: list[dict[str, Any]] = []
+
+    def merge(manager: str, patch: dict[str, Any]) -> tuple[int, Any]:
+        form = {"Content-Type": "application/merge-patch+json"}
+        return api.ask("PATCH", f"{CONFIG_MAPS}/shared?fieldManager={manager}", patch, headers=form)
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        if request["options"].get("fieldManager") == "us":
+            seen.append(request["oldObject"]["data"])
+            if len(seen) <= writes:
+                assert merge("another", {"data": {"other": str(len(seen))}})[0] == 200
+        return {}
+
+    hook.answer = answer
+    configure(api, hook)
+    named = {"metadata": {"resourceVersion": created["metadata"]["resourceVersion"]}} if version else {}
+    got, said = merge("us", {"data": {"ours": "x"}, **named})
+    api.ask("DELETE", f"{MUTATING}/hook")
+    kept = api.ask("GET", f"{CONFIG_MAPS}/shared")[1]["data"]
+    api.ask("DELETE", f"{CONFIG_MAPS}/shared")
+    assert got == code, said
+    assert kept["other"] == str(writes)
+    if code == 200:
+        assert kept["ours"] == "x"
+        assert [data.get("other") for data in seen] == [None, "1", "2", "3", "4"]
+    else:
+        assert "ours" not in kept
+        assert "the object has been modified" in said["message"]
+
+
 def test_connections_are_kept(api: Served, hook: Hook) -> None:
     configure(api, hook)
     for number in range(5):

@@ -17,6 +17,7 @@ from fairway.admission.request import User
 from fairway.apiserver import options, requests
 from fairway.apiserver.asking import Api, Ask, attributes
 from fairway.apiserver.discovery import Discovery
+from fairway.apiserver.representing import check_accept
 from fairway.apiserver.requests import RequestInfo
 from fairway.apiserver.resources import METRICS_GROUP, REVIEWS, Resource
 from fairway.apiserver.selecting import pinned_name
@@ -105,6 +106,9 @@ class Handling:
             is_served = info.version in api.resources.preferred.get(info.group, ())
             raise page_not_found() if is_built_in and is_served else NoPage()
         _check_route(resource, info, request.method)
+        if resource.has_strategic_merge and (accept := request.header("accept")):
+            is_list = info.verb in ("list", "watch") and not info.subresource
+            check_accept(accept, info.subresource, is_list)
         if not info.subresource or resource.subresource(info.subresource) is not None:
             request.about = info
         ask = Ask(request, info, resource, user)
@@ -214,6 +218,8 @@ def _check_route(resource: Resource, info: RequestInfo, method: str) -> None:
         is_list = not info.name and "list" in resource.verbs
         raise method_not_allowed(None) if is_list else page_not_found()
     if info.rest and info.subresource != "proxy":
+        raise page_not_found()
+    if info.verb == "watch" and "/watch/" in info.path and "watch" not in resource.verbs:
         raise page_not_found()
     if info.verb == "watch" and (info.subresource or method not in ("GET", "HEAD")):
         raise page_not_found() if info.subresource else method_not_allowed(None)

@@ -13,13 +13,42 @@ from fairway.apiserver import converting
 from fairway.apiserver.bodies import Bodies
 from fairway.apiserver.nodeleases import LEASE, renewed
 from fairway.apiserver.resources import Resource
-from fairway.apiserver.statuses import not_acceptable
+from fairway.apiserver.statuses import no_such_representation, not_acceptable
 from fairway.apiserver.wire.messages import JSON, Response, encode
 from fairway.kube.objects import Obj
 
 PLAIN, YAML, TABLE, PARTIAL = "json", "yaml", "table", "partial"
 YAML_TYPE = "application/yaml"
 _TABLE_TYPE = "application/json"
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+# What kube-apiserver offers. Protobuf is not spoken here: whoever asks for it alone is not told of it.
+_OFFERED = (JSON, YAML_TYPE, _PROTOBUF)
+_WATCHED = (f"{JSON};stream=watch", f"{_PROTOBUF};stream=watch")
+# Subresources that answer whatever is behind them.
+_ANYTHING = ("proxy", "exec", "attach", "portforward")
+
+
+@lru_cache(maxsize=512)
+def check_accept(accept: str, subresource: str, is_list: bool) -> None:
+    """Whether a route of a built-in kind has what the header names, before anybody looks for the object.
+
+    Raises: StatusError (406).
+    """
+    produced = ("text/plain", *_OFFERED) if subresource == "log" else _OFFERED
+    asked = {part.partition(";")[0].strip() for part in accept.split(",")}
+    if accept and subresource not in _ANYTHING and not asked & {"*/*", *produced}:
+        raise no_such_representation((*produced, *_WATCHED) if is_list else produced)
+
+
+def watched_form_of(accept: str) -> str:
+    """The form of a watch's events: never YAML, which has no end.
+
+    Raises: StatusError (406).
+    """
+    form = form_of(accept)
+    if form == YAML:
+        raise not_acceptable(_WATCHED)
+    return form
 
 
 @lru_cache(maxsize=512)
@@ -43,7 +72,7 @@ def form_of(accept: str) -> str:
         if wanted:
             continue
         return YAML if "yaml" in media else PLAIN
-    raise not_acceptable()
+    raise not_acceptable((JSON, YAML_TYPE) if _PROTOBUF in accept else _OFFERED)
 
 
 class Representation:

@@ -186,11 +186,16 @@ def method_not_allowed(kind: Kind | None, verb: str = "") -> StatusError:
     return StatusError(405, "MethodNotAllowed", message, {k: v for k, v in details.items() if v})
 
 
-def not_acceptable() -> StatusError:
+def not_acceptable(accepted: Sequence[str]) -> StatusError:
     """Source: negotiation.NewNotAcceptableError."""
-    accepted = "application/json, application/yaml"
-    message = f"only the following media types are accepted: {accepted}"
+    message = f"only the following media types are accepted: {', '.join(accepted)}"
     return StatusError(406, "NotAcceptable", message)
+
+
+def no_such_representation(produced: Sequence[str]) -> StatusError:
+    """Told before anything is looked up. Source: go-restful CurlyRouter, apiserver pkg/server serviceErrorHandler."""
+    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(produced)}"
+    return StatusError(406, "NotAcceptable", message, {})
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> StatusError:

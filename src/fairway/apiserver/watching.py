@@ -14,7 +14,7 @@ import random
 from typing import Any
 
 from fairway.apiserver.asking import Api, Ask
-from fairway.apiserver.representing import PARTIAL, PLAIN, TABLE, form_of, partial
+from fairway.apiserver.representing import PARTIAL, PLAIN, TABLE, partial, watched_form_of
 from fairway.apiserver.resources import Resource
 from fairway.apiserver.selecting import Selection, selection
 from fairway.apiserver.statuses import internal
@@ -106,7 +106,7 @@ class Watch:
         self._counted = (ask.resource.group, ask.resource.version, ask.resource.kind.plural)
         namespace = ask.info.namespace if ask.resource.kind.namespaced else ""
         self._selection: Selection = selection(ask.request, ask.resource, namespace, ask.info.name)
-        self._form = form_of(ask.accept)
+        self._form = watched_form_of(ask.accept)
         self._include = ask.include
         self._after = after
         self._initial = initial
