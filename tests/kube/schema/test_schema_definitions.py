@@ -215,7 +215,7 @@ def test_versions_have_one_storage() -> None:
         '"Subresources":null,"AdditionalPrinterColumns":null,"SelectableFields":null}]'
     )
     unstored = "status.storedVersions: Invalid value: null: must have at least one stored version"
-    for versions, shown in ((crd["spec"]["versions"], one), ([], "null")):
+    for versions, shown in ((crd["spec"]["versions"], one), ([], "[]"), (None, "null")):
         crd["spec"]["versions"] = versions
         assert [str(problem) for problem in validate_definition(default_definition(crd))] == [
             f"spec.versions: Invalid value: {shown}: must have exactly one version marked as storage version",

@@ -174,15 +174,19 @@ def _check_versions(spec: dict[str, Any], found: list[Problem]) -> None:
         found.append(invalid(path, _as_go(versions), "must contain unique version names"))
     if sum(bool(v.get("storage")) for v in versions) != 1:
         found.append(
-            invalid(path, _as_go(versions), "must have exactly one version marked as storage version")
+            invalid(
+                path, _as_go(spec.get("versions")), "must have exactly one version marked as storage version"
+            )
         )
 
 
-def _as_go(versions: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+def _as_go(versions: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
     """The versions as they are printed: by the API server's own type, whose fields have no JSON names."""
+    if versions is None:
+        return None
     empty = {"name": "", "served": False, "storage": False, "deprecated": False}
     names = (*empty, "deprecationWarning", *_SHARED, "selectableFields")
-    return [{n[0].upper() + n[1:]: v.get(n, empty.get(n)) for n in names} for v in versions] or None
+    return [{n[0].upper() + n[1:]: v.get(n, empty.get(n)) for n in names} for v in versions]
 
 
 def _check_version(version: dict[str, Any], path: Path, found: list[Problem]) -> None:
