@@ -172,3 +172,53 @@ def test_pods_of_a_deployment_are_known_by_whatever_was_made_up(tmp_path: Path) 
     file = tmp_path / "scenarios.jsonl"
     file.write_text(row + "\n")
     assert verify_scenarios(file).differences == []
+
+
+def _bare(pods: dict[str, dict[str, int]], *, nodes: int, replicas: int, pinned: bool = False) -> str:
+    """A ReplicaSet of pods with 4 CPUs on nodes that have 4 each, and where they were seen."""
+    offers = {"cpu": "4", "memory": "9Gi", "pods": "9"}
+    ready = [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+    objects: list[Obj] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}]
+    for number in range(nodes):
+        status = {"allocatable": offers, "capacity": offers, "conditions": ready}
+        meta: Obj = {"name": f"n{number}", "labels": {"zone": f"z{number}"}}
+        objects.append({"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status})
+    spec: Obj = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "4"}}}]}
+    if pinned:
+        spec["nodeSelector"] = {"zone": "z0"}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": spec}
+    selector = {"matchLabels": {"app": "web"}}
+    made = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "a"},
+        "spec": {"replicas": replicas, "selector": selector, "template": template},
+    }
+    doing = [{"verb": "apply", "object": o} for o in [*objects, made]]
+    return (
+        json.dumps({"name": "s", "steps": [{"do": doing, "observed": {"pods": pods}, "rejected": []}]}) + "\n"
+    )
+
+
+SEEN: dict[str, tuple[dict[str, int], int, int, bool, int]] = {
+    "one runs, one waits": ({"n0": 1, "null": 1}, 1, 2, False, 1),
+    "one runs, one waits for no node": ({"n0": 1, "": 1}, 1, 2, False, 1),
+    "who waits was not seen": ({"n0": 1}, 1, 2, False, 0),
+    "nobody waits": ({"n0": 2}, 1, 2, False, 0),
+    "either node will do": ({"n1": 1}, 2, 1, False, 1),
+    "and the other": ({"n0": 1}, 2, 1, False, 1),
+    "one node alone will do": ({"n1": 1}, 2, 1, True, 0),
+    "it was that one": ({"n0": 1}, 2, 1, True, 1),
+    "too many": ({"n0": 1, "n1": 1}, 2, 1, False, 0),
+}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_pods_with_and_without_nodes(tmp_path: Path, name: str) -> None:
+    """Under another hash than was recorded."""
+    pods, nodes, replicas, pinned, agreed = SEEN[name]
+    file = tmp_path / "scenarios.jsonl"
+    file.write_text(_bare({"a/web-6b8c9d5f7b": pods}, nodes=nodes, replicas=replicas, pinned=pinned))
+    assert verify_scenarios(file).agreed == agreed
+    file.write_text(_bare({"a/wab-6b8c9d5f7b": pods}, nodes=nodes, replicas=replicas, pinned=pinned))
+    assert verify_scenarios(file).agreed == 0

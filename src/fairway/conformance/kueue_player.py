@@ -53,6 +53,9 @@ _MADE_UP = re.compile(r"-[a-z0-9]{5}$")
 # What ends the name of a Deployment's pod: the hash of its template (in the letters Kubernetes uses), and five more.
 _OF_REPLICA_SET = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[a-z0-9]{5}$")
 
+# What ends the name of a ReplicaSet, or of an object whose name was generated.
+_GENERATED = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5,10}$")
+
 
 class Player:
     """One scenario being played."""
@@ -180,13 +183,12 @@ class Player:
         return found
 
     def _pods(self) -> dict[str, dict[str, int]]:
-        """Pods of every job by node."""
+        """Pods of every job by node; `""`: those without."""
         found: dict[str, dict[str, int]] = {}
         for pod in self.twin.store.objects("Pod"):
-            node = spec_of(pod).get("nodeName")
-            if node:
-                of_job = found.setdefault(job_of(pod), {})
-                of_job[node] = of_job.get(node, 0) + 1
+            node = spec_of(pod).get("nodeName") or ""
+            of_job = found.setdefault(job_of(pod), {})
+            of_job[node] = of_job.get(node, 0) + 1
         return found
 
 
@@ -307,6 +309,11 @@ def base_name(name: str) -> str:
 def set_name(name: str) -> str:
     """The name of a pod's Deployment: without the hash of the template, too. Of any other the base name."""
     return _OF_REPLICA_SET.sub("", name) if _OF_REPLICA_SET.search(name) else base_name(name)
+
+
+def owner_name(name: str) -> str:
+    """The name of who owns pods, without what was made up: a ReplicaSet's hash, a generated name's letters."""
+    return _GENERATED.sub("", name)
 
 
 def by_their_jobs(text: str, workloads: Mapping[str, str]) -> str:

@@ -5,12 +5,12 @@ once all had settled: workloads with conditions, admissions and flavors, Cluster
 what the API refused. A step agrees when all of that does; a scenario when all its steps do.
 
 kube-scheduler breaks ties between equally good nodes at random, so where a pod could go to several nodes only
-the number of pods placed is compared.
+the numbers of pods placed and of pods that wait for a node are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from fairway.conformance.kueue_player import (
     base_name,
     by_their_jobs,
     job_of,
+    owner_name,
     set_name,
     without_uids,
 )
@@ -134,26 +135,42 @@ def _normal(value: Any) -> Any:
 def _compare_pods(
     player: Player, wanted: Mapping[str, Mapping[str, int]], got: Mapping[str, Mapping[str, int]]
 ) -> Iterator[tuple[str, Any, Any]]:
-    placed = {job: {n: c for n, c in of.items() if n and n != "null"} for job, of in wanted.items()}
-    # ReplicaSets are named after a hash of their templates.
-    unmatched = {set_name(job + "-00000"): job for job in placed if job not in got}
-    got = {
-        job if job in placed else unmatched.get(set_name(job + "-00000"), job): of for job, of in got.items()
-    }
-    for job in sorted({*placed, *got}):
-        want, have = placed.get(job) or {}, got.get(job) or {}
+    """Those that wait for a node are counted, too. Names that end in something made up go by what is before it."""
+    both = wanted.keys() & got.keys()
+    want_of, have_of = _grouped(wanted, both), _grouped(got, both)
+    for job in sorted({*want_of, *have_of}):
+        want, have = want_of.get(job) or {}, have_of.get(job) or {}
         if want == have:
             continue
-        if sum(want.values()) != sum(have.values()) or _is_forced(player, job):
+        own = {name for name in got if _group(name, both) == job}
+        is_count_equal = sum(want.values()) == sum(have.values()) and want.get("", 0) == have.get("", 0)
+        if not is_count_equal or _is_forced(player, own):
             yield f"pods {job}", want, have
 
 
-def _is_forced(player: Player, job: str) -> bool:
-    """Whether its pods had no choice: they name their nodes, or only one node will do."""
+def _grouped(jobs: Mapping[str, Mapping[str, int]], both: Set[str]) -> dict[str, dict[str, int]]:
+    """Pods by node, `""` for those without; no jobs without pods."""
+    found: dict[str, dict[str, int]] = {}
+    for job, nodes in jobs.items():
+        for node, count in nodes.items():
+            if count:
+                of_job = found.setdefault(_group(job, both), {})
+                at = "" if node == "null" else node
+                of_job[at] = of_job.get(at, 0) + count
+    return found
+
+
+def _group(job: str, both: Set[str]) -> str:
+    """ReplicaSets end in a hash of their templates, others in random letters. `both`: names that are equal anyway."""
+    return job if job in both else owner_name(job)
+
+
+def _is_forced(player: Player, jobs: Set[str]) -> bool:
+    """Whether the pods of these had no choice: they name their nodes, or only one node will do."""
     store = player.twin.store
     nodes = store.objects("Node")
     for pod in store.objects("Pod"):
-        if job_of(pod) == job and spec_of(pod).get("nodeName"):
+        if job_of(pod) in jobs and spec_of(pod).get("nodeName"):
             selector = spec_of(pod).get("nodeSelector") or {}
             fitting = [n for n in nodes if _has_labels(n, selector)]
             if HOSTNAME_LABEL not in selector and len(fitting) > 1:

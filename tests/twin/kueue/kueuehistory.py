@@ -68,6 +68,10 @@ class History:
         admission = self.workload(job)["admission"]
         return sorted(set(admission[0]["flavors"].values())) if admission else []
 
+    def bound(self, job: str) -> int:
+        """How many pods of `namespace/job` have a node."""
+        return sum(count for node, count in self.seen["pods"].get(job, {}).items() if node)
+
     def job(self, name: str) -> dict[str, Any]:
         found = [j for n, j in self.seen["jobs"].items() if n.partition("/")[2] == name]
         return dict(found[0])

@@ -446,12 +446,12 @@ def test_pods_of_an_elastic_job_start_as_far_as_its_slice_goes() -> None:
     elastic = job("train", "a", pods=2, annotations={"kueue.x-k8s.io/elastic-job": "true"})
     elastic["spec"]["completions"] = 10
     history = begun(queue("a", 4)).step(elastic)
-    assert sum(history.seen["pods"]["a/train"].values()) == 2
+    assert history.bound("a/train") == 2
     history.patch("Job", "train", "a", spec={"parallelism": 4})
-    assert sum(history.seen["pods"]["a/train"].values()) == 4
+    assert history.bound("a/train") == 4
     # Two more would need a slice of six, which waits: what runs goes on, the rest stays behind the gate.
     history.patch("Job", "train", "a", spec={"parallelism": 6})
-    assert (history.job("train")["active"], sum(history.seen["pods"]["a/train"].values())) == (6, 4)
+    assert (history.job("train")["active"], history.bound("a/train")) == (6, 4)
     history.step(queue("a", 6))
-    assert sum(history.seen["pods"]["a/train"].values()) == 6
+    assert history.bound("a/train") == 6
     assert history.seen["clusterQueues"]["a"]["usage"]["default"][GPU]["total"] == "6"

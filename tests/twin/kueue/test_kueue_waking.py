@@ -7,10 +7,14 @@ pkg/controller/core/workload_controller.go workloadQueueHandler; localqueue_cont
 
 from __future__ import annotations
 
+import pytest
 from kueuehistory import History
-from kueueworld import flavor, job, local_queue, node, queue
+from kueueworld import World, flavor, job, local_queue, node, queue
 
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Key, Obj, status_of
+from fairway.kube.timestamps import SECOND_US, parse_rfc3339
+from fairway.queueing.configuration import configured
+from fairway.twin.kueue.component import Kueue
 
 WAITS = "False WaitingForQuota: couldn't assign flavors to pod set main: "
 
@@ -104,3 +108,80 @@ def test_a_limit_range_is_told_of_as_the_workload_was_written() -> None:
         'spec.podSets[0].template.spec.containers[0]: Invalid value: ["cpu"]: '
         "requests must not be above the limitRange max"
     )
+
+
+def cohort(name: str, parent: str = "") -> Obj:
+    spec = {"parentName": parent} if parent else {}
+    meta = {"name": name}
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Cohort", "metadata": meta, "spec": spec}
+
+
+@pytest.mark.parametrize(("parent", "woken"), [("top", True), ("", False)])
+def test_whatever_a_queue_below_a_cohort_with_a_parent_says_wakes_the_whole_tree(
+    parent: str, woken: bool
+) -> None:
+    """Its Cohorts but the root are looked at, and each look has all that waits tried again."""
+    history = begun(
+        queue("a", 4, cohort="left"), queue("b", 4, cohort="right"), local_queue("a"), local_queue("b")
+    )
+    history.step(cohort("left", parent), cohort("right", parent), *([cohort("top")] if parent else ()))
+    history.step(job("first", "a", gpus=4), job("filler", "b", gpus=4), job("late", "b", gpus=4))
+    pending = kueue_of(history).backlog.pending.queues["b"]
+    assert len(pending.inadmissible()) == 1
+    # Only a status changes, in the other branch: no workload does.
+    before = kueue_of(history).backlog.version
+    queue_a = "ClusterQueue.kueue.x-k8s.io"
+    note = {"conditions": [{"type": "Noted", "status": "True", "reason": "Noted", "message": "by somebody"}]}
+    history.player.twin.store.patch(Key(queue_a, "", "a"), {"status": note})
+    history.player.twin.run_for(900_000)
+    touched = kueue_of(history).backlog.version > before
+    history.player.twin.run_for(5_000_000)
+    assert (kueue_of(history).backlog.version > before) is woken
+    assert not touched, "wakes are a second late"
+
+
+@pytest.mark.parametrize("seconds", [1.3, 2.75])
+def test_an_evicted_workload_waits_whole_seconds_and_behind_an_equal_one_that_was_refused(
+    seconds: float,
+) -> None:
+    timing = {"timeout": "5s", "requeuingStrategy": {"backoffBaseSeconds": 10}}
+    world = World(configured({"waitForPodsReady": timing}).kueue_settings())
+    world.apply(queue("a", 4), local_queue("a"))
+    world.run(seconds).apply(job("one", "a", gpus=4)).run(1)
+    world.apply(job("two", "a", gpus=4), job("three", "a", gpus=4)).run(4)
+    # Nobody's pods ran: the first was evicted, the second is admitted in its place, the third refused.
+    world.apply(node("n", 4)).run(1)
+    state = status_of(world.workload("one"))["requeueState"]
+    evicted = world.conditions("one")["Evicted"]["lastTransitionTime"]
+    assert state["count"] == 1
+    assert parse_rfc3339(state["requeueAt"]) - parse_rfc3339(evicted) == 10 * SECOND_US
+    assert world.conditions("one")["QuotaReserved"]["message"].startswith("Exceeded the PodsReady timeout")
+    world.run(10)
+    assert "requeueAt" not in status_of(world.workload("one"))["requeueState"]
+    said = world.conditions("one")["QuotaReserved"]
+    assert (said["reason"], said["message"]) == (
+        "WaitingForQuota",
+        "Bypassed scheduling evaluation because an equivalent workload recently failed",
+    )
+    assert world.conditions("three")["QuotaReserved"]["message"].startswith("couldn't assign flavors")
+
+
+def test_a_job_that_gets_its_pods_back_has_recovered() -> None:
+    world = World().apply(queue("a", 4), local_queue("a"), node("n", 4))
+    running = job("train", "a", gpus=4)
+    running["spec"]["backoffLimit"] = 3
+    world.apply(running).run(5)
+    assert world.condition("train", "PodsReady") == ("True", "Started")
+    (pod,) = world.objects("Pod")
+    world.delete("Pod", pod["metadata"]["name"], "a").run(1)
+    ready = world.conditions("train")["PodsReady"]
+    assert (ready["status"], ready["reason"]) == ("False", "WaitForRecovery")
+    assert ready["message"] == "At least one pod has failed, waiting for recovery"
+    world.run(20)
+    assert world.condition("train", "PodsReady") == ("True", "Recovered")
+
+
+def kueue_of(history: History) -> Kueue:
+    found = history.player.twin.component("kueue")
+    assert isinstance(found, Kueue)
+    return found

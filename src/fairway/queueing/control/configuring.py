@@ -3,7 +3,8 @@ namespaces?
 
 The accounts are configured anew, queues come and go, and what may fare otherwise now is touched.
 
-Source: pkg/controller/core (event handlers), pkg/cache/queue/manager.go, pkg/cache/scheduler/cache.go.
+Source: pkg/controller/core (event handlers; cohort_controller.go NotifyClusterQueueUpdate, Reconcile),
+pkg/cache/queue/manager.go, pkg/cache/scheduler/cache.go (ClusterQueueAncestors).
 """
 
 from __future__ import annotations
@@ -92,6 +93,8 @@ class Configuring:
 
     def _cluster_queue(self, change: Change) -> None:
         name, new, before = change.key.name, change.obj, change.old
+        if change.type == DELETED or "deletionTimestamp" not in new["metadata"]:
+            self._tell_cohorts(str(spec_of(new).get("cohortName") or ""))
         if before is not None and change.type != DELETED and is_status_only(before, new):
             return
         if change.type == DELETED:
@@ -114,6 +117,13 @@ class Configuring:
             self._ask_cluster_queue(name)
         self._touched.reconfigure()
         self._touched.wake_queue(name)
+
+    def _tell_cohorts(self, cohort: str) -> None:
+        """Whatever is written to a ClusterQueue, its status too, has the cohorts above it looked at, less their root;
+        and each such look has the whole tree tried again."""
+        root = trees.root_of_cohort(self._accounts, cohort)
+        if root is not None and root != f"/{cohort}":
+            self._touched.wake_cohort(cohort)
 
     def _drop_cluster_queue(self, name: str) -> None:
         self._accounts.drop_cluster_queue(name)
