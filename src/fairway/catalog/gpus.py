@@ -51,6 +51,7 @@ class GpuModel:
     nvlink_gb_per_s: int
     memory_slices: int
     mig: tuple[MigProfile, ...]
+    compute_capability: str = ""
 
     @property
     def is_mig_capable(self) -> bool:

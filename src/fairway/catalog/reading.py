@@ -51,6 +51,7 @@ _MODEL = (
     "name",
     "products",
     "architecture",
+    "computeCapability",
     "memory",
     "sms",
     "bandwidth",
@@ -123,6 +124,7 @@ def _gpus(spec: Field, parts: Parts) -> None:
             nvlink_gb_per_s=given["nvlink"].integer(0),
             memory_slices=given["memorySlices"].integer(0),
             mig=tuple(_profile(p) for p in given["mig"].items()),
+            compute_capability=given["computeCapability"].text(),
         )
         for name in model.names():
             parts.gpus[plain_name(name)] = model

@@ -6,13 +6,13 @@ Layout and words of driver 580; `nvidiasmitables` draws the tables.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from fairway.apiserver.kubelets import nvidiasmitables as tables
 from fairway.apiserver.kubelets.place import Place, container_of
 from fairway.catalog.catalog import load_catalog
+from fairway.catalog.drivers import CUDA, DRIVER, gpu_uuid, shaped_uuid
 from fairway.catalog.gpus import MIB, GpuModel, MigProfile
 from fairway.cluster.devices import GPU_INDEX_ANNOTATION
 from fairway.kube.integers import natural
@@ -25,7 +25,6 @@ _GPU: Final = "nvidia.com/gpu"
 _MIG: Final = "nvidia.com/mig-"
 _PRODUCT: Final = "nvidia.com/gpu.product"
 _MEMORY: Final = "nvidia.com/gpu.memory"
-DRIVER, CUDA = "580.82.07", "13.0"
 # Of a GPU nobody described.
 _SOME_MEMORY_MIB, _SOME_POWER_W = 81559, 400
 _IDLE_MIB: Final = 1
@@ -130,7 +129,7 @@ def _device(
     return Device(
         number,
         index,
-        _uuid("GPU", f"{place.node}/{index}"),
+        gpu_uuid(place.node, index),
         name.replace("-", " ") if " " not in name else name,
         memory,
         min(max(held // MIB, _IDLE_MIB), memory),
@@ -163,13 +162,8 @@ def _level(steps: tuple[tuple[int, int], ...], worked_us: int) -> int:
     return next((value for at_us, value in reversed(steps) if at_us <= worked_us), 0)
 
 
-def _uuid(kind: str, of: str) -> str:
-    digest = hashlib.blake2b(of.encode(), digest_size=16).hexdigest()
-    return f"{kind}-{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
-
-
 def mig_uuid(device: Device, number: int) -> str:
-    return _uuid("MIG", f"{device.uuid}/{number}")
+    return shaped_uuid("MIG", f"{device.uuid}/{number}")
 
 
 def _listed(_arguments: list[str], devices: list[Device], _place: Place) -> Printed:
