@@ -135,6 +135,17 @@ OFTEN: dict[str, Obj] = {
 }
 
 
+def often(gk: str, namespace: str) -> Obj:
+    owner = copy.deepcopy(OFTEN[gk])
+    owner |= {"kind": gk.partition(".")[0], "metadata": {"name": "w", "namespace": namespace}}
+    if gk == "Job.batch":
+        template = {"spec": {**BUSY["spec"], "restartPolicy": "Never"}}
+        owner["spec"]["template"] = template
+    else:
+        owner["spec"]["selector"] = {"matchLabels": {"a": "b"}}
+    return owner
+
+
 @pytest.mark.parametrize(
     ("room", "want_refused"),
     [(0, 1), (1, 2), (2, 1), (5, 2), (7, 8), (8, 7), (31, 9), (39, 1), (40, 0)],
@@ -145,13 +156,7 @@ def test_pods_are_created_in_batches_that_are_tried_to_their_end(
 ) -> None:
     """1, 2, 4, 8, 16, and the 9 that are left: where a quota ends, the rest of its batch is refused, pod by pod."""
     twin = Twin(latency=NONE, components=standard_components())
-    owner = copy.deepcopy(OFTEN[gk])
-    owner |= {"kind": gk.partition(".")[0], "metadata": {"name": "w", "namespace": "default"}}
-    if gk == "Job.batch":
-        template = {"spec": {**BUSY["spec"], "restartPolicy": "Never"}}
-        owner["spec"]["template"] = template
-    else:
-        owner["spec"]["selector"] = {"matchLabels": {"a": "b"}}
+    owner = often(gk, "default")
     twin.apply([{"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n-{i}"}} for i in range(40)])
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": str(room)}}}
     twin.apply([{**quota, "metadata": {"name": "q", "namespace": "default"}}])
@@ -162,6 +167,21 @@ def test_pods_are_created_in_batches_that_are_tried_to_their_end(
     told = twin.host.events.about(Key(gk, "default", "w"))
     assert sum(e.times for e in told if e.reason == "FailedCreate") == want_refused
     assert sum(e.times for e in told if e.reason == "SuccessfulCreate") == room
+
+
+@pytest.mark.parametrize("gk", OFTEN)
+def test_nothing_is_told_of_pods_refused_because_their_namespace_goes(gk: str) -> None:
+    twin = Twin(latency=NONE, components=standard_components())
+    meta = {"name": "old", "finalizers": ["x.io/keeps"]}
+    twin.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": meta}])
+    twin.apply([{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}])
+    twin.store.delete(Key("Namespace", "", "old"))
+    twin.apply([often(gk, "old")])
+    twin.run_for(S)
+    assert twin.store.count("Pod") == 0
+    assert [e.reason for e in twin.host.events.about(Key(gk, "old", "w"))] == []
+    owner = twin.store.get(Key(gk, "old", "w"))
+    assert owner is not None and not (owner.get("status") or {}).get("conditions")
 
 
 def job(name: str, **spec: object) -> Obj:

@@ -10,6 +10,7 @@ from typing import Final
 from fairway.admission.answers import forbidden
 from fairway.admission.request import CONNECT, CREATE, DELETE, AdmissionRequest, Denied, status_body
 from fairway.cluster.actions import View
+from fairway.cluster.errors import NAMESPACE_TERMINATING
 from fairway.kube.objects import Key, Obj, status_of
 
 PLUGIN: Final = "NamespaceLifecycle"
@@ -45,7 +46,7 @@ def refusal(view: View, request: AdmissionRequest, *, is_served: bool = True) ->
         return None
     name = request.namespace
     cause = {
-        "reason": "NamespaceTerminating",
+        "reason": NAMESPACE_TERMINATING,
         "message": f"namespace {name} is being terminated",
         "field": "metadata.namespace",
     }

@@ -171,7 +171,13 @@ class Denied:
         return str(self.status["message"])
 
     def error(self) -> ApiError:
-        return ApiError(self.code, str(self.status.get("reason", "")), self.message)
+        error = ApiError(self.code, str(self.status.get("reason", "")), self.message)
+        # A webhook may have said anything.
+        details = self.status.get("details")
+        causes = details.get("causes") if isinstance(details, dict) else None
+        if isinstance(causes, list):
+            error.causes = tuple(str(c.get("reason", "")) for c in causes if isinstance(c, dict))
+        return error
 
 
 Outcome = Admitted | Denied

@@ -11,6 +11,9 @@ from fairway.errors import FairwayError
 from fairway.kube.kinds import kind_named
 from fairway.kube.objects import Key
 
+# Why nothing can be created in a namespace that is going away. Source: core/v1 NamespaceTerminatingCause.
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+
 
 class ApiError(FairwayError):
     """A request the API refuses: HTTP code, machine-readable reason and the sentence kubectl prints."""
@@ -22,6 +25,8 @@ class ApiError(FairwayError):
         self.reason = reason
         self.message = message
         self.key = key
+        self.causes: tuple[str, ...] = ()
+        """Reasons of what it is made of, where those are known."""
         super().__init__(message)
 
     def status(self) -> dict[str, Any]:

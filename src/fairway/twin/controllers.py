@@ -18,7 +18,7 @@ from typing import Final
 
 from fairway.cluster.actions import Action, Create, Emit, View, perform
 from fairway.cluster.changes import Change
-from fairway.cluster.errors import ApiError
+from fairway.cluster.errors import NAMESPACE_TERMINATING, ApiError
 from fairway.errors import BugError
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import SECOND_US
@@ -300,17 +300,21 @@ class Controllers:
                 perform(self.host.store, action)
         except ApiError as refused:
             if isinstance(action, Create):
-                self._refused.setdefault(item, []).append(refused.message)
+                self._was_refused(item, refused)
             return False
         return True
+
+    def _was_refused(self, item: Item, refused: ApiError) -> None:
+        said = self._refused.setdefault(item, [])
+        # Of a namespace that is going away nothing is told. Source: RealPodControl.createPods.
+        if not self.controllers[item[0]].slow_start or NAMESPACE_TERMINATING not in refused.causes:
+            said.append(refused.message)
 
     def _left_of_batch(
         self, item: Item, actions: tuple[Action, ...], refused: int
     ) -> tuple[tuple[Action, ...], int]:
         """The actions that are still carried out although the creation at `refused` was not, and where they go on."""
         go_on = _behind(actions, refused)
-        if len(self._refused[item]) > 1:
-            return actions, go_on
         if not self.controllers[item[0]].slow_start:
             return actions[:go_on], go_on
         return actions[: _end_of_batch(actions, refused)], go_on
