@@ -381,6 +381,19 @@ def test_several_requests_sent_at_once_are_answered_in_order(api: Served) -> Non
     assert text.index(b"gitVersion") < text.index(b"APIVersions") < text.index(b"text/plain")
 
 
+def test_a_limit_range_without_a_name_gets_one(api: Served) -> None:
+    body = {"apiVersion": "v1", "kind": "LimitRange", "spec": {"limits": [{"type": "Pod"}]}}
+    code, made = api.ask("POST", "/api/v1/namespaces/default/limitranges?dryRun=All", body)
+    assert code == 201
+    assert len(made["metadata"]["name"]) == 36
+
+
+def test_an_address_that_is_none_is_refused_alone(api: Served) -> None:
+    body = {"apiVersion": "v1", "kind": "Service", "spec": {"clusterIP": "bogus"}}
+    code, said = api.ask("POST", "/api/v1/namespaces/default/services?dryRun=All", body)
+    assert (code, [cause["field"] for cause in said["details"]["causes"]]) == (422, ["spec.clusterIPs[0]"])
+
+
 def test_a_dry_run_leaves_nothing_behind(api: Served) -> None:
     before = api.server.api.store.version
     code, made = api.ask("POST", f"{CONFIG_MAPS}?dryRun=All", config_map("dry"))

@@ -362,8 +362,18 @@ def test_a_job_with_a_uid_gets_a_selector() -> None:
         "controller-uid": "u-1",
         "job-name": "x",
     }
+    named = {"matchLabels": {"batch.kubernetes.io/controller-uid": "other"}}
+    kept = generate_job_selector({**created, "spec": {**JOB, "selector": named}})["spec"]
+    assert kept["selector"] == named
+    assert kept["template"]["metadata"]["labels"]["controller-uid"] == "u-1"
+    assert generate_job_selector(made) is made
     manual = {**created, "spec": {**JOB, "manualSelector": True, "selector": {"matchLabels": {"a": "b"}}}}
     assert generate_job_selector(manual) is manual
+
+
+def test_an_empty_concurrency_policy_is_none() -> None:
+    cron_job = of_kind("CronJob", "batch/v1", spec={"schedule": "* * * * *", "concurrencyPolicy": ""})
+    assert apply_defaults(cron_job)["spec"]["concurrencyPolicy"] == "Allow"
 
 
 def test_pods_tolerate_lost_nodes_for_five_minutes() -> None:

@@ -173,8 +173,6 @@ def generate_job_selector(job: Obj) -> Obj:
     uid, name = meta["uid"], meta.get("name") or ""
     selector: Obj = spec.get("selector") or {}
     matched = selector.get("matchLabels") or {}
-    if _CONTROLLER_UID in matched:
-        return job
     template: Obj = spec.get("template") or {}
     template_meta = meta_of(template)
     labels = {
@@ -184,20 +182,25 @@ def generate_job_selector(job: Obj) -> Obj:
         "job-name": name,
     }
     given = template_meta.get("labels") or {}
+    if _CONTROLLER_UID in matched and labels.keys() <= given.keys():
+        return job
     labels = {**given, **{key: value for key, value in labels.items() if key not in given}}
     return {
         **job,
         "spec": {
             **spec,
-            "selector": {**selector, "matchLabels": {**matched, _CONTROLLER_UID: uid}},
+            "selector": {**selector, "matchLabels": {_CONTROLLER_UID: uid, **matched}},
             "template": {**template, "metadata": {**template_meta, "labels": labels}},
         },
     }
 
 
 def _cron_job(cron_job: Obj) -> Obj:
+    given = cron_job.get("spec") or {}
+    if given.get("concurrencyPolicy") == "":
+        given = {name: value for name, value in given.items() if name != "concurrencyPolicy"}
     spec = _filled(
-        cron_job.get("spec") or {},
+        given,
         concurrencyPolicy="Allow",
         suspend=False,
         successfulJobsHistoryLimit=3,

@@ -85,7 +85,14 @@ WRONG_TYPES: dict[str, tuple[str, str, Any, str | None]] = {
         "v1",
         "Service",
         {"spec": {"ports": [{"targetPort": True}]}},
-        "json: cannot unmarshal bool into Go value of type int32",
+        "json: cannot unmarshal bool into Go struct field ServicePort.spec.ports.targetPort of type int32",
+    ),
+    "a number of disruptions that does not fit": (
+        "policy/v1",
+        "PodDisruptionBudget",
+        {"spec": {"minAvailable": 2147483648}},
+        "json: cannot unmarshal number 2147483648 into Go struct field PodDisruptionBudgetSpec.spec.minAvailable"
+        " of type int32",
     ),
     "a number as a named text": (
         "v1",

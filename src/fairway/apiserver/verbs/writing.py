@@ -99,6 +99,9 @@ def _created(api: Api, ask: Ask, obj: Obj) -> Step:
     if not meta.get("name") and meta.get("generateName"):
         name = generated_name(meta["generateName"], api.store.seed, api.store.serial + 1)
         obj = door.merged_metadata(obj, name=name)
+    elif not meta.get("name") and ask.resource.gk == "LimitRange":
+        # Source: pkg/registry/core/limitrange/strategy.go PrepareForCreate.
+        obj = door.merged_metadata(obj, name=uid_for(api.store.seed + 1, api.store.serial + 1))
     obj = _without_status(ask, obj)
     if ask.resource.gk == signingrequests.KIND:
         obj = signingrequests.asked_by(obj, ask.user)

@@ -157,17 +157,17 @@ def _decode_quantity(value: Any, _path: str, _owner: Schema) -> None:
         raise _Unreadable(_QUANTITY_ERROR) from None
 
 
-def _decode_int_or_string(value: Any, _path: str, _owner: Schema) -> None:
+def _decode_int_or_string(value: Any, path: str, owner: Schema) -> None:
     if type(value) is str:
         return
     low, high = _LIMITS["int32"]
     if type(value) is not int or not low <= value <= high:
-        raise _Unreadable(f"json: cannot unmarshal {_json_kind(value, INTEGER)} into Go value of type int32")
+        raise _unlike(_json_kind(value, INTEGER), path, owner, "int32")
 
 
-def _decode_time(value: Any, _path: str, _owner: Schema, layout: str = _TIME_LAYOUT) -> None:
+def _decode_time(value: Any, path: str, owner: Schema, layout: str = _TIME_LAYOUT) -> None:
     if type(value) is not str:
-        raise _Unreadable(f"json: cannot unmarshal {_json_kind(value, STRING)} into Go value of type string")
+        raise _unlike(_json_kind(value, STRING), path, owner, "string")
     if _TIME.fullmatch(value) is None:
         raise _Unreadable(
             f'parsing time {json.dumps(value)} as "{layout}": cannot parse {json.dumps(value)} as "2006"'
@@ -180,10 +180,7 @@ def _decode_micro_time(value: Any, path: str, owner: Schema) -> None:
 
 def _decode_bytes(value: Any, path: str, owner: Schema) -> None:
     if type(value) is not str:
-        raise _Unreadable(
-            f"json: cannot unmarshal {_json_kind(value, STRING)} into Go struct field"
-            f" {_struct_name(owner)}.{path} of type []uint8"
-        )
+        raise _unlike(_json_kind(value, STRING), path, owner, "[]uint8")
     try:
         base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
     except (binascii.Error, ValueError):
@@ -212,9 +209,12 @@ _SPECIAL = {
 def _mismatch(value: Any, schema: Schema, path: str, owner: Schema, name: str) -> _Unreadable:
     struct = _struct_name(owner)
     go_type = _TEXT_TYPES.get(f"{struct}.{name}") if schema.type == STRING else None
-    kind = _json_kind(value, schema.type)
+    return _unlike(_json_kind(value, schema.type), path, owner, go_type or _go_type(schema))
+
+
+def _unlike(kind: str, path: str, owner: Schema, go_type: str) -> _Unreadable:
     return _Unreadable(
-        f"json: cannot unmarshal {kind} into Go struct field {struct}.{path} of type {go_type or _go_type(schema)}"
+        f"json: cannot unmarshal {kind} into Go struct field {_struct_name(owner)}.{path} of type {go_type}"
     )
 
 

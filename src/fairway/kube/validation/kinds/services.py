@@ -36,6 +36,11 @@ _FIXED = "may not change once set"
 
 
 def service(obj: Obj, out: Faults) -> None:
+    # Whoever hands out addresses looks at them first, and refuses alone: Allocators.initIPFamilyFields.
+    if spec_of(obj).get("type") != "ExternalName":
+        _cluster_addresses(spec_of(obj), (), out)
+    if out:
+        return
     object_meta(obj, out, rule=names.dns_label, core=True)
     _service(obj, None, out)
 
