@@ -106,12 +106,16 @@ def test_every_name_leaves_out_something_that_is_there(name: str) -> None:
 
 def test_every_controller_of_the_manager_can_be_left_out() -> None:
     """None is left when all of kube-controller-manager's and the operators' are out."""
+    assert [c.name for c in standard_components() if isinstance(_kept(c, LeftOut(PARTS)), Controllers)] == []
+    beside = [_kept(c, LeftOut(OF_MANAGER)) for c in standard_components()]
+    assert [c.name for c in beside if isinstance(c, Controllers)] == [
+        "workload-operators",
+        "vc-controller-manager",
+    ]
     left = LeftOut(PARTS)
     for component in standard_components():
         kept = _kept(component, left)
-        if isinstance(kept, Controllers):
-            assert [c.name for c in kept.controllers] == ["pod-adoption"]
-        elif isinstance(kept, Autoscaling):
+        if isinstance(kept, Autoscaling):
             assert kept.kinds == ("ConfigMap",)
         else:
             assert kept is None or kept.name == "faults"

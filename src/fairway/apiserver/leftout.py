@@ -87,6 +87,7 @@ _ALIASES: Final[dict[str, str]] = {
     "root-ca-certificate-publisher-controller": "serviceaccount-controller",
     "certificatesigningrequest-approving-controller": "certificatesigningrequest-signing-controller",
 }
+_OWNERS: Final = frozenset(kind for part in OF_MANAGER.values() for kind in part.adopts)
 _ON_DEMAND: Final = ("karpenter", "cluster-autoscaler")
 """Run only where a cloud has them."""
 
@@ -125,9 +126,10 @@ class LeftOut:
         self.names = frozenset(names)
         parts = [PARTS[name] for name in sorted(self.names)]
         self.components = frozenset(c for p in parts for c in p.components)
-        self.controllers = frozenset(c for p in parts for c in p.controllers)
         self.scalers = frozenset(s for p in parts for s in p.scalers)
         self.owners = frozenset(kind for p in parts for kind in p.adopts)
+        adopters = () if self.owners < _OWNERS else ("pod-adoption",)
+        self.controllers = frozenset((*adopters, *(c for p in parts for c in p.controllers)))
 
     def __contains__(self, name: object) -> bool:
         """Whether a program or controller is left out; kube-controller-manager: all its controllers are."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fairway.apiserver.controlplanepods import OF_AUTOSCALER, OF_KARPENTER, ControlPlanePods, Program
 from fairway.apiserver.endpoints import EndpointsController
-from fairway.apiserver.leftout import EVERYTHING, LeftOut
+from fairway.apiserver.leftout import EVERYTHING, MANAGER, LeftOut
 from fairway.apiserver.namespaced import NamespaceFurniture
 from fairway.apiserver.nodeleases import NodeLeases
 from fairway.apiserver.nodettl import NodeTtl
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fairway.scenario.model import CloudPlan
 
 SERVED = "served"
+_OPERATORS = "workload-operators"
 # A person waits for these pods at wall speed: images are small or cached nearby. Everything else as in a twin.
 _SERVED = replace(
     DEFAULT,
@@ -62,7 +63,9 @@ def _kept(component: Component, left: LeftOut) -> Component | None:
         return None
     if isinstance(component, Controllers):
         instead = (adoption.pods_without(left.owners),) if left.owners else ()
-        return component.without(left.controllers, instead)
+        # What is left of kube-controller-manager then are the operators that run beside it.
+        name = _OPERATORS if component.name == MANAGER and MANAGER in left else component.name
+        return component.without(left.controllers, instead, name)
     if isinstance(component, Autoscaling) and left.scalers:
         return Autoscaling(component.load, without=left.scalers)
     return component

@@ -82,20 +82,22 @@ class Controllers:
         self._asked: dict[Item, Work] = {}
         """Work that a webhook outside is being asked about."""
 
-    def without(self, names: Collection[str], instead: Sequence[Controller] = ()) -> Controllers | None:
-        """New ones, less those of these names; `instead`: who does the work of those that bear the same name. None:
-        nobody is left."""
+    def without(
+        self, names: Collection[str], instead: Sequence[Controller] = (), name: str = ""
+    ) -> Controllers | None:
+        """New ones, less those of these names; `instead`: who does the work of those that bear the same name. `name`:
+        what they are called together then. None: nobody is left."""
         others = {c.name: c for c in instead}
         stay = tuple(others.get(c.name, c) for c in self.controllers if c.name not in names)
-        given = self._given
+        given, name = self._given, name or self.name
         if given is None or len(stay) == len(self.controllers):
-            return Controllers(stay, given, self.name) if stay else None
+            return Controllers(stay, given, name) if stay else None
         kept = frozenset(c.name for c in stay)
 
         def affected(view: View, change: Change) -> list[tuple[Controller, Key]]:
             return [(c, key) for c, key in given(view, change) if c.name in kept]
 
-        return Controllers(stay, affected, self.name) if stay else None
+        return Controllers(stay, affected, name) if stay else None
 
     def attach(self, host: Host) -> None:
         self.host = host
