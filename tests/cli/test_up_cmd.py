@@ -39,7 +39,7 @@ def test_a_cluster_from_up_to_down(tmp_path: Path, capsys: pytest.CaptureFixture
         assert before["components"]["kueue"] is True
         assert main(["status", "--data", data]) == 0
         table = said(capsys)
-        assert "running     kube-controller-manager, kube-scheduler, kubelet, kueue, volcano" in table
+        assert "running     kube-controller-manager, kube-scheduler, kubelet" in table
         assert "off         karpenter, cluster-autoscaler" in table
         assert main(["clock", "advance", "8h", "--data", data, "-o", "json"]) == 0
         after = json.loads(said(capsys))

@@ -36,6 +36,7 @@ class Part(NamedTuple):
 PROGRAMS: Final[dict[str, Part]] = {
     "kube-scheduler": Part(("default-scheduler",)),
     "kubelet": Part(("kubelet", "node-lease")),
+    "nvidia-dra-driver": Part(("nvidia-dra-driver",)),
     "kueue": Part(("kueue",)),
     "volcano": Part(("volcano", "vc-controller-manager")),
     "jobset": Part(controllers=("jobset",)),
