@@ -60,7 +60,9 @@ def _pods_of(view: View, change: Change) -> Sequence[Key]:
         return NO_KEYS if is_idle or not _needs_work(view, change.obj) else (change.key,)
     if gk == TEMPLATE:
         return NO_KEYS if change.type != ADDED else _users(view, change.key)
-    return _users(view, change.key)
+    # A claim that is there is work for its pods only once it is allocated: they may have to reserve it.
+    is_idle = change.type != DELETED and allocation_of(change.obj) is None
+    return NO_KEYS if is_idle else _users(view, change.key)
 
 
 def _users(view: View, key: Key) -> Sequence[Key]:
