@@ -287,3 +287,22 @@ def test_a_pass_over_many_says_which_it_left_out() -> None:
         skipping.done()
         assert world.containment.left_out("reader") == want
     assert len(world.said) == 1 and world.said[0].startswith("reader: ConfigMap d/odd:")
+
+
+def test_an_event_may_carry_an_object() -> None:
+    """The garbage collector's hold a change."""
+    world = World()
+    change = Change(1, "MODIFIED", ODD, config("odd"), None)
+    world.apply(config("odd"))
+    tried: list[Change] = []
+
+    def handle(data: Change) -> None:
+        tried.append(data)
+        if len(tried) < 3:
+            raise KeyError("uid")
+
+    handler = world.twin.loop.register("collector.collect", handle)
+    world.twin.loop.at(world.twin.now_us, handler, change)
+    world.twin.run_for(10 * S)
+    assert tried == [change] * 3
+    assert not [f for f in world.containment.standing() if f.doing == "collector.collect"]

@@ -245,3 +245,12 @@ def test_what_cannot_be_read_is_left_out_and_named() -> None:
     assert [g.name for g in facts.groups] == ["good"]
     assert [q.name for q in facts.queues] == ["fine"]
     assert unread == ["also-odd", "odd"]
+
+
+def test_amounts_beyond_all_counting_are_capped() -> None:
+    """One PodGroup that asks for 2^63 thousandths ended every session."""
+    from fairway.volcano.vectors import Columns
+
+    columns = Columns([{"example.com/gpu": 2**63 - 1}])
+    asked = columns.read({"example.com/gpu": 2**63 - 1})
+    assert (asked + asked).max() > asked.max() > 2**50

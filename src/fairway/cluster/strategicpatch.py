@@ -160,7 +160,8 @@ def _ordered(merged: list[Any], order: list[Any], live: list[Any], merge_key: st
     for item in ours:
         key = _key_of(item, merge_key)
         while at < len(theirs) and key in places:
-            if places.index(_key_of(theirs[at], merge_key)) > places.index(key):
+            other = _key_of(theirs[at], merge_key)
+            if other in places and places.index(other) > places.index(key):
                 break
             out.append(theirs[at])
             at += 1

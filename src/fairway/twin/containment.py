@@ -171,7 +171,9 @@ class Containment:
         """An event came to nothing: it is handled again later."""
         component = self._host.owner_of(handler)
         doing = self._host.loop.name_of(handler)
-        self._note(component, doing, data, self._about(data), error)
+        about = self._about(data)
+        data = _hashable(data)
+        self._note(component, doing, data, about, error)
         self._plan((component, doing, data))
 
     def failed(self, component: str, doing: str, about: Key, error: Exception) -> None:
@@ -248,7 +250,7 @@ class Containment:
             return
         handler = self._host.loop.handler_names().index(doing)
         try:
-            self._host.loop.call(handler, data)
+            self._host.loop.call(handler, data.data if isinstance(data, _Opaque) else data)
         except Exception as error:
             self.handler_failed(handler, data, error)
         else:
@@ -335,8 +337,24 @@ def _text(error: Exception) -> str:
     return text if len(text) <= _ERROR_CHARS else text[:_ERROR_CHARS] + "…"
 
 
+class _Opaque:
+    """Data of an event that hold an object: one event is like no other."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+
+def _hashable(data: Any) -> Any:
+    try:
+        hash(data)
+    except TypeError:
+        return _Opaque(data)
+    return data
+
+
 def _parts(data: Any) -> Iterator[Any]:
     """The data of an event, and what a tuple of it holds."""
+    data = data.data if isinstance(data, _Opaque) else data
     yield data
     if isinstance(data, tuple):
         yield from data

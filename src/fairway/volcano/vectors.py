@@ -20,6 +20,8 @@ from fairway.volcano.facts import Ints
 # What a dimension that limits nobody holds; sums of a few of them stay within int64.
 NO_LIMIT = 2**61
 _WHOLE = (CPU, MEMORY, PODS)
+# What one object may ask for: a few dozen of them still add up. Upstream counts in floats, which end nowhere.
+_MOST = 2**58
 _MILLI = 1000
 
 
@@ -42,7 +44,7 @@ class Columns:
         found = np.full(len(self.names), missing, np.int64)
         for name, value in (vector or {}).items():
             at = self._at[name]
-            found[at] = value * self._scale[at]
+            found[at] = max(min(value * self._scale[at], _MOST), -_MOST)
         return found
 
     def write(self, amounts: Ints) -> Resources:

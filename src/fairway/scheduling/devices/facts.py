@@ -249,7 +249,7 @@ def _slice(obj: Obj) -> Slice:
         name = counter_set.get("name") or ""
         twice = twice or (name if name in sets else "")
         counters = counter_set.get("counters") or {}
-        sets[name] = {k: quantity.of(v["value"]) for k, v in counters.items()}
+        sets[name] = {k: quantity.of((v or {}).get("value") or 0) for k, v in counters.items()}
     return Slice(
         name_of(obj),
         driver,
@@ -274,11 +274,14 @@ def _device(value: Obj, driver: str, pool: str) -> Device:
         DeviceId(driver, pool, value.get("name") or ""),
         value,
         value.get("attributes") or {},
-        {name: _capacity(c) for name, c in (value.get("capacity") or {}).items()},
+        {name: _capacity(c or {}) for name, c in (value.get("capacity") or {}).items()},
         tuple(
             Consumption(
                 c.get("counterSet") or "",
-                tuple((k, quantity.of(v["value"])) for k, v in sorted((c.get("counters") or {}).items())),
+                tuple(
+                    (k, quantity.of((v or {}).get("value") or 0))
+                    for k, v in sorted((c.get("counters") or {}).items())
+                ),
             )
             for c in value.get("consumesCounters") or ()
         ),
@@ -297,7 +300,7 @@ def _device(value: Obj, driver: str, pool: str) -> Device:
 def _capacity(value: Obj) -> Capacity:
     policy = value.get("requestPolicy")
     if policy is None:
-        return Capacity(amount(value["value"]), None)
+        return Capacity(amount(value.get("value") or "0"), None)
     span = policy.get("validRange") or {}
 
     def maybe(text: Any) -> Amount | None:
@@ -305,7 +308,7 @@ def _capacity(value: Obj) -> Capacity:
 
     values = tuple(amount(v) for v in policy.get("validValues") or ())
     return Capacity(
-        amount(value["value"]),
+        amount(value.get("value") or "0"),
         Policy(
             maybe(policy.get("default")),
             values,

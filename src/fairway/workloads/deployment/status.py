@@ -16,6 +16,8 @@ Status = dict[str, Any]
 NEW_AVAILABLE = "NewReplicaSetAvailable"
 TIMED_OUT = "ProgressDeadlineExceeded"
 PAUSED = "DeploymentPaused"
+# What Go reads where no time was written.
+_NO_TIME = "0001-01-01T00:00:00Z"
 
 
 def condition_of(status: Status, type_: str) -> dict[str, Any] | None:
@@ -160,7 +162,8 @@ def _has_timed_out(rollout: Rollout, current: dict[str, Any] | None, now_us: int
 
 
 def _deadline_us(rollout: Rollout, current: dict[str, Any]) -> int:
-    return parse_rfc3339(current["lastUpdateTime"]) + rollout.wishes.progress_deadline_s * SECOND_US
+    since = current.get("lastUpdateTime") or _NO_TIME
+    return parse_rfc3339(since) + rollout.wishes.progress_deadline_s * SECOND_US
 
 
 def next_check_us(rollout: Rollout, status: Status) -> int | None:

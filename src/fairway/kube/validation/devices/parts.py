@@ -86,7 +86,7 @@ def members(
     found = []
     for key in sorted(values):
         found += check_key(key, at)
-        found += check(values[key], (*at, MapKey(_shortened(key, shown))))
+        found += check(values[key] or {}, (*at, MapKey(_shortened(key, shown))))
     return found
 
 
