@@ -371,7 +371,10 @@ def test_a_job_with_a_uid_gets_a_selector() -> None:
     assert generate_job_selector(manual) is manual
 
 
-def test_an_empty_concurrency_policy_is_none() -> None:
+def test_empty_texts_are_none() -> None:
+    service = of_kind("Service", "v1", spec={"sessionAffinity": "", "type": ""})
+    made = apply_defaults(service)["spec"]
+    assert (made["sessionAffinity"], made["type"]) == ("None", "ClusterIP")
     cron_job = of_kind("CronJob", "batch/v1", spec={"schedule": "* * * * *", "concurrencyPolicy": ""})
     assert apply_defaults(cron_job)["spec"]["concurrencyPolicy"] == "Allow"
 

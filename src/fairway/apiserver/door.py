@@ -152,6 +152,10 @@ def passed(ask: Ask, outcome: Outcome) -> Admitted:
     return outcome
 
 
+# What a CustomResourceDefinition's own rules say better.
+_NAME = ("metadata", "name")
+
+
 def defaulted(obj: Obj, resource: Resource) -> Obj:
     """The object with its kind's defaults, and of a built-in kind everything Go would write."""
     from fairway.kube.schema import default_definition, fill_defaults
@@ -204,7 +208,7 @@ def _problems(resource: Resource, obj: Obj, old: Obj | None, subresource: str) -
         problems = _built_in(resource, obj, old, subresource)
         if resource.gk == signingrequests.KIND and old is None:
             problems += signingrequests.problems(obj)
-        if resource.kind.group == "apiextensions.k8s.io" and not problems:
+        if resource.kind.group == "apiextensions.k8s.io" and all(p.path == _NAME for p in problems):
             from fairway.kube.schema import validate_definition
 
             problems = validate_definition(obj, old)

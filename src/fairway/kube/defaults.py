@@ -111,6 +111,12 @@ def _filled(spec: Obj, **defaults: Any) -> Obj:
     return {**spec, **missing} if missing else spec
 
 
+def _said(spec: Obj, *texts: str) -> Obj:
+    """The mapping without those of these texts that are empty: to Go, which has no pointers there, they are absent."""
+    empty = [name for name in texts if spec.get(name) == ""]
+    return {name: value for name, value in spec.items() if name not in empty} if empty else spec
+
+
 def _with_spec(obj: Obj, spec: Obj) -> Obj:
     """The object with this spec, its pod template defaulted."""
     template = spec.get("template")
@@ -196,11 +202,8 @@ def generate_job_selector(job: Obj) -> Obj:
 
 
 def _cron_job(cron_job: Obj) -> Obj:
-    given = cron_job.get("spec") or {}
-    if given.get("concurrencyPolicy") == "":
-        given = {name: value for name, value in given.items() if name != "concurrencyPolicy"}
     spec = _filled(
-        given,
+        _said(cron_job.get("spec") or {}, "concurrencyPolicy"),
         concurrencyPolicy="Allow",
         suspend=False,
         successfulJobsHistoryLimit=3,
@@ -291,7 +294,8 @@ def _daemon_set(daemon_set: Obj) -> Obj:
 
 
 def _service(service: Obj) -> Obj:
-    spec = _filled(service.get("spec") or {}, sessionAffinity="None", type="ClusterIP")
+    given = _said(service.get("spec") or {}, "sessionAffinity", "type")
+    spec = _filled(given, sessionAffinity="None", type="ClusterIP")
     if spec["sessionAffinity"] == "ClientIP" and not spec.get("sessionAffinityConfig"):
         spec = {**spec, "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": _CLIENT_IP_SECONDS}}}
     ports = [_service_port(p) for p in spec.get("ports") or ()]

@@ -41,6 +41,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {**_crd(), "metadata": {"name": "foo.example.com"}},
         ['metadata.name: Invalid value: "foo.example.com": must be spec.names.plural+"."+spec.group'],
     ),
+    "no name": (
+        {**_crd(scope=""), "metadata": {}},
+        ["metadata.name: Required value: name or generateName is required", "spec.scope: Required value"],
+    ),
     "a group without a dot": (
         {**_crd(group="example"), "metadata": {"name": "foos.example"}},
         ['spec.group: Invalid value: "example": should be a domain with at least one dot'],

@@ -126,6 +126,9 @@ def _with_shared(spec: dict[str, Any]) -> dict[str, Any]:
 def _check_name(crd: Obj, spec: dict[str, Any], found: list[Problem]) -> None:
     name = meta_of(crd).get("name") or ""
     path = ("metadata", "name")
+    if not name:
+        found.append(required(path, "name or generateName is required"))
+        return
     found.extend(invalid(path, name, complaint) for complaint in names.dns_subdomain(name))
     plural = (spec.get("names") or {}).get("plural") or ""
     if name != f"{plural}.{spec.get('group') or ''}":
