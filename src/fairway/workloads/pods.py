@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cmp_to_key
-from itertools import islice
 from typing import Any, Final
 
 from fairway.kube.objects import Obj, meta_of, spec_of, status_of
@@ -223,5 +222,12 @@ def _log2_ns(age_us: int) -> int:
 
 def wanted_indexes(replicas: int, held: Collection[int], room: int) -> list[int]:
     """Indexes below `replicas` in order: those that are held, and the first `room` that are not. O(held + room)."""
-    missing = islice((i for i in range(replicas) if i not in held), max(room, 0))
-    return sorted([*(i for i in held if i < replicas), *missing])
+    wanted = [index for index in held if index < replicas]
+    # A loop, not a generator: compiled code makes a list of that, here of two billion numbers.
+    index = 0
+    while room > 0 and index < replicas:
+        if index not in held:
+            wanted.append(index)
+            room -= 1
+        index += 1
+    return sorted(wanted)
