@@ -187,8 +187,9 @@ spec: {{clusterQueue: team}}
 
 
 def test_a_dump_says_when_it_was_taken_and_names_jobs_nobody_queues(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     conditions = [
         {
             "type": "Requeued",
@@ -198,7 +199,7 @@ def test_a_dump_says_when_it_was_taken_and_names_jobs_nobody_queues(
             "lastTransitionTime": "2026-01-05T08:00:10Z",
         }
     ]
-    backed_off = _workload("off", 1, status=f"status: {{conditions: {json.dumps(conditions)}}}\n")
+    backed_off = _workload("backed-off", 1, status=f"status: {{conditions: {json.dumps(conditions)}}}\n")
     lease = """---
 apiVersion: coordination.k8s.io/v1
 kind: Lease

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from fairway.cluster import shapes as shapes_module
 from fairway.cluster.shapes import PodShape, Shapes
 from fairway.kube.objects import Obj
 
@@ -19,9 +16,9 @@ def test_equal_specs_share_a_shape() -> None:
     assert shapes.of(pod("a")) is not shapes.of(pod("b"))
 
 
-def test_shapes_nobody_asks_for_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shapes_module, "MOST_KEY_BYTES", 100_000)
+def test_shapes_nobody_asks_for_are_let_go() -> None:
     shapes = Shapes()
+    shapes.most_key_bytes = 100_000
     most = 0
     seen: list[PodShape] = []
     for i in range(400):

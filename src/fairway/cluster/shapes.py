@@ -134,6 +134,7 @@ class Shapes:
         self._by_bytes: dict[bytes, PodShape] = {}
         self._made = 0
         self.key_bytes = 0
+        self.most_key_bytes = MOST_KEY_BYTES
         # Pods stamped from one template share their spec object: skip even the encoding for those. The spec
         # is kept alive so that its id cannot be reused.
         self._by_identity: dict[tuple[int, str], tuple[Any, PodShape]] = {}
@@ -163,7 +164,7 @@ class Shapes:
 
     def _remember(self, key: bytes, shape: PodShape) -> None:
         size = len(key) + _AROUND
-        if self.key_bytes + size > MOST_KEY_BYTES:
+        if self.key_bytes + size > self.most_key_bytes:
             self._by_bytes.clear()
             self._by_identity.clear()
             self.key_bytes = 0

@@ -329,7 +329,10 @@ def place(error: BaseException) -> str:
 
 def _short(file: str) -> str:
     path = Path(file)
-    return path.relative_to(_PACKAGE).as_posix() if path.is_relative_to(_PACKAGE) else path.name
+    if path.is_relative_to(_PACKAGE):
+        return path.relative_to(_PACKAGE).as_posix()
+    # Compiled code names its file from the folder that the package lies in.
+    return Path(*path.parts[1:]).as_posix() if path.parts[:1] == (_PACKAGE.name,) else path.name
 
 
 def _text(error: Exception) -> str:
