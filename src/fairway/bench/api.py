@@ -210,7 +210,8 @@ def _lists(folder: Path, quick: bool) -> Iterator[BenchRow]:
         began_s = time.perf_counter()
         seen = _listed(connection, "/api/v1/nodes") + _listed(connection, "/api/v1/pods")
         took_s = time.perf_counter() - began_s
-        assert seen == nodes + pods, f"{seen} objects were listed"
+        # The control plane's own pods come on top.
+        assert seen >= nodes + pods, f"{seen} objects were listed"
     limit_s = 3.0 * (nodes + pods) / 105_000
     yield BenchRow(
         f"api list {pods:,} pods, {nodes:,} nodes", took_s, "s", limit_s / took_s, f"{limit_s:.1f} s, {_SET}"
