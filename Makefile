@@ -67,6 +67,7 @@ types: $(STAMP)
 
 imports: $(STAMP)
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/lint-imports --no-cache --config tools/circles.toml
 
 # The suite runs on whatever is there: compiled modules on a fresh checkout. What they replace is run as well.
 unit: $(STAMP)

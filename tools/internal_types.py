@@ -1,4 +1,4 @@
-"""Writes `src/fairway/kube/validation/internaltypes.txt`: how kube-apiserver's internal types look as JSON.
+"""Writes `src/fairway/kube/internaltypes.txt`: how kube-apiserver's internal types look as JSON.
 
     python tools/internal_types.py KUBERNETES
 
@@ -15,7 +15,7 @@ import re
 import sys
 from pathlib import Path
 
-_OUT = Path(__file__).parent.parent / "src/fairway/kube/validation/internaltypes.txt"
+_OUT = Path(__file__).parent.parent / "src/fairway/kube/internaltypes.txt"
 _ROOTS = (
     "core.PodSpec",
     "core.PodTemplateSpec",

@@ -24,11 +24,11 @@ from fairway.admission.cel.compiling import BOOL, STRING, Error, Program, Variab
 from fairway.admission.cel.evaluating import BUDGET, Evaluation
 from fairway.admission.nativerules import HOLDS
 from fairway.admission.rbac.attributes import quoted
+from fairway.kube import problem
 from fairway.kube.fieldpath import MapKey, Path
 from fairway.kube.memos import memo
+from fairway.kube.problem import OMITTED, Problem
 from fairway.kube.schema import tree_of, validate_custom
-from fairway.kube.validation import problem
-from fairway.kube.validation.problem import OMITTED, Problem
 
 Schema = dict[str, Any]
 

@@ -51,7 +51,7 @@ from fairway.kube.objects import Key, Obj, gk_of, labels_of, meta_of
 if TYPE_CHECKING:
     from fairway.admission.chain import Chain, Operators
     from fairway.admission.rbac.authorizer import Authorizer
-    from fairway.kube.validation.problem import Problem
+    from fairway.kube.problem import Problem
 
 _CONFIGURATION: Final = ".admissionregistration.k8s.io"
 _POD_SECURITY: Final = "pod-security.kubernetes.io/"
@@ -366,7 +366,7 @@ def _invalid(request: AdmissionRequest) -> Denied | None:
     """What the rules of the kind say to an object that somebody changed."""
     from fairway.admission.answers import invalid
     from fairway.cluster.patches import strategic_patch
-    from fairway.kube.validation.problem import UNKNOWN_FIELD
+    from fairway.kube.problem import UNKNOWN_FIELD
     from fairway.kube.validation.validating import changed, validate
 
     assert request.obj is not None

@@ -27,8 +27,8 @@ from fairway.kube.creationorder import creation_step
 from fairway.kube.kinds import kind_named
 from fairway.kube.manifest import Manifest, capped
 from fairway.kube.objects import Key, gk_of, key_of, name_of
+from fairway.kube.problem import TYPE_INVALID, UNKNOWN_FIELD, WRONG_TYPE
 from fairway.kube.validation.checking import field_problem, subject_of
-from fairway.kube.validation.problem import TYPE_INVALID, UNKNOWN_FIELD, WRONG_TYPE
 from fairway.kube.validation.validating import validate
 
 DENIED, WARNED = "denied", "warned"

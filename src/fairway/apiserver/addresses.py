@@ -17,7 +17,7 @@ from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
 from fairway.kube.kinds import kind_named
 from fairway.kube.objects import Obj, spec_of
-from fairway.kube.validation.problem import invalid
+from fairway.kube.problem import invalid
 
 NETWORK = IPv4Network("10.96.0.0/16")
 # The first addresses are kept for those who ask for one: 10.96.0.1 is the API's, 10.96.0.10 usually DNS'.

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from fairway.apiserver.resources import Resource
 from fairway.kube.objects import Obj
+from fairway.kube.problem import Faults, Problem
 from fairway.kube.validation.kinds.metadata import common_fields, object_meta, object_meta_update
-from fairway.kube.validation.problem import Faults, Problem
 
 
 def custom_problems(resource: Resource, obj: Obj, old: Obj | None) -> list[Problem]:

@@ -57,9 +57,9 @@ class Definitions:
         self._establish()
         self._is_stale = False
         self._resources.set_definitions(self.all())
-        from fairway.apiserver.metricsserver import registration
+        from fairway.apiserver import apiservices
 
-        registration.register(self._store, self._resources)
+        apiservices.register(self._store, self._resources)
 
     def _establish(self) -> None:
         """Accept the names of new definitions, and note the versions objects are stored in."""

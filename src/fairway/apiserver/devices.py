@@ -12,7 +12,7 @@ from typing import Final
 
 from fairway.apiserver.asking import Api, Ask
 from fairway.kube.objects import Key, Obj, spec_of
-from fairway.kube.validation.problem import Problem
+from fairway.kube.problem import Problem
 
 CLAIM: Final = "ResourceClaim.resource.k8s.io"
 _TEMPLATE: Final = "ResourceClaimTemplate.resource.k8s.io"

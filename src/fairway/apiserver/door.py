@@ -40,7 +40,7 @@ from fairway.cluster.metadata import qos_class
 from fairway.cluster.store import Mark
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.objects import Obj, key_of, spec_of
-from fairway.kube.validation.problem import UNKNOWN_FIELD, Problem
+from fairway.kube.problem import UNKNOWN_FIELD, Problem
 from fairway.kube.validation.training import check_training
 from fairway.kube.validation.validating import changed, check_shape, created, has_rules, validate
 

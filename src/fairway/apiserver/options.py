@@ -25,7 +25,7 @@ _NUMBERS: Final = ("timeoutSeconds", "limit")
 
 def check_list(ask: Ask) -> None:
     """Raises: StatusError (400 for what is no number; 422)."""
-    from fairway.kube.validation.problem import Faults
+    from fairway.kube.problem import Faults
 
     request, found = ask.request, Faults()
     for name in _NUMBERS:
@@ -73,7 +73,7 @@ def check_write(ask: Ask) -> None:
     is_apply = verb == "patch" and media in _APPLY
     if not request.raw_query and not is_apply:
         return
-    from fairway.kube.validation.problem import Faults
+    from fairway.kube.problem import Faults
 
     found, manager = Faults(), request.option("fieldManager")
     if is_apply and not manager:
@@ -96,7 +96,7 @@ def check_write(ask: Ask) -> None:
 
 def check_deletion(raw: dict[str, Any]) -> None:
     """Raises: StatusError (422)."""
-    from fairway.kube.validation.problem import Faults
+    from fairway.kube.problem import Faults
 
     at, found = ("propagationPolicy",), Faults()
     policy = raw.get("propagationPolicy")

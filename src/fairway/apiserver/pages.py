@@ -6,14 +6,13 @@ Source: apiserver pkg/server/routes (v1.36).
 from __future__ import annotations
 
 import asyncio
-import platform
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from fairway import __version__
 from fairway.admission.request import User
 from fairway.apiserver import health
 from fairway.apiserver.asking import Api
+from fairway.apiserver.buildinfo import version
 from fairway.apiserver.decoding import decoded
 from fairway.apiserver.statuses import StatusError, bad_request, method_not_allowed, page_not_found
 from fairway.apiserver.wire.messages import Answer, Request, Response, json_response
@@ -24,27 +23,7 @@ if TYPE_CHECKING:
     from fairway.apiserver.openapi import Documents
     from fairway.twin.containment import Containment
 
-# The Kubernetes whose API is spoken; the build says that it is ours.
-MAJOR, MINOR, PATCH = 1, 36, 3
 _FAILURES_SHOWN = 20
-
-
-def version() -> dict[str, str]:
-    return {
-        "major": str(MAJOR),
-        "minor": str(MINOR),
-        "emulationMajor": str(MAJOR),
-        "emulationMinor": str(MINOR),
-        "minCompatibilityMajor": str(MAJOR),
-        "minCompatibilityMinor": str(MINOR - 1),
-        "gitVersion": f"v{MAJOR}.{MINOR}.{PATCH}+fairway.{__version__}",
-        "gitCommit": "",
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": f"python{platform.python_version()}",
-        "compiler": platform.python_implementation(),
-        "platform": f"{platform.system().lower()}/{platform.machine()}",
-    }
 
 
 class Pages:

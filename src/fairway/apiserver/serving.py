@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from fairway.admission.rbac.authorizer import Authorizer
-from fairway.apiserver import bootstrap, kubeconfig
+from fairway.apiserver import apiservices, bootstrap, kubeconfig
 from fairway.apiserver.addresses import Addresses
 from fairway.apiserver.asking import Api
 from fairway.apiserver.auth.authentication import Authentication
@@ -34,7 +34,6 @@ from fairway.apiserver.handling import Handling
 from fairway.apiserver.journal import Journal
 from fairway.apiserver.leftout import LeftOut, check_names
 from fairway.apiserver.memory import Memory
-from fairway.apiserver.metricsserver import registration
 from fairway.apiserver.pages import Clock, Pages
 from fairway.apiserver.representing import Representation
 from fairway.apiserver.requestmeter import RequestMeter
@@ -133,7 +132,7 @@ class Server:
         await self._listen(saved.notes)
         bootstrap.furnish(store, self.pki.ca.read_text(encoding="utf-8"), LOOPBACK, self.port)
         complete_in(store)
-        registration.register(store, self.api.resources)
+        apiservices.register(store, self.api.resources)
         journal.note("seed", str(store.seed))
         journal.note("port", str(self.port))
         journal.note("speed", repr(speed))

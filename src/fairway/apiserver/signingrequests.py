@@ -22,8 +22,7 @@ from fairway.cluster.changes import DELETED, Change
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
 from fairway.kube.objects import Key, Obj, spec_of, status_of
-from fairway.kube.timestamps import rfc3339
-from fairway.kube.validation.problem import (
+from fairway.kube.problem import (
     Problem,
     duplicate,
     forbidden,
@@ -32,6 +31,7 @@ from fairway.kube.validation.problem import (
     required,
     unsupported,
 )
+from fairway.kube.timestamps import rfc3339
 from fairway.twin.components import Host
 from fairway.twin.loop import CONTROLLERS
 

@@ -15,9 +15,9 @@ from fairway.kube.fieldpath import path_text
 from fairway.kube.kinds import Kind
 
 if TYPE_CHECKING:
-    from fairway.kube.validation.problem import Problem
+    from fairway.kube.problem import Problem
 
-# The words of kube.validation.problem, which is not imported: refusals are made before anything is validated.
+# The words of kube.problem, which is not imported: refusals are made before anything is validated.
 _CAUSES = {
     "Invalid value": "FieldValueInvalid",
     "Required value": "FieldValueRequired",

@@ -26,9 +26,9 @@ from fairway.kube.objects import (
     spec_of,
     status_of,
 )
+from fairway.kube.problem import TYPE_INVALID, UNKNOWN_FIELD, WRONG_TYPE
 from fairway.kube.timestamps import SECOND_US
 from fairway.kube.validation import validate
-from fairway.kube.validation.problem import TYPE_INVALID, UNKNOWN_FIELD, WRONG_TYPE
 from fairway.kube.validation.validating import changed
 from fairway.queueing.configuration import configured
 from fairway.queueing.control.kinds import CLUSTER_QUEUE

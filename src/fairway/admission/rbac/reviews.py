@@ -11,7 +11,7 @@ from fairway.admission.rbac.attributes import Attributes, Decision
 from fairway.admission.rbac.authorizer import Authorizer
 from fairway.admission.request import User
 from fairway.kube.objects import Obj
-from fairway.kube.validation.problem import Faults
+from fairway.kube.problem import Faults
 
 ACCESS_REVIEWS = ("SubjectAccessReview", "SelfSubjectAccessReview", "LocalSubjectAccessReview")
 _OF_OTHERS = ("SubjectAccessReview", "LocalSubjectAccessReview")

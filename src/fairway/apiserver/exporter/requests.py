@@ -15,6 +15,7 @@ from prometheus_client.core import (
     Metric,
 )
 
+from fairway.apiserver.buildinfo import version
 from fairway.apiserver.exporter.rendering import buckets
 from fairway.apiserver.requestmeter import DURATIONS_S, SIZES_BYTES, About
 from fairway.kube.kinds import kind_named
@@ -131,8 +132,6 @@ def _size(api: Api) -> int:
 
 
 def _build() -> Metric:
-    from fairway.apiserver.pages import version
-
     said = version()
     names = {
         "major": "major",

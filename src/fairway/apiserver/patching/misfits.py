@@ -17,7 +17,7 @@ import msgspec
 from fairway.apiserver.statuses import StatusError
 from fairway.kube.gojson import go_text
 from fairway.kube.objects import Obj
-from fairway.kube.validation.problem import Problem, invalid
+from fairway.kube.problem import Problem, invalid
 
 _UNMARSHAL = re.compile(r"cannot unmarshal (\w+)( [-\d.e+]+)? into Go .* of type (\S+)$")
 # ObjectMeta's and ManagedFieldsEntry's fields as Go declares, so writes them. What a patch leaves alone stays text.

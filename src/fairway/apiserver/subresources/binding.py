@@ -12,8 +12,8 @@ from fairway.apiserver.wire.messages import Response, encode
 from fairway.kube.conditions import set_condition
 from fairway.kube.kinds import BY_GROUP_KIND
 from fairway.kube.objects import Key, Obj
+from fairway.kube.problem import Faults
 from fairway.kube.timestamps import rfc3339
-from fairway.kube.validation.problem import Faults
 
 
 def bind_pod(api: Api, ask: Ask, body: Obj) -> Response:

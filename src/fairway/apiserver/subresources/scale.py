@@ -16,7 +16,7 @@ from fairway.apiserver.verbs import writing
 from fairway.apiserver.wire.messages import Answer, Response, json_response
 from fairway.autoscaling.scales import PLAIN, Paths, declared_paths, scale_at
 from fairway.kube.objects import Obj, dig
-from fairway.kube.validation.problem import invalid as invalid_value
+from fairway.kube.problem import invalid as invalid_value
 
 
 def answer(api: Api, ask: Ask) -> Answer:

@@ -12,8 +12,8 @@ from fairway.apiserver.auth.tokens import DEFAULT_SECONDS, ISSUER, MAX_SECONDS, 
 from fairway.apiserver.statuses import StatusError, bad_request, invalid_of, not_found
 from fairway.apiserver.wire.messages import Response, json_response
 from fairway.kube.objects import Key, Obj
+from fairway.kube.problem import Faults, Problem, invalid
 from fairway.kube.timestamps import SECOND_US, rfc3339
-from fairway.kube.validation.problem import Faults, Problem, invalid
 
 _API_VERSION = "authentication.k8s.io/v1"
 

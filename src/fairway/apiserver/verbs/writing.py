@@ -16,6 +16,7 @@ from fairway.admission.request import CREATE, UPDATE, CallWebhook, WebhookAnswer
 from fairway.apiserver import devices, door, ownership, signingrequests
 from fairway.apiserver.asking import Api, Ask, attributes
 from fairway.apiserver.budget import check_unfolded
+from fairway.apiserver.changeable import PARTS, narrowed
 from fairway.apiserver.converting import for_storage
 from fairway.apiserver.decoding import body_of, check_fields, check_form, decoded, media_type, of_kind
 from fairway.apiserver.statuses import (
@@ -26,13 +27,12 @@ from fairway.apiserver.statuses import (
     unsupported_media_type,
 )
 from fairway.apiserver.strategies import prepared
-from fairway.apiserver.subresources.parts import PARTS, narrowed
 from fairway.cluster.errors import already_exists, conflict, forbidden, modified_meanwhile
 from fairway.cluster.metadata import generated_name, uid_for
 from fairway.kube.defaults import generate_job_selector
 from fairway.kube.objects import Obj
+from fairway.kube.problem import invalid as invalid_value
 from fairway.kube.timestamps import rfc3339
-from fairway.kube.validation.problem import invalid as invalid_value
 
 APPLY = ("application/apply-patch+yaml", "application/apply-patch+cbor")
 JSON_PATCH = "application/json-patch+json"

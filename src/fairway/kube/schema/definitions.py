@@ -15,8 +15,8 @@ from typing import Any
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
 from fairway.kube.objects import Obj, meta_of, spec_of, status_of
+from fairway.kube.problem import Problem, forbidden, invalid, required, unsupported
 from fairway.kube.schema.structure import check_schema
-from fairway.kube.validation.problem import Problem, forbidden, invalid, required, unsupported
 
 _IMMUTABLE = "field is immutable"
 # What every version says alike is moved to the spec before anything is looked at: field of a version → of the spec.

@@ -13,10 +13,10 @@ from typing import Any
 
 from fairway.kube import goregexp
 from fairway.kube.fieldpath import MapKey, Path, path_text
+from fairway.kube.problem import Problem, forbidden, invalid, required, unsupported
 from fairway.kube.schema.shaping import prune
 from fairway.kube.schema.structural import META_FIELDS, custom_schema
 from fairway.kube.schema.values import validate_custom
-from fairway.kube.validation.problem import Problem, forbidden, invalid, required, unsupported
 
 _ROOT, _ITEM, _FIELD = "at the root", "for specified array items", "for specified object fields"
 _JUNCTORS = ("anyOf", "allOf", "oneOf")

@@ -17,10 +17,7 @@ from typing import Any
 from fairway.kube import goregexp
 from fairway.kube.fieldpath import MapKey, Path, path_text
 from fairway.kube.objects import Obj
-from fairway.kube.schema.fitting import fits
-from fairway.kube.schema.formats import fits_format
-from fairway.kube.schema.node import Schema
-from fairway.kube.validation.problem import (
+from fairway.kube.problem import (
     TYPE_INVALID,
     Problem,
     duplicate,
@@ -30,6 +27,9 @@ from fairway.kube.validation.problem import (
     too_many,
     unsupported,
 )
+from fairway.kube.schema.fitting import fits
+from fairway.kube.schema.formats import fits_format
+from fairway.kube.schema.node import Schema
 
 # How kube prints the path of a fault that belongs to no single field.
 _NO_PATH = ("<nil>",)

@@ -3,15 +3,15 @@
 In: plain objects or manifests. Out: `Problem`s in Kubernetes' own words, and `FieldProblem`s with file and
 line. It knows the built-in kinds a GPU platform meets; custom kinds pass with their metadata checked.
 
-Reading order: `problem` (how a fault is said; `internals`: how a value is shown), `schema` and `tables` (fields and
+Reading order: `kube.problem` (how a fault is said; `kube.internals`: how a value is shown), `kube.schema` (fields and
 types), `structure` (unknown fields, wrong types), `kinds` (the rules), `training` (kinds of distributed training),
 `validating` (the steps for one object), `checking` (many).
 """
 
 from __future__ import annotations
 
+from fairway.kube.problem import Problem
 from fairway.kube.validation.checking import Checked, check, find_duplicates
-from fairway.kube.validation.problem import Problem
 from fairway.kube.validation.validating import validate
 
 __all__ = ["Checked", "Problem", "check", "find_duplicates", "validate"]

@@ -10,7 +10,7 @@ from fairway.kube.fieldpath import path_text, value_text
 from fairway.kube.kinds import kind_named
 from fairway.kube.manifest import MAX_PROBLEMS, Manifest, capped
 from fairway.kube.objects import Key, Obj, gk_of, key_of
-from fairway.kube.validation.problem import UNKNOWN_FIELD, Problem
+from fairway.kube.problem import UNKNOWN_FIELD, Problem
 from fairway.kube.validation.validating import validate
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from fairway.kube import quantity
 from fairway.kube.fieldpath import MapKey, Path
-from fairway.kube.validation.problem import UNKNOWN_FIELD, WRONG_TYPE, Problem
+from fairway.kube.problem import UNKNOWN_FIELD, WRONG_TYPE, Problem
 from fairway.kube.validation.schema import LIST, MAP, STRUCT, FieldType, StructType, struct_type
 
 _MIN32, _MAX32 = -(2**31), 2**31 - 1

@@ -16,7 +16,7 @@ from typing import Any
 from fairway.kube import names
 from fairway.kube.fieldpath import MapKey, Path
 from fairway.kube.objects import Obj, gk_of, name_of
-from fairway.kube.validation.problem import (
+from fairway.kube.problem import (
     Problem,
     forbidden,
     invalid,

@@ -10,10 +10,10 @@ from fairway.kube import names, published
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.kinds import BY_GROUP_KIND, group_kind, kind_named
 from fairway.kube.objects import Obj, gk_of
+from fairway.kube.problem import UNKNOWN_FIELD, Faults, Problem, invalid
 from fairway.kube.validation.kinds.metadata import common_fields, object_meta, object_meta_update
 from fairway.kube.validation.kinds.podupdates import resize
 from fairway.kube.validation.kinds.registry import RULES
-from fairway.kube.validation.problem import UNKNOWN_FIELD, Faults, Problem, invalid
 from fairway.kube.validation.schema import KNOWN_KINDS, struct_type, type_of
 from fairway.kube.validation.structure import check_structure
 from fairway.kube.validation.training import check_training

@@ -18,7 +18,7 @@ from fairway.cluster.actions import View
 from fairway.kube import published
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.objects import Obj, annotations_of, gk_of, labels_of, meta_of
-from fairway.kube.validation.problem import Problem
+from fairway.kube.problem import Problem
 from fairway.queueing.webhooks.batchjobs import batch_job_faults
 from fairway.queueing.webhooks.clusterqueues import cluster_queue_faults, cohort_faults
 from fairway.queueing.webhooks.compositejobs import composite_faults

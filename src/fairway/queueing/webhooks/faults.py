@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from fairway.kube.fieldpath import MapKey, Path, path_text
 from fairway.kube.names import Complaints
-from fairway.kube.validation.problem import (
+from fairway.kube.problem import (
     DUPLICATE,
     FORBIDDEN,
     INVALID,

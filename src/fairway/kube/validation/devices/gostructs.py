@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from fairway.kube import quantity
-from fairway.kube.validation.problem import GoText
+from fairway.kube.problem import GoText
 
 _TABLE: Final = """
 DeviceAttribute

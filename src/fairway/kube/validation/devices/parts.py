@@ -11,7 +11,7 @@ from fairway.kube import names
 from fairway.kube.cel.devices import MAX_COST, MAX_LENGTH, selector
 from fairway.kube.fieldpath import MapKey, Path
 from fairway.kube.objects import Obj
-from fairway.kube.validation.problem import (
+from fairway.kube.problem import (
     Problem,
     duplicate,
     forbidden,

@@ -7,11 +7,11 @@ from typing import Any, Final
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
 from fairway.kube.objects import Obj, meta_of, spec_of
+from fairway.kube.problem import Faults, Problem, forbidden, invalid, required, unsupported
 from fairway.kube.resources import is_extended
 from fairway.kube.validation.devices import parts
 from fairway.kube.validation.kinds.metadata import object_meta
 from fairway.kube.validation.kinds.texts import annotation_map, label_map
-from fairway.kube.validation.problem import Faults, Problem, forbidden, invalid, required, unsupported
 
 _MAX_CONSTRAINTS: Final = 32
 _MAX_ALTERNATIVES: Final = 8

@@ -12,12 +12,7 @@ from typing import Any, Final
 from fairway.kube import names, quantity
 from fairway.kube.fieldpath import MapKey, Path
 from fairway.kube.objects import Obj, spec_of
-from fairway.kube.resources import is_native
-from fairway.kube.validation.devices import parts
-from fairway.kube.validation.devices.gostructs import go_text
-from fairway.kube.validation.kinds.metadata import object_meta
-from fairway.kube.validation.kinds.selectors import node_selector_term
-from fairway.kube.validation.problem import (
+from fairway.kube.problem import (
     Faults,
     Problem,
     forbidden,
@@ -27,6 +22,11 @@ from fairway.kube.validation.problem import (
     required,
     too_long,
 )
+from fairway.kube.resources import is_native
+from fairway.kube.validation.devices import parts
+from fairway.kube.validation.devices.gostructs import go_text
+from fairway.kube.validation.kinds.metadata import object_meta
+from fairway.kube.validation.kinds.selectors import node_selector_term
 
 _MAX_DEVICES: Final = 128
 # Of slices that use taints, counters or lists.

@@ -8,11 +8,7 @@ from typing import Any, Final
 
 from fairway.kube.fieldpath import Path
 from fairway.kube.objects import Obj, meta_of, spec_of, status_of
-from fairway.kube.validation.devices import parts
-from fairway.kube.validation.devices.gostructs import go_text
-from fairway.kube.validation.devices.requests import admin_refusal
-from fairway.kube.validation.devices.slices import node_selector
-from fairway.kube.validation.problem import (
+from fairway.kube.problem import (
     Problem,
     duplicate,
     forbidden,
@@ -22,6 +18,10 @@ from fairway.kube.validation.problem import (
     too_many,
     unsupported,
 )
+from fairway.kube.validation.devices import parts
+from fairway.kube.validation.devices.gostructs import go_text
+from fairway.kube.validation.devices.requests import admin_refusal
+from fairway.kube.validation.devices.slices import node_selector
 
 MAX_RESERVED: Final = 256
 _MAX_RESULTS: Final = 32

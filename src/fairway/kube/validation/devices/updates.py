@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fairway.kube.objects import Obj, gk_of, spec_of
+from fairway.kube.problem import Faults, Problem, invalid
 from fairway.kube.validation.devices.gostructs import go_text
 from fairway.kube.validation.devices.requests import device_class
 from fairway.kube.validation.devices.slices import check_slice
 from fairway.kube.validation.kinds.metadata import object_meta_update
-from fairway.kube.validation.problem import Faults, Problem, invalid
 
 _IMMUTABLE = "field is immutable"
 # Kinds whose spec stays as it was made → its Go type.

@@ -12,11 +12,11 @@ from typing import Any
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
 from fairway.kube.objects import Obj, name_of, spec_of
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import texts
 from fairway.kube.validation.kinds.metadata import object_meta
 from fairway.kube.validation.kinds.selectors import label_selector_of
 from fairway.kube.validation.kinds.texts import one_of
-from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")

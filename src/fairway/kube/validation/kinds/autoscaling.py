@@ -11,9 +11,9 @@ from typing import Any
 from fairway.kube import quantity
 from fairway.kube.fieldpath import Path
 from fairway.kube.objects import Obj, spec_of, status_of
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import resources, texts
 from fairway.kube.validation.kinds.metadata import object_meta, object_meta_update
-from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 _AT: Path = ("spec",)

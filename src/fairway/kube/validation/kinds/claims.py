@@ -10,14 +10,14 @@ from typing import Any
 
 from fairway.kube import names, quantity
 from fairway.kube.fieldpath import MapKey, Path
+from fairway.kube.internals import Typed, difference
 from fairway.kube.objects import Obj, spec_of, status_of
+from fairway.kube.problem import Faults
 from fairway.kube.resources import is_native
-from fairway.kube.validation.internals import Typed, difference
 from fairway.kube.validation.kinds import resources, texts
 from fairway.kube.validation.kinds.metadata import object_meta, object_meta_update
 from fairway.kube.validation.kinds.sameness import immutable, is_same
 from fairway.kube.validation.kinds.selectors import label_selector_of
-from fairway.kube.validation.problem import Faults
 
 Spec = Mapping[str, Any]
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")

@@ -12,9 +12,9 @@ from typing import Any
 
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import env, probes, resources, security, texts
 from fairway.kube.validation.kinds.texts import one_of
-from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 PROTOCOLS = ("SCTP", "TCP", "UDP")

@@ -13,9 +13,9 @@ from typing import Any
 from fairway.kube import names
 from fairway.kube.fieldpath import MapKey
 from fairway.kube.objects import Obj, annotations_of
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds.metadata import object_meta, object_meta_update
 from fairway.kube.validation.kinds.sameness import immutable, is_same
-from fairway.kube.validation.problem import Faults
 
 _MAX_BYTES = 1024 * 1024
 _SEALED = "field is immutable when `immutable` is set"

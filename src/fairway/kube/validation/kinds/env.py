@@ -11,8 +11,8 @@ from typing import Any
 
 from fairway.kube import names, quantity
 from fairway.kube.fieldpath import Path
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import texts
-from fairway.kube.validation.problem import Faults
 
 Env = Mapping[str, Any]
 _ENV_FIELDS = (

@@ -5,7 +5,7 @@ Source: pkg/apis/batch/validation/validation.go validateIndexesFormat, parseInde
 
 from __future__ import annotations
 
-from fairway.kube.validation.problem import quoted
+from fairway.kube.problem import quoted
 
 
 class IndexesError(ValueError):

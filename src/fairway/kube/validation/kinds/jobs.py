@@ -12,15 +12,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fairway.kube import cron, names
 from fairway.kube.fieldpath import MapKey, Path
+from fairway.kube.internals import Typed
 from fairway.kube.objects import Obj, meta_of, name_of, spec_of, status_of
-from fairway.kube.validation.internals import Typed
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import texts
 from fairway.kube.validation.kinds.indexes import IndexesError, count_of
 from fairway.kube.validation.kinds.metadata import object_meta, object_meta_update
 from fairway.kube.validation.kinds.pods import template
 from fairway.kube.validation.kinds.sameness import immutable
 from fairway.kube.validation.kinds.selectors import is_usable, label_selector_of, matches_template, shown
-from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 _AT: Path = ("spec",)

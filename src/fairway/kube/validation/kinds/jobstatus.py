@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fairway.kube.internals import Typed
 from fairway.kube.objects import Obj, spec_of, status_of
-from fairway.kube.validation.internals import Typed
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds.indexes import IndexesError, intervals_of
 from fairway.kube.validation.kinds.metadata import object_meta_update
-from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 _AT = ("status",)

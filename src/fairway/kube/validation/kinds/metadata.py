@@ -10,12 +10,12 @@ from typing import Any
 
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
+from fairway.kube.internals import Typed
 from fairway.kube.names import Complaints
 from fairway.kube.objects import Obj
-from fairway.kube.validation.internals import Typed
+from fairway.kube.problem import Faults, quoted
 from fairway.kube.validation.kinds import texts
 from fairway.kube.validation.kinds.sameness import immutable
-from fairway.kube.validation.problem import Faults, quoted
 
 NameRule = Callable[[str], Complaints]
 _AT: Path = ("metadata",)

@@ -11,11 +11,11 @@ from typing import Any
 
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
+from fairway.kube.internals import Typed
 from fairway.kube.objects import Obj, meta_of, spec_of, status_of
-from fairway.kube.validation.internals import Typed
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import resources, scheduling, texts
 from fairway.kube.validation.kinds.metadata import known_finalizer, object_meta, object_meta_update
-from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 _FEATURE = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")

@@ -10,8 +10,9 @@ from typing import Any
 
 from fairway.kube import names
 from fairway.kube.fieldpath import MapKey, Path
+from fairway.kube.internals import Typed, difference
 from fairway.kube.objects import Obj, name_of, spec_of
-from fairway.kube.validation.internals import Typed, difference
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import resources, texts
 from fairway.kube.validation.kinds.claims import VOLUME_MODES, access_modes
 from fairway.kube.validation.kinds.metadata import object_meta, object_meta_update
@@ -19,7 +20,6 @@ from fairway.kube.validation.kinds.projections import token_seconds
 from fairway.kube.validation.kinds.sameness import IMMUTABLE, immutable, is_same
 from fairway.kube.validation.kinds.selectors import label_selector_of, node_selector, shown
 from fairway.kube.validation.kinds.volumes import csi_driver_name, persistent_source
-from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 _RECLAIM = ("Delete", "Recycle", "Retain")

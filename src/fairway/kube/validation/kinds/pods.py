@@ -10,13 +10,13 @@ from typing import Any
 
 from fairway.kube import names
 from fairway.kube.fieldpath import MapKey, Path
+from fairway.kube.internals import Typed
 from fairway.kube.objects import Obj, annotations_of, meta_of, name_of, spec_of
-from fairway.kube.validation.internals import Typed
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import resources, scheduling, security, texts, volumes
 from fairway.kube.validation.kinds.containers import Around, containers, image_text
 from fairway.kube.validation.kinds.metadata import object_meta, object_meta_update
 from fairway.kube.validation.kinds.texts import MAX_INT32, one_of
-from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")

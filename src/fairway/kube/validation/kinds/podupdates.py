@@ -11,15 +11,15 @@ from typing import Any
 
 from fairway.kube import names
 from fairway.kube.fieldpath import MapKey, Path
+from fairway.kube.internals import Typed, difference
 from fairway.kube.objects import Obj, annotations_of, spec_of, status_of
-from fairway.kube.validation.internals import Typed, difference
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import scheduling, texts
 from fairway.kube.validation.kinds.metadata import object_meta_update
 from fairway.kube.validation.kinds.pods import metadata_and_spec, pod_annotations
 from fairway.kube.validation.kinds.sameness import immutable, is_same
 from fairway.kube.validation.kinds.selectors import sorted_map
 from fairway.kube.validation.kinds.texts import MAX_INT32
-from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 _MIRROR = "kubernetes.io/config.mirror"

@@ -11,14 +11,14 @@ from typing import Any
 
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
+from fairway.kube.internals import Typed
 from fairway.kube.objects import Obj, name_of, namespace_of, spec_of, status_of
-from fairway.kube.validation.internals import Typed
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import resources, scheduling, texts
 from fairway.kube.validation.kinds.metadata import object_meta, object_meta_update
 from fairway.kube.validation.kinds.sameness import immutable
 from fairway.kube.validation.kinds.selectors import label_selector_of
 from fairway.kube.validation.kinds.workloads import at_most_all, int_or_percent
-from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 _EVICTION = ("AlwaysAllow", "IfHealthyBudget")

@@ -10,8 +10,8 @@ from typing import Any
 
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import texts
-from fairway.kube.validation.problem import Faults
 
 Probe = Mapping[str, Any]
 _SECONDS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")

@@ -10,10 +10,10 @@ from typing import Any
 
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
-from fairway.kube.validation.internals import Typed
+from fairway.kube.internals import Typed
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import texts
 from fairway.kube.validation.kinds.selectors import label_selector_of, shown
-from fairway.kube.validation.problem import Faults
 
 Source = Mapping[str, Any]
 Check = Callable[[Source, Path, Faults], None]

@@ -10,11 +10,11 @@ from typing import Any
 
 from fairway.kube import names, quantity
 from fairway.kube.fieldpath import MapKey, Path
+from fairway.kube.internals import Typed
 from fairway.kube.objects import Obj, spec_of, status_of
-from fairway.kube.validation.internals import Typed
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import resources
 from fairway.kube.validation.kinds.metadata import object_meta, object_meta_update
-from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 _TYPES = ("Pod", "Container", "PersistentVolumeClaim")

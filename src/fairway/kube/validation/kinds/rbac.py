@@ -10,13 +10,13 @@ from typing import Any
 
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
+from fairway.kube.internals import Typed
 from fairway.kube.objects import Obj
-from fairway.kube.validation.internals import Typed
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import texts
 from fairway.kube.validation.kinds.metadata import object_meta, object_meta_update
 from fairway.kube.validation.kinds.sameness import is_same
 from fairway.kube.validation.kinds.selectors import label_selector_of
-from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 _GROUP = "rbac.authorization.k8s.io"

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from fairway.kube.objects import Obj
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import (
     admissions,
     autoscaling,
@@ -27,7 +28,6 @@ from fairway.kube.validation.kinds import (
     services,
     workloads,
 )
-from fairway.kube.validation.problem import Faults
 
 Created = Callable[[Obj, Faults], None]
 Changed = Callable[[Obj, Obj, Faults], None]

@@ -14,9 +14,9 @@ from typing import Any
 from fairway.kube import names, quantity
 from fairway.kube.fieldpath import MapKey, Path
 from fairway.kube.podrequests import pod_limits, pod_requests
+from fairway.kube.problem import Faults
 from fairway.kube.resources import CPU, MEMORY, amount, format_amount, is_extended, is_hugepages, is_native
 from fairway.kube.validation.kinds import texts
-from fairway.kube.validation.problem import Faults
 
 Amounts = Mapping[str, Any]
 _NEGATIVE = "must be greater than or equal to 0"

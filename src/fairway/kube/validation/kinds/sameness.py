@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairway.kube.fieldpath import Path
-from fairway.kube.validation.problem import Faults
+from fairway.kube.problem import Faults
 
 IMMUTABLE = "field is immutable"
 _EMPTY: tuple[object, ...] = (None, "", [], {}, ())

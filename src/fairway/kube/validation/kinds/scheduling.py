@@ -11,9 +11,9 @@ from typing import Any
 
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import texts
 from fairway.kube.validation.kinds.selectors import label_selector_of, node_selector, node_selector_term
-from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

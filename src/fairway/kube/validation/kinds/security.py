@@ -12,9 +12,9 @@ from typing import Any
 
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
-from fairway.kube.validation.internals import Typed
+from fairway.kube.internals import Typed
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import texts
-from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")

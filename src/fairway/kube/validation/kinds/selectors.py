@@ -10,10 +10,10 @@ from typing import Any
 
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
+from fairway.kube.internals import Typed
 from fairway.kube.labels import label_selector
-from fairway.kube.validation.internals import Typed
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import texts
-from fairway.kube.validation.problem import Faults
 
 Selector = Mapping[str, Any]
 _SET = ("In", "NotIn")

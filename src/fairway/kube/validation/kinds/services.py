@@ -10,13 +10,13 @@ from typing import Any
 
 from fairway.kube import names
 from fairway.kube.fieldpath import MapKey, Path
+from fairway.kube.internals import Typed
 from fairway.kube.objects import Obj, annotations_of, spec_of, status_of
-from fairway.kube.validation.internals import Typed
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import texts
 from fairway.kube.validation.kinds.metadata import object_meta, object_meta_update
 from fairway.kube.validation.kinds.sameness import is_same
 from fairway.kube.validation.kinds.texts import one_of
-from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 _AT: Path = ("spec",)

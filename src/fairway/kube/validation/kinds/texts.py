@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
 from fairway.kube.names import Complaints
-from fairway.kube.validation.problem import Faults
+from fairway.kube.problem import Faults
 
 MAX_INT32 = 2**31 - 1
 _ANNOTATION_BYTES = 256 * 1024

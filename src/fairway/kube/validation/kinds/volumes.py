@@ -12,12 +12,12 @@ from typing import Any
 
 from fairway.kube import names, quantity
 from fairway.kube.fieldpath import MapKey, Path
+from fairway.kube.problem import Faults
 from fairway.kube.validation.kinds import texts
 from fairway.kube.validation.kinds.claims import claim_template
 from fairway.kube.validation.kinds.env import field_reference, resource_reference
 from fairway.kube.validation.kinds.projections import projected
 from fairway.kube.validation.kinds.texts import one_of
-from fairway.kube.validation.problem import Faults
 
 Source = Mapping[str, Any]
 _MODE = "must be a number between 0 and 0777 (octal), both inclusive"

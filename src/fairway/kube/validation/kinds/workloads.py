@@ -10,9 +10,10 @@ from typing import Any
 
 from fairway.kube import names
 from fairway.kube.fieldpath import Path
+from fairway.kube.internals import Typed
 from fairway.kube.objects import Obj, spec_of, status_of
+from fairway.kube.problem import Faults
 from fairway.kube.quantity import MAX_INT64
-from fairway.kube.validation.internals import Typed
 from fairway.kube.validation.kinds import texts
 from fairway.kube.validation.kinds.claims import claim_spec
 from fairway.kube.validation.kinds.metadata import object_meta, object_meta_update
@@ -26,7 +27,6 @@ from fairway.kube.validation.kinds.selectors import (
     shown,
     sorted_map,
 )
-from fairway.kube.validation.problem import Faults
 
 Part = Mapping[str, Any]
 _AT: Path = ("spec",)

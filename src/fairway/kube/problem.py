@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from fairway.kube.fieldpath import Path, path_text
-from fairway.kube.validation.internals import Typed, go_json, text_of
+from fairway.kube.internals import Typed, go_json, text_of
 
 INVALID = "Invalid value"
 REQUIRED = "Required value"
