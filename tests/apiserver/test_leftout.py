@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from apiserver_serving import Served, served
 
+from fairway.apiserver.components import _kept
 from fairway.apiserver.leftout import OF_MANAGER, PARTS, PROGRAMS, LeftOut, check_names, summary
 from fairway.apiserver.serving import Server, Settings
-from fairway.apiserver.standing import _kept
 from fairway.errors import UserError
 from fairway.twin.autoscaling.component import Autoscaling
 from fairway.twin.controllers import Controllers

@@ -9,7 +9,7 @@ from fairway.kube.resources import Resources, parse_resources
 from fairway.kube.taints import parse_taints
 from fairway.kube.timestamps import rfc3339
 from fairway.provisioning.karpenter.claimfacts import ClaimFacts
-from fairway.provisioning.karpenter.disruption.scene import Scene
+from fairway.provisioning.karpenter.disruption.context import DisruptionContext
 from fairway.provisioning.karpenter.fleet import Fleet
 from fairway.provisioning.karpenter.instancetypes import GIB, InstanceType, Offering
 from fairway.provisioning.karpenter.labels import (
@@ -199,8 +199,8 @@ def solve(made: World, pods: list[Obj], options: Options | None = None) -> Resul
     return Solver(made, shapes, chosen).solve(facts)
 
 
-def scene(made: World, **more: Any) -> Scene:
-    return Scene(made, NOW_US, **more)
+def context(made: World, **more: Any) -> DisruptionContext:
+    return DisruptionContext(made, NOW_US, **more)
 
 
 def names(results: Results) -> list[list[str]]:

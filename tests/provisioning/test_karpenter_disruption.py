@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from karpenterworlds import kind, pod, pool, scene, state_node, wants, world
+from karpenterworlds import context, kind, pod, pool, state_node, wants, world
 
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.provisioning.karpenter.disruption.budgets import allowed_disruptions
 from fairway.provisioning.karpenter.disruption.consolidation import Outcome
+from fairway.provisioning.karpenter.disruption.context import DisruptionContext
 from fairway.provisioning.karpenter.disruption.methods import decide
 from fairway.provisioning.karpenter.disruption.recheck import Abandoned, recheck
-from fairway.provisioning.karpenter.disruption.scene import Scene
 from fairway.provisioning.karpenter.events import consolidation_candidate, consolidation_rejected
 from fairway.provisioning.karpenter.labels import CAPACITY_TYPE, DO_NOT_DISRUPT, SPOT
 from fairway.provisioning.karpenter.nodepools import NodePool
@@ -35,8 +35,8 @@ def run(
 
 def made(
     nodes: list[StateNode], pools: list[NodePool] | None = None, types: list[Any] | None = None, **more: Any
-) -> Scene:
-    return scene(world(types or [SMALL, LARGE], pools or [FREE], tuple(nodes)), **more)
+) -> DisruptionContext:
+    return context(world(types or [SMALL, LARGE], pools or [FREE], tuple(nodes)), **more)
 
 
 def on(node: str, cpu: str = "1", name: str = "", **spec: Any) -> Obj:

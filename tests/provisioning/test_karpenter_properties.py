@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from karpenterworlds import GPU, ZONES, kind, pod, pool, scene, solve, state_node, wants, world
+from karpenterworlds import GPU, ZONES, context, kind, pod, pool, solve, state_node, wants, world
 
 from fairway.kube.objects import Obj
 from fairway.provisioning.karpenter.disruption.commands import REPLACE
@@ -194,7 +194,7 @@ def test_consolidation_never_costs_more_and_keeps_budgets(
         "status": {"disruptionsAllowed": allowed},
     }
     limited = replace(ANY_NUMBER)
-    command = decide(scene(world(PLAIN, [limited], tuple(nodes)), budgets=(budget,))).command
+    command = decide(context(world(PLAIN, [limited], tuple(nodes)), budgets=(budget,))).command
     if command is None:
         return
     if allowed == 0:
@@ -222,6 +222,6 @@ def test_provision_empty_gone(asked: list[Obj]) -> None:
         of, offering = launch_choices(node_claim(claim, f"c{i}"), {t.name: t for t in TYPES}).choices[0]
         nodes.append(state_node(f"n{i}", of, zone=offering.zone, capacity_type=offering.capacity_type))
     while nodes:
-        command = decide(scene(world(TYPES, None, tuple(nodes)))).command
+        command = decide(context(world(TYPES, None, tuple(nodes)))).command
         assert command is not None and command.reason == "Empty"
         nodes = [n for n in nodes if n.name not in command.names]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from karpenterworlds import NOW_US, ZONES, kind, names, pod, pool, scene, solve, state_node, wants, world
+from karpenterworlds import NOW_US, ZONES, context, kind, names, pod, pool, solve, state_node, wants, world
 
 from fairway.provisioning.karpenter.disruption.methods import decide
 from fairway.provisioning.karpenter.labels import ARCH, CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE
@@ -170,7 +170,7 @@ class TestDisruption:
         ]
         big = state_node("n", types[0], (pod("p", "2", node="n"),))
         everything = pool(disruption={"budgets": [{"nodes": "100%"}]})
-        command = decide(scene(world(types, [everything], (big,)))).command
+        command = decide(context(world(types, [everything], (big,)))).command
         assert command is not None
         (plan,) = command.replacements
         assert str(plan.requirements.get(CAPACITY_TYPE)) == f"{CAPACITY_TYPE} In [spot]"
@@ -185,7 +185,7 @@ class TestDisruption:
             state_node("a", cheap, (pod("p", "2", node="a", **stuck),)),
             state_node("b", dear, (pod("q", "2", node="b", **stuck),)),
         )
-        outcome = decide(scene(world([cheap, dear], [balanced], nodes)))
+        outcome = decide(context(world([cheap, dear], [balanced], nodes)))
         assert {n.about for n in outcome.notices} == {"Node/b"}
 
     def test_pods_that_do_not_move_count_where_they_are(self) -> None:
@@ -200,7 +200,7 @@ class TestDisruption:
         apart = near("podAntiAffinity", CAPACITY_TYPE)
         moves = pod("moves", "3", node="n", **apart)
         node = state_node("n", both, (staying, moves), capacity_type="spot", drifted_s=60)
-        command = decide(scene(world([both], nodes=(node,)), budgets=(never,))).command
+        command = decide(context(world([both], nodes=(node,)), budgets=(never,))).command
         assert command is not None
         assert [str(p.requirements.get(CAPACITY_TYPE)) for p in command.replacements] == [
             f"{CAPACITY_TYPE} In [on-demand]"
@@ -216,7 +216,7 @@ class TestDisruption:
         for moving, expected in ((starting, "delete: [a]"), (pod("p", "1", node="a"), "")):
             going = state_node("a", SMALL, (moving,))
             everything = pool(disruption={"budgets": [{"nodes": "100%"}], "consolidateAfter": "1m"})
-            outcome = decide(scene(world([SMALL], [everything], (going, resting))))
+            outcome = decide(context(world([SMALL], [everything], (going, resting))))
             assert ("" if outcome.command is None else outcome.command.text()) == expected
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from karpenterworlds import NOW_US, kind, pod, pool, scene, state_node, world
+from karpenterworlds import NOW_US, context, kind, pod, pool, state_node, world
 
 from fairway.kube.timestamps import MINUTE_US
 from fairway.provisioning.karpenter.disruption.methods import SINGLE, decide
@@ -22,26 +22,26 @@ def too_large(cpu: str = "3", **spec: object) -> World:
 
 def test_what_is_settled_is_not_tried_again() -> None:
     made = too_large()
-    tried = decide(scene(made))
+    tried = decide(context(made))
     assert tried.command is not None and tried.skipped == ()
-    settled = decide(scene(made, consolidated=BOTH))
+    settled = decide(context(made, consolidated=BOTH))
     assert (settled.command, settled.skipped, settled.in_vain) == (None, (MULTI, SINGLE), ())
-    half = decide(scene(made, consolidated=frozenset({MULTI})))
+    half = decide(context(made, consolidated=frozenset({MULTI})))
     assert half.command is not None and half.skipped == (MULTI,)
 
 
 def test_nothing_cheaper_settles_both_methods() -> None:
-    outcome = decide(scene(too_large(cpu="15")))
+    outcome = decide(context(too_large(cpu="15")))
     assert (outcome.command, outcome.in_vain) == (None, (MULTI, SINGLE))
 
 
 def test_a_budget_in_the_way_settles_nothing() -> None:
-    outcome = decide(scene(too_large(cpu="15", budgets=[{"nodes": "0"}])))
+    outcome = decide(context(too_large(cpu="15", budgets=[{"nodes": "0"}])))
     assert (outcome.command, outcome.in_vain) == (None, ())
 
 
 def test_nobody_to_try_settles_nothing() -> None:
-    outcome = decide(scene(too_large(consolidationPolicy="WhenEmpty"), consolidated=BOTH))
+    outcome = decide(context(too_large(consolidationPolicy="WhenEmpty"), consolidated=BOTH))
     assert (outcome.in_vain, outcome.skipped) == ((), ())
 
 

@@ -100,10 +100,10 @@ class Cluster:
 
         `door` is what the components' own new objects pass; `cloud`: where nodes come from. Raises: ApiError.
         """
+        from fairway.apiserver.components import latency_of, served_components
         from fairway.apiserver.events import StoredEvents
         from fairway.apiserver.exporter.queuemeter import QueueMeter
         from fairway.apiserver.pump import Pump
-        from fairway.apiserver.standing import latency_of, standing_components
         from fairway.twin.containment import Containment
         from fairway.twin.twin import Twin
 
@@ -111,7 +111,7 @@ class Cluster:
         self.twin = Twin(
             seed=self.store.seed,
             latency=latency_of(self._latency),
-            components=standing_components(signer, cloud, self.left),
+            components=served_components(signer, cloud, self.left),
             start_us=self.store.now_us,
             store=self.store,
             events=self.events,

@@ -318,8 +318,8 @@ def _import_components() -> None:
     """Loaded in a worker thread: requests are answered meanwhile."""
     import fairway.admission.chain
     import fairway.admission.door
+    import fairway.apiserver.components
     import fairway.apiserver.events
     import fairway.apiserver.pump
-    import fairway.apiserver.standing
     import fairway.apiserver.verbs.deleting
     import fairway.apiserver.verbs.writing  # noqa: F401

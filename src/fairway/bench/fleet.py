@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from fairway.bench import BenchRow
-from fairway.bench.apart import measured_apart
+from fairway.bench.ownprocess import measured_in_own_process
 from fairway.catalog.catalog import load_catalog
 from fairway.kube.collectorpause import collector_resting
 from fairway.kube.defaults import apply_defaults
@@ -46,7 +46,7 @@ def run(quick: bool) -> Iterator[BenchRow]:
     """`quick`: a tenth of the time, with a tenth of the jobs."""
     part = 10 if quick else 1
     jobs, days = JOBS // part, DAYS // part
-    took_s, peak_bytes = measured_apart(run_fleet, jobs)
+    took_s, peak_bytes = measured_in_own_process(run_fleet, jobs)
     limit_s = LIMIT_S / part
     name = f"fleet/{days}d/{jobs}"
     yield BenchRow(name, took_s, "s", limit_s / took_s, f"{limit_s:g} s, our limit")

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fairway.bench import BenchRow
-from fairway.bench.apart import run_apart
 from fairway.bench.kueuerunner import API, QUEUE, Runner, Wait, WorkloadClass
+from fairway.bench.ownprocess import run_in_own_process
 from fairway.compiled import loading
 from fairway.kube.collectorpause import collector_resting
 from fairway.kube.objects import Obj
@@ -98,7 +98,7 @@ def run(quick: bool, setup: str = "") -> Iterator[BenchRow]:
 
 
 def _rows(name: str, setup: Setup) -> Iterator[BenchRow]:
-    outcome, peak_bytes = run_apart(run_setup, (name, NONE))
+    outcome, peak_bytes = run_in_own_process(run_setup, (name, NONE))
     base = f"kueue/{name}/{setup.size}"
     yield BenchRow(
         base, outcome.took_s, "s", setup.limit_s / outcome.took_s, f"{setup.limit_s:g} s, our limit"
@@ -106,7 +106,7 @@ def _rows(name: str, setup: Setup) -> Iterator[BenchRow]:
     real = f"{setup.real_s:g} s, the real one"
     yield BenchRow(f"{base}/real", outcome.took_s, "s", setup.real_s / outcome.took_s, real)
     yield BenchRow(f"{base}/memory", peak_bytes / 2**20, "MiB", 0.0, f"{outcome.cycles} cycles")
-    outcome, _ = run_apart(run_setup, (name, TEST_LATENCY))
+    outcome, _ = run_in_own_process(run_setup, (name, TEST_LATENCY))
     yield _beside(f"kueue/{name}/latency/lasts", outcome.lasted_s, setup.real_s)
     for class_name, real_s in setup.real_wait_s.items():
         yield _beside(f"kueue/{name}/latency/{class_name}", outcome.waits[class_name].mean_s, real_s)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fairway.bench import BenchRow
-from fairway.bench.apart import measured_apart
+from fairway.bench.ownprocess import measured_in_own_process
 from fairway.compiled import loading
 from fairway.kube.collectorpause import collector_resting
 from fairway.kube.defaults import apply_defaults
@@ -43,7 +43,7 @@ def run(quick: bool) -> Iterator[BenchRow]:
 def _rows(
     what: str, measure: Callable[[int], float], size: int, per_s: int, allowed_mib: int
 ) -> Iterator[BenchRow]:
-    took_s, peak_bytes = measured_apart(measure, size)
+    took_s, peak_bytes = measured_in_own_process(measure, size)
     ours_per_s, ours_mib = size / took_s, peak_bytes / 2**20
     name, unit = f"lifecycles/{what}/{size}", f"{what}/s"
     yield BenchRow(name, ours_per_s, unit, ours_per_s / per_s, f"{per_s} {unit}, our limit")

@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from fairway.bench import BenchRow
-from fairway.bench.apart import run_apart
+from fairway.bench.ownprocess import run_in_own_process
 from fairway.cluster.changes import Change
 from fairway.compiled import loading
 from fairway.kube.defaults import apply_defaults
@@ -81,7 +81,7 @@ def run(quick: bool, setup: str = "") -> Iterator[BenchRow]:
     yield BenchRow("million/code", float(loading.is_active()), "compiled", 0.0, loading.state())
     for name in (setup,) if setup else _QUICK if quick else (*_QUICK, "workloads-100000"):
         what, size = SETUPS[name]
-        outcome, peak_bytes = run_apart(run_workloads if what == "workloads" else run_jobs, size)
+        outcome, peak_bytes = run_in_own_process(run_workloads if what == "workloads" else run_jobs, size)
         base = f"million/{what}/{size}"
         allowed_s = LIMIT_S * size / MILLION
         reference = f"{LIMIT_S} s for a million, our limit"

@@ -19,8 +19,8 @@ from fairway.kube.timestamps import parse_rfc3339
 from fairway.queueing.configuration import read_configuration
 from fairway.queueing.control.backlog import Backlog
 from fairway.queueing.control.kinds import WATCHED
+from fairway.queueing.control.pendingreasons import Standing, standings
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
-from fairway.queueing.control.standing import Standing, standings
 from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.queueing.lending import Loan, loans_of
 from fairway.queueing.nomination import CycleOptions

@@ -19,7 +19,7 @@ from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
 from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.scenario.entering import create_or_replace
 from fairway.twin.kueue.component import Kueue
-from fairway.twin.kueue.looks import look
+from fairway.twin.kueue.reconciling import reconcile
 from fairway.twin.latency import NONE, Latency
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
@@ -101,7 +101,7 @@ class World:
         """Nobody has to look again: whatever a look would write was written."""
         for tag, gk in (("job", "Job.batch"), ("look", WORKLOAD), ("look", "ClusterQueue.kueue.x-k8s.io")):
             for obj in self.objects(gk):
-                decided = look(self.kueue, (tag, key_of(obj)))
+                decided = reconcile(self.kueue, (tag, key_of(obj)))
                 assert not decided.actions, f"{key_of(obj)}: {decided.actions}"
 
     def check_books(self) -> None:

@@ -9,7 +9,7 @@ Reading order: `labels`, `requirement` and `requirements` (the algebra), `nodepo
 and `nodepoolchecks` (what is wrong with one), `instancetypes` (types and offerings, from the catalog) and `fleet`
 (bit sets over them), `podfacts` and `relaxing` (pods by shape), `volumetopology` (where volumes are), `claimfacts`,
 `statenode`, `nodes` (all of them at once) and `world` (what is decided from), `topologygroups` and `topology` (spread,
-affinity), `claims`, `gosort`, `claimline` and `existing` (candidates for a pod), `packing` (the scheduler), `invain`
+affinity), `claims`, `gosort`, `claimline`, `existing` (candidates for a pod), `packing` (the scheduler), `unplaceable`
 (who need not be tried again), `why` (its error texts), `planned` (what it decided), `nodeclaims` (a NodeClaim as an
 object, and its life), `launching` (where it is launched), `batching`, `events`, then `disruption/`.
 

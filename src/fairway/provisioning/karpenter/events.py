@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from fairway.kube.timestamps import MINUTE_US
 from fairway.provisioning.karpenter.disruption.commands import Command, dollars
-from fairway.provisioning.karpenter.disruption.scene import UNCONSOLIDATABLE, Notice
+from fairway.provisioning.karpenter.disruption.context import UNCONSOLIDATABLE, Notice
 from fairway.provisioning.karpenter.packing import PodRefusal
 from fairway.provisioning.karpenter.why import wrapped
 

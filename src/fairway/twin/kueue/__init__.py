@@ -4,7 +4,7 @@ In: changes of the store. Out: Workloads for jobs, admissions, evictions, jobs s
 queues, events. What to do is decided by `fairway.queueing`; here is when, and carrying it out. Nothing happens
 until the first object of kueue.x-k8s.io appears.
 
-Reading order: `component` (who listens to what, work queues, timers), `looks` (one look at one object),
+Reading order: `component` (who listens to what, work queues, timers), `reconciling` (one object, reconciled),
 `cycles` (scheduling cycles and what comes of them), `topology` (pods and nodes where topologies are used),
 `entering` (what Kueue's webhooks do to objects on their way in).
 """

@@ -34,7 +34,7 @@ from fairway.queueing.webhooks import Settings
 from fairway.queueing.workloads import JOB_UID_LABEL
 from fairway.queueing.workloadstate import is_finished
 from fairway.twin.components import Host
-from fairway.twin.kueue import looks, provisioning
+from fairway.twin.kueue import provisioning, reconciling
 from fairway.twin.kueue.cycles import Cycles
 from fairway.twin.kueue.requests import Requests
 from fairway.twin.kueue.topology import Topologies
@@ -278,7 +278,7 @@ class Kueue:
     def _hear_configuration(self, change: Change) -> None:
         gk = change.key.gk
         self.backlog.apply(change, self.host.loop.now_us)
-        if gk in looks.FINALIZED and change.type != DELETED and _concerns_finalizers(change):
+        if gk in reconciling.FINALIZED and change.type != DELETED and _concerns_finalizers(change):
             self.enqueue((LOOK, change.key))
         if gk == kinds.CLUSTER_QUEUE:
             self._hear_cluster_queue(change)
@@ -295,7 +295,7 @@ class Kueue:
             for local_queue in self.backlog.local_queues_of(change.key.name):
                 self._enqueue_queue((kinds.LOCAL_QUEUE, local_queue), 0)
         if change.type == DELETED or (old is not None and spec_of(old) is not spec_of(change.obj)):
-            for gk in looks.USED_BY_QUEUES:
+            for gk in reconciling.USED_BY_QUEUES:
                 for obj in self.host.store.objects(gk):
                     if "deletionTimestamp" in meta_of(obj):
                         self.enqueue((LOOK, Key(gk, "", meta_of(obj)["name"])))
@@ -377,7 +377,7 @@ class Kueue:
         before = self._again.pop(item, 0)
         if before:
             self.host.loop.cancel(before)
-        decided = looks.look(self, item)
+        decided = reconciling.reconcile(self, item)
         if self.requests.is_limited and self._is_held_back(item, decided.actions):
             return
         if decided.again_at_us is not None:
@@ -461,7 +461,7 @@ class Kueue:
         self._catch_up()
         self.ledger.penalize(read, now_us)
         if conds.is_true(status_of(workload), conds.ADMITTED):
-            self.ledger.settle(read.queue, read.key, looks.holding(self, read.queue), now_us)
+            self.ledger.settle(read.queue, read.key, reconciling.holding(self, read.queue), now_us)
 
     def _catch_up(self) -> None:
         """No samples are taken while nothing is held: what was consumed before has decayed since."""
@@ -482,8 +482,8 @@ class Kueue:
             return
         now_us = self.host.loop.now_us
         for key in sorted(self.backlog.local_queues):
-            consumed = self.ledger.sample(key, looks.holding(self, key), now_us)
-            looks.tell_consumed(self, key, consumed)
+            consumed = self.ledger.sample(key, reconciling.holding(self, key), now_us)
+            reconciling.tell_consumed(self, key, consumed)
         self._is_sampling = False
         if self.backlog.accounts.holders:
             self._plan_sample()

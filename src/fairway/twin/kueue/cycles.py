@@ -23,7 +23,7 @@ from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.queueing.nomination import CycleOptions
 from fairway.queueing.workloads import Workload
 from fairway.queueing.workloadstate import is_active, is_admissible, is_finished
-from fairway.twin.kueue.laps import Laps
+from fairway.twin.kueue.preemptioncycles import PreemptionCycles
 from fairway.twin.loop import SCHEDULER
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Cycles:
         """Admissions on their way to the API, by workload, with the time they were decided at."""
         self._evicting: dict[str, tuple[Eviction, str]] = {}
         """Evictions on their way to the API, by workload, with the preemptor's queue."""
-        self._laps = Laps()
+        self._cycles_seen = PreemptionCycles()
         self._busy_until_us = 0
         """When the requests a cycle waits for are answered."""
         self._passes: dict[str, int] = {}
@@ -84,7 +84,7 @@ class Cycles:
         twin._seen_version = self._seen_version
         twin._admitting = dict(self._admitting)
         twin._evicting = dict(self._evicting)
-        twin._laps = self._laps.copy()
+        twin._cycles_seen = self._cycles_seen.copy()
         twin._busy_until_us = self._busy_until_us
         twin._passes = dict(self._passes)
         return twin
@@ -284,7 +284,7 @@ class Cycles:
     def _next_lap(self, key: str) -> int:
         """When a preemption may be written; it is on record where it goes round in a circle."""
         now_us = self.host.loop.now_us
-        at_us = self._laps.earliest_us(key, now_us)
+        at_us = self._cycles_seen.earliest_us(key, now_us)
         if at_us > now_us:
             namespace, _, name = key.partition("/")
             told = "Preempted and admitted again, over and over, while no time passed: the next time takes a second"
@@ -310,7 +310,7 @@ class Cycles:
                 evicted_event(eviction.workload.key, eviction.reason, eviction.message),
             )
         else:
-            self._laps.note(eviction.workload.key, now_us)
+            self._cycles_seen.note(eviction.workload.key, now_us)
             changed = statuses.preempted(obj, eviction, now_us)
             told = eviction_events(eviction, preemptor_queue)
         self.kueue.backlog.note_written(self.host.store.set_status(key, changed["status"]))

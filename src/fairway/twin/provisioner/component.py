@@ -22,10 +22,10 @@ from fairway.provisioning.karpenter.batching import Batch
 from fairway.provisioning.karpenter.claimfacts import CONSOLIDATABLE
 from fairway.provisioning.karpenter.disruption.budgets import next_change_us
 from fairway.provisioning.karpenter.disruption.commands import DELETE, Command
+from fairway.provisioning.karpenter.disruption.context import DRIFTED_REASON, DisruptionContext
 from fairway.provisioning.karpenter.disruption.marks import consolidatable_at_us
 from fairway.provisioning.karpenter.disruption.methods import DRIFT, EMPTINESS, decide
 from fairway.provisioning.karpenter.disruption.recheck import RECHECK_AFTER_US, Abandoned, recheck
-from fairway.provisioning.karpenter.disruption.scene import DRIFTED_REASON, Scene
 from fairway.provisioning.karpenter.disruption.settled import Settled
 from fairway.provisioning.karpenter.events import (
     FAILED_SCHEDULING,
@@ -42,7 +42,6 @@ from fairway.provisioning.karpenter.events import (
     waiting_on_readiness,
 )
 from fairway.provisioning.karpenter.fleet import Fleet
-from fairway.provisioning.karpenter.invain import InVain
 from fairway.provisioning.karpenter.labels import (
     DISRUPTED_TAINT,
     INITIALIZED,
@@ -63,6 +62,7 @@ from fairway.provisioning.karpenter.nodes import Usage, add_usage
 from fairway.provisioning.karpenter.packing import Results, Solver
 from fairway.provisioning.karpenter.planned import PlannedClaim
 from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, is_provisionable
+from fairway.provisioning.karpenter.unplaceable import Unplaceable
 from fairway.provisioning.karpenter.volumetopology import WATCHED as VOLUMES
 from fairway.provisioning.karpenter.world import World
 from fairway.twin.components import Host
@@ -132,7 +132,7 @@ class Provisioner:
         self.refused = self.ignored = 0
         """Pods that found no place in the last simulation, and those that were left out of it."""
         self._settled = Settled()
-        self._in_vain = InVain()
+        self._in_vain = Unplaceable()
         self._launched = 0
         """Machines launched so far: the n-th boots as long under every policy."""
 
@@ -437,17 +437,17 @@ class Provisioner:
         self._mark()
         if self.waiting is not None or not self._marks.ripe:
             return
-        scene = self.scene()
-        outcome = decide(scene)
+        context = self.context()
+        outcome = decide(context)
         for notice in outcome.notices:
             kind, _, name = notice.about.partition("/")
             both = (node_key(name), claim_key(name)) if kind == "Node" else (Key(NODE_POOL, "", name),)
             for about in both:
                 self.tell(about, noticed(notice))
-        self._settled.mark(outcome.in_vain, scene.now_us)
+        self._settled.mark(outcome.in_vain, context.now_us)
         command = outcome.command
         if command is None:
-            self._await_budgets(scene)
+            self._await_budgets(context)
             if outcome.skipped:
                 self._arm_tick(self._settled.ask_again_us())
             return
@@ -460,15 +460,15 @@ class Provisioner:
             self.waiting = command
             self.host.loop.at(self.host.loop.now_us + RECHECK_AFTER_US, self._h_recheck, None, HOUSEKEEPING)
 
-    def _await_budgets(self, scene: Scene) -> None:
+    def _await_budgets(self, context: DisruptionContext) -> None:
         """Look again when the next budget opens or closes, while there is a node that it may concern."""
-        at_us = next_change_us(scene.world.pools, scene.now_us)
-        if at_us is not None and any(node.is_managed for node in scene.world.nodes):
+        at_us = next_change_us(context.world.pools, context.now_us)
+        if at_us is not None and any(node.is_managed for node in context.world.nodes):
             self._arm_tick(at_us)
 
-    def scene(self) -> Scene:
+    def context(self) -> DisruptionContext:
         store = self.host.store
-        return Scene(
+        return DisruptionContext(
             world=self.world(),
             now_us=self.host.loop.now_us,
             pending=tuple(self._pending_pods()),
@@ -492,7 +492,7 @@ class Provisioner:
         if command is None:
             return
         self._mark()
-        found = recheck(command, self.scene())
+        found = recheck(command, self.context())
         if isinstance(found, Abandoned):
             metrics.dropped(self.tally, command)
             for name in command.names if command.method != EMPTINESS else ():

@@ -18,8 +18,8 @@ from fairway.kube.podrequests import pod_limits
 from fairway.kube.resources import CPU, PODS, Resources, add_into, parse_resources
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.provisioning.karpenter.disruption.budgets import allowed_disruptions
+from fairway.provisioning.karpenter.disruption.context import DRIFTED_REASON, EMPTY, UNDERUTILIZED
 from fairway.provisioning.karpenter.disruption.methods import eligible
-from fairway.provisioning.karpenter.disruption.scene import DRIFTED_REASON, EMPTY, UNDERUTILIZED
 from fairway.provisioning.karpenter.labels import (
     ARCH,
     CAPACITY_TYPE,
@@ -56,14 +56,14 @@ _FROM_LABELS = {
 
 def samples(provisioner: Provisioner) -> list[Sample]:
     """Counters so far, and gauges as of now; of pods by themselves `podmeter` of the API server tells."""
-    scene = provisioner.scene()
-    world = scene.world
+    context = provisioner.context()
+    world = context.world
     out = provisioner.tally.samples()
     out += _of_pools(world)
     out += _of_budgets(world)
     out += _of_nodes(world)
     name = f"{_K}voluntary_disruption_eligible_nodes"
-    out += [Sample(name, (reason.lower(),), float(n)) for reason, n in eligible(scene).items()]
+    out += [Sample(name, (reason.lower(),), float(n)) for reason, n in eligible(context).items()]
     refused = Sample(f"{_K}scheduler_unschedulable_pods_count", ("provisioner",), float(provisioner.refused))
     plain = {
         "scheduler_ignored_pods_count": provisioner.ignored,

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from fairway.kube.cron import ScheduleError, parse
-from fairway.provisioning.karpenter.disruption.scene import BLOCKED, Notice, Scene
+from fairway.provisioning.karpenter.disruption.context import BLOCKED, DisruptionContext, Notice
 from fairway.provisioning.karpenter.nodepools import Budget, NodePool
 from fairway.provisioning.karpenter.nodes import Standing
 
@@ -63,12 +63,12 @@ def next_change_us(pools: Iterable[NodePool], now_us: int) -> int | None:
     return min((at_us for at_us in changes if at_us is not None), default=None)
 
 
-def budget_left(scene: Scene, reason: str) -> tuple[dict[str, int], list[Notice]]:
+def budget_left(context: DisruptionContext, reason: str) -> tuple[dict[str, int], list[Notice]]:
     """Per NodePool: how many more nodes may go for this reason."""
     left, notices = {}, []
-    for pool in scene.world.pools:
-        standing = scene.world.nodes.standing.get(pool.name) or Standing()
-        allowed = allowed_disruptions(pool, reason, standing.nodes, scene.now_us)
+    for pool in context.world.pools:
+        standing = context.world.nodes.standing.get(pool.name) or Standing()
+        allowed = allowed_disruptions(pool, reason, standing.nodes, context.now_us)
         left[pool.name] = max(allowed - standing.going, 0)
         if standing.nodes and allowed == 0:
             text = f"No allowed disruptions for disruption reason {reason} due to blocking budget"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairway.kube.objects import Obj, spec_of
+from fairway.provisioning.karpenter.disruption.context import BLOCKED, DisruptionContext, Notice
 from fairway.provisioning.karpenter.disruption.evictions import Budget, budgets_of, why_not_evictable
-from fairway.provisioning.karpenter.disruption.scene import BLOCKED, Notice, Scene
 from fairway.provisioning.karpenter.instancetypes import InstanceType
 from fairway.provisioning.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from fairway.provisioning.karpenter.nodepools import NodePool
@@ -59,60 +59,62 @@ class Candidate:
         return self.node.is_empty
 
 
-def candidates(scene: Scene, class_: str = GRACEFUL) -> tuple[list[Candidate], list[Notice]]:
+def candidates(context: DisruptionContext, class_: str = GRACEFUL) -> tuple[list[Candidate], list[Notice]]:
     """The nodes that may be disrupted at all, in the order of the world, and why others may not. O(nodes)."""
-    blocked = why_blocked(scene, class_)
-    return candidates_among(scene, scene.world.nodes, blocked), notices_of(scene, blocked)
+    blocked = why_blocked(context, class_)
+    return candidates_among(context, context.world.nodes, blocked), notices_of(context, blocked)
 
 
-def candidates_among(scene: Scene, nodes: Iterable[StateNode], blocked: Mapping[str, str]) -> list[Candidate]:
-    pools = {p.name: p for p in scene.world.pools}
+def candidates_among(
+    context: DisruptionContext, nodes: Iterable[StateNode], blocked: Mapping[str, str]
+) -> list[Candidate]:
+    pools = {p.name: p for p in context.world.pools}
     return [
-        _candidate(scene, node, pools[node.pool])
+        _candidate(context, node, pools[node.pool])
         for node in nodes
-        if node.name not in scene.disrupting and node.name not in blocked
+        if node.name not in context.disrupting and node.name not in blocked
     ]
 
 
-def notices_of(scene: Scene, blocked: Mapping[str, str]) -> list[Notice]:
+def notices_of(context: DisruptionContext, blocked: Mapping[str, str]) -> list[Notice]:
     """What is said of the nodes that are blocked; nodes that Karpenter does not manage hear nothing."""
     return [
         Notice(f"Node/{node.name}", BLOCKED, why[:1].upper() + why[1:])
-        for node in scene.world.nodes.named(blocked)
+        for node in context.world.nodes.named(blocked)
         if node.is_managed and (why := blocked[node.name])
     ]
 
 
-def why_blocked(scene: Scene, class_: str = GRACEFUL) -> dict[str, str]:
+def why_blocked(context: DisruptionContext, class_: str = GRACEFUL) -> dict[str, str]:
     """Why nodes may not be disrupted, by name. O(nodes that may be blocked)."""
-    budgets = budgets_of(scene.budgets)
-    pools = {p.name for p in scene.world.pools if _has_types(scene, p.name)}
+    budgets = budgets_of(context.budgets)
+    pools = {p.name for p in context.world.pools if _has_types(context, p.name)}
     blocked = {}
-    for node in _may_be_blocked(scene, pools):
-        if node.name not in scene.disrupting:
-            why = _why_not(scene, node, pools, budgets, class_)
+    for node in _may_be_blocked(context, pools):
+        if node.name not in context.disrupting:
+            why = _why_not(context, node, pools, budgets, class_)
             if why is not None:
                 blocked[node.name] = why
     return blocked
 
 
-def _may_be_blocked(scene: Scene, pools: set[str]) -> Iterable[StateNode]:
+def _may_be_blocked(context: DisruptionContext, pools: set[str]) -> Iterable[StateNode]:
     """Without budgets for pods only what a node or its pods say of themselves stands in the way."""
-    nodes = scene.world.nodes
-    if scene.budgets or not nodes.used.keys() <= pools:
+    nodes = context.world.nodes
+    if context.budgets or not nodes.used.keys() <= pools:
         return nodes
     return nodes.named({**nodes.barred, **nodes.held})
 
 
-def _has_types(scene: Scene, pool: str) -> bool:
-    fleet = scene.world.fleets.get(pool)
+def _has_types(context: DisruptionContext, pool: str) -> bool:
+    fleet = context.world.fleets.get(pool)
     return fleet is not None and bool(fleet.types)
 
 
 def _why_not(
-    scene: Scene, node: StateNode, pools: set[str], budgets: tuple[Budget, ...], class_: str
+    context: DisruptionContext, node: StateNode, pools: set[str], budgets: tuple[Budget, ...], class_: str
 ) -> str | None:
-    why = scene.world.nodes.barred.get(node.name)
+    why = context.world.nodes.barred.get(node.name)
     if why is not None:
         return why
     if node.pool not in pools:
@@ -120,11 +122,11 @@ def _why_not(
     grace = spec_of(node.claim_facts.object).get("terminationGracePeriod")
     if class_ == EVENTUAL and grace is not None:
         return None  # its pods may hold it up, but not for ever
-    return why_not_evictable(node.pods, budgets, scene.now_us)
+    return why_not_evictable(node.pods, budgets, context.now_us)
 
 
-def _candidate(scene: Scene, node: StateNode, pool: NodePool) -> Candidate:
-    kind = scene.world.fleets[pool.name].named(node.labels.get(INSTANCE_TYPE) or "")
+def _candidate(context: DisruptionContext, node: StateNode, pool: NodePool) -> Candidate:
+    kind = context.world.fleets[pool.name].named(node.labels.get(INSTANCE_TYPE) or "")
     zone, capacity_type = node.labels.get(ZONE) or "", node.labels.get(CAPACITY_TYPE) or ""
     price = kind.price_of(zone, capacity_type) if kind is not None else None
     return Candidate(node, pool, kind, price or 0)

@@ -16,7 +16,12 @@ from typing import Final
 from fairway.provisioning.karpenter.claimfacts import CONSOLIDATABLE
 from fairway.provisioning.karpenter.disruption.candidates import Candidate
 from fairway.provisioning.karpenter.disruption.commands import Command
-from fairway.provisioning.karpenter.disruption.scene import UNCONSOLIDATABLE, UNDERUTILIZED, Notice, Scene
+from fairway.provisioning.karpenter.disruption.context import (
+    UNCONSOLIDATABLE,
+    UNDERUTILIZED,
+    DisruptionContext,
+    Notice,
+)
 from fairway.provisioning.karpenter.disruption.simulation import simulate
 from fairway.provisioning.karpenter.fleet import unsatisfied_min_values
 from fairway.provisioning.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE
@@ -70,9 +75,9 @@ def by_savings(candidates: Sequence[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda c: (-c.savings_ratio, c.name))
 
 
-def consolidate(scene: Scene, gone: Sequence[Candidate], method: str) -> Outcome:
+def consolidate(context: DisruptionContext, gone: Sequence[Candidate], method: str) -> Outcome:
     """Delete or replace all of these at once."""
-    simulation = simulate(scene, gone, consolidating=True)
+    simulation = simulate(context, gone, consolidating=True)
     if simulation.refusals:
         text = simulation.text()
         return _no(gone, text[:1].upper() + text[1:])
@@ -83,7 +88,7 @@ def consolidate(scene: Scene, gone: Sequence[Candidate], method: str) -> Outcome
         return _no(gone, f"Can't remove without creating {len(results.claims)} candidates")
     plan, price = results.claims[0], sum(c.price for c in gone)
     if all(c.capacity_type == SPOT for c in gone) and plan.allows(CAPACITY_TYPE, SPOT):
-        return _spot_to_spot(scene, gone, method, results, price)
+        return _spot_to_spot(context, gone, method, results, price)
     cheaper = plan.cheaper_than(price)
     if isinstance(cheaper, str):
         return _no(gone, f"Filtering by price: {cheaper}")
@@ -98,9 +103,9 @@ def consolidate(scene: Scene, gone: Sequence[Candidate], method: str) -> Outcome
 
 
 def _spot_to_spot(
-    scene: Scene, gone: Sequence[Candidate], method: str, results: Results, price: int
+    context: DisruptionContext, gone: Sequence[Candidate], method: str, results: Results, price: int
 ) -> Outcome:
-    if not scene.spot_to_spot:
+    if not context.spot_to_spot:
         return _no(gone, "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node")
     plan = _on_spot(results.claims[0]).offered()
     cheaper = plan.cheaper_than(price)

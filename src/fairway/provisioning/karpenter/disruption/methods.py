@@ -32,16 +32,16 @@ from fairway.provisioning.karpenter.disruption.consolidation import (
     consolidate,
     why_not_consolidatable,
 )
-from fairway.provisioning.karpenter.disruption.multinode import MULTI, first_n
-from fairway.provisioning.karpenter.disruption.scene import (
+from fairway.provisioning.karpenter.disruption.context import (
     BLOCKED,
     DRIFTED_REASON,
     EMPTY,
     UNCONSOLIDATABLE,
     UNDERUTILIZED,
+    DisruptionContext,
     Notice,
-    Scene,
 )
+from fairway.provisioning.karpenter.disruption.multinode import MULTI, first_n
 from fairway.provisioning.karpenter.disruption.simulation import simulate
 from fairway.provisioning.karpenter.nodeclaims import DRIFTED
 
@@ -51,14 +51,14 @@ SINGLE: Final = "single"
 Budget = dict[str, int]
 
 
-def decide(scene: Scene) -> Outcome:
+def decide(context: DisruptionContext) -> Outcome:
     """The next command, and notices of what stands in the way of others."""
     notices: list[Notice] = []
     in_vain: list[str] = []
     skipped: list[str] = []
     command = None
     for method in (emptiness, drift, multi_node, single_node):
-        outcome = method(scene)
+        outcome = method(context)
         notices += outcome.notices
         in_vain += outcome.in_vain
         skipped += outcome.skipped
@@ -68,31 +68,31 @@ def decide(scene: Scene) -> Outcome:
     return Outcome(command, _once(notices), tuple(in_vain), tuple(skipped))
 
 
-def eligible(scene: Scene) -> dict[str, int]:
+def eligible(context: DisruptionContext) -> dict[str, int]:
     """How many nodes each reason concerns, budgets aside. O(nodes)."""
-    nodes, blocked = scene.world.nodes, why_blocked(scene)
+    nodes, blocked = context.world.nodes, why_blocked(context)
     empty = [
         c
-        for c in candidates_among(scene, nodes.named(nodes.empty), blocked)
+        for c in candidates_among(context, nodes.named(nodes.empty), blocked)
         if not c.pool.is_static and c.pool.consolidate_after_us is not None and _may_go_empty(c)
     ]
-    drifted = _drifted(scene, why_blocked(scene, EVENTUAL))
-    return {EMPTY: len(empty), DRIFTED_REASON: len(drifted), UNDERUTILIZED: len(_consolidatable(scene)[0])}
+    drifted = _drifted(context, why_blocked(context, EVENTUAL))
+    return {EMPTY: len(empty), DRIFTED_REASON: len(drifted), UNDERUTILIZED: len(_consolidatable(context)[0])}
 
 
 def _once(notices: Sequence[Notice]) -> tuple[Notice, ...]:
     return tuple(dict.fromkeys(notices))
 
 
-def emptiness(scene: Scene) -> Outcome:
+def emptiness(context: DisruptionContext) -> Outcome:
     """Nodes whose pods cost nothing to move: all that the budgets let go, at once."""
-    blocked = why_blocked(scene)
-    notices = notices_of(scene, blocked)
-    nodes = scene.world.nodes
-    is_off = any(p.consolidate_after_us is None and not p.is_static for p in scene.world.pools)
+    blocked = why_blocked(context)
+    notices = notices_of(context, blocked)
+    nodes = context.world.nodes
+    is_off = any(p.consolidate_after_us is None and not p.is_static for p in context.world.pools)
     fitting = []
     # Where consolidation is disabled every node is told so; else only those that are empty matter.
-    for candidate in candidates_among(scene, nodes if is_off else nodes.named(nodes.empty), blocked):
+    for candidate in candidates_among(context, nodes if is_off else nodes.named(nodes.empty), blocked):
         pool = candidate.pool
         if pool.is_static:
             continue
@@ -101,7 +101,7 @@ def emptiness(scene: Scene) -> Outcome:
             notices.append(Notice(f"Node/{candidate.name}", UNCONSOLIDATABLE, text))
         elif _may_go_empty(candidate):
             fitting.append(candidate)
-    left, by_budgets = budget_left(scene, EMPTY)
+    left, by_budgets = budget_left(context, EMPTY)
     notices += by_budgets if fitting else []
     empty = tuple(_within(by_savings(fitting), left))
     command = Command(EMPTY, EMPTINESS, empty) if empty else None
@@ -121,22 +121,22 @@ def _within(found: Sequence[Candidate], left: Budget) -> list[Candidate]:
     return kept
 
 
-def drift(scene: Scene) -> Outcome:
+def drift(context: DisruptionContext) -> Outcome:
     """The node that drifted first, one without pods before one with; its replacements come first."""
-    nodes = scene.world.nodes
+    nodes = context.world.nodes
     if not nodes.drifted:
         return Outcome(None)
-    blocked = why_blocked(scene, EVENTUAL)
-    drifted = _drifted(scene, blocked)
+    blocked = why_blocked(context, EVENTUAL)
+    drifted = _drifted(context, blocked)
     if not drifted:
         return Outcome(None)
-    left, by_budgets = budget_left(scene, DRIFTED_REASON)
-    notices = [*notices_of(scene, blocked), *by_budgets]
+    left, by_budgets = budget_left(context, DRIFTED_REASON)
+    notices = [*notices_of(context, blocked), *by_budgets]
     drifted.sort(key=lambda c: (bool(c.reschedulable), c.node.claim_facts.true_since_us(DRIFTED), c.name))
     for candidate in drifted:
         if left.get(candidate.pool.name, 0) == 0:
             continue
-        simulation = simulate(scene, [candidate], consolidating=False)
+        simulation = simulate(context, [candidate], consolidating=False)
         if simulation.refusals:
             text = simulation.text()
             notices.append(Notice(f"Node/{candidate.name}", BLOCKED, text[:1].upper() + text[1:]))
@@ -147,49 +147,49 @@ def drift(scene: Scene) -> Outcome:
     return Outcome(None, tuple(notices))
 
 
-def _drifted(scene: Scene, blocked: Mapping[str, str]) -> list[Candidate]:
-    nodes = scene.world.nodes
-    found = candidates_among(scene, nodes.named(nodes.drifted), blocked)
+def _drifted(context: DisruptionContext, blocked: Mapping[str, str]) -> list[Candidate]:
+    nodes = context.world.nodes
+    found = candidates_among(context, nodes.named(nodes.drifted), blocked)
     return [c for c in found if not c.pool.is_static]
 
 
-def multi_node(scene: Scene) -> Outcome:
-    found, notices = _consolidatable(scene)
+def multi_node(context: DisruptionContext) -> Outcome:
+    found, notices = _consolidatable(context)
     if not found:
         return Outcome(None, notices)
-    left, blocked = budget_left(scene, UNDERUTILIZED)
+    left, blocked = budget_left(context, UNDERUTILIZED)
     notices = (*notices, *blocked)
-    if MULTI in scene.consolidated:
+    if MULTI in context.consolidated:
         return Outcome(None, notices, skipped=(MULTI,))
     allowed = _within(by_savings(found), left)
-    command = first_n(scene, allowed)
+    command = first_n(context, allowed)
     is_final = command is None and len(allowed) == len(found)
     return Outcome(command, notices, in_vain=(MULTI,) if is_final else ())
 
 
-def single_node(scene: Scene) -> Outcome:
+def single_node(context: DisruptionContext) -> Outcome:
     """Each node by itself, pools taking turns, until one can go."""
-    found, first = _consolidatable(scene)
-    if found and SINGLE in scene.consolidated:
+    found, first = _consolidatable(context)
+    if found and SINGLE in context.consolidated:
         return Outcome(None, first, skipped=(SINGLE,))
     notices = list(first)
-    left, _ = budget_left(scene, UNDERUTILIZED)
+    left, _ = budget_left(context, UNDERUTILIZED)
     is_final = bool(found)
     for candidate in _taking_turns(by_savings(found)):
         if left.get(candidate.pool.name, 0) == 0:
             is_final = False
             continue
-        if not can_be_worth_it(scene, candidate):
+        if not can_be_worth_it(context, candidate):
             continue
-        outcome = consolidate(scene, [candidate], SINGLE)
+        outcome = consolidate(context, [candidate], SINGLE)
         notices += outcome.notices
-        if outcome.command is not None and is_worth_it(scene, outcome.command):
+        if outcome.command is not None and is_worth_it(context, outcome.command):
             return Outcome(outcome.command, tuple(notices))
     return Outcome(None, tuple(notices), in_vain=(SINGLE,) if is_final else ())
 
 
-def _consolidatable(scene: Scene) -> tuple[list[Candidate], tuple[Notice, ...]]:
-    found, notices = candidates(scene, GRACEFUL)
+def _consolidatable(context: DisruptionContext) -> tuple[list[Candidate], tuple[Notice, ...]]:
+    found, notices = candidates(context, GRACEFUL)
     kept = []
     for candidate in found:
         why = why_not_consolidatable(candidate)

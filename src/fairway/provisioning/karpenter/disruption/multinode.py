@@ -13,7 +13,7 @@ from fairway.provisioning.karpenter.disruption.balanced import is_worth_it
 from fairway.provisioning.karpenter.disruption.candidates import Candidate
 from fairway.provisioning.karpenter.disruption.commands import REPLACE, Command
 from fairway.provisioning.karpenter.disruption.consolidation import consolidate
-from fairway.provisioning.karpenter.disruption.scene import Scene
+from fairway.provisioning.karpenter.disruption.context import DisruptionContext
 from fairway.provisioning.karpenter.fleet import NO_PRICE
 from fairway.provisioning.karpenter.labels import WELL_KNOWN
 from fairway.provisioning.karpenter.planned import PlannedClaim
@@ -23,13 +23,13 @@ MULTI: Final = "multi"
 MOST_AT_ONCE: Final = 100
 
 
-def first_n(scene: Scene, candidates: Sequence[Candidate]) -> Command | None:
+def first_n(context: DisruptionContext, candidates: Sequence[Candidate]) -> Command | None:
     """The command for the most of these, in their order, that can be consolidated together."""
     low, high = 1, min(len(candidates) - 1, MOST_AT_ONCE)
     best = None
     while low <= high:
         middle = (low + high) // 2
-        command = _worth_it(scene, candidates[: middle + 1])
+        command = _worth_it(context, candidates[: middle + 1])
         if command is not None:
             best, low = command, middle + 1
         else:
@@ -37,12 +37,12 @@ def first_n(scene: Scene, candidates: Sequence[Candidate]) -> Command | None:
     return best
 
 
-def _worth_it(scene: Scene, gone: Sequence[Candidate]) -> Command | None:
-    command = consolidate(scene, gone, MULTI).command
+def _worth_it(context: DisruptionContext, gone: Sequence[Candidate]) -> Command | None:
+    command = consolidate(context, gone, MULTI).command
     if command is not None and command.decision == REPLACE:
         plan = without_same_types(command.replacements[0], gone)
         command = replace(command, replacements=(plan,)) if plan is not None else None
-    return command if command is not None and is_worth_it(scene, command) else None
+    return command if command is not None and is_worth_it(context, command) else None
 
 
 def without_same_types(plan: PlannedClaim, gone: Sequence[Candidate]) -> PlannedClaim | None:

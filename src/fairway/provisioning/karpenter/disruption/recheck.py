@@ -18,8 +18,8 @@ from fairway.provisioning.karpenter.disruption.budgets import budget_left
 from fairway.provisioning.karpenter.disruption.candidates import Candidate, candidates_among, why_blocked
 from fairway.provisioning.karpenter.disruption.commands import Command
 from fairway.provisioning.karpenter.disruption.consolidation import why_not_consolidatable
+from fairway.provisioning.karpenter.disruption.context import DisruptionContext
 from fairway.provisioning.karpenter.disruption.methods import DRIFT, EMPTINESS
-from fairway.provisioning.karpenter.disruption.scene import Scene
 from fairway.provisioning.karpenter.disruption.simulation import simulate
 
 # Source: commandValidationDelay.
@@ -38,23 +38,23 @@ class Abandoned:
     message: str
 
 
-def recheck(command: Command, scene: Scene) -> Command | Abandoned:
+def recheck(command: Command, context: DisruptionContext) -> Command | Abandoned:
     """The command as it holds now. Drift is carried out without waiting."""
     if command.method == DRIFT:
         return command
-    nodes = scene.world.nodes.named(command.names)
-    found = {c.name: c for c in candidates_among(scene, nodes, why_blocked(scene))}
+    nodes = context.world.nodes.named(command.names)
+    found = {c.name: c for c in candidates_among(context, nodes, why_blocked(context))}
     valid = [found[name] for name in command.names if name in found and _is_still(command, found[name])]
     if command.method == EMPTINESS:
-        return _empty_left(command, valid, scene)
+        return _empty_left(command, valid, context)
     if len(valid) != len(command.candidates):
         return Abandoned(CHURN, f"{len(command.candidates) - len(valid)} candidates are no longer valid")
-    left, _ = budget_left(scene, command.reason)
+    left, _ = budget_left(context, command.reason)
     for candidate in valid:
         if left.get(candidate.pool.name, 0) == 0:
             return Abandoned(BUDGET, "a candidate can no longer be disrupted without violating budgets")
         left[candidate.pool.name] -= 1
-    return _still_schedules(command, valid, scene)
+    return _still_schedules(command, valid, context)
 
 
 def _is_still(command: Command, candidate: Candidate) -> bool:
@@ -63,10 +63,10 @@ def _is_still(command: Command, candidate: Candidate) -> bool:
     return why_not_consolidatable(candidate) is None
 
 
-def _empty_left(command: Command, valid: list[Candidate], scene: Scene) -> Command | Abandoned:
+def _empty_left(command: Command, valid: list[Candidate], context: DisruptionContext) -> Command | Abandoned:
     if not valid:
         return Abandoned(CHURN, f"{len(command.candidates)} candidates are no longer valid")
-    left, _ = budget_left(scene, command.reason)
+    left, _ = budget_left(context, command.reason)
     kept = []
     for candidate in valid:
         if left.get(candidate.pool.name, 0) > 0:
@@ -81,8 +81,10 @@ def _empty_left(command: Command, valid: list[Candidate], scene: Scene) -> Comma
     )
 
 
-def _still_schedules(command: Command, valid: list[Candidate], scene: Scene) -> Command | Abandoned:
-    simulation = simulate(scene, valid, consolidating=True)
+def _still_schedules(
+    command: Command, valid: list[Candidate], context: DisruptionContext
+) -> Command | Abandoned:
+    simulation = simulate(context, valid, consolidating=True)
     if simulation.refusals:
         return Abandoned(SCHEDULING, simulation.text())
     claims = simulation.results.claims

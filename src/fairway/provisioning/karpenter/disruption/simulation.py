@@ -14,8 +14,8 @@ from typing import Final
 
 from fairway.kube.objects import Obj, meta_of, status_of
 from fairway.provisioning.karpenter.disruption.candidates import Candidate
+from fairway.provisioning.karpenter.disruption.context import DisruptionContext
 from fairway.provisioning.karpenter.disruption.evictions import budgets_of, is_currently_reschedulable
-from fairway.provisioning.karpenter.disruption.scene import Scene
 from fairway.provisioning.karpenter.packing import Results, Solver
 from fairway.provisioning.karpenter.podfacts import Shapes, facts_of, is_provisionable
 
@@ -38,34 +38,34 @@ class Simulation:
         )
 
 
-def simulate(scene: Scene, gone: Sequence[Candidate], *, consolidating: bool) -> Simulation:
+def simulate(context: DisruptionContext, gone: Sequence[Candidate], *, consolidating: bool) -> Simulation:
     """Place everything that would have to move."""
-    budgets = budgets_of(scene.budgets)
-    nodes = scene.world.nodes
+    budgets = budgets_of(context.budgets)
+    nodes = context.world.nodes
     deleting = nodes.named(nodes.marked)
 
     def movable(pods: Iterable[Obj]) -> list[Obj]:
-        return [p for p in pods if is_currently_reschedulable(p, budgets, scene.now_us)]
+        return [p for p in pods if is_currently_reschedulable(p, budgets, context.now_us)]
 
     of_candidates = [p for c in gone for p in movable(c.reschedulable)]
     of_deleting = [p for n in deleting for p in movable(n.pods)]
-    options = replace(scene.options, is_consolidation=consolidating)
-    shapes = scene.shapes
+    options = replace(context.options, is_consolidation=consolidating)
+    shapes = context.shapes
     if shapes.respects_preferences != options.respects_preferences:
         shapes = Shapes(respects_preferences=options.respects_preferences)
-    waiting = [p for p in scene.pending if is_provisionable(p)]
+    waiting = [p for p in context.pending if is_provisionable(p)]
     pods = [*waiting, *of_candidates, *of_deleting]
     # Pods of a node that is going may land anywhere, as pending ones may, bound or not.
     free = {_uid(p) for p in of_deleting}
     facts = [
         facts_of(
             p,
-            shapes.of(p, scene.world.volumes.get(_uid(p), ())),
+            shapes.of(p, context.world.volumes.get(_uid(p), ())),
             is_pending=_uid(p) in free or status_of(p).get("phase") == "Pending",
         )
         for p in pods
     ]
-    world = scene.world.without_going(c.name for c in gone)
+    world = context.world.without_going(c.name for c in gone)
     results = Solver(world, shapes, options, moving=[_uid(p) for p in pods]).solve(facts)
     pending = {_uid(p) for p in waiting}
     return Simulation(results, _refusals(results, pending, {_uid(p) for p in of_deleting}))

@@ -18,12 +18,12 @@ class Measured(NamedTuple):
     peak_bytes: int
 
 
-def measured_apart(measure: Callable[[int], float], size: int) -> Measured:
+def measured_in_own_process(measure: Callable[[int], float], size: int) -> Measured:
     """What `measure(size)` returns (seconds), and the most memory its process ever held."""
-    return Measured(*run_apart(measure, size))
+    return Measured(*run_in_own_process(measure, size))
 
 
-def run_apart(measure: Callable[[Given], Found], given: Given) -> tuple[Found, int]:
+def run_in_own_process(measure: Callable[[Given], Found], given: Given) -> tuple[Found, int]:
     """What `measure(given)` returns, and the most memory its process ever held, in bytes."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as executor:

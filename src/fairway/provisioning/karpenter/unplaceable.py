@@ -27,7 +27,7 @@ _Refused = tuple[PodFacts, PodRefusal]
 Simulate = Callable[[Sequence[Obj]], Results]
 
 
-class InVain:
+class Unplaceable:
     """Pods that were tried in vain, in the order they are tried, and what the nodes were then."""
 
     __slots__ = ("_daemons", "_fleets", "_pools", "_refused", "_sizes", "_supply", "_unusable")

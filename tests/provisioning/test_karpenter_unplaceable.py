@@ -10,9 +10,9 @@ import pytest
 from karpenterworlds import ZONES, kind, names, pod, pool, solve, state_node, world
 
 from fairway.kube.objects import Obj
-from fairway.provisioning.karpenter.invain import InVain
 from fairway.provisioning.karpenter.nodes import Nodes
 from fairway.provisioning.karpenter.packing import Results
+from fairway.provisioning.karpenter.unplaceable import Unplaceable
 from fairway.provisioning.karpenter.world import World
 
 SMALL, LARGE = kind("a.small", 4), kind("b.large", 16)
@@ -54,7 +54,7 @@ def told(results: Results) -> Any:
 
 
 def test_only_pods_that_came_since_are_tried() -> None:
-    made, known = at_the_limit("0", "0"), InVain()
+    made, known = at_the_limit("0", "0"), Unplaceable()
     asked = Asked(made)
     one, other = pod("a"), pod("b", "2")
     for waiting in ([one], [one, other], [one], [other, one]):
@@ -65,7 +65,7 @@ def test_only_pods_that_came_since_are_tried() -> None:
 
 
 def test_room_for_one_of_them_has_all_of_them_tried() -> None:
-    made, known = at_the_limit("0", "0"), InVain()
+    made, known = at_the_limit("0", "0"), Unplaceable()
     waiting = [pod("a"), pod("b", "2")]
     known.results(made, waiting, Asked(made))
     made.nodes.put(state_node("n0", SMALL, (pod("p0", "3", node="n0"),)))
@@ -83,7 +83,7 @@ def test_room_for_one_of_them_has_all_of_them_tried() -> None:
     ],
 )
 def test_who_looks_at_others_is_always_tried(spec: dict[str, Any]) -> None:
-    made, known = at_the_limit("0", "0"), InVain()
+    made, known = at_the_limit("0", "0"), Unplaceable()
     asked, waiting = Asked(made), [pod("a", **spec), pod("b")]
     for _ in range(2):
         known.results(made, waiting, asked)
@@ -92,7 +92,7 @@ def test_who_looks_at_others_is_always_tried(spec: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_it_is_what_a_simulation_of_all_finds(seed: int) -> None:
-    random, known, nodes = Random(seed), InVain(), Nodes()
+    random, known, nodes = Random(seed), Unplaceable(), Nodes()
     pools, types = [FULL, pool("other", weight=1, limits={"cpu": "20"})], [SMALL, LARGE]
     there: dict[str, Obj] = {}
     made = world(types, pools)

@@ -27,7 +27,7 @@ class Notice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class DisruptionContext:
     """`world` holds every node, also those that are going; `disrupting` are the names of nodes under a command.
 
     `consolidated`: methods that found nothing to do and need not look again, because nothing changed since.

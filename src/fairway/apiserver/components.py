@@ -37,7 +37,7 @@ _SERVED = replace(
 )
 
 
-def standing_components(
+def served_components(
     signer: CertificateSigner, cloud: CloudPlan | None = None, left: LeftOut = EVERYTHING
 ) -> list[Component]:
     """New components, in the order in which they see changes. `cloud`: where nodes come from by themselves; `left`:

@@ -30,7 +30,7 @@ FINALIZED: Final = (kinds.CLUSTER_QUEUE, kinds.RESOURCE_FLAVOR, kinds.ADMISSION_
 USED_BY_QUEUES: Final = (kinds.RESOURCE_FLAVOR, kinds.ADMISSION_CHECK, kinds.TOPOLOGY)
 
 
-class Look:
+class Reconciled:
     """What came of it."""
 
     def __init__(
@@ -46,36 +46,36 @@ class Look:
         self.settles = settles
 
 
-NOTHING: Final = Look()
+NOTHING: Final = Reconciled()
 
 
-def look(kueue: Kueue, item: tuple[str, Key]) -> Look:
+def reconcile(kueue: Kueue, item: tuple[str, Key]) -> Reconciled:
     """Ask the controller this item is for."""
     tag, key = item
     if tag == "job":
         world = JobWorld(kueue.host.store, kueue.backlog.owned, kueue.kinds_of_jobs, kueue.settings.jobs)
-        return Look(*reconcile_job(world, key, kueue.host.loop.now_us))
+        return Reconciled(*reconcile_job(world, key, kueue.host.loop.now_us))
     if tag == "ungate":
-        return Look(tuple(kueue.topologies.ungate(key)))
+        return Reconciled(tuple(kueue.topologies.ungate(key)))
     if tag == "node":
-        return Look(*kueue.topologies.look_at_node(key))
+        return Reconciled(*kueue.topologies.look_at_node(key))
     obj = kueue.host.store.get(key)
     if obj is None:
         return NOTHING
     if tag == "status":
         return _status(kueue, key, obj)
     if tag == "provisioning":
-        return Look(reconcile_provisioning(kueue.host.store, obj, kueue.settings.gates))
+        return Reconciled(reconcile_provisioning(kueue.host.store, obj, kueue.settings.gates))
     if tag == "check":
-        return Look(reconcile_check(kueue.host.store, obj, kueue.host.loop.now_us))
+        return Reconciled(reconcile_check(kueue.host.store, obj, kueue.host.loop.now_us))
     if key.gk == WORKLOAD:
         return _workload(kueue, obj)
     if key.gk == WORKLOAD_PRIORITY_CLASS:
         return _priority_class(kueue, obj)
-    return Look(tuple(finalizer_actions(obj, is_in_use=_is_in_use(kueue, key))))
+    return Reconciled(tuple(finalizer_actions(obj, is_in_use=_is_in_use(kueue, key))))
 
 
-def _workload(kueue: Kueue, obj: Obj) -> Look:
+def _workload(kueue: Kueue, obj: Obj) -> Reconciled:
     backlog = kueue.backlog
     backlog.accounts.settle()
     name = f"{meta_of(obj).get('namespace') or ''}/{spec_of(obj).get('queueName') or ''}"
@@ -90,7 +90,7 @@ def _workload(kueue: Kueue, obj: Obj) -> Look:
         lambda changed: _blocker(kueue, changed, name),
     )
     decided = reconcile_workload(obj, around, kueue.host.loop.now_us)
-    return Look(decided.actions, decided.again_at_us)
+    return Reconciled(decided.actions, decided.again_at_us)
 
 
 def _blocker(kueue: Kueue, obj: Obj, local_queue: str) -> Blocker | None:
@@ -110,7 +110,7 @@ def _blocker(kueue: Kueue, obj: Obj, local_queue: str) -> Blocker | None:
     return blocker_of(obj, asked, facts, backlog.namespaces, kueue.settings.gates)
 
 
-def _status(kueue: Kueue, key: Key, obj: Obj) -> Look:
+def _status(kueue: Kueue, key: Key, obj: Obj) -> Reconciled:
     """What a queue or a cohort says of itself."""
     backlog, now_us = kueue.backlog, kueue.host.loop.now_us
     backlog.accounts.settle()
@@ -126,14 +126,14 @@ def _status(kueue: Kueue, key: Key, obj: Obj) -> Look:
         )
         if "deletionTimestamp" in meta_of(obj):
             leaving = finalizer_actions(obj, is_in_use=_is_in_use(kueue, key))
-            return Look((SetStatus(key, status), *leaving))
+            return Reconciled((SetStatus(key, status), *leaving))
     elif key.gk == kinds.LOCAL_QUEUE:
         status = _local_queue_status(kueue, key, obj)
         if not status:
             return NOTHING
     else:
         status = queuestatus.cohort_status(obj, backlog.accounts.cohorts.get(key.name), fair_sharing=fair)
-    return Look((SetStatus(key, status),))
+    return Reconciled((SetStatus(key, status),))
 
 
 def _local_queue_status(kueue: Kueue, key: Key, obj: Obj) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _is_in_use(kueue: Kueue, key: Key) -> bool:
     return any(f.topology == key.name for f in kueue.backlog.accounts.flavors.values())
 
 
-def _priority_class(kueue: Kueue, obj: Obj) -> Look:
+def _priority_class(kueue: Kueue, obj: Obj) -> Reconciled:
     """A WorkloadPriorityClass's value moves every Workload that refers to it."""
     value, name = int(obj.get("value") or 0), meta_of(obj)["name"]
     actions = []
@@ -177,7 +177,7 @@ def _priority_class(kueue: Kueue, obj: Obj) -> Look:
         if spec.get("priority") != value:
             key = Key(WORKLOAD, meta_of(workload)["namespace"], meta_of(workload)["name"])
             actions.append(Patch(key, {"spec": {"priority": value}}))
-    return Look(tuple(actions))
+    return Reconciled(tuple(actions))
 
 
 def tell_consumed(kueue: Kueue, local_queue: str, consumed: Mapping[str, Decimal]) -> None:
