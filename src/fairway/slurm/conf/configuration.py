@@ -1,0 +1,83 @@
+"""A site's configuration, read: nodes, partitions, settings, and what was not understood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fairway.errors import FieldProblem
+from fairway.slurm.model.node import NodeConf
+from fairway.slurm.model.partition import Partition
+
+
+@dataclass(slots=True)
+class Switch:
+    """A line of topology.conf."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    switches: tuple[str, ...] = ()
+    speed: int = 1
+
+
+@dataclass(slots=True)
+class Configuration:
+    """`settings`: lower-case key → value as written, without NodeName and PartitionName lines."""
+
+    settings: dict[str, str] = field(default_factory=dict)
+    nodes: list[NodeConf] = field(default_factory=list)
+    partitions: list[Partition] = field(default_factory=list)
+    node_sets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    topology: list[Switch] = field(default_factory=list)
+    cgroup: dict[str, str] = field(default_factory=dict)
+    problems: list[FieldProblem] = field(default_factory=list)
+    """What Slurm would not understand, or Fairway does not: named, left out."""
+    texts: dict[str, str] = field(default_factory=dict)
+    """File name → text, as read."""
+
+    def get(self, key: str, default: str = "") -> str:
+        """A setting, `default` where it is not set."""
+        return self.settings.get(key.lower(), default)
+
+    def number(self, key: str, default: int) -> int:
+        """An integer setting; INFINITE/UNLIMITED is 4294967295."""
+        text = self.get(key)
+        if text.upper() in ("INFINITE", "UNLIMITED", "-1"):
+            return 0xFFFFFFFF
+        return int(text) if text.lstrip("-").isdigit() else default
+
+    def is_on(self, key: str, default: bool = False) -> bool:
+        text = self.get(key).upper()
+        return text in ("YES", "Y", "TRUE", "T", "UP", "1") if text else default
+
+    def words(self, key: str) -> tuple[str, ...]:
+        """A comma list, lower case."""
+        return tuple(word.strip().lower() for word in self.get(key).split(",") if word.strip())
+
+    def parameter(self, name: str, default: int, key: str = "SchedulerParameters") -> int:
+        """`name=N` of SchedulerParameters or another list of options."""
+        for word in self.words(key):
+            option, equals, value = word.partition("=")
+            if option == name and equals and value.lstrip("-").isdigit():
+                return int(value)
+        return default
+
+    def has_option(self, name: str, key: str = "SchedulerParameters") -> bool:
+        return name in self.words(key)
+
+    @property
+    def tracked(self) -> tuple[str, ...]:
+        """AccountingStorageTRES beyond the static ones, in order."""
+        static = {"cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages"}
+        return tuple(word for word in self.words("AccountingStorageTRES") if word not in static)
+
+    @property
+    def enforce(self) -> frozenset[str]:
+        """What AccountingStorageEnforce implies: associations, limits, qos, safe, wckeys, nojobs, nosteps."""
+        words = set(self.words("AccountingStorageEnforce"))
+        if "all" in words:
+            words |= {"associations", "limits", "qos", "safe", "wckeys"}
+        if words & {"1", "safe"}:
+            words |= {"limits"}
+        if words & {"limits", "qos", "wckeys"}:
+            words |= {"associations"}
+        return frozenset(words - {"0", "none"})

@@ -1,0 +1,208 @@
+"""Who may use how much: the tree of associations (cluster, account, user, partition) and the QOS beside it.
+
+Limits are kept under sacctmgr's names in lower case; absent is no limit. Usage decays (priority/multifactor);
+counts of running and submitted jobs do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fairway.slurm.model.tres import Tres
+
+FAIRSHARE_PARENT = 0x7FFFFFFF
+"""`fairshare=parent`: SLURMDB_FS_USE_PARENT."""
+
+
+@dataclass(slots=True)
+class Limits:
+    """Limits of an association or a QOS. Times in minutes."""
+
+    grp_jobs: int | None = None
+    grp_jobs_accrue: int | None = None
+    grp_submit: int | None = None
+    grp_tres: Tres = field(default_factory=dict)
+    grp_tres_mins: Tres = field(default_factory=dict)
+    grp_tres_run_mins: Tres = field(default_factory=dict)
+    grp_wall: int | None = None
+    max_jobs: int | None = None
+    """Association: MaxJobs; QOS: MaxJobsPerUser."""
+    max_jobs_per_account: int | None = None
+    max_jobs_accrue: int | None = None
+    max_submit: int | None = None
+    """Association: MaxSubmitJobs; QOS: MaxSubmitJobsPerUser."""
+    max_submit_per_account: int | None = None
+    max_tres_per_job: Tres = field(default_factory=dict)
+    max_tres_per_node: Tres = field(default_factory=dict)
+    max_tres_mins_per_job: Tres = field(default_factory=dict)
+    max_tres_per_user: Tres = field(default_factory=dict)
+    max_tres_per_account: Tres = field(default_factory=dict)
+    max_tres_run_mins_per_user: Tres = field(default_factory=dict)
+    max_tres_run_mins_per_account: Tres = field(default_factory=dict)
+    max_wall: int | None = None
+    min_tres_per_job: Tres = field(default_factory=dict)
+    min_prio_thresh: int | None = None
+
+
+@dataclass(slots=True)
+class Counts:
+    """Jobs and resources held now under one heading (an association, a QOS, a QOS and a user …)."""
+
+    jobs: int = 0
+    submitted: int = 0
+    tres: Tres = field(default_factory=dict)
+    run_secs: Tres = field(default_factory=dict)
+    """Resource-seconds running jobs may still use."""
+
+
+@dataclass(slots=True)
+class Usage:
+    """What was used, decayed. `raw`: billing-seconds (UsageFactor applied), `tres`: seconds of each."""
+
+    raw: float = 0.0
+    wall: float = 0.0
+    tres: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Association:
+    """One node of the tree; `user` '' for an account's own."""
+
+    id: int
+    account: str
+    user: str = ""
+    partition: str = ""
+    parent: int | None = None
+    shares: int = 1
+    limits: Limits = field(default_factory=Limits)
+    qos: tuple[str, ...] = ()
+    """Allowed QOS; empty: the parent's."""
+    default_qos: str = ""
+    priority: int = 0
+    comment: str = ""
+    counts: Counts = field(default_factory=Counts)
+    usage: Usage = field(default_factory=Usage)
+    children: list[int] = field(default_factory=list)
+    level_fs: float = 0.0
+    fs_factor: float = 0.0
+    shares_norm: float = 0.0
+    usage_norm: float = 0.0
+    usage_efctv: float = 0.0
+
+
+@dataclass(slots=True)
+class Qos:
+    """A quality of service."""
+
+    name: str
+    id: int
+    priority: int = 0
+    description: str = ""
+    flags: tuple[str, ...] = ()
+    preempt: tuple[str, ...] = ()
+    preempt_mode: str = "cluster"
+    preempt_exempt_s: int | None = None
+    grace_s: int = 0
+    usage_factor: float = 1.0
+    usage_threshold: float | None = None
+    limit_factor: float | None = None
+    limits: Limits = field(default_factory=Limits)
+    counts: Counts = field(default_factory=Counts)
+    usage: Usage = field(default_factory=Usage)
+    by_user: dict[str, Counts] = field(default_factory=dict)
+    by_account: dict[str, Counts] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Account:
+    """An account's words."""
+
+    name: str
+    description: str = ""
+    organization: str = ""
+    coordinators: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class User:
+    """A user. `admin_level`: None, Operator, Administrator."""
+
+    name: str
+    default_account: str = ""
+    admin_level: str = "None"
+    uid: int = 0
+    default_wckey: str = ""
+
+
+@dataclass(slots=True)
+class Accounts:
+    """slurmdbd's view of one cluster. `associations[1]` is root's account, its parent None."""
+
+    cluster: str
+    associations: dict[int, Association] = field(default_factory=dict)
+    qos: dict[str, Qos] = field(default_factory=dict)
+    accounts: dict[str, Account] = field(default_factory=dict)
+    users: dict[str, User] = field(default_factory=dict)
+    next_assoc: int = 1
+    next_qos: int = 1
+    by_key: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """(account, user, partition) → association."""
+
+    def find(self, account: str, user: str = "", partition: str = "") -> Association | None:
+        at = self.by_key.get((account, user, partition), self.by_key.get((account, user, "")))
+        return None if at is None else self.associations[at]
+
+    def up(self, association: Association) -> list[Association]:
+        """From it to the root."""
+        line = [association]
+        while line[-1].parent is not None:
+            line.append(self.associations[line[-1].parent])
+        return line
+
+    def allowed_qos(self, association: Association) -> tuple[str, ...]:
+        return next((one.qos for one in self.up(association) if one.qos), ("normal",))
+
+
+def empty_accounts(cluster: str) -> Accounts:
+    """As after `sacctmgr add cluster`: the root account, its user root, and QOS normal."""
+    accounts = Accounts(cluster)
+    add_qos(accounts, "normal").description = "Normal QOS default"
+    accounts.accounts["root"] = Account("root", "default root account", "root")
+    add_association(accounts, "root", parent=None)
+    accounts.users["root"] = User("root", "root", "Administrator")
+    add_association(accounts, "root", "root", parent="root")
+    return accounts
+
+
+def add_qos(accounts: Accounts, name: str) -> Qos:
+    qos = accounts.qos[name] = Qos(name, accounts.next_qos)
+    accounts.next_qos += 1
+    return qos
+
+
+def add_association(
+    accounts: Accounts,
+    account: str,
+    user: str = "",
+    *,
+    parent: str | None,
+    partition: str = "",
+    shares: int = 1,
+) -> Association:
+    """A new one under the account `parent` (a user's parent is its account). The caller checks names first."""
+    above = None if parent is None else accounts.by_key[(parent, "", "")]
+    made = Association(accounts.next_assoc, account, user, partition, above, shares)
+    accounts.next_assoc += 1
+    accounts.associations[made.id] = made
+    accounts.by_key[(account, user, partition)] = made.id
+    if above is not None:
+        accounts.associations[above].children.append(made.id)
+    return made
+
+
+def remove_association(accounts: Accounts, association: Association) -> None:
+    """Take one without children off the tree."""
+    del accounts.associations[association.id]
+    del accounts.by_key[(association.account, association.user, association.partition)]
+    if association.parent is not None:
+        accounts.associations[association.parent].children.remove(association.id)
