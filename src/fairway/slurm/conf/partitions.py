@@ -27,7 +27,7 @@ def partitions_of(
         if name.upper() == "DEFAULT":
             default = default | {key: value for key, value in line.pairs.items() if key != "partitionname"}
             continue
-        for one in hostlist.expand(name):
+        for one in name.split(","):
             partition = Partition(one, ())
             for key, value in (default | line.pairs).items():
                 wrong = set_field(partition, key, value, index, sets)
@@ -129,7 +129,10 @@ _FLAGS = {
 def _set_nodes(
     partition: Partition, value: str, index: Mapping[str, int], sets: Mapping[str, tuple[str, ...]]
 ) -> str:
-    names = list(index) if value.upper() == "ALL" else hostlist.expand(value)
+    try:
+        names = list(index) if value.upper() == "ALL" else hostlist.expand(value)
+    except hostlist.HostlistError:
+        return "is no list of hosts"
     names = [node for name in names for node in sets.get(name, (name,))]
     unknown = [name for name in names if name not in index]
     partition.nodes = tuple(sorted({index[name] for name in names if name in index}))
