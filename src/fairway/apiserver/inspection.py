@@ -196,7 +196,7 @@ def _rebuild(folder: Path, found: Inspection) -> None:
         db.write(dict(found.bodies), facts)
 
 
-_FACTS = ("version", "serial", "now_us", "seed", "port", "speed", "paused")
+_FACTS = ("version", "serial", "now_us", "seed", "port", "speed", "paused", "cloud")
 
 
 def _version(body: bytes) -> int:

@@ -138,6 +138,7 @@ class Server:
         journal.note("speed", repr(speed))
         journal.note("paused", "1" if paused else "")
         journal.note("without", ",".join(sorted(left.names)))
+        journal.note("cloud", str(self.settings.cloud or ""))
         self._enroll()
         kubeconfig.write(self.kubeconfig, self.pki, self.url)
         announce(self.settings.data, self.url, self.kubeconfig)

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from fairway.cluster.store import Store
-
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
-
-_READ = (
-    "Node",
-    "Namespace",
-    "Service",
-    "ReplicationController",
-    "ReplicaSet.apps",
-    "StatefulSet.apps",
-    "Pod",
-)
 
 
 @app.command()
@@ -28,9 +15,8 @@ def fragmentation(
     path: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR|FILE",
-            exists=True,
-            help="Manifests, a dump (kubectl get nodes,pods,namespaces -A -o json), or a scenario, which is run.",
+            metavar="GROUND",
+            help="A scenario, a run, a dump (kubectl get nodes,pods,ns -A -o json), a data folder, a kubeconfig.",
         ),
     ],
     shape: Annotated[
@@ -45,13 +31,13 @@ def fragmentation(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Of a scenario: 8h since the start, or an RFC 3339 time. Default: the end.",
+            help="When: 8h since the start, or an RFC 3339 time. Default: the end.",
             show_default=False,
         ),
     ] = None,
     all_nodes: Annotated[bool, typer.Option("--all-nodes", help="List every node.")] = False,
     lenient: Annotated[
-        bool, typer.Option("--lenient", help="Skip objects that will not do, and count them.")
+        bool, typer.Option("--lenient", help="Of a scenario: skip objects that will not do.")
     ] = False,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="table|json", help="How to print.")
@@ -67,11 +53,15 @@ def fragmentation(
     """
     from fairway.cli.output import check_output, print_json
     from fairway.cli.screen import print_lines
+    from fairway.ground import open_ground
     from fairway.results.fragmentation import PRESENT, cluster_gpus, pod_asking
     from fairway.results.fragmentationtext import fragmentation_json, fragmentation_lines
 
     check_output(output)
-    store = _of_scenario(path, at, lenient)
+    moment = open_ground(path, lenient=lenient).at(at)
+    store = moment.store
+    for note in moment.notes:
+        typer.echo(f"fairway: {note}", err=True)
     asked = None if shape is None else pod_asking(store.accounts, _resources(shape))
     found = cluster_gpus(store, asked=asked)
     if output == "json":
@@ -80,57 +70,6 @@ def fragmentation(
         print_lines(lambda width: fragmentation_lines(found, width, all_nodes=all_nodes))
     if found.demand != PRESENT and found.shapes and not any(s.fits.count for s in found.shapes):
         raise typer.Exit(1)
-
-
-def _of_scenario(path: Path, at: str | None, lenient: bool) -> Store:
-    """A scenario's cluster as it stands then; of anything else the objects as they are in the files."""
-    from fairway.errors import UserError
-    from fairway.scenario.loading import holds_scenario, load_scenario
-    from fairway.scenario.running import run_until
-
-    if not holds_scenario(path):
-        if at is not None:
-            raise UserError("--at goes with a scenario: manifests stand as they are")
-        return _store(path, lenient)
-    return run_until(load_scenario(path, lenient=lenient), at).store
-
-
-def _store(path: Path, lenient: bool) -> Store:
-    """The objects that matter to placement, as they are in the files."""
-    from fairway.cluster.errors import ApiError
-    from fairway.cluster.store import Store
-    from fairway.errors import FieldProblem, InvalidInput
-    from fairway.kube.manifest import read_path
-    from fairway.kube.objects import gk_of, meta_of
-
-    store = Store()
-    problems = []
-    skipped = 0
-    for manifest in read_path(path, lenient=lenient):
-        if manifest.broken is not None:
-            skipped += 1
-            continue
-        gk = gk_of(manifest.obj)
-        if gk not in _READ:
-            continue
-        try:
-            if not meta_of(manifest.obj).get("name"):
-                raise ValueError("metadata.name is required")
-            store.load(_with_spec(manifest.obj))
-        except (ApiError, ValueError, KeyError, TypeError, AttributeError) as wrong:
-            subject = f"{gk} {meta_of(manifest.obj).get('name', '')}".strip()
-            problems.append(FieldProblem(manifest.file, manifest.line, "", "", str(wrong), subject))
-    if problems and not lenient:
-        raise InvalidInput(tuple(problems))
-    skipped += len(problems)
-    if skipped:
-        typer.echo(f"fairway: skipped {skipped} objects that will not do", err=True)
-    return store
-
-
-def _with_spec(obj: dict[str, object]) -> dict[str, object]:
-    """Pods and nodes always have a spec to look into."""
-    return obj if isinstance(obj.get("spec"), dict) else {**obj, "spec": {}}
 
 
 def _resources(text: str) -> dict[str, str]:

@@ -17,8 +17,8 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=T
 _Path = Annotated[
     Path,
     typer.Argument(
-        metavar="DIR|FILE",
-        help="A scenario, a run directory, or a dump: kubectl get -A -o json of Kueue's objects.",
+        metavar="GROUND",
+        help="A scenario, a run, a dump (kubectl get -A -o json), a data folder of up, a kubeconfig.",
     ),
 ]
 _At = Annotated[
@@ -97,10 +97,12 @@ def _answer(
 ) -> Sequence[Any]:
     from fairway.cli.output import check_output, print_json
     from fairway.cli.screen import print_lines
-    from fairway.results.queuestate import as_json, queue_state
+    from fairway.ground import open_ground
+    from fairway.results.queuestate import as_json, state_of
 
     check_output(output)
-    state = queue_state(path, at, config)
+    moment = open_ground(path, kueue_config=config).at(at)
+    state = state_of(moment.twin, moment.notes)
     found = ask(state)
     if output == "json":
         for note in state.notes:

@@ -114,13 +114,13 @@ def run_scenario(
 
     Ctrl-C ends the run early; what happened until then is judged and returned.
     """
-    twin = build_twin(scenario, seed=seed, containment=_containment() if contains else None)
+    twin = build_twin(scenario, seed=seed, containment=containment_of_run() if contains else None)
     if prepare is not None:
         prepare(twin)
     return run_twin(scenario, twin, seed=scenario.seed if seed is None else seed, progress=progress)
 
 
-def _containment() -> Containment:
+def containment_of_run() -> Containment:
     """One odd object ends nobody's run. What makes all figures wrong does, and the world's failures."""
     ends_a_run = (BugError, UserError, WorldError, OSError, MemoryError)
     return Containment(lets_through=ends_a_run, tries=LIMITED_TRIES, tell=lambda _message, _error: None)

@@ -1,0 +1,127 @@
+"""One seam: every ground of one cluster gives the same answers, says what it lacks, and its twin goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway.apiserver.bodies import Bodies
+from fairway.apiserver.journal import Journal, fill
+from fairway.errors import InvalidInput, UserError
+from fairway.ground import Moment, open_ground
+from fairway.kube.objects import Obj, name_of, spec_of, status_of
+from fairway.results.queuestate import as_json, pending_lines, state_of
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NIGHT = EXAMPLES / "09-night-borrowing"
+_AT = "8h"
+_HOUR_US = 3_600_000_000
+
+
+@pytest.fixture(scope="module")
+def night() -> Moment:
+    return open_ground(NIGHT).at(_AT)
+
+
+def everything(moment: Moment) -> list[Obj]:
+    return [obj for gk in moment.store.kinds() for obj in moment.store.objects(gk)]
+
+
+def dumped(path: Path, items: list[Obj]) -> Path:
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
+    return path
+
+
+def bound(moment: Moment) -> dict[str, str]:
+    return {name_of(p): spec_of(p).get("nodeName", "") for p in moment.store.objects("Pod")}
+
+
+def waiting(moment: Moment) -> list[Any]:
+    return [
+        {k: line[k] for k in ("name", "position", "verdict", "reason", "message")}
+        for line in map(as_json, pending_lines(state_of(moment.twin)))
+    ]
+
+
+def test_a_dump_and_a_journal_say_what_the_scenario_says(night: Moment, tmp_path: Path) -> None:
+    dump = open_ground(dumped(tmp_path / "dump.json", everything(night)))
+    folder = tmp_path / "data"
+    folder.mkdir()
+    fill(Journal(folder, Bodies()), night.store)
+    before = {f.name: f.read_bytes() for f in folder.iterdir()}
+    journal = open_ground(folder)
+    assert (dump.kind, journal.kind) == ("dump", "served")
+    for moment in (dump.at(), journal.at()):
+        assert bound(moment) == bound(night)
+        assert waiting(moment) == waiting(night) != []
+    assert journal.at().now_us == night.now_us and not journal.at().unseen
+    assert {f.name: f.read_bytes() for f in folder.iterdir()} == before, "a journal is only read"
+
+
+def test_its_twin_goes_on_and_the_moment_stays(night: Moment, tmp_path: Path) -> None:
+    moment = open_ground(dumped(tmp_path / "dump.json", everything(night))).at()
+    was = waiting(moment)
+    later = moment.fork()
+    later.run_for(12 * _HOUR_US)
+    finished = [p for p in later.store.objects("Pod") if status_of(p).get("phase") == "Succeeded"]
+    assert finished and waiting(Moment(later)) != was
+    assert waiting(moment) == was
+
+
+def test_one_bad_object_is_left_out_and_named(night: Moment, tmp_path: Path) -> None:
+    odd: list[Any] = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "uid": "u1"},
+            "spec": {"containers": 5},
+        },
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"uid": "u2"}},
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n", "uid": "u3"},
+            "status": {"capacity": []},
+        },
+        {"apiVersion": "v1", "kind": "Pod", "metadata": "none", "status": 7},
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Workload",
+            "metadata": {"name": "w", "uid": "u4"},
+            "spec": 1,
+        },
+    ]
+    moment = open_ground(dumped(tmp_path / "dump.json", [*odd, *everything(night)])).at()
+    assert bound(moment) == bound(night)
+    assert sum("left out" in note for note in moment.notes) == 4
+
+
+def test_a_dump_says_what_it_lacks(night: Moment, tmp_path: Path) -> None:
+    some = [o for o in everything(night) if o["kind"] in ("Workload", "Pod", "Job")]
+    moment = open_ground(dumped(tmp_path / "dump.json", some)).at()
+    assert {"Node", "ClusterQueue.kueue.x-k8s.io"} <= moment.unseen
+    assert any("holds no nodes" in note for note in moment.notes)
+    assert any("holds no ClusterQueues" in note for note in moment.notes)
+    ahead = open_ground(tmp_path / "dump.json").at("2026-01-05T00:00:01Z")
+    assert any("clocks differ" in note for note in ahead.notes)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "expected at least one Kubernetes object"),
+        ("{", "expected"),
+        ("kind: Config\napiVersion: v1\nclusters: []\n", "current-context"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {uid: u}\n", "none of its 1 documents can be used"),
+    ],
+)
+def test_what_is_no_ground(content: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises((InvalidInput, UserError), match=said):
+        open_ground(path).at()
+    with pytest.raises(InvalidInput, match="no such file"):
+        open_ground(tmp_path / "nowhere")
