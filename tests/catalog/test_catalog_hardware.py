@@ -8,7 +8,10 @@ from fairway.catalog.catalog import load_catalog
 from fairway.catalog.gpus import GpuModel
 
 CATALOG = load_catalog()
-WITH_MIG = {"A100-SXM4-40GB", "A100-SXM4-80GB", "A100-PCIE-80GB", "H100-SXM5-80GB", "H200-SXM5-141GB", "A30"}
+WITH_MIG = {
+    *("A100-SXM4-40GB", "A100-SXM4-80GB", "A100-PCIE-80GB", "H100-SXM5-80GB", "H200-SXM5-141GB", "A30"),
+    *("H100-NVL-94GB", "GH200-96GB", "B200-180GB", "GB200-186GB"),
+}
 WITHOUT = {"T4", "L4", "A10G", "L40S", "V100-SXM2-16GB", "V100-SXM2-32GB"}
 
 

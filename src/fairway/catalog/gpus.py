@@ -28,6 +28,13 @@ class MigProfile:
     memory_bytes: int
     instances_most: int
     starts: tuple[int, ...]
+    engines: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Copy, decoder, JPEG and optical flow engines."""
+
+    @property
+    def has_media(self) -> bool:
+        """Whether it takes the card's media engines, which one instance can have."""
+        return self.name.endswith("+me")
 
     @property
     def resource(self) -> str:
@@ -52,6 +59,8 @@ class GpuModel:
     memory_slices: int
     mig: tuple[MigProfile, ...]
     compute_capability: str = ""
+    device_id: str = ""
+    """PCI device and vendor as mig-parted writes them, `0x233010DE`."""
 
     @property
     def is_mig_capable(self) -> bool:
@@ -61,6 +70,11 @@ class GpuModel:
     def product(self) -> str:
         """What GPU feature discovery calls it."""
         return self.products[0] if self.products else self.name
+
+    @property
+    def compute_slices(self) -> int:
+        """Of the largest profile: seven, four of an A30; 0 without MIG."""
+        return max((p.compute_slices for p in self.mig), default=0)
 
     def profile(self, name: str) -> MigProfile | None:
         """The MIG profile `1g.5gb`, however the name is written (`mig-1g.5gb`, `1g.5gb.me`)."""

@@ -50,6 +50,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MODEL = (
     "name",
     "products",
+    "deviceId",
     "architecture",
     "computeCapability",
     "memory",
@@ -62,7 +63,7 @@ _MODEL = (
     "memorySlices",
     "mig",
 )
-_PROFILE = ("profile", "id", "slices", "sms", "memory", "most", "starts")
+_PROFILE = ("profile", "id", "slices", "sms", "memory", "most", "starts", "engines")
 _TYPE = ("name", "family", "cpu", "memory", "gpu", "gpus", "regions", "arch", "pods")
 _ROW = ("instanceType", "regions", "zones", "from", "until", *(c[0] for c in COLUMNS))
 _BOOK = ("currency", "unit", "source", "from", "until", "prices")
@@ -125,17 +126,22 @@ def _gpus(spec: Field, parts: Parts) -> None:
             memory_slices=given["memorySlices"].integer(0),
             mig=tuple(_profile(p) for p in given["mig"].items()),
             compute_capability=given["computeCapability"].text(),
+            device_id=given["deviceId"].text(),
         )
         for name in model.names():
             parts.gpus[plain_name(name)] = model
 
 
 def _profile(item: Field) -> MigProfile:
-    given = item.members(*_PROFILE, required=_PROFILE)
+    given = item.members(*_PROFILE, required=_PROFILE[:-1])
     slices = [f.integer(1, 1, 8) for f in given["slices"].items()]
     if len(slices) != 2:
         given["slices"].reject("expected [compute slices, memory slices]")
         slices = [1, 1]
+    engines = [f.integer(0, 0, 64) for f in given["engines"].items()] or [0, 0, 0, 0]
+    if len(engines) != 4:
+        given["engines"].reject("expected [copy, decoder, JPEG, optical flow]")
+        engines = [0, 0, 0, 0]
     return MigProfile(
         name=given["profile"].text(),
         id=given["id"].integer(0),
@@ -145,6 +151,7 @@ def _profile(item: Field) -> MigProfile:
         memory_bytes=given["memory"].integer(0, 1) * MIB,
         instances_most=given["most"].integer(1, 1),
         starts=tuple(f.integer(0, 0, 7) for f in given["starts"].items()),
+        engines=(engines[0], engines[1], engines[2], engines[3]),
     )
 
 

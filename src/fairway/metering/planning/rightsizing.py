@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairway.catalog.gpus import GpuModel, MigProfile
+from fairway.catalog.placements import Layout, placed
 from fairway.errors import UserError
 
 COMPUTE_SLICES = 7
@@ -71,7 +72,7 @@ def _smallest(service: Service, model: GpuModel) -> MigProfile | None:
     enough = [
         p
         for p in model.mig
-        if not p.name.endswith("+me")
+        if not p.has_media
         and p.memory_bytes >= service.memory_bytes
         and p.compute_slices / COMPUTE_SLICES >= service.compute_share - 1e-9
     ]
@@ -80,30 +81,18 @@ def _smallest(service: Service, model: GpuModel) -> MigProfile | None:
 
 
 def _packed(wanted: Sequence[tuple[MigProfile, int]], model: GpuModel) -> int:
-    """GPUs for these instances: first fit, the largest first, on the slices where each profile may begin."""
-    gpus: list[set[int]] = []
-    sizes = sorted(wanted, key=lambda w: (-w[0].memory_slices, -w[0].compute_slices, w[0].name))
-    computes: list[int] = []
-    for profile, count in sizes:
+    """GPUs for these instances: first fit, the largest first, where the driver would place each."""
+    gpus: list[Layout] = []
+    for profile, count in sorted(
+        wanted, key=lambda w: (-w[0].memory_slices, -w[0].compute_slices, w[0].name)
+    ):
         at = 0
         for _ in range(count):
-            while at < len(gpus) and not _placed(profile, gpus[at], computes, at):
+            while at < len(gpus) and placed(model, gpus[at], profile) is None:
                 at += 1
             if at == len(gpus):
-                gpus.append(set())
-                computes.append(0)
-                _placed(profile, gpus[at], computes, at)
+                gpus.append(())
+            new = placed(model, gpus[at], profile)
+            assert new is not None
+            gpus[at] = (*gpus[at], new)
     return len(gpus)
-
-
-def _placed(profile: MigProfile, taken: set[int], computes: list[int], at: int) -> bool:
-    """Put an instance on a GPU, if a place is free."""
-    if computes[at] + profile.compute_slices > COMPUTE_SLICES:
-        return False
-    for start in profile.starts:
-        slices = set(range(start, start + profile.memory_slices))
-        if not slices & taken:
-            taken |= slices
-            computes[at] += profile.compute_slices
-            return True
-    return False

@@ -1,0 +1,9 @@
+"""What is a GPU's inside: how is it cut, shared and broken, what do nodes say of it, and which way of cutting pays?
+
+In: models of the catalog, mig-parted's and the device plugin's configuration, ClusterPolicy, workload mixes. Out:
+layouts of MIG instances, resources and labels of a node, what each operand does next, speeds of co-tenants, plans.
+Nothing here writes an object or knows the time; `twin.devices` carries it out. Where instances can be on a card is
+the catalog's (`catalog.placements`).
+
+Reading order: `packing` (fewest cards for instances), `migconfig` (mig-parted's files).
+"""
