@@ -15,12 +15,6 @@ from fairway.errors import InvalidInput
 FOLDER = Path(__file__).parents[2] / "recordings"
 ALL = read_index(FOLDER)
 NEEDS_KUBECTL = {"kubectl"}
-# Rows that do not agree, and why; a row that does is to be struck off.
-DISAGREEING = {
-    "dra.jsonl.gz": {
-        "rand-mixed-5030": "pods end while others are tried; which came first is not recorded",
-    }
-}
 
 
 @pytest.mark.parametrize("recording", ALL, ids=lambda r: r.file)
@@ -28,10 +22,8 @@ def test_every_recorded_case_agrees(recording: Recording) -> None:
     if recording.check in NEEDS_KUBECTL and shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed")
     found = check_of(recording.check)(FOLDER / recording.file)
-    known = DISAGREEING.get(recording.file, {})
-    assert [d.text() for d in found.differences if d.where.split()[0] not in known] == []
-    assert {d.where.split()[0] for d in found.differences} == set(known)
-    assert found.agreed == found.total - len(known) > 0
+    assert [d.text() for d in found.differences] == []
+    assert found.agreed == found.total > 0
 
 
 def test_every_file_in_the_folder_is_listed_and_explained() -> None:

@@ -92,7 +92,9 @@ def _claim(claim: Obj) -> Obj:
     meta, status = meta_of(claim), status_of(claim)
     said: Obj = {k: status[k] for k in ("allocation", "devices") if status.get(k)}
     if status.get("reservedFor"):
-        said["reservedFor"] = [{k: v for k, v in r.items() if k != "uid"} for r in status["reservedFor"]]
+        # The recording has them by name: d5030-p10 before d5030-p5, which was there first.
+        users = sorted(status["reservedFor"], key=lambda user: str(user.get("name")))
+        said["reservedFor"] = [{k: v for k, v in user.items() if k != "uid"} for user in users]
     if meta.get("finalizers"):
         said["finalizers"] = meta["finalizers"]
     if "deletionTimestamp" in meta:
