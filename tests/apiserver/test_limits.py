@@ -12,7 +12,7 @@ from apiserver_serving import CONFIG_MAPS, Served, config_map, served
 
 from fairway.apiserver import bodies, memory
 from fairway.apiserver.protobuf.sizing import size_of
-from fairway.kube.schema import schema_for
+from fairway.kube.schema.node import schema_for
 
 PODS = "/api/v1/namespaces/default/pods"
 WIDGETS = "/apis/x.dev/v1/namespaces/default/ws"

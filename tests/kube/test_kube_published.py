@@ -9,7 +9,7 @@ import pytest
 
 from fairway.admission.crdrules import rule_problems
 from fairway.kube import goregexp, published
-from fairway.kube.schema import custom_schema
+from fairway.kube.schema.structural import custom_schema
 
 KINDS = sorted(published.kinds())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairway.kube.conditions import get_condition, is_condition_true, set_condition, without_condition
 from fairway.kube.events import WARNING, make_event, object_reference, repeat_event
-from fairway.kube.validation import validate
+from fairway.kube.validation.validating import validate
 
 T1, T2 = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
 POD = {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairway.kube.objects import Obj
-from fairway.kube.validation import validate
+from fairway.kube.validation.validating import validate
 
 
 def template(container: str = "c", **spec: Any) -> dict[str, Any]:

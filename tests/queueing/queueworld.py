@@ -21,7 +21,8 @@ from fairway.queueing.entries import CycleOutcome, Head, Outcome
 from fairway.queueing.gates import gates_from
 from fairway.queueing.nomination import CycleOptions
 from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES
-from fairway.queueing.webhooks import CREATE, DEFAULTS, UPDATE, Settings, defaulted
+from fairway.queueing.webhooks.door import CREATE, UPDATE, defaulted
+from fairway.queueing.webhooks.settings import DEFAULTS, Settings
 from fairway.queueing.workloads import Workload, WorkloadReader
 from fairway.twin.operators import OperatorWebhooks
 

@@ -8,7 +8,8 @@ import pytest
 from queueworld import said
 
 from fairway.cluster.store import Store
-from fairway.queueing.webhooks import CREATE, Settings, defaulted
+from fairway.queueing.webhooks.door import CREATE, defaulted
+from fairway.queueing.webhooks.settings import Settings
 
 Obj = dict[str, Any]
 IN_USE = "kueue.x-k8s.io/resource-in-use"

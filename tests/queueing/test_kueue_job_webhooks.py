@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from fairway.cluster.store import Store
-from fairway.queueing.webhooks import CREATE, UPDATE, Settings, defaulted, refusals
+from fairway.queueing.webhooks.door import CREATE, UPDATE, defaulted, refusals
 from fairway.queueing.webhooks.pods import role_hash
+from fairway.queueing.webhooks.settings import Settings
 
 Obj = dict[str, Any]
 K = "kueue.x-k8s.io/"

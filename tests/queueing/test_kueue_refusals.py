@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from queueworld import said
 
-from fairway.queueing.webhooks import Settings
+from fairway.queueing.webhooks.settings import Settings
 
 Obj = dict[str, Any]
 RECORDED = sorted((Path(__file__).parents[2] / "recordings").glob("kueue-*.jsonl.gz"))

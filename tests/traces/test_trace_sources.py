@@ -14,7 +14,7 @@ import pytest
 
 from fairway.errors import InvalidInput
 from fairway.kube.timestamps import DAY_US, HOUR_US, MINUTE_US, SECOND_US
-from fairway.kube.validation import validate
+from fairway.kube.validation.validating import validate
 from fairway.traces.arrival import Arrivals, object_name, objects_for
 from fairway.traces.clusterdump import read_dump
 from fairway.traces.describe import describe, quantile

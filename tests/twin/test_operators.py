@@ -11,7 +11,7 @@ from fairway.admission.request import Admitted, Denied
 from fairway.cluster.errors import ApiError
 from fairway.errors import InvalidInput
 from fairway.kube.objects import Key
-from fairway.queueing.webhooks import Settings
+from fairway.queueing.webhooks.settings import Settings
 from fairway.scenario.entering import create_or_replace
 from fairway.scenario.loading import load_scenario
 from fairway.twin.components import Host

@@ -9,7 +9,8 @@ One way in: `door`, for simulations, the served API, controllers and trials on f
 Reading order: `door`; `request`, `chain` and `intree`: the stages, in kube-apiserver's order; the built-in plugins
 `namespace`, `limitranger`, `priority`, `quota`, `serviceaccount`,
 `runtimeclass`, `defaultclasses`, `podtolerations`, `nodes`; the packages
-`rbac/` (may this user do that?), `podsecurity/`, `cel/` (the expression language), `policies/` and `webhooks/`;
+`rbac/` (may this user do that?), `podsecurity/`, `cel/` (the expression language), `policies/` and `webhooks/`
+(`configured`: both, loaded where somebody configured one);
 `crdrules` (rules in custom resources' schemas); `gpupolicies/` (the policy set that ships) and `trial` (manifests
 tried at the door).
 """

@@ -26,36 +26,29 @@ Source: pkg/kubeapiserver/options/plugins.go AllOrderedPlugins; apiserver pkg/ad
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from fairway.admission import certificates, intree, quota
-from fairway.admission.answers import denied, forbidden, invalid
-from fairway.admission.cel.authorizing import Ask
+from fairway.admission.answers import forbidden, invalid
 from fairway.admission.intree import Options
+from fairway.admission.phasenotes import Configured, Notes
 from fairway.admission.podsecurity.admission import PLUGIN as POD_SECURITY
 from fairway.admission.podsecurity.admission import verdict as pod_security_verdict
-from fairway.admission.policies import validating as validating_policies
-from fairway.admission.policies.checking import problems
 from fairway.admission.policies.index import GROUP, PolicyIndex
 from fairway.admission.policies.matching import is_exempt
-from fairway.admission.policies.mutating import Policy as MutatingPolicy
-from fairway.admission.policies.mutating import mutate
 from fairway.admission.rbac import escalation
 from fairway.admission.rbac.authorizer import Authorizer
 from fairway.admission.request import (
     CREATE,
-    DELETE,
     UPDATE,
     AdmissionRequest,
     Admitted,
     CallWebhook,
-    Denial,
     Denied,
     Outcome,
     WebhookAnswer,
 )
-from fairway.admission.webhooks.phases import Called, call_mutating, call_validating
 from fairway.cluster.actions import View
 from fairway.cluster.changes import Change
 from fairway.kube.objects import Obj
@@ -93,24 +86,6 @@ class Operators(Protocol):
     def refused(self, operation: str, obj: Obj, old: Obj | None) -> Denied | None: ...
 
 
-@dataclass(slots=True)
-class _Notes:
-    """What a phase has gathered for the client and the audit log."""
-
-    warnings: list[str]
-    audit: dict[str, str]
-    spoken: tuple[Denial, ...] = ()
-
-    def add(self, called: Called) -> None:
-        self.warnings += called.warnings
-        self.audit.update(called.audit)
-
-    def on(self, outcome: Outcome) -> Outcome:
-        warnings = tuple(dict.fromkeys((*self.warnings, *outcome.warnings)))
-        audit = {**self.audit, **outcome.audit}
-        return replace(outcome, warnings=warnings, audit=audit, spoken=self.spoken)
-
-
 class Chain:
     """All plugins over one view. A store follower: policies and webhooks are compiled once."""
 
@@ -124,22 +99,25 @@ class Chain:
         self._view = view
         self._authorizer = authorizer
         self._operators = operators
-        self._ask: Ask | None = None if authorizer is None else authorizer.authorize
         self._options = options or Options()
         self.index = PolicyIndex(view)
+        ask = None if authorizer is None else authorizer.authorize
+        self._configured = Configured(view, ask, self.index, self._options)
 
     def apply(self, change: Change) -> None:
         self.index.apply(change)
 
     def mutating(self, request: AdmissionRequest) -> Steps:
         """Everything that may change the object."""
-        notes = _Notes([], {})
+        notes = Notes([], {})
         mounts_token = self._options.is_served or not self.index.is_empty
         first = intree.changed(self._view, request, self._options, mounts_token=mounts_token)
         if isinstance(first, Denied):
             return first
-        if self._is_seen(request):
-            outcome = yield from self._configured(replace(request, obj=first), notes)
+        if self._meets_configured(request):
+            from fairway.admission.configured import changed
+
+            outcome = yield from changed(self._configured, replace(request, obj=first), notes)
             if isinstance(outcome, Denied):
                 return notes.on(outcome)
             first = outcome.obj
@@ -155,55 +133,9 @@ class Chain:
                 return notes.on(refused)
         return notes.on(Admitted(first))
 
-    def _configured(self, request: AdmissionRequest, notes: _Notes) -> Steps:
-        """Mutating policies and webhooks, and a second round if something changed what came before it."""
-        policies = self.index.mutating() if request.obj is not None and request.operation != DELETE else ()
-        obj, invoked = request.obj, frozenset[tuple[str, str]]()
-        if policies:
-            mutated = mutate(self._view, self._ask, request, policies)
-            if mutated.refusals:
-                causes = [{"message": r} for r in mutated.refusals]
-                return denied(request, "MutatingAdmissionPolicy", mutated.refusals[0], causes=causes)
-            obj, invoked = mutated.obj, mutated.invoked
-        called = yield from call_mutating(self._view, self._ask, self.index, replace(request, obj=obj))
-        notes.add(called)
-        if called.refusal is not None:
-            return Denied("MutatingAdmissionWebhook", called.refusal)
-        if called.obj == request.obj:
-            return Admitted(request.obj)
-        return (yield from self._again(request, called, policies, invoked, notes))
-
-    def _again(
-        self,
-        request: AdmissionRequest,
-        called: Called,
-        policies: tuple[MutatingPolicy, ...],
-        invoked: frozenset[tuple[str, str]],
-        notes: _Notes,
-    ) -> Steps:
-        """The built-in plugins see what policies and webhooks made, and those that asked for it do too."""
-        again = intree.changed(self._view, replace(request, obj=called.obj), self._options)
-        if isinstance(again, Denied):
-            return again
-        obj = again
-        if invoked:
-            now = replace(request, obj=obj)
-            mutated = mutate(self._view, self._ask, now, policies, invoked)
-            if mutated.refusals:
-                return denied(request, "MutatingAdmissionPolicy", mutated.refusals[0])
-            obj = mutated.obj
-        if called.invoked:
-            now = replace(request, obj=obj)
-            second = yield from call_mutating(self._view, self._ask, self.index, now, called.invoked)
-            notes.add(second)
-            if second.refusal is not None:
-                return Denied("MutatingAdmissionWebhook", second.refusal)
-            obj = second.obj
-        return Admitted(obj)
-
     def validating(self, request: AdmissionRequest) -> Steps:
         """Everything that may refuse; the object is as it will be stored."""
-        notes = _Notes([], {})
+        notes = Notes([], {})
         refused = _ill_formed(request) or intree.refused(self._view, request)
         if refused is None:
             refused = self._pod_security(request, notes)
@@ -211,36 +143,23 @@ class Chain:
             refused = intree.refused_late(self._view, request)
         if refused is None and self._authorizer is not None:
             refused = certificates.refusal(self._authorizer, request)
-        if refused is None and self._is_seen(request):
-            refused = self._policies(request, notes)
-            if refused is None:
-                called = yield from call_validating(self._view, self._ask, self.index, request)
-                notes.add(called)
-                if called.refusal is not None:
-                    refused = Denied("ValidatingAdmissionWebhook", called.refusal)
+        if refused is None and self._meets_configured(request):
+            from fairway.admission.configured import refusal
+
+            refused = yield from refusal(self._configured, request, notes)
         if refused is None and self._operators is not None and request.obj and _is_of_operators(request):
             refused = self._operators.refused(request.operation, request.obj, request.old)
         if refused is not None:
             return notes.on(refused)
         return notes.on(self._quota(request))
 
-    def _pod_security(self, request: AdmissionRequest, notes: _Notes) -> Denied | None:
+    def _pod_security(self, request: AdmissionRequest, notes: Notes) -> Denied | None:
         said = pod_security_verdict(self._view, request)
         notes.warnings += said.warnings
         notes.audit.update(said.audit)
         if said.invalid:
             return invalid(request, POD_SECURITY, said.invalid)
         return forbidden(request, POD_SECURITY, said.forbidden) if said.forbidden else None
-
-    def _policies(self, request: AdmissionRequest, notes: _Notes) -> Denied | None:
-        policies = self.index.validating()
-        if not policies:
-            return None
-        said = validating_policies.judge(self._view, self._ask, request, policies)
-        notes.warnings += said.warnings
-        notes.audit.update(said.audit)
-        notes.spoken = said.spoken
-        return replace(denied_by(request, said.denials[0]), denials=said.denials) if said.denials else None
 
     def _quota(self, request: AdmissionRequest) -> Outcome:
         obj: Obj | None = request.obj
@@ -251,21 +170,9 @@ class Chain:
             return forbidden(request, quota.PLUGIN, violation)
         return Admitted(obj, charges=quota.charges(self._view, obj, request.old))
 
-    def _is_seen(self, request: AdmissionRequest) -> bool:
-        return request.resource.resource not in _UNSEEN and not is_exempt(request)
-
-
-def denied_by(request: AdmissionRequest, denial: Denial) -> Denied:
-    """What a client reads of a policy's refusal."""
-    reason = denial.reason or "Invalid"
-    return forbidden(
-        request,
-        "ValidatingAdmissionPolicy",
-        denial.message,
-        reason=reason,
-        code=validating_policies.CODES.get(reason, 422),
-        causes=[{"message": denial.message}],
-    )
+    def _meets_configured(self, request: AdmissionRequest) -> bool:
+        """Whether a policy or a webhook may see it. They come with CEL: loaded where somebody configured one."""
+        return not self.index.is_empty and request.resource.resource not in _UNSEEN and not is_exempt(request)
 
 
 def _is_of_operators(request: AdmissionRequest) -> bool:
@@ -276,5 +183,7 @@ def _ill_formed(request: AdmissionRequest) -> Denied | None:
     """Policies and webhook configurations that could not work. Upstream's storage checks them at this point."""
     if request.resource.group != GROUP or request.obj is None or request.subresource:
         return None
+    from fairway.admission.policies.checking import problems
+
     found = problems(request.obj)
     return invalid(request, "Validation", found) if found else None

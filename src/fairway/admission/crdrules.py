@@ -28,7 +28,8 @@ from fairway.kube import problem
 from fairway.kube.fieldpath import MapKey, Path
 from fairway.kube.memos import memo
 from fairway.kube.problem import OMITTED, Problem
-from fairway.kube.schema import tree_of, validate_custom
+from fairway.kube.schema.structural import tree_of
+from fairway.kube.schema.values import validate_custom
 
 Schema = dict[str, Any]
 

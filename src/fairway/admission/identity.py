@@ -12,7 +12,9 @@ from typing import Any
 
 from fairway.admission.request import status_body
 from fairway.kube.objects import Obj
-from fairway.kube.schema import custom_schema, decode_error, schema_for
+from fairway.kube.schema.decoding import decode_error
+from fairway.kube.schema.node import schema_for
+from fairway.kube.schema.structural import custom_schema
 
 # Deeper than any real object: whoever walks it must not run out of stack.
 _MAX_DEPTH = 200

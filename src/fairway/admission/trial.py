@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fairway.admission.chain import Operators, denied_by
+from fairway.admission.chain import Operators
+from fairway.admission.configured import denied_by
 from fairway.admission.door import Door
 from fairway.admission.intree import Options
 from fairway.admission.policies.checking import problems

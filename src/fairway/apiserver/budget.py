@@ -81,7 +81,7 @@ def _stored_bytes(obj: Obj, json_bytes: int, resource: Resource) -> int:
     """Custom objects are kept as JSON, the others as protobuf; none with its version."""
     from fairway.apiserver.protobuf.numbers import fields_of, message_of
     from fairway.apiserver.protobuf.sizing import size_of
-    from fairway.kube.schema import schema_for
+    from fairway.kube.schema.node import schema_for
 
     version = str((obj.get("metadata") or {}).get("resourceVersion") or "")
     schema = schema_for(obj["apiVersion"], obj["kind"]) if resource.has_strategic_merge else None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fairway.apiserver.exporter.queuemeter import QueueMeter
     from fairway.apiserver.pump import Pump
     from fairway.apiserver.signingrequests import CertificateSigner
-    from fairway.queueing.webhooks import Settings
+    from fairway.queueing.webhooks.settings import Settings
     from fairway.scenario.model import CloudPlan
     from fairway.twin.containment import Containment
     from fairway.twin.kubelet.component import Kubelet

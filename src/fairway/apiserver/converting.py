@@ -13,9 +13,9 @@ from typing import Any
 from fairway.apiserver.resources import Resource
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.objects import Obj
-from fairway.queueing.webhooks import conversion as kueue
 
 _EVENTS_V1 = "events.k8s.io/v1"
+_KUEUE = "kueue.x-k8s.io/"
 _HPA_V1, _HPA_V2 = "autoscaling/v1", "autoscaling/v2"
 # Kinds whose engines read every version they are written in.
 _AS_WRITTEN = frozenset({"karpenter.sh"})
@@ -35,8 +35,12 @@ def converted(obj: Obj, api_version: str) -> Obj:
             return _hpa_to_v1(obj)
         if before == _HPA_V1:
             return _hpa_to_v2(obj)
-    if api_version in (kueue.HUB, kueue.OLD):
-        return kueue.converted(obj, api_version)
+    if api_version.startswith(_KUEUE):
+        # Imported with the first object of Kueue's that is asked for in a version it is not stored in.
+        from fairway.queueing.webhooks import conversion
+
+        if api_version in (conversion.HUB, conversion.OLD):
+            return conversion.converted(obj, api_version)
     return {**obj, "apiVersion": api_version}
 
 

@@ -179,7 +179,8 @@ def typed_body(ask: Ask, api_version: str, kind: str) -> Obj:
 
 def typed(obj: Obj, api_version: str, kind: str) -> Obj:
     """As Go reads it. Raises: StatusError (400)."""
-    from fairway.kube.schema import decode_error, schema_for
+    from fairway.kube.schema.decoding import decode_error
+    from fairway.kube.schema.node import schema_for
 
     schema = schema_for(api_version, kind)
     if schema is None:
@@ -194,7 +195,7 @@ def typed(obj: Obj, api_version: str, kind: str) -> Obj:
 def schema_of(resource: Resource, version: Obj | None = None) -> Schema | None:
     """The field schema of a resource's kind, None where there is none."""
     from fairway.apiserver.definitions import custom_schema_of
-    from fairway.kube.schema import schema_for
+    from fairway.kube.schema.node import schema_for
 
     if resource.is_custom:
         return custom_schema_of(resource)
@@ -208,7 +209,9 @@ def check_fields(ask: Ask, obj: Obj, body: bytes | None, refused: Refusal | None
     Raises: StatusError (400, or what `refused` makes).
     """
     refused = refused or partial(cannot_be_handled, ask.resource.kind, ask.resource.version)
-    from fairway.kube import schema as schemas
+    from fairway.kube.schema import decoding as schemas
+    from fairway.kube.schema.node import object_meta_schema
+    from fairway.kube.schema.shaping import prune
 
     schema = schema_of(ask.resource)
     meta = obj.get("metadata")
@@ -224,7 +227,7 @@ def check_fields(ask: Ask, obj: Obj, body: bytes | None, refused: Refusal | None
         raise refused(broken)
     if ask.resource.is_custom and meta:
         # Of a custom object, too, the metadata is what Go reads: null in a list is an empty item.
-        obj = {**obj, "metadata": canonical(meta, schemas.object_meta_schema())}
+        obj = {**obj, "metadata": canonical(meta, object_meta_schema())}
     if schema is None:
         return obj
     mode = ask.request.option("fieldValidation") or "Warn"
@@ -235,7 +238,7 @@ def check_fields(ask: Ask, obj: Obj, body: bytes | None, refused: Refusal | None
     if found and mode == "Warn":
         ask.warnings.extend(found)
     if unknown or ask.resource.is_custom:
-        obj = schemas.prune(obj, schema)
+        obj = prune(obj, schema)
     return obj if ask.resource.is_custom else canonical(obj, schema)
 
 

@@ -63,7 +63,7 @@ class Definitions:
 
     def _establish(self) -> None:
         """Accept the names of new definitions, and note the versions objects are stored in."""
-        from fairway.kube.schema import established
+        from fairway.kube.schema.definitions import established
 
         for crd in self._store.objects(CRD):
             judged = established(crd, rfc3339(self._store.now_us))
@@ -75,7 +75,7 @@ class Definitions:
 
 def custom_schema_of(resource: Resource) -> Schema | None:
     """The schema of a custom kind's version; None where it has none (or preserves everything)."""
-    from fairway.kube.schema import tree_of
+    from fairway.kube.schema.structural import tree_of
 
     version = resource.crd_version
     return None if version is None else tree_of(version)

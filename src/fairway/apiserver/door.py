@@ -158,7 +158,8 @@ _NAME = ("metadata", "name")
 
 def defaulted(obj: Obj, resource: Resource) -> Obj:
     """The object with its kind's defaults, and of a built-in kind everything Go would write."""
-    from fairway.kube.schema import default_definition, fill_defaults
+    from fairway.kube.schema.definitions import default_definition
+    from fairway.kube.schema.shaping import fill_defaults
 
     if resource.is_published:
         return apply_defaults(obj)
@@ -209,7 +210,7 @@ def _problems(resource: Resource, obj: Obj, old: Obj | None, subresource: str) -
         if resource.gk == signingrequests.KIND and old is None:
             problems += signingrequests.problems(obj)
         if resource.kind.group == "apiextensions.k8s.io" and all(p.path == _NAME for p in problems):
-            from fairway.kube.schema import validate_definition
+            from fairway.kube.schema.definitions import validate_definition
 
             problems = validate_definition(obj, old)
         return problems

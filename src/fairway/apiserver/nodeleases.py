@@ -8,11 +8,15 @@ Source: pkg/kubelet/kubelet.go NewKubelet (nodelease), component-helpers apimach
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fairway.cluster.changes import ADDED, Change
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, rfc3339
-from fairway.twin.components import Host
 from fairway.twin.loop import CONTROLLERS
+
+if TYPE_CHECKING:
+    from fairway.twin.components import Host
 
 LEASE = "Lease.coordination.k8s.io"
 NAMESPACE = "kube-node-lease"

@@ -26,7 +26,7 @@ _HEADER = struct.Struct("<QII")
 _TRAILED = struct.Struct("<QII")
 _TRAILER = struct.Struct("<QIII")
 AROUND_BYTES = _HEADER.size + _TRAILER.size
-_FILL = bytes(1024 * 1024)
+_FILL_BYTES = 1024 * 1024
 
 
 class Segments:
@@ -74,8 +74,8 @@ def _trailer(epoch: int, at: int, length: int) -> bytes:
 def _opened(path: Path) -> int:
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     if os.fstat(file).st_size < SEGMENT_BYTES:
-        for at in range(0, SEGMENT_BYTES, len(_FILL)):
-            os.pwrite(file, _FILL, at)
+        for at in range(0, SEGMENT_BYTES, _FILL_BYTES):
+            os.pwrite(file, bytes(_FILL_BYTES), at)
         os.fsync(file)
         _sync_folder(path.parent)
     return file

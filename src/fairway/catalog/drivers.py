@@ -12,7 +12,6 @@ import hashlib
 import re
 from typing import Any, Final
 
-from fairway.catalog.catalog import load_catalog
 from fairway.catalog.gpus import MIB
 from fairway.kube.objects import Obj, labels_of, meta_of, status_of
 from fairway.kube.quantity import whole_ceil
@@ -47,6 +46,8 @@ def published_devices(node: Obj) -> list[Obj]:
         return []
     if whole_ceil((status_of(node).get("allocatable") or {}).get(NVIDIA_GPU) or 0):
         return []
+    from fairway.catalog.catalog import load_catalog
+
     model = load_catalog().gpu(product)
     if model is None:
         return []

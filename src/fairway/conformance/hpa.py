@@ -27,7 +27,7 @@ from fairway.conformance.verification import Difference, Verification
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.kinds import kind_named
 from fairway.kube.objects import Obj, gk_of, name_of
-from fairway.kube.validation import validate
+from fairway.kube.validation.validating import validate
 
 # Where within a second a recording may have begun, and how much later than asked a look may have read, in µs.
 _PHASES_US: Final = (0, 250_000, 500_000, 750_000)

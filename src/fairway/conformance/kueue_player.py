@@ -28,8 +28,7 @@ from fairway.kube.objects import (
 )
 from fairway.kube.problem import TYPE_INVALID, UNKNOWN_FIELD, WRONG_TYPE
 from fairway.kube.timestamps import SECOND_US
-from fairway.kube.validation import validate
-from fairway.kube.validation.validating import changed
+from fairway.kube.validation.validating import changed, validate
 from fairway.queueing.configuration import configured
 from fairway.queueing.control.kinds import CLUSTER_QUEUE
 from fairway.queueing.integrations.ownership import WORKLOAD

@@ -63,7 +63,9 @@ def apply_defaults(obj: Obj) -> Obj:
 
 def _published(obj: Obj, gk: str, webhook: Callable[[Obj], Obj] | None) -> Obj:
     """With the defaults of its definition, then of its webhook, which reads no object of another shape."""
-    from fairway.kube.schema import fill_defaults, has_types_of, tree_of
+    from fairway.kube.schema.shaping import fill_defaults
+    from fairway.kube.schema.structural import tree_of
+    from fairway.kube.schema.values import has_types_of
 
     entry = published.entry(gk, obj["apiVersion"].rpartition("/")[2])
     tree = tree_of(entry) if entry is not None else None

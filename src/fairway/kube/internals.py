@@ -8,7 +8,6 @@ Source: apimachinery pkg/util/validation/field/errors.go Error.ErrorBody; pkg/ap
 
 from __future__ import annotations
 
-import difflib
 import json
 from functools import cache
 from importlib.resources import files
@@ -56,6 +55,8 @@ def text_of(typed: Typed) -> str:
 def difference(before: Typed, after: Typed) -> str:
     """What `diff.Diff` says: the lines of both as JSON that differ, three others around them."""
     one, other = (_pretty(side).splitlines(keepends=True) for side in (before, after))
+    import difflib
+
     found = list(difflib.unified_diff(one, other, n=_DIFF_CONTEXT_LINES))[2:]
     return "".join(line if line.endswith("\n") else line + "\n" for line in found)
 

@@ -22,9 +22,8 @@ from fairway.kube.located import Field
 from fairway.kube.manifest import Manifest, read_path
 from fairway.kube.objects import Key, Obj, controller_of, gk_of, key_of, spec_of
 from fairway.kube.provisioningrequests import REQUEST
-from fairway.kube.validation import check
-from fairway.kube.validation.checking import field_problem, subject_of
-from fairway.queueing.webhooks import new_refusals
+from fairway.kube.validation.checking import check, field_problem, subject_of
+from fairway.queueing.webhooks.door import new_refusals
 from fairway.scenario.model import BehaviourProfile
 from fairway.scenario.profiles import template_path, with_profiles
 from fairway.twin.behaviour import problems as behaviour_problems

@@ -47,7 +47,7 @@ from fairway.twin.loop import WATCH, Loop
 from fairway.twin.streams import Streams
 
 if TYPE_CHECKING:
-    from fairway.queueing.webhooks import Settings
+    from fairway.queueing.webhooks.settings import Settings
 
 EVERY_KIND: Final = "*"
 

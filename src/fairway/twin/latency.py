@@ -22,8 +22,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.timestamps import SECOND_US, parse_duration
 from fairway.twin.distributions import EXPECTED, ZERO, Distribution, constant, parse_distribution
@@ -144,6 +142,8 @@ def read_latency(text: str, file: str) -> Latency:
 
     Raises: InvalidInput, with every problem.
     """
+    import yaml
+
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as broken:

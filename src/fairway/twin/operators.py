@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from fairway.admission.crdrules import judged
 from fairway.admission.request import Denied
 from fairway.autoscaling.vpa import admitting
 from fairway.cluster.actions import View
@@ -22,18 +21,12 @@ from fairway.cluster.store import Store
 from fairway.kube import published
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.objects import Obj, gk_of, meta_of
-from fairway.kube.schema import strict_error, tree_of, unknown_fields
-from fairway.queueing.webhooks import (
-    CREATE,
-    DEFAULTS,
-    Settings,
-    defaulted,
-    is_kueue_kind,
-    refusals,
-    undecoded,
-)
+from fairway.kube.schema.decoding import strict_error, unknown_fields
+from fairway.kube.schema.structural import tree_of
 from fairway.queueing.webhooks.conversion import converted
+from fairway.queueing.webhooks.door import CREATE, defaulted, is_kueue_kind, refusals, undecoded
 from fairway.queueing.webhooks.faults import aggregate
+from fairway.queueing.webhooks.settings import DEFAULTS, Settings
 from fairway.workloads import podwebhooks
 
 KUEUE: Final = "kueue"
@@ -132,6 +125,8 @@ def _undefined(obj: Obj, old: Obj | None, settings: Settings | None, strict: boo
     if unknown:
         said = f'{obj["kind"]} in version "{api_version.rpartition("/")[2]}" cannot be handled as a {obj["kind"]}: '
         return Denied.by("", ApiError(400, "BadRequest", said + strict_error(unknown)))
+    from fairway.admission.crdrules import judged
+
     found = judged(version, apply_defaults(obj), None if old is None else converted(old, api_version))
     if not found:
         return None

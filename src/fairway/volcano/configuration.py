@@ -22,7 +22,6 @@ from typing import Any
 
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.objects import Obj
-from fairway.kube.yamltext import read_documents
 
 CONFIG_MAP = "volcano-scheduler-configmap"
 CONFIG_NAMESPACE = "volcano-system"
@@ -189,6 +188,8 @@ class _Reader:
         return VolcanoConfiguration(actions, tuple(tiers))
 
     def _parsed(self, text: str) -> dict[str, Any]:
+        from fairway.kube.yamltext import read_documents
+
         documents, broken = read_documents(text)
         for problem in broken:
             self._reject("", "", f"not YAML: {problem}")

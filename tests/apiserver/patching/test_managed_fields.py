@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairway.apiserver.patching import Writer, apply, manager_of, track_update
+from fairway.apiserver.patching.applying import apply
 from fairway.apiserver.patching.fieldset import (
     difference,
     intersection,
@@ -18,9 +18,12 @@ from fairway.apiserver.patching.fieldset import (
     recursive_difference,
     union,
 )
+from fairway.apiserver.patching.managed import manager_of
+from fairway.apiserver.patching.tracking import Writer, track_update
 from fairway.apiserver.patching.walk import compare, fields_of
 from fairway.apiserver.statuses import StatusError
-from fairway.kube.schema import Schema, custom_schema, schema_for
+from fairway.kube.schema.node import Schema, schema_for
+from fairway.kube.schema.structural import custom_schema
 
 _START_US = 1_785_571_200_000_000  # 2026-08-01T08:00:00Z
 

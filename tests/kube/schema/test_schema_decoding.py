@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fairway.kube.schema import decode_error, duplicate_fields, schema_for, strict_error, unknown_fields
-from fairway.kube.schema.node import Schema
+from fairway.kube.schema.decoding import decode_error, duplicate_fields, strict_error, unknown_fields
+from fairway.kube.schema.node import Schema, schema_for
 
 # Kind, object, the sentence (None: it can be read).
 WRONG_TYPES: dict[str, tuple[str, str, Any, str | None]] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairway.kube.schema import default_definition, established, validate_definition
+from fairway.kube.schema.definitions import default_definition, established, validate_definition
 
 _SCHEMA: dict[str, Any] = {"type": "object", "properties": {"spec": {"type": "object"}}}
 

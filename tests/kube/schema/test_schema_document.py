@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fairway.kube.schema import document, schema_for
-from fairway.kube.schema.node import definition_schema, object_meta_schema
+from fairway.kube.schema import document
+from fairway.kube.schema.node import definition_schema, object_meta_schema, schema_for
 
 
 def _nodes(node: Any) -> Iterator[dict[str, Any]]:

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.kube.schema import custom_schema, fill_defaults, prune, unknown_fields, validate_custom
+from fairway.kube.schema.decoding import unknown_fields
 from fairway.kube.schema.formats import fits_format
-from fairway.kube.schema.values import go_number
+from fairway.kube.schema.shaping import fill_defaults, prune
+from fairway.kube.schema.structural import custom_schema
+from fairway.kube.schema.values import go_number, validate_custom
 
 _INT_OR_TEXT = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
 

@@ -7,7 +7,7 @@ from validationworld import pod
 
 from fairway.errors import InvalidInput
 from fairway.kube.manifest import read_text, write_json, write_yaml
-from fairway.kube.validation import check, find_duplicates
+from fairway.kube.validation.checking import check, find_duplicates
 
 TEXT = """apiVersion: v1
 kind: Pod

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairway.kube.validation import validate
+from fairway.kube.validation.validating import validate
 
 RBAC = "rbac.authorization.k8s.io"
 Case = tuple[dict[str, Any], list[str]]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fairway.kube.validation import validate
 from fairway.kube.validation.devices.statuses import status_problems, without_deallocated
 from fairway.kube.validation.devices.updates import spec_problems
+from fairway.kube.validation.validating import validate
 
 GROUP = "resource.k8s.io/v1"
 

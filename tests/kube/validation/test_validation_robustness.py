@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from validationworld import asking, container, controller, cron_job, job, node, of_kind, pod, template
 
 from fairway.kube.defaults import apply_defaults
-from fairway.kube.validation import validate
+from fairway.kube.validation.validating import validate
 
 RICH = pod(
     container(

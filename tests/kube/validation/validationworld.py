@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairway.kube.validation import validate
+from fairway.kube.validation.validating import validate
 
 Obj = dict[str, Any]
 

@@ -7,12 +7,14 @@ pkg/admission/configuration (order of configurations) (v1.36).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from fairway.admission.policies import mutating, validating
 from fairway.cluster.actions import View
 from fairway.cluster.changes import Change
 from fairway.kube.objects import Obj, name_of
+
+if TYPE_CHECKING:
+    from fairway.admission.policies import mutating, validating
 
 GROUP = "admissionregistration.k8s.io"
 VALIDATING_POLICY = f"ValidatingAdmissionPolicy.{GROUP}"
@@ -42,6 +44,8 @@ class PolicyIndex:
     def validating(self) -> tuple[validating.Policy, ...]:
         known = self._known.get(VALIDATING_POLICY)
         if known is None:
+            from fairway.admission.policies import validating
+
             known = self._known[VALIDATING_POLICY] = self._compiled(
                 VALIDATING_POLICY, validating.compile_policy
             )
@@ -51,6 +55,8 @@ class PolicyIndex:
     def mutating(self) -> tuple[mutating.Policy, ...]:
         known = self._known.get(MUTATING_POLICY)
         if known is None:
+            from fairway.admission.policies import mutating
+
             known = self._known[MUTATING_POLICY] = self._compiled(MUTATING_POLICY, mutating.compile_policy)
         policies: tuple[mutating.Policy, ...] = known
         return policies

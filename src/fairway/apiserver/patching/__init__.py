@@ -14,12 +14,3 @@ Reading order: `forms` (the three plain patches), `fieldset` (sets of fields and
 fields does an object have; `gotypes`: which does Go always write),
 `managed` (the entries), `tracking` (update and create), `applying` (server-side apply).
 """
-
-from __future__ import annotations
-
-from fairway.apiserver.patching.applying import apply
-from fairway.apiserver.patching.forms import patched
-from fairway.apiserver.patching.managed import manager_of
-from fairway.apiserver.patching.tracking import Writer, track_update
-
-__all__ = ["Writer", "apply", "manager_of", "patched", "track_update"]

@@ -77,7 +77,7 @@ def _change(ask: Ask) -> Callable[[Obj], Obj]:
             found = body.get("kind")
             raise bad_request(f"the object provided is unrecognized (must be of type Scale): {found}")
         return lambda _scale: body
-    from fairway.apiserver.patching import patched
+    from fairway.apiserver.patching.forms import patched
     from fairway.apiserver.verbs.writing import patch_body
 
     patch, media = patch_body(ask.request.body), media_type(ask)

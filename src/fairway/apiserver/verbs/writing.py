@@ -315,7 +315,7 @@ def patcher(ask: Ask) -> Callable[[Obj], Obj]:
     Raises: ApiError (400, 415, 422), at once or when applied.
     """
     from fairway.apiserver.decoding import schema_of
-    from fairway.apiserver.patching import patched
+    from fairway.apiserver.patching.forms import patched
     from fairway.apiserver.patching.misfits import misfit
 
     media, raw = media_type(ask), ask.request.body

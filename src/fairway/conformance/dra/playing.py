@@ -21,8 +21,8 @@ from fairway.kube.kinds import kind_named
 from fairway.kube.objects import Key, Obj, gk_of, meta_of, name_of, spec_of, status_of
 from fairway.kube.resourceclaims import CLAIM, SLICE, TEMPLATE
 from fairway.kube.timestamps import SECOND_US, rfc3339
-from fairway.kube.validation import validate
 from fairway.kube.validation.devices.requests import admin_problem
+from fairway.kube.validation.validating import validate
 from fairway.scheduling.queue import ACTIVE, BACKING_OFF, QueuedPod
 from fairway.scheduling.verdict import Scheduled
 from fairway.twin.components import Component

@@ -7,11 +7,3 @@ Reading order: `kube.problem` (how a fault is said; `kube.internals`: how a valu
 types), `structure` (unknown fields, wrong types), `kinds` (the rules), `training` (kinds of distributed training),
 `validating` (the steps for one object), `checking` (many).
 """
-
-from __future__ import annotations
-
-from fairway.kube.problem import Problem
-from fairway.kube.validation.checking import Checked, check, find_duplicates
-from fairway.kube.validation.validating import validate
-
-__all__ = ["Checked", "Problem", "check", "find_duplicates", "validate"]

@@ -6,7 +6,6 @@ fine, so msgspec first answers yes or no at the speed of C, and only a "no" is w
 
 from __future__ import annotations
 
-import difflib
 import re
 from functools import cache
 from typing import Annotated, Any
@@ -105,6 +104,8 @@ def _locate_struct(struct: StructType, value: Any, path: Path, out: list[Problem
 def nearest(name: str, struct: StructType) -> str:
     """`did you mean "resources"?`, or nothing where no field is close."""
     by_lower = {f.lower(): f for f in struct.fields}
+    import difflib
+
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
     return f'did you mean "{by_lower[close[0]]}"?' if close else ""
 

@@ -73,7 +73,9 @@ def changed(new: Obj, old: Obj, subresource: str = "", qos: tuple[str, str] = ("
 
 def _check_published(obj: Obj) -> list[Problem]:
     """A kind another project defines: its fields, what each may hold, then what that project's webhooks refuse."""
-    from fairway.kube.schema import tree_of, unknown_paths, validate_custom
+    from fairway.kube.schema.decoding import unknown_paths
+    from fairway.kube.schema.structural import tree_of
+    from fairway.kube.schema.values import validate_custom
 
     entry = published.entry(gk_of(obj), obj["apiVersion"].rpartition("/")[2])
     tree = tree_of(entry) if entry is not None else None
@@ -108,7 +110,8 @@ def check_shape(obj: Obj) -> list[Problem]:
     if problems or gk_of(obj) not in RULES:
         return problems
     # Only the OpenAPI document knows the others.
-    from fairway.kube.schema import decode_error, schema_for
+    from fairway.kube.schema.decoding import decode_error
+    from fairway.kube.schema.node import schema_for
 
     schema = schema_for(obj["apiVersion"], obj["kind"])
     wrong = None if schema is None else decode_error(obj, schema)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from fairway.kube.schema import Schema, custom_schema
+from fairway.kube.schema.node import Schema
+from fairway.kube.schema.structural import custom_schema
 from fairway.kube.schema.tables import read_tables
 
 _COMMON = """

@@ -12,30 +12,3 @@ Reading order: `door` (all of it), `faults` (how a refusal is said), `conversion
 
 Source: pkg/webhooks, pkg/controller/jobs, config/components (Kueue main, 2026-08).
 """
-
-from __future__ import annotations
-
-from fairway.queueing.webhooks.door import (
-    CREATE,
-    UPDATE,
-    defaulted,
-    is_kueue_kind,
-    new_refusals,
-    refusals,
-    undecoded,
-)
-from fairway.queueing.webhooks.faults import Refusal
-from fairway.queueing.webhooks.settings import DEFAULTS, Settings
-
-__all__ = [
-    "CREATE",
-    "DEFAULTS",
-    "UPDATE",
-    "Refusal",
-    "Settings",
-    "defaulted",
-    "is_kueue_kind",
-    "new_refusals",
-    "refusals",
-    "undecoded",
-]

@@ -10,7 +10,6 @@ from fairway.autoscaling.load.reading import NO_LOAD, Load, LoadFault, read_load
 from fairway.autoscaling.vpa.admitting import GK as VERTICAL
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Key, Obj, labels_of, namespace_of
-from fairway.kube.yamltext import read_documents
 from fairway.twin.autoscaling import horizontal, keda
 from fairway.twin.autoscaling.horizontal import Horizontal
 from fairway.twin.autoscaling.journal import Journal
@@ -197,6 +196,8 @@ class Autoscaling:
 
 def _value(text: str) -> Any:
     """The first YAML document. Raises: ValueError."""
+    from fairway.kube.yamltext import read_documents
+
     documents, problems = read_documents(text)
     if problems:
         raise ValueError(problems[0].expected)

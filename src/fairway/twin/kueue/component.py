@@ -30,7 +30,7 @@ from fairway.queueing.integrations.registry import integrations
 from fairway.queueing.integrations.slices import is_gated
 from fairway.queueing.pending import QueueUsage
 from fairway.queueing.queueusage import QueueUsageLedger
-from fairway.queueing.webhooks import Settings
+from fairway.queueing.webhooks.settings import Settings
 from fairway.queueing.workloads import JOB_UID_LABEL
 from fairway.queueing.workloadstate import is_finished
 from fairway.twin.components import Host
