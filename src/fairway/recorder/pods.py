@@ -74,6 +74,8 @@ class PodLedger:
         """How pods that tell use GPUs, from their start on; empty until they start."""
         self.memory_uses: dict[int, Uses] = {}
         """The same for the memory of their GPUs, in bytes."""
+        self.telling: dict[int, Mapping[str, str]] = {}
+        """Annotations of pods with GPUs that have some; those that say how GPUs are used are looked for later."""
         self._open: dict[int, dict[int, None]] = {}
         """By node life: the pods that hold something of it."""
         self._homeless: dict[int, dict[int, None]] = {}
@@ -188,7 +190,16 @@ class PodLedger:
         twin.owners = [None if o is None else workloads[id(o)] for o in self.owners]
         for name in ("names", "uids", "labels", "sorts", "interval_sizes"):
             setattr(twin, name, list(getattr(self, name)))
-        for name in ("row_of", "reason", "refusal", "refusals", "disruption", "uses", "memory_uses"):
+        for name in (
+            "row_of",
+            "reason",
+            "refusal",
+            "refusals",
+            "disruption",
+            "uses",
+            "memory_uses",
+            "telling",
+        ):
             setattr(twin, name, dict(getattr(self, name)))
         twin._open = {life: dict(rows) for life, rows in self._open.items()}
         twin._homeless = {place: dict(rows) for place, rows in self._homeless.items()}

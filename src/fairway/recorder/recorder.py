@@ -177,6 +177,7 @@ class Recorder:
         row = pods.admit(obj, asked, owner, now)
         if asked[1] and "annotations" in meta:
             annotations = meta["annotations"]
+            pods.telling[row] = annotations
             if tells_use(annotations):
                 pods.uses[row] = ()
             if tells_memory(annotations):

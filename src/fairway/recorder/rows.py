@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from fairway.recorder.pods import (
 )
 from fairway.recorder.steps import FAR, Ints, Steps, highest_of_group
 from fairway.recorder.tables import IntervalRow, NodeRow, PodRow, Table, WorkloadRow
+from fairway.recorder.utilization import telling
 from fairway.recorder.workloads import NEVER, Workload
 
 _TIMES: Final = (
@@ -84,6 +86,7 @@ def pod_table(
         "preempted_by": _by_row(preempted_by, "", len(rows)),
         "cluster_queue": _by_row(cluster_queues, "", len(rows)),
         "queue_eviction": _by_row(queue_evictions, "", len(rows)),
+        "behaviour": _by_row(_behaviours(pods), "", len(rows)),
         "held_gpu_milli_us": _sums(facts.interval_pod, held_gpu(facts), len(rows)).tolist(),
         "used_gpu_milli_us": _by_row({r: used[r] for r in pods.uses}, None, len(rows)),
         "created_us": [began_us + t for t in pods.column(CREATED)],
@@ -104,6 +107,20 @@ def _by_row(found: Mapping[int, Any], otherwise: Any, count: int) -> list[Any]:
     for row, value in found.items():
         column[row] = value
     return column
+
+
+def _behaviours(pods: PodLedger) -> dict[int, str]:
+    """Pods of one template share their annotations: each map is looked at once."""
+    known: dict[int, str] = {}
+    found = {}
+    for row, said in pods.telling.items():
+        text = known.get(id(said))
+        if text is None:
+            words = telling(said)
+            text = known[id(said)] = json.dumps(words, sort_keys=True) if words else ""
+        if text:
+            found[row] = text
+    return found
 
 
 def _texts(devices: Devices) -> dict[str, str]:

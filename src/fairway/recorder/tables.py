@@ -78,6 +78,8 @@ class PodRow:
     """That of its Workload of Kueue; empty without one."""
     queue_eviction: str = ""
     """The eviction of its Workload that ended it: Preempted, PodsReadyTimeout, …; empty otherwise."""
+    behaviour: str = ""
+    """Its annotations that say how it uses GPUs, as JSON with sorted keys; empty without."""
 
     @property
     def wait_us(self) -> int | None:

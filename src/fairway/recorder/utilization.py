@@ -44,6 +44,15 @@ def tells_memory(annotations: Mapping[str, str] | None) -> bool:
     return bool(annotations) and any(name.startswith(_MEMORY_KEY) for name in annotations or ())
 
 
+# What else of a pod's words says how it uses GPUs over time.
+_TELLING = (PREFIX + "gpu-", PREFIX + "checkpoint-", PREFIX + "startup-time", PREFIX + "restore-time")
+
+
+def telling(annotations: Mapping[str, str]) -> dict[str, str]:
+    """The annotations that say how a pod uses its GPUs: what its metrics are derived from."""
+    return {name: str(value) for name, value in annotations.items() if name.startswith(_TELLING)}
+
+
 class Profiles:
     """Uses of pods, worked out once per template and wording."""
 

@@ -20,6 +20,7 @@ Durations are `90s`, `1h30m` or a bare number of seconds; where it says *varies*
 | `readiness-fails`, `liveness-fails`, `startup-fails` | `5m-6m,1h-` | when probes fail, since the container's start |
 | `gpu-utilization` | `85%`, or `0s:10%,5m:90%` | GPU utilisation over work time, in steps |
 | `gpu-memory` | `40Gi`, or `0s:10Gi,5m:60Gi` | memory of each GPU over work time, in steps; beyond its own: exit 1 |
+| `gpu-activity` | `training,input-stalls=20%` | what the GPUs' metrics look like: see `telemetry.gpus.kinds` |
 | `cpu-usage` | `500m`, or `0s:100m,5m:3` | CPU in use over work time, in steps; no more than its limit |
 | `memory-usage` | `2Gi`, or `0s:1Gi,5m:6Gi` | memory in use over work time, in steps; above its limit it is killed |
 | `image-pull-time` | duration (*varies*) | instead of the latency model's |
@@ -41,6 +42,7 @@ from typing import Any, Final
 
 from fairway.kube.quantity import QuantityError, milli_ceil, whole_ceil
 from fairway.kube.timestamps import MINUTE_US, SECOND_US, parse_duration
+from fairway.telemetry.gpus.kinds import Activity, parse_activity
 from fairway.twin.commands import understand
 from fairway.twin.distributions import ZERO, Distribution, constant, parse_distribution
 
@@ -97,6 +99,7 @@ class Behaviour:
     cpu_milli: tuple[Step, ...] = ()
     memory_bytes: tuple[Step, ...] = ()
     memory_limit_bytes: int = 0
+    gpu_activity: Activity | None = None
     image_pull: Distribution | None = None
     image_pull_fails: tuple[Window, ...] = ()
     is_default: bool = False
@@ -127,6 +130,7 @@ def using(behaviour: Behaviour, cpu_milli: tuple[Step, ...], memory_bytes: tuple
     other.gpu_utilization_milli = behaviour.gpu_utilization_milli
     other.gpu_memory_bytes = behaviour.gpu_memory_bytes
     other.memory_limit_bytes = behaviour.memory_limit_bytes
+    other.gpu_activity = behaviour.gpu_activity
     other.image_pull = behaviour.image_pull
     other.image_pull_fails = behaviour.image_pull_fails
     other.is_default = behaviour.is_default
@@ -331,6 +335,7 @@ _READERS: Final[dict[str, Any]] = {
     "startup-fails": lambda v: {"startup_fails": _windows(v)},
     "gpu-utilization": lambda v: {"gpu_utilization_milli": _steps(v, _percent_milli)},
     "gpu-memory": lambda v: {"gpu_memory_bytes": _steps(v, whole_ceil)},
+    "gpu-activity": lambda v: {"gpu_activity": parse_activity(v)},
     "cpu-usage": lambda v: {"cpu_milli": _steps(v, milli_ceil)},
     "memory-usage": lambda v: {"memory_bytes": _steps(v, whole_ceil)},
     "image-pull-time": lambda v: {"image_pull": parse_distribution(v)},

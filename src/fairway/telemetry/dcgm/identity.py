@@ -1,0 +1,58 @@
+"""How are a device's series labelled? As dcgm-exporter labels them in Kubernetes, and as a scrape adds to it.
+
+Source: dcgm-exporter 4.5.3, internal/pkg/rendermetrics (order and names), transformation/kubernetes.go (pod, namespace,
+container of whoever holds the device).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fairway.catalog.drivers import DRIVER, gpu_uuid
+from fairway.telemetry.store import NAME, Labels
+
+PORT = 9400
+JOB = "nvidia-dcgm-exporter"
+
+
+class Device(NamedTuple):
+    """A row of a fleet. `profile`, `instance`: of a MIG instance, else empty."""
+
+    node: str
+    slot: int
+    model: str
+    profile: str = ""
+    instance: str = ""
+
+    def labels(self) -> dict[str, str]:
+        """In the exporter's order."""
+        own = {
+            "gpu": str(self.slot),
+            "UUID": gpu_uuid(self.node, self.slot),
+            "pci_bus_id": f"00000000:{0x10 + 8 * self.slot:02X}:00.0",
+            "device": f"nvidia{self.slot}",
+            "modelName": self.model,
+        }
+        if self.profile:
+            own |= {"GPU_I_PROFILE": self.profile, "GPU_I_ID": self.instance}
+        return {**own, "Hostname": self.node, "DCGM_FI_DRIVER_VERSION": DRIVER}
+
+
+class Holder(NamedTuple):
+    """Whoever holds a device; empty: nobody. `container`: empty where it is not known which."""
+
+    namespace: str = ""
+    pod: str = ""
+    container: str = ""
+
+    def labels(self) -> dict[str, str]:
+        """In the exporter's order: by name."""
+        said = {"container": self.container, "namespace": self.namespace, "pod": self.pod}
+        return {name: value for name, value in said.items() if value}
+
+
+def split_labels(device: Device, holder: Holder) -> tuple[Labels, Labels]:
+    """A series' labels with what a scrape adds, sorted, before and behind the metric's name."""
+    scraped = {"node": device.node, "instance": f"{device.node}:{PORT}", "job": JOB}
+    pairs = sorted((device.labels() | holder.labels() | scraped).items())
+    return tuple(p for p in pairs if p[0] < NAME), tuple(p for p in pairs if p[0] > NAME)
