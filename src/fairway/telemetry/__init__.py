@@ -4,6 +4,6 @@ In: sources of samples under the exporters' own names (`store`). Out: answers to
 Alertmanager would send. Nothing here reads a clock, opens a socket or writes.
 
 Reading order: `store` (samples, matchers, where they come from), `gpus` (what every GPU does), `dcgm` and
-`statemetrics` (what exporters say of it), `steps` (series of what tables say), `exposition` (Prometheus' text), `promql`
-(questions), `rules` (alerts), `alertmanager` (who hears of them).
+`statemetrics` (what exporters say of it), `steps` (series of what tables say), `exposition` (Prometheus' text),
+`promql` (questions), `rules` (alerts), `alertmanager` (who hears of them).
 """
