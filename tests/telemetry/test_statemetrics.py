@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from fairway.telemetry.exposition import number, sample, text
+from fairway.telemetry.statemetrics.families import families
 from fairway.telemetry.statemetrics.page import blocks, own_labels
-from fairway.telemetry.statemetrics.rules import families, of_labels
+from fairway.telemetry.statemetrics.rules import of_labels
 
 POD: dict[str, Any] = {
     "metadata": {

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import rfc3339
 from fairway.recorder.tables import NodeRow, Outcome, PodRow, WorkloadRow
+from fairway.telemetry.statemetrics.families import Family, families
 from fairway.telemetry.statemetrics.page import own_labels
-from fairway.telemetry.statemetrics.rules import Family, families
 from fairway.telemetry.steps import Maker, Stepwise, joined
 from fairway.telemetry.store import Labels, labels
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from fairway.kube.objects import Obj, meta_of, name_of, namespace_of
 from fairway.telemetry.exposition import Block, sample
-from fairway.telemetry.statemetrics.rules import families
+from fairway.telemetry.statemetrics.families import families
 
 # What an object is called in its series, beside `namespace`; pods and services are told apart by UID too.
 _CALLED = {"Job.batch": "job_name"}

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from functools import lru_cache
+from typing import Any, Final
 
 from fairway.kube.objects import Obj, labels_of
 from fairway.kube.quantity import QuantityError, of
@@ -22,32 +21,6 @@ Rule = Callable[[Obj], Samples]
 STATUSES: Final = ("true", "false", "unknown")
 _INVALID: Final = re.compile(r"[^a-zA-Z0-9_]")
 _CAPITAL: Final = re.compile(r"([a-z0-9])([A-Z])")
-
-
-class Family(NamedTuple):
-    """A metric. `gk`: the kind whose objects have it."""
-
-    name: str
-    type: str
-    gk: str
-    read: Rule
-    help: str
-
-
-@cache
-def families() -> Mapping[str, Family]:
-    """By name, in the order in which they are exposed."""
-    from fairway.telemetry.statemetrics.details import DETAILS
-
-    found = {}
-    for line in (Path(__file__).parent / "families.tsv").read_text().splitlines():
-        if line.startswith("#"):
-            continue
-        name, kind, gk, rule, said = line.split("\t")
-        word, *arguments = rule.split(" ")
-        read = DETAILS[name] if word == "code" else _RULES[word](*arguments)
-        found[name] = Family(name, kind, gk, read, said)
-    return found
 
 
 def at(obj: Obj, path: str) -> Any:
@@ -218,7 +191,7 @@ def _amount(path: str) -> Rule:
     return read
 
 
-_RULES: Final[dict[str, Callable[..., Rule]]] = {
+RULES: Final[dict[str, Callable[..., Rule]]] = {
     "number": _number,
     "time": _time,
     "text": _text,
