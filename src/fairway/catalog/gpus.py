@@ -86,8 +86,9 @@ class GpuModel:
 
 
 def plain_name(name: str) -> str:
-    """A model's name without maker, case and separators: how models are looked up."""
-    lower = name.lower().replace(" ", "-").replace("_", "-")
+    """A model's name without maker, case and separators: how models are looked up. What GPU feature discovery adds
+    for cards that are cut or shared (`-MIG-1g.10gb`, `-SHARED`) is not part of it."""
+    lower = name.lower().replace(" ", "-").replace("_", "-").removesuffix("-shared").partition("-mig-")[0]
     for maker in _MAKERS:
         lower = lower.removeprefix(maker)
     return lower.replace("-", "")

@@ -5,5 +5,7 @@ layouts of MIG instances, resources and labels of a node, what each operand does
 Nothing here writes an object or knows the time; `twin.devices` carries it out. Where instances can be on a card is
 the catalog's (`catalog.placements`).
 
-Reading order: `packing` (fewest cards for instances), `migconfig` (mig-parted's files).
+Reading order: `packing` (fewest cards for instances), `migconfig` (mig-parted's files), `pluginconfig` and
+`advertising` (the device plugin's files, and what nodes say by them), `policy` (ClusterPolicy and its DaemonSets),
+`operating` (what happens next on a node).
 """

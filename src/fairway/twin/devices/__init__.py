@@ -3,6 +3,8 @@
 In: a scheduler's choice, slices, claims and pods. Out: what kube-scheduler's Reserve and PreBind and the
 device-taint-eviction controller would write.
 
+Also the GPU Operator (`gpuoperator`, deciding in `fairway.devices`).
+
 Reading order: `publishing` (what nodes have), `reserving` (beside the scheduler), `evicting`. The controller that makes
 claims of templates and takes them back is `workloads.resourceclaims`; the choice itself `scheduling.dynamicresources`.
 """

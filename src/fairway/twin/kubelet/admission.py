@@ -9,10 +9,17 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fairway.kube.nodeselection import node_selection
+from fairway.kube.quantity import whole_ceil
 from fairway.kube.resources import is_extended
 from fairway.kube.taints import NO_EXECUTE, first_untolerated, parse_tolerations
 from fairway.twin.kubelet.plans import PodPlan
 from fairway.twin.kubelet.states import NodeState
+
+# Source: pkg/kubelet/cm/admission/errors.go; k8s-device-plugin 0.20 internal/rm/rm.go ValidateRequest.
+_SHARED = (
+    'Allocate failed due to rpc error: code = Unknown desc = invalid allocation request for "{0}": invalid request: '
+    "maximum request size for shared resources is 1; found {1}, which is unexpected"
+)
 
 
 class Rejection(NamedTuple):
@@ -35,6 +42,14 @@ def rejection(node: NodeState, plan: PodPlan, spec: dict[str, Any]) -> Rejection
     wants_place = spec.get("nodeSelector") or (spec.get("affinity") or {}).get("nodeAffinity")
     if wants_place and not node_selection(spec).allows(node.labels, node.name):
         return _predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+    if node.single_requests:
+        for container in spec.get("containers") or ():
+            limits = (container.get("resources") or {}).get("limits") or {}
+            for name in node.single_requests:
+                if whole_ceil(limits.get(name) or 0) > 1:
+                    return Rejection(
+                        "UnexpectedAdmissionError", _SHARED.format(name, whole_ceil(limits[name]))
+                    )
     if node.no_execute:
         tolerations = parse_tolerations(spec.get("tolerations"))
         if first_untolerated(node.no_execute, tolerations, (NO_EXECUTE,)) is not None:

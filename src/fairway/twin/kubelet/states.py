@@ -164,6 +164,8 @@ class NodeState:
         self.next_ip = 1
         self.spent_core_ns = 0
         """CPU used by containers that have ended."""
+        self.single_requests: tuple[str, ...] = ()
+        """Shared devices of which a container may ask for one only."""
 
     def copy(self) -> NodeState:
         twin = NodeState(self.name, self.uid, 0)
@@ -260,6 +262,7 @@ NODE_FIELDS: Final = (
     "cidr",
     "next_ip",
     "spent_core_ns",
+    "single_requests",
 )
 
 

@@ -1,0 +1,361 @@
+"""The GPU Operator on simulated nodes: from bare machines to allocatable GPUs, MIG, sharing, and what can fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairway.kube.objects import Key, Obj, annotations_of, labels_of, status_of
+from fairway.kube.timestamps import MINUTE_US, SECOND_US
+from fairway.twin.latency import latency_named
+from fairway.twin.standard import standard_components
+from fairway.twin.twin import Twin
+
+POLICY = Key("ClusterPolicy.nvidia.com", "", "cluster-policy")
+NS = "gpu-operator"
+
+
+def bare(
+    name: str = "gpu-1", count: int = 2, product: str = "NVIDIA-H100-80GB-HBM3", **annotations: str
+) -> Obj:
+    meta = {
+        "name": name,
+        "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
+        "annotations": {"fairway.dev/gpus": f"{count} {product}", **annotations},
+    }
+    capacity = {"cpu": "64", "memory": "512Gi", "pods": "110"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": {"capacity": capacity}}
+
+
+def policy(strategy: str = "single", **spec: Any) -> Obj:
+    body = {"mig": {"strategy": strategy}, "migManager": {"config": {"default": "all-disabled"}}, **spec}
+    meta = {"name": "cluster-policy"}
+    return {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": meta, "spec": body}
+
+
+def config_map(name: str, **data: str) -> Obj:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": NS},
+        "data": data,
+    }
+
+
+def namespace(name: str) -> Obj:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def job(name: str, resource: str = "nvidia.com/gpu", count: int = 1) -> Obj:
+    container = {"name": "c", "image": "i", "resources": {"limits": {resource: str(count)}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "annotations": {"fairway.dev/run-time": "forever"},
+        },
+        "spec": {"containers": [container]},
+    }
+
+
+def world(*objects: Obj) -> Twin:
+    twin = Twin(seed=1, latency=latency_named("zero"), components=standard_components())
+    twin.apply([namespace("default"), namespace(NS), *objects])
+    return twin
+
+
+def node_of(twin: Twin, name: str = "gpu-1") -> Obj:
+    found = twin.store.get(Key("Node", "", name))
+    assert found is not None
+    return found
+
+
+def gpus(twin: Twin, name: str = "gpu-1", of: str = "allocatable") -> dict[str, str]:
+    return {n: v for n, v in status_of(node_of(twin, name))[of].items() if n.startswith("nvidia.com/")}
+
+
+def label(twin: Twin, name: str, value: str, node: str = "gpu-1") -> None:
+    obj = node_of(twin, node)
+    meta = {**obj["metadata"], "labels": {**labels_of(obj), name: value}}
+    twin.apply([{**obj, "metadata": meta}])
+
+
+def annotate(twin: Twin, name: str, value: str, node: str = "gpu-1") -> None:
+    obj = node_of(twin, node)
+    twin.apply(
+        [{**obj, "metadata": {**obj["metadata"], "annotations": {**annotations_of(obj), name: value}}}]
+    )
+
+
+def pods(twin: Twin) -> dict[str, Obj]:
+    """Operands' pods by their DaemonSet."""
+    return {p["metadata"]["ownerReferences"][0]["name"]: p for p in twin.store.objects("Pod", NS)}
+
+
+def told(twin: Twin, reason: str) -> list[str]:
+    return [e.message for e in twin.host.events.told() if e.reason == reason]
+
+
+def test_a_bare_node_gets_its_gpus_step_by_step() -> None:
+    twin = world(bare(), policy())
+    twin.run_for(60 * SECOND_US)
+    assert gpus(twin) == {}
+    waiting = pods(twin)["nvidia-device-plugin-daemonset"]
+    assert status_of(waiting)["phase"] == "Pending"
+    assert "running" in status_of(waiting)["initContainerStatuses"][0]["state"]
+    status = status_of(twin.store.get(POLICY) or {})
+    assert status["state"] == "notReady"
+    assert "state-driver" in next(c["message"] for c in status["conditions"] if c["type"] == "Error")
+    twin.run_for(5 * MINUTE_US)
+    assert gpus(twin) == {"nvidia.com/gpu": "2"}
+    labels = labels_of(node_of(twin))
+    assert labels["feature.node.kubernetes.io/pci-10de.present"] == "true"
+    assert labels["nvidia.com/gpu.present"] == "true"
+    assert labels["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3"
+    assert (
+        labels["nvidia.com/mig.config"] == "all-disabled"
+        and labels["nvidia.com/mig.config.state"] == "success"
+    )
+    assert status_of(twin.store.get(POLICY) or {})["state"] == "ready"
+    assert all(status_of(p)["phase"] == "Running" for p in pods(twin).values())
+
+
+def test_clusters_without_a_policy_stay_as_they_are() -> None:
+    """Nothing is watched but policies and DaemonSets, and no event is spent."""
+    twin = world(bare())
+    twin.run_for(MINUTE_US)
+    assert gpus(twin) == {}
+    operator = twin.component("gpu-operator")
+    assert operator.kinds == ("ClusterPolicy.nvidia.com", "DaemonSet.apps")
+    label(twin, "nvidia.com/mig.config", "all-1g.10gb")
+    twin.run_for(MINUTE_US)
+    assert "nvidia.com/mig.config.state" not in labels_of(node_of(twin))
+
+
+def ready(*objects: Obj, strategy: str = "single", **spec: Any) -> Twin:
+    twin = world(*(objects or (bare(),)), policy(strategy, **spec))
+    twin.run_for(6 * MINUTE_US)
+    return twin
+
+
+def test_mig_manager_cuts_the_cards_that_its_label_says() -> None:
+    twin = ready()
+    label(twin, "nvidia.com/mig.config", "all-1g.10gb")
+    states = []
+    for _ in range(120):
+        twin.run_for(SECOND_US)
+        state = labels_of(node_of(twin))["nvidia.com/mig.config.state"]
+        paused = labels_of(node_of(twin))["nvidia.com/gpu.deploy.device-plugin"]
+        if [(state, paused)] != states[-1:]:
+            states.append((state, paused))
+    assert states == [("success", "true"), ("pending", "paused-for-mig-change"), ("success", "true")]
+    assert gpus(twin) == {"nvidia.com/gpu": "14"}
+    labels = labels_of(node_of(twin))
+    assert labels["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb"
+    assert labels["nvidia.com/gpu.memory"] == "9856"
+    label(twin, "nvidia.com/mig.config", "all-disabled")
+    twin.run_for(2 * MINUTE_US)
+    assert gpus(twin) == {"nvidia.com/gpu": "2"}
+    assert "nvidia.com/gpu.slices.gi" not in labels_of(node_of(twin))
+
+
+def test_the_mixed_strategy_names_instances() -> None:
+    twin = ready(strategy="mixed")
+    label(twin, "nvidia.com/mig.config", "all-balanced")
+    twin.run_for(2 * MINUTE_US)
+    want = {
+        "nvidia.com/gpu": "0",
+        "nvidia.com/mig-1g.10gb": "4",
+        "nvidia.com/mig-2g.20gb": "2",
+        "nvidia.com/mig-3g.40gb": "2",
+    }
+    assert gpus(twin) == want
+    twin.apply([job("small", "nvidia.com/mig-1g.10gb")])
+    twin.run_for(10 * SECOND_US)
+    assert status_of(twin.store.get(Key("Pod", "default", "small")) or {})["phase"] == "Running"
+
+
+def test_a_busy_node_is_not_cut() -> None:
+    twin = ready()
+    twin.apply([job("holder")])
+    twin.run_for(10 * SECOND_US)
+    label(twin, "nvidia.com/mig.config", "all-1g.10gb")
+    twin.run_for(2 * MINUTE_US)
+    labels = labels_of(node_of(twin))
+    assert labels["nvidia.com/mig.config.state"] == "failed"
+    assert labels["nvidia.com/gpu.deploy.device-plugin"] == "true"
+    assert gpus(twin) == {"nvidia.com/gpu": "2"}
+    assert any("In use by another client (default/holder)" in m for m in told(twin, "MIGConfigFailed"))
+    # Once it is gone and the label is set anew, it is.
+    twin.store.delete(Key("Pod", "default", "holder"))
+    label(twin, "nvidia.com/mig.config", "all-disabled")
+    twin.run_for(MINUTE_US)
+    label(twin, "nvidia.com/mig.config", "all-1g.10gb")
+    twin.run_for(2 * MINUTE_US)
+    assert gpus(twin) == {"nvidia.com/gpu": "14"}
+
+
+CUSTOM = """
+version: v1
+mig-configs:
+  half:
+  - {devices: [0], mig-enabled: true, mig-devices: {"3g.40gb": 2}}
+  - {devices: [1], mig-enabled: false}
+  wrong:
+  - {devices: all, mig-enabled: true, mig-devices: {"4g.40gb": 2}}
+"""
+
+
+def test_custom_configurations_and_what_is_wrong_with_some() -> None:
+    twin = ready(
+        bare(),
+        config_map("mine", **{"config.yaml": CUSTOM}),
+        strategy="mixed",
+        migManager={"config": {"name": "mine", "default": ""}},
+    )
+    label(twin, "nvidia.com/mig.config", "half")
+    twin.run_for(2 * MINUTE_US)
+    assert gpus(twin) == {"nvidia.com/gpu": "1", "nvidia.com/mig-3g.40gb": "2"}
+    for name, said in (
+        ("wrong", "Insufficient Resources"),
+        ("all-1g.10gb", "selected mig-config not present"),
+    ):
+        label(twin, "nvidia.com/mig.config", name)
+        twin.run_for(2 * MINUTE_US)
+        assert labels_of(node_of(twin))["nvidia.com/mig.config.state"] == "failed"
+        assert any(said in m for m in told(twin, "MIGConfigFailed"))
+        assert gpus(twin) == {"nvidia.com/gpu": "1", "nvidia.com/mig-3g.40gb": "2"}
+
+
+SLICED = "{version: v1, sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}}"
+
+
+def test_time_slicing_by_default_and_by_a_nodes_label() -> None:
+    files = {"any": SLICED, "ten": SLICED.replace("4}", "10}"), "bad": "{sharing: {timeSlicing: {}}}"}
+    twin = ready(
+        bare(),
+        bare("gpu-2"),
+        config_map("plugin", **files),
+        devicePlugin={"config": {"name": "plugin", "default": "any"}},
+    )
+    assert gpus(twin) == {"nvidia.com/gpu": "8"}
+    assert labels_of(node_of(twin))["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3-SHARED"
+    label(twin, "nvidia.com/device-plugin.config", "ten")
+    twin.run_for(MINUTE_US)
+    assert gpus(twin) == {"nvidia.com/gpu": "20"} and gpus(twin, "gpu-2") == {"nvidia.com/gpu": "8"}
+    label(twin, "nvidia.com/device-plugin.config", "bad", "gpu-2")
+    twin.run_for(MINUTE_US)
+    assert any("no resources specified" in m for m in told(twin, "Failed"))
+    crashed = [p for p in twin.store.objects("Pod", NS) if p["spec"].get("nodeName") == "gpu-2"]
+    assert any(s["restartCount"] for p in crashed for s in status_of(p)["containerStatuses"])
+    assert gpus(twin, "gpu-2", "capacity") == {"nvidia.com/gpu": "8"}
+
+
+def test_mig_under_time_slicing_is_seven_times_four() -> None:
+    twin = ready(
+        bare(count=1),
+        config_map("plugin", any=SLICED),
+        devicePlugin={"config": {"name": "plugin", "default": "any"}},
+    )
+    label(twin, "nvidia.com/mig.config", "all-1g.10gb")
+    twin.run_for(2 * MINUTE_US)
+    assert gpus(twin) == {"nvidia.com/gpu": "28"}
+
+
+def test_mps_comes_with_its_daemon_and_one_device_a_container() -> None:
+    text = "{version: v1, sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 10}]}}}"
+    twin = ready(
+        bare(), config_map("plugin", any=text), devicePlugin={"config": {"name": "plugin", "default": "any"}}
+    )
+    assert gpus(twin) == {"nvidia.com/gpu": "20"}
+    assert "nvidia-device-plugin-mps-control-daemon" in pods(twin)
+    assert labels_of(node_of(twin))["nvidia.com/mps.capable"] == "true"
+    twin.apply([job("one"), job("two", count=2)])
+    twin.run_for(10 * SECOND_US)
+    assert status_of(twin.store.get(Key("Pod", "default", "one")) or {})["phase"] == "Running"
+    refused = status_of(twin.store.get(Key("Pod", "default", "two")) or {})
+    assert refused["phase"] == "Failed" and refused["reason"] == "UnexpectedAdmissionError"
+    assert "maximum request size for shared resources is 1" in refused["message"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "daemonset", "phase"),
+    [
+        ("driver-failed", "nvidia-driver-daemonset", "CrashLoopBackOff"),
+        ("toolkit-failed", "nvidia-container-toolkit-daemonset", "CrashLoopBackOff"),
+        ("plugin-crash", "nvidia-device-plugin-daemonset", "CrashLoopBackOff"),
+        ("plugin-unregistered", "nvidia-device-plugin-daemonset", ""),
+    ],
+)
+def test_each_step_can_fail_and_then_there_are_no_gpus(fault: str, daemonset: str, phase: str) -> None:
+    twin = world(bare(**{"fairway.dev/gpu-fault": fault}), policy())
+    twin.run_for(10 * MINUTE_US)
+    assert gpus(twin) == {}
+    state = status_of(pods(twin)[daemonset])["containerStatuses"][0]
+    assert not phase or state["restartCount"] > 1
+    twin.apply([job("waits")])
+    twin.run_for(10 * SECOND_US)
+    assert status_of(twin.store.get(Key("Pod", "default", "waits")) or {})["phase"] == "Pending"
+    annotate(twin, "fairway.dev/gpu-fault", "")
+    twin.run_for(15 * MINUTE_US)
+    assert gpus(twin) == {"nvidia.com/gpu": "2"}
+
+
+def test_a_plugin_that_crashes_later_leaves_devices_that_nobody_gets() -> None:
+    twin = ready()
+    annotate(twin, "fairway.dev/gpu-fault", "plugin-crash")
+    twin.run_for(20 * SECOND_US)
+    assert gpus(twin) == {"nvidia.com/gpu": "0"} and gpus(twin, of="capacity") == {"nvidia.com/gpu": "2"}
+
+
+PLUGIN = {
+    "apiVersion": "apps/v1",
+    "kind": "DaemonSet",
+    "metadata": {"name": "nvidia-device-plugin-daemonset", "namespace": "kube-system"},
+    "spec": {
+        "selector": {"matchLabels": {"name": "nvidia-device-plugin-ds"}},
+        "template": {
+            "metadata": {"labels": {"name": "nvidia-device-plugin-ds"}},
+            "spec": {
+                "containers": [
+                    {
+                        "name": "nvidia-device-plugin-ctr",
+                        "image": "nvcr.io/nvidia/k8s-device-plugin:latest",
+                        "args": ["--mig-strategy=mixed"],
+                    }
+                ]
+            },
+        },
+    },
+}
+
+
+def test_a_device_plugin_that_somebody_deploys_himself() -> None:
+    cut = "0=3g.40gb@0,3g.40gb@4"
+    twin = world(bare(**{"fairway.dev/gpu-layout": cut}), namespace("kube-system"), PLUGIN)
+    twin.run_for(MINUTE_US)
+    assert gpus(twin) == {"nvidia.com/gpu": "1", "nvidia.com/mig-3g.40gb": "2"}
+    twin.store.delete(Key("DaemonSet.apps", "kube-system", "nvidia-device-plugin-daemonset"))
+    twin.run_for(2 * MINUTE_US)
+    assert gpus(twin) == {"nvidia.com/gpu": "0", "nvidia.com/mig-3g.40gb": "0"}
+    assert gpus(twin, of="capacity") == {"nvidia.com/gpu": "1", "nvidia.com/mig-3g.40gb": "2"}
+    twin.run_for(10 * MINUTE_US)
+    assert set(gpus(twin, of="capacity").values()) == {"0"}
+
+
+def test_a_copy_goes_on_as_the_original() -> None:
+    twin = world(bare(), policy())
+    twin.run_for(100 * SECOND_US)
+    copy = twin.fork()
+    for one in (twin, copy):
+        one.run_for(6 * MINUTE_US)
+    assert twin.digest() == copy.digest() and gpus(copy) == {"nvidia.com/gpu": "2"}
+
+
+def test_a_policy_in_any_shape_stops_nothing() -> None:
+    twin = world(bare(), policy(devicePlugin="yes", driver=None, migManager=[1], validator={"version": 7}))
+    twin.run_for(6 * MINUTE_US)
+    assert gpus(twin) == {"nvidia.com/gpu": "2"}
