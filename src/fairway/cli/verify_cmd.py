@@ -115,6 +115,17 @@ def dra_validation(file: RecordingFile, verbose: Verbose = False, output: Output
     _verify("dra-validation", file, verbose, output)
 
 
+@app.command("promql")
+def promql(file: RecordingFile, verbose: Verbose = False, output: Output = "table") -> None:
+    """Ask recorded queries again: the same series, and values to 1e-9, as a real Prometheus gave?
+
+    A file named *.test is a script of Prometheus' own tests.
+
+    Example: fairway verify promql recordings/promql.jsonl.gz -v
+    """
+    _verify("promql", file, verbose, output)
+
+
 @app.command("all")
 def everything(
     folder: Annotated[

@@ -27,6 +27,7 @@ CHECKS: dict[str, str] = {
     "dra": "fairway.conformance.dra.clusters:verify_clusters",
     "dra-validation": "fairway.conformance.dra.validation:verify_validation",
     "kubectl": "fairway.conformance.kubectl.playing:verify_session",
+    "promql": "fairway.conformance.promql:verify_promql",
 }
 """`fairway verify CHECK` and the function that does it: Path → Verification."""
 

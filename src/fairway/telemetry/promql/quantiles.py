@@ -95,7 +95,7 @@ def _interpolated(q: Values, bounds: Values, counts: Values) -> Values:
         out = start + (end - start) * ((rank - already) / count)
     out = np.where((bucket == 0) & (bounds[0] <= 0), bounds[0], out)
     out = np.where(bucket == len(bounds) - 1, bounds[-2], out)
-    return np.where((total == 0) | np.isnan(total), np.nan, out)
+    return np.where(total == 0, np.nan, out)
 
 
 def bucket_fraction(lower: float, upper: float, bounds: Values, counts: Values) -> Values:

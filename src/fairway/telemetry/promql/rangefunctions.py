@@ -45,9 +45,9 @@ def _last(w: Windows) -> Values:
     return found
 
 
-def _time_of(w: Windows, index: Times) -> Values:
-    seconds: Values = w.times[np.clip(index, 0, len(w.times) - 1)] / 1000.0
-    return seconds
+def _time_of(w: Windows, index: Times) -> Times:
+    """In ms: differences are taken of whole numbers."""
+    return w.times[np.clip(index, 0, len(w.times) - 1)]
 
 
 def _increments(w: Windows, is_counter: bool) -> Values:
@@ -71,9 +71,9 @@ def _extrapolated(w: Windows, is_counter: bool, is_rate: bool) -> Result:
     out = _increments(w, is_counter)
     first, last = _time_of(w, w.lo), _time_of(w, w.hi - 1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        to_start = first - (w.ends - w.range_ms) / 1000.0
-        to_end = w.ends / 1000.0 - last
-        sampled = np.where(enough, last - first, 1.0)
+        to_start = (first - (w.ends - w.range_ms)) / 1000.0
+        to_end = (w.ends - last) / 1000.0
+        sampled = np.where(enough, (last - first) / 1000.0, 1.0)
         between = sampled / np.maximum(counts - 1, 1)
         threshold = between * 1.1
         to_start = np.where(to_start >= threshold, between / 2, to_start)
@@ -95,7 +95,7 @@ def _instant(w: Windows, is_rate: bool) -> Result:
     with np.errstate(invalid="ignore", divide="ignore"):
         out = np.where(now < then, now, now - then) if is_rate else now - then
         if is_rate:
-            out = out / np.where(w.counts >= 2, _time_of(w, last) - _time_of(w, before), 1.0)
+            out = out / np.where(w.counts >= 2, (_time_of(w, last) - _time_of(w, before)) / 1000.0, 1.0)
     return _shown(out, w.counts, 2)
 
 
@@ -192,7 +192,7 @@ def _time_of_best(w: Windows, is_most: bool) -> Result:
         better = (values >= so_far) if is_most else (values <= so_far)
         better |= np.isnan(so_far)
         best[:, steps] = np.where(better, values, so_far)
-        when[:, steps] = np.where(better, _time_of(w, w.lo[steps] + position), when[:, steps])
+        when[:, steps] = np.where(better, _time_of(w, w.lo[steps] + position) / 1000.0, when[:, steps])
 
     by_position(w, step)
     return _shown(when, w.counts)
@@ -232,8 +232,8 @@ KERNELS: Final[dict[str, Kernel]] = {
     "stddev_over_time": lambda w, at, a: _deviation(w, is_root=True),
     "stdvar_over_time": lambda w, at, a: _deviation(w, is_root=False),
     "sum_over_time": lambda w, at, a: _shown(sums(w), w.counts),
-    "ts_of_first_over_time": lambda w, at, a: _shown(_time_of(w, w.lo) + 0 * _count(w), w.counts),
-    "ts_of_last_over_time": lambda w, at, a: _shown(_time_of(w, w.hi - 1) + 0 * _count(w), w.counts),
+    "ts_of_first_over_time": lambda w, at, a: _shown(_time_of(w, w.lo) / 1000.0 + 0 * _count(w), w.counts),
+    "ts_of_last_over_time": lambda w, at, a: _shown(_time_of(w, w.hi - 1) / 1000.0 + 0 * _count(w), w.counts),
     "ts_of_max_over_time": lambda w, at, a: _time_of_best(w, is_most=True),
     "ts_of_min_over_time": lambda w, at, a: _time_of_best(w, is_most=False),
 }

@@ -105,7 +105,8 @@ class Moments(NamedTuple):
 
 def spread(w: Windows) -> Values:
     """Sum of squared differences from the mean of each window (Chan's way of joining halves: nothing cancels)."""
-    return moments(w, is_over_time=False).squares
+    found = moments(w, is_over_time=False)
+    return np.where(np.isfinite(found.mean), found.squares, np.nan)
 
 
 def moments(w: Windows, is_over_time: bool = True) -> Moments:
