@@ -14,7 +14,7 @@ from fairway.errors import WorldError
 
 # Module → the extra that brings it, and what it is for. pyproject.toml has the same extras.
 EXTRAS: dict[str, tuple[str, str]] = {
-    "numba": ("placement", "placement policies for shared GPUs are compiled with Numba"),
+    "numba": ("placement", "placement policies for shared GPUs and model servers are compiled with Numba"),
     "PIL": ("png", "charts as PNG are painted with Pillow"),
     "polars": ("cost", "bills, cost exports and Parquet files are made with Polars"),
 }

@@ -4,9 +4,9 @@ What would stay free, CPU and GPU as fractions of the largest node, averaged; le
 FGD paper.
 """
 
+from fairway.kernels import kernel
 from fairway.scheduling.gpushare.devices import COUNT, CPU, EACH, Int64s, fits, gpu_milli_free, tightest
 from fairway.scheduling.gpushare.dot_product import LARGEST_NODE_CPU_MILLI, LARGEST_NODE_GPU_MILLI
-from fairway.scheduling.gpushare.kernels import kernel
 
 WEIGHT = 0.5  # of CPU, and of GPU
 

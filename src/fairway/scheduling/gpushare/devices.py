@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairway.errors import UserError
-from fairway.scheduling.gpushare.kernels import kernel, leaf
+from fairway.kernels import kernel, leaf
 from fairway.scheduling.gpushare.sizes import MAX_DEVICES as MAX_DEVICES
 from fairway.scheduling.gpushare.sizes import MILLI as MILLI
 

@@ -4,8 +4,8 @@ Tetris (Grandl et al., SIGCOMM 2014) as the FGD paper runs it as a baseline: CPU
 largest node, all GPUs of a node merged. The smaller the product, the scarcer the node for this pod.
 """
 
+from fairway.kernels import kernel
 from fairway.scheduling.gpushare.devices import COUNT, CPU, EACH, Int64s, fits, gpu_milli_free, tightest
-from fairway.scheduling.gpushare.kernels import kernel
 
 LARGEST_NODE_CPU_MILLI = 128_000.0  # of the trace's cluster; makes CPU a fraction
 LARGEST_NODE_GPU_MILLI = 8_000.0  # eight devices; makes GPU a fraction

@@ -7,6 +7,7 @@ search; a pod that takes whole devices gets the first free ones.
 
 from math import exp
 
+from fairway.kernels import kernel, leaf
 from fairway.scheduling.gpushare.devices import (
     COUNT,
     CPU,
@@ -21,7 +22,6 @@ from fairway.scheduling.gpushare.devices import (
     tightest,
 )
 from fairway.scheduling.gpushare.fragmentation import lost
-from fairway.scheduling.gpushare.kernels import kernel, leaf
 
 
 @kernel

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairway.kernels import kernel, leaf
 from fairway.scheduling.gpushare.devices import (
     COUNT,
     CPU,
@@ -29,7 +30,6 @@ from fairway.scheduling.gpushare.devices import (
     gpu_milli_free,
     move,
 )
-from fairway.scheduling.gpushare.kernels import kernel, leaf
 
 POPULARITY_PCT = 95  # the most popular shapes that make up this share of all pods are the typical ones
 

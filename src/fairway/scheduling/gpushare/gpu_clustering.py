@@ -4,6 +4,7 @@ Pods of one width (sharing a device, or taking 1, 2, 4, 8 whole ones) gather on 
 related nodes the fuller one wins. Baseline of the FGD paper, after Gandiva (Xiao et al., OSDI 2018).
 """
 
+from fairway.kernels import kernel, leaf
 from fairway.scheduling.gpushare.devices import (
     COUNT,
     RUNNING,
@@ -14,7 +15,6 @@ from fairway.scheduling.gpushare.devices import (
     tightest,
     width,
 )
-from fairway.scheduling.gpushare.kernels import kernel, leaf
 
 QUARTER = 25  # each of four degrees of kinship owns a quarter of the scale 0 … 100
 LARGEST_NODE_GPU_MILLI = 8_000  # eight devices

@@ -3,6 +3,7 @@
 Baseline of the FGD paper, after AntMan (Xiao et al., OSDI 2020).
 """
 
+from fairway.kernels import kernel, leaf
 from fairway.scheduling.gpushare.devices import (
     COUNT,
     DEVICES,
@@ -13,7 +14,6 @@ from fairway.scheduling.gpushare.devices import (
     fits,
     tightest,
 )
-from fairway.scheduling.gpushare.kernels import kernel, leaf
 
 BEST, HALF, THIRD = 100, 50, 33  # the top of the scale, and of its two lower bands
 

@@ -15,6 +15,7 @@ rate from 0.9 to 1.1 times it does as well. GPU allocated at 100 % arrival, perc
     Headroom    95.84   95.85       94.39      95.87       96.43
 """
 
+from fairway.kernels import kernel, leaf
 from fairway.scheduling.gpushare.devices import (
     COUNT,
     CPU,
@@ -28,7 +29,6 @@ from fairway.scheduling.gpushare.devices import (
     gpu_milli_free,
     tightest,
 )
-from fairway.scheduling.gpushare.kernels import kernel, leaf
 
 BALANCE = 16 * MILLI  # added to a change of at most eight devices, so that no score is negative
 TIE = 1024  # scores per GPU-milli stranded: room for what is left on the devices, 0 … 1000

@@ -5,8 +5,8 @@ Baseline of the FGD paper. The draws are arguments: a decision owns no generator
 
 import numpy as np
 
+from fairway.kernels import kernel
 from fairway.scheduling.gpushare.devices import COUNT, EACH, GPU, MILLI, RUNNING, Int64s, fits, tightest
-from fairway.scheduling.gpushare.kernels import kernel
 
 
 @kernel

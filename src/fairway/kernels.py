@@ -1,4 +1,4 @@
-"""How are the array loops of this package compiled?
+"""How are array loops compiled?
 
 On first call, and kept beside the source: the second process loads them. Kernels take a few arrays with many
 columns rather than many arrays, because every array argument adds to the time compiling and calling take.

@@ -1,0 +1,171 @@
+"""A fleet of alike model servers: replicas come, drain and die; requests go to them by a policy.
+
+Time only goes forward, in slices: `advance` to a moment, then say what changed, then on. Nothing is lost in between: a
+replica that drains finishes what it holds; one that is killed loses it, or hands it to others where clients try again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairway.serving import batching as b
+from fairway.serving.steptimes import Deployed, StepTimes, step_times
+from fairway.serving.traffic import Requests
+
+POLICIES = {
+    "RoundRobin": b.ROUND_ROBIN,
+    "Random": b.RANDOM,
+    "LeastRequests": b.LEAST_REQUESTS,
+    "SessionAffinity": b.SESSION_HASH,
+    "LeastKVCache": b.LEAST_CACHE,
+}
+_UNFINISHED = (b.QUEUED, b.READING, b.WRITING)
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """`queue_most`: requests that may wait at one replica, 0: any number; more are refused (503). `holds`: requests
+    wait while no replica is ready, instead of being refused. `patience_s`: so long a client waits for its first
+    token. `retries`: what was on a replica that died is sent again."""
+
+    policy: str = "LeastRequests"
+    queue_most: int = 0
+    holds: bool = False
+    patience_s: float = math.inf
+    retries: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the fleet holds at a moment."""
+
+    at_s: float
+    ready: int
+    waiting: int
+    """At replicas and, while none is ready, at the gateway."""
+    running: int
+    cache_share: float
+    arrived: int
+    tokens_written: int
+    tokens_read: int
+    preempted: int
+
+
+@dataclass(eq=False)
+class Fleet:
+    """`when` and `what` are `batching`'s tables, a row a request."""
+
+    deployed: Deployed
+    requests: Requests
+    gateway: Gateway
+    seed: int = 1
+    when: NDArray[np.float64] = field(init=False)
+    what: NDArray[np.int64] = field(init=False)
+    replicas: NDArray[np.int64] = field(init=False)
+    times: StepTimes = field(init=False)
+    now_s: float = 0.0
+    _next: int = 0
+    _resumed_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        n = len(self.requests)
+        self.times = step_times(self.deployed)
+        self.when = np.full((n, 4), np.nan)
+        self.when[:, b.ARRIVED] = self.requests.arrived_s
+        self.what = np.zeros((n, 10), dtype=np.int64)
+        self.what[:, b.PROMPT], self.what[:, b.OUTPUT] = self.requests.prompt, self.requests.output
+        self.what[:, b.SESSION], self.what[:, b.WHERE] = self.requests.session, -1
+        self._draws = np.random.Generator(np.random.PCG64(self.seed)).random(min(n, 65_536) or 1)
+        limits = (self.deployed.seqs_most, self.deployed.tokens_most, self.times.cache_tokens)
+        self._limits = np.array([*limits, self.gateway.queue_most, int(self.gateway.holds)], dtype=np.int64)
+        self._costs = np.array(
+            [self.times.cached_token_s, self.times.attended_pair_s, self.gateway.patience_s]
+        )
+        self._joining = np.zeros(self.deployed.seqs_most + 1, dtype=np.int64)
+        self._clocks = np.zeros(0)
+        self.replicas = np.zeros((0, 14), dtype=np.int64)
+        self._keys = np.zeros((0, self.deployed.seqs_most), dtype=np.int64)
+        self._owners = self._keys.copy()
+
+    def add(self, count: int = 1) -> range:
+        """So many more replicas, ready now."""
+        first = len(self.replicas)
+        fresh = np.zeros((count, 14), dtype=np.int64)
+        fresh[:, b.STATE], fresh[:, [b.HEAD, b.TAIL, b.READING_NOW]] = b.READY, -1
+        self.replicas = np.concatenate([self.replicas, fresh])
+        self._clocks = np.concatenate([self._clocks, np.full(count, self.now_s)])
+        room = np.zeros((count, self.deployed.seqs_most), dtype=np.int64)
+        self._keys, self._owners = np.concatenate([self._keys, room]), np.concatenate([self._owners, room])
+        return range(first, first + count)
+
+    def set_ready(self, replica: int, is_ready: bool) -> None:
+        """Whether it gets new requests; what it has it goes on with."""
+        if self.replicas[replica, b.STATE] != b.GONE:
+            self.replicas[replica, b.STATE] = b.READY if is_ready else b.DRAINING
+
+    def is_idle(self, replica: int) -> bool:
+        return bool(self.replicas[replica, b.HELD] == 0)
+
+    def kill(self, replica: int) -> int:
+        """It is gone, now. What it held: how many; lost, unless clients try again."""
+        if self.replicas[replica, b.STATE] == b.GONE:
+            return 0
+        self.replicas[replica, b.STATE] = b.GONE
+        done = self.what[: self._next]
+        held = np.flatnonzero((done[:, b.WHERE] == replica) & np.isin(done[:, b.STATUS], _UNFINISHED))
+        self.replicas[replica, [b.HELD, b.RUNNING, b.WAITING]] = 0
+        if self.gateway.retries:
+            policy = POLICIES[self.gateway.policy]
+            tables = (self.when, self.what, self.replicas, self._clocks, self._limits)
+            b.redirect(held, self.now_s, policy, *tables)
+        else:
+            self.what[held, b.STATUS], self.when[held, b.DONE] = b.LOST, self.now_s
+        return len(held)
+
+    def advance(self, until_s: float) -> None:
+        """Everything that begins before this time."""
+        if not (self.replicas[:, b.STATE] == b.READY).any():
+            self._resumed_s = max(until_s, self._resumed_s) if self.gateway.holds else self._resumed_s
+        self._next = b.advance(
+            self._next,
+            min(self._resumed_s, until_s),
+            until_s,
+            POLICIES[self.gateway.policy],
+            self._draws,
+            self.when,
+            self.what,
+            self.replicas,
+            self._clocks,
+            self._keys,
+            self._owners,
+            self._joining,
+            self.times.linear_s,
+            self._costs,
+            self._limits,
+        )
+        self.now_s = until_s
+
+    def drain(self) -> None:
+        """To the end of all that was offered."""
+        self.advance(math.inf)
+
+    def load(self) -> Load:
+        here = self.replicas[self.replicas[:, b.STATE] != b.GONE]
+        ready = int((here[:, b.STATE] == b.READY).sum())
+        come = int(np.searchsorted(self.requests.arrived_s, self.now_s, side="right"))
+        cache = self.times.cache_tokens * max(len(here), 1)
+        return Load(
+            at_s=self.now_s,
+            ready=ready,
+            waiting=int(here[:, b.WAITING].sum()) + max(come - self._next, 0),
+            running=int(here[:, b.RUNNING].sum() + (here[:, b.READING_NOW] >= 0).sum()),
+            cache_share=float(here[:, b.CACHED].sum() / cache),
+            arrived=come,
+            tokens_written=int(self.replicas[:, b.WRITTEN].sum()),
+            tokens_read=int(self.replicas[:, b.READ].sum()),
+            preempted=int(self.replicas[:, b.PREEMPTED].sum()),
+        )
