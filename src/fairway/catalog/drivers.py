@@ -37,6 +37,11 @@ def gpu_uuid(node: str, slot: int) -> str:
     return shaped_uuid("GPU", f"{node}/{slot}")
 
 
+def mig_uuid(node: str, slot: int, start: int) -> str:
+    """Of the MIG instance that begins on this memory slice of a card."""
+    return shaped_uuid("MIG", f"{gpu_uuid(node, slot)}/{start}")
+
+
 def published_devices(node: Obj) -> list[Obj]:
     """The devices in the node's slice; none where it is not said which and how many GPUs there are, or where a device
     plugin hands them out."""

@@ -106,9 +106,59 @@ def test_a_mig_device() -> None:
     assert "Enabled" in table
     assert {len(line) for line in table.splitlines()[1:] if line} == {91}
     profiles = run(at, "mig", "-lgip").text
-    assert "MIG 1g.5gb        19     5/7" in profiles
-    assert {len(line) for line in profiles.splitlines()} == {79}
+    assert "|   0  MIG 1g.5gb          19     5/7        4.75       No     14     0     0   |" in profiles
+    assert {len(line) for line in profiles.splitlines()} == {81}
+    assert (
+        run(at, "mig", "-lgipp").text.splitlines()[0] == "GPU  0 Profile ID 19 Placements: {0,1,2,3,4,5,6}:1"
+    )
+    made = run(at, "mig", "-lgi").text.splitlines()
+    assert made[5] == "|   0  MIG 1g.5gb            19       11          4:1     |"
+    assert {len(line) for line in made} == {59}
+    assert run(at, "mig", "-cgi", "9").text == "Insufficient Permissions\n"
     assert run(at, "--query-gpu=mig.mode.current", "--format=csv,noheader").text == "Enabled\n"
+
+
+CUT = "0=3g.40gb@4,2g.20gb@0,1g.10gb@2,1g.10gb@3"
+
+
+def node_place(**pod: Any) -> Place:
+    """On a node with two H100s, the first cut."""
+    store = Store()
+    notes = {"fairway.dev/gpus": "2 NVIDIA-H100-80GB-HBM3", "fairway.dev/gpu-layout": CUT}
+    store.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "annotations": notes}})
+    spec = {"nodeName": "n", "containers": [{"name": "c"}]}
+    body = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d", **pod}, "spec": spec}
+    return Place({"apiVersion": "v1", **body}, "c", "n", store, NOW_US)
+
+
+def test_a_pod_sees_the_instances_it_was_given_and_no_others() -> None:
+    at = node_place(annotations={"fairway.dev/gpu-instances": "0/1g.10gb@3"})
+    listed = run(at, "-L").text.splitlines()
+    assert len(listed) == 2 and listed[1].split()[:4] == ["MIG", "1g.10gb", "Device", "0:"]
+    other = run(node_place(annotations={"fairway.dev/gpu-instances": "0/1g.10gb@2"}), "-L").text.splitlines()
+    assert other[0] == listed[0] and other[1] != listed[1]
+    assert "|   0  MIG 1g.10gb         19     0/7" in run(at, "mig", "-lgip").text
+
+
+def test_the_operators_pods_see_every_card_and_instance() -> None:
+    owner = [{"kind": "DaemonSet", "name": "nvidia-driver-daemonset"}]
+    at = node_place(labels={"app": "nvidia-driver-daemonset"}, ownerReferences=owner)
+    listed = run(at, "-L").text.splitlines()
+    want = ["0:", "2g.20gb", "1g.10gb", "1g.10gb", "3g.40gb", "1:"]
+    assert [line.split()[1] for line in listed] == want
+    made = run(at, "mig", "-lgi").text
+    assert "|   0  MIG 2g.20gb           14        3          0:2     |" in made
+    assert "|   0  MIG 3g.40gb            9        1          4:4     |" in made
+    only = run(at, "-i", "1", "-L").text.splitlines()
+    assert len(only) == 1 and only[0].startswith("GPU 1:")
+    assert run(at, "--id=7", "-L") == nvidiasmi.Printed("No devices were found\n", 6)
+
+
+def test_a_debugger_of_the_node_sees_its_cards() -> None:
+    at = node_place()
+    at.pod["metadata"]["name"] = "node-debugger-n-x7x2p"
+    at.pod["spec"]["hostPID"] = True
+    assert run(at, "-L").text.count("GPU ") == 2
 
 
 def test_without_mig_there_is_nothing_to_list() -> None:

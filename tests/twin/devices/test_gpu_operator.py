@@ -178,6 +178,36 @@ def test_the_mixed_strategy_names_instances() -> None:
     assert status_of(twin.store.get(Key("Pod", "default", "small")) or {})["phase"] == "Running"
 
 
+def notes(twin: Twin, name: str) -> dict[str, str]:
+    return annotations_of(twin.store.get(Key("Pod", "default", name)) or {})
+
+
+def test_pods_are_told_their_devices_and_give_them_back() -> None:
+    twin = ready(strategy="mixed")
+    label(twin, "nvidia.com/mig.config", "all-3g.40gb")
+    twin.run_for(2 * MINUTE_US)
+    for i in range(5):
+        twin.apply([job(f"p{i}", "nvidia.com/mig-3g.40gb")])
+        twin.run_for(2 * SECOND_US)
+    given = [notes(twin, f"p{i}").get("fairway.dev/gpu-instances") for i in range(5)]
+    assert given == ["0/3g.40gb@0", "0/3g.40gb@4", "1/3g.40gb@0", "1/3g.40gb@4", None]
+    twin.store.delete(Key("Pod", "default", "p1"))
+    twin.run_for(5 * SECOND_US)
+    assert notes(twin, "p4")["fairway.dev/gpu-instances"] == "0/3g.40gb@4"
+
+
+def test_shares_go_to_the_card_that_fewest_have() -> None:
+    twin = ready(
+        bare(),
+        config_map("plugin", any=SLICED),
+        devicePlugin={"config": {"name": "plugin", "default": "any"}},
+    )
+    for i in range(4):
+        twin.apply([job(f"p{i}")])
+        twin.run_for(2 * SECOND_US)
+    assert [notes(twin, f"p{i}")["fairway.dev/gpu-index"] for i in range(4)] == ["0", "1", "0", "1"]
+
+
 def test_a_busy_node_is_not_cut() -> None:
     twin = ready()
     twin.apply([job("holder")])

@@ -316,9 +316,20 @@ def _placed(name: str, arguments: list[str], run: Run, *, keeps: bool) -> Result
     return Result()
 
 
+def _chroot(arguments: list[str], run: Run, stdin: bytes) -> Result:
+    """`chroot /host nvidia-smi`: the machine has the same commands."""
+    command = COMMANDS.get(arguments[1]) if len(arguments) > 1 else None
+    if command is None:
+        what = arguments[1] if len(arguments) > 1 else "/bin/bash"
+        words = f"chroot: failed to run command '{what}': No such file or directory\n"
+        return Result(err=words.encode(), code=_NOT_FOUND)
+    return command(arguments[2:], run, stdin)
+
+
 COMMANDS: Mapping[str, Callable[[list[str], Run, bytes], Result]] = {
     "[": _test,
     "cat": _cat,
+    "chroot": _chroot,
     "cp": _copy,
     "date": _date,
     "echo": _echo,

@@ -12,9 +12,12 @@ from typing import Final, NamedTuple
 from fairway.apiserver.kubelets import nvidiasmitables as tables
 from fairway.apiserver.kubelets.place import Place, container_of
 from fairway.catalog.catalog import load_catalog
-from fairway.catalog.drivers import CUDA, DRIVER, gpu_uuid, shaped_uuid
-from fairway.catalog.gpus import MIB, GpuModel, MigProfile
+from fairway.catalog.drivers import CUDA, DRIVER, gpu_uuid, mig_uuid
+from fairway.catalog.gpus import MIB, GpuModel
+from fairway.catalog.nodegpus import INSTANCES, MOST, NodeGpus, gpus_of_node
+from fairway.catalog.placements import Instance, Layout, layout_of, placed
 from fairway.cluster.devices import GPU_INDEX_ANNOTATION
+from fairway.devices.policy import operands
 from fairway.kube.integers import natural
 from fairway.kube.objects import Key, Obj, annotations_of, labels_of, spec_of, status_of
 from fairway.kube.quantity import whole_ceil
@@ -22,12 +25,15 @@ from fairway.kube.timestamps import parse_rfc3339, rfc3339
 from fairway.twin.behaviour import BehaviourError, behaviour_of, said
 
 _GPU: Final = "nvidia.com/gpu"
+_SHARED: Final = "nvidia.com/gpu.shared"
 _MIG: Final = "nvidia.com/mig-"
 _PRODUCT: Final = "nvidia.com/gpu.product"
 _MEMORY: Final = "nvidia.com/gpu.memory"
 # Of a GPU nobody described.
 _SOME_MEMORY_MIB, _SOME_POWER_W = 81559, 400
 _IDLE_MIB: Final = 1
+_CUT, _MOST_INSTANCES = "-MIG-", 64
+_OPERANDS: Final = frozenset(o.app for o in operands())
 _FIELDS = 'Field "{}" is not a valid field to query.\n\n'
 _NO_MIG: Final = "No MIG-enabled devices found.\n"
 # Exit codes. Source: nvidia-smi(1), RETURN VALUE.
@@ -36,7 +42,7 @@ _INVALID_ARGUMENT, _NO_OBJECT = 2, 6
 
 class Device(NamedTuple):
     """A GPU as one container sees it. `number` counts within the container, `slot` on the node. `mig`: the instances
-    it has of it, where the GPU is cut."""
+    it has of it, where the GPU is cut; `others`: what the card has beside them."""
 
     number: int
     slot: int
@@ -47,7 +53,9 @@ class Device(NamedTuple):
     utilization: int
     power_w: int
     model: GpuModel | None
-    mig: tuple[MigProfile, ...] = ()
+    mig: Layout = ()
+    node: str = ""
+    others: Layout = ()
 
     @property
     def bus(self) -> str:
@@ -74,6 +82,11 @@ def shown(arguments: list[str], place: Place) -> Printed | None:
     devices = devices_of(place)
     if not devices:
         return None
+    chosen, arguments = _chosen(arguments)
+    if chosen:
+        devices = [d for d in devices if chosen in (str(d.number), d.uuid, d.bus)]
+        if not devices:
+            return Printed("No devices were found\n", _NO_OBJECT)
     first = arguments[0].partition("=")[0] if arguments else ""
     answer = _VERBS.get(first)
     if answer is None:
@@ -81,36 +94,83 @@ def shown(arguments: list[str], place: Place) -> Printed | None:
     return answer(arguments, devices, place)
 
 
+def _chosen(arguments: list[str]) -> tuple[str, list[str]]:
+    """`-i 0`, `--id=0`, and the rest."""
+    for at, argument in enumerate(arguments):
+        if argument in ("-i", "--id"):
+            return "".join(arguments[at + 1 : at + 2]), arguments[:at] + arguments[at + 2 :]
+        if argument.startswith("--id="):
+            return argument.removeprefix("--id="), arguments[:at] + arguments[at + 1 :]
+    return "", arguments
+
+
 def devices_of(place: Place) -> list[Device]:
-    """The GPUs of the container: by number where the scheduler said so, else the first ones of the node."""
-    resources = container_of(place).get("resources") or {}
-    wanted = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    """The GPUs of the container: those it was given, where that is said, else the first ones of the node. The GPU
+    Operator's pods and debuggers of the node see all of them."""
     node: Obj = place.store.get(Key("Node", "", place.node)) or {}
     labels = labels_of(node)
-    model = load_catalog().gpu(labels.get(_PRODUCT, ""))
-    cut = [
-        profile
-        for name, amount in sorted(wanted.items())
-        if name.startswith(_MIG) and model is not None and (profile := model.profile(name)) is not None
-        for _ in range(whole_ceil(amount))
-    ]
-    gpus = [0] if cut else gpus_of(place)
+    gpus = gpus_of_node(node)
+    model = gpus.model or load_catalog().gpu(labels.get(_PRODUCT, ""))
     busy, held = _use(place)
+    mine: dict[int, Layout]
+    if _sees_all(place):
+        mine = {i: layout or () for i, layout in enumerate(gpus.layouts) if i not in gpus.unhealthy}
+    else:
+        mine = _instances_of(place, model) or dict.fromkeys(gpus_of(place), ())
     return [
-        _device(place, number, index, labels, model, busy, held, tuple(cut))
-        for number, index in enumerate(gpus)
+        _device(place, number, index, labels, model, busy, held, mig)._replace(
+            others=tuple(at for at in _layout(gpus, index) if at not in mig)
+        )
+        for number, (index, mig) in enumerate(mine.items())
     ]
+
+
+def _layout(gpus: NodeGpus, index: int) -> Layout:
+    return (gpus.layouts[index] if index < gpus.count else None) or ()
+
+
+def _sees_all(place: Place) -> bool:
+    """An operand, once there is a driver; `kubectl debug node/…`."""
+    meta = place.pod["metadata"]
+    if spec_of(place.pod).get("hostPID") and meta["name"].startswith("node-debugger-"):
+        return True
+    return labels_of(place.pod).get("app", "") in _OPERANDS and bool(meta.get("ownerReferences"))
+
+
+def _instances_of(place: Place, model: GpuModel | None) -> dict[int, Layout]:
+    """MIG instances by card: those the pod was given, else as many as the container asks for, on the first card."""
+    found: dict[int, Layout] = {}
+    if model is None:
+        return found
+    for part in filter(None, annotations_of(place.pod).get(INSTANCES, "").split(",")):
+        card, _, at = part.partition("/")
+        number, layout = natural(card), layout_of(model, at)
+        if number is not None and layout:
+            found[number] = (*found.get(number, ()), *layout)
+    if found:
+        return found
+    resources = container_of(place).get("resources") or {}
+    wanted = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    cut: Layout = ()
+    for name, amount in sorted(wanted.items()):
+        profile = model.profile(name) if name.startswith(_MIG) else None
+        for _ in range(min(whole_ceil(amount), _MOST_INSTANCES) if profile is not None else 0):
+            assert profile is not None
+            cut = (*cut, placed(model, cut, profile) or Instance(profile, profile.starts[0]))
+    return {0: cut} if cut else {}
 
 
 def gpus_of(place: Place) -> list[int]:
     """Which GPUs of its node the container has, by number."""
     resources = container_of(place).get("resources") or {}
-    count = whole_ceil(
-        (resources.get("limits") or {}).get(_GPU) or (resources.get("requests") or {}).get(_GPU) or 0
-    )
+    wanted = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    count = whole_ceil(wanted.get(_GPU) or wanted.get(_SHARED) or 0)
     told = annotations_of(place.pod).get(GPU_INDEX_ANNOTATION, "")
     indexes = [n for part in told.replace("-", ",").split(",") if (n := natural(part.strip())) is not None]
-    return indexes[:count] if len(indexes) >= count > 0 else list(range(count))
+    if indexes and INSTANCES not in annotations_of(place.pod) and len(indexes) < count:
+        # Several shares of one card are one card.
+        return indexes
+    return indexes[:count] if len(indexes) >= count > 0 else list(range(min(count, MOST)))
 
 
 def _device(
@@ -121,10 +181,10 @@ def _device(
     model: GpuModel | None,
     busy: int,
     held: int,
-    mig: tuple[MigProfile, ...],
+    mig: Layout,
 ) -> Device:
-    name = labels.get(_PRODUCT, "NVIDIA GPU")
-    told = natural(labels.get(_MEMORY))
+    name = model.product if model else labels.get(_PRODUCT, "NVIDIA GPU")
+    told = None if model and _CUT in labels.get(_PRODUCT, "") else natural(labels.get(_MEMORY))
     memory = told if told is not None else model.memory_bytes // MIB if model else _SOME_MEMORY_MIB
     return Device(
         number,
@@ -137,6 +197,7 @@ def _device(
         model.tdp_w if model else _SOME_POWER_W,
         model,
         mig,
+        place.node,
     )
 
 
@@ -162,21 +223,18 @@ def _level(steps: tuple[tuple[int, int], ...], worked_us: int) -> int:
     return next((value for at_us, value in reversed(steps) if at_us <= worked_us), 0)
 
 
-def mig_uuid(device: Device, number: int) -> str:
-    return shaped_uuid("MIG", f"{device.uuid}/{number}")
-
-
 def _listed(_arguments: list[str], devices: list[Device], _place: Place) -> Printed:
     lines = []
     for device in devices:
         lines.append(f"GPU {device.number}: {device.name} (UUID: {device.uuid})")
-        for n, profile in enumerate(device.mig):
-            lines.append(f"  MIG {profile.name:<11} Device {n:>2}: (UUID: {mig_uuid(device, n)})")
+        for n, at in enumerate(device.mig):
+            uuid = mig_uuid(device.node, device.slot, at.start)
+            lines.append(f"  MIG {at.profile.name:<11} Device {n:>2}: (UUID: {uuid})")
     return Printed("\n".join(lines) + "\n")
 
 
 def _mig_mode(device: Device) -> str:
-    if device.mig:
+    if device.mig or device.others:
         return "Enabled"
     return "Disabled" if device.model is None or device.model.is_mig_capable else "[N/A]"
 
@@ -251,14 +309,20 @@ def _topology(arguments: list[str], devices: list[Device], _place: Place) -> Pri
     return Printed(tables.topology(devices))
 
 
-def _instances(arguments: list[str], devices: list[Device], _place: Place) -> Printed:
-    """`mig -lgip`: the profiles of GPUs that are cut."""
-    cut = [d for d in devices if d.mig]
+def _mig(arguments: list[str], devices: list[Device], _place: Place) -> Printed:
+    """`mig -lgip`, `-lgipp`, `-lgi`: profiles, places and instances of GPUs that are cut. Inside a container nothing
+    can be created or destroyed."""
+    cut = [d for d in devices if d.mig or d.others]
     if not cut:
         return Printed(_NO_MIG, _NO_OBJECT)
-    if not {"-lgip", "--list-gpu-instance-profiles"} & set(arguments):
-        return Printed("Insufficient Permissions\n", 4)
-    return Printed(tables.profiles(cut))
+    for names, table in (
+        (("-lgip", "--list-gpu-instance-profiles"), tables.profiles),
+        (("-lgipp", "--list-gpu-instance-possible-placements"), tables.places),
+        (("-lgi", "--list-gpu-instances"), tables.instances),
+    ):
+        if set(names) & set(arguments):
+            return Printed(table(cut))
+    return Printed("Insufficient Permissions\n", 4)
 
 
 _VERBS: dict[str, Callable[[list[str], list[Device], Place], Printed]] = {
@@ -267,5 +331,5 @@ _VERBS: dict[str, Callable[[list[str], list[Device], Place], Printed]] = {
     "--query-gpu": _queried,
     "dmon": _monitored,
     "topo": _topology,
-    "mig": _instances,
+    "mig": _mig,
 }

@@ -1,4 +1,4 @@
-"""The tables of `nvidia-smi` 580, drawn: the overview, `dmon`, `topo -m`, `mig -lgip`."""
+"""The tables of `nvidia-smi` 580, drawn: the overview, `dmon`, `topo -m`, `mig -lgip`, `-lgipp`, `-lgi`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from fairway.catalog.gpus import MigProfile
+from fairway.catalog.placements import placed
 from fairway.kube.timestamps import SECOND_US
 
 if TYPE_CHECKING:
@@ -65,12 +67,15 @@ def overview(devices: Sequence[Device], now_us: int, driver: str, cuda: str) -> 
     if any(d.mig for d in devices):
         lines += _MIG_HEADING
         for d in devices:
-            for n, profile in enumerate(d.mig):
+            for n, at in enumerate(d.mig):
+                profile = at.profile
+                copy, decoders, jpeg, flow = profile.engines
                 memory = profile.memory_bytes >> 20
                 held = f"{min(d.used_mib, memory)}MiB / {memory:>5}MiB"
+                gi = at.id_on(d.model) if d.model is not None else n
                 lines += [
-                    f"|{d.number:>3} {n + 7:>4} {0:>3} {n:>3}  |{held:>29}     |{profile.sms:>3}      0 |"
-                    f"{profile.compute_slices:>3}   0    0    0    0 |",
+                    f"|{d.number:>3} {gi:>4} {0:>3} {n:>3}  |{held:>29}     |{profile.sms:>3}      0 |"
+                    f"{copy:>3}   0 {decoders:>4} {flow:>4} {jpeg:>4} |",
                     f"|                  |{'0MiB / 16383MiB':>29}     |           |                       |",
                     _MIG_BELOW,
                 ]
@@ -129,25 +134,60 @@ def _link(one: Device, other: Device) -> str:
 
 
 def profiles(devices: Sequence[Device]) -> str:
-    """`mig -lgip`. The instances the container has are taken."""
-    rule = "+-----------------------------------------------------------------------------+"
+    """`mig -lgip`: how many more instances of each profile the card has room for."""
+    rule = "+-------------------------------------------------------------------------------+"
     lines = [
         rule,
-        "| GPU instance profiles:                                                      |",
-        "| GPU   Name             ID    Instances   Memory     P2P    SM    DEC   ENC  |",
-        "|                              Free/Total   GiB              CE    JPEG  OFA  |",
-        "|=============================================================================|",
+        "| GPU instance profiles:                                                        |",
+        "| GPU   Name               ID    Instances   Memory     P2P    SM    DEC   ENC  |",
+        "|                                Free/Total   GiB              CE    JPEG  OFA  |",
+        "|===============================================================================|",
     ]
     for d in devices:
         for profile in d.model.mig if d.model is not None else ():
-            taken = sum(p.name == profile.name for p in d.mig)
-            total = profile.instances_most
+            copy, decoders, jpeg, flow = profile.engines
+            counts = f"{_room(d, profile)}/{profile.instances_most}"
             gib = f"{profile.memory_bytes / 2**30:.2f}"
-            instances = f"{max(total - taken, 0)}/{total}"
             lines += [
-                f"|{d.number:>4}  MIG {profile.name:<13}{profile.id:>3}{instances:>8}{gib:>12}{'No':>9}"
-                f"{profile.sms:>7}{0:>6}{0:>6}   |",
-                f"|{'':>58}{profile.compute_slices:>4}{0:>6}{0:>6}   |",
+                f"|{d.number:>4}  MIG {profile.name:<15}{profile.id:>3}{counts:>8}{gib:>12}{'No':>9}"
+                f"{profile.sms:>7}{decoders:>6}{0:>6}   |",
+                f"|{'':>58}{copy:>6}{jpeg:>6}{flow:>6}   |",
                 rule,
             ]
+    return "\n".join(lines) + "\n"
+
+
+def _room(device: Device, profile: MigProfile) -> int:
+    model, layout, count = device.model, (*device.mig, *device.others), 0
+    while model is not None and (at := placed(model, layout, profile)) is not None:
+        layout, count = (*layout, at), count + 1
+    return count
+
+
+def places(devices: Sequence[Device]) -> str:
+    """`mig -lgipp`: where instances of each profile can be."""
+    lines = []
+    for d in devices:
+        for p in d.model.mig if d.model is not None else ():
+            word = "Placements:" if len(p.starts) > 1 else "Placement :"
+            starts = ",".join(map(str, p.starts))
+            lines.append(f"GPU {d.number:>2} Profile ID {p.id:>2} {word} {{{starts}}}:{p.memory_slices}")
+    return "\n".join(lines) + "\n"
+
+
+def instances(devices: Sequence[Device]) -> str:
+    """`mig -lgi`: the instances there are, by profile and number."""
+    rule = "+---------------------------------------------------------+"
+    lines = [
+        rule,
+        "| GPU instances:                                          |",
+        "| GPU   Name               Profile  Instance   Placement  |",
+        "|                            ID       ID       Start:Size |",
+        "|=========================================================|",
+    ]
+    for d in devices:
+        for at in sorted(d.mig, key=lambda at: (-at.profile.id, at.start)):
+            p, gi = at.profile, at.id_on(d.model) if d.model is not None else at.start
+            where = f"{at.start}:{p.memory_slices}"
+            lines += [f"|{d.number:>4}  MIG {p.name:<15}{p.id:>5}{gi:>9}{where:>13}     |", rule]
     return "\n".join(lines) + "\n"

@@ -11,11 +11,13 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.catalog.nodegpus import NO_GPUS, gpus_of_node
+from fairway.catalog.nodegpus import INSTANCES, NO_GPUS, gpus_of_node
 from fairway.cluster.actions import Action, Delete, Patch, Replace, perform
 from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.devices import GPU_INDEX_ANNOTATION
 from fairway.cluster.errors import ApiError
 from fairway.devices import operating
+from fairway.devices.assigning import assigned
 from fairway.devices.operating import NodeView, PodFacts, Step, next_steps
 from fairway.devices.policy import NAMESPACE, POLICY, Policy, daemonset, operands, read_policy
 from fairway.kube.conditions import set_condition
@@ -29,6 +31,7 @@ from fairway.kube.objects import (
     spec_of,
     status_of,
 )
+from fairway.kube.quantity import whole_ceil
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.twin.components import Host
 from fairway.twin.faults import plan_fault
@@ -54,6 +57,8 @@ class GpuOperator:
         self.kinds: tuple[str, ...] = _ASLEEP
         self._pods: dict[str, dict[Key, str]] = {}
         """Operands' pods by node, with their operand's key."""
+        self._held: dict[str, dict[Key, tuple[str, ...]]] = {}
+        """Devices that pods have, by node: of nodes whose plugin is of the Operator's kind."""
         self._due: dict[str, None] = {}
         """Nodes to look at; the empty name: the policy."""
         self._since: dict[tuple[str, str], int] = {}
@@ -71,6 +76,7 @@ class GpuOperator:
         twin = GpuOperator()
         twin.kinds = self.kinds
         twin._pods = {node: dict(pods) for node, pods in self._pods.items()}
+        twin._held = {node: dict(pods) for node, pods in self._held.items()}
         twin._due = dict(self._due)
         twin._since = dict(self._since)
         return twin
@@ -88,6 +94,7 @@ class GpuOperator:
         elif gk == "Node":
             if change.type == DELETED:
                 self._pods.pop(change.key.name, None)
+                self._held.pop(change.key.name, None)
                 self._since = {at: us for at, us in self._since.items() if at[0] != change.key.name}
             else:
                 self._look_at(change.key.name)
@@ -101,7 +108,9 @@ class GpuOperator:
         if self.host.rewatch is not None:
             self.host.rewatch()
         for pod in self.store.objects("Pod"):
-            self._note_pod(pod)
+            node = spec_of(pod).get("nodeName")
+            if not self._note_pod(pod) and node:
+                self._assign(Key("Pod", meta_of(pod)["namespace"], meta_of(pod)["name"]), node)
         self._look_at("", *self._all_nodes())
 
     def _all_nodes(self) -> list[str]:
@@ -117,11 +126,39 @@ class GpuOperator:
         node = spec_of(change.obj).get("nodeName")
         if not node:
             return
+        if change.type == DELETED or status_of(change.obj).get("phase") in ("Succeeded", "Failed"):
+            self._held.get(node, {}).pop(change.key, None)
         if change.type == DELETED:
             if self._pods.get(node, {}).pop(change.key, None) is not None:
                 self._look_at(node)
         elif self._note_pod(change.obj):
             self._look_at(node)
+        elif change.key not in self._held.get(node, {}):
+            self._assign(change.key, node)
+
+    def _assign(self, key: Key, node_name: str) -> None:
+        """The devices of a pod that was bound, as the kubelet allocates them: written on the pod."""
+        pod, node = self.store.get(key), self.store.get(Key("Node", "", node_name))
+        if pod is None or node is None or status_of(pod).get("phase") in ("Succeeded", "Failed"):
+            return
+        notes = annotations_of(pod)
+        wanted = _devices_wanted(pod)
+        if not wanted or operating.RESOURCES not in annotations_of(node):
+            return
+        held = self._held.setdefault(node_name, {})
+        said = notes.get(INSTANCES) or notes.get(GPU_INDEX_ANNOTATION)
+        if said:
+            held[key] = tuple(said.split(","))
+            return
+        capacity, _ = operating.registered(annotations_of(node))
+        strategy = labels_of(node).get("nvidia.com/mig.strategy", "")
+        taken = [device for devices in held.values() for device in devices]
+        held[key] = found = tuple(assigned(gpus_of_node(node), wanted, capacity, strategy, taken))
+        cut = ",".join(d for d in found if "/" in d)
+        whole = ",".join(sorted({d for d in found if "/" not in d}, key=int))
+        annotations = {name: v for name, v in ((INSTANCES, cut), (GPU_INDEX_ANNOTATION, whole)) if v}
+        if annotations:
+            perform(self.store, Patch(key, {"metadata": {"annotations": annotations}}))
 
     def _note_pod(self, pod: Obj) -> bool:
         key = _operand_of(pod)
@@ -319,8 +356,7 @@ class GpuOperator:
             spec = spec_of(pod)
             if spec.get("nodeName") != node or status_of(pod).get("phase") in ("Succeeded", "Failed"):
                 continue
-            limits = [(c.get("resources") or {}).get("limits") or {} for c in spec.get("containers") or ()]
-            if any(name.startswith("nvidia.com/") for limit in limits for name in limit):
+            if _devices_wanted(pod):
                 meta = meta_of(pod)
                 found.append(f"{meta['namespace']}/{meta['name']}")
         return tuple(sorted(found))
@@ -381,6 +417,15 @@ def _is_plugin(container: Obj) -> bool:
 
 def _deploys_plugin(obj: Obj) -> bool:
     return any(_is_plugin(c) for c in _containers((spec_of(obj).get("template") or {}).get("spec") or {}))
+
+
+def _devices_wanted(pod: Obj) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for container in _containers(spec_of(pod)):
+        for name, amount in ((container.get("resources") or {}).get("limits") or {}).items():
+            if name.startswith("nvidia.com/"):
+                found[name] = found.get(name, 0) + whole_ceil(amount)
+    return found
 
 
 def _operand_of(pod: Obj) -> str:
