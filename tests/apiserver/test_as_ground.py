@@ -23,14 +23,20 @@ def test_a_server_is_asked_over_its_api_and_by_a_kubeconfig(tmp_path: Path) -> N
     }
     with served(data, fleet=(node,)) as api:
         api.until_ready()
-        api.ask("POST", "/api/v1/namespaces/default/secrets", {"metadata": {"name": "hidden"}})
+        api.ask(
+            "POST",
+            "/api/v1/namespaces/default/secrets",
+            {"metadata": {"name": "hidden"}, "data": {"k": "dg=="}},
+        )
         for path, kind in ((data, "served"), (data / "kubeconfig", "cluster")):
             ground = open_ground(path)
             moment = ground.at()
             assert ground.kind == kind and ground.history().info.notes
             assert [name_of(n) for n in moment.store.objects("Node")] == ["n1"]
             assert moment.store.get(Key("Namespace", "", "kube-system")) is not None
-            assert moment.store.get(Key("Secret", "default", "hidden")) is None
+            secret = moment.store.get(Key("Secret", "default", "hidden"))
+            # Of our own server the names of keys are read; of any other nothing.
+            assert (None if secret is None else secret["data"]) == ({"k": ""} if kind == "served" else None)
     assert [name_of(n) for n in open_ground(data).at().store.objects("Node")] == ["n1"]
     with pytest.raises(FairwayError):
         open_ground(data / "kubeconfig").at()

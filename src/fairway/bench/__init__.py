@@ -72,6 +72,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "fuzz": Benchmark(
         "fuzz", "200,000 requests that nobody should send: 500s, tracebacks, who is alive, memory"
     ),
+    "explain": Benchmark("explain", "why 1,000 nodes' pending work waits, what would start it, and checks"),
     "ledger": Benchmark("ledger", "who owes what, out of ten million stays"),
     "openb": Benchmark("openb", "the FGD experiment, and the trace in its own time"),
 }

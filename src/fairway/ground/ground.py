@@ -30,6 +30,8 @@ TELLING = (
     "Cohort.kueue.x-k8s.io",
     "WorkloadPriorityClass.kueue.x-k8s.io",
     "PodDisruptionBudget.policy",
+    "ConfigMap",
+    "Secret",
 )
 
 

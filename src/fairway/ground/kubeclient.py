@@ -1,6 +1,7 @@
 """Reading a cluster over its API, by a kubeconfig: GET alone, page by page, kind by kind.
 
-Whoever asks may lack rights: what is refused is named, and the rest is read. Secrets are never asked for.
+Whoever asks may lack rights: what is refused is named, and the rest is read. Of Secrets only the names of their keys
+are kept, and only where they are asked for.
 
 Source: client-go tools/clientcmd (the file's fields), apimachinery's limit and continue.
 """
@@ -33,7 +34,8 @@ _PAGE = 500
 # More than any cluster holds: an endless list of pages ends here.
 _MOST_PAGES = 4_000
 _MOST_BYTES = 256 * 1024**2
-_NEVER = frozenset({"Secret", "Event", "Event.events.k8s.io", "Lease.coordination.k8s.io", "ComponentStatus"})
+_SECRET = "Secret"
+_NEVER = frozenset({"Event", "Event.events.k8s.io", "Lease.coordination.k8s.io", "ComponentStatus"})
 _METRICS = ("NodeMetrics.metrics.k8s.io", "PodMetrics.metrics.k8s.io")
 _REFUSED = (401, 403)
 
@@ -76,14 +78,18 @@ class KubeClient:
             raise WorldError(f"{self._server}{path}: {code} {said}")
         return answer
 
-    def everything(self) -> Listed:
+    def everything(self, *, secrets: bool = False) -> Listed:
         """Every object of the kinds Fairway knows and the server has. Raises: WorldError where nobody answers."""
         found = Listed()
+        if not secrets:
+            found.refused.append(_SECRET)
         for group_version, resources in self._resources():
             for resource in resources:
                 gk = group_kind(group_version, str(resource.get("kind")))
                 name = str(resource.get("name"))
                 listable = "list" in (resource.get("verbs") or ()) and "/" not in name
+                if gk == _SECRET and not secrets:
+                    continue
                 if listable and gk not in _NEVER and (gk in BY_GROUP_KIND or gk in _METRICS):
                     self._list(group_version, str(resource["kind"]), name, gk, found)
         found.now_us = self.now_us
@@ -111,6 +117,8 @@ class KubeClient:
             if code >= 400:
                 return
             for item in answer.get("items") or ():
+                if gk == _SECRET:
+                    item["data"] = dict.fromkeys(item.get("data") or (), "")
                 found.objects.append({**item, "apiVersion": group_version, "kind": kind})
             token = str((answer.get("metadata") or {}).get("continue") or "")
             if not token:

@@ -144,6 +144,7 @@ def _said_of(left_out: list[str], place: str) -> list[str]:
 
 
 def _said_of_refused(refused: tuple[str, ...]) -> list[str]:
+    refused = tuple(gk for gk in refused if gk != "Secret")
     telling = [gk for gk in TELLING if gk in refused]
     more = len(refused) - len(telling)
     if not refused:

@@ -59,7 +59,7 @@ class ServedGround:
     def _asked(self, kubeconfig: Path) -> tuple[Written, list[str]]:
         (config,) = [m.obj for m in read_path(kubeconfig)]
         with client_of(config, str(kubeconfig)) as client:
-            found = client.everything()
+            found = client.everything(secrets=True)
             now_us = int(client.get("/fairway/clock")["nowUs"])
         # Beside the objects, only the journal says where nodes come from.
         cloud = self._cloud(self._inspected().facts.get("cloud", ""), now_us)

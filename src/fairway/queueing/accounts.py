@@ -154,6 +154,11 @@ class Accounts:
         self._is_stale = False
         self._are_nodes_stale = False
 
+    def controller_of_check(self, name: str) -> str:
+        """Who works on this admission check; "" where it is not there."""
+        found = self._checks.get(name)
+        return "" if found is None else found.controller
+
     # Configuration
 
     def set_flavor(self, flavor: ResourceFlavor) -> None:

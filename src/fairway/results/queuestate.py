@@ -162,13 +162,14 @@ def pending_lines(state: QueueState, queue: str | None = None) -> list[Standing]
         raise UserError(
             f"no queue {queue!r}: {did_you_mean(queue, known)}" if known else "no queues are there"
         )
-    found = standings(backlog, _options(state), state.workloads, state.usage)
+    found = standings(backlog, cycle_options(state), state.workloads, state.usage)
     if queue is None:
         return found
     return [s for s in found if queue in (s.cluster_queue, s.workload.queue)]
 
 
-def _options(state: QueueState) -> CycleOptions:
+def cycle_options(state: QueueState) -> CycleOptions:
+    """How a cycle of its Kueue would go, now."""
     settings = state.backlog.settings
     waits = settings.pods_ready is not None and settings.pods_ready.blocks_admission
     return CycleOptions(

@@ -150,6 +150,23 @@ class Gangs:
             return False
         return bool(gangscheduling.why_held_back(group, self._store.get(group), len(self._members[group])))
 
+    def why_not(self, key: Key, pod: Obj) -> str:
+        """What its group alone has against placing a pod now; "" where it has nothing. Nothing is changed."""
+        group = self.group_of.get(key) or self._group_named(pod)
+        if group is None:
+            return ""
+        found, members = self._store.get(group), self._members.get(group) or {}
+        if group.gk == gangscheduling.POD_GROUP:
+            return gangscheduling.why_held_back(group, found, len(members))
+        if found is None:
+            return ""
+        read = coscheduling.read_group(group, found)
+        pods = [p for k in members if (p := self._store.get(k)) is not None]
+        why = coscheduling.why_too_few(key.name, read, pods)
+        if why or read.min_resources is None:
+            return why
+        return coscheduling.why_no_room(read, self._its.accounts, members)
+
     def age_us(self, key: Key, queued_us: int) -> int:
         """QueueSort: a pod is as old as its PodGroup, or as its last rejection."""
         group = self.group_of.get(key)
@@ -209,7 +226,7 @@ class Gangs:
         read = None if found is None else coscheduling.read_group(group, found)
         why = "" if read is None else self._prefilter(scheduler, queued, read, now_us)
         if why:
-            self._its.refuse(scheduler, queued, obj, self._everywhere(why, coscheduling.NAME), now_us)
+            self._its.refuse(scheduler, queued, obj, self.everywhere(why), now_us)
             return
         verdict = scheduler.place(queued.record, self._its.draw())
         if not isinstance(verdict, Scheduled):
@@ -219,7 +236,8 @@ class Gangs:
         else:
             self._permit(scheduler, queued, obj, verdict, read, now_us)
 
-    def _everywhere(self, why: str, plugin: str) -> Diagnosis:
+    def everywhere(self, why: str, plugin: str = coscheduling.NAME) -> Diagnosis:
+        """The group's word, as every node's."""
         rows = self._its.accounts.alive.shape[0]
         nothing = np.zeros(rows, np.int64)
         return Diagnosis(nothing, nothing, np.ones(rows, np.bool_), prefilter=why, prefilter_plugin=plugin)

@@ -17,14 +17,14 @@ from fairway.cluster.devices import GPU_INDEX_ANNOTATION, annotation_of
 from fairway.cluster.records import PodRecord
 from fairway.kube.conditions import set_condition
 from fairway.kube.labels import label_selector
-from fairway.kube.objects import Key, Obj, meta_of, spec_of, status_of
+from fairway.kube.objects import Key, Obj, key_of, meta_of, spec_of, status_of
 from fairway.kube.timestamps import rfc3339
 from fairway.scheduling.cycle import Diagnosis, Scheduler
 from fairway.scheduling.preemption import Budget, explain
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.scheduling.queue import PARKED, LineKey, QueuedPod, SchedulingQueue
 from fairway.scheduling.requeue import DEVICES, VOLUMES, happening, wake
-from fairway.scheduling.verdict import Scheduled, Unschedulable
+from fairway.scheduling.verdict import Scheduled, Unschedulable, Verdict
 from fairway.twin.components import Host
 from fairway.twin.devices.reserving import BindingError, Reservations
 from fairway.twin.gangs import Gangs
@@ -298,6 +298,28 @@ class SchedulerComponent:
 
     def draw(self) -> int:
         return self._draws.getrandbits(30)
+
+    def asked(self, pod: Obj) -> tuple[Verdict, Diagnosis | None]:
+        """What a cycle of its own would decide about a pod now, and of a no what every node said. Nothing is changed.
+
+        Raises: KeyError where no profile schedules it.
+        """
+        scheduler = self.schedulers[spec_of(pod).get("schedulerName") or DEFAULT_PROFILE.scheduler_name]
+        key = key_of(pod)
+        record = self.accounts.record(pod, key)
+        why = "" if self.gangs is None else self.gangs.why_not(key, pod)
+        began = scheduler.next_start
+        found = scheduler.place(record, 0, self.host.loop.now_us) if not why else self._nowhere(why)
+        scheduler.next_start = began
+        if isinstance(found, Scheduled):
+            return found, None
+        if found.error:
+            return Unschedulable(found.error, (), (), self.accounts.node_count), found
+        return explain(scheduler, record, found, self._budgets()), found
+
+    def _nowhere(self, why: str) -> Diagnosis:
+        assert self.gangs is not None
+        return self.gangs.everywhere(why)
 
     def _versions(self) -> tuple[int, int]:
         """Two equal pairs: no node and no account changed in between."""

@@ -85,6 +85,22 @@ def standings(
     return found
 
 
+def standing_of(
+    backlog: Backlog, options: CycleOptions, obj: Obj, usage: QueueUsage | None = None
+) -> Standing:
+    """The same of one Workload alone."""
+    backlog.accounts.settle()
+    workload = backlog.read(obj)
+    name = backlog.cluster_queue_of(workload.queue) or ""
+    queue = backlog.pending.queues.get(name)
+    pending = None if queue is None else queue.get(workload.key)
+    if queue is None or pending is None:
+        return _outside(backlog, obj)
+    order = queue.in_order(usage if queue.by_usage else None)
+    position = next((i for i, w in enumerate(order, 1) if w.key == workload.key), 0)
+    return _in_queue(backlog, options, {}, workload, name, position, not pending.is_active)
+
+
 def _in_queue(
     backlog: Backlog,
     options: CycleOptions,

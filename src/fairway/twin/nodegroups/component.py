@@ -266,6 +266,17 @@ class ClusterAutoscaler:
         grew = self._serve(left, asked, snapshot, groups, len(nodes))
         return grew, snapshot.seen(nodes, objects)
 
+    def asked(self, pods: list[Obj]) -> ScaleUp:
+        """Which groups would grow for these pods, had they been waiting alone; nothing is changed."""
+        shapes = Shapes(respects_preferences=False)
+        return scale_up(
+            [facts_of(p, shapes.of(p)) for p in pods],
+            self._views(),
+            self.plan.options,
+            self.host.streams.draw_for("cluster-autoscaler.expander", str(self._serial)),
+            nodes_total=len(self.nodes()) + len(self.coming),
+        )
+
     def _is_expendable(self, pod: Obj) -> bool:
         return _priority(pod) < self.plan.options.expendable_below
 

@@ -345,6 +345,12 @@ class Provisioner:
             return simulate([*waiting, *moving])
         return self._in_vain.results(world, waiting, simulate)
 
+    def asked(self, pods: list[Obj]) -> Results:
+        """Where these pods would go, nodes to be opened included, had they been waiting alone. Nothing is changed."""
+        shapes = Shapes()
+        solver = Solver(self.world(is_to_place=True).without_going(), shapes)
+        return solver.solve([facts_of(p, shapes.of(p, ())) for p in pods])
+
     def _shapes_so_far(self) -> Shapes:
         """Pods of one kind come again and again; not for ever."""
         if len(self._shapes) > _MOST_SHAPES:

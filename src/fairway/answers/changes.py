@@ -1,0 +1,110 @@
+"""The smallest changes that would start it: guesses of `proposals`, each tried on a copy, ranked by who pays.
+
+Nothing is listed that did not start the object on its copy. Where no single change does, pairs are tried. The number
+of trials is bounded, whatever the cluster's size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fairway.answers.explanation import BLOCKED, WAITS, Change, Explanation
+from fairway.answers.naming import find
+from fairway.answers.proposals import Proposal, proposals
+from fairway.answers.trials import Trial, tried
+from fairway.ground import Moment
+from fairway.kube.objects import Key
+
+# Singles and pairs that are tried at most, and changes that are listed.
+_SINGLES, _PAIRS, _LISTED = 24, 12, 6
+# Families whose members are alternatives: the first that helps is enough.
+_FIRST_ONLY = (
+    "devices/",
+    "workers",
+    "queue",
+    "priority",
+    "toleration",
+    "quota",
+    "holders/",
+    "nodes",
+    "selector/",
+)
+_PLACES = ("Node", "NodePool.karpenter.sh", "ClusterQueue.kueue.x-k8s.io", "LocalQueue.kueue.x-k8s.io")
+
+
+def with_changes(moment: Moment, found: Explanation) -> Explanation:
+    """The explanation with its changes; as it is where nothing waits, or the answer is about a place."""
+    if found.blocker.state not in (BLOCKED, WAITS) or found.state == "Refused":
+        return found
+    home, _, rest = found.object.partition("/") if found.object.count("/") > 1 else ("", "", found.object)
+    key = find(moment.store, rest, home or None)
+    if key.gk in _PLACES:
+        return found
+    alone = tried(moment, key, ())
+    if alone.starts_s is not None:
+        return replace(found, changes=(Change("nothing: it starts by itself", (), alone.starts_s),), tried=1)
+    asked = proposals(moment, key, found.blocker)[:_SINGLES]
+    changes, count, left = _singles(moment, key, asked)
+    if not changes:
+        changes, more = _pairs(moment, key, left)
+        count += more
+    changes.sort(key=_who_pays)
+    return replace(found, changes=tuple(changes[:_LISTED]), tried=count)
+
+
+def _singles(moment: Moment, key: Key, asked: list[Proposal]) -> tuple[list[Change], int, list[Proposal]]:
+    """What helps alone, how many were tried, and what did not help."""
+    changes, left = list[Change](), list[Proposal]()
+    done: set[str] = set()
+    count = 0
+    for proposal in asked:
+        if proposal.family in done:
+            continue
+        count += 1
+        trial = tried(moment, key, proposal.steps)
+        if trial.starts_s is None:
+            left.append(proposal)
+            continue
+        changes.append(_change((proposal,), trial))
+        if proposal.family.startswith(_FIRST_ONLY):
+            done.add(proposal.family)
+            if proposal.family.startswith("holders/"):
+                done |= {f"holders/{n}" for n in (1, 2, 4, 8)}
+    return changes, count, left
+
+
+def _pairs(moment: Moment, key: Key, left: list[Proposal]) -> tuple[list[Change], int]:
+    """Two of different families together: of each the boldest, which came last."""
+    boldest = list({proposal.family.partition("/")[0]: proposal for proposal in left}.values())
+    changes: list[Change] = []
+    tries = 0
+    for i, first in enumerate(boldest):
+        for second in boldest[i + 1 :]:
+            if tries >= _PAIRS:
+                return changes, tries
+            tries += 1
+            trial = tried(moment, key, (*first.steps, *second.steps))
+            if trial.starts_s is not None:
+                changes.append(_change((first, second), trial))
+    return changes, tries
+
+
+def _change(some: tuple[Proposal, ...], trial: Trial) -> Change:
+    assert trial.starts_s is not None
+    prices = [price for _, price in trial.opened]
+    cost = None if None in prices else sum(p for p in prices if p is not None)
+    evicts = dict.fromkeys([e for p in some for e in p.evicts] + list(trial.evicts))
+    return Change(
+        " and ".join(p.what for p in some),
+        trial.commands,
+        trial.starts_s,
+        cost,
+        tuple(evicts),
+        any(p.loses for p in some),
+    )
+
+
+def _who_pays(change: Change) -> tuple[object, ...]:
+    """Nobody first; then whoever asks (less work), others (stopped), money; then by how soon."""
+    cost = 2**62 if change.cost_micro_usd is None else change.cost_micro_usd
+    return (cost, len(change.evicts), change.loses, change.starts_s, change.what)

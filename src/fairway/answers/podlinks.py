@@ -1,0 +1,258 @@
+"""What kube-scheduler, the provisioners and the kubelet say of one pod, asked now, in their own words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairway.answers.explanation import (
+    ADMISSION,
+    BLOCKED,
+    GANG,
+    KUBELET,
+    NOTED,
+    PASSED,
+    PREEMPTION,
+    PROVISIONING,
+    QUEUE,
+    SCHEDULER,
+    UNKNOWN,
+    VOLUMES,
+    WAITS,
+    Link,
+)
+from fairway.cluster.accounts import NodeAccounts
+from fairway.ground import Moment
+from fairway.kube.conditions import is_condition_true
+from fairway.kube.objects import Key, Obj, key_of, meta_of, spec_of, status_of
+from fairway.kube.resources import format_amount
+from fairway.provisioning.karpenter.fleet import NO_PRICE
+from fairway.scheduling import coscheduling, gangscheduling
+from fairway.scheduling.diagnosis import Diagnosis
+from fairway.scheduling.verdict import REASONS, Refusal, Scheduled, Unschedulable
+from fairway.twin.kubelet.references import missing, mounts_of, variables_of
+from fairway.twin.nodegroups.component import ClusterAutoscaler
+from fairway.twin.provisioner.component import Provisioner
+from fairway.twin.scheduler import SchedulerComponent
+
+_OF_VOLUMES = frozenset({"VolumeBinding", "VolumeZone", "VolumeRestrictions", "NodeVolumeLimits"})
+_OF_GANGS = frozenset({coscheduling.NAME, gangscheduling.NAME})
+_NODES_NAMED = 3
+_KUEUE_GATE = "kueue.x-k8s.io/"
+_TYPES_NAMED = 3
+
+
+def pod_links(moment: Moment, pod: Obj) -> list[Link]:
+    """The links of one pod that has not ended, from its gates to its kubelet."""
+    node = spec_of(pod).get("nodeName")
+    if node:
+        return [Link(SCHEDULER, PASSED, "", f"on node {node}"), *kubelet_links(moment, pod)]
+    gates = [str(g.get("name")) for g in spec_of(pod).get("schedulingGates") or ()]
+    if gates:
+        layer = QUEUE if any(g.startswith(_KUEUE_GATE) for g in gates) else ADMISSION
+        said = "Scheduling is blocked due to non-empty scheduling gates"
+        return [Link(layer, BLOCKED, "SchedulingGated", said, {"gates": gates})]
+    return scheduler_links(moment, pod)
+
+
+def scheduler_links(moment: Moment, pod: Obj) -> list[Link]:
+    """Of a pod that is, or would be, tried now."""
+    scheduler = moment.twin.component("default-scheduler")
+    assert isinstance(scheduler, SchedulerComponent)
+    name = spec_of(pod).get("schedulerName") or "default-scheduler"
+    if name not in scheduler.schedulers:
+        return [Link(SCHEDULER, UNKNOWN, "", f"it is scheduled by {name}, which is not asked here")]
+    if "Node" in moment.unseen:
+        return [Link(SCHEDULER, UNKNOWN, "", "no nodes were read: where it fits is not known")]
+    verdict, diagnosis = scheduler.asked(pod)
+    if isinstance(verdict, Scheduled):
+        said = f"{verdict.feasible} of {scheduler.accounts.node_count} nodes would take it; {verdict.node} is next"
+        return [Link(SCHEDULER, WAITS, "", said, {"node": verdict.node, "feasible": verdict.feasible})]
+    layer = _layer(verdict)
+    if layer == VOLUMES and "PersistentVolumeClaim" in moment.unseen:
+        said = f"no PersistentVolumeClaims were read: {verdict.message}"
+        return [Link(VOLUMES, UNKNOWN, ",".join(verdict.plugins), said)]
+    links = []
+    if verdict.preemption is not None:
+        victims = [f"{k.namespace}/{k.name}" for k in verdict.preemption.victims]
+        said = f"it will evict {', '.join(victims[:_NODES_NAMED])} from {verdict.preemption.node}"
+        links.append(Link(PREEMPTION, WAITS, "Preemption", said, {"evicts": victims}))
+    opening = [] if layer == GANG else provisioning_links(moment, pod)
+    is_helped = bool(links) or any(link.state == WAITS for link in opening)
+    numbers, details = _evidence(scheduler.accounts, verdict, diagnosis)
+    refused = Link(
+        layer, NOTED if is_helped else BLOCKED, ",".join(verdict.plugins), verdict.message, numbers, details
+    )
+    return [refused, *links, *opening]
+
+
+def _layer(verdict: Unschedulable) -> str:
+    plugins = set(verdict.plugins)
+    if plugins and plugins <= _OF_VOLUMES:
+        return VOLUMES
+    return GANG if plugins & _OF_GANGS else SCHEDULER
+
+
+# Every node's filter
+
+
+def _evidence(
+    accounts: NodeAccounts, verdict: Unschedulable, diagnosis: Diagnosis | None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    numbers: dict[str, Any] = {"nodes": verdict.node_count, "reasons": dict(verdict.reasons)}
+    if diagnosis is None or diagnosis.filters is None:
+        return numbers, ()
+    by_reason: dict[str, list[str]] = {}
+    for row in accounts.order().tolist():
+        code = int(diagnosis.refusal[row])
+        if code not in (Refusal.NONE, Refusal.FIT):
+            by_reason.setdefault(REASONS[Refusal(code)], []).append(accounts.names[row])
+    details = [_few(reason, names) for reason, names in sorted(by_reason.items())]
+    nearest = _nearest(accounts, diagnosis)
+    if nearest is not None:
+        numbers["nearest"] = nearest
+        lacks = ", ".join(
+            f"{format_amount(r, s['short'])} {r} ({format_amount(r, s['asked'])} asked, "
+            f"{format_amount(r, s['free'])} free)"
+            for r, s in nearest["short"].items()
+        )
+        details.append(f"nearest by resources: {nearest['node']} lacks {lacks or 'room for another pod'}")
+    return numbers, tuple(details)
+
+
+def _few(reason: str, names: list[str]) -> str:
+    more = f" and {len(names) - _NODES_NAMED} more" if len(names) > _NODES_NAMED else ""
+    return f"{reason}: {', '.join(names[:_NODES_NAMED])}{more}"
+
+
+def _nearest(accounts: NodeAccounts, diagnosis: Diagnosis) -> dict[str, Any] | None:
+    """The node that only lacks resources, and the least part of what is asked."""
+    assert diagnosis.filters is not None
+    rows = np.flatnonzero((diagnosis.refusal == Refusal.FIT) & accounts.alive[: len(diagnosis.refusal)])
+    local = diagnosis.filters.local
+    asked = {r: local.shape.requests[r] for r in local.resources}
+    if not len(rows):
+        return None
+    columns = np.array([accounts.column(r) for r in asked], np.int64)
+    wanted = np.array(list(asked.values()), np.int64)
+    free = accounts.allocatable[np.ix_(rows, columns)] - accounts.requested[np.ix_(rows, columns)]
+    lack = np.maximum(wanted - free, 0)
+    best = int((lack / np.maximum(wanted, 1)).sum(axis=1).argmin())
+    short = {
+        r: {"asked": int(wanted[i]), "free": int(free[best, i]), "short": int(lack[best, i])}
+        for i, r in enumerate(asked)
+        if lack[best, i]
+    }
+    return {"node": accounts.names[int(rows[best])], "short": short}
+
+
+# Provisioning
+
+
+def provisioning_links(moment: Moment, pod: Obj) -> list[Link]:
+    """What would be opened for it, or why nothing is; nothing where nobody opens nodes."""
+    parts = moment.twin.host.parts
+    links = []
+    karpenter = parts.get("karpenter")
+    if isinstance(karpenter, Provisioner) and moment.store.count("NodePool.karpenter.sh"):
+        links.append(_of_karpenter(karpenter, pod))
+    return links + [_of_autoscaler(p, pod) for p in parts.values() if isinstance(p, ClusterAutoscaler)]
+
+
+def _of_karpenter(karpenter: Provisioner, pod: Obj) -> Link:
+    results = karpenter.asked([pod])
+    for _, why in results.refused:
+        return Link(PROVISIONING, BLOCKED, "FailedScheduling", f"Failed to schedule pod, {why}")
+    for plan in results.claims:
+        types, price = plan.type_names, plan.cheapest()
+        cost = None if price == NO_PRICE else price / 1e6
+        more = f" or {len(types) - 1} other types" if len(types) > 1 else ""
+        at = "" if cost is None else f" at ${cost:.2f} an hour"
+        said = f"NodePool {plan.pool.name} opens a {types[0] if types else 'node'}{more}{at}"
+        numbers = {"node_pool": plan.pool.name, "types": types[:_TYPES_NAMED], "usd_per_hour": cost}
+        return Link(PROVISIONING, WAITS, "Nominated", said, numbers)
+    for node, _ in results.pods_on:
+        return Link(
+            PROVISIONING, WAITS, "Nominated", f"Pod should schedule on: node/{node.name}", {"node": node.name}
+        )
+    return Link(PROVISIONING, NOTED, "", "Karpenter leaves this pod out")
+
+
+def _of_autoscaler(autoscaler: ClusterAutoscaler, pod: Obj) -> Link:
+    decided = autoscaler.asked([pod])
+    if decided.resizes:
+        groups = ", ".join(str(r) for r in decided.resizes)
+        return Link(PROVISIONING, WAITS, "TriggeredScaleUp", f"pod triggers scale-up: [{groups}]")
+    for _, why in decided.unhelped:
+        return Link(PROVISIONING, BLOCKED, "NotTriggerScaleUp", f"pod didn't trigger scale-up: {why}")
+    return Link(PROVISIONING, WAITS, "", "the Cluster Autoscaler waits for more pods before it looks")
+
+
+# Kubelet
+
+
+def kubelet_links(moment: Moment, pod: Obj) -> list[Link]:
+    """Of a pod that has a node: what keeps its containers from running, or that they run."""
+    store, status = moment.store, status_of(pod)
+    node = store.get(Key("Node", "", spec_of(pod)["nodeName"]))
+    if node is None and "Node" not in moment.unseen:
+        return [Link(KUBELET, BLOCKED, "NodeLost", f"node {spec_of(pod)['nodeName']} is not there any more")]
+    if node is not None and not is_condition_true(status_of(node).get("conditions"), "Ready"):
+        return [Link(KUBELET, BLOCKED, "NodeNotReady", f"node {spec_of(pod)['nodeName']} is not Ready")]
+    lack = _lacks(moment, pod)
+    if lack is not None:
+        return [lack]
+    told = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    for container in told:
+        waiting = (container.get("state") or {}).get("waiting")
+        if waiting and waiting.get("reason") not in (None, "PodInitializing"):
+            return [_waiting(container, waiting)]
+    if status.get("phase") == "Running":
+        return [Link(KUBELET, PASSED, "", "its containers run")]
+    return [Link(KUBELET, WAITS, "", "its kubelet is starting it")]
+
+
+def _waiting(container: Obj, waiting: dict[str, Any]) -> Link:
+    reason = str(waiting["reason"])
+    last = ((container.get("lastState") or {}).get("terminated")) or {}
+    said = str(waiting.get("message") or reason)
+    numbers: dict[str, Any] = {
+        "container": container.get("name"),
+        "restarts": container.get("restartCount") or 0,
+    }
+    if last:
+        said += f"; last time it ended with {last.get('reason') or 'Error'}, exit code {last.get('exitCode')}"
+        numbers |= {"exit_code": last.get("exitCode"), "last_reason": last.get("reason")}
+    state = WAITS if reason == "ContainerCreating" else BLOCKED
+    return Link(KUBELET, state, reason, f"container {container.get('name')}: {said}", numbers)
+
+
+def _lacks(moment: Moment, pod: Obj) -> Link | None:
+    """A ConfigMap, Secret or key that is not there."""
+    spec, home = spec_of(pod), meta_of(pod).get("namespace") or ""
+    if status_of(pod).get("phase") not in (None, "Pending"):
+        return None
+    lack = missing(moment.store, home, mounts_of(spec.get("volumes") or []))
+    reason = "FailedMount"
+    if lack is None:
+        reason = "CreateContainerConfigError"
+        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+            lack = lack or missing(moment.store, home, variables_of(container))
+    if lack is None:
+        return None
+    reference, words = lack
+    if reference.kind in moment.unseen:
+        return Link(
+            KUBELET,
+            UNKNOWN,
+            "",
+            f"{reference.kind}s were not read: whether {reference.name} is there is not known",
+        )
+    text = (
+        f'MountVolume.SetUp failed for volume "{reference.volume}" : {words}' if reference.volume else words
+    )
+    return Link(KUBELET, BLOCKED, reason, text, {"kind": reference.kind, "name": reference.name})
+
+
+__all__ = ["key_of", "pod_links", "provisioning_links", "scheduler_links"]

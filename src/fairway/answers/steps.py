@@ -1,0 +1,156 @@
+"""What a change is made of: steps that a copy of the cluster takes, and the commands that do the same to the real one.
+
+A step goes through the same door as kubectl would: what may not be changed in place is replaced, and the command says
+so (`kubectl replace --force`). What a server wrote into a Job's selector is taken out then, or it would be refused.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from fairway.answers.naming import ref
+from fairway.cluster.errors import ApiError
+from fairway.cluster.jsonpatch import json_patch
+from fairway.kube.objects import Key, Obj, gk_of, meta_of, name_of, namespace_of
+from fairway.scenario.entering import create_or_replace
+from fairway.scenario.objects import as_new
+from fairway.twin.twin import Twin
+
+Operations = tuple[dict[str, Any], ...]
+_OF_JOBS = (
+    "controller-uid",
+    "batch.kubernetes.io/controller-uid",
+    "job-name",
+    "batch.kubernetes.io/job-name",
+)
+
+
+@dataclass(frozen=True)
+class Patch:
+    """JSON patch operations on one object."""
+
+    key: Key
+    operations: Operations
+
+    def take(self, twin: Twin) -> list[str]:
+        """Do it; the command that does the same. Raises: ApiError."""
+        old = twin.store.require(self.key)
+        patch = json.dumps(list(self.operations), separators=(",", ":"))
+        try:
+            create_or_replace(twin.host, json_patch(old, list(self.operations)))
+            return [f"kubectl patch {_named(self.key)} --type json -p {shlex.quote(patch)}"]
+        except ApiError as refused:
+            if refused.code not in (403, 422):
+                raise
+        return self._replaced(twin, old)
+
+    def _replaced(self, twin: Twin, old: Obj) -> list[str]:
+        operations = [*_clean(old), *self.operations]
+        fresh = as_new(json_patch(old, operations))
+        _remove(twin, self.key)
+        create_or_replace(twin.host, fresh)
+        patch = shlex.quote(json.dumps(operations, separators=(",", ":")))
+        get = f"kubectl get {_named(self.key)} -o json"
+        return [
+            f"{get} | kubectl patch --local -f - --type json -p {patch} -o json | kubectl replace --force -f -"
+        ]
+
+
+@dataclass(frozen=True)
+class Delete:
+    """One object goes, with what it owns."""
+
+    key: Key
+
+    def take(self, twin: Twin) -> list[str]:
+        _remove(twin, self.key)
+        return [f"kubectl delete {_named(self.key)}"]
+
+
+@dataclass(frozen=True)
+class Apply:
+    """An object that was not there."""
+
+    obj: Obj
+
+    def take(self, twin: Twin) -> list[str]:
+        create_or_replace(twin.host, self.obj)
+        return [f"kubectl apply -f - <<'EOF'\n{json.dumps(self.obj)}\nEOF"]
+
+
+@dataclass(frozen=True)
+class Open:
+    """A node like another one, which somebody opens outside of Kubernetes."""
+
+    node: Obj
+    what: str
+
+    def take(self, twin: Twin) -> list[str]:
+        twin.store.create(self.node)
+        meta = meta_of(self.node)
+        labels = ",".join(f"{k}={v}" for k, v in meta["labels"].items() if k != "kubernetes.io/hostname")
+        return [
+            f"# open {self.what} like node {meta['annotations'][_LIKE]}, with labels {labels or 'of its own'}"
+        ]
+
+
+_LIKE = "fairway.dev/like"
+Step = Patch | Delete | Apply | Open
+
+
+def another_node(node: Obj, number: int, labels: dict[str, str]) -> Obj:
+    """A node that offers what this one does, empty and Ready; `labels` are others than it has."""
+    name = f"{name_of(node)}-more-{number}"
+    labels = {**(meta_of(node).get("labels") or {}), **labels, "kubernetes.io/hostname": name}
+    spec = {k: v for k, v in (node.get("spec") or {}).items() if k in ("taints",)}
+    status = {k: v for k, v in (node.get("status") or {}).items() if k in ("capacity", "allocatable")}
+    meta = {"name": name, "labels": labels, "annotations": {_LIKE: name_of(node)}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": spec, "status": status}
+
+
+def _clean(old: Obj) -> list[dict[str, Any]]:
+    """Out with what the server put into a Job: a new one gets its own."""
+    if gk_of(old) != "Job.batch" or (old.get("spec") or {}).get("manualSelector"):
+        return []
+    found = [{"op": "remove", "path": "/spec/selector"}] if "selector" in old["spec"] else []
+    template = old["spec"].get("template") or {}
+    for where, labels in (
+        ("/metadata", meta_of(old)),
+        ("/spec/template/metadata", template.get("metadata") or {}),
+    ):
+        found += [
+            {"op": "remove", "path": f"{where}/labels/{escaped(name)}"}
+            for name in _OF_JOBS
+            if name in (labels.get("labels") or {})
+        ]
+    return found
+
+
+def _remove(twin: Twin, key: Key) -> None:
+    """Gone at once, finalizers and grace aside, with everything it owns."""
+    store = twin.store
+    obj = store.get(key)
+    if obj is None:
+        return
+    below = store.dependents(meta_of(obj)["uid"])
+    if meta_of(obj).get("finalizers"):
+        store.set_finalizers(key, [])
+    if store.get(key) is not None:
+        store.delete(key, grace_s=0)
+    for dependent in below:
+        _remove(twin, dependent)
+
+
+def escaped(name: str) -> str:
+    """As a JSON pointer has it."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _named(key: Key) -> str:
+    return ref(key) + (f" -n {shlex.quote(key.namespace)}" if key.namespace else "")
+
+
+__all__ = ["Apply", "Delete", "Open", "Patch", "Step", "another_node", "escaped", "namespace_of"]

@@ -1,0 +1,49 @@
+"""`--on PATH`: the cluster that a question is asked of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from fairway.ground import Ground
+
+On = Annotated[
+    Path | None,
+    typer.Option(
+        "--on",
+        metavar="GROUND",
+        help="A scenario, a run, a dump, a data folder of up, a kubeconfig. Default: the cluster up serves.",
+        show_default=False,
+    ),
+]
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="TIME",
+        help="When: 8h since the start, or an RFC 3339 time. Default: the end, or now.",
+        show_default=False,
+    ),
+]
+
+
+def ground_on(path: Path | None) -> Ground:
+    """The ground of `--on`; without it the data folder of `fairway up`.
+
+    Raises: UserError where neither is there; InvalidInput.
+    """
+    from fairway.cli.serverclient import folder
+    from fairway.errors import UserError
+    from fairway.ground import open_ground
+
+    if path is not None:
+        return open_ground(path)
+    served = folder(None)
+    if not (served / "pki").exists():
+        raise UserError(
+            f"--on is needed: a scenario, run, dump or kubeconfig (nothing was ever served from {served})"
+        )
+    return open_ground(served)

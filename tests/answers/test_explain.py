@@ -1,0 +1,225 @@
+"""One cluster per layer: the layer that says no is named, in its engine's words, with its numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import worlds
+from worlds import job, moment_of, namespace, node, pod
+
+from fairway.answers.changes import with_changes
+from fairway.answers.explain import explain_named
+from fairway.answers.explaintext import NOTHING_HELPS, explanation_lines
+from fairway.cli.main import main
+from fairway.errors import UserError
+from fairway.ground import Moment, open_ground
+from fairway.kube.objects import Obj
+from fairway.results.textlayout import as_text
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+_QUEUES = [
+    namespace("team"),
+    worlds.flavor("gpus"),
+    worlds.cluster_queue("a", {"gpus": 4}, "c", preemption={"withinClusterQueue": "LowerPriority"}),
+    worlds.cluster_queue("b", {"gpus": 4}, "c"),
+    worlds.local_queue("main", "a"),
+]
+
+
+def asked(text: str, *waves: list[Obj], home: str | None = None) -> dict[str, Any]:
+    return explain_named(moment_of(*waves), text, home).as_json()
+
+
+def test_quota_says_how_much_where_and_who_may_not_be_evicted() -> None:
+    found = asked("job/late", [node("n", 16), *_QUEUES], [job("early", 8)], [job("late", 2)])
+    blocker = found["blocker"]
+    assert (blocker["layer"], blocker["reason"]) == ("quota", "WaitingForQuota")
+    assert "insufficient unused quota for nvidia.com/gpu in flavor gpus, 2 more needed" in blocker["message"]
+    (flavor,) = blocker["numbers"]["flavors"]
+    assert (flavor["asked"], flavor["free"], flavor["short"], flavor["limited_by"]) == (2, 0, 2, "Cohort c")
+    preemption = found["chain"][-1]
+    assert (
+        preemption["layer"] == "preemption"
+        and "withinClusterQueue LowerPriority spares" in preemption["message"]
+    )
+    assert found["sentence"].startswith("Job team/late waits for quota: ")
+
+
+def test_a_queue_that_is_elsewhere() -> None:
+    found = asked("job/lost", [*_QUEUES, namespace("other")], [job("lost", 1, namespace="other")])
+    assert found["blocker"]["layer"] == "queue"
+    assert found["blocker"]["message"] == "LocalQueue main doesn't exist"
+    assert found["chain"][0]["details"] == ["a LocalQueue main is in team, not in other"]
+
+
+def test_strict_order_names_the_head() -> None:
+    strict = worlds.cluster_queue("s", {"gpus": 4}, queueingStrategy="StrictFIFO")
+    found = asked(
+        "job/small",
+        [node("n"), *_QUEUES, strict, worlds.local_queue("strict", "s")],
+        [job("large", 16, queue="strict")],
+        [job("small", 1, queue="strict")],
+    )
+    assert (found["blocker"]["layer"], found["blocker"]["reason"]) == ("queue", "StrictFIFO")
+    assert "large" in found["blocker"]["numbers"]["behind"]
+
+
+def test_every_nodes_filter_and_the_nearest_node() -> None:
+    taint = [{"key": "team", "value": "infra", "effect": "NoSchedule"}]
+    nodes = [node("n1", 4), node("n2", 8, taints=taint), node("n3", 0)]
+    found = asked("pod/p", nodes, [pod("held", 2), pod("p", 4)])
+    assert found["blocker"]["layer"] == "scheduler"
+    assert found["blocker"]["message"].startswith(
+        "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient nvidia.com/gpu."
+    )
+    assert found["blocker"]["numbers"]["nearest"] == {
+        "node": "n1",
+        "short": {"nvidia.com/gpu": {"asked": 4, "free": 2, "short": 2}},
+    }
+    assert "node(s) had untolerated taint(s): n2" in found["chain"][0]["details"]
+
+
+def test_refused_pods_are_an_admission() -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "small", "namespace": "team"},
+        "spec": {"hard": {"requests.nvidia.com/gpu": "1"}},
+    }
+    moment = moment_of([node("n"), namespace("team"), quota], [job("big", 4, queue="")])
+    found = with_changes(moment, explain_named(moment, "job/big"))
+    assert found.blocker.layer == "admission"
+    assert "exceeded quota: small" in found.blocker.message
+    assert found.changes is not None and "nvidia.com/gpu in container main" in found.changes[0].what
+
+
+def test_a_kubelet_that_misses_a_secret_and_the_secret_that_helps() -> None:
+    container = {"name": "main", "image": "i", "envFrom": [{"secretRef": {"name": "token"}}]}
+    made = pod("p", 0, containers=[container])
+    moment = moment_of([node("n")], [made])
+    found = with_changes(moment, explain_named(moment, "p"))
+    assert (found.blocker.layer, found.blocker.reason) == ("kubelet", "CreateContainerConfigError")
+    assert found.blocker.message == 'secret "token" not found'
+    assert found.changes is not None and found.changes[0].what == "Secret token created"
+
+
+def test_a_claim_that_is_not_there() -> None:
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    found = asked("pod/p", [node("n")], [pod("p", 0, volumes=[volume])])
+    assert found["blocker"]["layer"] == "volumes"
+    assert 'persistentvolumeclaim "data" not found' in found["blocker"]["message"]
+
+
+def test_a_crash_is_the_kubelets_to_tell() -> None:
+    crash = pod("p", 0, restartPolicy="Always")
+    crash["metadata"]["annotations"] = {"fairway.dev/run-time": "5s", "fairway.dev/exit-code": "137"}
+    found = asked("pod/p", [node("n")], [crash])
+    assert found["blocker"]["layer"] == "kubelet" and found["blocker"]["reason"] == "CrashLoopBackOff"
+    assert found["blocker"]["numbers"]["exit_code"] == 137
+
+
+def test_a_node_that_does_not_empty() -> None:
+    kept = pod("kept", 1)
+    kept["metadata"]["labels"] = {"app": "kept"}
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "keep", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
+    }
+    found = asked("node/n", [node("n")], [kept, budget])
+    assert found["sentence"].startswith(
+        "Node n does not empty: 1 of 1 pods may not be evicted: default/kept: "
+    )
+    assert "disruption budget" in found["sentence"]
+    assert asked("node/n", [node("n")], [pod("p", 1)])["blocker"]["layer"] == "none"
+
+
+def test_queues_say_whether_they_admit() -> None:
+    held = {**worlds.cluster_queue("h", {"gpus": 4}, stopPolicy="Hold")}
+    found = asked("clusterqueue/h", [*_QUEUES, held])
+    assert (found["state"], found["blocker"]["layer"]) == ("Inactive", "queue")
+    full = asked("localqueue/main", [node("n", 16), *_QUEUES], [job("early", 8)], [job("late", 2)])
+    assert full["blocker"]["layer"] == "quota" and "the first is team/job-late" in full["chain"][1]["message"]
+
+
+def test_a_nodepool_says_why_it_opens_nothing() -> None:
+    spec = {
+        "template": {"spec": {"nodeClassRef": {"group": "g", "kind": "K", "name": "x"}, "requirements": []}}
+    }
+    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpus"}, "spec": spec}
+    moment = moment_of([node("n")])
+    moment.twin.apply([pool])
+    assert "no Karpenter runs here" in explain_named(moment, "nodepool/gpus").sentence
+
+
+def test_nothing_helps_is_said() -> None:
+    moment = moment_of(
+        [node("n", 1)], [pod("p", 0, nodeSelector={"kubernetes.io/hostname": "gone", "a": "b"}, nodeName="")]
+    )
+    found = with_changes(moment, explain_named(moment, "pod/p"))
+    impossible = with_changes(
+        moment_of([], [pod("q", 1)]), explain_named(moment_of([], [pod("q", 1)]), "pod/q")
+    )
+    assert found.tried > 1
+    text = as_text(explanation_lines(impossible, 80))
+    assert NOTHING_HELPS.split("{")[0] in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_what_runs_is_not_explained_away() -> None:
+    found = asked("pod/p", [node("n")], [pod("p", 1)])
+    assert (found["blocker"]["layer"], found["state"]) == ("none", "Running")
+
+
+def test_a_dump_without_nodes_says_that_it_does_not_know(tmp_path: Path) -> None:
+    moment = moment_of([node("n", 1)], [pod("p", 4)])
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": moment.store.objects("Pod")}))
+    found = explain_named(open_ground(path).at(), "pod/p")
+    assert found.blocker.layer == "none" and "no nodes were read" in found.sentence
+    assert any("holds no nodes" in note for note in found.unknown)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("pod/nobody", "not there"),
+        ("thing/x/y", "no kind"),
+        ("twice", "say which, such as pod/twice -n default"),
+        ("pod/heldd", "did you mean held"),
+    ],
+)
+def test_names(text: str, said: str) -> None:
+    moment = moment_of(
+        [node("n")], [pod("held", 1), pod("twice", 0), namespace("team"), pod("twice", 0, "team")]
+    )
+    with pytest.raises(UserError, match=said):
+        explain_named(moment, text)
+
+
+def test_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    ground = str(EXAMPLES / "07-training-gang")
+    arguments = ["explain", "jobset/ablation", "-n", "research", "--on", ground, "--at", "2h"]
+    assert main(arguments) == 1
+    text = capsys.readouterr().out
+    assert "waits for quota" in text and "kubectl patch jobset.jobset.x-k8s.io/ablation" in text
+    assert main([*arguments, "--no-changes", "-o", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["blocker"]) == ["layer", "reason", "message", "numbers"] and found["changes"] is None
+    monkeypatch.setenv("FAIRWAY_DATA", str(tmp_path / "none"))
+    assert main(["explain", "pod/x"]) == 2
+    assert "--on is needed" in capsys.readouterr().err
+
+
+def test_asking_is_not_acting() -> None:
+    moment = moment_of([node("n", 1)], [pod("p", 4), pod("q", 1)])
+    was = moment.twin.digest()
+    with_changes(moment, explain_named(moment, "pod/p"))
+    assert moment.twin.digest() == was and isinstance(moment, Moment)
