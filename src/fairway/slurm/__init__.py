@@ -4,7 +4,9 @@ In: the texts of slurm.conf and gres.conf (`conf/`), accounts (`model/associatio
 ask. Out: the state of jobs and nodes (`model/`), and what the commands print of it.
 Facts are of Slurm 22.05.8; records have whole seconds as slurmctld stores them, the clock is in µs.
 
-Order to read: `words/` (texts both ways), `conf/`, `model/`; `commands/` are sbatch, squeue and the others: options in,
-the real commands' words and exit codes out. Facts (errors, options) are data in `data/`, imported by
-`tools/importing/slurm.py`.
+Order to read: `words/` (texts both ways), `conf/`, `model/`, `cluster.py` (all state); what decides: `submitting`,
+`limits`, `priority`, `queueing`, `selecting` with `placing/`, `preemption`, `reservations`, `dependencies`, then both
+schedulers `mainpass` and `backfill`; what carries it out: `lifecycle`, `controller`, `administration`.
+`commands/` are sbatch, squeue and the others: options in, the real commands' words and exit codes out. Facts (errors,
+options) are data in `data/`, imported by `tools/importing/slurm.py`.
 """

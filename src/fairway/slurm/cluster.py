@@ -1,19 +1,26 @@
-"""The whole state of one Slurm cluster: slurmctld's records, nothing derived elsewhere."""
+"""The whole state of one Slurm cluster: slurmctld's records, and what is derived from them for speed.
+
+One writer, the controller; commands read. What runs on a node is held twice, in the node's record (for commands) and
+as a `Use` (for placing); `take` and `free` change both.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from fairway.slurm.conf import Configuration
+from fairway.slurm.limits import Policy, qos_order
 from fairway.slurm.model.association import Accounts
 from fairway.slurm.model.job import Job
-from fairway.slurm.model.node import Node
+from fairway.slurm.model.node import Node, NodeConf
 from fairway.slurm.model.partition import License, Partition, Reservation
+from fairway.slurm.placing.need import Use
+from fairway.slurm.placing.placing import Fits, Placement
 
 
 @dataclass(slots=True)
 class Cluster:
-    """One writer (the controller); commands read. `jobs` in order of job id as given."""
+    """`jobs` in order of job id as given; `archive`: ended runs as they were (slurmdbd's job table)."""
 
     conf: Configuration
     accounts: Accounts
@@ -22,10 +29,139 @@ class Cluster:
     partitions: dict[str, Partition] = field(default_factory=dict)
     jobs: dict[int, Job] = field(default_factory=dict)
     arrays: dict[int, list[int]] = field(default_factory=dict)
-    """Array job id → job ids of its records, started ones first."""
+    """Array job id → job ids of its records, the one of tasks still to start first."""
     reservations: dict[str, Reservation] = field(default_factory=dict)
     licenses: dict[str, License] = field(default_factory=dict)
     next_job_id: int = 1
     boot_time: int = 0
-    archive: list[dict[str, object]] = field(default_factory=list)
-    """slurmdbd's job table: a row per run (accounting.py)."""
+    archive: list[Job] = field(default_factory=list)
+    pending: dict[int, Job] = field(default_factory=dict)
+    running: dict[int, Job] = field(default_factory=dict)
+    """Running and suspended."""
+    uses: list[Use] = field(default_factory=list)
+    fits: Fits = field(default_factory=lambda: Fits(()))
+    switches: tuple[frozenset[int], ...] = ()
+    weights: list[int] = field(default_factory=list)
+
+    def names(self, nodes: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(self.nodes[node].name for node in nodes)
+
+    def policy(self, job: Job, partition: Partition | None) -> Policy:
+        """Whose limits the job is under in that partition."""
+        accounts, enforce = self.accounts, self.conf.enforce
+        if "limits" not in enforce:
+            return Policy(accounts, (), None)
+        part_qos = accounts.qos.get(partition.qos) if partition and partition.qos else None
+        return Policy(
+            accounts,
+            qos_order(accounts.qos.get(job.qos), part_qos),
+            accounts.associations.get(job.assoc_id),
+            self.conf.tracked,
+            "safe" in enforce,
+        )
+
+    def take(self, job: Job, *, sign: int = 1, cores: bool = True, rest: bool = True) -> None:
+        """The job's shares become used (sign -1: free). `cores` only, or the `rest` (memory, GRES) only."""
+        for share in job.shares:
+            node = self.nodes[share.node]
+            if cores:
+                node.used_cores = (
+                    node.used_cores | share.cores if sign > 0 else node.used_cores & ~share.cores
+                )
+                node.used_cpus += sign * share.cpus
+            if rest:
+                node.used_mem += sign * share.mem
+                for name, bits in share.gres.items():
+                    held = node.used_gres.get(name, 0)
+                    node.used_gres[name] = held | bits if sign > 0 else held & ~bits
+            self.uses[share.node] = use_of(node)
+
+    def counts_of(self, placement: Placement) -> dict[int, dict[str, int]]:
+        """Node → name → how many, of GRES that are only counted."""
+        found: dict[int, dict[str, int]] = {}
+        for part in placement.parts:
+            counted = {gres.name for gres in self.nodes[part.node].conf.gres if not gres.files}
+            found[part.node] = {name: bits.bit_count() for name, bits in part.gres if name in counted}
+        return found
+
+    def hold(self, placement: Placement, sign: int) -> None:
+        """Take a placement's resources out of the uses for a moment (-1: give them back)."""
+        for part in placement.parts:
+            cores, mem, gres = self.uses[part.node]
+            given = dict(part.gres)
+            held = tuple(
+                bits | given.get(one.name, 0) if sign > 0 else bits & ~given.get(one.name, 0)
+                for bits, one in zip(gres, self.nodes[part.node].conf.gres, strict=True)
+            )
+            self.uses[part.node] = (
+                cores | part.cores if sign > 0 else cores & ~part.cores,
+                mem + sign * part.mem,
+                held,
+            )
+
+
+def use_of(node: Node) -> Use:
+    gres = tuple(node.used_gres.get(one.name, 0) for one in node.conf.gres)
+    return node.used_cores, node.used_mem, gres
+
+
+def build_cluster(conf: Configuration, accounts: Accounts, now: int) -> Cluster:
+    """All nodes idle and registered, unless their line says State=."""
+    cluster = Cluster(conf, accounts, boot_time=now, next_job_id=max(conf.number("FirstJobId", 1), 1))
+    for at, node in enumerate(conf.nodes):
+        cluster.nodes.append(_node(at, node, now))
+        cluster.node_index[node.name] = at
+    cluster.partitions = {partition.name: partition for partition in conf.partitions}
+    cluster.weights = [node.weight for node in cluster.nodes]
+    cluster.uses = [use_of(node) for node in cluster.nodes]
+    cluster.fits = Fits(tuple(node.conf for node in cluster.nodes))
+    for part in filter(None, conf.get("Licenses").split(",")):
+        name, _, count = part.replace("*", ":").partition(":")
+        cluster.licenses[name] = License(name, int(count) if count.isdigit() else 1)
+    leaves = [switch for switch in conf.topology if switch.nodes]
+    if len(leaves) > 1 and conf.get("TopologyPlugin") == "topology/tree":
+        cluster.switches = tuple(
+            frozenset(cluster.node_index[name] for name in leaf.nodes if name in cluster.node_index)
+            for leaf in leaves
+        )
+    return cluster
+
+
+def _node(at: int, conf: NodeConf, now: int) -> Node:
+    node = Node(
+        at, conf, conf.weight, conf.features, conf.features, boot_time=now, started=now, last_busy=now
+    )
+    state = conf.state.split("+")[0]
+    if state in ("DOWN", "FUTURE"):
+        node.state = state
+    elif state in ("DRAIN", "FAIL", "CLOUD"):
+        node.flags.add("DRAIN" if state == "DRAIN" else state)
+    if "CLOUD" in node.flags:
+        node.flags.add("POWERED_DOWN")
+    if node.state != "IDLE" or node.flags & {"DRAIN", "FAIL"}:
+        node.reason, node.reason_user, node.reason_time = conf.reason, "root" if conf.reason else "", now
+    return node
+
+
+def cluster_tres(nodes: list[Node]) -> dict[str, int]:
+    """All these nodes together have."""
+    total = {"cpu": 0, "mem": 0, "node": len(nodes)}
+    for node in nodes:
+        total["cpu"] += node.conf.cpus
+        total["mem"] += node.conf.real_memory
+        for gres in node.conf.gres:
+            total[f"gres/{gres.name}"] = total.get(f"gres/{gres.name}", 0) + gres.count
+            for kind in gres.types:
+                if kind:
+                    name = f"gres/{gres.name}:{kind}"
+                    total[name] = total.get(name, 0) + 1
+    return total
+
+
+def billing_of(partition: Partition, tres: dict[str, int], flags: frozenset[str] = frozenset()) -> int:
+    """Billing units of these resources: weights of the partition, else CPUs; truncated."""
+    weights = partition.tres_billing_weights
+    if not weights:
+        return tres.get("cpu", 0)
+    parts = [weight * tres.get(name, 0) for name, weight in weights.items()]
+    return int(max(parts) if "MAX_TRES" in flags else sum(parts))

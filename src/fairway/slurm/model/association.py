@@ -53,6 +53,8 @@ class Counts:
     tres: Tres = field(default_factory=dict)
     run_secs: Tres = field(default_factory=dict)
     """Resource-seconds running jobs may still use."""
+    nodes: dict[int, int] = field(default_factory=dict)
+    """Node → running jobs there: its length is what a limit on nodes counts."""
 
 
 @dataclass(slots=True)
@@ -111,6 +113,12 @@ class Qos:
     usage: Usage = field(default_factory=Usage)
     by_user: dict[str, Counts] = field(default_factory=dict)
     by_account: dict[str, Counts] = field(default_factory=dict)
+
+    def of_user(self, user: str) -> Counts:
+        return self.by_user.setdefault(user, Counts())
+
+    def of_account(self, account: str) -> Counts:
+        return self.by_account.setdefault(account, Counts())
 
 
 @dataclass(slots=True)

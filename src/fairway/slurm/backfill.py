@@ -1,0 +1,524 @@
+"""The backfill scheduler: later jobs start now where that delays no earlier one's planned start. (sched/backfill.)
+
+Time ahead is a row of spaces, each with the nodes nobody has planned for; every job is tried at its earliest time and
+plans its nodes, whole, for its limit. Sets of nodes are bitmaps in Python integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fairway.slurm import limits, preemption, reservations
+from fairway.slurm.cluster import Cluster
+from fairway.slurm.conf import Configuration
+from fairway.slurm.mainpass import Preempt, Start
+from fairway.slurm.model.job import Job
+from fairway.slurm.model.partition import Partition
+from fairway.slurm.placing.need import Need, Use
+from fairway.slurm.placing.placing import Placement, World, place
+from fairway.slurm.queueing import Entry, build_queue, is_independent, may_start_task, partition_reason
+from fairway.slurm.selecting import (
+    YEAR_MINUTES,
+    Looking,
+    allows_owner,
+    ask_of,
+    need_of,
+    node_alternatives,
+    select,
+    without,
+)
+from fairway.slurm.words.durations import INFINITE
+
+YEAR_S = YEAR_MINUTES * 60
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The bf_ options of SchedulerParameters, with their defaults. Seconds."""
+
+    interval: int
+    window: int
+    resolution: int
+    max_test: int
+    max_start: int
+    max_user: int
+    max_part: int
+    max_assoc: int
+    max_user_part: int
+    array_plans: int
+    one_plan: bool
+    part_plans: int
+    min_age: int
+    min_priority: int
+    spaces: int
+    window_step: int
+    busy_nodes: bool
+    stop_at_limit: bool
+
+
+def settings_of(conf: Configuration) -> Settings:
+    tests = conf.parameter("bf_max_job_test", 500)
+    return Settings(
+        conf.parameter("bf_interval", 30),
+        max(conf.parameter("bf_window", 1440), 1) * 60,
+        max(conf.parameter("bf_resolution", 60), 1),
+        tests,
+        conf.parameter("bf_max_job_start", 0),
+        conf.parameter("bf_max_job_user", 0),
+        conf.parameter("bf_max_job_part", 0),
+        conf.parameter("bf_max_job_assoc", 0),
+        conf.parameter("bf_max_job_user_part", 0),
+        conf.parameter("bf_max_job_array_resv", 20),
+        conf.has_option("bf_one_resv_per_job"),
+        conf.parameter("bf_job_part_count_reserve", 0),
+        conf.parameter("bf_min_age_reserve", 0),
+        conf.parameter("bf_min_prio_reserve", 0),
+        conf.parameter("bf_node_space_size", tests),
+        conf.parameter("bf_window_linear", 0),
+        conf.has_option("bf_busy_nodes"),
+        conf.has_option("assoc_limit_stop"),
+    )
+
+
+@dataclass(slots=True)
+class Space:
+    """Nodes nobody has planned for between two seconds."""
+
+    begin: int
+    end: int
+    free: int
+
+
+@dataclass(slots=True)
+class Plan:
+    """A start planned: for squeue --start, and what a later job must not delay."""
+
+    job: Job
+    start: int
+    end: int
+    nodes: int
+
+
+@dataclass(slots=True)
+class Cycle:
+    """One run of the backfill scheduler."""
+
+    look: Looking
+    settings: Settings
+    begin: int
+    spaces: list[Space]
+    plans: list[Plan] = field(default_factory=list)
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    started: int = 0
+    tested: int = 0
+    ahead: dict[tuple[Need, int, tuple[int, ...]], tuple[int, int] | None] = field(default_factory=dict)
+    futures: dict[int, _Future] = field(default_factory=dict)
+    het: dict[int, dict[int, tuple[Job, Partition, int]]] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Something started: what was thought of the future is void."""
+        self.ahead.clear()
+        self.futures.clear()
+
+
+def run_cycle(look: Looking, settings: Settings, start: Start, preempt: Preempt) -> Cycle:
+    """Start what fits in between; plan the rest. Sets pending jobs' `start` and `scheduled_nodes`."""
+    cluster, now = look.cluster, look.now
+    for job in cluster.pending.values():
+        job.start, job.scheduled_nodes = 0, ()
+    cycle = new_cycle(look, settings)
+    rejected: tuple[int, str] | None = None
+    for entry in build_queue(cluster, look.rules, now, min_time=True):
+        job, part = entry.job, entry.part
+        if cycle.tested >= settings.max_test or (settings.max_start and cycle.started >= settings.max_start):
+            break
+        if not job.pending or not is_independent(cluster, job, now):
+            continue
+        job.last_sched_eval, job.scheduler = now, "Backfill"
+        planned = 0
+        while True:
+            if job.array_job_id:
+                if rejected == (job.array_job_id, part.name):
+                    break
+                rejected = (job.array_job_id, part.name)
+                if not may_start_task(cluster, job):
+                    break
+            outcome = _try(cycle, entry, start, preempt)
+            if outcome == "started":
+                rejected = None
+                if job.array_left:
+                    continue
+            elif outcome == "planned":
+                rejected = None
+                planned += 1
+                if 1 <= planned < min(settings.array_plans, len(job.array_left)):
+                    continue
+            break
+        if len(cycle.spaces) >= settings.spaces:
+            break
+    _start_het(cycle, start)
+    return cycle
+
+
+def new_cycle(look: Looking, settings: Settings) -> Cycle:
+    """Nothing planned yet: the nodes that are up, for the whole window."""
+    now, step = look.now, settings.resolution
+    up = sum(1 << node.index for node in look.cluster.nodes if node.available)
+    return Cycle(look, settings, now, [Space(now // step * step, (now + settings.window) // step * step, up)])
+
+
+def earliest(cycle: Cycle, job: Job, part: Partition) -> tuple[int, int] | None:
+    """(when, nodes) the job would start if nothing else waited (job_start_data)."""
+    need = need_of(cycle.look.cluster, job, part)
+    if need.max_nodes < need.min_nodes:
+        return None
+    usable = reservations.usable_nodes(
+        cycle.look.cluster, job, part, cycle.look.now, cycle.look.now + limit_minutes(job, part) * 60
+    )
+    free = _candidates(cycle, job, part, usable) & cycle.spaces[0].free
+    return None if usable.error else _when(cycle, job, part, need, free, now_only=False)
+
+
+def _try(cycle: Cycle, entry: Entry, start: Start, preempt: Preempt) -> str:
+    """`started`, `planned`, or '' (passed over)."""
+    job, part, look = entry.job, entry.part, cycle.look
+    cluster, settings = look.cluster, cycle.settings
+    policy = cluster.policy(job, part)
+    if (
+        limits.before_select(policy, ask_of(cluster, job, part, None), part.max_time)
+        and not settings.stop_at_limit
+    ):
+        return ""
+    if partition_reason(job, part, min_time=True) or _over_count(cycle, job, part) or not part.nodes:
+        return ""
+    if any(
+        cluster.licenses[name].total - cluster.licenses[name].used < n for name, n in job.licenses.items()
+    ):
+        return ""
+    need = need_of(cluster, job, part)
+    if need.max_nodes < need.min_nodes:
+        return ""
+    now_only = (settings.min_priority and entry.priority < settings.min_priority) or (
+        settings.min_age and look.now - job.eligible < settings.min_age
+    )
+    if settings.one_plan and job.start:
+        now_only = True
+    return _search(cycle, entry, need, bool(now_only), start, preempt)
+
+
+def _over_count(cycle: Cycle, job: Job, part: Partition) -> bool:
+    """bf_max_job_user and the like: so many jobs of each are looked at in a cycle."""
+    settings = cycle.settings
+    over = False
+    for kind, name, most in (
+        ("part", part.name, settings.max_part),
+        ("userpart", f"{job.user} {part.name}", settings.max_user_part),
+        ("assoc", str(job.assoc_id), settings.max_assoc),
+        ("user", job.user, settings.max_user),
+    ):
+        if most and not over:
+            count = cycle.counts.get((kind, name), 0)
+            over = count >= most
+            cycle.counts[kind, name] = count + 1
+    return over
+
+
+def limit_minutes(job: Job, part: Partition) -> int:
+    """How long the job is planned for."""
+    most = YEAR_MINUTES if part.max_time >= INFINITE else part.max_time
+    if not job.limit_set or job.time_limit >= INFINITE:
+        return most
+    limit = job.time_limit if part.max_time >= INFINITE else min(job.time_limit, most)
+    if job.request.time_min and job.request.time_min < limit:
+        return job.request.time_min
+    return limit
+
+
+def _search(cycle: Cycle, entry: Entry, need: Need, now_only: bool, start: Start, preempt: Preempt) -> str:
+    """Try the job now, then at each time nodes come free, until it starts or is planned (TRY_LATER)."""
+    job, part, look, settings = entry.job, entry.part, cycle.look, cycle.settings
+    cluster, now = look.cluster, look.now
+    seconds = limit_minutes(job, part) * 60
+    later, tested = now, False
+    for _ in range(len(cycle.spaces) * 2 + 64):
+        begin, later = later, 0
+        if job.reservation and job.reservation in cluster.reservations:
+            begin = max(begin, cluster.reservations[job.reservation].start)
+        end = max(begin, now) + seconds
+        usable = reservations.usable_nodes(cluster, job, part, begin, end)
+        if usable.error:
+            return ""
+        candidates = _candidates(cycle, job, part, usable)
+        free, later = _free_between(cycle.spaces, begin, end, candidates)
+        if usable.closed and usable.until + 1 < cycle.begin + settings.window and usable.until:
+            later = usable.until + 1 if not later else min(later, usable.until + 1)
+        required = sum(1 << node for node in job.nodelist)
+        if free.bit_count() < need.min_nodes or required & ~free:
+            if later and not now_only:
+                continue
+            return ""
+        if not tested:
+            cycle.tested += 1
+            tested = True
+        found = _when(cycle, job, part, need, free, now_only)
+        if found is None:
+            if later and not now_only:
+                continue
+            return ""
+        when, nodes = found
+        when = max(when, begin)
+        completing = any(cluster.nodes[n].completing for n in _bits(nodes)) if when <= now else False
+        if completing:
+            when, later = now + 1, 0
+        if when <= now and job.het_job_id == 0:
+            outcome = _start(cycle, job, part, free, start, preempt)
+            if outcome in ("started", ""):
+                return outcome
+            later = 0
+        elif job.het_job_id:
+            cycle.het.setdefault(job.het_job_id, {})[job.job_id] = (job, part, when)
+        if when > now and now_only:
+            return ""
+        if later and when > later:
+            continue
+        if when > cycle.begin + settings.window:
+            return ""
+        first = when // settings.resolution * settings.resolution
+        last = (when + seconds) // settings.resolution * settings.resolution
+        if when > now and _conflicts(cycle.spaces, nodes, first, last):
+            later = when
+            continue
+        return _plan(cycle, job, part, nodes, (when, first, last))
+    return ""
+
+
+def _candidates(cycle: Cycle, job: Job, part: Partition, usable: reservations.Usable) -> int:
+    """Nodes the job may be on, whatever runs there."""
+    nodes = cycle.look.cluster.nodes
+    found = 0
+    for alternative in node_alternatives(cycle.look.cluster, job, part):
+        for node in alternative:
+            if nodes[node].state == "IDLE" and usable.allows(node) and allows_owner(nodes[node], job):
+                found |= 1 << node
+    return found
+
+
+def _free_between(spaces: list[Space], begin: int, end: int, candidates: int) -> tuple[int, int]:
+    """(nodes nobody planned for over the whole time, the next time more come free or 0)."""
+    free, later = candidates, 0
+    for at, space in enumerate(spaces):
+        if space.end > begin and not later and at + 1 < len(spaces):
+            more = candidates & spaces[at + 1].free
+            if more & ~(free & space.free):
+                later = space.end
+        if space.end <= begin:
+            continue
+        if space.begin > end:
+            break
+        free &= space.free
+    return free, later
+
+
+def _bits(mask: int) -> list[int]:
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
+
+
+def _conflicts(spaces: list[Space], nodes: int, begin: int, end: int) -> bool:
+    return any(space.end > begin and space.begin < end and nodes & ~space.free for space in spaces)
+
+
+def _start(cycle: Cycle, job: Job, part: Partition, free: int, start: Start, preempt: Preempt) -> str:
+    """Try to start on these nodes: `started`, '' (a limit, a reservation), or `busy` (planned after all)."""
+    look = cycle.look
+    look.excluded = frozenset(_bits(((1 << len(look.cluster.nodes)) - 1) & ~free))
+    verdict = select(look, job, part)
+    look.excluded = frozenset()
+    if verdict.code == "OK":
+        start(job, part, verdict, "Backfill")
+        cycle.started += 1
+        cycle.forget()
+        return "started"
+    job.reason, job.reason_detail = verdict.reason, verdict.detail
+    if verdict.victims:
+        preempt(verdict, job)
+        cycle.forget()
+    return "" if verdict.code in ("LIMIT", "RESERVED") else "busy"
+
+
+def _plan(cycle: Cycle, job: Job, part: Partition, nodes: int, times: tuple[int, int, int]) -> str:
+    cluster, settings = cycle.look.cluster, cycle.settings
+    when, first, last = times
+    if not settings.stop_at_limit:
+        policy = cluster.policy(job, part)
+        if limits.after_select(policy, ask_of(cluster, job, part, None)):
+            return ""
+    if settings.part_plans:
+        count = cycle.counts.get(("plans", part.name), 0)
+        if count >= settings.part_plans:
+            return ""
+        cycle.counts["plans", part.name] = count + 1
+    if not job.start or when < job.start:
+        job.start, job.scheduled_nodes = when, cluster.names(tuple(_bits(nodes)))
+    cycle.plans.append(Plan(job, when, last, nodes))
+    if len(cycle.spaces) < settings.spaces:
+        add_plan(cycle.spaces, max(first, cycle.spaces[0].begin), last, nodes, settings.resolution)
+    return "planned"
+
+
+def add_plan(spaces: list[Space], begin: int, end: int, nodes: int, resolution: int) -> None:
+    """Take `nodes` out of every space between two times, cutting spaces where needed (_add_reservation)."""
+    end = max(end, begin + resolution)
+    for at, space in enumerate(spaces):
+        if space.begin < begin < space.end:
+            spaces.insert(at + 1, Space(begin, space.end, space.free))
+            space.end = begin
+            break
+    for at, space in enumerate(spaces):
+        if space.begin < end < space.end:
+            spaces.insert(at + 1, Space(end, space.end, space.free))
+            space.end = end
+            break
+    for space in spaces:
+        if space.begin >= begin and space.end <= end:
+            space.free &= ~nodes
+    at = 0
+    while at + 1 < len(spaces):
+        if spaces[at].free == spaces[at + 1].free:
+            spaces[at].end = spaces[at + 1].end
+            del spaces[at + 1]
+        else:
+            at += 1
+
+
+@dataclass(slots=True)
+class _Future:
+    """Jobs ending one after another on some nodes: the uses after each group, made as far as somebody looked."""
+
+    ends: list[Job]
+    uses: list[list[Use]] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    at: int = 0
+    window: int = 30
+    edge: int = 0
+
+
+def _when(
+    cycle: Cycle, job: Job, part: Partition, need: Need, free: int, now_only: bool
+) -> tuple[int, int] | None:
+    """(when, nodes) the job could start if running jobs end at their limits, on these nodes (_will_run_test)."""
+    look = cycle.look
+    if not look.rules.enabled:
+        key = (need, free, job.nodelist)
+        if key not in cycle.ahead:
+            cycle.ahead[key] = _ahead(cycle, job, part, need, free, now_only=False)
+        found = cycle.ahead[key]
+        return None if found and now_only and found[0] > look.now else found
+    return _ahead(cycle, job, part, need, free, now_only=now_only)
+
+
+def _ahead(
+    cycle: Cycle, job: Job, part: Partition, need: Need, free: int, *, now_only: bool
+) -> tuple[int, int] | None:
+    look, cluster = cycle.look, cycle.look.cluster
+    nodes = _bits(free)
+
+    def tried(uses: list[Use] | None, *, busy: bool = False) -> Placement | None:
+        world = _world(cluster, look, job, part, uses)
+        world.busy_first = busy and cycle.settings.busy_nodes
+        return place(need, world, nodes, job.nodelist, exact=False)
+
+    found = tried(None)
+    if found is None and look.rules.enabled:
+        victims = preemption.candidates(
+            look.rules, cluster.accounts, cluster.partitions, cluster.running.values(), job, part, look.now
+        )
+        if victims:
+            found = tried(without(cluster, cluster.uses, victims))
+    if found is not None:
+        return look.now, _mask(found)
+    if now_only:
+        return None
+    future = cycle.futures.get(free)
+    if future is None:
+        future = cycle.futures[free] = _Future(_ends(cluster, free))
+    step = 0
+    while _advance(cluster, future, step, cycle.settings.window_step):
+        found = tried(future.uses[step], busy=True)
+        if found is not None:
+            return max(future.times[step], look.now + 1), _mask(found)
+        step += 1
+    return None
+
+
+def _mask(placement: Placement) -> int:
+    return sum(1 << node for node in placement.nodes)
+
+
+def _ends(cluster: Cluster, free: int) -> list[Job]:
+    """Running jobs on these nodes by the time their limit ends them."""
+    found = [job for job in cluster.running.values() if any(free >> share.node & 1 for share in job.shares)]
+    return sorted(found, key=lambda job: job.end)
+
+
+def _advance(cluster: Cluster, future: _Future, step: int, window_step: int) -> bool:
+    """Make sure group `step` is there; False: nothing ends any more. Groups widen as time goes on."""
+    if step < len(future.uses):
+        return True
+    if future.at >= len(future.ends):
+        return False
+    if not future.edge:
+        first = future.ends[0].end
+        future.edge = first + (30 - first % 30)
+    last = future.at
+    for count, at in enumerate(range(future.at, len(future.ends))):
+        last = at
+        if at + 1 >= len(future.ends) or future.ends[at + 1].end > future.edge + future.window or count > 200:
+            break
+    group = future.ends[future.at : last + 1]
+    future.at = last + 1
+    following = future.ends[future.at].end if future.at < len(future.ends) else 0
+    while True:
+        future.window = future.window + window_step if window_step else future.window * 2
+        if not following or following <= future.edge + future.window:
+            break
+    future.uses.append(without(cluster, future.uses[-1] if future.uses else cluster.uses, group))
+    future.times.append(group[-1].end)
+    return True
+
+
+def _world(cluster: Cluster, look: Looking, job: Job, part: Partition, uses: list[Use] | None) -> World:
+    return World(
+        cluster.fits,
+        cluster.uses if uses is None else uses,
+        cluster.weights,
+        cluster.switches,
+        layers=look.layers(job, part) if look.layers and part.oversubscribe in ("FORCE", "YES") else (),
+    )
+
+
+def _start_het(cycle: Cycle, start: Start) -> None:
+    """A heterogeneous job starts when all its components could start now."""
+    look, cluster = cycle.look, cycle.look.cluster
+    for leader, parts in cycle.het.items():
+        wanted = [job for job in cluster.pending.values() if job.het_job_id == leader]
+        if len(parts) < len(wanted) or any(when > look.now for _, _, when in parts.values()):
+            continue
+        ready = []
+        for job, part, _ in parts.values():
+            verdict = select(look, job, part)
+            if verdict.code != "OK" or verdict.placement is None:
+                break
+            ready.append((job, part, verdict))
+            cluster.hold(verdict.placement, 1)
+        for _, _, verdict in ready:
+            if verdict.placement is not None:
+                cluster.hold(verdict.placement, -1)
+        if len(ready) == len(parts):
+            for job, part, verdict in ready:
+                start(job, part, verdict, "Backfill")
+            cycle.forget()

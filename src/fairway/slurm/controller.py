@@ -1,0 +1,350 @@
+"""What users ask of slurmctld: submit, change, hold, release, cancel, requeue, suspend; and what scripts report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+from fairway.slurm import backfill, dependencies, limits, selecting, submitting
+from fairway.slurm.clockwork import SECOND
+from fairway.slurm.lifecycle import YEAR_S, Life, close_step
+from fairway.slurm.model.job import Job, JobRequest, Step
+from fairway.slurm.model.partition import Partition
+from fairway.slurm.queueing import split_task
+from fairway.slurm.selecting import Looking
+from fairway.slurm.words.durations import INFINITE
+from fairway.slurm.words.errors import SlurmError
+
+_FROM_REQUEST = (
+    "account", "qos", "assoc_id", "partition", "partitions", "time_limit", "limit_set", "begin", "requeue", "min_nodes",
+    "max_nodes", "min_cpus", "num_tasks", "cpus_per_task", "ntasks_per_node", "mem_per_cpu", "mem_per_node", "features",
+    "nodelist", "exclude", "whole_node", "share", "reservation", "licenses", "req_tres",
+)  # fmt: skip
+"""Fields of a pending record that follow from its request."""
+
+
+@dataclass(frozen=True, slots=True)
+class WillRun:
+    """The answer to --test-only."""
+
+    start: int
+    cpus: int
+    nodes: tuple[str, ...]
+    partition: str
+
+
+class Controller(Life):
+    """Every verb of a user; `user` is who asks."""
+
+    def submit(self, request: JobRequest, user: str) -> Job:
+        """A new pending job (of an array: its record; of a heterogeneous job: its leader). Raises: SlurmError."""
+        if request.het:
+            return self._submit_het(request, user)
+        job = submitting.make_job(self.cluster, request, user, self.now)
+        self._enqueue(job)
+        try:
+            self._first_look(job)
+        except SlurmError:
+            self._remove(job, "FAILED")
+            raise
+        self.changed()
+        return job
+
+    def _submit_het(self, request: JobRequest, user: str) -> Job:
+        made: list[Job] = []
+        try:
+            for offset, one in enumerate(request.het):
+                job = submitting.make_job(self.cluster, one, user, self.now)
+                self._enqueue(job)
+                made.append(job)
+                job.het_job_id, job.het_offset = made[0].job_id, offset
+                self._first_look(job)
+        except SlurmError:
+            for job in made:
+                self._remove(job, "FAILED")
+            raise
+        self.changed()
+        return made[0]
+
+    def _enqueue(self, job: Job) -> None:
+        cluster, request = self.cluster, job.request
+        cluster.jobs[job.job_id] = cluster.pending[job.job_id] = job
+        if job.array_job_id:
+            cluster.arrays[job.array_job_id] = [job.job_id]
+        part = cluster.partitions[job.partitions[0]]
+        limits.count_submitted(cluster.policy(job, part), job.user, job.account, max(len(job.array_left), 1))
+        if not dependencies.check(cluster, job, self.now) and not job.begin and not job.array_left:
+            job.eligible = self.now
+        if request.hold or request.priority == 0:
+            job.reason = "JobHeldUser" if request.hold != "admin" else "JobHeldAdmin"
+        elif request.priority is not None:
+            job.priority = request.priority
+        else:
+            self._set_priority(job)
+        if job.begin:
+            self.clock.at(job.begin * SECOND, "begin", job.job_id)
+
+    def _first_look(self, job: Job) -> None:
+        """Could it ever run? Raises: SlurmError REQUESTED_NODE_CONFIG_UNAVAILABLE; sets the first reason."""
+        cluster = self.cluster
+        look = Looking(cluster, self.rules, self.now, layers=self._layers)
+        codes = []
+        for name in job.partitions:
+            verdict = selecting.first_look(look, job, cluster.partitions[name])
+            codes.append(verdict.code)
+            if verdict.code == "OK":
+                break
+            if job.priority and not job.dependencies and not job.begin:
+                job.reason, job.reason_detail = verdict.reason, verdict.detail
+        if all(code == "NEVER" for code in codes):
+            raise SlurmError("REQUESTED_NODE_CONFIG_UNAVAILABLE", job.job_id)
+        if job.dependencies and job.priority:
+            job.reason = "Dependency"
+        elif job.begin and job.priority:
+            job.reason = "BeginTime"
+        elif codes[-1] == "OK" and job.priority and job.reason == "None" and self._waits_for_others(job):
+            job.reason = "Priority"
+
+    def _waits_for_others(self, job: Job) -> bool:
+        """A pending job with more priority in one of its partitions (_top_priority)."""
+        mine = set(job.partitions)
+        return any(
+            other.priority > job.priority and not other.dependencies and mine & set(other.partitions)
+            for other in self.cluster.pending.values()
+            if other is not job and other.begin <= self.now
+        )
+
+    def test_only(self, request: JobRequest, user: str) -> WillRun:
+        """When and where would it start (sbatch --test-only)? Nothing is submitted. Raises: SlurmError."""
+        cluster = self.cluster
+        ids = cluster.next_job_id
+        job = submitting.make_job(cluster, request, user, self.now)
+        cluster.next_job_id = ids
+        look = Looking(cluster, self.rules, self.now, completing_ok=True, layers=self._layers)
+        cycle = backfill.new_cycle(look, self.backfill_settings)
+        best: tuple[int, int, Partition] | None = None
+        for name in job.partitions:
+            part = cluster.partitions[name]
+            found = backfill.earliest(cycle, job, part)
+            if found is not None and (best is None or found[0] < best[0]):
+                best = (*found, part)
+        if best is None:
+            raise SlurmError("REQUESTED_NODE_CONFIG_UNAVAILABLE")
+        start, nodes, part = best
+        names = cluster.names(tuple(n for n in range(len(cluster.nodes)) if nodes >> n & 1))
+        return WillRun(start, max(job.min_cpus, len(names)), names, part.name)
+
+    def update_job(self, job_id: int, changes: dict[str, Any], user: str) -> None:
+        """Change a pending job, or a running one's limit, comment and the like. Raises: SlurmError."""
+        for job in self._records(job_id):
+            self._may(job, user)
+            if job.finished:
+                raise SlurmError("JOB_FINISHED")
+            fresh = submitting.changed(job.request, changes)
+            if job.pending:
+                self._update_pending(job, fresh, changes, user)
+            else:
+                self._update_running(job, changes, user)
+            job.request, job.needs = fresh, {}
+        self.changed()
+
+    def _update_pending(self, job: Job, fresh: JobRequest, changes: dict[str, Any], user: str) -> None:
+        """The record is made anew of the changed request; what cannot be is refused whole."""
+        cluster = self.cluster
+        ids, submit = cluster.next_job_id, job.submit
+        if "dependency" in changes:
+            job.dependencies = dependencies.parse(cluster, changes["dependency"] or "", job.job_id)
+            job.dependency_text = changes["dependency"] or ""
+            self.clock.once(self._next_second(), "tick")
+        trial = copy(fresh)
+        trial.dependency = trial.array = None
+        part = cluster.partitions[job.partitions[0]]
+        policy, count = cluster.policy(job, part), max(len(job.array_left), 1)
+        limits.count_submitted(policy, job.user, job.account, -count)
+        try:
+            made = submitting.make_job(cluster, trial, job.user, self.now)
+        finally:
+            limits.count_submitted(policy, job.user, job.account, count)
+            cluster.next_job_id = ids
+        if (made.qos, made.assoc_id, made.partitions) != (job.qos, job.assoc_id, job.partitions):
+            limits.count_submitted(policy, job.user, job.account, -count)
+            limits.count_submitted(
+                cluster.policy(made, cluster.partitions[made.partitions[0]]), made.user, made.account, count
+            )
+        for name in _FROM_REQUEST:
+            setattr(job, name, getattr(made, name))
+        job.submit = submit
+        if "begin" in changes and job.begin:
+            self.clock.at(job.begin * SECOND, "begin", job.job_id)
+        if "priority" in changes:
+            if user != "root" and changes["priority"] and changes["priority"] > job.priority:
+                raise SlurmError("ACCESS_DENIED")
+            job.priority = changes["priority"] or 0
+            if not job.priority:
+                job.reason = "JobHeldAdmin" if user == "root" else "JobHeldUser"
+        elif "nice" in changes:
+            if changes["nice"] < 0 and user != "root":
+                raise SlurmError("ACCESS_DENIED")
+            self._renice(job, changes["nice"])
+        if "array" in changes and job.array_job_id:
+            job.array_max_running = submitting.array_tasks(cluster, changes["array"])[1]
+        if job.priority and job.reason not in ("Dependency", "BeginTime"):
+            job.reason, job.reason_detail = "None", ""
+
+    def _renice(self, job: Job, nice: int) -> None:
+        before, job.nice = job.nice, nice
+        if not job.priority:
+            return
+        if self.weights.multifactor:
+            self._set_priority(job)
+        else:
+            job.priority = max(job.priority + before - nice, 1)
+
+    def _update_running(self, job: Job, changes: dict[str, Any], user: str) -> None:
+        if "time_limit" in changes:
+            limit = changes["time_limit"]
+            if user != "root" and (limit >= INFINITE or limit > job.time_limit):
+                raise SlurmError("ACCESS_DENIED")
+            job.time_limit, job.limit_set = limit, True
+            job.end = job.start + job.suspended_s + min(limit * 60, YEAR_S)
+            self._watch_limit(job)
+        if changes.keys() & {"partition", "num_tasks", "min_nodes", "dependency", "account", "qos"}:
+            raise SlurmError("JOB_NOT_PENDING")
+
+    def hold(self, job_id: int, user: str) -> None:
+        """Raises: SlurmError."""
+        for job in self._records(job_id):
+            self._may(job, user)
+            if not job.pending:
+                raise SlurmError("JOB_NOT_PENDING" if not job.finished else "JOB_FINISHED")
+            job.priority, job.reason_detail = 0, ""
+            job.reason = "JobHeldAdmin" if user == "root" and job.user != "root" else "JobHeldUser"
+
+    def release(self, job_id: int, user: str) -> None:
+        """Raises: SlurmError ACCESS_DENIED for what an administrator holds."""
+        for job in self._records(job_id):
+            self._may(job, user)
+            if not job.pending:
+                raise SlurmError("JOB_NOT_PENDING" if not job.finished else "JOB_FINISHED")
+            if job.priority:
+                continue
+            if job.reason == "JobHeldAdmin" and user != "root":
+                raise SlurmError("ACCESS_DENIED")
+            job.reason = "None"
+            job.flags.discard("SPECIAL_EXIT")
+            self._set_priority(job)
+        self.changed()
+
+    def top(self, job_ids: Iterable[int], user: str) -> None:
+        """Before the user's other pending jobs, which give up what these gain (scontrol top)."""
+        if user != "root" and not self.cluster.conf.has_option("enable_user_top"):
+            raise SlurmError("ACCESS_DENIED")
+        chosen = [job for job_id in job_ids for job in self._records(job_id)]
+        for job in chosen:
+            self._may(job, user)
+            if not job.pending:
+                raise SlurmError("JOB_NOT_PENDING")
+        mine = [job for job in self.cluster.pending.values() if job.user == chosen[0].user and job.priority]
+        order = sorted((job.priority for job in mine), reverse=True)
+        first = [job for job in chosen if job in mine]
+        for job, value in zip(first + [job for job in mine if job not in first], order, strict=True):
+            self._renice(job, job.nice + job.priority - value)
+            job.priority = value
+        self.changed()
+
+    def cancel(self, job_id: int, user: str, *, signal: int | None = None, task: int | None = None) -> None:
+        """scancel: end it, or send a signal. Raises: SlurmError (ALREADY_DONE, INVALID_JOB_ID, ACCESS_DENIED)."""
+        jobs = self._records(job_id) if task is None else self._task(job_id, task)
+        if all(job.finished for job in jobs):
+            raise SlurmError("ALREADY_DONE")
+        for job in jobs:
+            self._may(job, user)
+            if job.finished:
+                continue
+            if job.active and signal not in (None, 9):
+                if self.on_signal:
+                    self.on_signal(job, signal or 15)
+                continue
+            if job.pending:
+                if task is not None and task in job.array_left and len(job.array_left) > 1:
+                    job.array_left.remove(task)
+                    job.array_left.insert(0, task)
+                    job = split_task(self.cluster, job)
+                job.request.extra["cancelled_by"] = user
+                self._remove(job, "CANCELLED")
+            else:
+                job.request.extra["cancelled_by"] = user
+                self._end(job, "CANCELLED", kill=True)
+
+    def requeue(self, job_id: int, user: str, *, hold: bool = False, special: bool = False) -> None:
+        """Raises: SlurmError."""
+        for job in self._records(job_id):
+            self._may(job, user)
+            if not job.requeue:
+                raise SlurmError("DISABLED")
+            if not job.batch:
+                raise SlurmError("BATCH_ONLY")
+            if job.pending:
+                raise SlurmError("JOB_PENDING")
+            self._requeue(job, "REQUEUED")
+            if hold or special:
+                job.priority, job.reason = 0, "JobHeldUser"
+                job.flags |= {"REQUEUE_HOLD"} if hold else {"SPECIAL_EXIT"}
+
+    def suspend(self, job_id: int, user: str) -> None:
+        """Raises: SlurmError."""
+        if user != "root":
+            raise SlurmError("ACCESS_DENIED")
+        for job in self._records(job_id):
+            if job.state != "RUNNING":
+                raise SlurmError("JOB_NOT_RUNNING" if not job.pending else "JOB_PENDING")
+            self._suspend(job)
+        self.changed()
+
+    def resume(self, job_id: int, user: str) -> None:
+        """Raises: SlurmError."""
+        if user != "root":
+            raise SlurmError("ACCESS_DENIED")
+        for job in self._records(job_id):
+            if job.state != "SUSPENDED":
+                raise SlurmError("JOB_NOT_SUSPENDED")
+            self._resume(job)
+
+    def finish(self, job_id: int, exit_code: int = 0, signal: int = 0) -> None:
+        """A running job's script has ended now."""
+        job = self.cluster.jobs.get(job_id)
+        if job is not None and (job.active or "COMPLETING" in job.flags):
+            self.clock.at(self.now_us, "end", job_id, job.version, exit_code, signal)
+
+    def step_start(self, job_id: int, step: Step) -> None:
+        """The owner of scripts says a step runs."""
+        self.cluster.jobs[job_id].steps.append(step)
+
+    def step_end(self, job_id: int, step_id: str, exit_code: int = 0, signal: int = 0) -> None:
+        for step in self.cluster.jobs[job_id].steps:
+            if step.step_id == step_id and not step.end:
+                close_step(step, self.now, exit_code, signal)
+
+    def _records(self, job_id: int) -> list[Job]:
+        """A job, or all records of an array or heterogeneous job. Raises: SlurmError INVALID_JOB_ID."""
+        cluster = self.cluster
+        ids = cluster.arrays.get(job_id, [job_id])
+        found = [cluster.jobs[at] for at in ids if at in cluster.jobs]
+        if found and found[0].het_job_id == job_id:
+            found = [job for job in cluster.jobs.values() if job.het_job_id == job_id]
+        if not found:
+            raise SlurmError("INVALID_JOB_ID")
+        return found
+
+    def _task(self, job_id: int, task: int) -> list[Job]:
+        found = [job for job in self._records(job_id) if job.array_task == task or task in job.array_left]
+        if not found:
+            raise SlurmError("INVALID_JOB_ID")
+        return found
+
+    def _may(self, job: Job, user: str) -> None:
+        level = self.cluster.accounts.users.get(user)
+        if user not in ("root", job.user) and (level is None or level.admin_level == "None"):
+            raise SlurmError("ACCESS_DENIED")

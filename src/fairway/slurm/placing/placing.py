@@ -1,0 +1,277 @@
+"""Where would a job go now? Idle cores first; where cores may be shared or suspended jobs' cores used, those after.
+
+(_job_test and what it calls.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fairway.slurm.model.node import NodeConf
+from fairway.slurm.placing.choosing import Candidates, Chosen, choose
+from fairway.slurm.placing.cores import deal_tasks, pick_cores
+from fairway.slurm.placing.devices import pick_devices
+from fairway.slurm.placing.fitting import Fit, fit, node_cores
+from fairway.slurm.placing.need import Need, Use
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One node of a placement: bitmaps of cores and of the devices of each GRES asked for."""
+
+    node: int
+    cpus: int
+    mem: int
+    cores: int
+    gres: tuple[tuple[str, int], ...] = ()
+    tasks: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The nodes a job gets, in order."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        return tuple(part.node for part in self.parts)
+
+    @property
+    def cpus(self) -> int:
+        return sum(part.cpus for part in self.parts)
+
+
+@dataclass(slots=True)
+class Fits:
+    """Fits of one cluster's nodes, each made once per need, configuration and use. Cost of a look: one dict lookup."""
+
+    confs: Sequence[NodeConf]
+    classes: list[int] = field(default_factory=list)
+    known: dict[Need, dict[tuple[int, Use], Fit | None]] = field(default_factory=dict)
+
+    LIMIT = 4_096
+    """Needs kept; then all are forgotten, so that a long run's memory stays bounded."""
+
+    def __post_init__(self) -> None:
+        from dataclasses import replace
+
+        kinds: dict[NodeConf, int] = {}
+        for conf in self.confs:
+            plain = replace(conf, name="", port=0, address="", weight=0, features=(), reason="", state="")
+            self.classes.append(kinds.setdefault(plain, len(kinds)))
+
+    def of(self, need: Need) -> dict[tuple[int, Use], Fit | None]:
+        known = self.known.get(need)
+        if known is None:
+            if len(self.known) >= self.LIMIT:
+                self.known.clear()
+            known = self.known[need] = {}
+        return known
+
+
+@dataclass(slots=True)
+class World:
+    """What a placement is looked for in. `uses`: every node's use; `weights`: by node, lower first."""
+
+    fits: Fits
+    uses: Sequence[Use]
+    weights: Sequence[int]
+    switches: tuple[frozenset[int], ...] = ()
+    excluded: Mapping[int, int] = field(default_factory=dict)
+    """Node → bitmap of cores reserved for others."""
+    held: Callable[[int], int] | None = None
+    """CPUs the job's partition holds on a node (MaxCPUsPerNode)."""
+    layers: Sequence[Mapping[int, int]] = ()
+    """Node → bitmap of cores taken, one mapping for each further attempt where cores may be shared."""
+    busy_first: bool = False
+
+
+def place(
+    need: Need, world: World, nodes: Sequence[int], required: tuple[int, ...] = (), *, exact: bool = True
+) -> Placement | None:
+    """The placement on some of `nodes` (sorted), or None. `exact` False: nodes only, cores and devices not worked out
+    (a placement of parts without them): a look ahead."""
+    placement = _attempt(need, world, nodes, required, None, exact)
+    if placement is not None or need.sharing != "shared":
+        return placement
+    for layer in world.layers:
+        placement = _attempt(need, world, nodes, required, layer, exact)
+        if placement is not None:
+            return placement
+    return None
+
+
+def fits_ever(need: Need, world: World, nodes: Sequence[int], required: tuple[int, ...] = ()) -> bool:
+    """Could it run on these nodes if they were empty (SELECT_MODE_TEST_ONLY)?"""
+    found: dict[int, Fit] = {}
+    seen: dict[int, Fit | None] = {}
+    for node in nodes:
+        kind = world.fits.classes[node]
+        if kind not in seen:
+            seen[kind] = fit(need, world.fits.confs[node], (0, 0, ()), ever=True)
+        one = seen[kind]
+        if one is not None:
+            found[node] = one
+    return _choose(need, world, found, required) is not None
+
+
+def _attempt(
+    need: Need,
+    world: World,
+    nodes: Sequence[int],
+    required: tuple[int, ...],
+    layer: Mapping[int, int] | None,
+    exact: bool,
+) -> Placement | None:
+    if len(nodes) < need.min_nodes:
+        return None
+    found = _fits(need, world, nodes, layer)
+    chosen = _choose(need, world, found, required)
+    if chosen is None:
+        return None
+    if not exact:
+        return Placement(tuple(Part(node, 0, 0, 0) for node in chosen.cpus))
+    return _allot(need, world, chosen, found)
+
+
+def _fits(need: Need, world: World, nodes: Sequence[int], layer: Mapping[int, int] | None) -> dict[int, Fit]:
+    known, classes, uses, confs = world.fits.of(need), world.fits.classes, world.uses, world.fits.confs
+    found: dict[int, Fit] = {}
+    if layer is None and world.held is None and not world.excluded:
+        for node in nodes:
+            key = (classes[node], uses[node])
+            if key in known:
+                one = known[key]
+            else:
+                one = known[key] = fit(need, confs[node], uses[node])
+            if one is not None:
+                found[node] = one
+        return found
+    for node in nodes:
+        use = uses[node]
+        if layer is not None:
+            use = (layer.get(node, 0), use[1], use[2])
+        held = world.held(node) if world.held else 0
+        one = fit(need, confs[node], use, excluded=world.excluded.get(node, 0), held=held)
+        if one is not None:
+            found[node] = one
+    return found
+
+
+def _choose(need: Need, world: World, found: dict[int, Fit], required: tuple[int, ...]) -> Chosen | None:
+    min_nodes = need.min_nodes
+    if need.tasks_per_node and need.num_tasks:
+        min_nodes = max(min_nodes, -(-need.num_tasks // need.tasks_per_node))
+    if len(found) < min_nodes:
+        return None
+    idle = frozenset(node for node in found if not world.uses[node][0]) if world.busy_first else frozenset()
+    return choose(
+        Candidates(
+            need,
+            world.fits.confs,
+            found,
+            world.weights,
+            min_nodes,
+            need.max_nodes,
+            need.req_nodes,
+            required,
+            world.switches,
+            world.busy_first,
+            idle,
+        )
+    )
+
+
+def _allot(need: Need, world: World, chosen: Chosen, found: dict[int, Fit]) -> Placement | None:
+    nodes = list(chosen.cpus)
+    confs = [world.fits.confs[node] for node in nodes]
+    room = [chosen.cpus[node] for node in nodes]
+    total = _cpus_needed(need, len(nodes))
+    if need.overcommit and need.num_tasks:
+        total = min(sum(room), need.num_tasks)
+    limits = _task_limits(need, [found[node] for node in nodes])
+    if need.whole_node or need.sharing == "node":
+        cpus = [conf.cpus - conf.core_spec * conf.threads for conf in confs]
+        cores = [node_cores(conf, need) for conf in confs]
+        tasks = deal_tasks(need, confs, room, total, limits)[1]
+    else:
+        dealt, tasks = deal_tasks(need, confs, room, total, limits)
+        cpus, cores = [], []
+        for at, conf in enumerate(confs):
+            wanted = max(
+                dealt[at], min(chosen.min_cores[nodes[at]] * need.cpus_per_core(conf.threads), room[at])
+            )
+            picked = pick_cores(need, conf, chosen.cores[nodes[at]], wanted)
+            if picked.bit_count() * need.cpus_per_core(conf.threads) < wanted and not need.overcommit:
+                return None
+            cores.append(picked)
+            cpus.append(wanted if need.units == "cpu" else picked.bit_count() * conf.threads)
+    gres = _devices(need, world, nodes, confs, cores, tasks, found)
+    if gres is None:
+        return None
+    parts = []
+    for at, node in enumerate(nodes):
+        mem = _memory(need, confs[at], cpus[at], gres[at])
+        if need.counts_memory and mem > confs[at].real_memory - confs[at].mem_spec - world.uses[node][1]:
+            return None
+        parts.append(Part(node, cpus[at], mem, cores[at], tuple(sorted(gres[at].items())), tasks[at]))
+    return Placement(tuple(parts))
+
+
+def _cpus_needed(need: Need, nodes: int) -> int:
+    """ncpus of the job over so many nodes."""
+    sockets = need.sockets_per_node or 1
+    by_tasks = max(
+        (one.tasks_each * one.total(nodes, sockets, 0) for one in need.gres if one.tasks_each), default=0
+    )
+    by_gres = max((one.cpus_each * one.total(nodes, sockets, need.num_tasks) for one in need.gres), default=0)
+    return max(
+        nodes * (need.tasks_per_node or 1), by_tasks, need.min_cpus, nodes * need.node_min_cpus, by_gres
+    )
+
+
+def _task_limits(need: Need, fits: list[Fit]) -> list[int] | None:
+    if not any(one.per_task for one in need.gres):
+        return None
+    return [min(one.total // one.need.per_task for one in fit.gres if one.need.per_task) for fit in fits]
+
+
+def _devices(
+    need: Need,
+    world: World,
+    nodes: list[int],
+    confs: list[NodeConf],
+    cores: list[int],
+    tasks: list[int],
+    found: dict[int, Fit],
+) -> list[dict[str, int]] | None:
+    """GRES name → bitmap, for each node; an exclusive job gets all of every GRES of its nodes."""
+    given: list[dict[str, int]] = [{} for _ in nodes]
+    if need.whole_node or need.sharing == "node":
+        for at, conf in enumerate(confs):
+            given[at] = {gres.name: gres.mask("") for gres in conf.gres}
+        return given
+    for number, one in enumerate(need.gres):
+        rows = []
+        for at, node in enumerate(nodes):
+            seen = found[node].gres[number]
+            name = confs[at].gres[seen.at].name
+            rows.append((seen, confs[at].gres[seen.at], confs[at], cores[at], given[at].get(name, 0)))
+        picked = pick_devices(one, rows, tasks, all_of=False)
+        if picked is None:
+            return None
+        for at, bits in enumerate(picked):
+            if bits:
+                given[at][one.name] = given[at].get(one.name, 0) | bits
+    return given
+
+
+def _memory(need: Need, conf: NodeConf, cpus: int, gres: dict[str, int]) -> int:
+    each = sum(one.mem_each * gres.get(one.name, 0).bit_count() for one in need.gres)
+    if each and not need.mem_set:
+        return each
+    if need.mem_per_cpu is not None:
+        return need.mem_per_cpu * cpus
+    return need.mem_per_node or conf.real_memory - conf.mem_spec

@@ -1,0 +1,195 @@
+"""Which pending jobs may be tried now, in which partition, in which order? (build_job_queue, sort_job_queue2.)"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from functools import cmp_to_key
+
+from fairway.slurm import dependencies, preemption
+from fairway.slurm.cluster import Cluster
+from fairway.slurm.model.job import Job
+from fairway.slurm.model.partition import Partition
+from fairway.slurm.words.durations import INFINITE
+
+HELD = ("JobHeldUser", "JobHeldAdmin", "BadConstraints", "JobHoldMaxRequeue", "ReservationDeleted")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A job in one of its partitions."""
+
+    job: Job
+    part: Partition
+    priority: int
+
+
+def build_queue(cluster: Cluster, rules: preemption.Preemption, now: int, *, min_time: bool) -> list[Entry]:
+    """Every runnable job and partition, the first to be tried first. Sets the reason of those that are not.
+
+    `min_time`: a job with --time-min is judged by that (backfill).
+    """
+    split_corresponding(cluster)
+    queue = []
+    for job in cluster.pending.values():
+        if not is_runnable(cluster, job, now):
+            continue
+        for at, name in enumerate(job.partitions):
+            part = cluster.partitions.get(name)
+            if part is None:
+                continue
+            reason = partition_reason(job, part, min_time=min_time)
+            if reason:
+                job.reason, job.reason_detail = reason, ""
+                continue
+            many = job.priority_by_partition
+            queue.append(Entry(job, part, many[at] if at < len(many) else job.priority))
+    return sort_queue(cluster, rules, queue)
+
+
+def sort_queue(cluster: Cluster, rules: preemption.Preemption, queue: list[Entry]) -> list[Entry]:
+    queue.sort(key=_key)
+    if not rules.enabled or len(queue) < 2:
+        return queue
+
+    def compare(a: Entry, b: Entry) -> int:
+        if preemption.may_preempt(rules, cluster.accounts, b.job, b.part, a.job, a.part):
+            return -1
+        if preemption.may_preempt(rules, cluster.accounts, a.job, a.part, b.job, b.part):
+            return 1
+        left, right = _key(a), _key(b)
+        return (left > right) - (left < right)
+
+    return sorted(queue, key=cmp_to_key(compare))
+
+
+def _key(entry: Entry) -> tuple[bool, int, int, int, int, int]:
+    job = entry.job
+    number = job.array_job_id if job.array_task is not None else job.job_id
+    return (
+        not job.reservation,
+        -entry.part.priority_tier,
+        -entry.priority,
+        job.submit,
+        number,
+        -1 if job.array_task is None else job.array_task,
+    )
+
+
+def is_runnable(cluster: Cluster, job: Job, now: int) -> bool:
+    """Not held, not waiting for other jobs, time or a reservation; the reason is set where it is (test1)."""
+    if "COMPLETING" in job.flags:
+        return False
+    free = is_independent(cluster, job, now)
+    if job.priority == 0:
+        if job.reason not in HELD:
+            job.reason, job.reason_detail = "JobHeldAdmin", ""
+        return False
+    return free
+
+
+def is_independent(cluster: Cluster, job: Job, now: int) -> bool:
+    """job_independent: dependencies, begin time, reservation."""
+    state = dependencies.check(cluster, job, now)
+    if state:
+        if job.priority:
+            job.reason, job.reason_detail = (
+                ("DependencyNeverSatisfied" if state == "never" else "Dependency"),
+                "",
+            )
+        return False
+    if job.begin > now:
+        if job.priority:
+            job.reason, job.reason_detail = "BeginTime", ""
+        return False
+    if not job.eligible:
+        job.eligible = now
+    if job.reservation:
+        reservation = cluster.reservations.get(job.reservation)
+        if reservation is None or (now < reservation.start and "FLEX" not in reservation.flags):
+            job.reason, job.reason_detail = "Reservation", ""
+            return False
+    if job.reason in ("BeginTime", "Dependency", "Reservation", "DependencyNeverSatisfied"):
+        job.reason, job.reason_detail = "None", ""
+    return True
+
+
+def partition_reason(job: Job, part: Partition, *, min_time: bool = False) -> str:
+    """Why the partition's rules keep the job out, or '' (job_limits_check)."""
+    limit = job.request.time_min if min_time and job.request.time_min else job.time_limit
+    asked = job.limit_set or (min_time and job.request.time_min)
+    if asked and limit > part.max_time:
+        return "PartitionTimeLimit"
+    if job.min_nodes > part.max_nodes or (job.max_nodes and job.max_nodes < part.min_nodes):
+        return "PartitionNodeLimit"
+    if not may_use(job, part):
+        return "PartitionConfig"
+    if part.state in ("DOWN", "INACTIVE"):
+        return "PartitionDown" if part.state == "DOWN" else "PartitionInactive"
+    most_cpu, most_node = part.max_mem_per_cpu, part.max_mem_per_node
+    if job.mem_per_cpu is not None and most_cpu and most_cpu < INFINITE and job.mem_per_cpu > most_cpu:
+        return "MaxMemPerLimit"
+    if job.mem_per_node is not None and most_node and job.mem_per_node > most_node:
+        return "MaxMemPerLimit"
+    return ""
+
+
+def may_use(job: Job, part: Partition) -> bool:
+    """Accounts, QOS and root (group membership is not known here: anyone's)."""
+    if part.root_only and job.user != "root":
+        return False
+    if part.require_reservation and not job.reservation:
+        return False
+    if part.allow_accounts is not None and not _names(job.account, part.allow_accounts):
+        return False
+    if part.allow_accounts is None and _names(job.account, part.deny_accounts):
+        return False
+    if part.allow_qos is not None:
+        return _names(job.qos, part.allow_qos)
+    return not _names(job.qos, part.deny_qos)
+
+
+def _names(name: str, names: tuple[str, ...]) -> bool:
+    return name.lower() in {one.lower() for one in names}
+
+
+def may_start_task(cluster: Cluster, job: Job) -> bool:
+    """The throttle of an array (the number after %)."""
+    if not job.array_job_id or not job.array_max_running:
+        return True
+    records = (cluster.jobs[at] for at in cluster.arrays.get(job.array_job_id, ()) if at in cluster.jobs)
+    active = sum(1 for one in records if one.active or "COMPLETING" in one.flags)
+    if active >= job.array_max_running:
+        job.reason, job.reason_detail = "JobArrayTaskLimit", ""
+        return False
+    return True
+
+
+def split_corresponding(cluster: Cluster) -> None:
+    """Arrays with aftercorr get records of their own for their first tasks."""
+    for job in [one for one in cluster.pending.values() if len(one.array_left) > 1]:
+        if not any(term.kind == "aftercorr" for term in job.dependencies):
+            continue
+        waiting = sum(1 for at in cluster.arrays[job.array_job_id] if cluster.jobs[at].pending) - 1
+        while waiting < 10 and len(job.array_left) > 1:
+            split_task(cluster, job)
+            waiting += 1
+        if waiting < 10 and job.array_left:
+            job.array_task = job.array_left.pop(0)
+
+
+def split_task(cluster: Cluster, meta: Job) -> Job:
+    """A record of its own for the first task still to start; it keeps the array's id only when it is the last."""
+    if len(meta.array_left) == 1:
+        meta.array_task = meta.array_left.pop(0)
+        return meta
+    task = copy(meta)
+    task.job_id = cluster.next_job_id
+    cluster.next_job_id += 1
+    task.array_task = meta.array_left.pop(0)
+    task.array_left, task.flags, task.steps, task.shares = [], set(meta.flags), [], []
+    task.dependencies = [copy(term) for term in meta.dependencies]
+    task.factors, task.req_tres = dict(meta.factors), dict(meta.req_tres)
+    cluster.jobs[task.job_id] = cluster.pending[task.job_id] = task
+    cluster.arrays[meta.array_job_id].append(task.job_id)
+    return task

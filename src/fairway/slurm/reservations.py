@@ -1,0 +1,99 @@
+"""Which nodes do reservations leave to a job? (job_test_resv in src/slurmctld/reservation.c.)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from fairway.slurm.cluster import Cluster
+from fairway.slurm.model.job import Job
+from fairway.slurm.model.partition import Partition, Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """`only`: just these nodes (the job's own reservation); `closed`: not these; `cores`: not these cores of a node.
+
+    `until`: the end of the first reservation in the way, 0 none; `error`: its reservation cannot be used now.
+    """
+
+    only: frozenset[int] | None = None
+    closed: frozenset[int] = frozenset()
+    cores: Mapping[int, int] = field(default_factory=dict)
+    maintenance: bool = False
+    until: int = 0
+    error: bool = False
+
+    def allows(self, node: int) -> bool:
+        return node not in self.closed and (self.only is None or node in self.only)
+
+
+_NONE = Usable()
+
+
+def usable_nodes(cluster: Cluster, job: Job, part: Partition, start: int, end: int) -> Usable:
+    """What reservations leave to a job that runs from `start` to `end`. O(reservations)."""
+    if not cluster.reservations:
+        return _NONE if not job.reservation else Usable(error=True)
+    if job.reservation:
+        mine = cluster.reservations.get(job.reservation)
+        if mine is None or not may_use(mine, job.user, job.account):
+            return Usable(error=True)
+        flexible = "FLEX" in mine.flags
+        if not flexible and (start < mine.start or start >= mine.end):
+            return Usable(error=True)
+        others = [r for r in cluster.reservations.values() if r is not mine]
+        return _blocked(cluster, others, job, start, end, None if flexible else frozenset(mine.nodes))
+    return _blocked(cluster, cluster.reservations.values(), job, start, end, None)
+
+
+def _blocked(
+    cluster: Cluster,
+    all_of: Iterable[Reservation],
+    job: Job,
+    start: int,
+    end: int,
+    only: frozenset[int] | None,
+) -> Usable:
+    closed: set[int] = set()
+    cores: dict[int, int] = {}
+    maintenance, until = False, 0
+    for one in all_of:
+        if (
+            start >= one.end
+            or end <= one.start
+            or (job.reservation and {"MAINT", "OVERLAP"} & set(one.flags))
+        ):
+            continue
+        if "MAGNETIC" in one.flags and may_use(one, job.user, job.account):
+            continue
+        if one.cores:
+            for node, bits in one.cores.items():
+                cores[node] = cores.get(node, 0) | bits
+        else:
+            closed |= set(one.nodes)
+        maintenance |= "MAINT" in one.flags
+        until = min(until or one.end, one.end)
+    return Usable(only, frozenset(closed), cores, maintenance, until)
+
+
+def may_use(reservation: Reservation, user: str, account: str) -> bool:
+    """Users and accounts of a reservation; a `-` before a name keeps that one out."""
+
+    def listed(names: tuple[str, ...], name: str) -> bool | None:
+        if not names:
+            return None
+        if names[0].startswith("-"):
+            return f"-{name}" not in names
+        return name in names
+
+    by_user, by_account = listed(reservation.users, user), listed(reservation.accounts, account)
+    if by_user is None and by_account is None:
+        return True
+    if by_account is None:
+        return bool(by_user)
+    return (
+        bool(by_account) and by_user is not False
+        if by_user is None or reservation.users[0][:1] == "-"
+        else bool(by_user) and bool(by_account)
+    )

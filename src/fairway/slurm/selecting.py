@@ -1,0 +1,438 @@
+"""Can a job start now in a partition, and on what? (select_nodes and what it calls in node_scheduler.c.)
+
+Pure: a `Verdict` says where, or why not; the controller carries it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fairway.slurm import limits, preemption, reservations
+from fairway.slurm.cluster import Cluster, billing_of
+from fairway.slurm.features import parse
+from fairway.slurm.limits import Ask
+from fairway.slurm.model.job import Job
+from fairway.slurm.model.node import Node
+from fairway.slurm.model.partition import Partition
+from fairway.slurm.model.tres import Tres
+from fairway.slurm.placing.need import GresNeed, Need, Use
+from fairway.slurm.placing.placing import Placement, World, fits_ever, place
+from fairway.slurm.words.durations import INFINITE
+from fairway.slurm.words.hostlist import compress_sorted
+
+MOST_NODES = 500_000
+YEAR_MINUTES = 365 * 24 * 60
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`code`: OK, BUSY, LIMIT, PART_CONFIG, NEVER, UNAVAILABLE, RESERVED; `reason`, `detail`: for the job's record."""
+
+    code: str
+    placement: Placement | None = None
+    victims: tuple[Job, ...] = ()
+    reason: str = ""
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Looking:
+    """One look at the cluster. `open_nodes`: those the pass has not closed; `excluded`: not these (backfill)."""
+
+    cluster: Cluster
+    rules: preemption.Preemption
+    now: int
+    open_nodes: frozenset[int] | None = None
+    excluded: frozenset[int] = frozenset()
+    completing_ok: bool = False
+    layers: Callable[[Job, Partition], Sequence[Mapping[int, int]]] | None = None
+    busy_first: bool = False
+
+
+def select(look: Looking, job: Job, part: Partition) -> Verdict:
+    """Numbered as there: 1 limits that need no nodes, 2 nodes, 3 place, 4 limits of what it would get, 5 preempt."""
+    cluster = look.cluster
+    policy = cluster.policy(job, part)
+    reason = limits.before_select(policy, ask_of(cluster, job, part, None), part.max_time)
+    if reason:
+        return Verdict("LIMIT", reason=reason)
+    need = need_of(cluster, job, part)
+    if need.max_nodes < need.min_nodes:
+        return Verdict("PART_CONFIG", reason="PartitionNodeLimit")
+    verdict = _pick(look, job, part, need)
+    ask = ask_of(cluster, job, part, verdict.placement)
+    reason = limits.after_select(policy, ask)
+    if reason:
+        return Verdict("LIMIT", reason=reason)
+    return verdict
+
+
+def first_look(look: Looking, job: Job, part: Partition) -> Verdict:
+    """Could it run with nothing else running (select_nodes, test only)? `OK`, or why not as `select`."""
+    cluster = look.cluster
+    reason = limits.before_select(cluster.policy(job, part), ask_of(cluster, job, part, None), part.max_time)
+    if reason:
+        return Verdict("LIMIT", reason=reason)
+    need = need_of(cluster, job, part)
+    if need.max_nodes < need.min_nodes:
+        return Verdict("PART_CONFIG", reason="PartitionNodeLimit")
+    usable = reservations.usable_nodes(cluster, job, part, look.now, end_of(job, part, look.now))
+    if usable.error:
+        return Verdict("RESERVED", reason="Reservation")
+    best = Verdict("NEVER", reason="BadConstraints")
+    for nodes in node_alternatives(cluster, job, part):
+        wide = [node for node in nodes if _is_large_enough(cluster.nodes[node], job)]
+        up = [node for node in wide if cluster.nodes[node].available]
+        world = _world(look, job, part)
+        if not set(job.nodelist) <= set(wide) or not fits_ever(need, world, wide, job.nodelist):
+            continue
+        if not fits_ever(need, world, [node for node in wide if usable.allows(node)], job.nodelist):
+            best = _reserved_verdict(usable)
+        elif set(job.nodelist) <= set(up) and fits_ever(need, world, up, job.nodelist):
+            return Verdict("OK")
+        else:
+            best = _not_available(look, job, part)
+    return best
+
+
+def need_of(cluster: Cluster, job: Job, part: Partition) -> Need:
+    """What the job needs in a partition; `max_nodes` below `min_nodes`: the partition allows no such number."""
+    found: Need | None = job.needs.get(part.name)
+    if found is None:
+        found = job.needs[part.name] = _need(cluster, job, part)
+    return found
+
+
+def _need(cluster: Cluster, job: Job, part: Partition) -> Need:
+    conf, request = cluster.conf, job.request
+    params = {word.upper() for word in conf.words("SelectTypeParameters")}
+    min_nodes = max(job.min_nodes, part.min_nodes)
+    most = min(job.max_nodes or part.max_nodes, part.max_nodes, MOST_NODES)
+    wished = most if job.max_nodes and not request.use_min_nodes else min_nodes
+    units = next(
+        (u for u in ("socket", "core", "cpu") if any(p.startswith(f"CR_{u.upper()}") for p in params)), "core"
+    )
+    whole = job.whole_node == "node" or part.oversubscribe == "EXCLUSIVE"
+    sharing = "row"
+    if part.oversubscribe == "EXCLUSIVE":
+        sharing = "node"
+    elif part.oversubscribe == "FORCE" or (part.oversubscribe == "YES" and part.max_share > 1 and job.share):
+        sharing = "shared"
+    return Need(
+        min_cpus=job.min_cpus,
+        min_nodes=min_nodes,
+        max_nodes=most,
+        req_nodes=wished,
+        asked_max_nodes=job.max_nodes,
+        num_tasks=request.num_tasks or 0,
+        cpus_per_task=job.cpus_per_task,
+        node_min_cpus=max(request.node_min_cpus or 1, job.cpus_per_task * max(job.ntasks_per_node, 1)),
+        tasks_per_node=job.ntasks_per_node,
+        tasks_per_socket=request.ntasks_per_socket or 0,
+        tasks_per_core=request.ntasks_per_core or 0,
+        threads_per_core=request.threads_per_core or 0,
+        sockets_per_node=request.sockets_per_node or 0,
+        cores_per_socket=request.cores_per_socket or 0,
+        mem_per_cpu=job.mem_per_cpu,
+        mem_per_node=job.mem_per_node,
+        mem_set=request.mem_per_cpu is not None or request.mem_per_node is not None,
+        gres=gres_needs(job),
+        whole_node=whole,
+        overcommit=request.overcommit,
+        contiguous=request.contiguous,
+        spread=request.spread,
+        enforce_binding="enforce-binding" in request.gres_flags,
+        block_cores="CR_CORE_DEFAULT_DIST_BLOCK" in params or _is_block(request.distribution),
+        sharing=sharing,
+        max_cpus_per_node=0 if part.max_cpus_per_node >= INFINITE else part.max_cpus_per_node,
+        lln=part.lln or "CR_LLN" in params,
+        units=units,
+        counts_memory=any(p.endswith("MEMORY") for p in params),
+        one_task_per_core="CR_ONE_TASK_PER_CORE" in params,
+        serial_at_end=conf.has_option("pack_serial_at_end"),
+    )
+
+
+def _is_block(distribution: str | None) -> bool:
+    parts = (distribution or "").lower().split(",")[0].split(":")
+    return parts[0] == "plane" or (len(parts) > 1 and parts[1] == "block")
+
+
+def gres_needs(job: Job) -> tuple[GresNeed, ...]:
+    """One for each GRES and type asked for, whatever option asked."""
+    request = job.request
+    names: dict[str, None] = {}
+    for asked in (
+        request.tres_per_job,
+        request.tres_per_node,
+        request.tres_per_socket,
+        request.tres_per_task,
+    ):
+        names |= dict.fromkeys(asked)
+    found = []
+    for full in names:
+        name, _, kind = full.partition(":")
+        found.append(
+            GresNeed(
+                name,
+                kind,
+                request.tres_per_job.get(full, 0),
+                request.tres_per_node.get(full, 0),
+                request.tres_per_socket.get(full, 0),
+                request.tres_per_task.get(full, 0),
+                request.cpus_per_tres.get(name, 0),
+                request.mem_per_tres.get(name, 0),
+                (request.ntasks_per_gpu or 0) if name == "gpu" else 0,
+            )
+        )
+    return tuple(one for one in found if one.per_job or one.per_node or one.per_socket or one.per_task)
+
+
+def ask_of(cluster: Cluster, job: Job, part: Partition, placement: Placement | None) -> Ask:
+    """What limits look at: what is asked, or what it would get."""
+    limit = job.time_limit
+    if not job.limit_set:
+        default = part.default_time if part.default_time is not None else part.max_time
+        limit = default
+    given = job.req_tres if placement is None else tres_of(cluster, job, part, placement)
+    return Ask(job.user, job.account, limit, given, placement.nodes if placement else ())
+
+
+def tres_of(cluster: Cluster, job: Job, part: Partition, placement: Placement) -> Tres:
+    """The allocation as TRES: cpu, mem, node, billing, then tracked GRES and licences."""
+    found: Tres = {
+        "cpu": placement.cpus,
+        "mem": sum(p.mem for p in placement.parts),
+        "node": len(placement.parts),
+    }
+    for one in placement.parts:
+        for gres in cluster.nodes[one.node].conf.gres:
+            bits = dict(one.gres).get(gres.name, 0)
+            if not bits:
+                continue
+            _add(found, f"gres/{gres.name}", bits.bit_count())
+            for kind in dict.fromkeys(gres.types):
+                count = (bits & gres.mask(kind)).bit_count() if kind else 0
+                if count:
+                    _add(found, f"gres/{gres.name}:{kind}", count)
+    for name, count in job.licenses.items():
+        found[f"license/{name}"] = count
+    tracked = set(cluster.conf.tracked)
+    found = {name: count for name, count in found.items() if "/" not in name or name in tracked}
+    found["billing"] = billing_of(part, found)
+    return found
+
+
+def _add(into: Tres, name: str, count: int) -> None:
+    into[name] = into.get(name, 0) + count
+
+
+def node_alternatives(cluster: Cluster, job: Job, part: Partition) -> list[tuple[int, ...]]:
+    """The partition's nodes that have what is asked for, for each alternative of its constraint."""
+    nodes = [node for node in part.nodes if node not in job.exclude]
+    if not job.features:
+        return [tuple(nodes)]
+    wanted = parse(job.features)
+    if wanted is None:
+        return [()]
+    return [
+        tuple(node for node in nodes if wanted.matching(cluster.nodes[node].active_features, at))
+        for at in range(len(wanted.alternatives))
+    ]
+
+
+def _pick(look: Looking, job: Job, part: Partition, need: Need) -> Verdict:
+    cluster = look.cluster
+    usable = reservations.usable_nodes(cluster, job, part, look.now, end_of(job, part, look.now))
+    if usable.error:
+        return Verdict("RESERVED", reason="Reservation")
+    codes: list[str] = []
+    for nodes in node_alternatives(cluster, job, part):
+        wide = [node for node in nodes if _is_large_enough(cluster.nodes[node], job)]
+        allowed = [node for node in wide if usable.allows(node)]
+        verdict = _pick_among(look, job, part, need, allowed, usable.cores)
+        if verdict.code == "OK" or verdict.victims:
+            return verdict
+        if verdict.code == "NEVER" and len(allowed) < len(wide):
+            free = fits_ever(need, _world(look, job, part), wide, job.nodelist)
+            verdict = _reserved_verdict(usable) if free else verdict
+        codes.append(verdict.code)
+        best = verdict
+    order = ("BUSY", "RESERVED", "UNAVAILABLE", "NEVER")
+    code = min(codes, key=order.index)
+    return best if best.code == code else Verdict(code, reason="Resources")
+
+
+def _reserved_verdict(usable: reservations.Usable) -> Verdict:
+    if usable.maintenance:
+        return Verdict(
+            "RESERVED", reason="ReqNodeNotAvail", detail="ReqNodeNotAvail, Reserved for maintenance"
+        )
+    return Verdict("RESERVED", reason="Reservation")
+
+
+def end_of(job: Job, part: Partition, start: int) -> int:
+    """When it would be over at the latest."""
+    limit = job.time_limit if job.limit_set else part.default_time or part.max_time
+    return start + min(limit, part.max_time, YEAR_MINUTES) * 60
+
+
+def _is_large_enough(node: Node, job: Job) -> bool:
+    """The node's configuration alone (_build_node_list)."""
+    request, conf = job.request, node.conf
+    return not (
+        conf.cpus < (request.node_min_cpus or 1)
+        or conf.tmp_disk < (request.min_tmp_disk or 0)
+        or conf.sockets < (request.sockets_per_node or 1)
+        or conf.cores_per_socket < (request.cores_per_socket or 1)
+        or conf.threads < (request.threads_per_core or 1)
+        or conf.real_memory < (job.mem_per_node or 0)
+    )
+
+
+def _world(look: Looking, job: Job, part: Partition, uses: Sequence[Use] | None = None) -> World:
+    cluster = look.cluster
+    return World(
+        cluster.fits,
+        cluster.uses if uses is None else uses,
+        cluster.weights,
+        cluster.switches,
+        held=_held(cluster, part) if part.max_cpus_per_node < INFINITE else None,
+        layers=look.layers(job, part) if look.layers and part.oversubscribe in ("FORCE", "YES") else (),
+        busy_first=look.busy_first,
+    )
+
+
+def _held(cluster: Cluster, part: Partition) -> Callable[[int], int]:
+    held: dict[int, int] = {}
+    for job in cluster.running.values():
+        if job.partition == part.name:
+            for share in job.shares:
+                held[share.node] = held.get(share.node, 0) + share.cpus
+    return lambda node: held.get(node, 0)
+
+
+def is_open(look: Looking, node: Node, job: Job) -> bool:
+    """May the job start on the node now, whatever is left of it?"""
+    if look.open_nodes is not None and node.index not in look.open_nodes:
+        return False
+    if node.index in look.excluded or not node.available:
+        return False
+    if node.completing and not look.completing_ok:
+        return False
+    return allows_owner(node, job)
+
+
+def allows_owner(node: Node, job: Job) -> bool:
+    """--exclusive=user: a node with jobs of one user only."""
+    if node.owner and node.owner != job.user:
+        return False
+    return job.whole_node != "user" or not node.allocated or node.owner == job.user
+
+
+def _pick_among(
+    look: Looking, job: Job, part: Partition, need: Need, nodes: list[int], cores: Mapping[int, int]
+) -> Verdict:
+    cluster = look.cluster
+    available = [
+        node
+        for node in nodes
+        if cluster.nodes[node].available and (look.open_nodes is None or node in look.open_nodes)
+    ]
+    if not set(job.nodelist) <= set(nodes):
+        return Verdict("NEVER", reason="BadConstraints")
+    if job.nodelist and not set(job.nodelist) <= set(available):
+        return _not_available(look, job, part)
+    world = _world(look, job, part)
+    world.excluded = cores
+    open_nodes = [node for node in nodes if is_open(look, cluster.nodes[node], job)]
+    if set(job.nodelist) <= set(open_nodes):
+        found = place(need, world, open_nodes, job.nodelist)
+        if found is not None:
+            return Verdict("OK", found)
+        if look.rules.enabled:
+            verdict = _preempt(look, job, part, need, open_nodes)
+            if verdict is not None:
+                return verdict
+    if fits_ever(need, world, available, job.nodelist):
+        return Verdict("BUSY", reason="Resources")
+    if not fits_ever(need, world, nodes, job.nodelist):
+        return Verdict("NEVER", reason="BadConstraints")
+    if any(cluster.nodes[node].completing for node in nodes):
+        return Verdict("BUSY", reason="Resources")
+    return _not_available(look, job, part)
+
+
+def _not_available(look: Looking, job: Job, part: Partition) -> Verdict:
+    """Names the nodes that are down or drained (select_nodes, ESLURM_NODE_NOT_AVAIL)."""
+    nodes = look.cluster.nodes
+    closed = [
+        n
+        for n in (job.nodelist or part.nodes)
+        if not nodes[n].available
+        or not allows_owner(nodes[n], job)
+        or (look.open_nodes is not None and n not in look.open_nodes)
+    ]
+    if closed:
+        text = f"ReqNodeNotAvail, UnavailableNodes:{compress_sorted(nodes[n].name for n in closed)}"
+    else:
+        text = "ReqNodeNotAvail, May be reserved for other job"
+    return Verdict("UNAVAILABLE", reason="ReqNodeNotAvail", detail=text)
+
+
+def without(cluster: Cluster, uses: Sequence[Use], jobs: Iterable[Job]) -> list[Use]:
+    """The uses as if these jobs had ended."""
+    left = list(uses)
+    for job in jobs:
+        for share in job.shares:
+            cores, mem, gres = left[share.node]
+            kept = tuple(
+                bits & ~share.gres.get(one.name, 0)
+                for bits, one in zip(gres, cluster.nodes[share.node].conf.gres, strict=True)
+            )
+            held = 0 if job.state == "SUSPENDED" else share.cores
+            left[share.node] = (cores & ~held, mem - share.mem, kept)
+    return left
+
+
+def _preempt(look: Looking, job: Job, part: Partition, need: Need, nodes: list[int]) -> Verdict | None:
+    """Remove candidates one by one until it fits; reorder once to disturb fewer (_run_now)."""
+    cluster, rules = look.cluster, look.rules
+    found = preemption.candidates(
+        rules, cluster.accounts, cluster.partitions, cluster.running.values(), job, part, look.now
+    )
+    order = [
+        one
+        for one in found
+        if preemption.mode_of(rules, cluster.accounts, one, cluster.partitions[one.partition])
+        in preemption.REMOVING
+    ]
+    passes = 0
+    while order:
+        uses: list[Use] = list(cluster.uses)
+        placement, last = None, -1
+        for at, victim in enumerate(order):
+            uses = without(cluster, uses, [victim])
+            placement = place(need, _world(look, job, part, uses), nodes, job.nodelist, exact=False)
+            if placement is not None:
+                last = at
+                break
+        if placement is None:
+            return None
+        taken = frozenset(placement.nodes)
+        passes += 1
+        if passes > rules.reorder_count + 1 or len(order) <= passes:
+            victims = [one for one in order[: last + 1] if any(share.node in taken for share in one.shares)]
+            return Verdict("BUSY", placement, tuple(victims), reason="Resources")
+        order = _reordered(rules, order, last, taken)
+    return None
+
+
+def _reordered(rules: preemption.Preemption, order: list[Job], last: int, taken: frozenset[int]) -> list[Job]:
+    final = order[last]
+    rest = order[:last] + order[last + 1 :]
+    if rules.strict_order:
+        return [final, *rest]
+    overlap = {one.job_id: sum(1 for share in one.shares if share.node in taken) for one in order[:last]}
+    return [final, *sorted(rest, key=lambda one: -overlap.get(one.job_id, 0))]

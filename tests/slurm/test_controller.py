@@ -1,0 +1,115 @@
+"""The controller end to end: queue, backfill, limits, preemption, arrays, nodes."""
+
+from __future__ import annotations
+
+import pytest
+from tests.slurm.world import world
+
+from fairway.slurm.model.job import Job
+from fairway.slurm.words.errors import SlurmError
+
+
+def gpus(job: Job) -> list[tuple[str, int]]:
+    return [(name, share.gres.get("gpu", 0)) for name, share in zip(job.nodes, job.shares, strict=True)]
+
+
+def test_jobs_take_the_lowest_free_devices_and_give_them_back() -> None:
+    w = world()
+    first, second = w.submit(4, gpus=2), w.submit(20, gpus=3)
+    w.run(2)
+    assert gpus(first) == [("n1", 0b11)] and gpus(second) == [("n1", 0b11100)]
+    w.run(5)
+    third = w.submit(5, gpus=4)
+    w.run(2)
+    assert first.state == "COMPLETED" and gpus(third) == [("n1", 0b1100011)]
+    assert second.alloc_tres == {
+        "cpu": 1,
+        "mem": 1000,
+        "node": 1,
+        "billing": 1,
+        "gres/gpu": 3,
+        "gres/gpu:h100": 3,
+    }
+
+
+def test_backfill_starts_what_ends_before_the_first_job_waiting() -> None:
+    w = world()
+    w.submit(16, partition="p2", min_nodes=1, max_nodes=1, gpus=8, time_limit=3)
+    w.run(1)
+    head = w.submit(4, partition="p2", min_nodes=2, max_nodes=2, gpus=8)
+    long = w.submit(3, partition="p2", gpus=8, time_limit=10)
+    short = w.submit(3, partition="p2", gpus=8, time_limit=1)
+    w.run(4)
+    assert (short.state, short.scheduler) == ("RUNNING", "Backfill")
+    assert (head.reason, long.reason) == ("Resources", "Priority")
+    w.run(30)
+    assert 16 <= w.start(head) <= 17 and w.start(long) >= w.start(head) + 4
+
+
+def test_a_qos_pushes_another_aside_and_the_victim_comes_back() -> None:
+    w = world("PreemptType=preempt/qos\nPreemptMode=REQUEUE\n")
+    low = w.submit(60, qos="low", gpus=8)
+    w.run(3)
+    high = w.submit(5, user="carol", qos="high", gpus=8)
+    w.run(3)
+    assert high.state == "RUNNING" and (low.state, low.reason, low.restarts) == ("PENDING", "BeginTime", 1)
+    assert [row.state for row in w.ctl.cluster.archive] == ["PREEMPTED"]
+    w.run(125)
+    assert low.state == "RUNNING"
+
+
+def test_a_limit_keeps_a_job_waiting_without_holding_others_back() -> None:
+    w = world()
+    w.ctl.cluster.accounts.qos["normal"].limits.max_tres_per_user = {"gres/gpu": 4}
+    first, second, other = w.submit(9, gpus=3), w.submit(3, gpus=3), w.submit(4, user="bob", gpus=3)
+    w.run(2)
+    assert (first.state, other.state) == ("RUNNING", "RUNNING")
+    assert (second.state, second.reason) == ("PENDING", "QOSMaxGRESPerUser")
+    w.run(12)
+    assert second.state == "COMPLETED"
+
+
+def test_an_array_starts_task_by_task_within_its_throttle() -> None:
+    w = world()
+    array = w.submit(3, array="1-5%2")
+    following = w.submit(1, dependency=f"afterok:{array.job_id}")
+    w.run(2)
+    cluster = w.ctl.cluster
+    assert sorted(job.label for job in cluster.running.values()) == ["1_1", "1_2"]
+    assert (array.reason, following.reason) == ("JobArrayTaskLimit", "Dependency")
+    w.run(20)
+    assert [job.state for job in cluster.jobs.values()] == ["COMPLETED"] * 6
+
+
+def test_a_node_set_down_requeues_its_jobs_and_comes_back() -> None:
+    w = world()
+    kept, lost = w.submit(10, gpus=4), w.submit(10, gpus=1, requeue=False)
+    w.run(2)
+    w.ctl.update_node(["n1"], {"state": "DOWN", "reason": "x"})
+    w.run(3)
+    assert (kept.state, kept.reason, lost.state) == ("PENDING", "BeginTime", "NODE_FAIL")
+    assert w.ctl.cluster.nodes[0].state == "IDLE" and w.ctl.cluster.nodes[0].used_gres == {"gpu": 0}
+
+
+REFUSED = {
+    "INVALID_PARTITION_NAME": {"partition": "nowhere"},
+    "INVALID_QOS": {"qos": "none"},
+    "INVALID_ACCOUNT": {"account": "acctb"},
+    "INVALID_GRES": {"tres_per_node": {"fpga": 1}},
+    "REQUESTED_NODE_CONFIG_UNAVAILABLE": {"tres_per_node": {"gpu": 9}},
+    "INVALID_NODE_NAME": {"nodelist": ("zzz",)},
+    "REQUESTED_NODES_NOT_IN_PARTITION": {"nodelist": ("n3",)},
+    "INVALID_FEATURE": {"features": "v100"},
+    "INVALID_ARRAY": {"array": "5-1"},
+    "DEPENDENCY": {"dependency": "afterok:abc"},
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_slurm_refuses_leaves_nothing_behind(name: str) -> None:
+    w = world()
+    with pytest.raises(SlurmError) as refused:
+        w.submit(**REFUSED[name])
+    assert refused.value.name == name
+    assert not w.ctl.cluster.jobs and not w.ctl.cluster.pending
+    assert w.ctl.cluster.accounts.qos["normal"].counts.submitted == 0
