@@ -62,7 +62,7 @@ class Trial:
         return any(f.outcome == DENIED for f in self.findings)
 
 
-class _Said(NamedTuple):
+class Said(NamedTuple):
     """A finding without its place."""
 
     outcome: str
@@ -83,14 +83,14 @@ def judge(
     Raises: InvalidInput for what cannot be read as the kind it says, and for policies that could not work.
     """
     listed = [*policies, *manifests]
-    _check(listed)
+    check_shapes(listed)
     store = Store() if store is None else store
     door = Door(store, options=Options(is_served=False), operators=operators)
     store.followers.append(door)
     findings: list[Finding] = []
     judged = 0
     for manifest in sorted(listed, key=lambda m: creation_step(m.obj)):
-        said = _entered(store, door, manifest, user)
+        said = entered(store, door, manifest, user)
         if not gk_of(manifest.obj).endswith(GROUP):
             judged += 1
             subject = _subject(manifest)
@@ -99,7 +99,8 @@ def judge(
     return Trial(judged, tuple(findings), _unbound(store, door), unasked)
 
 
-def _check(manifests: list[Manifest]) -> None:
+def check_shapes(manifests: list[Manifest]) -> None:
+    """Raises: InvalidInput for what cannot be read as the kind it says, and for policies that could not work."""
     found: list[FieldProblem] = []
     for manifest in manifests:
         shape = [p for p in validate(manifest.obj) if p.reason in (TYPE_INVALID, WRONG_TYPE, UNKNOWN_FIELD)]
@@ -114,15 +115,15 @@ def _check(manifests: list[Manifest]) -> None:
         raise InvalidInput(capped(found))
 
 
-def _entered(store: Store, door: Door, manifest: Manifest, user: User) -> Iterable[_Said]:
+def entered(store: Store, door: Door, manifest: Manifest, user: User) -> Iterable[Said]:
     """What is said to one object; it is there from now on unless it is refused."""
     obj = manifest.obj
     kind = kind_named(gk_of(obj))
     old = store.get(_landed(key_of(obj), is_namespaced=kind.namespaced))
     outcome = door.enter(obj, old, user=user, checks=True)
-    warned = [_Said(WARNED, s.message, s.policy, s.binding) for s in outcome.spoken]
+    warned = [Said(WARNED, s.message, s.policy, s.binding) for s in outcome.spoken]
     spoken = {s.message for s in outcome.spoken}
-    warned += [_Said(WARNED, text) for text in outcome.warnings if text not in spoken]
+    warned += [Said(WARNED, text) for text in outcome.warnings if text not in spoken]
     if isinstance(outcome, Denied):
         return [*_denials(door.request(obj), outcome), *warned]
     assert outcome.obj is not None
@@ -132,7 +133,7 @@ def _entered(store: Store, door: Door, manifest: Manifest, user: User) -> Iterab
         else:
             store.replace(outcome.obj)
     except ApiError as refused:
-        return [_Said(DENIED, refused.message), *warned]
+        return [Said(DENIED, refused.message), *warned]
     for charge in outcome.charges:
         perform(store, charge)
     return warned
@@ -142,11 +143,11 @@ def _landed(key: Key, *, is_namespaced: bool) -> Key:
     return key._replace(namespace=(key.namespace or "default") if is_namespaced else "")
 
 
-def _denials(request: AdmissionRequest, denied: Denied) -> list[_Said]:
+def _denials(request: AdmissionRequest, denied: Denied) -> list[Said]:
     """The answer; of several policies each one's, as if it were alone."""
     if not denied.denials:
-        return [_Said(DENIED, denied.message)]
-    return [_Said(DENIED, denied_by(request, d).message, d.policy, d.binding) for d in denied.denials]
+        return [Said(DENIED, denied.message)]
+    return [Said(DENIED, denied_by(request, d).message, d.policy, d.binding) for d in denied.denials]
 
 
 def _subject(manifest: Manifest) -> str:

@@ -57,11 +57,7 @@ def _changes(changes: tuple[Change, ...], tried: int, width: int) -> list[Line]:
 
 
 def _price(change: Change) -> str:
-    parts = [
-        f"starts in {format_duration(round(change.starts_s) * 1_000_000)}"
-        if change.starts_s >= 1
-        else "starts at once"
-    ]
+    parts = [f"starts {soon(change.starts_s)}"]
     if change.cost_micro_usd is None:
         parts.append("at a price nobody says")
     elif change.cost_micro_usd:
@@ -69,3 +65,8 @@ def _price(change: Change) -> str:
     if change.evicts:
         parts.append(f"stops {', '.join(change.evicts[:3])}" + (" …" if len(change.evicts) > 3 else ""))
     return ", ".join(parts)
+
+
+def soon(seconds: float) -> str:
+    """`in 2m`, or `at once`."""
+    return f"in {format_duration(round(seconds) * 1_000_000)}" if seconds > 2 else "at once"

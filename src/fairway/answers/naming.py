@@ -133,8 +133,8 @@ def job_of(store: Store, key: Key) -> Key:
     return at
 
 
-def pods_of(store: Store, key: Key) -> list[Obj]:
-    """A job's pods that have not ended, at whatever depth, by name; a pod itself."""
+def pods_of(store: Store, key: Key, *, ended: bool = False) -> list[Obj]:
+    """A job's pods that have not ended (`ended`: those too), at whatever depth, by name; a pod itself."""
     obj = store.get(key)
     if obj is None:
         return []
@@ -156,7 +156,7 @@ def pods_of(store: Store, key: Key) -> list[Obj]:
         wave = [meta_of(store.require(k))["uid"] for k in below if k.gk not in ("Pod", WORKLOAD)]
         if not wave:
             break
-    return [found[k] for k in sorted(found) if status_of(found[k]).get("phase") not in _ENDED]
+    return [found[k] for k in sorted(found) if ended or status_of(found[k]).get("phase") not in _ENDED]
 
 
 def named(obj: Obj) -> str:

@@ -22,10 +22,10 @@ from fairway.twin.twin import Twin
 # How far a copy goes on: time enough for a node to be opened and images to be pulled.
 HORIZON_US = 15 * MINUTE_US
 # Between two looks whether it started: close together at first.
-_LOOKS_US = tuple(
-    s * SECOND_US for s in (1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 420, 600, 900)
-)
-_EVENTS = 200_000
+_LOOKS_S = (1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 420, 600, 900)
+_LATER_S = (1200, 1800, 2700, 3600, 2 * 3600, 4 * 3600, 8 * 3600, 16 * 3600, 24 * 3600)
+LOOKS_US = tuple(s * SECOND_US for s in (*_LOOKS_S, *_LATER_S))
+EVENTS = 200_000
 _TYPE = "node.kubernetes.io/instance-type"
 
 
@@ -53,17 +53,17 @@ def tried(moment: Moment, key: Key, steps: Sequence[Step], horizon_us: int = HOR
         return Trial(None)
     if starts_us is None:
         return Trial(None, tuple(commands))
-    evicts = _stopped(moment, twin, key)
+    evicts = stopped(moment, twin, key)
     return Trial(starts_us / SECOND_US, tuple(commands), evicts, _opened(moment, twin))
 
 
 def _waited(twin: Twin, key: Key, horizon_us: int) -> int | None:
     began_us = twin.now_us
     # Compiled code takes time as it comes; a look right away costs nothing.
-    for look_us in _LOOKS_US:
+    for look_us in LOOKS_US:
         if look_us > horizon_us:
             break
-        twin.run(began_us + look_us, limit=_EVENTS)
+        twin.run(began_us + look_us, limit=EVENTS)
         if has_started(twin.store, key):
             return look_us
     return None
@@ -109,7 +109,7 @@ def _lacks_pods(store: Store, key: Key, obj: Obj) -> bool:
 # Who paid
 
 
-def _stopped(moment: Moment, twin: Twin, key: Key) -> tuple[str, ...]:
+def stopped(moment: Moment, twin: Twin, key: Key) -> tuple[str, ...]:
     """Owners of pods that ran and were stopped on the copy, and that had not come to their end."""
     store, later = moment.store, twin.store
     mine = job_of(store, key)

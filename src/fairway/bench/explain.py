@@ -10,10 +10,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from fairway.admission.request import ADMIN
 from fairway.answers.changes import with_changes
+from fairway.answers.check import check
 from fairway.answers.explain import explain
 from fairway.bench import BenchRow
 from fairway.ground import Moment
+from fairway.kube.manifest import Manifest
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import MINUTE_US
 from fairway.recorder.recorder import Recorder
@@ -21,7 +24,7 @@ from fairway.twin.latency import latency_named
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
 
-EXPLAIN_MS, CHANGES_MS = 100.0, 2_000.0
+EXPLAIN_MS, CHANGES_MS, CHECK_MS = 100.0, 2_000.0, 1_000.0
 _ASKED = 50
 _GPUS = 8
 _KUEUE = "kueue.x-k8s.io/v1beta2"
@@ -44,6 +47,10 @@ def run(quick: bool) -> Iterator[BenchRow]:
         yield _row(
             f"changes/{kind}, {nodes} nodes", _timed(lambda f=found: with_changes(moment, f)), CHANGES_MS
         )
+    for name, job in (("waits", _job("b", 99_999, 2, 4)), ("never", _job("b", 99_998, 1, 64))):
+        manifest = Manifest(job, "job.yaml")
+        took_ms = _timed(lambda m=manifest: check(moment, [m], ADMIN))
+        yield _row(f"check/{name}, {nodes} nodes", took_ms, CHECK_MS)
 
 
 def _timed(ask: Any) -> float:

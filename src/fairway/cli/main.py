@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("plan_cmd", "planning in money: spot, reserved capacity, MIG slices, scale to zero"),
     "queue": ("queue_cmd", "Kueue's queues: what waits and why, quota, who borrows from whom"),
     "explain": ("explain_cmd", "why does it wait, layer by layer, and what would start it"),
+    "check": ("check_cmd", "before submission: refused, admitted where, preempting whom, when, at what cost"),
     "fragmentation": ("fragmentation_cmd", "free GPUs that no pending pod can use, and why"),
     "trace": ("trace_cmd", "generate, convert and describe workload traces"),
     "replay": ("replay_cmd", "replay a recorded GPU trace under a placement policy"),

@@ -46,6 +46,8 @@ class Moment:
     twin: Twin
     unseen: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    is_simulated: bool = True
+    """Whether it was played from its start; else it was read from objects, and its namespaces are all there are."""
     usage: tuple[Obj, ...] = field(default=(), repr=False)
     """NodeMetrics and PodMetrics, where they were among what was read."""
 

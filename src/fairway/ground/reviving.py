@@ -81,7 +81,7 @@ def revived(written: Written, notes: Iterable[str] = ()) -> Moment:
         *notes_on(store, written.place, frozenset((*unseen, *written.refused)), knows_all=written.knows_all),
     )
     usage = tuple(m.obj for m in manifests if gk_of(m.obj) in _METRICS)
-    return Moment(twin, frozenset((*unseen, *written.refused)), said, usage)
+    return Moment(twin, frozenset((*unseen, *written.refused)), said, is_simulated=False, usage=usage)
 
 
 def _fill(store: Store, written: Written) -> list[str]:
