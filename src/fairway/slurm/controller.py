@@ -12,7 +12,7 @@ from fairway.slurm.clockwork import SECOND
 from fairway.slurm.lifecycle import YEAR_S, Life, close_step
 from fairway.slurm.model.job import Job, JobRequest, Step
 from fairway.slurm.model.partition import Partition
-from fairway.slurm.queueing import split_task
+from fairway.slurm.queueing import is_runnable, split_task
 from fairway.slurm.selecting import Looking
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import SlurmError
@@ -27,8 +27,9 @@ _FROM_REQUEST = (
 
 @dataclass(frozen=True, slots=True)
 class WillRun:
-    """The answer to --test-only."""
+    """The answer to --test-only; asking uses up a job id."""
 
+    job_id: int
     start: int
     cpus: int
     nodes: tuple[str, ...]
@@ -47,10 +48,26 @@ class Controller(Life):
         try:
             self._first_look(job)
         except SlurmError:
-            self._remove(job, "FAILED")
+            self._refused(job)
             raise
         self.changed()
         return job
+
+    def _refused(self, job: Job) -> None:
+        """It can never run: its record stays as a failed one."""
+        job.reason, job.exit_code = "BadConstraints", 1
+        self._remove(job, "FAILED")
+
+    def consider(self, job: Job) -> bool:
+        """Start a pending job at once if it is the first of its partitions (as for srun and salloc)."""
+        if not job.pending or not is_runnable(self.cluster, job, self.now) or self._waits_for_others(job):
+            return False
+        for name in job.partitions:
+            verdict = selecting.select(self._look(), job, self.cluster.partitions[name])
+            if verdict.code == "OK":
+                self._start(job, self.cluster.partitions[name], verdict, "Main")
+                return True
+        return False
 
     def _submit_het(self, request: JobRequest, user: str) -> Job:
         made: list[Job] = []
@@ -63,7 +80,7 @@ class Controller(Life):
                 self._first_look(job)
         except SlurmError:
             for job in made:
-                self._remove(job, "FAILED")
+                self._refused(job)
             raise
         self.changed()
         return made[0]
@@ -119,9 +136,7 @@ class Controller(Life):
     def test_only(self, request: JobRequest, user: str) -> WillRun:
         """When and where would it start (sbatch --test-only)? Nothing is submitted. Raises: SlurmError."""
         cluster = self.cluster
-        ids = cluster.next_job_id
         job = submitting.make_job(cluster, request, user, self.now)
-        cluster.next_job_id = ids
         look = Looking(cluster, self.rules, self.now, completing_ok=True, layers=self._layers)
         cycle = backfill.new_cycle(look, self.backfill_settings)
         best: tuple[int, int, Partition] | None = None
@@ -131,10 +146,10 @@ class Controller(Life):
             if found is not None and (best is None or found[0] < best[0]):
                 best = (*found, part)
         if best is None:
-            raise SlurmError("REQUESTED_NODE_CONFIG_UNAVAILABLE")
+            raise SlurmError("REQUESTED_NODE_CONFIG_UNAVAILABLE", job.job_id)
         start, nodes, part = best
         names = cluster.names(tuple(n for n in range(len(cluster.nodes)) if nodes >> n & 1))
-        return WillRun(start, max(job.min_cpus, len(names)), names, part.name)
+        return WillRun(job.job_id, start, max(job.min_cpus, len(names)), names, part.name)
 
     def update_job(self, job_id: int, changes: dict[str, Any], user: str) -> None:
         """Change a pending job, or a running one's limit, comment and the like. Raises: SlurmError."""
@@ -276,7 +291,7 @@ class Controller(Life):
                 self._remove(job, "CANCELLED")
             else:
                 job.request.extra["cancelled_by"] = user
-                self._end(job, "CANCELLED", kill=True)
+                self._end(job, "CANCELLED", kill=True, signal=signal or 15)
 
     def requeue(self, job_id: int, user: str, *, hold: bool = False, special: bool = False) -> None:
         """Raises: SlurmError."""

@@ -184,6 +184,8 @@ def _record(
         share=True if request.exclusive == "ok" else None,
         reservation=request.reservation or "",
     )
+    if request.spread and not job.max_nodes and tasks:
+        job.max_nodes = min(len(cluster.nodes), tasks)
     if part.oversubscribe == "EXCLUSIVE":
         job.whole_node = "node"
     elif part.exclusive_user and not job.whole_node:

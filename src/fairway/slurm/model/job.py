@@ -188,6 +188,9 @@ class Job:
     pre_suspend_s: int = 0
     suspended_s: int = 0
     preempt_time: int = 0
+    """When it was told to go."""
+    preempting_since: int = 0
+    """When others were last told to go for it."""
     exit_code: int = 0
     signal: int = 0
     derived_exit: int = 0
