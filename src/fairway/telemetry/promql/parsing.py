@@ -217,3 +217,14 @@ def _call(tree: Any) -> Call:
 def _refuse(name: str) -> None:
     if name in NOT_HERE:
         raise PromQLError(f"{NOT_HERE[name]} is not answered here")
+
+
+def duration_ms(text: str) -> int:
+    """`5m`, `1h30m`, `-1d`, `0`. Raises: PromQLError."""
+    sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text)
+    if rest == "0":
+        return 0
+    try:
+        return sign * _ms(_parser().parse_duration(rest))
+    except (ValueError, OverflowError):
+        raise PromQLError(f'not a valid duration string: "{text}"') from None

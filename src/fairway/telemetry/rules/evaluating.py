@@ -1,0 +1,327 @@
+"""What do rules record, and which alerts fire, over a span of virtual time?
+
+Groups are evaluated at multiples of their interval, a day of evaluations at a time: a group after those whose records
+it asks for, its rules one after another, each over all times at once. A group that asks for what it records itself goes
+step by step. What rules record, `ALERTS` and `ALERTS_FOR_STATE` can be asked for like every other series.
+
+Unlike Prometheus: groups are not spread over their interval by a hash of their names, and nothing is late.
+
+Source: rules/group.go, rules/recording.go, rules/alerting.go (Prometheus 3.14).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import Final
+
+import numpy as np
+
+from fairway.telemetry.promql import PromQLError, query_instant
+from fairway.telemetry.promql.evaluating import Evaluation, as_vector
+from fairway.telemetry.promql.matrix import SAME_LABELS, Matrix, merged, unnamed, with_label
+from fairway.telemetry.promql.nodes import Aggregation, Binary, Call, Negation, Node, Selector, Subquery
+from fairway.telemetry.rules.alerts import FIRING, INACTIVE, PENDING, Alert, States, Tracker
+from fairway.telemetry.rules.expanding import expand
+from fairway.telemetry.rules.reading import Group, Rule
+from fairway.telemetry.store import (
+    NAME,
+    STALE,
+    Labels,
+    MemoryStore,
+    SeriesSource,
+    Times,
+    Union,
+    labels,
+    name_of,
+)
+
+DAY_MS: Final = 86_400_000
+ALERTS: Final = "ALERTS"
+FOR_STATE: Final = "ALERTS_FOR_STATE"
+_MOST_STEPS: Final = 2_880
+# How often a span with a failing evaluation is halved before the rest of it counts as failing.
+_MOST_TRIES: Final = 64
+_CHANGES: Final = re.compile(r"\$value|\.Value|query|now")
+_SAME: Final = "vector contains metrics with the same labelset after applying {} labels"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Evaluations of one rule that failed for one reason."""
+
+    rule: Rule
+    group: str
+    first_ms: int
+    times: int
+    message: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """`recorded`: what recording rules and alerts left behind as series; `evaluations`: of all rules together."""
+
+    alerts: list[Alert] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    recorded: MemoryStore = field(default_factory=MemoryStore)
+    evaluations: int = 0
+
+
+@dataclass(slots=True)
+class _State:
+    """What one group remembers from one part of the span to the next."""
+
+    group: Group
+    is_stepwise: bool
+    trackers: dict[int, Tracker]
+    # Series that a rule's last evaluation gave, by the place of the rule: they end with a marker.
+    last: dict[int, frozenset[Labels]]
+    # Alerts' labels, and those of what their rule found.
+    origins: dict[Labels, Labels]
+
+
+def evaluate(groups: Sequence[Group], source: SeriesSource, start_ms: int, end_ms: int) -> Outcome:
+    """From `start_ms` to `end_ms`, both included. Alerts come by the time they became active."""
+    outcome = Outcome()
+    both = Union((source, outcome.recorded))
+    states = [_state_of(group, is_stepwise) for group, is_stepwise in _ordered(groups)]
+    longest = max((group.interval_ms for group in groups), default=0)
+    part_ms = max(min(DAY_MS, *(_MOST_STEPS * g.interval_ms for g in groups)), longest) if groups else DAY_MS
+    for first in range(start_ms, end_ms + 1, part_ms):
+        until = min(first + part_ms - 1, end_ms)
+        for state in states:
+            steps = np.arange(
+                -(-first // state.group.interval_ms), until // state.group.interval_ms + 1, dtype=np.int64
+            )
+            if len(steps):
+                _run_group(state, steps * state.group.interval_ms, both, outcome)
+    for state in states:
+        for tracker in state.trackers.values():
+            for alert in tracker.alerts:
+                if alert.fired_ms is not None:
+                    alert.annotations = _annotations(alert, state.origins[alert.labels], both)
+            outcome.alerts += tracker.alerts
+    outcome.alerts.sort(key=lambda alert: (alert.active_ms, alert.rule.name, alert.labels))
+    return outcome
+
+
+def _state_of(group: Group, is_stepwise: bool) -> _State:
+    name = f"{group.source};{group.name}"
+    trackers = {place: Tracker(rule, name) for place, rule in enumerate(group.rules) if rule.alert}
+    return _State(group, is_stepwise, trackers, {}, {})
+
+
+def _annotations(alert: Alert, found: Labels, source: SeriesSource) -> dict[str, str]:
+    """As of when it fired."""
+    at_ms = alert.fired_ms or alert.active_ms
+    ask = partial(query_instant, source, at_ms=at_ms)
+    texts = alert.rule.annotations.items()
+    return {
+        name: expand(text, alert.rule.alert, dict(found), alert.value, at_ms, ask) for name, text in texts
+    }
+
+
+def _run_group(state: _State, steps: Times, source: SeriesSource, outcome: Outcome) -> None:
+    parts = [steps[at : at + 1] for at in range(len(steps))] if state.is_stepwise else [steps]
+    for part in parts:
+        for place, rule in enumerate(state.group.rules):
+            outcome.evaluations += len(part)
+            for some, found in _tried(partial(_found, state, rule, source), part, rule, state.group, outcome):
+                if rule.alert:
+                    _alerting(state, place, rule, some, found, outcome)
+                else:
+                    _record(state, place, some, found, outcome)
+
+
+def _tried(
+    act: Callable[[Times], Matrix], steps: Times, rule: Rule, group: Group, outcome: Outcome
+) -> Iterator[tuple[Times, Matrix]]:
+    """Evaluations that do not fail, in the order of their times; those that do are noted."""
+    left, tries = [steps], 0
+    while left:
+        some = left.pop()
+        tries += 1
+        try:
+            yield some, act(some)
+        except PromQLError as wrong:
+            if len(some) > 1 and tries < _MOST_TRIES:
+                half = len(some) // 2
+                left += [some[half:], some[:half]]
+            else:
+                _note(outcome, Failure(rule, group.name, int(some[0]), len(some), str(wrong)))
+
+
+def _note(outcome: Outcome, failure: Failure) -> None:
+    for place in range(len(outcome.failures) - 1, -1, -1):
+        known = outcome.failures[place]
+        if (known.rule, known.group, known.message) == (failure.rule, failure.group, failure.message):
+            outcome.failures[place] = replace(known, times=known.times + failure.times)
+            return
+    outcome.failures.append(failure)
+
+
+def _found(state: _State, rule: Rule, source: SeriesSource, steps: Times) -> Matrix:
+    """What a rule's query gives, with the rule's labels. Raises: PromQLError."""
+    group = state.group
+    asked = steps - group.offset_ms
+    first, last = int(asked[0]), int(asked[-1])
+    answer = Evaluation(source, asked, first, last, group.interval_ms, group.interval_ms).of(rule.node)
+    if isinstance(answer, str):
+        raise PromQLError("rule result is not a vector or scalar")
+    matrix = answer if isinstance(answer, Matrix) else as_vector(answer)
+    if group.limit and int(matrix.present.sum(axis=0).max(initial=0)) > group.limit:
+        most = int(matrix.present.sum(axis=0).max())
+        what = "alerts" if rule.alert else "series"
+        raise PromQLError(f"exceeded limit of {group.limit} with {most} {what}")
+    try:
+        return merged(_labelled(state, rule, matrix, steps, source))
+    except PromQLError as wrong:
+        if str(wrong) == SAME_LABELS:
+            raise PromQLError(_SAME.format("alert" if rule.alert else "rule")) from None
+        raise
+
+
+def _labelled(state: _State, rule: Rule, matrix: Matrix, steps: Times, source: SeriesSource) -> Matrix:
+    if rule.record:
+        return matrix._replace(
+            labels=[_with(unnamed(one), {NAME: rule.record, **rule.labels}) for one in matrix.labels]
+        )
+    if not any(_CHANGES.search(text) for text in rule.labels.values() if "{{" in text):
+        rows = [row for row in range(len(matrix.labels)) if matrix.present[row].any()]
+        names = []
+        for row in rows:
+            first = int(matrix.present[row].argmax())
+            names.append(
+                _alert_labels(
+                    state, rule, matrix.labels[row], matrix.values[row, first], int(steps[first]), source
+                )
+            )
+        return Matrix(names, matrix.values[rows], matrix.present[rows])
+    parts: list[tuple[Labels, int, int]] = []
+    for row, step in zip(*np.nonzero(matrix.present), strict=True):
+        name = _alert_labels(
+            state, rule, matrix.labels[row], matrix.values[row, step], int(steps[step]), source
+        )
+        parts.append((name, int(row), int(step)))
+    places: dict[tuple[Labels, int], int] = {}
+    for name, row, _ in parts:
+        places.setdefault((name, row), len(places))
+    present = np.zeros((len(places), len(steps)), np.bool_)
+    for name, row, step in parts:
+        present[places[name, row], step] = True
+    rows = [row for _, row in places]
+    return Matrix([name for name, _ in places], matrix.values[rows], present)
+
+
+def _alert_labels(
+    state: _State, rule: Rule, found: Labels, value: float, at_ms: int, source: SeriesSource
+) -> Labels:
+    given, ask = dict(found), partial(query_instant, source, at_ms=at_ms)
+    texts = {
+        name: expand(text, rule.alert, given, float(value), at_ms, ask) for name, text in rule.labels.items()
+    }
+    name = _with(unnamed(found), {**texts, "alertname": rule.alert})
+    state.origins[name] = found
+    return name
+
+
+def _with(found: Labels, more: dict[str, str]) -> Labels:
+    for name, value in more.items():
+        found = with_label(found, name, value)
+    return found
+
+
+def _record(state: _State, place: int, steps: Times, found: Matrix, outcome: Outcome) -> None:
+    """Samples into the store; a series that is there no longer ends with a marker."""
+    before = state.last.get(place, frozenset())
+    lasting = set()
+    for name, values, there in zip(*found, strict=True):
+        if there.all():
+            outcome.recorded.extend(name, steps, values)
+        else:
+            marks = there.copy()
+            marks[1:] |= there[:-1]
+            marks[0] |= name in before
+            outcome.recorded.extend(name, steps[marks], np.where(there, values, STALE)[marks])
+        if there[-1]:
+            lasting.add(name)
+    for name in before.difference(found.labels):
+        outcome.recorded.extend(name, steps[:1], np.array([STALE]))
+    state.last[place] = frozenset(lasting)
+
+
+def _alerting(state: _State, place: int, rule: Rule, steps: Times, found: Matrix, outcome: Outcome) -> None:
+    tracker = state.trackers[place]
+    states = tracker.follow(steps, found.labels, found.values, found.present)
+    names: list[Labels] = []
+    rows: list[States] = []
+    for one, at in states.items():
+        for which, word in ((PENDING, "pending"), (FIRING, "firing")):
+            there = at == which
+            if there.any():
+                pairs = {**dict(one), "alertstate": word}
+                names.append(labels(ALERTS, pairs))
+                rows.append(there)
+    shape = (len(names), len(steps))
+    present = np.array(rows, np.bool_).reshape(shape)
+    active = {one: at != INACTIVE for one, at in states.items() if at.any()}
+    since = [_since(tracker, one, steps) for one in active]
+    names += [labels(FOR_STATE, dict(one)) for one in active]
+    values = np.concatenate([np.ones(shape), np.array(since).reshape(len(since), len(steps))])
+    present = np.concatenate(
+        [present, np.array(list(active.values()), np.bool_).reshape(len(since), len(steps))]
+    )
+    _record(state, place, steps, Matrix(names, values, present), outcome)
+
+
+def _since(tracker: Tracker, one: Labels, steps: Times) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """In seconds since 1970, since when it has been active at each step."""
+    began = [alert.active_ms for alert in tracker.alerts if alert.labels == one]
+    place = np.searchsorted(np.array(began), steps, "right") - 1
+    return np.array(began, np.float64)[np.maximum(place, 0)] // 1000
+
+
+def _ordered(groups: Sequence[Group]) -> list[tuple[Group, bool]]:
+    """Groups after those whose records they ask for, and whether each must go step by step."""
+    gives = [_gives(group.rules) for group in groups]
+    asks = [frozenset().union(*(_asked(rule.node) for rule in group.rules)) for group in groups]
+    left, ordered = list(range(len(groups))), []
+    while left:
+        free = [g for g in left if not any(asks[g] & gives[o] for o in left if o != g)]
+        # In a circle nobody is first: the files' order decides, and what is asked for is as of the part before.
+        g = (free or left)[0]
+        left.remove(g)
+        ordered.append((groups[g], _asks_itself(groups[g])))
+    return ordered
+
+
+def _gives(rules: Sequence[Rule]) -> frozenset[str]:
+    names = {rule.record for rule in rules if rule.record}
+    return frozenset(names | ({ALERTS, FOR_STATE} if any(rule.alert for rule in rules) else set()))
+
+
+def _asks_itself(group: Group) -> bool:
+    return any(_asked(rule.node) & _gives(group.rules[place:]) for place, rule in enumerate(group.rules))
+
+
+@lru_cache(maxsize=4096)
+def _asked(node: Node) -> frozenset[str]:
+    """Metrics that a query asks for by name."""
+    match node:
+        case Selector():
+            name = name_of(node.matchers)
+            return frozenset((name,)) if name else frozenset()
+        case Binary():
+            return _asked(node.left) | _asked(node.right)
+        case Call():
+            return frozenset().union(*map(_asked, node.arguments))
+        case Aggregation():
+            return _asked(node.inner) | (
+                _asked(node.parameter) if node.parameter is not None else frozenset()
+            )
+        case Negation() | Subquery():
+            return _asked(node.inner)
+        case _:
+            return frozenset()
