@@ -151,7 +151,7 @@ groups:
   rules:
   - alert: X
     expr: rate(util)
-  - alert: Y
+  - alert: Warm
     expr: util
     annotations:
       summary: "{{ $label.x }}"
@@ -174,7 +174,7 @@ def test_wrong_rules_are_told_in_prometheus_words_with_their_lines() -> None:
     said = [str(p) for p in problems]
     for line, words in [
         (5, 'could not parse expression: parse error: expected type range vector in call to function "rate"'),
-        (9, 'annotation "summary": error parsing template __alert_X'.replace("X", "Y")),
+        (9, 'annotation "summary": error parsing template __alert_X'.replace("X", "Warm")),
         (9, 'undefined variable "$label"'),
         (10, 'function "nope" not defined'),
         (11, "invalid recording rule name: 1x"),
