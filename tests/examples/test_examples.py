@@ -39,7 +39,7 @@ FAILING = {
     "06-load-130/spread.yaml": [True, True, False],
 }
 # Kinds of our own that Kubernetes and the field have no word for.
-OWN_KINDS = ("Budget", "PriceBook")
+OWN_KINDS = ("Budget", "PriceBook", "ServiceMix")
 
 
 @pytest.fixture(scope="module")

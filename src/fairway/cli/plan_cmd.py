@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairway.cli.slices_cmd import slices
+
 if TYPE_CHECKING:
     from fairway.catalog.catalog import Catalog
     from fairway.metering.planning.rightsizing import Service
@@ -23,6 +25,7 @@ app = typer.Typer(
     help="Planning in money: is spot worth it, what to reserve, which MIG slices, what to switch off.\n\n"
     "Example: fairway plan spot p4d.24xlarge --interrupted-every 4h --checkpoint-every 30m",
 )
+app.command("slices")(slices)
 
 Type = Annotated[str, typer.Argument(metavar="INSTANCE-TYPE", help="As in fairway catalog instances.")]
 Books = Annotated[
@@ -149,8 +152,8 @@ def mix(
     from fairway.metering.planning.commitments import Offers, cheapest_mix
 
     check_output(output)
-    loaded, catalog = _loaded(run, books)
-    curve = _load(load, loaded, instance_type, catalog, machines, hours)
+    loaded_run, catalog = loaded(run, books)
+    curve = _load(load, loaded_run, instance_type, catalog, machines, hours)
     allowed = _terms(terms)
     spot_micros = _maybe(catalog, instance_type, "spot", zone)
     offers = Offers(
@@ -274,18 +277,18 @@ def rightsize(
     from fairway.results.costs.lessons import services_of
 
     check_output(output)
-    loaded, catalog = _loaded(run, books)
+    loaded_run, catalog = loaded(run, books)
     gpu = catalog.gpu(model)
     if gpu is None:
         known = ", ".join(m.name for m in catalog.gpus())
         raise UserError(f"no GPU model {model!r}: expected one of {known}")
     services = [_service(text) for text in service or ()]
-    if loaded is not None:
-        services += services_of(_costed(loaded, catalog), gpu)
+    if loaded_run is not None:
+        services += services_of(_costed(loaded_run, catalog), gpu)
     if not services:
         where = " that tells its GPU memory on a whole GPU of this model in the run" if run else ""
         raise UserError(f"no service{where}: expected --service NAME=MEMORY, such as chat=9Gi")
-    answer = rightsized(services, gpu, _gpu_price(catalog, gpu_price, instance_type, zone))
+    answer = rightsized(services, gpu, gpu_price_of(catalog, gpu_price, instance_type, zone))
     data = {
         "gpu": gpu.name,
         "services": [
@@ -335,7 +338,7 @@ def _service(text: str) -> Service:
         ) from None
 
 
-def _gpu_price(catalog: Catalog, price: str, instance_type: str, zone: str) -> int:
+def gpu_price_of(catalog: Catalog, price: str, instance_type: str, zone: str) -> int:
     """µ$ of a GPU and hour, from exactly one of its sources; a machine's price is its GPUs'."""
     from decimal import Decimal, InvalidOperation
 
@@ -384,8 +387,8 @@ def idle(
     check_output(output)
     least_us = round(_hours("--at-least", at_least, positive=True) * 3_600_000_000)
     start_h = _hours("--start", start)
-    loaded = load_run(run)
-    found = empty_machines(_costed(loaded, catalog_of_run(loaded.info, books or ())), least_us)
+    there = load_run(run)
+    found = empty_machines(_costed(there, catalog_of_run(there.info, books or ())), least_us)
     # Each pause ends with a start that is paid for.
     warmups = [round(e.stretches * e.micros_per_hour * start_h) for e in found]
     if output == "json":
@@ -422,7 +425,7 @@ def idle(
 # What the commands share
 
 
-def _loaded(run: Path | None, books: list[Path] | None) -> tuple[Run | None, Catalog]:
+def loaded(run: Path | None, books: list[Path] | None) -> tuple[Run | None, Catalog]:
     """The run, where one is named, and the prices it is billed by."""
     from fairway.catalog.catalog import load_catalog
     from fairway.results.costs.pricing import catalog_of_run
@@ -430,8 +433,8 @@ def _loaded(run: Path | None, books: list[Path] | None) -> tuple[Run | None, Cat
 
     if run is None:
         return None, load_catalog(books or ())
-    loaded = load_run(run)
-    return loaded, catalog_of_run(loaded.info, books or ())
+    found = load_run(run)
+    return found, catalog_of_run(found.info, books or ())
 
 
 def _costed(run: Run, catalog: Catalog) -> Costed:

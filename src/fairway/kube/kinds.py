@@ -151,7 +151,6 @@ _ALL: Final[list[Kind]] = [
         "apiextensions.k8s.io", "v1", "CustomResourceDefinition customresourcedefinitions cluster crd,crds"
     ),
     *(_published(kind) for kind in published.kinds().values()),
-    *_kinds("nvidia.com", "v1", "ClusterPolicy clusterpolicies cluster"),
     *_kinds("fairway.dev", "v1alpha1", "PriceBook pricebooks cluster", "Scenario scenarios cluster"),
 ]
 
