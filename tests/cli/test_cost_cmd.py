@@ -214,7 +214,7 @@ def test_wrong_input_is_a_sentence(
 
 def test_nothing_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", str(tmp_path / "nothing")]) == 2
-    assert "no such file or directory: expected a run directory or a scenario" in capsys.readouterr().err
+    assert "no such file or directory: expected a scenario, a run directory" in capsys.readouterr().err
 
 
 def test_a_run_without_instance_types_says_no(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

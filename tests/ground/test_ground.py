@@ -12,6 +12,7 @@ from fairway.apiserver.bodies import Bodies
 from fairway.apiserver.journal import Journal, fill
 from fairway.errors import InvalidInput, UserError
 from fairway.ground import Moment, open_ground
+from fairway.ground.dumps import NO_RECORD
 from fairway.kube.objects import Obj, name_of, spec_of, status_of
 from fairway.results.queuestate import as_json, pending_lines, state_of
 
@@ -107,6 +108,43 @@ def test_a_dump_says_what_it_lacks(night: Moment, tmp_path: Path) -> None:
     assert any("holds no ClusterQueues" in note for note in moment.notes)
     ahead = open_ground(tmp_path / "dump.json").at("2026-01-05T00:00:01Z")
     assert any("clocks differ" in note for note in ahead.notes)
+
+
+def test_objects_tell_their_own_past(night: Moment, tmp_path: Path) -> None:
+    """What a recorder that looked all along wrote down, and what is left in the objects: the same within seconds."""
+    seen = {row.uid: row for row in open_ground(NIGHT).history(_AT).outcome.pods}
+    ground = open_ground(dumped(tmp_path / "dump.json", everything(night)))
+    told = ground.history()
+    assert told.info.notes == (NO_RECORD,) and len(told.outcome.nodes) == len(night.store.objects("Node"))
+    rows = list(told.outcome.pods)
+    assert len(rows) == night.store.count("Pod") > 20
+    for row in rows:
+        for name in ("created_us", "scheduled_us", "started_us", "finished_us"):
+            ours, theirs = getattr(row, name), getattr(seen[row.uid], name)
+            assert (ours is None) == (theirs is None), (row.name, name)
+            assert ours is None or abs(ours - theirs) <= 2_000_000, (row.name, name)
+
+
+def test_a_past_that_contradicts_itself_is_put_in_order(tmp_path: Path) -> None:
+    terminated = {"startedAt": "2026-01-05T12:00:00Z", "finishedAt": "2026-01-05T09:00:00Z", "exitCode": 0}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "p",
+            "namespace": "team",
+            "uid": "u",
+            "creationTimestamp": "2026-01-05T10:00:00Z",
+        },
+        "spec": {"nodeName": "gone", "containers": [{"name": "c", "image": "i"}]},
+        "status": {
+            "phase": "Succeeded",
+            "startTime": "2026-01-05T08:00:00Z",
+            "containerStatuses": [{"name": "c", "state": {"terminated": terminated}}],
+        },
+    }
+    (row,) = open_ground(dumped(tmp_path / "dump.json", [pod])).history("2026-01-05T11:00:00Z").outcome.pods
+    assert row.created_us <= row.scheduled_us <= row.started_us <= row.finished_us
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_fragmentation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        (["report", "nowhere"], "nowhere/summary.json: expected a run directory"),
+        (["report", "nowhere"], "expected a scenario, a run directory"),
         (["report", "{run}", "-o", "yaml"], "expected one of table, json"),
         (["compare", "{run}"], "expected two run directories or more"),
         (["fragmentation", "{run}", "--shape", "cpu=8"], ""),

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from fairway.results.costs.breakdown import Shared
     from fairway.results.costs.budgets import Decision
     from fairway.results.costs.costing import CostRules
-    from fairway.results.run import Run
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -24,7 +23,10 @@ _LABEL = "label:"
 @app.command()
 def cost(
     path: Annotated[
-        Path, typer.Argument(metavar="RUN|SCENARIO", help="A run directory, or a scenario to run first.")
+        Path,
+        typer.Argument(
+            metavar="GROUND", help="A run, a scenario to run first, a dump, a data folder, a kubeconfig."
+        ),
     ],
     by: Annotated[
         str,
@@ -115,6 +117,7 @@ def cost(
     Example: fairway cost runs/two-teams --by team --share idle=proportional --html showback.html
     """
     from fairway.cli.output import check_output
+    from fairway.ground import open_ground
     from fairway.results.costs.answers import cost_report
     from fairway.results.costs.costing import costed
     from fairway.results.costs.exports import check_suffix
@@ -128,7 +131,9 @@ def cost(
     question = _question(columns, share or [], weight or [], budget or [], epochs or [], requests or [], top)
     named = (*columns, *(name for b in question.budgets for name in b.for_))
     rules = _rules(basis, measure, split, commitment, named)
-    found = _run(path, seed)
+    found = open_ground(path, seed=seed).history()
+    for note in found.info.notes:
+        typer.echo(f"fairway: {note}", err=True)
     catalog = catalog_of_run(found.info, book or ())
     run = costed(found, catalog, rules)
     report = cost_report(run, question)
@@ -215,40 +220,6 @@ def _numbers(option: str, texts: list[str]) -> dict[str, float]:
         if not name:
             raise UserError(f"{option} {text!r}: expected NAME=NUMBER")
     return found
-
-
-def _run(path: Path, seed: int | None) -> Run:
-    """The run in a directory; anything else is a scenario, which is run now."""
-    from fairway.errors import UserError
-    from fairway.results.rundir import SUMMARY, load_run
-
-    if (path / SUMMARY).exists() or path.name == SUMMARY:
-        if seed is not None:
-            raise UserError(f"--seed {seed}: {path} is a run that is over; a seed is for scenarios")
-        return load_run(path)
-    if not path.exists():
-        raise UserError(f"{path}: no such file or directory: expected a run directory or a scenario")
-    return _simulated(path, seed)
-
-
-def _simulated(path: Path, seed: int | None) -> Run:
-    from fairway.results.costs.borrowing import queues_in
-    from fairway.results.costs.pricing import books_of
-    from fairway.results.run import Run, RunInfo
-    from fairway.scenario.loading import load_scenario
-    from fairway.scenario.running import run_scenario
-
-    scenario = load_scenario(path)
-    finished = run_scenario(scenario, seed=seed)
-    info = RunInfo(
-        scenario.name,
-        scenario.seed if seed is None else seed,
-        source=scenario.file,
-        digest=finished.status.digest,
-        queues=queues_in(finished.twin.store),
-        books=books_of(scenario),
-    )
-    return Run(info, finished.outcome)
 
 
 def _print(report: CostReport, output: str, months: bool) -> None:

@@ -15,7 +15,12 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def report(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A run directory (simulate --out DIR).")],
+    directory: Annotated[
+        Path,
+        typer.Argument(
+            metavar="GROUND", help="A run (simulate --out DIR), or any cluster that can be asked."
+        ),
+    ],
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a self-contained HTML report.")
     ] = None,
@@ -28,18 +33,19 @@ def report(
 ) -> None:
     """Show what a run did: allocation and use over time, waits, fragmentation, and what went wrong.
 
-    A run that was interrupted is shown as far as it got, and says so.
+    A run that was interrupted is shown as far as it got, and says so; a cluster without a record by what its objects
+    still tell.
 
     Example: fairway report runs/two-teams --html two-teams.html --plots plots/
     """
     from fairway.cli.output import check_output, print_json
     from fairway.cli.screen import print_lines
-    from fairway.results.rundir import load_run
+    from fairway.ground import open_ground
     from fairway.results.summary import summary_of
     from fairway.results.textreport import report_lines
 
     check_output(output)
-    run = load_run(directory)
+    run = open_ground(directory).history()
     if output == "json":
         print_json(summary_of(run))
     else:

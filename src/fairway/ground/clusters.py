@@ -13,7 +13,7 @@ from fairway.ground.reviving import KeptMoments, Written, kept, revived
 from fairway.kube.manifest import Manifest
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import SECOND_US, format_duration
-from fairway.results.run import Run
+from fairway.results.run import Run, RunInfo
 
 # Clocks of components that differ by no more are clocks that agree.
 _SKEW_US = 5 * SECOND_US
@@ -51,7 +51,7 @@ class ClusterGround:
         return revived(written, _skew(found, now_us))
 
     def history(self, when: str | None = None) -> Run:
-        return history_of(self.at(when), self.name, (NO_RECORD,))
+        return history_of(self.at(when), RunInfo(self.name, notes=(NO_RECORD,)))
 
 
 def _skew(found: Listed, now_us: int) -> list[str]:

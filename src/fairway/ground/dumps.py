@@ -11,7 +11,7 @@ from fairway.ground.reviving import KeptMoments, Written, kept, revived
 from fairway.kube.manifest import Manifest
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import parse_rfc3339, rfc3339
-from fairway.results.run import Run
+from fairway.results.run import Run, RunInfo
 
 _TAKEN = "the newest moment the dump speaks of; it may have been taken later (--at TIME says when)"
 NO_RECORD = "no history is kept here: it is what the objects that are left still tell of themselves"
@@ -47,7 +47,7 @@ class DumpGround:
         return revived(written, notes)
 
     def history(self, when: str | None = None) -> Run:
-        return history_of(self.at(when), self.name, (NO_RECORD,))
+        return history_of(self.at(when), RunInfo(self.name, notes=(NO_RECORD,)))
 
 
 def _taken_us(when: str) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from fairway.cluster.store import Store
 from fairway.kube.objects import Obj
 from fairway.recorder.recorder import Recorder
-from fairway.recorder.tables import INTERRUPTED
+from fairway.results.costs.borrowing import queues_in
 from fairway.results.run import Run, RunInfo
 from fairway.twin.twin import Twin
 
@@ -88,8 +88,8 @@ class Ground(Protocol):
         ...
 
 
-def history_of(moment: Moment, name: str, notes: tuple[str, ...] = ()) -> Run:
+def history_of(moment: Moment, info: RunInfo) -> Run:
     """What the recorder of a moment's twin has written down."""
     recorder = moment.twin.component("recorder")
     assert isinstance(recorder, Recorder)
-    return Run(RunInfo(name, notes=notes), recorder.outcome(INTERRUPTED))
+    return Run(replace(info, queues=queues_in(moment.store)), recorder.outcome())

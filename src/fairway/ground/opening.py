@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 _CONFIG = "Config"
 
 
-def open_ground(path: Path, *, lenient: bool = False, kueue_config: Path | None = None) -> Ground:
+def open_ground(
+    path: Path, *, lenient: bool = False, kueue_config: Path | None = None, seed: int | None = None
+) -> Ground:
     """The ground at a path. `lenient`: a scenario's objects that will not do are left out (of anything else they
-    always are, and notes say so). `kueue_config`: how Kueue is configured, where a dump does not tell.
+    always are, and notes say so). `kueue_config`: how Kueue is configured, where a dump does not tell. `seed`: of a
+    scenario, instead of its own.
 
     Raises: InvalidInput, UserError.
     """
@@ -27,20 +30,25 @@ def open_ground(path: Path, *, lenient: bool = False, kueue_config: Path | None 
             "the data folder of fairway up, or a kubeconfig"
         )
         raise InvalidInput((FieldProblem(str(path), 0, "", "", expected),))
-    found = _opened(path, lenient, kueue_config)
+    found = _opened(path, lenient, kueue_config, seed)
+    if seed is not None and found.kind != "scenario":
+        raise UserError(
+            f"--seed {seed}: {path} is a {found.kind}, which is over or stands; a seed is for scenarios"
+        )
     if kueue_config is not None and found.kind not in ("dump", "cluster"):
         raise UserError("--config goes with a dump; a scenario says it under spec.kueue.configuration")
     return found
 
 
-def _opened(path: Path, lenient: bool, kueue_config: Path | None) -> Ground:
+def _opened(path: Path, lenient: bool, kueue_config: Path | None, seed: int | None) -> Ground:
     # Imported where they are needed: each brings its world along.
     from fairway.results.rundir import SUMMARY
 
-    if path.is_dir() and (path / SUMMARY).is_file():
+    directory = path.parent if path.name == SUMMARY else path
+    if (directory / SUMMARY).is_file():
         from fairway.ground.simulated import RunGround
 
-        return RunGround(path)
+        return RunGround(directory)
     if path.is_dir():
         from fairway.ground.served import ServedGround, is_data_folder
 
@@ -57,7 +65,7 @@ def _opened(path: Path, lenient: bool, kueue_config: Path | None) -> Ground:
             return found
     from fairway.ground.simulated import ScenarioGround
 
-    return ScenarioGround(path, lenient=lenient)
+    return ScenarioGround(path, lenient=lenient, seed=seed)
 
 
 def _of_manifests(path: Path, manifests: list[Manifest], kueue_config: Path | None) -> Ground | None:

@@ -21,7 +21,7 @@ from fairway.ground.ground import SERVED, Moment, history_of
 from fairway.ground.kubeclient import client_of
 from fairway.ground.reviving import KeptMoments, Written, kept, revived
 from fairway.kube.manifest import Manifest, read_path
-from fairway.results.run import Run
+from fairway.results.run import Run, RunInfo
 from fairway.scenario.cloudfile import read_cloud_file
 from fairway.scenario.model import CloudPlan
 
@@ -49,7 +49,7 @@ class ServedGround:
         return kept(self._moments, None, self._read)
 
     def history(self, when: str | None = None) -> Run:
-        return history_of(self.at(when), self.name, (NO_RECORD,))
+        return history_of(self.at(when), RunInfo(self.name, notes=(NO_RECORD,)))
 
     def _read(self) -> Moment:
         server = running(self._path)

@@ -11,7 +11,8 @@ from pathlib import Path
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.ground.ground import RUN, SCENARIO, Moment, history_of
 from fairway.ground.reviving import KeptMoments, kept
-from fairway.results.run import Run
+from fairway.results.costs.pricing import books_of
+from fairway.results.run import Run, RunInfo
 from fairway.results.rundir import SUMMARY, load_run
 from fairway.scenario.loading import load_scenario
 from fairway.scenario.model import Scenario
@@ -33,7 +34,15 @@ class ScenarioGround:
         return kept(self._moments, when, lambda: Moment(run_until(self.scenario, when, self._seed)))
 
     def history(self, when: str | None = None) -> Run:
-        return history_of(self.at(when), self.scenario.name)
+        scenario, moment = self.scenario, self.at(when)
+        info = RunInfo(
+            scenario.name,
+            scenario.seed if self._seed is None else self._seed,
+            source=scenario.file,
+            digest=moment.twin.digest(),
+            books=books_of(scenario),
+        )
+        return history_of(moment, info)
 
 
 class RunGround:
@@ -60,4 +69,6 @@ class RunGround:
         return Moment(run_until(load_scenario(Path(info.source)), when, info.seed), notes=(note,))
 
     def history(self, when: str | None = None) -> Run:
-        return load_run(self._path) if when is None else history_of(self.at(when), self.name)
+        if when is None:
+            return load_run(self._path)
+        return history_of(self.at(when), RunInfo(self.name))

@@ -13,13 +13,14 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final
 
-from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.cluster.store import Store
 from fairway.kube.objects import Obj, controller_of, meta_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.recorder.facts import facts_of
 from fairway.recorder.gpus import DEFAULT_GPUS, GpuResources
 from fairway.recorder.nodes import NodeLedger, NodeLife, never_joined
+from fairway.recorder.past import first_us, stages
 from fairway.recorder.pods import (
     CREATED,
     DELETED_AT,
@@ -84,6 +85,8 @@ class Recorder:
         self._told: dict[str, int] = {}
         self._preemptions: list[tuple[str, str, str]] = []
         self._times: deque[int] = deque()
+        self._met = 0
+        """The newest version that was there before it looked."""
 
     def attach(self, host: Host) -> None:
         self.host = host
@@ -92,7 +95,10 @@ class Recorder:
         host.log.sinks.append(self._on_records)
 
     def start(self) -> None:
-        self.began_us = self.host.loop.now_us
+        """What is there already came before it: its past is taken from the objects themselves."""
+        store, now_us = self.host.store, self.host.loop.now_us
+        self._met = store.version
+        self.began_us = first_us((o for gk in store.kinds() for o in store.walk(gk)), now_us)
 
     def fork(self) -> Recorder:
         twin = Recorder(self.gpus)
@@ -104,12 +110,26 @@ class Recorder:
         twin._told = dict(self._told)
         twin._preemptions = list(self._preemptions)
         twin._times = self._times.copy()
+        twin._met = self._met
         return twin
 
     # What it sees
 
     def observe(self, change: Change) -> None:
-        now = self._times.popleft() - self.began_us
+        if change.version > self._met:
+            self._see(change, self._times.popleft() - self.began_us)
+        else:
+            self._recall(change)
+
+    def _recall(self, change: Change) -> None:
+        """What was there before, as if it had been looked at all along."""
+        old: Obj | None = None
+        for at_us, obj in stages(change.obj, self.host.loop.now_us):
+            type_ = ADDED if old is None else MODIFIED
+            self._see(Change(change.version, type_, change.key, obj, old), max(at_us - self.began_us, 0))
+            old = obj
+
+    def _see(self, change: Change, now: int) -> None:
         gk = change.key.gk
         if gk == "Pod":
             self._observe_pod(change, now)
