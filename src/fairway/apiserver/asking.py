@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fairway.apiserver.representing import Representation
     from fairway.apiserver.requestmeter import RequestMeter
     from fairway.apiserver.resources import Resources
+    from fairway.apiserver.scrapes.pages import Exporters
     from fairway.apiserver.watching import Watches
     from fairway.apiserver.webhookcalls import Webhooks
     from fairway.cluster.store import Store
@@ -58,6 +59,7 @@ class Api:
     _door: Door | None = None
     _webhooks: Webhooks | None = None
     _kubelets: Kubelets | None = None
+    _exporters: Exporters | None = None
 
     @property
     def door(self) -> Door:
@@ -100,8 +102,22 @@ class Api:
             from fairway.apiserver.kubelets.interface import Kubelets
             from fairway.apiserver.kubelets.simulated import SimulatedKubelet
 
-            self._kubelets = Kubelets(SimulatedKubelet(self.store, self.cluster.simulated_nodes))
+            simulated = SimulatedKubelet(self.store, self.cluster.simulated_nodes, self._exported)
+            self._kubelets = Kubelets(simulated)
         return self._kubelets
+
+    def _exported(self, pod: Obj, path: str) -> bytes | None:
+        page = self.exporters.page_of_pod(pod, path)
+        return None if page is None else page.body
+
+    @property
+    def exporters(self) -> Exporters:
+        """What exporters on the cluster answer. Loaded with the first scrape."""
+        if self._exporters is None:
+            from fairway.apiserver.scrapes.pages import Exporters
+
+            self._exporters = Exporters(self)
+        return self._exporters
 
 
 def _is_misshapen(resources: Resources, obj: Obj) -> bool:

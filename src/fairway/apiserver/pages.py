@@ -40,6 +40,7 @@ class Pages:
             "/metrics": self._metrics,
             "/openapi": self._openapi,
             "/fairway/clock": lambda request, _user: clock(request),
+            "/fairway/discovery": lambda request, _user: self._discovery(request),
         }
 
     def _version(self, _request: Request, _user: User) -> Response:
@@ -56,6 +57,14 @@ class Pages:
         if self._exporter is None:
             self._exporter = MetricsPage(self._api, self._health)
         return self._exporter.answer(request)
+
+    def _discovery(self, request: Request) -> Response:
+        """Raises: StatusError (400, 405)."""
+        from fairway.apiserver.scrapes import discovery
+
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed(None)
+        return discovery.answer(self._api.store, request)
 
     def _openapi(self, request: Request, _user: User) -> Response:
         documents = self._built()

@@ -46,6 +46,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("status_cmd", "is a server running, and what time is it there"),
     "scrub": ("scrub_cmd", "is everything a stopped server left on disk as it was written"),
     "clock": ("clock_cmd", "move the served cluster's time: advance, run-until, pause, resume, speed"),
+    "monitoring": (
+        "monitoring_cmd",
+        "exporters, rules and dashboards; how Prometheus scrapes the served cluster",
+    ),
     "completion": ("completion_cmd", "print a script that completes commands in bash, zsh or fish"),
     "bench": ("bench_cmd", "measure Fairway against stated references"),
 }

@@ -31,7 +31,13 @@ def found(data: Path) -> Running:
 
 
 def ask(
-    data: Path, method: str, path: str, body: dict[str, Any] | None = None, *, is_long: bool = False
+    data: Path,
+    method: str,
+    path: str,
+    body: dict[str, Any] | None = None,
+    *,
+    is_long: bool = False,
+    content_type: str = "application/json",
 ) -> Any:
     """The decoded answer.
 
@@ -47,7 +53,7 @@ def ask(
     )
     try:
         sent = None if body is None else msgspec.json.encode(body)
-        connection.request(method, path, sent, {"Content-Type": "application/json"})
+        connection.request(method, path, sent, {"Content-Type": content_type})
         response = connection.getresponse()
         answer: Any = msgspec.json.decode(response.read())
     except (OSError, http.client.HTTPException, msgspec.DecodeError) as failed:

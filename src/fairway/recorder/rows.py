@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -29,7 +28,7 @@ from fairway.recorder.pods import (
 )
 from fairway.recorder.steps import FAR, Ints, Steps, highest_of_group
 from fairway.recorder.tables import IntervalRow, NodeRow, PodRow, Table, WorkloadRow
-from fairway.recorder.utilization import telling
+from fairway.recorder.utilization import behaviour_text
 from fairway.recorder.workloads import NEVER, Workload
 
 _TIMES: Final = (
@@ -116,8 +115,7 @@ def _behaviours(pods: PodLedger) -> dict[int, str]:
     for row, said in pods.telling.items():
         text = known.get(id(said))
         if text is None:
-            words = telling(said)
-            text = known[id(said)] = json.dumps(words, sort_keys=True) if words else ""
+            text = known[id(said)] = behaviour_text(said)
         if text:
             found[row] = text
     return found

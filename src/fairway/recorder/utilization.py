@@ -8,6 +8,7 @@ annotation says nothing.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -48,9 +49,10 @@ def tells_memory(annotations: Mapping[str, str] | None) -> bool:
 _TELLING = (PREFIX + "gpu-", PREFIX + "checkpoint-", PREFIX + "startup-time", PREFIX + "restore-time")
 
 
-def telling(annotations: Mapping[str, str]) -> dict[str, str]:
-    """The annotations that say how a pod uses its GPUs: what its metrics are derived from."""
-    return {name: str(value) for name, value in annotations.items() if name.startswith(_TELLING)}
+def behaviour_text(annotations: Mapping[str, str]) -> str:
+    """The annotations that say how a pod uses its GPUs, from which its metrics are derived: as JSON; empty without."""
+    words = {name: str(value) for name, value in annotations.items() if name.startswith(_TELLING)}
+    return json.dumps(words, sort_keys=True) if words else ""
 
 
 class Profiles:

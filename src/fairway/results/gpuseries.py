@@ -7,11 +7,9 @@ its kind do (`telemetry.gpus.kinds`).
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping
 from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fairway.catalog.catalog import Catalog
 from fairway.catalog.gpus import MIB, GpuModel
@@ -20,11 +18,10 @@ from fairway.metering.devices import GPU, MIG_PREFIX, REPLICAS_LABEL, SHARED
 from fairway.recorder.tables import Outcome, PodRow
 from fairway.telemetry.dcgm.identity import Device, Holder
 from fairway.telemetry.dcgm.source import DcgmSource, Stay
-from fairway.telemetry.gpus import FleetBuilder, Use
+from fairway.telemetry.gpus import FleetBuilder
 from fairway.telemetry.gpus.boards import Board, board_of
 from fairway.telemetry.gpus.fleet import FAR_TICK, TICK_US, Row, ticks_up
-from fairway.telemetry.gpus.kinds import CORES_WANTED, KINDS, STEADY, TRAINING, Activity, guess
-from fairway.twin.behaviour import Behaviour, BehaviourError, behaviour_of, said
+from fairway.twin.gpuuse import Working, uses_of
 
 _MILLI = 1000
 FAR_US = FAR_TICK * TICK_US
@@ -78,7 +75,7 @@ def dcgm_source(outcome: Outcome, catalog: Catalog, seed: int = 0) -> DcgmSource
         holder = Holder(row.namespace, row.name)
         for at in rows:
             stays.append(Stay(at, ticks_up(start), ticks_up(end), holder))
-            for use in uses_of(row, start, end, len(rows), builder.memory_of(at)):
+            for use in uses_of(working_of(row), start, end, len(rows), builder.memory_of(at)):
                 builder.use(at, use)
     stays.sort(key=lambda stay: (stay.row, stay.first))
     return DcgmSource(builder.build(), devices, stays, outcome.ended_us // 1000)
@@ -141,6 +138,19 @@ def _product(catalog: Catalog, model: str, instance_type: str) -> str:
     return model or (sold.gpu if sold and sold.gpu else "")
 
 
+def working_of(row: PodRow) -> Working:
+    return Working(
+        row.namespace,
+        row.name,
+        row.root_kind,
+        row.root_name,
+        row.is_serving,
+        row.cpu_milli,
+        row.started_us,
+        row.behaviour,
+    )
+
+
 class Part(NamedTuple):
     """A GPU of a node, or an instance of one. `back`: how many rows of the same GPU come before it."""
 
@@ -176,67 +186,3 @@ def parts_of(model: GpuModel | None, offers: Mapping[str, str], labels: Mapping[
             found.append(Part(gpu, ((name, 1),), share, size, profile.name, str(back + 1), back))
             compute, back = compute + profile.compute_slices, back + 1
     return found
-
-
-def uses_of(row: PodRow, start_us: int, end_us: int, devices: int, memory_mib: float) -> Iterator[Use]:
-    """How a pod uses each of its devices while it holds them."""
-    behaviour = _behaviour(row.behaviour)
-    told = behaviour.gpu_activity if behaviour is not None else None
-    kind = guess(row.root_kind, row.root_name or row.name, is_serving=row.is_serving)
-    activity = told or Activity(kind)
-    code = activity.kind
-    levels = behaviour.gpu_utilization_milli if behaviour is not None else ()
-    if told is None and levels:
-        # Who says how busy it is, is as busy as that.
-        code = STEADY
-    model = KINDS[code]
-    starved = (
-        min(1.0, row.cpu_milli / (1000 * CORES_WANTED * devices))
-        if code == TRAINING and row.cpu_milli
-        else 1.0
-    )
-    begins = row.started_us if row.started_us is not None else end_us
-    begins = max(start_us, begins) + (behaviour.startup.at_quantile(0.5) if behaviour is not None else 0)
-    pattern = f"{row.namespace}/{row.root_name or row.name}"
-    held = behaviour.gpu_memory_bytes if behaviour is not None else ()
-    steps = sorted({0, *(at for at, _ in levels), *(at for at, _ in held)})
-    if begins > start_us:
-        yield Use(start_us, min(begins, end_us), STEADY, 0.0)
-    for at, until in zip(steps, [*steps[1:], None], strict=True):
-        first = begins + at
-        last = end_us if until is None else min(begins + until, end_us)
-        if last <= first:
-            continue
-        yield Use(
-            first,
-            last,
-            code,
-            (_at(levels, at) / 1000 if levels else model.level) * (1.0 if levels else starved),
-            memory_mib=_at(held, at) / MIB if held else model.memory * memory_mib,
-            growth_mib_per_h=activity.leak_mib_per_h,
-            input_stalls=min(activity.input_stalls + (1 - starved) / 2, 0.95),
-            interval_us=behaviour.checkpoint_interval_us if behaviour is not None else 0,
-            dip_us=behaviour.checkpoint_us if behaviour is not None else 0,
-            anchor_us=begins,
-            is_linked=devices > 1,
-            pattern=pattern,
-        )
-
-
-def _at(steps: tuple[tuple[int, int], ...], at_us: int) -> int:
-    level = 0
-    for from_us, value in steps:
-        if from_us <= at_us:
-            level = value
-    return level
-
-
-@cache
-def _behaviour(text: str) -> Behaviour | None:
-    if not text:
-        return None
-    words: dict[str, Any] = json.loads(text)
-    try:
-        return behaviour_of({"name": ""}, "Always", said({k: str(v) for k, v in words.items()}))
-    except BehaviourError:
-        return None

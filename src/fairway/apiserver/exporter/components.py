@@ -30,6 +30,11 @@ def collect(api: Api) -> Iterator[Metric]:
         yield from _contained(api.cluster.containment)
 
 
+def of_scheduler(api: Api, twin: Twin) -> Iterator[Metric]:
+    """What kube-scheduler's own page has."""
+    yield _pending(api, twin)
+
+
 def _contained(contained: Containment) -> Iterator[Metric]:
     failures = CounterMetricFamily(
         "fairway_component_failures_total",

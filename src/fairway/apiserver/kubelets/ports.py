@@ -1,11 +1,12 @@
 """What answers on a simulated container's port? HTTP, with a line that says whose port it is.
 
 A port that a running container of the pod declares (`containerPort`, TCP) listens once the application is up; every
-other refuses, as a closed port does. Whatever HTTP request comes is answered `200 OK`.
+other refuses, as a closed port does. Whatever HTTP request comes is answered `200 OK`; an exporter's has its pages.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httptools
@@ -19,8 +20,13 @@ _MAX_REQUEST = 4 * 1024 * 1024
 class SimulatedPort:
     """One connection."""
 
-    def __init__(self, peer: Peer, said: str) -> None:
+    def __init__(
+        self, peer: Peer, said: str, page: Callable[[str], bytes | None] = lambda _path: None
+    ) -> None:
+        """`page`: what is behind a path; None: the line."""
         self._peer = peer
+        self._page = page
+        self._url = b""
         self._body = f"{said}\n".encode()
         self._parser: Any = httptools.HttpRequestParser(self)
         self._received = 0
@@ -44,9 +50,17 @@ class SimulatedPort:
     def hang_up(self) -> None:
         self._is_over = True
 
+    def on_url(self, url: bytes) -> None:
+        """httptools: a part of the path."""
+        self._url += url
+
     def on_message_complete(self) -> None:
         """httptools: a whole request."""
         self._received = 0
+        page = self._page(self._url.decode("latin-1").partition("?")[0])
+        self._url = b""
+        if page is not None:
+            self._body = page
         is_head = self._parser.get_method() == b"HEAD"
         self._answer(b"200 OK", keeps=self._parser.should_keep_alive(), is_head=is_head)
 

@@ -7,6 +7,7 @@ connects. Files of containers are kept as long as their run lasts, in this proce
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from fairway.apiserver.kubelets.containerlogs import SimulatedLog, status_of
 from fairway.apiserver.kubelets.files import Files
@@ -41,8 +42,15 @@ _Run = tuple[str, str, str]
 class SimulatedKubelet:
     """Implements `interface.Kubelet`. `nodes` gives the twin's component once it is loaded."""
 
-    def __init__(self, store: Store, nodes: Callable[[], SimulatedNodes | None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        nodes: Callable[[], SimulatedNodes | None],
+        pages: Callable[[Obj, str], bytes | None] = lambda _pod, _path: None,
+    ) -> None:
+        """`pages`: what an exporter's pod answers; None for another pod."""
         self._store = store
+        self._pages = pages
         self._nodes = nodes
         self._files: dict[_Run, Files] = {}
 
@@ -66,7 +74,7 @@ class SimulatedKubelet:
         said = (
             f"port {port} of container {name} in pod {meta['namespace']}/{meta['name']}, simulated by Fairway"
         )
-        return SimulatedPort(peer, said)
+        return SimulatedPort(peer, said, partial(self._pages, pod))
 
     def use(self, node: str, at_us: int) -> NodeUse | None:
         nodes = self._nodes()

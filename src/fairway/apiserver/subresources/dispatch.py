@@ -51,9 +51,10 @@ def answer(api: Api, ask: Ask) -> Answer:
         body = typed_body(ask, "authentication.k8s.io/v1", "TokenRequest")
         return door.run(api, door.asked(api, ask, CREATE, body, partial(tokens.create, api, ask)))
     if name == "proxy":
-        from fairway.apiserver.subresources import nodeproxy
+        from fairway.apiserver.subresources import nodeproxy, podproxy
 
-        return nodeproxy.answer(api, ask)
+        is_of_node = ask.resource.kind.kind == "Node"
+        return nodeproxy.answer(api, ask) if is_of_node else podproxy.answer(api, ask)
     if name == "log":
         from fairway.apiserver.subresources.logs import answer as logged
 

@@ -34,4 +34,7 @@ def answer(api: Api, ask: Ask) -> Response:
         return json_response(200, summary(use, parse_rfc3339(node["metadata"]["creationTimestamp"]), at_us))
     if path == "healthz":
         return Response(200, b"ok", "text/plain; charset=utf-8")
+    page = api.exporters.page_of_kubelet(name, path)
+    if page is not None:
+        return Response(page.status, page.body, page.content_type)
     return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")

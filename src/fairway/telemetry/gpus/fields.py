@@ -132,6 +132,10 @@ class Devices:
             return _none(Frame(self.fleet, rows, first, ticks))
         return self._counted(field, rows, first, ticks)
 
+    def resume(self, counter: str, rows: slice, at: int, totals: Values) -> None:
+        """Let a counter of some rows go on from what it had reached before a tick."""
+        self._reached[counter, rows.start, rows.stop] = {at: totals}
+
     def frame(self, rows: slice, first: int, ticks: int) -> Frame:
         key = (rows.start, rows.stop, first, ticks)
         found = self._frames.pop(key, None) or Frame(self.fleet, rows, first, ticks)

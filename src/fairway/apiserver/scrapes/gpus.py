@@ -1,0 +1,267 @@
+"""What do the GPUs of a served cluster do now? All nodes at once, worked out anew every `TICK_S` of the cluster's time.
+
+Which GPU a pod has, its annotations say where nodes share them or are cut; elsewhere it gets the lowest that are free.
+Counters begin at 0 when a device is first looked at, and go on from there: what ran and ended between two looks is not
+counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fairway.catalog.catalog import load_catalog
+from fairway.catalog.gpus import MIB, MigProfile
+from fairway.catalog.nodegpus import INSTANCES, gpus_of_node
+from fairway.cluster.devices import GPU_INDEX_ANNOTATION
+from fairway.cluster.store import Store
+from fairway.kube.integers import natural
+from fairway.kube.objects import (
+    Obj,
+    annotations_of,
+    controller_of,
+    meta_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+)
+from fairway.kube.podrequests import container_requests
+from fairway.kube.resources import CPU
+from fairway.kube.timestamps import parse_rfc3339
+from fairway.recorder.gpus import DEFAULT_GPUS
+from fairway.recorder.utilization import behaviour_text
+from fairway.telemetry.dcgm.counters import Counter, default_counters
+from fairway.telemetry.dcgm.identity import Device, Holder
+from fairway.telemetry.exposition import Block, braced, number
+from fairway.telemetry.gpus import FleetBuilder
+from fairway.telemetry.gpus.boards import Board, board_of
+from fairway.telemetry.gpus.fields import COUNTERS, OF_WHOLE_GPUS, Devices, Values
+from fairway.telemetry.gpus.fleet import FAR_TICK, TICK_US, Row
+from fairway.twin.gpuuse import Working, uses_of
+
+_FAR_US = FAR_TICK * TICK_US
+_OVER = ("Succeeded", "Failed")
+_DEEPEST = 8
+
+
+class _Snapshot(NamedTuple):
+    """`rows`: by node, the rows of its devices; `holders`: by row, whoever holds it."""
+
+    tick: int
+    fields: Devices
+    devices: list[Device]
+    rows: dict[str, range]
+    holders: dict[int, list[Holder]]
+
+
+class GpuPages:
+    """Whoever is asked for many nodes' pages within a tick answers from one snapshot."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._now: _Snapshot | None = None
+        self._values: dict[str, Values] = {}
+        self._since: dict[Device, int] = {}
+        self._reached: dict[str, tuple[int, dict[Device, float]]] = {}
+        """By counter: the last tick that was looked at, and every device's sum then."""
+
+    def blocks(self, node: str, counters: Sequence[Counter] = ()) -> Iterator[Block]:
+        """dcgm-exporter's families of one node."""
+        now = self._snapshot()
+        rows = now.rows.get(node, range(0))
+        heads = [
+            (
+                row,
+                [braced(now.devices[row].labels() | h.labels()) for h in now.holders.get(row) or (Holder(),)],
+            )
+            for row in rows
+        ]
+        for counter in counters or default_counters():
+            values = self._of_field(now, counter.field)
+            lines = [
+                f"{counter.name}{labels} {number(float(values[row]))}\n"
+                for row, several in heads
+                if not (counter.field in OF_WHOLE_GPUS and now.devices[row].profile)
+                for labels in several
+            ]
+            yield Block(counter.name, counter.type, counter.help, lines)
+
+    def _snapshot(self) -> _Snapshot:
+        tick = self._store.now_us // TICK_US
+        if self._now is None or self._now.tick != tick:
+            self._now, self._values = _taken(self._store, tick, self._since), {}
+            self._since = {device: self._since.get(device, tick) for device in self._now.devices}
+        return self._now
+
+    def _of_field(self, now: _Snapshot, field: str) -> Values:
+        """Every row's value at the tick."""
+        if not now.devices:
+            return np.zeros(0)
+        found = self._values.get(field)
+        if found is None:
+            rows = slice(0, len(now.devices))
+            if field in COUNTERS:
+                last, totals = self._reached.get(field, (now.tick - 1, {}))
+                before = np.array([totals.get(device, 0.0) for device in now.devices])
+                now.fields.resume(field, rows, last + 1, before)
+            found = np.asarray(now.fields.values(field, rows, now.tick, 1)[:, 0], np.float64)
+            if field in COUNTERS:
+                self._reached[field] = (now.tick, dict(zip(now.devices, found.tolist(), strict=True)))
+            self._values[field] = found
+        return found
+
+
+def _taken(store: Store, tick: int, since: Mapping[Device, int]) -> _Snapshot:
+    """Devices of all nodes and who holds them. O(nodes + pods)."""
+    catalog = load_catalog()
+    boards: dict[str, int] = {}
+    kinds: list[Board] = []
+    gpus: list[tuple[Device, int, int, MigProfile | None]] = []
+    rows: dict[str, range] = {}
+    for node in store.walk("Node"):
+        name, found = name_of(node), gpus_of_node(node)
+        if not found.count:
+            continue
+        if found.product not in boards:
+            boards[found.product] = len(kinds)
+            kinds.append(board_of(catalog, found.product))
+        board = boards[found.product]
+        start = len(gpus)
+        for card, layout in enumerate(found.layouts):
+            model = kinds[board].name
+            gpu = len(gpus)
+            if not layout or found.model is None:
+                gpus.append((Device(name, card, model), board, gpu, None))
+            for instance in layout or ():
+                own = str(instance.id_on(found.model)) if found.model is not None else ""
+                device = Device(name, card, model, instance.profile.name, own)
+                gpus.append((device, board, gpu, instance.profile))
+        rows[name] = range(start, len(gpus))
+    builder = FleetBuilder(kinds)
+    for device, board, gpu, profile in gpus:
+        builder.add(
+            Row(
+                board,
+                gpu,
+                device.slot,
+                f"{device.node}/{device.slot}/{device.instance}",
+                since.get(device, tick) * TICK_US,
+                _FAR_US,
+                share=profile.compute_slices / 7 if profile else 1.0,
+                memory_mib=profile.memory_bytes / MIB if profile else 0.0,
+            )
+        )
+    devices = [device for device, *_ in gpus]
+    holders = _hold(store, builder, devices, rows)
+    return _Snapshot(tick, Devices(builder.build()), devices, rows, holders)
+
+
+def _hold(
+    store: Store, builder: FleetBuilder, devices: Sequence[Device], rows: Mapping[str, range]
+) -> dict[int, list[Holder]]:
+    """Gives every pod its devices: those it names first, then the others the lowest that are free."""
+    holders: dict[int, list[Holder]] = {}
+    unnamed = []
+    for pod in store.walk("Pod"):
+        of_node = rows.get(str(spec_of(pod).get("nodeName") or ""))
+        if of_node is None or status_of(pod).get("phase") in _OVER:
+            continue
+        container, units = _asks(pod)
+        if not units:
+            continue
+        named = list(_named(pod, devices, of_node))
+        if named:
+            _give(store, builder, pod, container, named, holders)
+        else:
+            unnamed.append((pod, container, units, of_node))
+    for pod, container, units, of_node in unnamed:
+        free = [row for row in of_node if row not in holders]
+        # A shared GPU has more users than it has rows.
+        chosen = (free or sorted(of_node, key=lambda row: (len(holders.get(row, ())), row)))[:units]
+        _give(store, builder, pod, container, chosen, holders)
+    return holders
+
+
+def _asks(pod: Obj) -> tuple[str, int]:
+    """The first container that asks for GPUs, and on how many devices the pod runs."""
+    first, total = "", 0
+    for container in spec_of(pod).get("containers") or ():
+        units = DEFAULT_GPUS.units(container_requests(container))
+        first = first or (str(container.get("name")) if units else "")
+        total += units
+    return first, total
+
+
+def _named(pod: Obj, devices: Sequence[Device], rows: range) -> Iterator[int]:
+    """The devices its annotations name: `0,3`, or `0/1g.10gb@3`."""
+    said = annotations_of(pod)
+    instances = [part.strip() for part in said.get(INSTANCES, "").split(",") if part.strip()]
+    for part in instances:
+        card, _, place = part.partition("/")
+        profile, _, start = place.partition("@")
+        cut = [r for r in rows if str(devices[r].slot) == card and devices[r].profile == profile]
+        at = natural(start)
+        # Instances of a card are in the order of their places.
+        if cut:
+            yield cut[min((at or 0) * len(cut) // 8, len(cut) - 1)]
+    if not instances:
+        cards = [
+            n
+            for n in (natural(p.strip()) for p in said.get(GPU_INDEX_ANNOTATION, "").split(","))
+            if n is not None
+        ]
+        yield from (row for row in rows if devices[row].slot in cards)
+
+
+def _give(
+    store: Store,
+    builder: FleetBuilder,
+    pod: Obj,
+    container: str,
+    chosen: Sequence[int],
+    holders: dict[int, list[Holder]],
+) -> None:
+    meta = meta_of(pod)
+    bound_us = parse_rfc3339(status_of(pod).get("startTime") or meta["creationTimestamp"])
+    kind, owner = _root(store, pod)
+    cpu = sum(container_requests(c).get(CPU, 0) for c in spec_of(pod).get("containers") or ())
+    working = Working(
+        namespace_of(pod),
+        name_of(pod),
+        kind,
+        owner,
+        spec_of(pod).get("restartPolicy", "Always") == "Always",
+        cpu,
+        _started_us(pod),
+        behaviour_text(annotations_of(pod)),
+    )
+    for row in chosen:
+        holders.setdefault(row, []).append(Holder(working.namespace, working.name, container))
+        for use in uses_of(working, bound_us, _FAR_US, len(chosen), builder.memory_of(row)):
+            builder.use(row, use)
+
+
+def _root(store: Store, pod: Obj) -> tuple[str, str]:
+    """The kind and name of its topmost owner."""
+    kind, name, obj = "", "", pod
+    for _ in range(_DEEPEST):
+        by = controller_of(obj)
+        if by is None:
+            break
+        kind, name = str(by.get("kind")), str(by.get("name"))
+        above = store.by_uid(str(by.get("uid")))
+        if above is None:
+            break
+        obj = above
+    return kind, name
+
+
+def _started_us(pod: Obj) -> int | None:
+    for told in status_of(pod).get("containerStatuses") or ():
+        started = ((told.get("state") or {}).get("running") or {}).get("startedAt")
+        if started:
+            return parse_rfc3339(started)
+    return None
