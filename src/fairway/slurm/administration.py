@@ -57,6 +57,7 @@ class Slurmctld(Controller):
 
     def _note(self, node: Node) -> None:
         """Open or close the node's event."""
+        self.cluster.touch(node)
         state = "+".join([node.state, *sorted(node.flags & {"DRAIN", "FAIL"})])
         if node.events and not node.events[-1][1]:
             node.events[-1] = (node.events[-1][0], self.now, *node.events[-1][2:])
@@ -70,7 +71,9 @@ class Slurmctld(Controller):
 
     def _set_facts(self, node: Node, changes: Mapping[str, Any]) -> None:
         if changes.get("weight") is not None:
-            node.weight = self.cluster.weights[node.index] = int(changes["weight"])
+            node.weight = int(changes["weight"])
+            self.cluster.weights[node.index] = node.weight
+        self.cluster.facts_changed()
         if changes.get("features") is not None:
             node.features = tuple(changes["features"])
             if changes.get("active_features") is None:
@@ -120,6 +123,7 @@ class Slurmctld(Controller):
         """Its jobs are requeued or fail; with ReturnToService=2 it comes back when its slurmd is heard of."""
         had_jobs = bool(node.allocated)
         node.state = "DOWN"
+        self.cluster.touch(node)
         for job_id in list(node.allocated):
             self._lost(self.cluster.jobs[job_id])
         conf = self.cluster.conf
@@ -185,6 +189,7 @@ class Slurmctld(Controller):
             wrong = set_field(part, key, value, self.cluster.node_index, self.cluster.conf.node_sets)
             if wrong:
                 raise SlurmError("INVALID_NODE_NAME" if key.lower() == "nodes" else "INVALID_TIME_LIMIT")
+        self.cluster.facts_changed()
         for job in self.cluster.pending.values():
             job.needs.pop(part.name, None)
         self.totals = self._totals()

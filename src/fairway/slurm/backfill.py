@@ -14,17 +14,18 @@ from fairway.slurm.conf import Configuration
 from fairway.slurm.mainpass import Preempt, Start
 from fairway.slurm.model.job import Job
 from fairway.slurm.model.partition import Partition
-from fairway.slurm.placing.need import Need, Use
+from fairway.slurm.placing.need import Need
 from fairway.slurm.placing.placing import Placement, World, place
+from fairway.slurm.placing.uses import Uses, bitmap, bits
 from fairway.slurm.queueing import Entry, build_queue, is_independent, may_start_task, partition_reason
 from fairway.slurm.selecting import (
     YEAR_MINUTES,
     Looking,
-    allows_owner,
     ask_of,
     need_of,
     node_alternatives,
     select,
+    strangers,
     without,
 )
 from fairway.slurm.words.durations import INFINITE
@@ -163,8 +164,8 @@ def run_cycle(look: Looking, settings: Settings, start: Start, preempt: Preempt)
 def new_cycle(look: Looking, settings: Settings) -> Cycle:
     """Nothing planned yet: the nodes that are up, for the whole window."""
     now, step = look.now, settings.resolution
-    up = sum(1 << node.index for node in look.cluster.nodes if node.available)
-    return Cycle(look, settings, now, [Space(now // step * step, (now + settings.window) // step * step, up)])
+    end = (now + settings.window) // step * step
+    return Cycle(look, settings, now, [Space(now // step * step, end, look.cluster.up)])
 
 
 def earliest(cycle: Cycle, job: Job, part: Partition) -> tuple[int, int] | None:
@@ -252,7 +253,7 @@ def _search(cycle: Cycle, entry: Entry, need: Need, now_only: bool, start: Start
         free, later = _free_between(cycle.spaces, begin, end, candidates)
         if usable.closed and usable.until + 1 < cycle.begin + settings.window and usable.until:
             later = usable.until + 1 if not later else min(later, usable.until + 1)
-        required = sum(1 << node for node in job.nodelist)
+        required = bitmap(job.nodelist)
         if free.bit_count() < need.min_nodes or required & ~free:
             if later and not now_only:
                 continue
@@ -267,8 +268,7 @@ def _search(cycle: Cycle, entry: Entry, need: Need, now_only: bool, start: Start
             return ""
         when, nodes = found
         when = max(when, begin)
-        completing = any(cluster.nodes[n].completing for n in _bits(nodes)) if when <= now else False
-        if completing:
+        if when <= now and nodes & cluster.completing:
             when, later = now + 1, 0
         if when <= now and job.het_job_id == 0:
             outcome = _start(cycle, job, part, free, start, preempt)
@@ -294,13 +294,11 @@ def _search(cycle: Cycle, entry: Entry, need: Need, now_only: bool, start: Start
 
 def _candidates(cycle: Cycle, job: Job, part: Partition, usable: reservations.Usable) -> int:
     """Nodes the job may be on, whatever runs there."""
-    nodes = cycle.look.cluster.nodes
+    cluster = cycle.look.cluster
     found = 0
-    for alternative in node_alternatives(cycle.look.cluster, job, part):
-        for node in alternative:
-            if nodes[node].state == "IDLE" and usable.allows(node) and allows_owner(nodes[node], job):
-                found |= 1 << node
-    return found
+    for alternative in node_alternatives(cluster, job, part):
+        found |= alternative
+    return usable.left_of(found) & cluster.idle_state & ~strangers(cluster, job)
 
 
 def _free_between(spaces: list[Space], begin: int, end: int, candidates: int) -> tuple[int, int]:
@@ -319,15 +317,6 @@ def _free_between(spaces: list[Space], begin: int, end: int, candidates: int) ->
     return free, later
 
 
-def _bits(mask: int) -> list[int]:
-    found = []
-    while mask:
-        low = mask & -mask
-        found.append(low.bit_length() - 1)
-        mask ^= low
-    return found
-
-
 def _conflicts(spaces: list[Space], nodes: int, begin: int, end: int) -> bool:
     return any(space.end > begin and space.begin < end and nodes & ~space.free for space in spaces)
 
@@ -335,9 +324,9 @@ def _conflicts(spaces: list[Space], nodes: int, begin: int, end: int) -> bool:
 def _start(cycle: Cycle, job: Job, part: Partition, free: int, start: Start, preempt: Preempt) -> str:
     """Try to start on these nodes: `started`, '' (a limit, a reservation), or `busy` (planned after all)."""
     look = cycle.look
-    look.excluded = frozenset(_bits(((1 << len(look.cluster.nodes)) - 1) & ~free))
+    look.closed = ((1 << len(look.cluster.nodes)) - 1) & ~free
     verdict = select(look, job, part)
-    look.excluded = frozenset()
+    look.closed = 0
     if verdict.code == "OK":
         start(job, part, verdict, "Backfill")
         cycle.started += 1
@@ -363,7 +352,7 @@ def _plan(cycle: Cycle, job: Job, part: Partition, nodes: int, times: tuple[int,
             return ""
         cycle.counts["plans", part.name] = count + 1
     if not job.start or when < job.start:
-        job.start, job.scheduled_nodes = when, cluster.names(tuple(_bits(nodes)))
+        job.start, job.scheduled_nodes = when, cluster.names(bits(nodes))
     cycle.plans.append(Plan(job, when, last, nodes))
     if len(cycle.spaces) < settings.spaces:
         add_plan(cycle.spaces, max(first, cycle.spaces[0].begin), last, nodes, settings.resolution)
@@ -400,7 +389,7 @@ class _Future:
     """Jobs ending one after another on some nodes: the uses after each group, made as far as somebody looked."""
 
     ends: list[Job]
-    uses: list[list[Use]] = field(default_factory=list)
+    uses: list[Uses] = field(default_factory=list)
     times: list[int] = field(default_factory=list)
     at: int = 0
     window: int = 30
@@ -425,12 +414,11 @@ def _ahead(
     cycle: Cycle, job: Job, part: Partition, need: Need, free: int, *, now_only: bool
 ) -> tuple[int, int] | None:
     look, cluster = cycle.look, cycle.look.cluster
-    nodes = _bits(free)
 
-    def tried(uses: list[Use] | None, *, busy: bool = False) -> Placement | None:
+    def tried(uses: Uses | None, *, busy: bool = False) -> Placement | None:
         world = _world(cluster, look, job, part, uses)
         world.busy_first = busy and cycle.settings.busy_nodes
-        return place(need, world, nodes, job.nodelist, exact=False)
+        return place(need, world, free, job.nodelist, exact=False)
 
     found = tried(None)
     if found is None and look.rules.enabled:
@@ -456,7 +444,7 @@ def _ahead(
 
 
 def _mask(placement: Placement) -> int:
-    return sum(1 << node for node in placement.nodes)
+    return bitmap(placement.nodes)
 
 
 def _ends(cluster: Cluster, free: int) -> list[Job]:
@@ -491,7 +479,7 @@ def _advance(cluster: Cluster, future: _Future, step: int, window_step: int) -> 
     return True
 
 
-def _world(cluster: Cluster, look: Looking, job: Job, part: Partition, uses: list[Use] | None) -> World:
+def _world(cluster: Cluster, look: Looking, job: Job, part: Partition, uses: Uses | None) -> World:
     return World(
         cluster.fits,
         cluster.uses if uses is None else uses,

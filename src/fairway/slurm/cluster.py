@@ -7,6 +7,10 @@ as a `Use` (for placing); `take` and `free` change both.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fairway.slurm.conf import Configuration
 from fairway.slurm.limits import Policy, qos_order
@@ -16,6 +20,7 @@ from fairway.slurm.model.node import Node, NodeConf
 from fairway.slurm.model.partition import License, Partition, Reservation
 from fairway.slurm.placing.need import Use
 from fairway.slurm.placing.placing import Fits, Placement
+from fairway.slurm.placing.uses import MOST_KINDS, Numbering, Uses, all_uses, bitmap
 
 
 @dataclass(slots=True)
@@ -38,10 +43,22 @@ class Cluster:
     pending: dict[int, Job] = field(default_factory=dict)
     running: dict[int, Job] = field(default_factory=dict)
     """Running and suspended."""
-    uses: list[Use] = field(default_factory=list)
-    fits: Fits = field(default_factory=lambda: Fits(()))
+    fits: Fits = field(default_factory=lambda: Fits(Numbering(())))
+    uses: Uses = field(default_factory=lambda: all_uses(Numbering(()), ()))
+    up: int = 0
+    """Bitmap of the nodes a job may start on as far as their state goes."""
+    idle_state: int = 0
+    """Bitmap of the nodes that are not down, drained ones included."""
+    completing: int = 0
+    """Bitmap of the nodes where a job is completing."""
+    owners: dict[int, str] = field(default_factory=dict)
+    """Node → the user of --exclusive=user jobs there."""
+    sets: dict[Any, Any] = field(default_factory=dict)
+    """Sets of nodes once worked out from partitions and features; emptied when those change."""
+    facts: int = 0
+    """Counts changes of nodes' features and partitions' nodes: what depends on them is worked out anew."""
     switches: tuple[frozenset[int], ...] = ()
-    weights: list[int] = field(default_factory=list)
+    weights: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def names(self, nodes: tuple[int, ...]) -> tuple[str, ...]:
         return tuple(self.nodes[node].name for node in nodes)
@@ -74,7 +91,38 @@ class Cluster:
                 for name, bits in share.gres.items():
                     held = node.used_gres.get(name, 0)
                     node.used_gres[name] = held | bits if sign > 0 else held & ~bits
-            self.uses[share.node] = use_of(node)
+            self.uses.put(share.node, use_of(node))
+
+    def nodes_of(self, part: Partition) -> int:
+        """The partition's nodes as a bitmap."""
+        found: int | None = self.sets.get(part.name)
+        if found is None:
+            found = self.sets[part.name] = bitmap(part.nodes)
+        return found
+
+    def facts_changed(self) -> None:
+        """Nodes' features or weights, or partitions' nodes, are different."""
+        self.facts += 1
+        self.sets.clear()
+
+    def touch(self, node: Node) -> None:
+        """Its state or flags changed, or what completes there."""
+        bit = 1 << node.index
+        self.up = self.up | bit if node.available else self.up & ~bit
+        self.idle_state = self.idle_state | bit if node.state == "IDLE" else self.idle_state & ~bit
+        if node.owner:
+            self.owners[node.index] = node.owner
+        else:
+            self.owners.pop(node.index, None)
+        self.completing = self.completing | bit if node.completing else self.completing & ~bit
+
+    def tidy(self) -> None:
+        """Number kinds of uses anew when there are many."""
+        numbering = self.fits.numbering
+        if len(numbering.examples) > MOST_KINDS:
+            numbering.forget()
+            self.fits.forget()
+            self.uses = all_uses(numbering, self.uses.exact)
 
     def counts_of(self, placement: Placement) -> dict[int, dict[str, int]]:
         """Node → name → how many, of GRES that are only counted."""
@@ -87,16 +135,19 @@ class Cluster:
     def hold(self, placement: Placement, sign: int) -> None:
         """Take a placement's resources out of the uses for a moment (-1: give them back)."""
         for part in placement.parts:
-            cores, mem, gres = self.uses[part.node]
+            cores, mem, gres = self.uses.exact[part.node]
             given = dict(part.gres)
             held = tuple(
                 bits | given.get(one.name, 0) if sign > 0 else bits & ~given.get(one.name, 0)
                 for bits, one in zip(gres, self.nodes[part.node].conf.gres, strict=True)
             )
-            self.uses[part.node] = (
-                cores | part.cores if sign > 0 else cores & ~part.cores,
-                mem + sign * part.mem,
-                held,
+            self.uses.put(
+                part.node,
+                (
+                    cores | part.cores if sign > 0 else cores & ~part.cores,
+                    mem + sign * part.mem,
+                    held,
+                ),
             )
 
 
@@ -112,9 +163,11 @@ def build_cluster(conf: Configuration, accounts: Accounts, now: int) -> Cluster:
         cluster.nodes.append(_node(at, node, now))
         cluster.node_index[node.name] = at
     cluster.partitions = {partition.name: partition for partition in conf.partitions}
-    cluster.weights = [node.weight for node in cluster.nodes]
-    cluster.uses = [use_of(node) for node in cluster.nodes]
-    cluster.fits = Fits(tuple(node.conf for node in cluster.nodes))
+    cluster.weights = np.array([node.weight for node in cluster.nodes], dtype=np.int64)
+    cluster.fits = Fits(Numbering(tuple(node.conf for node in cluster.nodes)))
+    cluster.uses = all_uses(cluster.fits.numbering, (use_of(node) for node in cluster.nodes))
+    for made in cluster.nodes:
+        cluster.touch(made)
     for part in filter(None, conf.get("Licenses").split(",")):
         name, _, count = part.replace("*", ":").partition(":")
         cluster.licenses[name] = License(name, int(count) if count.isdigit() else 1)

@@ -12,6 +12,7 @@ from fairway.slurm.clockwork import SECOND
 from fairway.slurm.lifecycle import YEAR_S, Life, close_step
 from fairway.slurm.model.job import Job, JobRequest, Step
 from fairway.slurm.model.partition import Partition
+from fairway.slurm.placing.uses import bits
 from fairway.slurm.queueing import is_runnable, split_task
 from fairway.slurm.selecting import Looking
 from fairway.slurm.words.durations import INFINITE
@@ -148,7 +149,7 @@ class Controller(Life):
         if best is None:
             raise SlurmError("REQUESTED_NODE_CONFIG_UNAVAILABLE", job.job_id)
         start, nodes, part = best
-        names = cluster.names(tuple(n for n in range(len(cluster.nodes)) if nodes >> n & 1))
+        names = cluster.names(bits(nodes))
         return WillRun(job.job_id, start, max(job.min_cpus, len(names)), names, part.name)
 
     def update_job(self, job_id: int, changes: dict[str, Any], user: str) -> None:

@@ -156,6 +156,7 @@ class Life:
             len(self.cluster.pending) * 8 if full else self.cluster.conf.parameter("default_queue_depth", 100)
         )
         name = "Main" if self.backfills else "Builtin"
+        self.cluster.tidy()
         self._drop_impossible()
         main_pass(self._look(), self._start, self._preempt, depth=depth, scheduler=name)
 
@@ -183,8 +184,7 @@ class Life:
         """Usage shrinks by the whole interval, running jobs add theirs, and priorities are computed anew."""
         accounts, weights = self.cluster.accounts, self.weights
         priority.decay(accounts, priority.decay_of(weights.half_life_s, self.now - self.last_usage))
-        for job in self.cluster.running.values():
-            self._add_usage(job, self.now)
+        self._add_usage(self.cluster.running.values(), self.now)
         self.last_usage = self.now
         priority.fair_tree(accounts)
         for job in self.cluster.pending.values():
@@ -195,10 +195,13 @@ class Life:
                     self.changed()
         self.clock.at(self.now_us + weights.calc_period_s * SECOND, "decay")
 
-    def _add_usage(self, job: Job, until: int) -> None:
-        seconds = until - max(self.last_usage, job.start)
-        if job.state == "RUNNING" and seconds > 0:
-            priority.add_usage(self.cluster.accounts, job, seconds, self.weights.half_life_s)
+    def _add_usage(self, jobs: Iterable[Job], until: int) -> None:
+        ran = ((job, until - max(self.last_usage, job.start)) for job in jobs if job.state == "RUNNING")
+        priority.add_usage(
+            self.cluster.accounts,
+            [(job, seconds) for job, seconds in ran if seconds > 0],
+            self.weights.half_life_s,
+        )
 
     # The life of a job
 
@@ -248,6 +251,7 @@ class Life:
                 node.owner = job.user
             if job.whole_node == "node":
                 node.exclusive = job.job_id
+            cluster.touch(node)
         for other in gang:
             self._suspend(other)
 
@@ -298,7 +302,7 @@ class Life:
         """Everything a job gives up at its end, and its row in the accounts."""
         cluster = self.cluster
         if self.weights.multifactor:
-            self._add_usage(job, self.now)
+            self._add_usage([job], self.now)
         if job.state == "SUSPENDED":
             job.suspended_s += self.now - job.suspend_time
             cluster.take(job, sign=-1, cores=False)
@@ -325,6 +329,7 @@ class Life:
                 node.owner = ""
             if node.exclusive == job.job_id:
                 node.exclusive = 0
+            cluster.touch(node)
         row = copy(job)
         row.flags, row.steps = set(), list(job.steps)
         cluster.archive.append(row)
@@ -345,9 +350,10 @@ class Life:
     def _completed(self, job: Job) -> None:
         job.flags.discard("COMPLETING")
         for share in job.shares:
-            completing = self.cluster.nodes[share.node].completing
-            if job.job_id in completing:
-                completing.remove(job.job_id)
+            node = self.cluster.nodes[share.node]
+            if job.job_id in node.completing:
+                node.completing.remove(job.job_id)
+                self.cluster.touch(node)
         if job.pending:
             job.shares, job.nodes, job.batch_host = [], (), ""
 
@@ -465,7 +471,7 @@ class Life:
         """Its cores are free; its memory and GRES are not."""
         self.cluster.take(job, sign=-1, rest=False)
         if self.weights.multifactor:
-            self._add_usage(job, self.now)
+            self._add_usage([job], self.now)
         job.state, job.suspend_time = "SUSPENDED", self.now
         job.pre_suspend_s += self.now - max(job.start, 0)
         job.request.extra["suspended_us"] = self.now_us
@@ -540,7 +546,7 @@ class Life:
         if not self.rules.gang:
             return
         for job in [one for one in self.cluster.running.values() if one.state == "SUSPENDED"]:
-            if all(not self.cluster.uses[share.node][0] & share.cores for share in job.shares):
+            if all(not self.cluster.uses.exact[share.node][0] & share.cores for share in job.shares):
                 self._resume(job)
 
     def _set_priority(self, job: Job) -> None:

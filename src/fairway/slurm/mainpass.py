@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fairway.slurm.cluster import Cluster
 from fairway.slurm.model.job import Job
 from fairway.slurm.model.partition import Partition
+from fairway.slurm.placing.uses import bitmap
 from fairway.slurm.queueing import Entry, build_queue, may_start_task, partition_reason
 from fairway.slurm.selecting import Looking, Verdict, need_of, select
 
@@ -19,7 +20,7 @@ Preempt = Callable[[Verdict, Job], None]
 @dataclass(slots=True)
 class _Pass:
     look: Looking
-    closed: set[int] = field(default_factory=set)
+    closed: int = 0
     failed_parts: set[str] = field(default_factory=set)
     failed_reservations: set[str] = field(default_factory=set)
     depth: dict[str, int] = field(default_factory=dict)
@@ -31,7 +32,6 @@ def main_pass(look: Looking, start: Start, preempt: Preempt, *, depth: int, sche
     state = _Pass(look)
     started = tried = 0
     rejected: tuple[int, str] | None = None
-    everyone = frozenset(range(len(cluster.nodes)))
     part_depth = cluster.conf.parameter("partition_job_depth", 0)
     for entry in build_queue(cluster, look.rules, now, min_time=False):
         job, part = entry.job, entry.part
@@ -57,7 +57,7 @@ def main_pass(look: Looking, start: Start, preempt: Preempt, *, depth: int, sche
                 return started
             if _is_closed(state, entry):
                 break
-            look.open_nodes = everyone - state.closed if state.closed else None
+            look.closed = state.closed
             verdict = _try(state, cluster, job, part)
             if verdict is None:
                 break
@@ -70,7 +70,7 @@ def main_pass(look: Looking, start: Start, preempt: Preempt, *, depth: int, sche
                 break
             _failed(state, cluster, entry, verdict, preempt)
             break
-    look.open_nodes = None
+    look.closed = 0
     return started
 
 
@@ -81,7 +81,7 @@ def _shown(job: Job, part: Partition) -> str:
 def _close(state: _Pass, cluster: Cluster, part: Partition) -> None:
     if part.name not in state.failed_parts:
         state.failed_parts.add(part.name)
-        state.closed.update(part.nodes)
+        state.closed |= cluster.nodes_of(part)
 
 
 def _is_closed(state: _Pass, entry: Entry) -> bool:
@@ -105,13 +105,10 @@ def _try(state: _Pass, cluster: Cluster, job: Job, part: Partition) -> Verdict |
     reason = partition_reason(job, part)
     if reason:
         return None
-    if (
-        job.reason == "ReqNodeNotAvail"
-        and job.nodelist
-        and any(not cluster.nodes[node].available or node in state.closed for node in job.nodelist)
-    ):
+    usable = cluster.up & ~state.closed
+    if job.reason == "ReqNodeNotAvail" and bitmap(job.nodelist) & ~usable:
         return None
-    nodes = sum(1 for node in part.nodes if node not in state.closed and cluster.nodes[node].available)
+    nodes = (cluster.nodes_of(part) & usable).bit_count()
     if job.min_nodes > nodes:
         job.reason = "Resources"
         job.reason_detail = (
@@ -137,14 +134,13 @@ def _failed(state: _Pass, cluster: Cluster, entry: Entry, verdict: Verdict, pree
         verdict.code == "LIMIT" and cluster.conf.has_option("assoc_limit_stop")
     )
     if verdict.code == "RESERVED" and job.reservation:
-        state.closed.update(
-            cluster.reservations[job.reservation].nodes if job.reservation in cluster.reservations else ()
-        )
+        held = cluster.reservations.get(job.reservation)
+        state.closed |= bitmap(held.nodes) if held else 0
     if verdict.code == "NEVER" and len(job.partitions) == 1:
         job.priority, job.reason, job.reason_detail = 0, "BadConstraints", ""
     if job.nodelist and len(job.nodelist) >= job.min_nodes:
         by_part = False
-        state.closed.update(job.nodelist)
+        state.closed |= bitmap(job.nodelist)
     if by_part and job.reservation:
         state.failed_reservations.add(job.reservation)
         by_part = False

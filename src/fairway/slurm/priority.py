@@ -5,11 +5,11 @@ Source: src/plugins/priority/multifactor (priority_multifactor.c, fair_tree.c), 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fairway.slurm.conf import Configuration
-from fairway.slurm.model.association import FAIRSHARE_PARENT, Accounts, Association
+from fairway.slurm.model.association import FAIRSHARE_PARENT, Accounts, Association, Usage
 from fairway.slurm.model.job import Job
 from fairway.slurm.model.partition import Partition
 from fairway.slurm.words import durations
@@ -140,21 +140,31 @@ def decay(accounts: Accounts, factor: float) -> None:
             usage.tres[name] *= factor
 
 
-def add_usage(accounts: Accounts, job: Job, seconds: int, half_life_s: int) -> None:
-    """A job ran `seconds` more: its QOS, association and all above are charged, decayed by the whole interval."""
-    qos = accounts.qos.get(job.qos)
-    factor = qos.usage_factor if qos else 1.0
-    assoc = accounts.associations.get(job.assoc_id)
-    decayed = seconds * decay_of(half_life_s, seconds) * factor
-    billing = job.alloc_tres.get("billing", 0)
-    headings = [(one.usage, decayed) for one in accounts.up(assoc)] if assoc else []
-    if qos:
-        headings.append((qos.usage, seconds * factor if "NoDecay" in qos.flags else decayed))
-    for usage, amount in headings:
-        usage.raw += billing * amount
-        usage.wall += amount
+def add_usage(accounts: Accounts, ran: Iterable[tuple[Job, int]], half_life_s: int) -> None:
+    """Jobs ran so many seconds more: their QOS, associations and all above are charged, decayed by the interval."""
+    sums: dict[tuple[int, str], tuple[list[float], dict[str, float]]] = {}
+    for job, seconds in ran:
+        wall, used = sums.setdefault((job.assoc_id, job.qos), ([0.0, 0.0], {}))
+        decayed = seconds * decay_of(half_life_s, seconds)
+        wall[0] += decayed
+        wall[1] += seconds
         for name, count in job.alloc_tres.items():
-            usage.tres[name] = usage.tres.get(name, 0.0) + count * amount
+            used[name] = used.get(name, 0.0) + count * decayed
+    for (assoc_id, name), ((decayed, plain), used) in sums.items():
+        qos, assoc = accounts.qos.get(name), accounts.associations.get(assoc_id)
+        factor = qos.usage_factor if qos else 1.0
+        for one in accounts.up(assoc) if assoc else []:
+            _charge(one.usage, decayed * factor, used, factor)
+        if qos and plain:
+            kept = plain / decayed if "NoDecay" in qos.flags and decayed else 1.0
+            _charge(qos.usage, decayed * factor * kept, used, factor * kept)
+
+
+def _charge(usage: Usage, wall: float, used: Mapping[str, float], factor: float) -> None:
+    usage.raw += used.get("billing", 0.0) * factor
+    usage.wall += wall
+    for name, amount in used.items():
+        usage.tres[name] = usage.tres.get(name, 0.0) + amount * factor
 
 
 def decay_of(half_life_s: int, seconds: float) -> float:

@@ -8,24 +8,28 @@ from dataclasses import dataclass, field
 from fairway.slurm.cluster import Cluster
 from fairway.slurm.model.job import Job
 from fairway.slurm.model.partition import Partition, Reservation
+from fairway.slurm.placing.uses import bitmap
 
 
 @dataclass(frozen=True, slots=True)
 class Usable:
-    """`only`: just these nodes (the job's own reservation); `closed`: not these; `cores`: not these cores of a node.
+    """`only`: bitmap of just these nodes (the job's own reservation); `closed`: not these;
+    `cores`: not these cores of a node.
 
     `until`: the end of the first reservation in the way, 0 none; `error`: its reservation cannot be used now.
     """
 
-    only: frozenset[int] | None = None
-    closed: frozenset[int] = frozenset()
+    only: int | None = None
+    closed: int = 0
     cores: Mapping[int, int] = field(default_factory=dict)
     maintenance: bool = False
     until: int = 0
     error: bool = False
 
-    def allows(self, node: int) -> bool:
-        return node not in self.closed and (self.only is None or node in self.only)
+    def left_of(self, nodes: int) -> int:
+        """Those of a bitmap's nodes that are allowed."""
+        found = nodes & ~self.closed
+        return found if self.only is None else found & self.only
 
 
 _NONE = Usable()
@@ -43,7 +47,7 @@ def usable_nodes(cluster: Cluster, job: Job, part: Partition, start: int, end: i
         if not flexible and (start < mine.start or start >= mine.end):
             return Usable(error=True)
         others = [r for r in cluster.reservations.values() if r is not mine]
-        return _blocked(cluster, others, job, start, end, None if flexible else frozenset(mine.nodes))
+        return _blocked(cluster, others, job, start, end, None if flexible else bitmap(mine.nodes))
     return _blocked(cluster, cluster.reservations.values(), job, start, end, None)
 
 
@@ -53,9 +57,9 @@ def _blocked(
     job: Job,
     start: int,
     end: int,
-    only: frozenset[int] | None,
+    only: int | None,
 ) -> Usable:
-    closed: set[int] = set()
+    closed = 0
     cores: dict[int, int] = {}
     maintenance, until = False, 0
     for one in all_of:
@@ -71,10 +75,10 @@ def _blocked(
             for node, bits in one.cores.items():
                 cores[node] = cores.get(node, 0) | bits
         else:
-            closed |= set(one.nodes)
+            closed |= bitmap(one.nodes)
         maintenance |= "MAINT" in one.flags
         until = min(until or one.end, one.end)
-    return Usable(only, frozenset(closed), cores, maintenance, until)
+    return Usable(only, closed, cores, maintenance, until)
 
 
 def may_use(reservation: Reservation, user: str, account: str) -> bool:

@@ -16,12 +16,15 @@ from fairway.slurm.model.job import Job
 from fairway.slurm.model.node import Node
 from fairway.slurm.model.partition import Partition
 from fairway.slurm.model.tres import Tres
-from fairway.slurm.placing.need import GresNeed, Need, Use
+from fairway.slurm.placing.need import GresNeed, Need
 from fairway.slurm.placing.placing import Placement, World, fits_ever, place
+from fairway.slurm.placing.uses import Uses, bitmap, bits
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.hostlist import compress_sorted
 
 MOST_NODES = 500_000
+MOST_SETS = 10_000
+"""Sets of nodes kept between looks."""
 YEAR_MINUTES = 365 * 24 * 60
 
 
@@ -38,13 +41,12 @@ class Verdict:
 
 @dataclass(slots=True)
 class Looking:
-    """One look at the cluster. `open_nodes`: those the pass has not closed; `excluded`: not these (backfill)."""
+    """One look at the cluster. `closed`: bitmap of the nodes the pass has closed (or backfill keeps for others)."""
 
     cluster: Cluster
     rules: preemption.Preemption
     now: int
-    open_nodes: frozenset[int] | None = None
-    excluded: frozenset[int] = frozenset()
+    closed: int = 0
     completing_ok: bool = False
     layers: Callable[[Job, Partition], Sequence[Mapping[int, int]]] | None = None
     busy_first: bool = False
@@ -81,15 +83,15 @@ def first_look(look: Looking, job: Job, part: Partition) -> Verdict:
     if usable.error:
         return Verdict("RESERVED", reason="Reservation")
     best = Verdict("NEVER", reason="BadConstraints")
-    for nodes in node_alternatives(cluster, job, part):
-        wide = [node for node in nodes if _is_large_enough(cluster.nodes[node], job)]
-        up = [node for node in wide if cluster.nodes[node].available]
+    required = bitmap(job.nodelist)
+    for wide in node_alternatives(cluster, job, part):
+        up = wide & cluster.up
         world = _world(look, job, part)
-        if not set(job.nodelist) <= set(wide) or not fits_ever(need, world, wide, job.nodelist):
+        if required & ~wide or not fits_ever(need, world, wide, job.nodelist):
             continue
-        if not fits_ever(need, world, [node for node in wide if usable.allows(node)], job.nodelist):
+        if not fits_ever(need, world, usable.left_of(wide), job.nodelist):
             best = _reserved_verdict(usable)
-        elif set(job.nodelist) <= set(up) and fits_ever(need, world, up, job.nodelist):
+        elif not required & ~up and fits_ever(need, world, up, job.nodelist):
             return Verdict("OK")
         else:
             best = _not_available(look, job, part)
@@ -228,16 +230,34 @@ def _add(into: Tres, name: str, count: int) -> None:
     into[name] = into.get(name, 0) + count
 
 
-def node_alternatives(cluster: Cluster, job: Job, part: Partition) -> list[tuple[int, ...]]:
-    """The partition's nodes that have what is asked for, for each alternative of its constraint."""
-    nodes = [node for node in part.nodes if node not in job.exclude]
+def node_alternatives(cluster: Cluster, job: Job, part: Partition) -> list[int]:
+    """Bitmaps of the partition's nodes that have what is asked for, one for each alternative of its constraint."""
+    asked = job.request
+    sizes = (
+        asked.node_min_cpus,
+        asked.min_tmp_disk,
+        asked.sockets_per_node,
+        asked.cores_per_socket,
+        asked.threads_per_core,
+    )
+    key = (part.name, job.exclude, job.features, job.mem_per_node, sizes)
+    found: list[int] | None = cluster.sets.get(key)
+    if found is None:
+        if len(cluster.sets) > MOST_SETS:
+            cluster.sets.clear()
+        found = cluster.sets[key] = _alternatives(cluster, job, part)
+    return found
+
+
+def _alternatives(cluster: Cluster, job: Job, part: Partition) -> list[int]:
+    nodes = [n for n in part.nodes if n not in job.exclude and _is_large_enough(cluster.nodes[n], job)]
     if not job.features:
-        return [tuple(nodes)]
+        return [bitmap(nodes)]
     wanted = parse(job.features)
     if wanted is None:
-        return [()]
+        return [0]
     return [
-        tuple(node for node in nodes if wanted.matching(cluster.nodes[node].active_features, at))
+        bitmap(node for node in nodes if wanted.matching(cluster.nodes[node].active_features, at))
         for at in range(len(wanted.alternatives))
     ]
 
@@ -247,21 +267,25 @@ def _pick(look: Looking, job: Job, part: Partition, need: Need) -> Verdict:
     usable = reservations.usable_nodes(cluster, job, part, look.now, end_of(job, part, look.now))
     if usable.error:
         return Verdict("RESERVED", reason="Reservation")
-    codes: list[str] = []
-    for nodes in node_alternatives(cluster, job, part):
-        wide = [node for node in nodes if _is_large_enough(cluster.nodes[node], job)]
-        allowed = [node for node in wide if usable.allows(node)]
+    best: Verdict | None = None
+    for wide in node_alternatives(cluster, job, part):
+        allowed = usable.left_of(wide)
         verdict = _pick_among(look, job, part, need, allowed, usable.cores)
         if verdict.code == "OK" or verdict.victims:
             return verdict
-        if verdict.code == "NEVER" and len(allowed) < len(wide):
-            free = fits_ever(need, _world(look, job, part), wide, job.nodelist)
-            verdict = _reserved_verdict(usable) if free else verdict
-        codes.append(verdict.code)
-        best = verdict
-    order = ("BUSY", "RESERVED", "UNAVAILABLE", "NEVER")
-    code = min(codes, key=order.index)
-    return best if best.code == code else Verdict(code, reason="Resources")
+        if (
+            verdict.code == "NEVER"
+            and allowed != wide
+            and fits_ever(need, _world(look, job, part), wide, job.nodelist)
+        ):
+            verdict = _reserved_verdict(usable)
+        if best is None or _ORDER.index(verdict.code) < _ORDER.index(best.code):
+            best = verdict
+    return best or Verdict("NEVER", reason="BadConstraints")
+
+
+_ORDER = ("BUSY", "RESERVED", "UNAVAILABLE", "NEVER")
+"""Of several alternatives, the one nearest to starting says why not."""
 
 
 def _reserved_verdict(usable: reservations.Usable) -> Verdict:
@@ -291,7 +315,7 @@ def _is_large_enough(node: Node, job: Job) -> bool:
     )
 
 
-def _world(look: Looking, job: Job, part: Partition, uses: Sequence[Use] | None = None) -> World:
+def _world(look: Looking, job: Job, part: Partition, uses: Uses | None = None) -> World:
     cluster = look.cluster
     return World(
         cluster.fits,
@@ -313,90 +337,85 @@ def _held(cluster: Cluster, part: Partition) -> Callable[[int], int]:
     return lambda node: held.get(node, 0)
 
 
-def is_open(look: Looking, node: Node, job: Job) -> bool:
-    """May the job start on the node now, whatever is left of it?"""
-    if look.open_nodes is not None and node.index not in look.open_nodes:
-        return False
-    if node.index in look.excluded or not node.available:
-        return False
-    if node.completing and not look.completing_ok:
-        return False
-    return allows_owner(node, job)
+def open_nodes(look: Looking, job: Job, nodes: int) -> int:
+    """Those of the nodes the job may start on now, whatever is left of them."""
+    cluster = look.cluster
+    found = nodes & cluster.up & ~look.closed
+    if not look.completing_ok:
+        found &= ~cluster.completing
+    return found & ~strangers(cluster, job)
 
 
-def allows_owner(node: Node, job: Job) -> bool:
-    """--exclusive=user: a node with jobs of one user only."""
-    if node.owner and node.owner != job.user:
-        return False
-    return job.whole_node != "user" or not node.allocated or node.owner == job.user
+def strangers(cluster: Cluster, job: Job) -> int:
+    """Bitmap of the nodes --exclusive=user keeps the job from: its own wish, or that of who is there."""
+    found = 0
+    for index, user in cluster.owners.items():
+        if user != job.user:
+            found |= 1 << index
+    if job.whole_node == "user":
+        for node in cluster.nodes:
+            if node.allocated and node.owner != job.user:
+                found |= 1 << node.index
+    return found
 
 
 def _pick_among(
-    look: Looking, job: Job, part: Partition, need: Need, nodes: list[int], cores: Mapping[int, int]
+    look: Looking, job: Job, part: Partition, need: Need, nodes: int, cores: Mapping[int, int]
 ) -> Verdict:
-    cluster = look.cluster
-    available = [
-        node
-        for node in nodes
-        if cluster.nodes[node].available and (look.open_nodes is None or node in look.open_nodes)
-    ]
-    if not set(job.nodelist) <= set(nodes):
+    cluster, required = look.cluster, bitmap(job.nodelist)
+    available = nodes & cluster.up & ~look.closed
+    if required & ~nodes:
         return Verdict("NEVER", reason="BadConstraints")
-    if job.nodelist and not set(job.nodelist) <= set(available):
+    if required & ~available:
         return _not_available(look, job, part)
     world = _world(look, job, part)
     world.excluded = cores
-    open_nodes = [node for node in nodes if is_open(look, cluster.nodes[node], job)]
-    if set(job.nodelist) <= set(open_nodes):
-        found = place(need, world, open_nodes, job.nodelist)
+    free = open_nodes(look, job, nodes)
+    if not required & ~free:
+        found = place(need, world, free, job.nodelist)
         if found is not None:
             return Verdict("OK", found)
         if look.rules.enabled:
-            verdict = _preempt(look, job, part, need, open_nodes)
+            verdict = _preempt(look, job, part, need, free)
             if verdict is not None:
                 return verdict
     if fits_ever(need, world, available, job.nodelist):
         return Verdict("BUSY", reason="Resources")
     if not fits_ever(need, world, nodes, job.nodelist):
         return Verdict("NEVER", reason="BadConstraints")
-    if any(cluster.nodes[node].completing for node in nodes):
+    if cluster.completing & nodes:
         return Verdict("BUSY", reason="Resources")
     return _not_available(look, job, part)
 
 
 def _not_available(look: Looking, job: Job, part: Partition) -> Verdict:
     """Names the nodes that are down or drained (select_nodes, ESLURM_NODE_NOT_AVAIL)."""
-    nodes = look.cluster.nodes
-    closed = [
-        n
-        for n in (job.nodelist or part.nodes)
-        if not nodes[n].available
-        or not allows_owner(nodes[n], job)
-        or (look.open_nodes is not None and n not in look.open_nodes)
-    ]
+    cluster = look.cluster
+    nodes = bitmap(job.nodelist) if job.nodelist else cluster.nodes_of(part)
+    closed = cluster.names(bits(nodes & (~cluster.up | look.closed | strangers(cluster, job))))
     if closed:
-        text = f"ReqNodeNotAvail, UnavailableNodes:{compress_sorted(nodes[n].name for n in closed)}"
+        text = f"ReqNodeNotAvail, UnavailableNodes:{compress_sorted(closed)}"
     else:
         text = "ReqNodeNotAvail, May be reserved for other job"
     return Verdict("UNAVAILABLE", reason="ReqNodeNotAvail", detail=text)
 
 
-def without(cluster: Cluster, uses: Sequence[Use], jobs: Iterable[Job]) -> list[Use]:
+def without(cluster: Cluster, uses: Uses, jobs: Iterable[Job]) -> Uses:
     """The uses as if these jobs had ended."""
-    left = list(uses)
+    left = uses.copy()
     for job in jobs:
         for share in job.shares:
-            cores, mem, gres = left[share.node]
+            cores, mem, gres = left.exact[share.node]
             kept = tuple(
-                bits & ~share.gres.get(one.name, 0)
-                for bits, one in zip(gres, cluster.nodes[share.node].conf.gres, strict=True)
+                held & ~share.gres.get(one.name, 0)
+                for held, one in zip(gres, cluster.nodes[share.node].conf.gres, strict=True)
             )
-            held = 0 if job.state == "SUSPENDED" else share.cores
-            left[share.node] = (cores & ~held, mem - share.mem, kept)
+            taken = 0 if job.state == "SUSPENDED" else share.cores
+            left.put(share.node, (cores & ~taken, mem - share.mem, kept))
     return left
 
 
-def _preempt(look: Looking, job: Job, part: Partition, need: Need, nodes: list[int]) -> Verdict | None:
+def _preempt(look: Looking, job: Job, part: Partition, need: Need, nodes: int) -> Verdict | None:
     """Remove candidates one by one until it fits; reorder once to disturb fewer (_run_now)."""
     cluster, rules = look.cluster, look.rules
     found = preemption.candidates(
@@ -410,7 +429,7 @@ def _preempt(look: Looking, job: Job, part: Partition, need: Need, nodes: list[i
     ]
     passes = 0
     while order:
-        uses: list[Use] = list(cluster.uses)
+        uses = cluster.uses
         placement, last = None, -1
         for at, victim in enumerate(order):
             uses = without(cluster, uses, [victim])

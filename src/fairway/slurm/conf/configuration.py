@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from fairway.errors import FieldProblem
 from fairway.slurm.model.node import NodeConf
@@ -33,6 +34,12 @@ class Configuration:
     """What Slurm would not understand, or Fairway does not: named, left out."""
     texts: dict[str, str] = field(default_factory=dict)
     """File name → text, as read."""
+    read: dict[tuple[str, ...], Any] = field(default_factory=dict)
+    """Settings once asked for, as they were understood; `set` empties it."""
+
+    def set(self, key: str, value: str) -> None:
+        self.settings[key.lower()] = value
+        self.read.clear()
 
     def get(self, key: str, default: str = "") -> str:
         """A setting, `default` where it is not set."""
@@ -51,15 +58,23 @@ class Configuration:
 
     def words(self, key: str) -> tuple[str, ...]:
         """A comma list, lower case."""
-        return tuple(word.strip().lower() for word in self.get(key).split(",") if word.strip())
+        found: tuple[str, ...] | None = self.read.get((key,))
+        if found is None:
+            found = tuple(word.strip().lower() for word in self.get(key).split(",") if word.strip())
+            self.read[key,] = found
+        return found
 
     def parameter(self, name: str, default: int, key: str = "SchedulerParameters") -> int:
         """`name=N` of SchedulerParameters or another list of options."""
-        for word in self.words(key):
-            option, equals, value = word.partition("=")
-            if option == name and equals and value.lstrip("-").isdigit():
-                return int(value)
-        return default
+        options: dict[str, int] | None = self.read.get((key, "="))
+        if options is None:
+            options = {}
+            for word in self.words(key):
+                option, equals, value = word.partition("=")
+                if equals and value.lstrip("-").isdigit():
+                    options.setdefault(option, int(value))
+            self.read[key, "="] = options
+        return options.get(name, default)
 
     def has_option(self, name: str, key: str = "SchedulerParameters") -> bool:
         return name in self.words(key)
@@ -67,12 +82,19 @@ class Configuration:
     @property
     def tracked(self) -> tuple[str, ...]:
         """AccountingStorageTRES beyond the static ones, in order."""
-        static = {"cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages"}
-        return tuple(word for word in self.words("AccountingStorageTRES") if word not in static)
+        found: tuple[str, ...] | None = self.read.get(("tracked",))
+        if found is None:
+            static = {"cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages"}
+            found = tuple(word for word in self.words("AccountingStorageTRES") if word not in static)
+            self.read["tracked",] = found
+        return found
 
     @property
     def enforce(self) -> frozenset[str]:
         """What AccountingStorageEnforce implies: associations, limits, qos, safe, wckeys, nojobs, nosteps."""
+        known: frozenset[str] | None = self.read.get(("enforce",))
+        if known is not None:
+            return known
         words = set(self.words("AccountingStorageEnforce"))
         if "all" in words:
             words |= {"associations", "limits", "qos", "safe", "wckeys"}
@@ -80,4 +102,6 @@ class Configuration:
             words |= {"limits"}
         if words & {"limits", "qos", "wckeys"}:
             words |= {"associations"}
-        return frozenset(words - {"0", "none"})
+        found: frozenset[str] = frozenset(words - {"0", "none"})
+        self.read["enforce",] = found
+        return found

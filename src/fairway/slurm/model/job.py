@@ -240,7 +240,7 @@ class Job:
     steps: list[Step] = field(default_factory=list)
     version: int = 0
     """Counts starts and ends: an event for an older one is stale."""
-    needs: dict[str, Any] = field(default_factory=dict)
+    needs: dict[Any, Any] = field(default_factory=dict)
     """Partition → what the job needs there (placing.Need), made once; emptied when the job is changed."""
 
     @property

@@ -90,6 +90,7 @@ class _Gathering:
         need = on.need
         self.on, self.need, self.first, self.fits = on, need, first, fits
         self.chosen = Chosen()
+        self.seen: dict[tuple[int, tuple[int, ...]], Cores] = {}
         self.per_job = [at for at, one in enumerate(need.gres) if one.per_job]
         self.had = [0] * len(need.gres)
         lead = min if self.per_job else max
@@ -100,8 +101,13 @@ class _Gathering:
 
     def look(self, node: int) -> Cores:
         """What the job would use of the node now."""
+        fit = self.fits[node]
         lacking = tuple(max(one.per_job - self.had[at], 0) for at, one in enumerate(self.need.gres))
-        return select_cores(self.need, self.on.confs[node], self.fits[node], lacking, self.first)
+        key = (id(fit), lacking)
+        seen = self.seen.get(key)
+        if seen is None:
+            seen = self.seen[key] = select_cores(self.need, self.on.confs[node], fit, lacking, self.first)
+        return seen
 
     def take(self, node: int, seen: Cores) -> None:
         cpus, fit, need = seen.cpus, self.fits[node], self.need

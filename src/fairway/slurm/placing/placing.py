@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fairway.slurm.model.node import NodeConf
 from fairway.slurm.placing.choosing import Candidates, Chosen, choose
 from fairway.slurm.placing.cores import deal_tasks, pick_cores
 from fairway.slurm.placing.devices import pick_devices
 from fairway.slurm.placing.fitting import Fit, fit, node_cores
 from fairway.slurm.placing.need import Need, Use
+from fairway.slurm.placing.quick import Table, choose_quick, is_simple
+from fairway.slurm.placing.uses import Numbering, Uses, indexes
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,39 +50,50 @@ class Placement:
 
 @dataclass(slots=True)
 class Fits:
-    """Fits of one cluster's nodes, each made once per need, configuration and use. Cost of a look: one dict lookup."""
+    """What is known of a cluster's nodes: fits by need, made once per class and use, or per kind of use (`tables`)."""
 
-    confs: Sequence[NodeConf]
-    classes: list[int] = field(default_factory=list)
+    numbering: Numbering
     known: dict[Need, dict[tuple[int, Use], Fit | None]] = field(default_factory=dict)
+    tables: dict[Need, Table | None] = field(default_factory=dict)
+    ever: dict[tuple[Need, int, tuple[int, ...]], bool] = field(default_factory=dict)
+    count: int = 0
 
-    LIMIT = 4_096
-    """Needs kept; then all are forgotten, so that a long run's memory stays bounded."""
+    MOST = 100_000
+    """Fits kept by class and use; then all are forgotten."""
+    NEEDS = 4_096
+    """Needs kept."""
 
-    def __post_init__(self) -> None:
-        from dataclasses import replace
-
-        kinds: dict[NodeConf, int] = {}
-        for conf in self.confs:
-            plain = replace(conf, name="", port=0, address="", weight=0, features=(), reason="", state="")
-            self.classes.append(kinds.setdefault(plain, len(kinds)))
+    @property
+    def confs(self) -> Sequence[NodeConf]:
+        return self.numbering.confs
 
     def of(self, need: Need) -> dict[tuple[int, Use], Fit | None]:
-        known = self.known.get(need)
-        if known is None:
-            if len(self.known) >= self.LIMIT:
-                self.known.clear()
-            known = self.known[need] = {}
-        return known
+        if self.count > self.MOST:
+            self.known.clear()
+            self.count = 0
+        return self.known.setdefault(need, {})
+
+    def table(self, need: Need) -> Table | None:
+        """None: the need is not simple."""
+        if need not in self.tables:
+            if len(self.tables) >= self.NEEDS:
+                self.tables.clear()
+                self.ever.clear()
+            self.tables[need] = Table() if is_simple(need) else None
+        return self.tables[need]
+
+    def forget(self) -> None:
+        """Kinds were numbered anew."""
+        self.tables.clear()
 
 
 @dataclass(slots=True)
 class World:
-    """What a placement is looked for in. `uses`: every node's use; `weights`: by node, lower first."""
+    """What a placement is looked for in. `weights: int64[node]`, lower first."""
 
     fits: Fits
-    uses: Sequence[Use]
-    weights: Sequence[int]
+    uses: Uses
+    weights: NDArray[np.int64]
     switches: tuple[frozenset[int], ...] = ()
     excluded: Mapping[int, int] = field(default_factory=dict)
     """Node → bitmap of cores reserved for others."""
@@ -87,12 +103,18 @@ class World:
     """Node → bitmap of cores taken, one mapping for each further attempt where cores may be shared."""
     busy_first: bool = False
 
+    @property
+    def plain(self) -> bool:
+        return not (self.excluded or self.held or self.switches or self.busy_first)
+
 
 def place(
-    need: Need, world: World, nodes: Sequence[int], required: tuple[int, ...] = (), *, exact: bool = True
+    need: Need, world: World, nodes: int, required: tuple[int, ...] = (), *, exact: bool = True
 ) -> Placement | None:
-    """The placement on some of `nodes` (sorted), or None. `exact` False: nodes only, cores and devices not worked out
-    (a placement of parts without them): a look ahead."""
+    """The placement on some of `nodes` (a bitmap), or None. `exact` False: nodes only, cores and devices not worked
+    out: a look ahead."""
+    if nodes.bit_count() < need.min_nodes:
+        return None
     placement = _attempt(need, world, nodes, required, None, exact)
     if placement is not None or need.sharing != "shared":
         return placement
@@ -103,31 +125,43 @@ def place(
     return None
 
 
-def fits_ever(need: Need, world: World, nodes: Sequence[int], required: tuple[int, ...] = ()) -> bool:
+def fits_ever(need: Need, world: World, nodes: int, required: tuple[int, ...] = ()) -> bool:
     """Could it run on these nodes if they were empty (SELECT_MODE_TEST_ONLY)?"""
-    found: dict[int, Fit] = {}
-    seen: dict[int, Fit | None] = {}
-    for node in nodes:
-        kind = world.fits.classes[node]
-        if kind not in seen:
-            seen[kind] = fit(need, world.fits.confs[node], (0, 0, ()), ever=True)
-        one = seen[kind]
-        if one is not None:
-            found[node] = one
-    return _choose(need, world, found, required) is not None
+    key = (need, nodes, required)
+    known = world.fits.ever.get(key)
+    if known is None:
+        found: dict[int, Fit] = {}
+        seen: dict[int, Fit | None] = {}
+        classes = world.fits.numbering.classes
+        for node in indexes(nodes, len(classes)).tolist():
+            if classes[node] not in seen:
+                seen[classes[node]] = fit(need, world.fits.confs[node], (0, 0, ()), ever=True)
+            one = seen[classes[node]]
+            if one is not None:
+                found[node] = one
+        known = world.fits.ever[key] = _choose(need, world, found, required) is not None
+    return known
 
 
 def _attempt(
     need: Need,
     world: World,
-    nodes: Sequence[int],
+    nodes: int,
     required: tuple[int, ...],
     layer: Mapping[int, int] | None,
     exact: bool,
 ) -> Placement | None:
-    if len(nodes) < need.min_nodes:
-        return None
-    found = _fits(need, world, nodes, layer)
+    order = indexes(nodes, len(world.uses.exact))
+    table = world.fits.table(need) if layer is None and not required and world.plain else None
+    if table is not None:
+        quick = choose_quick(need, table, world.uses, order, world.weights, _least_nodes(need))
+        if quick is not None:
+            if not quick:
+                return None
+            if not exact:
+                return Placement(tuple(Part(node, 0, 0, 0) for node in sorted(quick)))
+            order = np.array(sorted(quick), dtype=np.intp)
+    found = _fits(need, world, order.tolist(), layer)
     chosen = _choose(need, world, found, required)
     if chosen is None:
         return None
@@ -136,8 +170,19 @@ def _attempt(
     return _allot(need, world, chosen, found)
 
 
+def _least_nodes(need: Need) -> int:
+    if need.tasks_per_node and need.num_tasks:
+        return max(need.min_nodes, -(-need.num_tasks // need.tasks_per_node))
+    return need.min_nodes
+
+
 def _fits(need: Need, world: World, nodes: Sequence[int], layer: Mapping[int, int] | None) -> dict[int, Fit]:
-    known, classes, uses, confs = world.fits.of(need), world.fits.classes, world.uses, world.fits.confs
+    known, classes, uses, confs = (
+        world.fits.of(need),
+        world.fits.numbering.classes,
+        world.uses.exact,
+        world.fits.confs,
+    )
     found: dict[int, Fit] = {}
     if layer is None and world.held is None and not world.excluded:
         for node in nodes:
@@ -146,6 +191,7 @@ def _fits(need: Need, world: World, nodes: Sequence[int], layer: Mapping[int, in
                 one = known[key]
             else:
                 one = known[key] = fit(need, confs[node], uses[node])
+                world.fits.count += 1
             if one is not None:
                 found[node] = one
         return found
@@ -161,18 +207,20 @@ def _fits(need: Need, world: World, nodes: Sequence[int], layer: Mapping[int, in
 
 
 def _choose(need: Need, world: World, found: dict[int, Fit], required: tuple[int, ...]) -> Chosen | None:
-    min_nodes = need.min_nodes
-    if need.tasks_per_node and need.num_tasks:
-        min_nodes = max(min_nodes, -(-need.num_tasks // need.tasks_per_node))
+    min_nodes = _least_nodes(need)
     if len(found) < min_nodes:
         return None
-    idle = frozenset(node for node in found if not world.uses[node][0]) if world.busy_first else frozenset()
+    idle = (
+        frozenset(node for node in found if not world.uses.exact[node][0])
+        if world.busy_first
+        else frozenset()
+    )
     return choose(
         Candidates(
             need,
             world.fits.confs,
             found,
-            world.weights,
+            world.weights.tolist(),
             min_nodes,
             need.max_nodes,
             need.req_nodes,
@@ -214,7 +262,10 @@ def _allot(need: Need, world: World, chosen: Chosen, found: dict[int, Fit]) -> P
     parts = []
     for at, node in enumerate(nodes):
         mem = _memory(need, confs[at], cpus[at], gres[at])
-        if need.counts_memory and mem > confs[at].real_memory - confs[at].mem_spec - world.uses[node][1]:
+        if (
+            need.counts_memory
+            and mem > confs[at].real_memory - confs[at].mem_spec - world.uses.exact[node][1]
+        ):
             return None
         parts.append(Part(node, cpus[at], mem, cores[at], tuple(sorted(gres[at].items())), tasks[at]))
     return Placement(tuple(parts))
