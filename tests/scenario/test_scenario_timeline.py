@@ -203,6 +203,12 @@ def test_fail_and_recover_a_node(tmp_path: Path) -> None:
     assert ready["Ready"] == "True"
 
 
+def test_break_a_gpu(tmp_path: Path) -> None:
+    label = "label: {target: node/gpu-0, labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}\n      "
+    twin = after(f"{label}breakGPU: {{nodes: gpu-0, gpu: 3, cause: xid-79}}", tmp_path)
+    assert get(twin, "Node", "gpu-0")["status"]["allocatable"]["nvidia.com/gpu"] == "3"
+
+
 def test_add_and_remove_nodes(tmp_path: Path) -> None:
     twin = after('addNodes: {name: "more-{i:2}", count: 3, capacity: {cpu: 4, memory: 8Gi}}', tmp_path)
     assert get(twin, "Node", "more-02")["status"]["allocatable"]["cpu"] == "4"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fairway.catalog.nodegpus import gpus_of_node
 from fairway.cluster.actions import perform
 from fairway.cluster.errors import ApiError
 from fairway.kube.objects import Key, Obj, labels_of, name_of, namespace_of, spec_of
@@ -17,6 +18,7 @@ from fairway.scenario.actions import Action, Choice
 from fairway.scenario.entering import NAME, enter, patch
 from fairway.scenario.fleet import taint_object
 from fairway.twin.components import Host
+from fairway.twin.devices.gpuhealth import break_gpu
 from fairway.twin.faults import plan_fault
 from fairway.workloads.disruption.eviction import evict
 
@@ -109,6 +111,17 @@ def _fail_node(host: Host, action: actions.FailNode) -> Troubles:
     return _each(host, action.nodes, fail)
 
 
+def _break_gpu(host: Host, action: actions.BreakGpu) -> Troubles:
+    def strike(key: Key, obj: Obj) -> str | None:
+        count = gpus_of_node(obj).count
+        if action.gpu >= count:
+            return f"it has {count} GPUs that are known by model, numbered from 0: none is {action.gpu}"
+        break_gpu(host, key.name, action.gpu, action.cause, repair_us=action.repair_us, drains=action.drains)
+        return None
+
+    return _each(host, action.nodes, strike)
+
+
 def _recover_node(host: Host, action: actions.RecoverNode) -> Troubles:
     return _each(host, action.nodes, lambda key, _o: plan_fault(host, "recover", key.name))
 
@@ -187,6 +200,7 @@ _VERBS: dict[type, Callable[[Host, Any], Troubles]] = {
     actions.Cordon: _cordon,
     actions.Drain: _drain,
     actions.FailNode: _fail_node,
+    actions.BreakGpu: _break_gpu,
     actions.RecoverNode: _recover_node,
     actions.RemoveNode: _remove_node,
     actions.SetTaints: _set_taints,

@@ -20,6 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fairway.catalog.nodegpus import MOST
+from fairway.devices.breaking import causes
 from fairway.kube.kinds import Kind, find_kind, kind_of_unknown
 from fairway.kube.located import Field
 from fairway.kube.objects import Key
@@ -239,6 +241,22 @@ def _fail_node(field: Field, _context: Context) -> list[Action]:
     return [actions.FailNode(nodes, parts["recoverAfter"].duration(positive=True))]
 
 
+def _break_gpu(field: Field, _context: Context) -> list[Action]:
+    nodes, parts = _nodes(field, "gpu", "cause", "repairAfter", "drain")
+    known = tuple(causes())
+    if not parts["cause"].is_given:
+        parts["cause"].reject(f"required: one of {', '.join(known)}")
+    return [
+        actions.BreakGpu(
+            nodes,
+            parts["gpu"].integer(0, 0, MOST - 1),
+            parts["cause"].choice(known, known[0]),
+            parts["repairAfter"].duration(positive=True),
+            parts["drain"].flag(),
+        )
+    ]
+
+
 def _recover_node(field: Field, _context: Context) -> list[Action]:
     return [actions.RecoverNode(_nodes(field)[0])]
 
@@ -317,6 +335,7 @@ ACTIONS: dict[str, Reader] = {
     "uncordon": _cordon(False),
     "drain": _drain,
     "failNode": _fail_node,
+    "breakGPU": _break_gpu,
     "recoverNode": _recover_node,
     "addNodes": _add_nodes,
     "removeNode": _remove_node,

@@ -99,6 +99,18 @@ class FailNode:
 
 
 @dataclass(frozen=True, slots=True)
+class BreakGpu:
+    """A card breaks; `repair_us` 0: mended after what its cause takes. `drains`: the node is cordoned meanwhile, and
+    its GPU pods deleted."""
+
+    nodes: Choice
+    gpu: int
+    cause: str
+    repair_us: int = 0
+    drains: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RecoverNode:
     nodes: Choice
 
@@ -167,6 +179,7 @@ Action = (
     | Cordon
     | Drain
     | FailNode
+    | BreakGpu
     | RecoverNode
     | RemoveNode
     | SetTaints

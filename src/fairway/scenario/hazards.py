@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairway.catalog.nodegpus import gpus_of_node
 from fairway.cluster.changes import ADDED, Change
+from fairway.devices.breaking import rates_of
 from fairway.kube.objects import Key, Obj, labels_of, name_of
 from fairway.scenario.entering import enter
 from fairway.scenario.model import FaultProcess
 from fairway.twin.components import Host
+from fairway.twin.devices.gpuhealth import break_gpu
 from fairway.twin.faults import plan_fault
 from fairway.twin.loop import INPUT
 
-NODE_FAILURE, SPOT_PREEMPTION = "NodeFailure", "SpotPreemption"
+NODE_FAILURE, SPOT_PREEMPTION, GPU_FAILURE = "NodeFailure", "SpotPreemption", "GPUFailure"
 _CRITICAL_US = 15_000_000
 
 
@@ -60,6 +63,12 @@ class Hazards:
         process = self.processes[number]
         turn = self.strikes.get((number, node), 0)
         after_us = process.after.at_quantile(self._draw(process, "after", node, turn))
+        if process.kind == GPU_FAILURE:
+            obj = self.host.store.get(Key("Node", "", node))
+            count = 0 if obj is None else gpus_of_node(obj).count
+            if not count:
+                return
+            after_us //= count
         at_us = max(from_us, self.host.loop.now_us) + max(after_us, 1)
         self.host.loop.at(at_us, self._strike, (number, node, uid), INPUT)
 
@@ -74,7 +83,9 @@ class Hazards:
         repair_us = None
         if process.repair is not None:
             repair_us = process.repair.at_quantile(self._draw(process, "repair", node, turn))
-        if process.kind == NODE_FAILURE:
+        if process.kind == GPU_FAILURE:
+            self._break(number, obj, turn, repair_us or 0)
+        elif process.kind == NODE_FAILURE:
             self._fail(number, node, uid, repair_us)
         else:
             self._take_back(process, obj, repair_us)
@@ -84,6 +95,15 @@ class Hazards:
         if repair_us is not None:
             plan_fault(self.host, "recover", node, after_us=repair_us)
             self._arm(number, node, uid, self.host.loop.now_us + repair_us)
+
+    def _break(self, number: int, obj: Obj, turn: int, repair_us: int) -> None:
+        """One of the node's cards, by the fleet's causes; the next comes whether or not this one is mended."""
+        process, node = self.processes[number], name_of(obj)
+        count = gpus_of_node(obj).count
+        card = min(int(self._draw(process, "card", node, turn) * count), count - 1)
+        cause = rates_of(process.fleet).cause_at(self._draw(process, "cause", node, turn))
+        break_gpu(self.host, node, card, cause, repair_us=repair_us, drains=process.drains)
+        self._arm(number, node, obj["metadata"]["uid"])
 
     def _take_back(self, process: FaultProcess, obj: Obj, replace_us: int | None) -> None:
         node = name_of(obj)

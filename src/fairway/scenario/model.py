@@ -62,8 +62,8 @@ class BehaviourProfile:
 class FaultProcess:
     """A random process that breaks nodes, one per matching node.
 
-    `kind`: NodeFailure (down after `after`, up again after `repair`) or SpotPreemption (a warning, then gone;
-    a replacement after `repair` unless that is None).
+    `kind`: NodeFailure (down after `after`, up again after `repair`), SpotPreemption (a warning, then gone; a
+    replacement after `repair` unless that is None), or GPUFailure (one card, by the causes of `fleet`).
     """
 
     name: str
@@ -73,6 +73,9 @@ class FaultProcess:
     warning_us: int = 0
     selector: Selector = EVERYTHING
     nodes: tuple[str, ...] = ()
+    fleet: str = ""
+    """Of GPUFailure: whose rates; `after` is one card's then."""
+    drains: bool = False
 
 
 @dataclass(frozen=True, slots=True)

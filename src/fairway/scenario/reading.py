@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fairway.autoscaling.load.reading import NO_LOAD, Load, LoadFault, read_load
+from fairway.devices.breaking import fleets, rates_of
 from fairway.errors import InvalidInput
 from fairway.kube.located import Field, Reading, did_you_mean
 from fairway.kube.manifest import Manifest
@@ -45,7 +46,7 @@ SPEC = (
     "load",
     "assertions",
 )
-NODE_FAILURE, SPOT_PREEMPTION = "NodeFailure", "SpotPreemption"
+NODE_FAILURE, SPOT_PREEMPTION, GPU_FAILURE = "NodeFailure", "SpotPreemption", "GPUFailure"
 FAULT = (
     "name",
     "kind",
@@ -56,6 +57,8 @@ FAULT = (
     "warning",
     "selector",
     "nodes",
+    "fleet",
+    "drain",
 )
 MATCH = ("kinds", "namespaces", "names", "priorityClasses", "selector")
 
@@ -237,7 +240,12 @@ def _load(field: Field) -> Load:
 
 def _fault(field: Field) -> FaultProcess | None:
     parts = field.members(*FAULT, required=("kind",))
-    kind = parts["kind"].choice((NODE_FAILURE, SPOT_PREEMPTION), NODE_FAILURE)
+    kind = parts["kind"].choice((NODE_FAILURE, SPOT_PREEMPTION, GPU_FAILURE), NODE_FAILURE)
+    if kind == GPU_FAILURE:
+        return _gpu_fault(field, parts)
+    for name in ("fleet", "drain"):
+        if parts[name].is_given:
+            parts[name].reject(f"only with kind {GPU_FAILURE}")
     if parts["meanTimeBetween"].is_given == parts["after"].is_given:
         field.reject("expected either meanTimeBetween (exponential) or after (any distribution)")
         return None
@@ -254,6 +262,28 @@ def _fault(field: Field) -> FaultProcess | None:
         warning_us=parts["warning"].duration(),
         selector=parts["selector"].selector(),
         nodes=parts["nodes"].texts(),
+    )
+
+
+def _gpu_fault(field: Field, parts: dict[str, Field]) -> FaultProcess:
+    """By the rates of a fleet; `meanTimeBetween`, of one card, in their place."""
+    known = tuple(fleets())
+    fleet = parts["fleet"].choice(known, known[0])
+    mean_us = parts["meanTimeBetween"].duration(rates_of(fleet).mean_us, positive=True)
+    for name in ("after", "warning", "replaceAfter"):
+        if parts[name].is_given:
+            parts[name].reject(
+                f"not with kind {GPU_FAILURE}: expected fleet, meanTimeBetween, repairTime, drain"
+            )
+    return FaultProcess(
+        name=parts["name"].text(f"fault-{field.path[-1]}"),
+        kind=GPU_FAILURE,
+        after=Distribution("exponential", mean_us),
+        repair=_time(parts["repairTime"]),
+        selector=parts["selector"].selector(),
+        nodes=parts["nodes"].texts(),
+        fleet=fleet,
+        drains=parts["drain"].flag(),
     )
 
 

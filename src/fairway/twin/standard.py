@@ -12,6 +12,7 @@ from fairway.twin.autoscaling.component import Autoscaling
 from fairway.twin.components import Component
 from fairway.twin.controllers import Controllers
 from fairway.twin.devices.evicting import DeviceTaintEviction
+from fairway.twin.devices.gpuhealth import GpuHealth
 from fairway.twin.devices.gpuoperator import GpuOperator
 from fairway.twin.devices.publishing import DevicePublishing
 from fairway.twin.faults import Faults
@@ -46,6 +47,7 @@ def standard_components(
         Kubelet(),
         DevicePublishing(),
         GpuOperator(),
+        GpuHealth(),
         NodeLifecycle(),
         TaintEviction(),
         PodGarbageCollector(),
