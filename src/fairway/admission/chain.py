@@ -38,6 +38,7 @@ from fairway.admission.podsecurity.admission import verdict as pod_security_verd
 from fairway.admission.policies.index import GROUP, PolicyIndex
 from fairway.admission.policies.matching import is_exempt
 from fairway.admission.rbac import escalation
+from fairway.admission.rbac.attributes import RBAC_GROUP
 from fairway.admission.rbac.authorizer import Authorizer
 from fairway.admission.request import (
     CREATE,
@@ -127,7 +128,7 @@ class Chain:
             if isinstance(settled, Denied):
                 return notes.on(settled)
             first = settled
-        if self._authorizer is not None:
+        if self._authorizer is not None and request.resource.group == RBAC_GROUP:
             refused = escalation.refusal(self._authorizer, replace(request, obj=first))
             if refused is not None:
                 return notes.on(refused)

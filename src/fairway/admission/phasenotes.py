@@ -38,6 +38,8 @@ class Notes:
         self.audit.update(called.audit)
 
     def on(self, outcome: Outcome) -> Outcome:
+        if not (self.warnings or self.audit or self.spoken):
+            return outcome
         warnings = tuple(dict.fromkeys((*self.warnings, *outcome.warnings)))
         audit = {**self.audit, **outcome.audit}
         return replace(outcome, warnings=warnings, audit=audit, spoken=self.spoken)

@@ -210,6 +210,7 @@ def check_fields(ask: Ask, obj: Obj, body: bytes | None, refused: Refusal | None
     """
     refused = refused or partial(cannot_be_handled, ask.resource.kind, ask.resource.version)
     from fairway.kube.schema import decoding as schemas
+    from fairway.kube.schema.duplicates import duplicate_fields
     from fairway.kube.schema.node import object_meta_schema
     from fairway.kube.schema.shaping import prune
 
@@ -232,7 +233,7 @@ def check_fields(ask: Ask, obj: Obj, body: bytes | None, refused: Refusal | None
         return obj
     mode = ask.request.option("fieldValidation") or "Warn"
     unknown = schemas.unknown_fields(obj, schema)
-    found = [*unknown, *(schemas.duplicate_fields(body) if body is not None and mode != "Ignore" else [])]
+    found = [*unknown, *(duplicate_fields(body) if body is not None and mode != "Ignore" else [])]
     if found and mode == "Strict":
         raise refused(schemas.strict_error(found))
     if found and mode == "Warn":

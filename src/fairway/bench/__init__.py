@@ -48,6 +48,9 @@ BENCHMARKS: dict[str, Benchmark] = {
     "fleet": Benchmark("fleet", "a month of a 500-node elastic fleet with 100,000 jobs, ledger included"),
     "autoscaling": Benchmark("autoscaling", "a day of 10,000 autoscaled Deployments"),
     "api": Benchmark("api", "the API server: writes, reads, watchers, boot, memory, lists"),
+    "binding": Benchmark(
+        "binding", "500 and 5,000 pods bound by a real kube-scheduler, beside kube-apiserver"
+    ),
     "kueue": Benchmark(
         "kueue", "Kueue's own performance test: how fast, and how long Workloads wait", ("baseline", "large")
     ),

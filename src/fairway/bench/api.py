@@ -67,9 +67,11 @@ def _server(folder: Path) -> Iterator[tuple[Running, float]]:
         process.wait()
 
 
-def start_server(folder: Path, errors: IO[bytes] | None = None) -> tuple[subprocess.Popen[bytes], float]:
-    """`errors`: where its standard error goes."""
-    settings: dict[str, Any] = {"data": str(folder), "kubeconfig": None, "fleet": []}
+def start_server(
+    folder: Path, errors: IO[bytes] | None = None, without: tuple[str, ...] = ()
+) -> tuple[subprocess.Popen[bytes], float]:
+    """`errors`: where its standard error goes; `without`: components that are left out."""
+    settings: dict[str, Any] = {"data": str(folder), "kubeconfig": None, "fleet": [], "without": without}
     began_s = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "fairway.apiserver", json.dumps(settings)], stderr=errors
@@ -158,7 +160,13 @@ def _config_map(name: str) -> str:
 
 
 def _post(connection: http.client.HTTPSConnection, body: str, path: str = _CONFIG_MAPS) -> int:
-    connection.request("POST", path, body, _HEADERS)
+    return _sent(connection, "POST", path, body, _HEADERS)
+
+
+def _sent(
+    connection: http.client.HTTPSConnection, verb: str, path: str, body: str, headers: dict[str, str]
+) -> int:
+    connection.request(verb, path, body, headers)
     response = connection.getresponse()
     response.read()
     return response.status

@@ -342,13 +342,33 @@ class Store:
         change = tuple.__new__(Change, (self.log.next, type_, key, obj, old))
         self._put(change)
         self.log.append(change)
-        self._tell(change)
+        try:
+            self._tell(change)
+        except Exception:
+            self.log.pop()
+            self._put(inverse(change))
+            raise
 
     def _tell(self, change: Change) -> None:
-        self.owners.apply(change)
-        self.accounts.apply(change)
-        for follower in self.followers:
-            follower.apply(change)
+        """Whoever stumbles over a change has not taken it in: it is taken back from those told before, and raised."""
+        told = 0
+        try:
+            self.owners.apply(change)
+            told = 1
+            self.accounts.apply(change)
+            told = 2
+            for follower in self.followers:
+                follower.apply(change)
+                told += 1
+        except Exception:
+            undone = inverse(change)
+            for follower in reversed(self.followers[: max(told - 2, 0)]):
+                follower.apply(undone)
+            if told > 1:
+                self.accounts.apply(undone)
+            if told:
+                self.owners.apply(undone)
+            raise
 
     def _put(self, change: Change) -> None:
         key = change[2]

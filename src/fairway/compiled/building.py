@@ -87,7 +87,6 @@ MODULES: tuple[str, ...] = (
     "scheduling/resourcescores.py",
     "scheduling/verdict.py",
     "provisioning/karpenter/[!i]*.py",
-    "provisioning/karpenter/unplaceable.py",
     "provisioning/karpenter/disruption/*.py",
     "twin/behaviour.py",
     "twin/components.py",

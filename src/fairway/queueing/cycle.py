@@ -75,17 +75,20 @@ class _Cycle:
         self._may_admit = not options.waits_for_pods_ready or options.all_pods_ready
 
     def run(self, heads: Sequence[Head]) -> CycleOutcome:
-        entries, refused = self._nominate(heads)
         processed: list[Entry] = []
-        for entry in self._in_order(entries):
-            self._process(entry)
-            processed.append(entry)
-            if self.options.uses_fair_sharing:
-                # The order of those left follows the shares as they are.
-                self._departures.put_back()
-        self._departures.put_back()
-        for queue, usage, topology in reversed(self._taken):
-            queue.remove_usage(usage, topology)
+        try:
+            entries, refused = self._nominate(heads)
+            for entry in self._in_order(entries):
+                self._process(entry)
+                processed.append(entry)
+                if self.options.uses_fair_sharing:
+                    # The order of those left follows the shares as they are.
+                    self._departures.put_back()
+        finally:
+            # Whatever happens, nothing of what was tried stays.
+            self._departures.put_back()
+            for queue, usage, topology in reversed(self._taken):
+                queue.remove_usage(usage, topology)
         if len(processed) < len(entries):
             processed.extend(e for e in entries if not any(e is p for p in processed))
         return CycleOutcome(tuple(_outcome(e) for e in (*processed, *refused)))

@@ -115,6 +115,31 @@ class Host:
                 perform(self.store, charge)
         return True
 
+    def attempt(self, handler: int, data: Any) -> None:
+        """Handle it now, as an event would; what fails is contained to these data, or raised where nothing is."""
+        try:
+            self.loop.call(handler, data)
+        except Exception as failed:
+            self.contain(handler, data, failed)
+        else:
+            self.went_well(handler, data)
+
+    def contain(self, handler: int, data: Any, failed: Exception) -> None:
+        """Go on without what failed; this handler tries it again later. Raises it where nothing is contained."""
+        if self.containment is None:
+            raise failed
+        self.containment.handler_failed(handler, data, failed)
+
+    def register_again(self, name: str, handler: Callable[[Any], None]) -> int:
+        """A handler for `contain` that puts something back into a queue. It is done with what `went_well` names."""
+        if self.containment is not None:
+            self.containment.resubmits(name)
+        return self.loop.register(name, handler)
+
+    def went_well(self, handler: int, data: Any) -> None:
+        if self.containment is not None:
+            self.containment.went_well(handler, data)
+
     def fork(self) -> Host:
         """Independent copies of everything but the components."""
         return Host(

@@ -13,9 +13,9 @@ Source: apimachinery pkg/util/runtime (HandleCrash), controller-runtime (Recover
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.kube.objects import Key, Obj, key_of
@@ -44,6 +44,7 @@ _PLUMBING: Final = ("twin/components.py", "twin/containment.py", "twin/controlle
 Token = tuple[str, str, Any]
 """Who failed, doing what, with which key or data."""
 Tell = Callable[[str, Exception], None]
+_T = TypeVar("_T")
 
 
 class Failure(NamedTuple):
@@ -102,6 +103,8 @@ class Containment:
         self._standing: dict[Token, Failure] = {}
         self._tickets: dict[Token, int] = {}
         self._tries: dict[Token, int] = {}
+        self._resubmitting: dict[str, None] = {}
+        """Handlers that only put something back into a queue: whether that went well is told later."""
         self._told: dict[tuple[str, str, str], None] = {}
         self._places: dict[tuple[str, str], int] = {}
 
@@ -175,6 +178,15 @@ class Containment:
         data = _hashable(data)
         self._note(component, doing, data, about, error)
         self._plan((component, doing, data))
+
+    def resubmits(self, doing: str) -> None:
+        """What this handler does is done once `went_well` is told so: until then its retries come later every time."""
+        self._resubmitting[doing] = None
+
+    def went_well(self, handler: int, data: Any) -> None:
+        """O(1) while nothing has failed."""
+        if self._standing:
+            self.succeeded(self._host.owner_of(handler), self._host.loop.name_of(handler), data)
 
     def failed(self, component: str, doing: str, about: Key, error: Exception) -> None:
         """Something went wrong that its component itself tries again; `succeeded` when it went well."""
@@ -254,7 +266,8 @@ class Containment:
         except Exception as error:
             self.handler_failed(handler, data, error)
         else:
-            self.succeeded(component, doing, data)
+            if doing not in self._resubmitting:
+                self.succeeded(component, doing, data)
 
     # Telling
 
@@ -311,6 +324,22 @@ class Skipping:
 
     def done(self) -> None:
         self._containment.passed(self._component, self._doing, self._skipped)
+
+
+def culprits(subjects: Sequence[_T], judge: Callable[[Sequence[_T]], object]) -> list[tuple[_T, Exception]]:
+    """Of those that a pure engine stumbles over together: who it stumbles over alone. Empty: nobody.
+
+    By halves: O(log subjects) judgements for each.
+    """
+    try:
+        if subjects:
+            judge(subjects)
+        return []
+    except Exception as failed:
+        if len(subjects) == 1:
+            return [(subjects[0], failed)]
+    half = len(subjects) // 2
+    return [*culprits(subjects[:half], judge), *culprits(subjects[half:], judge)]
 
 
 def named(key: Key) -> str:

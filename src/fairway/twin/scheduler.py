@@ -83,6 +83,7 @@ class SchedulerComponent:
                 scheduler.next_start, scheduler.nominated = self._state[name]
             self.schedulers[name] = scheduler
         self._cycle = host.loop.register(f"{self.name}.cycle", self._on_cycle)
+        self._again = host.register_again(f"{self.name}.again", self._on_again)
         self._cycle_us = host.latency.scheduler_cycle.sampler(host.streams.stream(f"{self.name}/cycle"))
         self._is_instant = host.latency.scheduler_cycle.is_zero and not host.latency.scheduler_qps
         self._draws = host.streams.stream(f"{self.name}/ties")
@@ -259,12 +260,34 @@ class SchedulerComponent:
             pod = self._next(now_us)
             if pod is None:
                 break
-            self._try(pod, now_us)
+            try:
+                self._try(pod, now_us)
+            except Exception as failed:
+                self._leave_out(pod.record.key, failed)
+            else:
+                self.host.went_well(self._again, pod.record.key)
         if self.gangs is not None:
             self.gangs.forget()
         self.volumes.forget()
         self.devices.forget()
         self.arm()
+
+    def _leave_out(self, key: Key, failed: Exception) -> None:
+        """A pod that a cycle stumbled over waits outside of the queue: everybody behind it has their turn."""
+        self.queue.remove(key)
+        self._forget_nominated(key)
+        self.host.contain(self._again, key, failed)
+
+    def _forget_nominated(self, key: Key) -> None:
+        for scheduler in self.schedulers.values():
+            scheduler.nominated.pop(key, None)
+
+    def _on_again(self, key: Key) -> None:
+        """Into the queue with it once more."""
+        pod = self.host.store.get(key)
+        if pod is not None and key not in self.queue and self.is_to_queue(pod):
+            self.enqueue(key, pod, self.host.loop.now_us)
+            self.arm()
 
     def _next(self, now_us: int) -> QueuedPod | None:
         """Who is tried now: a sibling of the gang that has begun to wait, unless somebody is more important."""

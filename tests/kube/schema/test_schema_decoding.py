@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fairway.kube.schema.decoding import decode_error, duplicate_fields, strict_error, unknown_fields
+from fairway.kube.schema.decoding import decode_error, strict_error, unknown_fields
+from fairway.kube.schema.duplicates import duplicate_fields
 from fairway.kube.schema.node import Schema, schema_for
 
 # Kind, object, the sentence (None: it can be read).

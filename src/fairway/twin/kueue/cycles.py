@@ -10,6 +10,7 @@ Source: pkg/scheduler/scheduler.go, pkg/util/wait (UntilWithBackoff).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from fairway.kube.objects import Key, Obj, meta_of, status_of
@@ -23,6 +24,7 @@ from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.queueing.nomination import CycleOptions
 from fairway.queueing.workloads import Workload
 from fairway.queueing.workloadstate import is_active, is_admissible, is_finished
+from fairway.twin.containment import culprits
 from fairway.twin.kueue.preemptioncycles import PreemptionCycles
 from fairway.twin.loop import SCHEDULER
 
@@ -67,6 +69,7 @@ class Cycles:
         self.host = kueue.host
         loop, latency = kueue.host.loop, kueue.host.latency
         self._cycle = loop.register("kueue.cycle", self._on_cycle)
+        self._again = self.host.register_again("kueue.head", self._on_again)
         self._admit = loop.register("kueue.admit", self._on_admit)
         self._evict_later = loop.register("kueue.evict", self._on_evict)
         self._pass = loop.register("kueue.pass", self._on_pass)
@@ -111,12 +114,42 @@ class Cycles:
             return
         self.number += 1
         version = backlog.version
-        outcome = run_cycle(backlog.accounts, heads, backlog.namespaces, self._options())
+        heads, outcome = self._decided(heads)
         self._carry_out(outcome)
         for head in heads:
             self._drop_unheard(head, outcome)
         self._plan_next(outcome, version)
         self.kueue.drain()
+
+    def _decided(self, heads: list[Head]) -> tuple[list[Head], CycleOutcome]:
+        """What the cycle makes of these heads, without those that it stumbles over: they are tried again later."""
+        try:
+            return heads, self._run(heads)
+        except Exception as failed:
+            # Where nobody fails alone all wait: a cycle without them goes on with those behind.
+            odd = culprits(heads, self._run) or [(head, failed) for head in heads]
+            for head, why in odd:
+                self._leave_out(head, why)
+            left_out = {head.workload.key for head, _ in odd}
+            return self._decided([head for head in heads if head.workload.key not in left_out])
+
+    def _run(self, heads: Sequence[Head]) -> CycleOutcome:
+        backlog = self.kueue.backlog
+        return run_cycle(backlog.accounts, heads, backlog.namespaces, self._options())
+
+    def _leave_out(self, head: Head, failed: Exception) -> None:
+        queue = self.kueue.backlog.pending.queues.get(head.queue)
+        if queue is not None:
+            queue.forget(head.workload.key)
+        self.kueue.backlog.taken(head.workload.key)
+        self.host.contain(self._again, _key(head.workload), failed)
+
+    def _on_again(self, key: Key) -> None:
+        """A workload that a cycle stumbled over waits for its turn once more."""
+        obj = self.host.store.get(key)
+        if obj is not None:
+            self.kueue.backlog.enqueue(obj, self.host.loop.now_us)
+            self.arm()
 
     def _options(self) -> CycleOptions:
         settings, backlog = self.kueue.settings, self.kueue.backlog
@@ -162,17 +195,25 @@ class Cycles:
         self._busy_until_us = self.host.loop.now_us
         is_blocked = False
         for one in outcome.entries:
-            self._evict_all(one)
-            if one.is_admitted:
-                self._assume(one)
-            elif one.status == Status.EVICTED:
-                self.kueue.backlog.taken(one.head.workload.key)
+            try:
+                self._carry_out_one(one, is_blocked=is_blocked)
+            except Exception as failed:
+                self._leave_out(one.head, failed)
             else:
-                # Whoever comes after one that waits for pods was not looked at: the cycle stood there.
-                tells = one.updates_status or (one.status == Status.WAITING_FOR_PODS_READY)
-                if self._requeue(one, tells=tells and not is_blocked):
-                    self._busy_until_us = self._request(self._busy_until_us)
-                is_blocked = is_blocked or one.status == Status.WAITING_FOR_PODS_READY
+                self.host.went_well(self._again, _key(one.head.workload))
+            # Whoever comes after one that waits for pods was not looked at: the cycle stood there.
+            is_blocked = is_blocked or one.status == Status.WAITING_FOR_PODS_READY
+
+    def _carry_out_one(self, one: Outcome, *, is_blocked: bool) -> None:
+        self._evict_all(one)
+        if one.is_admitted:
+            self._assume(one)
+        elif one.status == Status.EVICTED:
+            self.kueue.backlog.taken(one.head.workload.key)
+        else:
+            tells = one.updates_status or (one.status == Status.WAITING_FOR_PODS_READY)
+            if self._requeue(one, tells=tells and not is_blocked):
+                self._busy_until_us = self._request(self._busy_until_us)
 
     def _request(self, from_us: int) -> int:
         """When a request made at that time is answered."""

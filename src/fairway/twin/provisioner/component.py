@@ -58,6 +58,7 @@ from fairway.provisioning.karpenter.nodeclaims import (
     not_initialized,
     with_condition,
 )
+from fairway.provisioning.karpenter.nodepools import node_pool
 from fairway.provisioning.karpenter.nodes import Usage, add_usage
 from fairway.provisioning.karpenter.packing import Results, Solver
 from fairway.provisioning.karpenter.planned import PlannedClaim
@@ -66,6 +67,7 @@ from fairway.provisioning.karpenter.unplaceable import Unplaceable
 from fairway.provisioning.karpenter.volumetopology import WATCHED as VOLUMES
 from fairway.provisioning.karpenter.world import World
 from fairway.twin.components import Host
+from fairway.twin.containment import culprits
 from fairway.twin.loop import CONTROLLERS, HOUSEKEEPING
 from fairway.twin.provisioner import metrics, spot
 from fairway.twin.provisioner.cloud import Cloud, Offered, fleet_without
@@ -138,12 +140,14 @@ class Provisioner:
 
     def attach(self, host: Host) -> None:
         self.host = host
-        self._known = ClusterState(host.store)
+        self._known = ClusterState(host.store, self._leave_pool_out)
         self._words.attach(host)
         register = host.loop.register
         self._h_batch = register("karpenter.batch", self._on_batch)
         self._h_tick = register("karpenter.disrupt", self._on_tick)
         self._h_recheck = register("karpenter.recheck", self._on_recheck)
+        self._h_pod = host.register_again("karpenter.pod", self._on_pod)
+        self._h_pool = register("karpenter.pool", self._on_pool)
         self.termination.attach(self)
         self.joining.attach(self)
         self._h_again = register("karpenter.again", self._on_again)
@@ -315,7 +319,7 @@ class Provisioner:
         moving = moving_pods(self.host.store, world)
         if not waiting and not moving:
             return
-        results = self._simulated(world.without_going(), waiting, moving)
+        results = self._solved(world.without_going(), waiting, moving)
         self.refused = len(results.refused)
         for pool, filtered in results.unusable_pools:
             event = no_compatible_types(min_values=bool(filtered.min_values))
@@ -331,6 +335,42 @@ class Provisioner:
         used = world.nodes.usage()
         for plan in results.claims:
             self._create(plan, used)
+
+    def _solved(self, world: World, waiting: list[Obj], moving: list[Obj]) -> Results:
+        """Without pods that the solver stumbles over: they are tried again later."""
+        try:
+            results = self._simulated(world, waiting, moving)
+        except Exception:
+            odd = culprits(waiting, lambda pods: self._simulated(world, list(pods), []))
+            if not odd:
+                raise
+            for pod, why in odd:
+                self.pending.pop(key_of(pod), None)
+                self.host.contain(self._h_pod, key_of(pod), why)
+            left_out = {key_of(pod) for pod, _ in odd}
+            return self._solved(world, [p for p in waiting if key_of(p) not in left_out], moving)
+        if self.host.containment is not None:
+            for pod in waiting:
+                self.host.went_well(self._h_pod, key_of(pod))
+        return results
+
+    def _on_pod(self, key: Key) -> None:
+        """A pod that the solver stumbled over, once more."""
+        pod = self.host.store.get(key)
+        if pod is not None and is_provisionable(pod):
+            self.pending[key] = None
+            self._trigger([key])
+
+    def _leave_pool_out(self, pool: Obj, failed: Exception) -> None:
+        self.host.contain(self._h_pool, key_of(pool), failed)
+
+    def _on_pool(self, key: Key) -> None:
+        """A pool that could not be read, once more."""
+        pool = self.host.store.get(key)
+        if pool is not None:
+            node_pool(pool)
+            self._known.forget_pools()
+            self._trigger_pending()
 
     def _simulated(self, world: World, waiting: list[Obj], moving: list[Obj]) -> Results:
         """Where pods that wait and pods that have to move would go."""

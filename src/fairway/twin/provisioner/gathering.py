@@ -8,7 +8,7 @@ Source: pkg/controllers/state/cluster.go, statenode.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final
 
@@ -51,11 +51,17 @@ def node_key(name: str) -> Key:
     return tuple.__new__(Key, ("Node", "", name))
 
 
+def _raised(_pool: Obj, failed: Exception) -> None:
+    raise failed
+
+
 class ClusterState:
     """What Karpenter knows of a store, one per twin. A store's follower; forks begin anew."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, left_out: Callable[[Obj, Exception], None] = _raised) -> None:
+        """`left_out` is told of pools that cannot be read."""
         self._store = store
+        self._left_out = left_out
         self._nodes = Nodes()
         self._stale: dict[str, None] = {}
         self._restated: dict[str, None] = {}
@@ -246,10 +252,19 @@ class ClusterState:
             left = self._left[name] = _Left(allocatable, records, self._store, left)
         return left
 
+    def forget_pools(self) -> None:
+        self._pools = None
+
     def pools(self) -> tuple[NodePool, ...]:
         if self._pools is None:
-            objects = self._store.objects(NODE_POOL)
-            self._pools = tuple([node_pool(o) for o in objects if not _is_going(o)])
+            read: list[NodePool] = []
+            for obj in self._store.objects(NODE_POOL):
+                try:
+                    if not _is_going(obj):
+                        read.append(node_pool(obj))
+                except Exception as failed:
+                    self._left_out(obj, failed)
+            self._pools = tuple(read)
             self._pool_named = {p.name: p for p in self._pools}
         return self._pools
 

@@ -69,6 +69,7 @@ class VolumeBinder:
     def attach(self, host: Host) -> None:
         self.host = host
         self._look = host.loop.register("volumes.look", self._on_look)
+        self._look_at = host.loop.register("volumes.one", self._on_one)
         self._made = host.loop.register("volumes.made", self._on_made)
         self._make_us = host.latency.volume_provision.sampler(host.streams.stream("volumes"))
 
@@ -117,18 +118,26 @@ class VolumeBinder:
     def _on_look(self, _data: None) -> None:
         """All claims, then all volumes: there are few, and each may concern every other."""
         self._looks_at_us = -1
+        for kind in (CLAIM, VOLUME):
+            for obj in self.host.store.objects(kind):
+                self.host.attempt(self._look_at, _key(obj))
+
+    def _on_one(self, key: Key) -> None:
+        """One claim or volume, where it is still there."""
         store = self.host.store
-        for claim in store.objects(CLAIM):
-            if "deletionTimestamp" in claim["metadata"]:
-                self._release_claim(claim)
-            elif status_of(claim).get("phase") != "Bound":
-                self._bind(claim)
-            elif store.get(Key(VOLUME, "", spec_of(claim).get("volumeName") or "")) is None:
-                store.set_status(_key(claim), {**status_of(claim), "phase": "Lost"})
-                why = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
-                self._tell(claim, "Warning", "ClaimLost", why)
-        for volume in store.objects(VOLUME):
-            self._look_at_volume(volume)
+        obj = store.get(key)
+        if obj is None:
+            return
+        if key.gk == VOLUME:
+            self._look_at_volume(obj)
+        elif "deletionTimestamp" in obj["metadata"]:
+            self._release_claim(obj)
+        elif status_of(obj).get("phase") != "Bound":
+            self._bind(obj)
+        elif store.get(Key(VOLUME, "", spec_of(obj).get("volumeName") or "")) is None:
+            store.set_status(key, {**status_of(obj), "phase": "Lost"})
+            why = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+            self._tell(obj, "Warning", "ClaimLost", why)
 
     # Claims
 
