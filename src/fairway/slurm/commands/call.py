@@ -1,0 +1,80 @@
+"""One call of a command: who typed what where, and what it printed.
+
+A command is a function `Call → None`; it prints into the call and leaves early by `call.quit(code)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
+
+from fairway.slurm.words import durations
+
+if TYPE_CHECKING:
+    from fairway.slurm.commands.site import Site
+
+VERSION = "slurm-wlm 22.05.8"
+
+
+class Quit(Exception):
+    """The command ends here, with this exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass(slots=True)
+class Call:
+    """`name` is the command's, `arguments` what follows it; `cwd` as the user sees it; `stdin` read on demand."""
+
+    site: Site
+    name: str
+    arguments: list[str]
+    environment: Mapping[str, str]
+    user: str
+    cwd: str
+    stdin: str = ""
+    out: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    code: int = 0
+
+    def print(self, text: str = "") -> None:
+        self.out.append(text + "\n")
+
+    def write(self, text: str) -> None:
+        self.out.append(text)
+
+    def say(self, text: str) -> None:
+        """A line on stderr, as it is."""
+        self.errors.append(text + "\n")
+
+    def error(self, text: str) -> None:
+        """`sbatch: error: …`, as Slurm's log writes."""
+        self.say(f"{self.name}: error: {text}")
+
+    def info(self, text: str) -> None:
+        self.say(f"{self.name}: {text}")
+
+    def fatal(self, text: str) -> NoReturn:
+        self.say(f"{self.name}: fatal: {text}")
+        self.quit(1)
+
+    def quit(self, code: int) -> NoReturn:
+        raise Quit(code)
+
+    def fail(self, text: str, code: int = 1) -> NoReturn:
+        self.error(text)
+        self.quit(code)
+
+    @property
+    def now(self) -> int:
+        return self.site.now
+
+    def stamp(self, when: int | None) -> str:
+        """A time of day, as SLURM_TIME_FORMAT says."""
+        form = self.environment.get("SLURM_TIME_FORMAT", "standard")
+        if "%" in form and len(form) < 32:
+            return durations.stamp(when, form)
+        return durations.stamp(when)

@@ -1,0 +1,221 @@
+"""sbatch: a script and its directives become a job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fairway.slurm.commands.call import Call
+from fairway.slurm.commands.joboptions import REFUSED, JobOptions
+from fairway.slurm.commands.jobrequests import request_of
+from fairway.slurm.commands.otherdirectives import other_directives
+from fairway.slurm.model.job import JobRequest
+from fairway.slurm.words.durations import stamp
+from fairway.slurm.words.errors import SlurmError
+from fairway.slurm.words.hostlist import compress
+
+_NO_SHEBANG = (
+    "This does not look like a batch script.  The first",
+    "line must start with #! followed by the path to an interpreter.",
+    "For instance: #!/bin/sh",
+)
+
+
+def sbatch(call: Call) -> None:
+    early = JobOptions(call)
+    operands = early.take_early(call.arguments)
+    wrap = early.get("wrap")
+    if operands and wrap is not None:
+        call.fail("Script arguments not permitted with --wrap option")
+    body = wrapped(wrap) if wrap is not None else _script(call, operands)
+    requests, options = [], early
+    components = _components(call.arguments[: len(call.arguments) - len(operands)], body)
+    for directives, typed in components:
+        options = JobOptions(call)
+        options.values.update(early.values)
+        _read_script(options, directives, operands[0] if operands else "stdin")
+        options.take_environment()
+        options.take(typed, "cli")
+        requests.append(_request(call, options, operands, wrap, body))
+    request = requests[0] if len(requests) == 1 else JobRequest(het=tuple(requests), script=body)
+    if options.get("test-only"):
+        will_run(call, request)
+    try:
+        job = call.site.controller.submit(request, call.user, call.site.host)
+    except SlurmError as refused:
+        refused_submission(call, refused, "Batch job submission failed")
+    if not options.get("quiet"):
+        call.print(f"{job.job_id}" if options.get("parsable") else f"Submitted batch job {job.job_id}")
+    if options.get("wait"):
+        call.site.wait_for(call, job.job_id)
+
+
+def refused_submission(call: Call, refused: SlurmError, what: str) -> None:
+    for note in refused.notes:
+        call.error(note)
+    call.fail(f"{what}: {refused.message}")
+
+
+def will_run(call: Call, request: JobRequest) -> None:
+    """--test-only: when and where it would start; submits nothing."""
+    try:
+        found = call.site.controller.test_only(request, call.user)
+    except SlurmError as refused:
+        for note in refused.notes:
+            call.error(note)
+        call.say(f"allocation failure: {refused.message}")
+        call.quit(1)
+    where = f"{found.cpus} processors on nodes {compress(found.nodes)} in partition {found.partition}"
+    call.info(f"Job {found.job_id} to start at {stamp(found.start)} using {where}")
+    call.quit(0)
+
+
+def wrapped(command: str) -> str:
+    return f"#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{command}\n"
+
+
+def _script(call: Call, operands: list[str]) -> str:
+    if operands:
+        path = operands[0]
+        text = call.site.read_file(call, path)
+        if text is None:
+            call.fail(f"Unable to open file {path}")
+    else:
+        text = call.stdin
+    if not text:
+        call.fail("Batch script is empty!")
+    if not text.strip():
+        call.fail("Batch script contains only whitespace!")
+    if not text.startswith("#!"):
+        for line in _NO_SHEBANG:
+            call.error(line)
+        call.quit(1)
+    if "\0" in text:
+        call.error("The Slurm controller does not allow scripts that")
+        call.fail("contain a NULL character '\\0'.")
+    if "\r\n" in text:
+        call.error("Batch script contains DOS line breaks (\\r\\n)")
+        call.fail("instead of expected UNIX line breaks (\\n).")
+    return text
+
+
+def _components(typed: list[str], body: str) -> list[tuple[list[tuple[int, str]], list[str]]]:
+    """The script's directives and the typed options of every part of a heterogeneous job; most have one."""
+    parts: list[list[tuple[int, str]]] = [[]]
+    for number, line in _directives(body):
+        word = line.strip().partition(" ")[0].lower()
+        if word in ("hetjob", "packjob"):
+            parts.append([])
+            line = line.strip()[len(word) :]
+        parts[-1].append((number, line))
+    words: list[list[str]] = [[]]
+    for word in typed:
+        if word == ":":
+            words.append([])
+        else:
+            words[-1].append(word)
+    count = max(len(parts), len(words))
+    return [(parts[at] if at < len(parts) else [], words[at] if at < len(words) else []) for at in range(count)]
+
+
+def _directives(body: str) -> list[tuple[int, str]]:
+    """The #SBATCH lines before the first command, with their line numbers."""
+    found = []
+    for number, line in enumerate(body.splitlines(), 1):
+        for word in ("#SBATCH", "#SLURM"):
+            if line.startswith(word):
+                found.append((number, line[len(word) :]))
+                break
+        else:
+            if line.strip() and not line.strip().startswith("#"):
+                break
+    return found
+
+
+def _read_script(options: JobOptions, directives: list[tuple[int, str]], file: str) -> None:
+    words: list[str] = []
+    name = file.rsplit("/", 1)[-1]
+    for number, line in directives:
+        words.extend(split_directive(options.call, line, name, number))
+    left = options.take(words, "data")
+    if left:
+        options.call.fail(f"Invalid directive found in batch script: {left[0]}", REFUSED)
+
+
+def split_directive(call: Call, line: str, file: str, number: int) -> list[str]:
+    """Words of a directive: quotes and backslashes hold together, `#` begins a comment."""
+    words: list[str] = []
+    word, quote, escaped, begun = "", "", False, False
+    for letter in line:
+        if escaped:
+            word, escaped = word + letter, False
+        elif letter == "\\":
+            escaped = begun = True
+        elif quote:
+            if letter == quote:
+                quote = ""
+            else:
+                word += letter
+        elif letter in "\"'":
+            quote, begun = letter, True
+        elif letter == "#":
+            break
+        elif letter.isspace():
+            if word:
+                words.append(word)
+            word, begun = "", False
+        else:
+            if letter == ":" and not begun:
+                call.fatal(f"{file}: line {number}: Unexpected `:` in [{line}]")
+            word, begun = word + letter, True
+    if quote:
+        call.fatal(f"{file}: line {number}: Unmatched `{quote}` in [{line}]")
+    return [*words, word] if word else words
+
+
+def _request(call: Call, options: JobOptions, operands: list[str], wrap: str | None, body: str) -> JobRequest:
+    if not (options.get("ignore-pbs") or "ignore-pbs" in " ".join(call.arguments)):
+        other_directives(options, body)
+        options.take_environment()
+    request = request_of(options)
+    name = "wrap" if wrap is not None else operands[0].rsplit("/", 1)[-1] if operands else "sbatch"
+    script = operands[0] if operands else ""
+    if script and not script.startswith("/"):
+        script = f"{call.cwd}/{script}"
+    files = {
+        "std_in": options.get("input") or "/dev/null",
+        "std_out": options.get("output") or "",
+        "std_err": options.get("error") or "",
+        "open_mode": options.get("open-mode", ""),
+        "command": " ".join([script, *operands[1:]]) if script else "",
+    }
+    return replace(
+        request,
+        name=request.name or name,
+        script=body,
+        argv=tuple(operands[1:]),
+        environment=_environment(call, options, request),
+        extra=request.extra | {key: value for key, value in files.items() if value},
+    )
+
+
+def _environment(call: Call, options: JobOptions, request: JobRequest) -> dict[str, str]:
+    """What the job inherits: all, none, or what --export names."""
+    export = options.get("export") or "ALL"
+    if export.upper() == "ALL":
+        kept = dict(call.environment)
+    elif export.upper() == "NONE":
+        kept = {key: value for key, value in call.environment.items() if key.startswith(("SLURM_", "SPANK_"))}
+    else:
+        kept = dict(call.environment) if "ALL" in export.split(",") else {}
+        for part in export.split(","):
+            key, equals, value = part.partition("=")
+            if equals:
+                kept[key] = value
+            elif key in call.environment:
+                kept[key] = call.environment[key]
+        for key, value in call.environment.items():
+            if key.startswith(("SLURM_", "SPANK_")):
+                kept.setdefault(key, value)
+    for key in ("SLURM_JOB_NAME",):
+        kept.pop(key, None)
+    return kept
