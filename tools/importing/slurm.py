@@ -19,6 +19,9 @@ DATA = Path(__file__).parents[2] / "src/fairway/slurm/data"
 def main() -> None:
     slurm = Path(sys.argv[1])
     _write("errors.tsv", "name\tnumber\tsentence", _errors(slurm))
+    _write("fields.tsv", "command\tname\tleast\tfield\theading\twidth", _fields(slurm))
+    columns = [row for command in ("squeue", "sinfo", "sprio") for row in _columns(slurm, command)]
+    _write("columns.tsv", "command\tof\tcolumn\tletter\tnames\theading", iter(columns))
     _write("options.tsv", "name\tletter\targument\tcommands\tvariables\thow", _options(slurm))
 
 
@@ -91,6 +94,98 @@ def _variables(slurm: Path, command: str) -> dict[str, list[str]]:
         for name, value in re.findall(r"\{\s*\"(\w+)\",\s*('.'|\w+)\s*\}", table):
             found.setdefault(value, []).append(name)
     return found
+
+
+def _columns(slurm: Path, command: str) -> Iterator[str]:
+    """One line a column of `squeue`, `sinfo` or `sprio`: its letter for -o, its names for -O, its heading.
+
+    of: what the line is about (job or step); column: the part of the source's function names that tells them apart.
+    """
+    folder = slurm / "src" / command
+    options, prints = (folder / "opts.c").read_text(), (folder / "print.c").read_text()
+    macros = dict(
+        re.findall(
+            r"#define\s+((?:job_|step_|)format_add_\w+)\([^\\\n]*(?:\\\s*)?\s*\w*format_add_function\([^)]*?(_print_\w+)\s*\)",
+            _joined(folder / "print.h"),
+        )
+    )
+    headings = {}
+    for name, body in re.findall(
+        r"^int\s+(_print_\w+)\s*\([^)]*\)\s*\{(.*?)^\}", prints, re.DOTALL | re.MULTILINE
+    ):
+        words = [w for w in re.findall(r"\"([^\"]*)\"", body) if re.fullmatch(r"[A-Z][A-Z0-9_:()/]+", w)]
+        headings[name] = words[-1 if command == "sinfo" else 0] if words else ""
+    letters: dict[tuple[str, str], str] = {}
+    names: dict[tuple[str, str], list[str]] = {}
+    waiting: list[str] = []
+    found = re.finditer(
+        r"field\[0\] == '(.)'|strn?casecmp\(\s*token,\s*\"([\w-]+)\"|\b(job_|step_|)format_add_(\w+)\s*\(",
+        options,
+    )
+    for match in found:
+        letter, name, of, column = match.groups()
+        if column is None:
+            waiting.append(letter or name)
+            continue
+        key = (of, column)
+        for word in waiting:
+            if len(word) == 1:
+                letters.setdefault(key, word)
+            elif word not in names.setdefault(key, []):
+                names[key].append(word)
+        waiting = []
+    for of, column in dict.fromkeys([*letters, *names]):
+        guesses = (
+            macros.get(f"{of}format_add_{column}"),
+            f"_print_{of}{column}",
+            f"_print_job_{column}",
+            f"_print_{column}",
+        )
+        heading = next((headings[g] for g in guesses if g in headings), "")
+        said = ",".join(names.get((of, column), ()))
+        yield f"{command}\t{of.rstrip('_')}\t{column}\t{letters.get((of, column), '')}\t{said}\t{heading}"
+
+
+def _fields(slurm: Path) -> Iterator[str]:
+    """One line a field of sacct, sshare, sstat and sacctmgr.
+
+    least: how many letters of its name are enough; field: what tells it apart; width: negative where it is left-justified.
+    """
+    for command in ("sacct", "sshare", "sstat"):
+        source = "".join(path.read_text() for path in sorted((slurm / "src" / command).glob("*.c")))
+        begin = source.index("print_field_t fields[] = {")
+        table = source[begin : source.index("NULL", begin)]
+        for width, name in re.findall(r"\{\s*(-?\d+),\s*\"(\w+)\",", table):
+            yield f"{command}\t{name}\t1\t{name.lower()}\t{name}\t{width}"
+    source = (slurm / "src/sacctmgr/common.c").read_text()
+    body = source[source.index("static print_field_t *_get_print_field(char *object)\n{") :]
+    waiting: list[tuple[str, str]] = []
+    of = heading = ""
+    seen: dict[str, int] = {}
+    pattern = (
+        r"xstrncasecmp\(\s*\"([\w]+)\",\s*object,?\s*(?:MAX\(command_len,\s*(\d+)\))?|field->type = (\w+)"
+        r"|field->name = xstrdup\(\"(.*?)\"\)|field->len = (-?\w+);|^\}"
+    )
+    for found in re.finditer(pattern, body, re.MULTILINE):
+        name, least, kind, said, width = found.groups()
+        if found[0] == "}":
+            break
+        if name:
+            waiting.append((name, least or "1"))
+        elif kind:
+            of = kind.removeprefix("PRINT_").lower()
+        elif said:
+            heading = said
+        elif width and waiting:
+            if not width.lstrip("-").isdigit():
+                width = "-20"
+            for name, least in waiting:
+                yield f"sacctmgr\t{name}\t{least}\t{of}\t{heading}\t{width}"
+            waiting = []
+
+
+def _joined(path: Path) -> str:
+    return path.read_text().replace("\\\n", " ")
 
 
 if __name__ == "__main__":

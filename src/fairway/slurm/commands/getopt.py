@@ -63,7 +63,13 @@ class Parsed:
 
 
 def parse(
-    call: Call, table: Sequence[Option], arguments: Sequence[str], *, permute: bool = True, bad: int = 1, hint: bool = True
+    call: Call,
+    table: Sequence[Option],
+    arguments: Sequence[str],
+    *,
+    permute: bool = True,
+    bad: int = 1,
+    hint: bool = True,
 ) -> Parsed:
     """Read `arguments`. permute: operands may stand between options; bad: the exit code of a complaint."""
     reading = _Reading(call, table, list(arguments), bad, hint)

@@ -324,7 +324,9 @@ _SETTERS: dict[str, Setter] = {
     "cpus-per-task": _whole("cpus-per-task"),
     "deadline": _moment("deadline"),
     "distribution": _distribution,
-    "exclusive": _named("exclusive", _none="node", exclusive="node", oversubscribe="ok", user="user", mcs="mcs"),
+    "exclusive": _named(
+        "exclusive", _none="node", exclusive="node", oversubscribe="ok", user="user", mcs="mcs"
+    ),
     "extra-node-info": _extra_node_info,
     "gres": _gres,
     "gres-flags": _named(

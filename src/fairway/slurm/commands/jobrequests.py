@@ -207,7 +207,16 @@ def _extra(options: JobOptions) -> dict[str, object]:
     """What no decision depends on. `tres_per_…` are the words as Slurm keeps and prints them."""
     extra: dict[str, object] = {
         name.replace("-", "_"): options.get(name)
-        for name in ("comment", "wckey", "mail-type", "mail-user", "signal", "network", "constraint", "mcs-label")
+        for name in (
+            "comment",
+            "wckey",
+            "mail-type",
+            "mail-user",
+            "signal",
+            "network",
+            "constraint",
+            "mcs-label",
+        )
         if options.get(name) is not None
     }
     for field, name in _ASKED.items():
@@ -265,9 +274,14 @@ def check_gres(call: Call, request: JobRequest) -> None:
                 _refuse_gres(call, "")
             asked.setdefault(name, {})[of] = count
     if request.ntasks_per_gpu and not asked and not request.num_tasks:
-        _refuse_gres(call, "gres_job_state_validate: --ntasks-per-tres needs either a GRES GPU specification or a node/ntask specification")
+        _refuse_gres(
+            call,
+            "gres_job_state_validate: --ntasks-per-tres needs either a GRES GPU specification or a node/ntask specification",
+        )
     if request.mem_per_tres and not any(name.startswith("gpu") for name in asked):
-        _refuse_gres(call, f"Requested mem_per_tres={request.extra['mem_per_tres']} but did not request any GPU.")
+        _refuse_gres(
+            call, f"Requested mem_per_tres={request.extra['mem_per_tres']} but did not request any GPU."
+        )
     if request.ntasks_per_gpu and asked:
         gpus = sum(c.get("job") or c.get("node", 0) * (request.min_nodes or 1) for c in asked.values())
         request.num_tasks = gpus * request.ntasks_per_gpu or request.num_tasks

@@ -33,7 +33,14 @@ _BSUB = {
     "W": "time",
     "x": "exclusive",
 }
-_RESOURCES = {"walltime": "time", "ncpus": "mincpus", "mem": "mem", "nice": "nice", "accelerator": "", "naccelerators": ""}
+_RESOURCES = {
+    "walltime": "time",
+    "ncpus": "mincpus",
+    "mem": "mem",
+    "nice": "nice",
+    "accelerator": "",
+    "naccelerators": "",
+}
 
 
 def other_directives(options: JobOptions, body: str) -> None:
@@ -47,7 +54,11 @@ def other_directives(options: JobOptions, body: str) -> None:
                 if word == "#PBS" and letter == "l":
                     _resources(options, value)
                 elif table.get(letter):
-                    _set(options, table[letter], value + "K" if letter == "M" and value[-1:].isdigit() else value)
+                    _set(
+                        options,
+                        table[letter],
+                        value + "K" if letter == "M" and value[-1:].isdigit() else value,
+                    )
         return
 
 

@@ -114,7 +114,9 @@ def _components(typed: list[str], body: str) -> list[tuple[list[tuple[int, str]]
         else:
             words[-1].append(word)
     count = max(len(parts), len(words))
-    return [(parts[at] if at < len(parts) else [], words[at] if at < len(words) else []) for at in range(count)]
+    return [
+        (parts[at] if at < len(parts) else [], words[at] if at < len(words) else []) for at in range(count)
+    ]
 
 
 def _directives(body: str) -> list[tuple[int, str]]:

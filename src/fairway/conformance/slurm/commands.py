@@ -1,0 +1,207 @@
+"""Plays recorded sessions of Slurm's commands, and says which of them agree.
+
+A group of commands starts from a fresh controller. Before each command virtual time moves to where it was typed; the
+command runs in a shell (a recording is a script, and is trusted as one) in its user's home, which the commands tell as
+the recorded one.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from fairway.conformance.rows import nothing_recorded, read_rows
+from fairway.conformance.slurm.comparing import is_same
+from fairway.conformance.verification import Difference, Inapplicable, Verification
+from fairway.slurm.administration import Slurmctld
+from fairway.slurm.commands.call import Call
+from fairway.slurm.commands.site import Site
+from fairway.slurm.conf import read_configuration
+from fairway.slurm.model.association import empty_accounts
+from fairway.slurm.serving.host import Host, install, run
+
+SECOND = 1_000_000
+SHOWN = "/srv/slurm"
+"""Where the recorded homes lay; users' homes are told there."""
+USERS = ("alice", "bob", "carol", "dave", "erin")
+COMMAND_MOST_S = 60
+"""How long a recorded command was waited for."""
+_FIELDS = {
+    "group": (),
+    "cmd": ("user", "cmd", "stdout", "stderr"),
+    "file": ("user", "path", "content"),
+    "sleep": ("seconds",),
+}
+
+
+def _shape(row: Any) -> tuple[str, str] | None:
+    if not isinstance(row, dict) or row.get("op") not in _FIELDS:
+        return "op", "expected group, cmd, file or sleep"
+    if not isinstance(row.get("group"), str):
+        return "group", "expected the group's name"
+    for name in _FIELDS[row["op"]]:
+        if not isinstance(row.get(name), (str, int, float)):
+            return name, f"expected {name} of a {row['op']} row"
+    return None
+
+
+def verify_commands(file: Path, progress: Callable[[str], None] | None = None) -> Verification:
+    """Play every group of a recording. Raises: InvalidInput for a file that is none."""
+    rows = list(read_rows(file, _shape))
+    if not rows:
+        raise nothing_recorded(file, "commands")
+    result = Verification()
+    texts = _configuration(file)
+    for name, group in groupby(rows, key=lambda row: row[1]["group"]):
+        if progress is not None:
+            progress(name)
+        with tempfile.TemporaryDirectory(prefix="fw-slurm-") as folder:
+            _play(Session(Path(folder), texts), list(group), result)
+    return result
+
+
+def _configuration(file: Path) -> dict[str, str]:
+    """The recorded cluster's files: those beside the recording, or the ones kept here."""
+    beside = file.parent / "conf" / "commands"
+    kept = files("fairway.conformance.slurm") / "atlas"
+    names = ("slurm.conf", "gres.conf", "accounts_setup.sh")
+    folder = beside if all((beside / name).is_file() for name in names) else kept
+    return {name: (folder / name).read_text(encoding="utf-8") for name in names}
+
+
+@dataclass(slots=True)
+class Session:
+    """A fresh cluster with its users' homes, below one folder."""
+
+    folder: Path
+    texts: dict[str, str]
+    began: int = 0
+    host: Host = field(init=False)
+
+    def begin(self, at: int) -> None:
+        """An empty controller that has just come up."""
+        self.began = at
+        for user in USERS:
+            (self.folder / "home" / user).mkdir(parents=True)
+        for number in range(1, 6):  # left there by the recorder
+            (self.folder / "home" / "alice" / f"sched{number}").mkdir()
+        conf = read_configuration({name: text for name, text in self.texts.items() if name.endswith(".conf")})
+        accounts = empty_accounts(conf.get("ClusterName", "cluster"))
+        controller = Slurmctld(conf, accounts, _unknown, at * SECOND)
+        uids = {"root": 0, "slurm": 64030} | {user: 1001 + number for number, user in enumerate(USERS)}
+        site = Site(controller, host="vm", uids=uids, root=str(self.folder), shown=SHOWN)
+        for line in self.texts["accounts_setup.sh"].splitlines():
+            words = shlex.split(line, comments=True)
+            if words:
+                run(Call(site, words[0], words[1:], {}, "root", "/"))
+        tools = self.folder / "bin"
+        install(tools)
+        self.host = Host(site, tools)
+        self.host.open(tools / "socket")
+
+    def write(self, user: str, path: str, content: str) -> None:
+        where = self.home(user) / path
+        where.parent.mkdir(parents=True, exist_ok=True)
+        where.write_text(content, encoding="utf-8")
+
+    def home(self, user: str) -> Path:
+        return self.folder / "home" / user if user in USERS else self.folder
+
+    def type(self, user: str, command: str) -> tuple[int | None, str, str]:
+        """Run one command line; virtual time goes on while all of its processes wait for it."""
+        site = self.host.site
+        environment = {
+            "PATH": f"{self.folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(self.home(user)),
+            "TZ": "UTC",
+            "LC_ALL": "C",
+            "SLURM_CONF": "/srv/slurm/atlas/slurm.conf",
+            "FAIRWAY_AS": user,
+            "FAIRWAY_HOSTNAME": site.host,
+        }
+        process = subprocess.Popen(
+            ["bash", "-c", command],
+            cwd=self.home(user),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=(out := tempfile.TemporaryFile()),
+            stderr=(err := tempfile.TemporaryFile()),
+            start_new_session=True,
+        )
+        until = self.host.now_us + COMMAND_MOST_S * SECOND
+        self.host.sessions = {process.pid}
+        code: int | None
+        while (code := process.poll()) is None:
+            if self.host.pump(0.002):
+                continue
+            waits = {c.pid for c in self.host.connections if c.pid}
+            if self.host.processes.are_busy(waits, (process.pid,)) or process.poll() is not None:
+                continue
+            if self.host.pump(0.002) or self.host.processes.are_busy(waits, (process.pid,)) or not self._waits(process.pid):
+                continue
+            due = self.host.next_us()
+            if due is None or due > until:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                code = None
+                break
+            self.host.sessions = set()
+            self.host.advance(due)
+            self.host.sessions = {process.pid}
+        self.host.sessions = set()
+        texts = []
+        for stream in (out, err):
+            stream.seek(0)
+            texts.append(stream.read().decode("utf-8", "replace").replace(str(self.folder), SHOWN))
+            stream.close()
+        return code, texts[0], texts[1]
+
+    def _waits(self, session: int) -> bool:
+        """Is one of the command's processes waiting for something of ours?"""
+        return bool(self.host.waiting or self.host.sleeping or any(c.then for c in self.host.connections))
+
+    def end(self) -> None:
+        self.host.close()
+
+
+def _unknown(job: Any, now: int) -> Any:
+    raise AssertionError("the host says what scripts do")
+
+
+def _play(session: Session, rows: list[tuple[int, dict[str, Any]]], result: Verification) -> None:
+    head = rows[0][1]
+    session.begin(int(head.get("t0_epoch", 1_795_384_416)))
+    try:
+        for line, row in rows:
+            if row["op"] == "file":
+                session.write(row["user"], row["path"], row["content"])
+            if row["op"] != "cmd":
+                continue
+            session.host.advance(int((session.began + float(row.get("t", 0))) * SECOND))
+            code, out, err = session.type(row["user"], row["cmd"])
+            where = f"{row['group']} {row.get('seq', '')} {row['user']}$ {row['cmd']}"
+            if row.get("repeat") == "differs":
+                reason = "the real one answered differently the second time"
+                result.inapplicable.append(Inapplicable(line, where, reason))
+                continue
+            result.count(list(_differences(line, where, row, code, out, err)))
+    finally:
+        session.end()
+
+
+def _differences(line: int, where: str, row: dict[str, Any], code: int | None, out: str, err: str) -> Iterator[Difference]:
+    if row.get("rc") is not None and row["rc"] != code:
+        yield Difference(line, where, "exit code", str(row["rc"]), str(code))
+    if not is_same(row["cmd"], row["stdout"], out):
+        yield Difference(line, where, "stdout", row["stdout"], out)
+    if not is_same(row["cmd"], row["stderr"], err):
+        yield Difference(line, where, "stderr", row["stderr"], err)

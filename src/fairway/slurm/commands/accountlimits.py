@@ -1,0 +1,200 @@
+"""Limits as sacctmgr's words name them: how they are read, kept, printed and inherited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fairway.slurm.commands.site import Site
+from fairway.slurm.model.association import FAIRSHARE_PARENT, Accounts, Association, Limits, Qos
+from fairway.slurm.words import durations, sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit: its word and how many letters are enough, where `Limits` keeps it, and what kind of amount it is.
+
+    kind: `count`, `minutes`, `tres`, or `tres:cpu` for an old word that names one TRES.
+    """
+
+    word: str
+    least: int
+    field: str
+    kind: str
+    printed: str
+    """As `sacctmgr add` repeats it; "" for a word that another one prints."""
+
+
+def _table(text: str) -> tuple[Limit, ...]:
+    rows = (line.split() for line in text.strip().splitlines())
+    return tuple(Limit(w, int(n), f, k, p[0] if p else "") for w, n, f, k, *p in rows)
+
+
+ASSOCIATION = _table("""
+GrpCPUMins 7 grp_tres_mins tres:cpu
+GrpCPURunMins 7 grp_tres_run_mins tres:cpu
+GrpCPUs 6 grp_tres tres:cpu
+GrpJobs 4 grp_jobs count GrpJobs
+GrpJobsAccrue 8 grp_jobs_accrue count GrpJobsAccrue
+GrpMemory 4 grp_tres tres:mem
+GrpNodes 4 grp_tres tres:node
+GrpSubmitJobs 4 grp_submit count GrpSubmitJobs
+GrpTRES 7 grp_tres tres GrpTRES
+GrpTRESMins 8 grp_tres_mins tres GrpTRESMins
+GrpTRESRunMins 8 grp_tres_run_mins tres GrpTRESRunMins
+GrpWall 4 grp_wall minutes GrpWall
+MaxJobs 4 max_jobs count MaxJobs
+MaxJobsAccrue 8 max_jobs_accrue count MaxJobsAccrue
+MaxCPUMinsPerJob 7 max_tres_mins_per_job tres:cpu
+MaxCPUsPerJob 6 max_tres_per_job tres:cpu
+MaxNodesPerJob 4 max_tres_per_job tres:node
+MaxSubmitJobs 4 max_submit count MaxSubmitJobs
+MaxTRESMinsPerJob 8 max_tres_mins_per_job tres MaxTRESMins
+MaxTRESPerNode 11 max_tres_per_node tres MaxTRESPerNode
+MaxTRESPerJob 7 max_tres_per_job tres MaxTRES
+MaxWallDurationPerJob 4 max_wall minutes MaxWall
+MinPrioThreshold 4 min_prio_thresh count MinPrioThreshold
+""")
+QOS = _table("""
+GrpCPUMins 8 grp_tres_mins tres:cpu
+GrpCPURunMins 7 grp_tres_run_mins tres:cpu
+GrpCPUs 7 grp_tres tres:cpu
+GrpJobs 4 grp_jobs count GrpJobs
+GrpJobsAccrue 8 grp_jobs_accrue count GrpJobsAccrue
+GrpMemory 4 grp_tres tres:mem
+GrpNodes 4 grp_tres tres:node
+GrpSubmitJobs 4 grp_submit count GrpSubmitJobs
+GrpTRES 7 grp_tres tres GrpTRES
+GrpTRESMins 8 grp_tres_mins tres GrpTRESMins
+GrpTRESRunMins 8 grp_tres_run_mins tres GrpTRESRunMins
+GrpWall 4 grp_wall minutes GrpWall
+MaxJobsAccruePerUser 15 max_jobs_accrue count MaxJobsAccruePerUser
+MaxJobsPerUser 4 max_jobs count MaxJobsPerUser
+MaxJobsPU 9 max_jobs count
+MaxJobsPerAccount 11 max_jobs_per_account count MaxJobsPerAccount
+MaxJobsPA 9 max_jobs_per_account count
+MaxCPUMinsPerJob 7 max_tres_mins_per_job tres:cpu
+MaxCPUsPerJob 7 max_tres_per_job tres:cpu
+MaxCPUsPerUser 11 max_tres_per_user tres:cpu
+MaxNodesPerJob 4 max_tres_per_job tres:node
+MaxNodesPerUser 12 max_tres_per_user tres:node
+MaxSubmitJobsPerUser 4 max_submit count MaxSubmitJobsPerUser
+MaxSubmitPU 11 max_submit count
+MaxSubmitJobsPU 15 max_submit count
+MaxSubmitJobsPerAccount 17 max_submit_per_account count MaxSubmitJobsPerAccount
+MaxSubmitPA 11 max_submit_per_account count
+MaxSubmitJobsPA 15 max_submit_per_account count
+MaxTRESMinsPerJob 8 max_tres_mins_per_job tres MaxTRESMinsPerJob
+MaxTRESPerNode 11 max_tres_per_node tres MaxTRESPerNode
+MaxTRESPerJob 7 max_tres_per_job tres MaxTRESPerJob
+MaxTRESPerUser 11 max_tres_per_user tres MaxTRESPerUser
+MaxTRESPU 9 max_tres_per_user tres
+MaxTRESPerAccount 11 max_tres_per_account tres MaxTRESPerAccount
+MaxTRESPA 9 max_tres_per_account tres
+MaxTRESRunMinsPerUser 12 max_tres_run_mins_per_user tres MaxTRESRunMinsPerUser
+MaxTRESRunMinsPU 15 max_tres_run_mins_per_user tres
+MaxTRESRunMinsPerAccount 18 max_tres_run_mins_per_account tres MaxTRESRunMinsPerAccount
+MaxTRESRunMinsPA 15 max_tres_run_mins_per_account tres
+MaxWallDurationPerJob 4 max_wall minutes MaxWall
+MinCPUsPerJob 7 min_tres_per_job tres:cpu
+MinPrioThreshold 4 min_prio_thresh count MinPrioThreshold
+MinTRESPerJob 7 min_tres_per_job tres MinTRESPerJob
+""")
+
+
+class BadLimit(ValueError):
+    """A value that is none; the message is sacctmgr's."""
+
+
+def find(table: tuple[Limit, ...], word: str) -> Limit | None:
+    lower = word.lower()
+    exact = [one for one in table if one.word.lower() == lower]
+    return (exact or [o for o in table if len(lower) >= o.least and o.word.lower().startswith(lower)] or [None])[0]
+
+
+def change(site: Site, limits: Limits, limit: Limit, value: str) -> None:
+    """Set a limit; -1 takes it away. Raises: BadLimit."""
+    if limit.kind.startswith("tres"):
+        _, _, one = limit.kind.partition(":")
+        amounts = dict(getattr(limits, limit.field))
+        for name, amount in _amounts(site, f"{one}={value}" if one else value).items():
+            if amount < 0:
+                amounts.pop(name, None)
+            else:
+                amounts[name] = amount
+        setattr(limits, limit.field, {n: amounts[n] for n in site.tres_order(amounts)})
+        return
+    if value == "-1":
+        setattr(limits, limit.field, None)
+        return
+    number = durations.minutes(value) if limit.kind == "minutes" else int(value) if value.isdigit() else None
+    if number is None or number >= durations.NO_VAL:
+        raise BadLimit(f" Bad {limit.word} value: {value}")
+    setattr(limits, limit.field, number)
+
+
+def _amounts(site: Site, text: str) -> dict[str, int]:
+    known = set(site.tres_names)
+    amounts = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        name = name.strip().lower()
+        if name not in known:
+            raise BadLimit(f"slurmdb_format_tres_str: no TRES known by type {name.partition('/')[0]}")
+        amount = -1 if value == "-1" else sizes.megabytes(value) if name == "mem" else int(value) if value.isdigit() else None
+        if amount is None:
+            raise BadLimit(f"slurmdb_format_tres_str: no value given for TRES {name}")
+        amounts[name] = amount
+    return amounts
+
+
+def text_of(limits: Limits, limit: Limit) -> str:
+    """A limit as it is printed, "" for none."""
+    value = getattr(limits, limit.field)
+    if limit.kind.startswith("tres"):
+        _, _, one = limit.kind.partition(":")
+        if one:
+            return str(value[one]) if one in value else ""
+        return sizes.tres_text(value)
+    if value is None:
+        return ""
+    return durations.clock_of_minutes(value) if limit.kind == "minutes" else str(value)
+
+
+def effective(accounts: Accounts, one: Association, limit: Limit) -> str:
+    """What holds for an association: its own, or for MaxSomething the nearest above."""
+    line = accounts.up(one) if limit.word.startswith("Max") else [one]
+    return next((text for above in line if (text := text_of(above.limits, limit))), "")
+
+
+def qos_text(accounts: Accounts, one: Association) -> str:
+    return ",".join(sorted(accounts.allowed_qos(one)))
+
+
+def default_qos(accounts: Accounts, one: Association) -> str:
+    return next((above.default_qos for above in accounts.up(one) if above.default_qos), "")
+
+
+def shares_text(shares: int) -> str:
+    return "parent" if shares == FAIRSHARE_PARENT else str(shares)
+
+
+QOS_FLAGS = (
+    "DenyOnLimit EnforceUsageThreshold NoReserve PartitionMaxNodes PartitionMinNodes OverPartQOS PartitionTimeLimit "
+    "RequiresReservation NoDecay UsageFactorSafe"
+).split()
+
+
+def changed_words(old: Iterable[str], sign: str, words: Iterable[str]) -> tuple[str, ...]:
+    """A list after `=`, `+=` or `-=`."""
+    kept = list(old)
+    if sign == "=":
+        return tuple(dict.fromkeys(words))
+    if sign == "+=":
+        return tuple(dict.fromkeys([*kept, *words]))
+    gone = set(words)
+    return tuple(word for word in kept if word not in gone)
+
+
+def preempt_text(one: Qos) -> str:
+    return ",".join(sorted(one.preempt))

@@ -1,0 +1,170 @@
+"""What Slurm's commands print about a job: the same facts in squeue, scontrol, sacct and the job's environment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from fairway.slurm.commands.site import Site
+from fairway.slurm.model.job import Job
+from fairway.slurm.words import hostlist, sizes
+from fairway.slurm.words.durations import INFINITE
+
+COMPACT = {
+    "PENDING": "PD",
+    "RUNNING": "R",
+    "SUSPENDED": "S",
+    "COMPLETED": "CD",
+    "CANCELLED": "CA",
+    "FAILED": "F",
+    "TIMEOUT": "TO",
+    "NODE_FAIL": "NF",
+    "PREEMPTED": "PR",
+    "BOOT_FAIL": "BF",
+    "DEADLINE": "DL",
+    "OUT_OF_MEMORY": "OOM",
+    "COMPLETING": "CG",
+    "CONFIGURING": "CF",
+    "RESIZING": "RS",
+    "RESV_DEL_HOLD": "RD",
+    "REQUEUED": "RQ",
+    "REQUEUE_FED": "RF",
+    "REQUEUE_HOLD": "RH",
+    "REVOKED": "RV",
+    "SIGNALING": "SI",
+    "SPECIAL_EXIT": "SE",
+    "STAGE_OUT": "SO",
+    "STOPPED": "ST",
+}
+"""Job states in Slurm's order, with their short forms; from COMPLETING on they stand beside a state."""
+
+BASE_STATES = tuple(COMPACT)[:12]
+_SHOWN_FIRST = (
+    "COMPLETING",
+    "STAGE_OUT",
+    "CONFIGURING",
+    "RESIZING",
+    "REQUEUED",
+    "REQUEUE_FED",
+    "REQUEUE_HOLD",
+    "SPECIAL_EXIT",
+    "STOPPED",
+    "REVOKED",
+    "RESV_DEL_HOLD",
+    "SIGNALING",
+)
+
+
+def state_text(job: Job) -> str:
+    """The state as `squeue %T` says it: a flag beside it goes before."""
+    return next((flag for flag in _SHOWN_FIRST if flag in job.flags), job.state)
+
+
+def reason_text(job: Job) -> str:
+    return job.reason_detail or job.reason
+
+
+def job_number(job: Job) -> str:
+    """`7`, `5_3`, `5_[4-6%2]`, `9+1`."""
+    return f"{job.array_job_id}_[{tasks_left(job)}]" if job.array_left else job.label
+
+
+def tasks_left(job: Job, most: int = 64) -> str:
+    """`1-3,7%2`; cut as Slurm cuts it when the text grows over its buffer."""
+    text = index_list(job.array_left)
+    if most and len(text) > most - 5:
+        text = text[: text.rindex(",", 0, most - 5)] + ",..."
+    return f"{text}%{job.array_max_running}" if job.array_max_running else text
+
+
+def index_list(indexes: Iterable[int]) -> str:
+    """`1-3,7`; steps of an array are told one by one."""
+    return hostlist.compress(f"{n}" for n in indexes).strip("[]")
+
+
+def node_list(names: Iterable[str]) -> str:
+    return hostlist.compress_sorted(names)
+
+
+def seconds_used(job: Job, now: int) -> int:
+    """How long it has run, without the time it was suspended."""
+    if not job.start or job.pending or job.start > now:
+        return 0
+    if job.state == "SUSPENDED":
+        return job.pre_suspend_s
+    end = job.end if job.finished else now
+    if job.suspend_time and job.suspend_time > job.start:
+        return end - job.suspend_time + job.pre_suspend_s
+    return max(end - job.start, 0)
+
+
+def cpu_count(job: Job) -> int:
+    return (job.alloc_tres if job.shares or job.nodes else job.req_tres).get("cpu", job.min_cpus)
+
+
+def node_count(site: Site, job: Job) -> int:
+    """Nodes it has; of a pending job, as many as its CPUs need at least."""
+    if job.nodes:
+        return len(job.nodes)
+    largest = max((node.conf.cpus for node in site.cluster.nodes), default=1)
+    return max(job.min_nodes, -(-job.min_cpus // largest), len(job.scheduled_nodes))
+
+
+def min_memory(job: Job) -> int:
+    if job.mem_per_cpu is not None:
+        return job.mem_per_cpu
+    return job.mem_per_node or 0
+
+
+def end_time(job: Job) -> int:
+    """When it ended or will have to."""
+    if job.finished or job.end:
+        return job.end
+    if not job.start or job.time_limit >= INFINITE:
+        return 0 if not job.start else job.start + 365 * 86400
+    return job.start + job.time_limit * 60
+
+
+def tres_text(site: Site, tres: dict[str, int]) -> str:
+    """In the order of TRES ids, zero counts left out."""
+    return sizes.tres_text((name, tres[name]) for name in site.tres_order(tres) if tres[name])
+
+
+def output_path(site: Site, job: Job, which: str) -> str:
+    """Where stdout or stderr goes, with the patterns the controller fills in; `%N` and the like stay."""
+    extra = job.request.extra
+    text = str(extra.get(f"std_{which}") or (extra.get("std_out") if which == "err" else "") or "")
+    if not text:
+        text = "slurm-%A_%a.out" if job.array_job_id else "slurm-%j.out"
+    path = filled(site, job, text)
+    return path if path.startswith("/") else f"{job.request.work_dir}/{path}"
+
+
+def filled(site: Site, job: Job, pattern: str, node: str = "", more: dict[str, str] | None = None) -> str:
+    """File patterns: `%j`, `%5j`, `%A_%a`, `%x`, `%u` …; what is not known here stays."""
+    if pattern.startswith("\\\\") or "\\" in pattern:
+        return pattern.replace("\\", "")
+    task = 0xFFFFFFFE if job.array_task is None else job.array_task
+    known = {
+        "A": f"{job.array_job_id or job.job_id}",
+        "a": f"{task}",
+        "j": f"{job.job_id}",
+        "J": f"{job.job_id}",
+        "u": job.user,
+        "x": job.request.name,
+    } | (more or {})
+
+    def one(found: re.Match[str]) -> str:
+        letter = found[2]
+        if letter == "%":
+            return "%"
+        if letter not in known:
+            return found[0]
+        width = min(int(found[1] or 0), 10)
+        return known[letter].zfill(width) if known[letter].isdigit() else known[letter]
+
+    return re.sub(r"%(\d*)([a-zA-Z%])", one, pattern)
+
+
+def exit_text(code: int, signal: int) -> str:
+    return f"{code}:{signal}"

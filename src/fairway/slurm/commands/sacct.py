@@ -1,0 +1,425 @@
+"""sacct: what was run, from the accounting records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fairway.slurm.commands import jobtext
+from fairway.slurm.commands.call import VERSION, Call
+from fairway.slurm.commands.fields import Column, Style, fields_of, find_column, heading_lines, help_lines, joined
+from fairway.slurm.commands.getopt import parse, short_table
+from fairway.slurm.model.job import Job, Step
+from fairway.slurm.words import durations, sizes
+from fairway.slurm.words.durations import INFINITE
+
+_OPTIONS = short_table(
+    "allusers:a accounts:A: allocations:X associations:x: batch-script:B brief:b completion:c cluster:M: clusters:M: "
+    "constraints:C: delimiter: duplicates:D helpformat:e help:h endtime:E: env-vars file:f: flags:F: format:o: gid:g: "
+    "group:g: ncpus:I: nnodes:i: jobs:j: timelimit-min:k: timelimit-max:K: long:l allclusters:L local name: "
+    "noconvert nodelist:N: noheader:n parsable:p parsable2:P qos:q: partition:r: state:s: starttime:S: truncate:T "
+    "reason:R: uid:u: user:u: units: usage use-local-uid verbose:v version:V wckeys:W: whole-hetjob? json yaml"
+)
+_DEFAULT = "jobid,jobname,partition,account,alloccpus,state,exitcode"
+_BRIEF = "jobid,state,exitcode"
+_LONG = (
+    "jobid,jobidraw,jobname,partition,maxvmsize,maxvmsizenode,maxvmsizetask,avevmsize,maxrss,maxrssnode,maxrsstask,"
+    "averss,maxpages,maxpagesnode,maxpagestask,avepages,mincpu,mincpunode,mincputask,avecpu,ntasks,alloccpus,elapsed,"
+    "state,exitcode,avecpufreq,reqcpufreqmin,reqcpufreqmax,reqcpufreqgov,reqmem,consumedenergy,maxdiskread,"
+    "maxdiskreadnode,maxdiskreadtask,avediskread,maxdiskwrite,maxdiskwritenode,maxdiskwritetask,avediskwrite,reqtres,"
+    "alloctres,tresusageinave,tresusageinmax,tresusageinmaxn,tresusageinmaxt,tresusageinmin,tresusageinminn,"
+    "tresusageinmint,tresusageintot,tresusageoutmax,tresusageoutmaxn,tresusageoutmaxt,tresusageoutave,tresusageouttot"
+)
+_GROUPED = {"uid": "user", "gid": "group", "cluster": "clusters"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A run of a job (step None), or one of its steps. `jobs`: of a step, its job's facts."""
+
+    call: Call
+    job: Job
+    step: Step | None = None
+    units: str = ""
+
+    @property
+    def start(self) -> int:
+        return self.step.start if self.step else 0 if self.job.pending else self.job.start
+
+    @property
+    def end(self) -> int:
+        return self.step.end if self.step else self.job.end if self.job.finished or self.job.end else 0
+
+    @property
+    def elapsed(self) -> int:
+        if not self.start:
+            return 0
+        return max((self.end or self.call.now) - self.start - self.job.suspended_s, 0)
+
+
+def sacct(call: Call) -> None:
+    asked: dict[str, Any] = {}
+    parsed = parse(call, _OPTIONS, call.arguments, hint=False)
+    for name, value in parsed:
+        if name == "version":
+            call.print(VERSION)
+            call.quit(0)
+        if name == "helpformat":
+            call.print(help_lines([n for n, _, _ in fields_of("sacct")], 20))
+            call.quit(0)
+        if name in ("help", "usage"):
+            call.print("sacct [<OPTION>]")
+            call.quit(0)
+        asked[_GROUPED.get(name, name)] = True if value is None else value
+    if parsed.rest:
+        call.error("Unknown arguments:")
+        call.error("".join(f" {word}" for word in parsed.rest))
+        call.quit(1)
+    if "completion" in asked:
+        call.print("Slurm job completion is disabled")
+        return
+    rows = _selected(call, asked)
+    if "json" in asked or "yaml" in asked:
+        from fairway.slurm.commands.restdata import print_data
+
+        print_data(call, "accounting", [r.job for r in rows if r.step is None], "yaml" in asked)
+        return
+    if "batch-script" in asked or "env-vars" in asked:
+        _print_scripts(call, rows, "batch-script" in asked)
+        return
+    columns = _columns(call, asked)
+    style = Style(
+        1 if "parsable" in asked else 2 if "parsable2" in asked else 0,
+        "noheader" not in asked,
+        str(asked.get("delimiter", "|")),
+    )
+    for line in heading_lines(columns, style):
+        call.print(line)
+    for row in rows:
+        call.print(joined([VALUES.get(c.field, _nothing)(row) for c in columns], columns, style))
+
+
+def _columns(call: Call, asked: dict[str, Any]) -> list[Column]:
+    text = asked.get("format") or (
+        _BRIEF if "brief" in asked else _LONG if "long" in asked else call.environment.get("SACCT_FORMAT") or _DEFAULT
+    )
+    columns = []
+    for word in filter(None, (w.strip() for w in text.split(","))):
+        name, percent, size = word.partition("%")
+        column = find_column("sacct", f"{name}%{size.lstrip('-')}" if percent else name)
+        if column is None:
+            call.fail(f'Invalid field requested: "{name}"')
+        if size.startswith("-"):
+            column = Column(column.field, column.heading, -abs(column.width))
+        columns.append(column)
+    return columns
+
+
+def _print_scripts(call: Call, rows: list[Row], script: bool) -> None:
+    """-B: scripts are kept only where AccountingStoreFlags says so."""
+    kept = "job_script" in call.site.conf.words("AccountingStoreFlags")
+    for row in rows:
+        if row.step is None:
+            what = "Batch Script" if script else "Environment used"
+            call.print(f"{what} for {row.job.label}")
+            call.print("-" * 80)
+            call.print((row.job.request.script if kept and script else "") or "NONE\n")
+
+
+def _selected(call: Call, asked: dict[str, Any]) -> list[Row]:
+    begin, end = _window(call, asked)
+    ids = _ids(call, asked.get("jobs"))
+    states = _states(call, asked.get("state"))
+    users = _users(call, asked)
+    rows = []
+    for job in _runs(call, "duplicates" in asked, ids):
+        if ids is not None:
+            if not any(_is_named(job, number, task) for number, task, _ in ids):
+                continue
+        elif states is not None and not states & {"PENDING"} and job.pending:
+            continue
+        if users is not None and job.user not in users:
+            continue
+        if (ids is None or "starttime" in asked) and not _in_window(call, job, begin, end, states):
+            continue
+        if not _fits(call, asked, job, states):
+            continue
+        steps = [] if "allocations" in asked else [s for s in job.steps if s.start]
+        only = {step for number, task, step in ids or () if step and _is_named(job, number, task)}
+        if only and "allocations" not in asked:
+            rows += [Row(call, job, s, asked.get("units", "")) for s in steps if s.step_id in only]
+            continue
+        rows.append(Row(call, job, None, asked.get("units", "")))
+        rows += [Row(call, job, s, asked.get("units", "")) for s in steps]
+    return rows
+
+
+def _runs(call: Call, duplicates: bool, ids: object) -> list[Job]:
+    """Every run in the order the database got them: a task of an array that kept its array's record comes last."""
+    cluster = call.site.cluster
+    archived = list(cluster.archive)
+    current = list(cluster.jobs.values())
+    seen = {(j.job_id, j.start) for j in archived}
+    last: dict[int, int] = {}
+    for job in (*archived, *current):
+        if job.array_job_id:
+            last[job.array_job_id] = max(last.get(job.array_job_id, 0), job.job_id)
+    whole = [*archived, *(j for j in current if (j.job_id, j.start) not in seen or not j.finished)]
+
+    def order(job: Job) -> tuple[int, float, int]:
+        own = job.array_job_id == job.job_id
+        again = job.restarts if job.pending or (job.restarts and job in current) else 0
+        return (1 if again else 0, last[job.job_id] + 0.5 if own else float(job.job_id), job.start)
+
+    whole.sort(key=order)
+    if duplicates:
+        return whole
+    newest: dict[int, Job] = {}
+    for job in whole:
+        if ids is None and job.pending and job.restarts and job.eligible > call.now:
+            continue  # not eligible again yet: what is seen is the run before
+        newest[job.job_id] = job
+    return [job for job in whole if newest.get(job.job_id) is job]
+
+
+def _is_named(job: Job, number: int, task: int | None) -> bool:
+    if task is not None:
+        return job.array_job_id == number and (job.array_task == task or task in job.array_left)
+    return number in (job.job_id, job.array_job_id, job.het_job_id)
+
+
+def _ids(call: Call, text: str | None) -> list[tuple[int, int | None, str]] | None:
+    if text is None:
+        return None
+    found = []
+    for word in filter(None, text.split(",")):
+        match = re.fullmatch(r"(\d{1,10})(?:_(\d+))?(?:\+\d+)?(?:\.(\w+))?", word)
+        if match is None:
+            call.fatal(f"Bad job/step specified: {word}")
+        found.append((int(match[1]), int(match[2]) if match[2] else None, match[3] or ""))
+    return found
+
+
+def _window(call: Call, asked: dict[str, Any]) -> tuple[int, int]:
+    def moment(name: str, otherwise: int) -> int:
+        if name not in asked:
+            return otherwise
+        try:
+            return durations.parse_time(asked[name], call.now, past=True)
+        except durations.TimeError as bad:
+            call.say(str(bad))
+            call.quit(1)
+
+    end = moment("endtime", call.now)
+    return moment("starttime", call.now - call.now % 86400 if "state" not in asked else end), end
+
+
+def _in_window(call: Call, job: Job, begin: int, end: int, states: set[str] | None) -> bool:
+    if states is None:
+        return 0 < job.eligible <= end and (not job.finished or job.end >= begin) and not (job.pending and not job.start and job.reason in ("Dependency", "JobHeldUser", "JobHeldAdmin", "BeginTime", "DependencyNeverSatisfied")) and not (job.finished and not job.start)
+    return (job.start or job.eligible) <= end and (not job.finished or job.end >= begin)
+
+
+_STATES = {**{short: name for name, short in jobtext.COMPACT.items()}, **{name: name for name in jobtext.COMPACT}}
+
+
+def _states(call: Call, text: str | None) -> set[str] | None:
+    if text is None:
+        return None
+    found = set()
+    for word in filter(None, text.split(",")):
+        name = _STATES.get(word.upper())
+        if name is None:
+            call.fatal(f"unrecognized job state value '{word}'")
+        found.add(name)
+    return found
+
+
+def _users(call: Call, asked: dict[str, Any]) -> set[str] | None:
+    """Whose jobs: the caller's, unless others are named or root asks."""
+    if "user" in asked:
+        found = set()
+        for word in asked["user"].split(","):
+            uid = call.site.uid(word)
+            if uid is None:
+                call.fail(f"Invalid user id: {word}")
+            found.add(call.site.user(uid))
+        return found
+    if "allusers" in asked or "jobs" in asked or call.user == "root" or "accounts" in asked:
+        return None
+    return {call.user}
+
+
+def _fits(call: Call, asked: dict[str, Any], job: Job, states: set[str] | None) -> bool:
+    lists = {
+        "accounts": [job.account],
+        "qos": [job.qos],
+        "partition": job.partition.split(","),
+        "name": [job.request.name],
+        "clusters": [call.site.name],
+        "nodelist": list(job.nodes),
+        "group": [job.user],
+        "wckeys": [str(job.request.extra.get("wckey", ""))],
+    }
+    for name, values in lists.items():
+        if name in asked and not set(values) & set(str(asked[name]).split(",")):
+            return False
+    for name, count in (("nnodes", len(job.nodes)), ("ncpus", job.alloc_tres.get("cpu", 0))):
+        if name in asked:
+            low, _, high = str(asked[name]).partition("-")
+            if not int(low or 0) <= count <= int(high or low or 0):
+                return False
+    if states is None:
+        return True
+    # A state other than running or pending must be the one it ended in; those two are met by having been in them.
+    ended = states - {"RUNNING", "PENDING"}
+    if job.state in ended or (job.flags & ended):
+        return True
+    return bool(states & {"RUNNING", "PENDING"}) and (bool(job.start) if "RUNNING" in states else job.pending)
+
+
+def _nothing(row: Row) -> str:
+    return ""
+
+
+def _of_job(of: Callable[[Row], str]) -> Callable[[Row], str]:
+    """A field that steps leave empty."""
+    return lambda row: "" if row.step else of(row)
+
+
+def _state(row: Row) -> str:
+    if row.step:
+        return row.step.state
+    job = row.job
+    if "REQUEUED" in job.flags and job.finished:
+        return "REQUEUED"
+    if job.state == "CANCELLED":
+        by = job.request.extra.get("cancelled_by", row.call.site.uid(job.user))
+        return f"CANCELLED by {by}"
+    return job.state
+
+
+def _exit(row: Row) -> str:
+    of: Any = row.step or row.job
+    if row.step is None and row.job.state in ("CANCELLED", "TIMEOUT", "PREEMPTED", "NODE_FAIL"):
+        return "0:0"
+    return jobtext.exit_text(of.exit_code, of.signal)
+
+
+def _tres(row: Row, tres: dict[str, int]) -> str:
+    """As the database gives it: sorted as text, typed GRES before the whole."""
+    site = row.call.site
+    tracked = set(site.tres_names)
+    parts = [f"{n}={sizes.memory_text(c) if n == 'mem' else c}" for n, c in tres.items() if c and n in tracked]
+    return ",".join(sorted(parts))
+
+
+def _cpus(row: Row) -> int:
+    if row.step:
+        return row.step.cpus
+    return 0 if row.job.pending or not row.job.start else row.job.alloc_tres.get("cpu", 0)
+
+
+def _moment(row: Row, when: int) -> str:
+    return row.call.stamp(when)
+
+
+def _job_id(row: Row) -> str:
+    number = jobtext.job_number(row.job)
+    return f"{number}.{row.step.step_id}" if row.step else number
+
+
+def _raw_id(row: Row) -> str:
+    return f"{row.job.job_id}.{row.step.step_id}" if row.step else str(row.job.job_id)
+
+
+def _waited(row: Row) -> int:
+    job = row.job
+    return max((job.start or row.call.now) - job.eligible, 0) if job.eligible else 0
+
+
+def _limit(row: Row) -> str:
+    return "UNLIMITED" if row.job.time_limit >= INFINITE else durations.clock_of_minutes(row.job.time_limit)
+
+
+def _requested_memory(row: Row) -> str:
+    amount = row.job.req_tres.get("mem", 0)
+    if row.units:
+        divided = amount / 1024 ** (" MGTP".index(row.units[0].upper()) - 1) if row.units[0].upper() in "MGTP" else amount
+        return f"{divided:.2f}{row.units[0].upper()}"
+    return sizes.memory_text(amount)
+
+
+def _nodes(row: Row) -> tuple[str, ...]:
+    return row.step.nodes if row.step else row.job.nodes
+
+
+def _reason(row: Row) -> str:
+    return str(row.job.request.extra.get("waited_for") or ("None" if row.job.start else jobtext.reason_text(row.job)))
+
+
+VALUES: dict[str, Callable[[Row], str]] = {
+    "account": lambda r: r.job.account,
+    "admincomment": _of_job(lambda r: str(r.job.request.extra.get("admin_comment", ""))),
+    "alloccpus": lambda r: str(_cpus(r)),
+    "allocnodes": lambda r: str(len(_nodes(r))),
+    "alloctres": lambda r: _tres(r, r.step.tres if r.step else r.job.alloc_tres),
+    "associd": lambda r: str(r.job.assoc_id),
+    "cluster": lambda r: r.call.site.name,
+    "comment": _of_job(lambda r: str(r.job.request.extra.get("comment", ""))),
+    "constraints": _of_job(lambda r: r.job.features or ""),
+    "consumedenergy": lambda r: "0" if r.step else "",
+    "cputime": lambda r: durations.clock(r.elapsed * _cpus(r)),
+    "cputimeraw": lambda r: str(r.elapsed * _cpus(r)),
+    "dbindex": lambda r: str(r.job.job_id),
+    "derivedexitcode": _of_job(lambda r: jobtext.exit_text(r.job.derived_exit, 0)),
+    "elapsed": lambda r: durations.clock(r.elapsed),
+    "elapsedraw": lambda r: str(r.elapsed),
+    "eligible": lambda r: _moment(r, r.start if r.step else r.job.eligible),
+    "end": lambda r: _moment(r, r.end),
+    "exitcode": _exit,
+    "flags": _of_job(lambda r: f"Sched{r.job.scheduler},StartRecieved" if r.job.start and r.job.scheduler else ""),
+    "gid": _of_job(lambda r: str(r.call.site.uid(r.job.user))),
+    "group": _of_job(lambda r: r.job.user),
+    "jobid": _job_id,
+    "jobidraw": _raw_id,
+    "jobname": lambda r: r.step.name if r.step else r.job.request.name,
+    "layout": lambda r: "" if r.step is None else "Unknown" if r.step.step_id in ("batch", "extern") else "Block",
+    "ncpus": lambda r: str(_cpus(r)),
+    "nnodes": lambda r: str(len(_nodes(r)) or (0 if r.step else r.job.min_nodes)),
+    "nodelist": lambda r: jobtext.node_list(_nodes(r)) or "None assigned",
+    "ntasks": lambda r: str(r.step.tasks) if r.step else "",
+    "partition": _of_job(lambda r: r.job.partition),
+    "priority": _of_job(lambda r: str(r.job.priority)),
+    "qos": _of_job(lambda r: r.job.qos),
+    "qosraw": _of_job(lambda r: str(r.call.site.cluster.accounts.qos[r.job.qos].id) if r.job.qos in r.call.site.cluster.accounts.qos else ""),
+    "reason": _of_job(_reason),
+    "reqcpufreq": lambda r: "0" if r.step else "Unknown",
+    "reqcpufreqgov": lambda r: "0" if r.step else "Unknown",
+    "reqcpufreqmax": lambda r: "0" if r.step else "Unknown",
+    "reqcpufreqmin": lambda r: "0" if r.step else "Unknown",
+    "reqcpus": lambda r: str(r.step.cpus if r.step else r.job.req_tres.get("cpu", 0)),
+    "reqmem": _of_job(_requested_memory),
+    "reqnodes": lambda r: str(len(_nodes(r)) if r.step else r.job.req_tres.get("node", r.job.min_nodes)),
+    "reqtres": _of_job(lambda r: _tres(r, r.job.req_tres)),
+    "reservation": _of_job(lambda r: r.job.reservation),
+    "reserved": _of_job(lambda r: durations.clock(_waited(r))),
+    "resvcpu": _of_job(lambda r: durations.clock(_waited(r) * r.job.req_tres.get("cpu", 1))),
+    "resvcpuraw": _of_job(lambda r: str(_waited(r) * r.job.req_tres.get("cpu", 1))),
+    "start": lambda r: _moment(r, r.start),
+    "state": _state,
+    "submit": lambda r: _moment(r, r.start if r.step else r.job.submit),
+    "submitline": lambda r: str((r.step.extra if r.step else r.job.request.extra).get("submit_line", "")),
+    "suspended": lambda r: durations.clock(r.job.suspended_s),
+    "systemcpu": lambda r: "00:00:00",
+    "timelimit": _of_job(_limit),
+    "timelimitraw": _of_job(lambda r: "UNLIMITED" if r.job.time_limit >= INFINITE else str(r.job.time_limit)),
+    "totalcpu": lambda r: "00:00:00",
+    "uid": _of_job(lambda r: str(r.call.site.uid(r.job.user))),
+    "user": _of_job(lambda r: r.job.user),
+    "usercpu": lambda r: "00:00:00",
+    "wckey": _of_job(lambda r: str(r.job.request.extra.get("wckey", ""))),
+    "workdir": _of_job(lambda r: r.job.request.work_dir),
+}

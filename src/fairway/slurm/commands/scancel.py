@@ -1,0 +1,144 @@
+"""scancel: jobs are signalled or cancelled."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fairway.slurm.commands import jobtext
+from fairway.slurm.commands.call import VERSION, Call
+from fairway.slurm.commands.getopt import parse, short_table
+from fairway.slurm.commands.joboptions import signal_number
+from fairway.slurm.model.job import Job
+from fairway.slurm.words import hostlist
+from fairway.slurm.words.errors import SlurmError
+
+_OPTIONS = short_table(
+    "account:A: batch:b ctld cron full:f help help-state hurry:H interactive:i clusters:M: jobname:n: me name:n: "
+    "nodelist:w: partition:p: qos:q: quiet:Q reservation:R: sibling: signal:s: state:t: user:u: usage verbose:v "
+    "version:V wckey:"
+)
+_STATES = {"PENDING": "PD", "RUNNING": "R", "SUSPENDED": "S"}
+_ALIKE = {"jobname": "name"}
+_VARIABLES = {
+    "account": "SCANCEL_ACCOUNT",
+    "batch": "SCANCEL_BATCH",
+    "name": "SCANCEL_NAME",
+    "partition": "SCANCEL_PARTITION",
+    "qos": "SCANCEL_QOS",
+    "state": "SCANCEL_STATE",
+    "user": "SCANCEL_USER",
+    "verbose": "SCANCEL_VERBOSE",
+}
+REFUSED = 210
+"""The exit code where a job was not the caller's: the error's number, cut to a byte, as Slurm does it."""
+_FILTERS = ("account", "name", "nodelist", "partition", "qos", "reservation", "state", "user", "wckey")
+
+
+def scancel(call: Call) -> None:
+    asked: dict[str, Any] = {}
+    parsed = parse(call, _OPTIONS, call.arguments)
+    for name, value in parsed:
+        name = _ALIKE.get(name, name)
+        if name == "version":
+            call.print(VERSION)
+            call.quit(0)
+        if name in ("help", "usage"):
+            call.print("Usage: scancel [OPTIONS] [job_id[_array_id][.step_id]]")
+            call.quit(0)
+        if name == "me":
+            name, value = "user", call.user
+        if name == "state":
+            value = _state(call, value or "")
+        if name == "signal":
+            number = signal_number(value or "")
+            if not number:
+                call.say(f"Unknown job signal: {value}")
+                call.quit(1)
+            asked["signal"] = number
+            continue
+        asked[name] = True if value is None else value
+    for name, variable in _VARIABLES.items():
+        if name not in asked and call.environment.get(variable):
+            asked[name] = call.environment[variable]
+    ids = [_job_id(call, word) for word in parsed.rest]
+    if not ids and not any(name in asked for name in _FILTERS):
+        call.fail("No job identification provided")
+    if "user" in asked and call.site.uid(asked["user"]) is None:
+        call.fail(f"Invalid user name: {asked['user']}")
+    jobs = _wanted(call, asked, ids)
+    _cancel(call, asked, ids, jobs)
+
+
+def _state(call: Call, text: str) -> str:
+    for name, short in _STATES.items():
+        if text.upper() in (name, short) or (len(text) > 1 and name.startswith(text.upper())):
+            return name
+    call.say(f"Invalid job state specified: {text}")
+    call.say("Valid job states are PENDING, RUNNING, and SUSPENDED")
+    call.quit(1)
+
+
+JobId = tuple[int, set[int] | None, str]
+"""Job, tasks of its array (None: all), step."""
+
+
+def _job_id(call: Call, word: str) -> JobId:
+    match = re.fullmatch(r"(\d{1,10})(?:_(?:(\d+)|\[([\d,-]+)\]))?(?:\+\d+)?(?:\.(\w+))?", word)
+    if match is None:
+        call.fail(f"Invalid job id {word}")
+    tasks = {int(match[2])} if match[2] else {int(n) for n in hostlist.expand(f"[{match[3]}]")} if match[3] else None
+    return int(match[1]), tasks, match[4] or ""
+
+
+def _wanted(call: Call, asked: dict[str, Any], ids: list[JobId]) -> list[Job]:
+    """Jobs that are not over and fit every filter."""
+
+    def fits(job: Job) -> bool:
+        words = {
+            "account": [job.account],
+            "name": [job.request.name],
+            "qos": [job.qos],
+            "reservation": [job.reservation],
+            "user": [job.user],
+            "partition": job.partition.split(","),
+            "state": [job.state],
+        }
+        if "user" in asked and job.user != call.site.user(call.site.uid(asked["user"]) or 0):
+            return False
+        for name, values in words.items():
+            if name == "user" or name not in asked:
+                continue
+            if asked[name] not in values:
+                return False
+        return "nodelist" not in asked or bool(set(job.nodes) & set(hostlist.expand(asked["nodelist"])))
+
+    return [job for job in call.site.cluster.jobs.values() if not job.finished and fits(job)]
+
+
+def _cancel(call: Call, asked: dict[str, Any], ids: list[JobId], jobs: list[Job]) -> None:
+    signal = asked.get("signal")
+    whole = {"signal": signal, "batch": "batch" in asked, "full": "full" in asked}
+    targets: list[tuple[str, Job, list[int] | None]] = []
+    if not ids:
+        targets = [(jobtext.job_number(job), job, None) for job in jobs]
+    for number, tasks, _step in ids:
+        mine = [j for j in jobs if number in (j.job_id, j.array_job_id, j.het_job_id)]
+        for job in mine:
+            if tasks is None:
+                targets.append((str(number), job, None))
+            elif job.array_task in tasks:
+                targets.append((job.label, job, None))
+            elif tasks & set(job.array_left):
+                targets.append((f"{number}", job, sorted(tasks & set(job.array_left))))
+    for name, job, left in targets:
+        if "verbose" in asked:
+            call.info(f"Signal {signal} to job {name}" if signal else f"Terminating job {name}")
+        try:
+            call.site.controller.cancel([job.job_id], call.user, tasks=left, **whole)
+        except SlurmError as refused:
+            if refused.name in ("ALREADY_DONE", "TRANSITION_STATE_NO_UPDATE"):
+                continue
+            if "quiet" not in asked:
+                call.error(f"Kill job error on job id {name}: {refused.message}")
+            call.code = refused.code % 256

@@ -1,0 +1,296 @@
+"""scontrol: what the cluster is, and changing it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from fairway.slurm.commands import scontrolassoc, scontrolshow
+from fairway.slurm.commands.call import VERSION, Call
+from fairway.slurm.commands.getopt import parse, short_table
+from fairway.slurm.commands.scontrolupdate import create, delete, update
+from fairway.slurm.words import hostlist
+from fairway.slurm.words.errors import SlurmError, refusals
+
+_OPTIONS = short_table(
+    "all:a cluster:M: clusters:M: details:d federation:F future help:h hide local oneliner:o quiet:Q sibling "
+    "uid:u: usage verbose:v version:V"
+)
+_SHOW: dict[str, tuple[scontrolshow.Shower, int]] = {
+    "assoc_mgr": (scontrolassoc.show_assoc_mgr, 2),
+    "config": (scontrolshow.show_config, 1),
+    "daemons": (scontrolshow.show_daemons, 1),
+    "hostlist": (scontrolshow.show_hostlist, 5),
+    "hostlistsorted": (scontrolshow.show_hostlist_sorted, 9),
+    "hostnames": (scontrolshow.show_hostnames, 5),
+    "jobs": (scontrolshow.show_job, 1),
+    "jobid": (scontrolshow.show_job, 1),
+    "licenses": (scontrolshow.show_licenses, 2),
+    "nodes": (scontrolshow.show_node, 1),
+    "partitions": (scontrolshow.show_partition, 1),
+    "reservations": (scontrolshow.show_reservation, 1),
+    "steps": (scontrolshow.show_step, 2),
+    "topology": (scontrolshow.show_topology, 1),
+}
+"""What can be shown, and how many letters of its name are enough."""
+
+
+def scontrol(call: Call) -> None:
+    detail = line = False
+    parsed = parse(call, _OPTIONS, call.arguments)
+    for name, _ in parsed:
+        if name == "version":
+            call.print(VERSION)
+            call.quit(0)
+        if name == "help":
+            call.print("scontrol [<OPTION>] [<COMMAND>]")
+            call.print("    Valid <COMMAND> values are: " + " ".join(_COMMANDS))
+            call.quit(0)
+        detail |= name == "details"
+        line |= name == "oneliner"
+    words = parsed.rest
+    if not words:
+        _interactive(call, detail, line)
+        return
+    _do(call, words, detail, line)
+
+
+def _interactive(call: Call, detail: bool, line: bool) -> None:
+    """Commands from stdin, one a line, until quit."""
+    for text in call.stdin.splitlines():
+        words = text.split()
+        if not words:
+            continue
+        if words[0] in ("quit", "exit", "q"):
+            return
+        _do(call, words, detail, line)
+
+
+def _do(call: Call, words: list[str], detail: bool, line: bool) -> None:
+    word, rest = words[0].lower(), words[1:]
+    command = next((name for name in _COMMANDS if len(word) >= _least(name) and name.startswith(word)), None)
+    if command is None:
+        call.say(f"invalid keyword: {words[0]}")
+        call.quit(1)
+    if command == "show":
+        _show(call, rest, detail, line)
+        return
+    _COMMANDS[command](call, rest)
+
+
+def _least(name: str) -> int:
+    return {"show": 2, "suspend": 2, "hold": 4, "release": 3, "requeue": 3, "requeuehold": 8, "update": 2}.get(name, 3)
+
+
+def _show(call: Call, words: list[str], detail: bool, line: bool) -> None:
+    words = list(words)
+    for flag in ("-d", "--details", "-o", "--oneliner"):
+        if flag in words:
+            words.remove(flag)
+            detail |= flag in ("-d", "--details")
+            line |= flag in ("-o", "--oneliner")
+    if not words:
+        call.say("too few arguments for keyword:show")
+        call.quit(1)
+    entity, _, name = words[0].partition("=")
+    word = entity.lower()
+    found = next((s for n, (s, least) in _SHOW.items() if len(word) >= least and n.startswith(word)), None)
+    if found is None:
+        call.say(f"invalid entity:{entity} for keyword:show ")
+        call.quit(1)
+    name = name or " ".join(words[1:])
+    if found not in (scontrolassoc.show_assoc_mgr, scontrolshow.show_hostnames, scontrolshow.show_hostlist):
+        name = name.partition(" ")[0]
+    found(call, name, detail, line)
+
+
+Command = Callable[[Call, list[str]], None]
+
+
+def job_ids(call: Call, text: str) -> list[int]:
+    """Records named by `7`, `5_3`, `5_[1-2]`, `name=NAME` or a list of them. Raises: SlurmError for one that is none."""
+    cluster = call.site.cluster
+    found: list[int] = []
+    for word in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text):
+        match = re.fullmatch(r"(\d{1,10})(?:_(\d+)|_\[([\d,-]+)\])?(?:\+\d+)?", word)
+        if match is None:
+            raise SlurmError("INVALID_JOB_ID")
+        number = int(match[1])
+        tasks = {int(match[2])} if match[2] else {int(n) for n in hostlist.expand(f"[{match[3]}]")} if match[3] else None
+        mine = [j for j in cluster.jobs.values() if number in (j.job_id, j.array_job_id, j.het_job_id)]
+        if tasks is None and not any(j.array_job_id == number for j in mine):
+            mine = [j for j in mine if number in (j.job_id, j.het_job_id)]
+        if tasks is not None:
+            mine = [j for j in mine if j.array_task in tasks or tasks & set(j.array_left)]
+        if not mine:
+            raise SlurmError("INVALID_JOB_ID")
+        found += [j.job_id for j in mine]
+    return found
+
+
+def on_jobs(call: Call, words: list[str], name: str, act: Callable[[list[int]], None], said: str = "") -> None:
+    """Do something to every job named; what is refused is told job by job."""
+    if not words:
+        call.say(f"too few arguments for keyword:{name}")
+        call.quit(1)
+    for word in ",".join(words).split(",") if "[" not in "".join(words) else words:
+        try:
+            ids = _named(call, word)
+            act(ids)
+        except SlurmError as refused:
+            if said:
+                call.say(f"{said} error: {refused.message}")
+            else:
+                call.say(f"{refused.message} for job {word}")
+            call.code = 1
+
+
+def _named(call: Call, word: str) -> list[int]:
+    key, equals, name = word.partition("=")
+    if equals and key.lower() in ("name", "jobname"):
+        mine = [j.job_id for j in call.site.cluster.jobs.values() if j.request.name == name and not j.finished]
+        if not mine:
+            raise SlurmError("INVALID_JOB_ID")
+        return mine
+    return job_ids(call, name if equals else word)
+
+
+def _hold(call: Call, words: list[str]) -> None:
+    on_jobs(call, words, "hold", lambda ids: call.site.controller.hold(ids, call.user))
+
+
+def _release(call: Call, words: list[str]) -> None:
+    on_jobs(call, words, "release", lambda ids: call.site.controller.release(ids, call.user))
+
+
+def _requeue(call: Call, words: list[str]) -> None:
+    on_jobs(call, words, "requeue", lambda ids: call.site.controller.requeue(ids, call.user))
+
+
+def _requeue_hold(call: Call, words: list[str]) -> None:
+    state = [w for w in words if w.lower().startswith("state=")]
+    rest = [w for w in words if w not in state]
+    on_jobs(call, rest, "requeuehold", lambda ids: call.site.controller.requeue(ids, call.user, hold=True))
+
+
+def _suspend(call: Call, words: list[str]) -> None:
+    def act(ids: list[int]) -> None:
+        for one in ids:
+            call.site.controller.suspend(one, call.user)
+
+    on_jobs(call, words, "suspend", act, "slurm_suspend")
+
+
+def _resume(call: Call, words: list[str]) -> None:
+    def act(ids: list[int]) -> None:
+        for one in ids:
+            call.site.controller.resume(one, call.user)
+
+    on_jobs(call, words, "resume", act, "slurm_resume")
+
+
+def _top(call: Call, words: list[str]) -> None:
+    on_jobs(call, words, "top", lambda ids: call.site.controller.top(ids, call.user))
+
+
+def _ping(call: Call, words: list[str]) -> None:
+    call.print(f"Slurmctld(primary) at {call.site.host} is UP")
+
+
+def _version(call: Call, words: list[str]) -> None:
+    call.print(VERSION)
+
+
+def _list_pids(call: Call, words: list[str]) -> None:
+    call.print("PID      JOBID    STEPID   LOCALID GLOBALID")
+    call.error("stepd_available: Couldn't find nodename")
+    call.say("No job steps exist on this node.")
+    call.quit(1)
+
+
+def _reboot(call: Call, words: list[str]) -> None:
+    if call.site.conf.get("RebootProgram") in ("", "(null)"):
+        call.error("RebootProgram isn't defined")
+    call.say(f"scontrol_reboot_nodes error: {refusals()['SLURM_ERROR'][1]}")
+    call.quit(1)
+
+
+def _completing(call: Call, words: list[str]) -> None:
+    for job in call.site.cluster.jobs.values():
+        if "COMPLETING" in job.flags:
+            call.write("\n   ".join(scontrolshow.job_lines(call, job, False)) + "\n")
+
+
+def _write(call: Call, words: list[str]) -> None:
+    """write batch_script JOB [FILE | -]"""
+    if len(words) < 2 or not "batch_script".startswith(words[0].lower()):
+        call.say("too few arguments for keyword:write" if len(words) < 2 else f"invalid entity:{words[0]} for keyword:write")
+        call.quit(1)
+    job = call.site.job(int(words[1])) if words[1].isdigit() else None
+    if job is None or not job.request.script:
+        call.say(f"job script retrieval failed: {refusals()['INVALID_JOB_ID'][1]}")
+        call.quit(1)
+    if words[2:] == ["-"]:
+        call.write(job.request.script)
+        return
+    name = words[2] if len(words) > 2 else f"slurm-{job.job_id}.sh"
+    path = call.site.real_path(name if name.startswith("/") else f"{call.cwd}/{name}")
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
+        stream.write(job.request.script)
+    call.print(f"batch script for job {job.job_id} written to {name}")
+
+
+def _wait_job(call: Call, words: list[str]) -> None:
+    if not words:
+        call.say("too few arguments for keyword:wait_job")
+        call.quit(1)
+    job = call.site.job(int(words[0])) if words[0].isdigit() else None
+    if job is None:
+        call.say(f"scontrol: Problem running job {words[0]}")
+        call.quit(1)
+    call.print(f"scontrol: Nodes {','.join(job.nodes)} are ready for job" if job.active else "scontrol: Job is no longer running")
+
+
+def _notify(call: Call, words: list[str]) -> None:
+    job = call.site.job(int(words[0])) if words and words[0].isdigit() else None
+    if job is None or job.finished:
+        call.say(f"job notify failure: {refusals()['INVALID_JOB_ID'][1]}")
+        call.quit(1)
+
+
+def _errnumstr(call: Call, words: list[str]) -> None:
+    numbers = {code: said for code, said in refusals().values()}
+    number = int(words[0]) if words and words[0].isdigit() else -1
+    call.print(numbers.get(number, "Unspecified error"))
+
+
+def _nothing(call: Call, words: list[str]) -> None:
+    """What would reread or reload: this controller has nothing stale."""
+
+
+_COMMANDS: dict[str, Command] = {
+    "show": _nothing,
+    "hold": _hold,
+    "uhold": _hold,
+    "release": _release,
+    "requeue": _requeue,
+    "requeuehold": _requeue_hold,
+    "suspend": _suspend,
+    "resume": _resume,
+    "top": _top,
+    "update": update,
+    "create": create,
+    "delete": delete,
+    "ping": _ping,
+    "version": _version,
+    "listpids": _list_pids,
+    "reboot": _reboot,
+    "completing": _completing,
+    "write": _write,
+    "wait_job": _wait_job,
+    "notify": _notify,
+    "errnumstr": _errnumstr,
+    "reconfigure": _nothing,
+    "setdebug": _nothing,
+    "schedloglevel": _nothing,
+}

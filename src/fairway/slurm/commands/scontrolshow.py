@@ -1,0 +1,496 @@
+"""scontrol show: jobs, nodes, partitions, reservations, steps, configuration, as slurm_sprint_… write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.resources import files
+
+from fairway.slurm.commands import jobtext, nodetext
+from fairway.slurm.commands.call import VERSION, Call
+from fairway.slurm.commands.steps import StepRow, step_rows
+from fairway.slurm.model.job import Job, NodeShare
+from fairway.slurm.model.node import Node
+from fairway.slurm.model.partition import Partition, Reservation
+from fairway.slurm.words import durations, hostlist, sizes
+from fairway.slurm.words.durations import INFINITE
+from fairway.slurm.words.errors import refusals
+
+BREAK = "\n   "
+
+
+def show_job(call: Call, name: str, detail: bool, line: bool) -> None:
+    wanted = list(call.site.cluster.jobs.values())
+    if name:
+        match = re.fullmatch(r"(\d{1,10})(?:_(\d+))?(?:\+\d+)?", name)
+        if match is None:
+            call.say(f"scontrol_print_job error: {refusals()['INVALID_JOB_ID'][1]}")
+            call.quit(1)
+        number, task = int(match[1]), int(match[2]) if match[2] else None
+        wanted = [j for j in wanted if number in (j.job_id, j.array_job_id, j.het_job_id)]
+        # Found through the array's chain: what still waits, then the tasks, the last split off first.
+        wanted = [j for j in wanted if j.array_left or not j.array_job_id] + [
+            j for j in wanted if j.array_job_id and not j.array_left
+        ][::-1]
+        if task is not None:
+            wanted = [j for j in wanted if task == j.array_task or task in j.array_left]
+        if not wanted:
+            call.say(f"slurm_load_jobs error: {refusals()['INVALID_JOB_ID'][1]}")
+            call.quit(1)
+    elif not wanted:
+        call.print("No jobs in the system")
+    for job in wanted:
+        call.write(_joined(job_lines(call, job, detail), line) + (" \n" if line else BREAK + "\n\n"))
+
+
+def _joined(lines: Iterable[str], line: bool) -> str:
+    return (" " if line else BREAK).join(lines)
+
+
+def job_lines(call: Call, job: Job, detail: bool) -> list[str]:
+    site, request, extra = call.site, job.request, job.request.extra
+    ids = f"JobId={job.job_id} "
+    if job.array_job_id:
+        tasks = jobtext.index_list(job.array_left) if job.array_left else job.array_task
+        ids += f"ArrayJobId={job.array_job_id} ArrayTaskId={tasks} "
+        if job.array_max_running:
+            if job.array_left:
+                ids = ids.rstrip() + f"%{job.array_max_running} "
+            ids += f"ArrayTaskThrottle={job.array_max_running} "
+    elif job.het_job_id:
+        ids += f"HetJobId={job.het_job_id} HetJobOffset={job.het_offset} "
+    uid = site.uid(job.user)
+    qos = job.qos
+    lines = [
+        f"{ids}JobName={request.name}",
+        f"UserId={job.user}({uid}) GroupId={job.user}({uid}) MCS_label={extra.get('mcs_label', 'N/A')}",
+        f"Priority={job.priority} Nice={job.nice} Account={job.account} QOS={qos}",
+        f"JobState={jobtext.state_text(job)} Reason={re.sub(chr(92) + 's', '_', jobtext.reason_text(job))} "
+        f"Dependency={job.dependency_text or '(null)'}",
+        f"Requeue={int(job.requeue)} Restarts={job.restarts} BatchFlag={int(job.batch)} "
+        f"Reboot={int(request.reboot)} ExitCode={job.exit_code}:{job.signal}",
+    ]
+    if detail:
+        lines.append(f"DerivedExitCode={job.derived_exit}:0")
+    lines += _job_times(call, job)
+    nodes = jobtext.node_list(job.nodes)
+    planned = f" SchedNodeList={jobtext.node_list(job.scheduled_nodes)}" if job.scheduled_nodes and job.pending else ""
+    lines += [
+        f"Partition={job.partition} AllocNode:Sid={site.host}:{extra.get('sid', 0)}",
+        f"ReqNodeList={jobtext.node_list(request.nodelist) or '(null)'} "
+        f"ExcNodeList={jobtext.node_list(request.exclude) or '(null)'}",
+        f"NodeList={nodes}{planned}",
+    ]
+    if job.batch_host and job.batch:
+        lines.append(f"BatchHost={job.batch_host}")
+    lines += _job_counts(call, job)
+    if detail and job.shares and job.active:
+        lines += _job_shares(call, job)
+    per_cpu = job.mem_per_cpu is not None and not request.mem_per_tres
+    memory = "0" if request.mem_per_tres else sizes.memory_text(jobtext.min_memory(job))
+    lines += [
+        f"MinCPUsNode={_min_cpus(job)} MinMemory{'CPU' if per_cpu else 'Node'}={memory} "
+        f"MinTmpDiskNode={sizes.with_unit(request.min_tmp_disk or 0, 'M')}",
+        f"Features={job.features if job.features is not None else '(null)'} "
+        f"DelayBoot={durations.clock(request.delay_boot or 0)}",
+    ]
+    if request.prefer:
+        lines.append(f"Prefer={request.prefer}")
+    if job.reservation:
+        lines.append(f"Reservation={job.reservation}")
+    shared = {"node": "NO", "user": "USER", "mcs": "MCS"}.get(job.whole_node, "YES" if job.share else "OK")
+    lines += [
+        f"OverSubscribe={shared} Contiguous={int(request.contiguous)} "
+        f"Licenses={request.licenses or '(null)'} Network={extra.get('network', '(null)')}",
+        f"Command={extra.get('command', '(null)')}",
+        f"WorkDir={request.work_dir}",
+    ]
+    for name, key in (("AdminComment", "admin_comment"), ("SystemComment", "system_comment"), ("Comment", "comment")):
+        if extra.get(key):
+            lines.append(f"{name}={extra[key]} ")
+    if job.batch:
+        lines += [
+            f"StdErr={jobtext.output_path(site, job, 'err')}",
+            f"StdIn={extra.get('std_in', '/dev/null')}",
+            f"StdOut={jobtext.output_path(site, job, 'out')}",
+        ]
+    if request.switches:
+        lines.append(f"Switches={request.switches}@00:00:00")
+    lines.append("Power=")
+    if request.gres_flags:
+        lines.append("GresEnforceBind=Yes" if "enforce-binding" in request.gres_flags else "GresDisableBind=Yes")
+    if request.kill_on_invalid_dep is not None:
+        lines.append(f"KillOInInvalidDependent={'Yes' if request.kill_on_invalid_dep else 'No'}")
+    for name, key in (
+        ("CpusPerTres", "cpus_per_tres"),
+        ("MemPerTres", "mem_per_tres"),
+        ("TresBind", "tres_bind"),
+        ("TresFreq", "tres_freq"),
+        ("TresPerJob", "tres_per_job"),
+        ("TresPerNode", "tres_per_node"),
+        ("TresPerSocket", "tres_per_socket"),
+        ("TresPerTask", "tres_per_task"),
+    ):
+        if extra.get(key):
+            lines.append(f"{name}={extra[key]}")
+    if extra.get("mail_type"):
+        lines.append(f"MailUser={extra.get('mail_user', job.user)} MailType={extra['mail_type']}")
+    if request.ntasks_per_gpu:
+        lines.append(f"NtasksPerTRES={request.ntasks_per_gpu}")
+    return lines
+
+
+def _job_times(call: Call, job: Job) -> list[str]:
+    request = job.request
+    limit = "Partition_Limit" if job.time_limit == durations.NO_VAL else durations.clock_of_minutes(job.time_limit)
+    least = durations.clock_of_minutes(request.time_min) if request.time_min else "N/A"
+    end = "Unknown" if job.time_limit >= INFINITE and not job.finished else call.stamp(jobtext.end_time(job))
+    waits = job.pending and (job.begin > call.now or job.reason in ("BeginTime", "Dependency"))
+    accrued = job.eligible if not waits and not job.request.hold else 0
+    lines = [
+        f"RunTime={durations.clock(jobtext.seconds_used(job, call.now))} TimeLimit={limit} TimeMin={least}",
+        f"SubmitTime={call.stamp(job.submit)} EligibleTime={call.stamp(job.eligible)}",
+        f"AccrueTime={call.stamp(accrued)}",
+        f"StartTime={call.stamp(job.start)} EndTime={end} "
+        f"Deadline={call.stamp(request.deadline) if request.deadline else 'N/A'}",
+    ]
+    if job.preempt_time:
+        lines.append(f"PreemptEligibleTime={call.stamp(job.start)} PreemptTime={call.stamp(job.preempt_time)}")
+    star = ":*" if job.scheduler == "Backfill" and job.pending else ""
+    suspended = call.stamp(job.suspend_time) if job.suspend_time else "None"
+    lines.append(
+        f"SuspendTime={suspended} SecsPreSuspend={job.pre_suspend_s} "
+        f"LastSchedEval={call.stamp(job.last_sched_eval)} Scheduler={job.scheduler or 'Main'}{star}"
+    )
+    return lines
+
+
+def _min_cpus(job: Job) -> int:
+    request = job.request
+    return max(request.node_min_cpus or 0, job.cpus_per_task * (request.ntasks_per_node or 1), 1)
+
+
+def _job_counts(call: Call, job: Job) -> list[str]:
+    request = job.request
+    count = jobtext.node_count(call.site, job)
+    nodes = f"{count}"
+    if job.pending and job.max_nodes:
+        nodes = f"{count}-{max(job.max_nodes, count)}"
+    failed = job.state == "FAILED" and not job.start
+    tasks = "N/A" if job.num_tasks < 1 or (failed and request.num_tasks is None) else str(job.num_tasks)
+    cores, threads = (n if n is not None else "*" for n in (request.cores_per_socket, request.threads_per_core))
+    tres = jobtext.tres_text(call.site, job.alloc_tres or job.req_tres)
+    per_socket = request.ntasks_per_socket if request.ntasks_per_socket is not None else "*"
+    per_core = request.ntasks_per_core if request.ntasks_per_core is not None else "*"
+    sockets = request.sockets_per_node if request.sockets_per_node is not None else "*"
+    spec = request.core_spec if request.core_spec is not None else "*"
+    return [
+        f"NumNodes={nodes} NumCPUs={jobtext.cpu_count(job)} NumTasks={tasks} "
+        f"CPUs/Task={job.cpus_per_task} ReqB:S:C:T=0:0:{cores}:{threads}",
+        f"TRES={tres}",
+        f"Socks/Node={sockets} NtasksPerN:B:S:C={request.ntasks_per_node or 0}:0:{per_socket}:{per_core} CoreSpec={spec}",
+    ]
+
+
+def _job_shares(call: Call, job: Job) -> list[str]:
+    """The nodes with the cores, memory and devices it has there; nodes that look alike share a line."""
+    site = call.site
+    total: dict[str, int] = {}
+    told: list[tuple[list[str], str]] = []
+    for share in job.shares:
+        node = site.cluster.nodes[share.node]
+        gres = _share_gres(node, share, total)
+        cores = nodetext.bit_list(share.cores)
+        text = f"CPU_IDs={cores} Mem={share.mem} GRES={gres}"
+        if told and told[-1][1] == text:
+            told[-1][0].append(node.name)
+        else:
+            told.append(([node.name], text))
+    gres_total = ",".join(f"{name}:{count}" for name, count in total.items()) or "(null)"
+    return [f"JOB_GRES={gres_total}", *(f"  Nodes={jobtext.node_list(names)} {text}" for names, text in told)]
+
+
+def _share_gres(node: Node, share: NodeShare, total: dict[str, int]) -> str:
+    parts = []
+    for name, bits in share.gres.items():
+        of = next(g for g in node.conf.gres if g.name == name)
+        for kind in dict.fromkeys(of.types):
+            mine = bits & of.mask(kind)
+            if mine:
+                full = f"{name}:{kind}" if kind else name
+                total[full] = total.get(full, 0) + mine.bit_count()
+                parts.append(f"{full}:{mine.bit_count()}(IDX:{nodetext.bit_list(mine)})")
+    for name, count in share.gres_counts.items():
+        total[name] = total.get(name, 0) + count
+        parts.append(f"{name}:{count}")
+    return ",".join(parts)
+
+
+def show_node(call: Call, name: str, detail: bool, line: bool) -> None:
+    nodes = call.site.cluster.nodes
+    if not name:
+        for node in nodes:
+            call.write(_joined(node_lines(call, node, detail), line) + ("\n" if line else "\n\n"))
+        return
+    by_name = {node.name: node for node in nodes}
+    for one in hostlist.expand(name):
+        if one not in by_name:
+            call.print(f"Node {one} not found")
+            call.code = 1
+            continue
+        call.write(_joined(node_lines(call, by_name[one], detail), line) + ("\n" if line else "\n\n"))
+
+
+def node_lines(call: Call, node: Node, detail: bool) -> list[str]:
+    site, conf = call.site, node.conf
+    parts = [p.name for p in site.cluster.partitions.values() if node.index in p.nodes]
+    lines = [
+        f"NodeName={node.name} Arch=x86_64 CoresPerSocket={conf.cores_per_socket} ",
+        f"CPUAlloc={node.used_cpus} CPUEfctv={conf.cpus - conf.core_spec * conf.threads} CPUTot={conf.cpus} CPULoad=0.00",
+        f"AvailableFeatures={','.join(node.features) or '(null)'}",
+        f"ActiveFeatures={','.join(node.active_features) or '(null)'}",
+        f"Gres={nodetext.gres_text(node)}",
+    ]
+    if detail:
+        lines += ["GresDrain=N/A", f"GresUsed={nodetext.gres_used_text(site, node)}"]
+    lines += [
+        f"NodeAddr={conf.address or node.name} NodeHostName={node.name}"
+        f"{f' Port={conf.port}' if conf.port != 6818 else ''} Version={VERSION.split()[1]}",
+        "OS=Linux ",
+        f"RealMemory={conf.real_memory} AllocMem={node.used_mem} FreeMem={conf.real_memory - node.used_mem} "
+        f"Sockets={conf.sockets} Boards={conf.boards}",
+        f"State={nodetext.complete_state(node)} ThreadsPerCore={conf.threads} TmpDisk={conf.tmp_disk} "
+        f"Weight={node.weight} Owner={node.owner or 'N/A'} MCS_label=N/A",
+    ]
+    if parts:
+        lines.append(f"Partitions={','.join(parts)} ")
+    lines += [
+        f"BootTime={call.stamp(node.boot_time)} SlurmdStartTime={call.stamp(node.started)}",
+        f"LastBusyTime={call.stamp(node.last_busy)}",
+        f"CfgTRES={nodetext.tracked_text(site, nodetext.cfg_tres(node))}",
+        f"AllocTRES={nodetext.tracked_text(site, nodetext.alloc_tres(node))}",
+        "CapWatts=n/a",
+        "CurrentWatts=0 AveWatts=0",
+        "ExtSensorsJoules=n/s ExtSensorsWatts=0 ExtSensorsTemp=n/s",
+    ]
+    if node.reason:
+        lines.append(f"Reason={node.reason} [{node.reason_user}@{call.stamp(node.reason_time)}]")
+    if node.comment:
+        lines.append(f"Comment={node.comment}")
+    return lines
+
+
+def show_partition(call: Call, name: str, detail: bool, line: bool) -> None:
+    partitions = call.site.cluster.partitions
+    if name and name not in partitions:
+        call.print(f"Partition {name} not found")
+        call.quit(1)
+    if not partitions:
+        call.print("No partitions in the system")
+    for one in [partitions[name]] if name else partitions.values():
+        call.write(_joined(partition_lines(call, one), line) + ("\n" if line else "\n\n"))
+
+
+def partition_lines(call: Call, one: Partition) -> list[str]:
+    site = call.site
+    nodes = [site.cluster.nodes[n] for n in one.nodes]
+    yes = {True: "YES", False: "NO"}
+
+    def names(of: tuple[str, ...] | None) -> str:
+        return ",".join(of) if of else "ALL"
+
+    def limit(minutes: int | None) -> str:
+        return "NONE" if minutes is None else durations.clock_of_minutes(minutes)
+
+    def number(value: int) -> str:
+        return "UNLIMITED" if value >= INFINITE else str(value)
+
+    tres: dict[str, int] = {"node": len(nodes)}
+    for node in nodes:
+        for key, amount in nodetext.cfg_tres(node).items():
+            tres[key] = tres.get(key, 0) + amount
+    share = one.oversubscribe.upper()
+    share = share if share in ("NO", "EXCLUSIVE") else f"{share}:{one.max_share}"
+    accounts = f"DenyAccounts={names(one.deny_accounts)}" if one.deny_accounts and not one.allow_accounts else f"AllowAccounts={names(one.allow_accounts)}"
+    qos = f"DenyQos={names(one.deny_qos)}" if one.deny_qos and not one.allow_qos else f"AllowQos={names(one.allow_qos)}"
+    alternate = f" Alternate={one.alternate}" if one.alternate else ""
+    mode = (one.preempt_mode or site.conf.get("PreemptMode", "OFF")).upper()
+    over = "NONE" if one.over_time_limit is None else number(one.over_time_limit)
+    return [
+        f"PartitionName={one.name}",
+        f"AllowGroups={names(one.allow_groups)} {accounts} {qos}",
+        f"AllocNodes={names(one.allow_nodes)}{alternate} Default={yes[one.default]} QoS={one.qos or 'N/A'}",
+        f"DefaultTime={limit(one.default_time)} DisableRootJobs=NO ExclusiveUser={yes[one.exclusive_user]} "
+        f"GraceTime={one.grace_time} Hidden={yes[one.hidden]}",
+        f"MaxNodes={number(one.max_nodes)} MaxTime={limit(one.max_time)} MinNodes={one.min_nodes} "
+        f"LLN={yes[one.lln]} MaxCPUsPerNode={number(one.max_cpus_per_node)}",
+        f"Nodes={jobtext.node_list(n.name for n in nodes) or '(null)'}",
+        f"PriorityJobFactor={one.priority_job_factor} PriorityTier={one.priority_tier} "
+        f"RootOnly={yes[one.root_only]} ReqResv={yes[one.require_reservation]} OverSubscribe={share}",
+        f"OverTimeLimit={over} PreemptMode={mode}",
+        f"State={one.state} TotalCPUs={sum(n.conf.cpus for n in nodes)} TotalNodes={len(nodes)} SelectTypeParameters=NONE",
+        f"JobDefaults={one.settings.get('jobdefaults', '(null)')}",
+        _memory_limits(one),
+        f"TRES={nodetext.tracked_text(site, tres)}",
+        *([f"TRESBillingWeights={one.settings['tresbillingweights']}"] if one.tres_billing_weights else []),
+    ]
+
+
+def _memory_limits(one: Partition) -> str:
+    def limit(word: str, per_cpu: int | None, per_node: int | None) -> str:
+        if per_cpu is not None:
+            return f"{word}MemPerCPU={per_cpu}"
+        return f"{word}MemPerNode={per_node if per_node else 'UNLIMITED'}"
+
+    default = limit("Def", one.def_mem_per_cpu, one.def_mem_per_node)
+    return f"{default} {limit('Max', one.max_mem_per_cpu, one.max_mem_per_node)}"
+
+
+def show_reservation(call: Call, name: str, detail: bool, line: bool) -> None:
+    reservations = call.site.cluster.reservations
+    if name and name not in reservations:
+        call.print(f"Reservation {name} not found")
+        call.quit(1)
+    if not reservations:
+        call.print("No reservations in the system")
+    for one in [reservations[name]] if name else reservations.values():
+        call.write(_joined(reservation_lines(call, one), line) + ("\n" if line else "\n\n"))
+
+
+def reservation_lines(call: Call, one: Reservation) -> list[str]:
+    nodes = [call.site.cluster.nodes[n] for n in one.nodes]
+    cores = one.core_count or sum(n.conf.cores for n in nodes)
+    threads = max((n.conf.threads for n in nodes), default=1)
+
+    def names(of: tuple[str, ...]) -> str:
+        return ",".join(of) or "(null)"
+
+    state = "ACTIVE" if one.start <= call.now <= one.end else "INACTIVE"
+    licenses = ",".join(f"{n}:{c}" for n, c in one.licenses.items()) or "(null)"
+    return [
+        f"ReservationName={one.name} StartTime={call.stamp(one.start)} EndTime={call.stamp(one.end)} "
+        f"Duration={durations.clock(one.end - one.start)}",
+        f"Nodes={jobtext.node_list(n.name for n in nodes) or '(null)'} NodeCnt={len(nodes)} CoreCnt={cores} "
+        f"Features={one.features or '(null)'} PartitionName={one.partition or '(null)'} Flags={','.join(one.flags)}",
+        f"TRES=cpu={cores * threads}" if cores else "TRES=(null)",
+        f"Users={names(one.users)} Groups={names(one.groups)} Accounts={names(one.accounts)} "
+        f"Licenses={licenses} State={state} BurstBuffer=(null) Watts={one.watts}",
+        "MaxStartDelay=(null)",
+    ]
+
+
+def show_step(call: Call, name: str, detail: bool, line: bool) -> None:
+    rows = [r for r in step_rows(call) if not name or name in (r.number, str(r.job.job_id), r.number.partition(".")[0])]
+    if name and not rows:
+        call.say(f"slurm_get_job_steps error: {refusals()['INVALID_JOB_ID'][1]}")
+        call.quit(1)
+    if not rows:
+        call.print("No job steps in the system")
+    for row in rows:
+        call.write(_joined(_step_lines(call, row), line) + ("\n" if line else "\n\n"))
+
+
+def _step_lines(call: Call, row: StepRow) -> list[str]:
+    step = row.step
+    batch = step.step_id in ("batch", "extern")
+    tres = "(null)" if batch else jobtext.tres_text(call.site, step.tres) or "(null)"
+    host = "(null):0" if batch else f"{call.site.host}:{step.extra.get('pid', 0)}"
+    return [
+        f"StepId={row.number} UserId={call.site.uid(row.job.user)} StartTime={call.stamp(step.start)} TimeLimit=UNLIMITED",
+        f"State={step.state} Partition={row.job.partition} NodeList={jobtext.node_list(step.nodes)}",
+        f"Nodes={len(step.nodes)} CPUs={0 if batch else step.cpus} Tasks={step.tasks} Name={step.name} Network=(null)",
+        f"TRES={tres}",
+        "ResvPorts=(null)",
+        "CPUFreqReq=Default",
+        f"SrunHost:Pid={host}",
+    ]
+
+
+def show_config(call: Call, name: str, detail: bool, line: bool) -> None:
+    """Every setting with its value: the configuration's own, or Slurm's default."""
+    call.print(f"Configuration data as of {call.stamp(call.now)}")
+    own = {
+        "BOOT_TIME": call.stamp(call.site.cluster.boot_time),
+        "NEXT_JOB_ID": str(call.site.cluster.next_job_id),
+        "MaxNodeCount": str(len(call.site.cluster.nodes)),
+        "AccountingStorageTRES": ",".join(call.site.tres_names),
+        "SLURM_VERSION": VERSION.split()[1],
+        "SlurmUser": f"{call.site.conf.get('SlurmUser', 'root')}({call.site.uid(call.site.conf.get('SlurmUser', 'root'))})",
+        "SlurmctldHost[0]": call.site.conf.get("SlurmctldHost", call.site.host),
+        "ClusterName": call.site.name,
+    }
+    for key, default in _defaults().items():
+        found = own.get(key) or _configured(call.site.conf.get(key), default)
+        call.print(f"{key:<23} = {found}")
+    call.print()
+    call.print(f"Slurmctld(primary) at {call.site.host} is UP")
+
+
+@cache
+def _defaults() -> dict[str, str]:
+    text = files("fairway.slurm").joinpath("data/config.tsv").read_text(encoding="utf-8")
+    return {name: value for name, value in (line.split("\t") for line in text.splitlines()[1:])}
+
+
+def _configured(text: str, default: str) -> str:
+    """A setting as it is told: with the unit of its default, times in full, yes and no alike."""
+    if not text:
+        return default
+    unit = re.fullmatch(r"\d+( [a-z/]+)", default)
+    if unit and text.isdigit():
+        return text + unit[1]
+    if re.fullmatch(r"(\d+-)?\d\d:\d\d:\d\d", default):
+        minutes = durations.minutes(text)
+        return text if minutes is None else durations.clock_of_minutes(minutes)
+    if default in ("Yes", "No"):
+        return "Yes" if text.lower() in ("yes", "y", "true", "1", "up") else "No"
+    return text.upper() if default.startswith("CR_") else text
+
+
+Shower = Callable[[Call, str, bool, bool], None]
+
+
+def show_hostnames(call: Call, name: str, detail: bool, line: bool) -> None:
+    try:
+        for host in hostlist.expand(name or call.environment.get("SLURM_NODELIST", "")):
+            call.print(host)
+    except hostlist.HostlistError as bad:
+        if bad.reason:
+            call.error(bad.reason)
+        call.say(str(bad))
+
+
+def show_hostlist(call: Call, name: str, detail: bool, line: bool) -> None:
+    names = hostlist.expand(name)
+    call.print(hostlist.compress(names))
+
+
+def show_hostlist_sorted(call: Call, name: str, detail: bool, line: bool) -> None:
+    call.print(hostlist.compress(sorted(hostlist.expand(name), key=hostlist.host_key)))
+
+
+def show_licenses(call: Call, name: str, detail: bool, line: bool) -> None:
+    licenses = call.site.cluster.licenses
+    if not licenses:
+        call.print("No licenses configured in Slurm.")
+    for one in licenses.values():
+        if name in ("", one.name):
+            remote = "yes" if one.remote else "no"
+            counts = f"Total={one.total} Used={one.used} Free={one.total - one.used} Reserved={one.reserved}"
+            call.write(_joined([f"LicenseName={one.name}", f"{counts} Remote={remote}"], line).replace("   ", "    ") + "\n")
+
+
+def show_topology(call: Call, name: str, detail: bool, line: bool) -> None:
+    switches = call.site.conf.topology
+    if not switches:
+        call.error("No topology information available")
+    for one in switches:
+        if name in ("", one.name) or name in one.nodes:
+            below = f" Switches={hostlist.compress(one.switches)}" if one.switches else ""
+            level = 1 if one.switches else 0
+            call.print(f"SwitchName={one.name} Level={level} LinkSpeed={one.speed} Nodes={hostlist.compress(one.nodes)}{below}")
+
+
+def show_daemons(call: Call, name: str, detail: bool, line: bool) -> None:
+    call.print("slurmctld ")

@@ -1,0 +1,114 @@
+"""Where a command runs: the controller with its cluster, who the users are, and the files they name."""
+
+from __future__ import annotations
+
+import pwd
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fairway.slurm.model.tres import order
+
+if TYPE_CHECKING:
+    from fairway.slurm.cluster import Cluster
+    from fairway.slurm.commands.call import Call
+    from fairway.slurm.conf import Configuration
+    from fairway.slurm.controller import Controller
+    from fairway.slurm.model.job import Job
+
+MAX_SCRIPT = 4 << 20
+"""Bytes of a script or file that a command reads: Slurm's own limit of a script (max_script_size)."""
+FIRST_UID = 1001
+
+
+@dataclass(slots=True)
+class Site:
+    """`shown` is how paths below `root` are told (a cluster in a folder may tell its homes as /home)."""
+
+    controller: Controller
+    host: str = "localhost"
+    uids: dict[str, int] = field(default_factory=lambda: {"root": 0, "slurm": 64030})
+    root: str = ""
+    shown: str = ""
+    waiting: Callable[[Call, int], None] | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.controller.cluster
+
+    @property
+    def conf(self) -> Configuration:
+        return self.cluster.conf
+
+    @property
+    def now(self) -> int:
+        return self.controller.now
+
+    @property
+    def name(self) -> str:
+        return self.conf.get("ClusterName", "cluster")
+
+    @property
+    def gres_names(self) -> tuple[str, ...]:
+        return self.conf.words("GresTypes")
+
+    def tres_order(self, names: Iterable[str]) -> list[str]:
+        return order(names, self.conf.tracked)
+
+    @property
+    def tres_names(self) -> list[str]:
+        """Every TRES that is tracked, in the order of their ids."""
+        return self.tres_order(
+            ["cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages", *self.conf.tracked]
+        )
+
+    def uid(self, name: str) -> int | None:
+        """A user's number, by name or number; users of the accounts that this machine has not are given numbers."""
+        if name.isdigit():
+            return int(name)
+        if name in self.uids:
+            return self.uids[name]
+        try:
+            number = pwd.getpwnam(name).pw_uid
+        except (KeyError, ValueError):
+            if name not in self.cluster.accounts.users:
+                return None
+            number = max(FIRST_UID, *(u + 1 for u in self.uids.values() if u < 60000))
+        self.uids[name] = number
+        return number
+
+    def user(self, uid: int) -> str:
+        for name, number in self.uids.items():
+            if number == uid:
+                return name
+        try:
+            return pwd.getpwuid(uid).pw_name
+        except (KeyError, OverflowError):
+            return str(uid)
+
+    def real_path(self, path: str) -> str:
+        """Where a path that users see lies."""
+        if self.shown and (path == self.shown or path.startswith(self.shown + "/")):
+            return self.root + path[len(self.shown) :]
+        return path
+
+    def shown_path(self, path: str) -> str:
+        if self.root and (path == self.root or path.startswith(self.root + "/")):
+            return self.shown + path[len(self.root) :]
+        return path
+
+    def read_file(self, call: Call, path: str) -> str | None:
+        """A file the user names, None where it cannot be read."""
+        real = self.real_path(path if path.startswith("/") else f"{call.cwd}/{path}")
+        try:
+            with open(real, "rb") as stream:
+                return stream.read(MAX_SCRIPT).decode("utf-8", "surrogateescape")
+        except OSError:
+            return None
+
+    def wait_for(self, call: Call, job_id: int) -> None:
+        if self.waiting is not None:
+            self.waiting(call, job_id)
+
+    def job(self, job_id: int) -> Job | None:
+        return self.cluster.jobs.get(job_id)

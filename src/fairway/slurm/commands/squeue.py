@@ -1,0 +1,615 @@
+"""squeue: jobs in the queue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cmp_to_key
+from typing import Any
+
+from fairway.slurm.commands import jobtext
+from fairway.slurm.commands.call import VERSION, Call
+from fairway.slurm.commands.formats import Field, Table, columns_of, long_format, short_format
+from fairway.slurm.commands.getopt import parse, short_table
+from fairway.slurm.commands.steps import StepRow, step_rows
+from fairway.slurm.model.job import Job, NodeShare
+from fairway.slurm.words import durations, hostlist, sizes
+from fairway.slurm.words.durations import INFINITE
+
+_OPTIONS = short_table(
+    "accounts:A: all:a array:r array-unique Format:O: format:o: federation help hide iterate:i: jobs:j? local long:l "
+    "licenses:L: cluster:M: clusters:M: me name:n: noconvert node:w: nodes:w: nodelist:w: noheader:h partitions:p: "
+    "priority:P qos:q: reservation:R: sib sibling sort:S: start steps:s? states:t: usage user:u: users:u: verbose:v "
+    "version:V json yaml"
+)
+USAGE = """\
+Usage: squeue [-A account] [--clusters names] [-i seconds] [--job jobid]
+              [-n name] [-o format] [-p partitions] [--qos qos]
+              [--reservation reservation] [--sort fields] [--start]
+              [--step step_id] [-t states] [-u user_name] [--usage]
+              [-L licenses] [-w nodes] [--federation] [--local] [--sibling]
+	      [-ahjlrsv]
+"""
+_DEFAULT = "jobarrayid:.18 ,partition:.9 ,name:.8 ,username:.8 ,statecompact:.2 ,timeused:.10 ,numnodes:.6 ,reasonlist:0"
+_LONG = "jobarrayid:.18 ,partition:.9 ,name:.8 ,username:.8 ,state:.8 ,timeused:.10 ,timelimit:.9 ,numnodes:.6 ,reasonlist:0"
+_START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
+_STEPS = "%.15i %.8j %.9P %.8u %.9M %N"
+_ALIKE = {"cluster": "clusters", "node": "nodelist", "nodes": "nodelist", "user": "users"}
+_VARIABLES = {
+    "all": "SQUEUE_ALL",
+    "array": "SQUEUE_ARRAY",
+    "priority": "SQUEUE_PRIORITY",
+    "sort": "SQUEUE_SORT",
+    "accounts": "SQUEUE_ACCOUNT",
+    "name": "SQUEUE_NAMES",
+    "licenses": "SQUEUE_LICENSES",
+    "partitions": "SQUEUE_PARTITION",
+    "qos": "SQUEUE_QOS",
+    "states": "SQUEUE_STATES",
+    "users": "SQUEUE_USERS",
+}
+
+
+@dataclass(slots=True)
+class Row:
+    """A job in one of its partitions; `job` may stand for an array's tasks that wait."""
+
+    call: Call
+    job: Job
+    partition: str
+
+
+def squeue(call: Call) -> None:
+    asked: dict[str, Any] = {}
+    parsed = parse(call, _OPTIONS, call.arguments)
+    for name, value in parsed:
+        name = _ALIKE.get(name, name)
+        if name == "version":
+            call.print(VERSION)
+            call.quit(0)
+        if name in ("help", "usage"):
+            call.write(USAGE)
+            call.quit(0)
+        if name == "me":
+            name, value = "users", call.user
+        if name == "Format" and "format" in asked:
+            call.fail("-O (--Format) is incompatible with -o (--format)")
+        if name == "format" and "Format" in asked:
+            call.fail("-o (--format) is incompatible with -O (--Format)")
+        asked[name] = True if value is None else value
+        if name == "partitions":
+            asked["all"] = True
+    if parsed.rest and asked.get("jobs") is True:
+        asked["jobs"] = parsed.rest.pop(0)
+    elif parsed.rest and asked.get("steps") is True:
+        asked["steps"] = parsed.rest.pop(0)
+    if parsed.rest:
+        call.error(f"Unrecognized option: {parsed.rest[0]}")
+        call.write(USAGE)
+        call.quit(1)
+    formatted = asked.keys() & {"format", "Format", "long", "start", "steps"}
+    for name, variable in (
+        _VARIABLES | ({} if formatted else {"format": "SQUEUE_FORMAT", "Format": "SQUEUE_FORMAT2"})
+    ).items():
+        if name not in asked and call.environment.get(variable):
+            asked[name] = call.environment[variable]
+    if "long" in asked and "format" in asked:
+        call.fatal("Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry.")
+    if "steps" in asked:
+        _print_steps(call, asked)
+    else:
+        _print_jobs(call, asked)
+
+
+def _print_jobs(call: Call, asked: dict[str, Any]) -> None:
+    if "start" in asked:
+        asked.setdefault("format", _START)
+        asked.setdefault("sort", "S")
+        asked.setdefault("states", "PD")
+    states = _states(call, asked.get("states"))
+    jobs = _selected(call, asked, states)
+    if "json" in asked or "yaml" in asked:
+        from fairway.slurm.commands.restdata import print_data
+
+        print_data(call, "jobs", [r.job for r in jobs], "yaml" in asked)
+        return
+    if "long" in asked:
+        call.print(_date(call))
+    fields = _fields(call, asked)
+    if "noheader" not in asked:
+        call.print(TABLE.heading(fields))
+    ordered = _sorted(call, jobs, asked.get("sort") or "P,t,-p", "priority" in asked)
+    for row in ordered:
+        call.print(TABLE.line(fields, row))
+
+
+def _date(call: Call) -> str:
+    return durations.stamp(call.now, "%a %b %d %H:%M:%S %Y")
+
+
+def _fields(call: Call, asked: dict[str, Any]) -> list[Field]:
+    columns = columns_of("squeue", "job")
+    if "format" in asked:
+        return short_format(
+            call, columns, asked["format"], lambda c: call.error(f"Invalid job format specification: {c}")
+        )
+    return long_format(
+        call, columns, asked.get("Format") if "Format" in asked else _LONG if "long" in asked else _DEFAULT
+    )
+
+
+def _states(call: Call, text: str | None) -> set[str] | None:
+    """The states asked for; None: those of jobs that are not over."""
+    if text is None:
+        return None
+    if text.lower() == "all":
+        return set(jobtext.COMPACT)
+    found = set()
+    for word in text.split(","):
+        name = next((n for n, c in jobtext.COMPACT.items() if word.upper() in (n, c)), None)
+        if name is None:
+            call.error(f"Invalid job state specified: {word}")
+            call.error(f"Valid job states include: {','.join(jobtext.COMPACT)}")
+            call.quit(1)
+        found.add(name)
+    return found
+
+
+def _words(text: Any) -> list[str] | None:
+    return [w for w in text.split(",") if w] if isinstance(text, str) else None
+
+
+def _job_ids(call: Call, text: Any) -> list[tuple[int, int | None]] | None:
+    """`7,5_3,5_[1-2]` as (job id, task)."""
+    if not isinstance(text, str):
+        return None
+    found: list[tuple[int, int | None]] = []
+    for word in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text):
+        match = re.fullmatch(r"(\d{1,10})(?:_(\d+)|_\[([\d,-]+)\])?(?:\+\d+)?", word)
+        if match is None:
+            call.error(f"Invalid job id: {word}")
+            call.quit(1)
+        if match[3]:
+            found += [(int(match[1]), int(n)) for n in hostlist.expand(f"[{match[3]}]")]
+        else:
+            found.append((int(match[1]), int(match[2]) if match[2] else None))
+    return found
+
+
+def _selected(call: Call, asked: dict[str, Any], states: set[str] | None) -> list[Row]:
+    ids = _job_ids(call, asked.get("jobs"))
+    users = _users(call, asked.get("users"))
+    jobs = list(call.site.cluster.jobs.values())
+    if ids and len(ids) == 1:
+        mine = [j for j in jobs if ids[0][0] in (j.job_id, j.array_job_id, j.het_job_id)]
+        if not mine:
+            call.say("slurm_load_jobs error: Invalid job id specified")
+            call.quit(1)
+        # The controller finds tasks of an array through a chain: the rest of the array, then the last that split off.
+        jobs = [j for j in mine if j.array_left] + [j for j in mine if not j.array_left][::-1]
+    wanted: list[Job] = []
+    for job in jobs:
+        wanted += _shown(call, asked, job, ids, users, states)
+    rows = []
+    for job in wanted:
+        own = _words(asked.get("partitions"))
+        if "priority" in asked:
+            rows += [Row(call, job, p) for p in job.partition.split(",") if own is None or p in own]
+        elif own is None or any(p in own for p in job.partition.split(",")):
+            rows.append(Row(call, job, job.partition))
+    return rows
+
+
+def _users(call: Call, text: Any) -> list[str] | None:
+    words = _words(text)
+    if words is None:
+        return None
+    names = []
+    for word in words:
+        uid = call.site.uid(word)
+        if uid is None:
+            call.say(f"Invalid user: {word}")
+            continue
+        names.append(call.site.user(uid))
+    return names
+
+
+def _shown(
+    call: Call,
+    asked: dict[str, Any],
+    job: Job,
+    ids: list[tuple[int, int | None]] | None,
+    users: list[str] | None,
+    states: set[str] | None,
+) -> list[Job]:
+    """The job if it was asked for; tasks of an array that wait, one by one or as asked."""
+    tasks = job.array_left
+    if ids is not None:
+        whole = any(
+            task is None and number in (job.job_id, job.array_job_id, job.het_job_id) for number, task in ids
+        )
+        named = [task for number, task in ids if number == job.array_job_id and task is not None]
+        if not whole:
+            tasks = [t for t in tasks if t in named]
+            if not tasks and job.array_task not in named:
+                return []
+    lists = (
+        ("accounts", job.account),
+        ("qos", job.qos),
+        ("name", job.request.name),
+        ("reservation", job.reservation),
+    )
+    for name, value in lists:
+        words = _words(asked.get(name))
+        if words is not None and value.lower() not in [w.lower() for w in words]:
+            return []
+    licenses = _words(asked.get("licenses"))
+    if licenses is not None and not any(name in licenses for name in job.licenses):
+        return []
+    if users is not None and job.user not in users:
+        return []
+    if states is None:
+        if job.finished and "COMPLETING" not in job.flags:
+            return []
+    elif job.state not in states and not job.flags & states:
+        return []
+    if "nodelist" in asked and not set(job.nodes) & set(hostlist.expand(asked["nodelist"])):
+        return []
+    if not tasks or (tasks == job.array_left and "array" not in asked):
+        return [job]
+    if "array" in asked or len(tasks) == 1:
+        return [_task(job, [], task) for task in tasks]
+    return [_task(job, tasks, None)]
+
+
+def _task(job: Job, left: list[int], task: int | None) -> Job:
+    from copy import copy
+
+    one = copy(job)
+    one.array_left, one.array_task = left, task
+    return one
+
+
+def _sorted(call: Call, rows: list[Row], keys: str, by_tier: bool) -> list[Row]:
+    rows = sorted(rows, key=cmp_to_key(_by_start))
+    at = len(keys) - 1
+    while at >= 0:
+        letter = keys[at]
+        if letter not in ",+-":
+            reverse = at > 0 and keys[at - 1] == "-"
+            if letter not in _SORTS and letter not in "cfhnO":
+                call.error(f"Invalid sort specification: {letter}")
+                call.quit(1)
+            if letter == "P" and by_tier:
+                tiers = {p.name: p.priority_tier for p in call.site.cluster.partitions.values()}
+                rows.sort(key=lambda row: -tiers.get(row.partition, 1))
+            elif letter == "S":
+                rows.sort(key=cmp_to_key(lambda a, b, r=reverse: _by_start(a, b, r)))  # type: ignore[misc]
+            elif letter in _SORTS:
+                rows.sort(key=_SORTS[letter], reverse=False) if not reverse else _sort_down(
+                    rows, _SORTS[letter]
+                )
+        at -= 1
+    return rows
+
+
+def _sort_down(rows: list[Row], key: Callable[[Row], Any]) -> None:
+    """Downwards, equal ones in the order they had (Python's `reverse` keeps that, too)."""
+    rows.sort(key=key, reverse=True)
+
+
+def _by_start(a: Row, b: Row, reverse: bool = True) -> int:
+    """Slurm's comparison: jobs without a start go last, whichever way."""
+    if not a.job.start or not b.job.start:
+        return (not a.job.start) - (not b.job.start)
+    sign = -1 if reverse else 1
+    return sign * ((a.job.start > b.job.start) - (a.job.start < b.job.start))
+
+
+def _id_key(row: Row) -> tuple[int, int]:
+    job = row.job
+    number = job.het_job_id or (job.array_job_id if job.array_task is not None else job.job_id)
+    within = job.het_offset if job.het_job_id else 0xFFFFFFFE if job.array_task is None else job.array_task
+    return number, within
+
+
+_SORTS: dict[str, Callable[[Row], Any]] = {
+    "i": _id_key,
+    "j": lambda r: r.job.request.name,
+    "t": lambda r: jobtext.COMPACT[jobtext.state_text(r.job)],
+    "T": lambda r: jobtext.state_text(r.job),
+    "P": lambda r: r.partition,
+    "p": lambda r: r.job.priority,
+    "Q": lambda r: r.job.priority,
+    "u": lambda r: r.job.user,
+    "U": lambda r: r.call.site.uid(r.job.user) or 0,
+    "g": lambda r: r.job.user,
+    "G": lambda r: r.call.site.uid(r.job.user) or 0,
+    "V": lambda r: r.job.submit,
+    "S": lambda r: r.job.start,
+    "e": lambda r: jobtext.end_time(r.job),
+    "M": lambda r: jobtext.seconds_used(r.job, r.call.now),
+    "l": lambda r: r.job.time_limit,
+    "L": lambda r: _left(r) if r.job.time_limit < INFINITE else INFINITE,
+    "C": lambda r: jobtext.cpu_count(r.job),
+    "D": lambda r: jobtext.node_count(r.call.site, r.job),
+    "N": lambda r: hostlist.host_key(r.job.nodes[0]) if r.job.nodes else ([], 0),
+    "m": lambda r: jobtext.min_memory(r.job),
+    "d": lambda r: r.job.request.min_tmp_disk or 0,
+    "v": lambda r: r.job.reservation,
+    "B": lambda r: r.job.batch_host,
+    "H": lambda r: r.job.request.sockets_per_node or 0xFFFE,
+    "I": lambda r: r.job.request.cores_per_socket or 0xFFFE,
+    "J": lambda r: r.job.request.threads_per_core or 0xFFFE,
+    "z": lambda r: 0,
+}
+
+
+def _left(row: Row) -> int:
+    return row.job.time_limit * 60 - jobtext.seconds_used(row.job, row.call.now)
+
+
+def _null(text: str | None) -> str:
+    return "(null)" if text is None else text
+
+
+def _moment(row: Row, when: int) -> str:
+    return row.call.stamp(when) if when else "N/A"
+
+
+def _extra(name: str, missing: str = "(null)") -> Callable[[Row], str]:
+    return lambda r: str(r.job.request.extra.get(name, missing))
+
+
+def _count(field: str, missing: str) -> Callable[[Row], str]:
+    """A number of the request, or what stands where none was asked."""
+
+    def value(row: Row) -> str:
+        number = getattr(row.job.request, field)
+        return missing if number is None else str(number)
+
+    return value
+
+
+def _reason_list(row: Row) -> str:
+    job = row.job
+    told = job.pending or job.state in ("TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "FAILED")
+    if told and "COMPLETING" not in job.flags:
+        return f"({jobtext.reason_text(job)})"
+    return jobtext.node_list(job.nodes)
+
+
+def _sharing(row: Row) -> str:
+    job = row.job
+    if job.whole_node:
+        return {"node": "NO", "user": "USER", "mcs": "MCS"}[job.whole_node]
+    return "YES" if job.share else "OK"
+
+
+def _time_limit(row: Row) -> str:
+    limit = row.job.time_limit
+    return "UNLIMITED" if limit == INFINITE else durations.short(_int32(limit * 60))
+
+
+def _int32(value: int) -> int:
+    """As C's unsigned arithmetic has it."""
+    return value % 2**32
+
+
+def _end(row: Row) -> str:
+    if row.job.time_limit >= INFINITE and not row.job.finished and row.job.start:
+        return "NONE"
+    return _moment(row, jobtext.end_time(row.job))
+
+
+def _array_task(row: Row) -> str:
+    if row.job.array_left:
+        return jobtext.tasks_left(row.job)
+    return "N/A" if row.job.array_task is None else str(row.job.array_task)
+
+
+def _std(which: str) -> Callable[[Row], str]:
+    def value(row: Row) -> str:
+        job = row.job
+        if not job.batch:
+            return "N/A" if which == "err" else f"{job.request.work_dir}/slurm-{job.job_id}.out"
+        if not job.request.extra.get("std_out") and not (which == "err" and job.request.extra.get("std_err")):
+            return f"{job.request.work_dir}/slurm-{job.job_id}.out"
+        return jobtext.output_path(row.call.site, job, which)
+
+    return value
+
+
+def _share(share: NodeShare) -> int:
+    return share.cpus
+
+
+def _min_cpus(row: Row) -> str:
+    request = row.job.request
+    per_node = request.ntasks_per_node or 1
+    return str(max(request.node_min_cpus or 0, (request.cpus_per_task or 1) * per_node, 1))
+
+
+VALUES: dict[str, Callable[[Row], str]] = {
+    "account": lambda r: r.job.account,
+    "job_id2": lambda r: str(r.job.job_id),
+    "tres_per_node": _extra("tres_per_node", "N/A"),
+    "batch_host": lambda r: (r.job.batch_host or "n/a") if r.job.batch else r.call.site.host,
+    "min_cpus": _min_cpus,
+    "num_cpus": lambda r: str(jobtext.cpu_count(r.job)),
+    "min_tmp_disk": lambda r: sizes.with_unit(r.job.request.min_tmp_disk or 0, "M"),
+    "num_nodes": lambda r: str(jobtext.node_count(r.call.site, r.job)),
+    "time_end": _end,
+    "dependency": lambda r: r.job.dependency_text or "(null)",
+    "features": lambda r: _null(r.job.features),
+    "array_job_id": lambda r: str(r.job.array_job_id or r.job.job_id),
+    "group_name": lambda r: r.job.user,
+    "group_id": lambda r: str(r.call.site.uid(r.job.user)),
+    "over_subscribe": _sharing,
+    "sockets": _count("sockets_per_node", "*"),
+    "job_id": lambda r: jobtext.job_number(r.job),
+    "cores": _count("cores_per_socket", "*"),
+    "name": lambda r: r.job.request.name,
+    "threads": _count("threads_per_core", "*"),
+    "comment": _extra("comment"),
+    "array_task_id": _array_task,
+    "time_limit": _time_limit,
+    "time_left": lambda r: "UNLIMITED" if r.job.time_limit == INFINITE else durations.short(_left(r)),
+    "min_memory": lambda r: sizes.memory_text(jobtext.min_memory(r.job)),
+    "time_used": lambda r: durations.short(jobtext.seconds_used(r.job, r.call.now)),
+    "req_nodes": lambda r: jobtext.node_list(r.job.request.nodelist),
+    "nodes": lambda r: jobtext.node_list(r.job.nodes),
+    "command": _extra("command"),
+    "contiguous": lambda r: str(int(r.job.request.contiguous)),
+    "priority": lambda r: f"{r.job.priority / 0xFFFFFFFF:16.14f}",
+    "partition": lambda r: r.partition,
+    "qos": lambda r: r.job.qos,
+    "priority_long": lambda r: str(r.job.priority),
+    "reason": lambda r: jobtext.reason_text(r.job),
+    "reason_list": _reason_list,
+    "select_jobinfo": lambda r: "",
+    "time_start": lambda r: _moment(r, r.job.start),
+    "job_state_compact": lambda r: jobtext.COMPACT[jobtext.state_text(r.job)],
+    "job_state": lambda r: jobtext.state_text(r.job),
+    "user_id": lambda r: str(r.call.site.uid(r.job.user)),
+    "user_name": lambda r: r.job.user,
+    "reservation": lambda r: r.job.reservation or "(null)",
+    "time_submit": lambda r: _moment(r, r.job.submit),
+    "wckey": _extra("wckey"),
+    "licenses": lambda r: _null(r.job.request.licenses),
+    "exc_nodes": lambda r: jobtext.node_list(r.job.request.exclude),
+    "core_spec": _count("core_spec", "N/A"),
+    "nice": lambda r: str(r.job.nice),
+    "schednodes": lambda r: jobtext.node_list(r.job.scheduled_nodes) or "(null)",
+    "num_sct": lambda r: ":".join(VALUES[c](r) for c in ("sockets", "cores", "threads")),
+    "work_dir": lambda r: r.job.request.work_dir,
+    "container": _extra("container"),
+    "burst_buffer": lambda r: "(null)",
+    "burst_buffer_state": lambda r: "(null)",
+    "cluster_name": lambda r: r.call.site.name,
+    "delay_boot": lambda r: durations.short(r.job.request.delay_boot or 0),
+    "num_tasks": lambda r: str(r.job.num_tasks),
+    "cluster_features": lambda r: "(null)",
+    "prefer": lambda r: _null(r.job.request.prefer),
+    "admin_comment": _extra("admin_comment"),
+    "system_comment": _extra("system_comment"),
+    "job_last_sched_eval": lambda r: r.call.stamp(r.job.last_sched_eval),
+    "time_pending": lambda r: str(
+        (r.job.start if 0 < r.job.start < r.call.now else r.call.now) - r.job.submit
+    ),
+    "accrue_time": lambda r: r.call.stamp(r.job.eligible),
+    "alloc_nodes": lambda r: r.call.site.host,
+    "alloc_sid": lambda r: "0",
+    "assoc_id": lambda r: str(r.job.assoc_id),
+    "batch_flag": lambda r: str(int(r.job.batch)),
+    "boards_per_node": lambda r: "N/A",
+    "cpus_per_task": lambda r: str(r.job.cpus_per_task),
+    "derived_ec": lambda r: str(r.job.derived_exit),
+    "eligible_time": lambda r: _moment(r, r.job.eligible),
+    "exit_code": lambda r: str(r.job.exit_code << 8 | r.job.signal),
+    "fed_origin": lambda r: "NA",
+    "fed_origin_raw": lambda r: "0",
+    "fed_siblings_active": lambda r: "NA",
+    "fed_siblings_active_raw": lambda r: "0",
+    "fed_siblings_viable": lambda r: "NA",
+    "fed_siblings_viable_raw": lambda r: "0",
+    "max_cpus": lambda r: str(jobtext.cpu_count(r.job)),
+    "max_nodes": lambda r: str(r.job.max_nodes or jobtext.node_count(r.call.site, r.job)),
+    "network": _extra("network"),
+    "ntasks_per_core": _count("ntasks_per_core", "N/A"),
+    "ntasks_per_node": _count("ntasks_per_node", "0"),
+    "ntasks_per_socket": _count("ntasks_per_socket", "N/A"),
+    "ntasks_per_board": lambda r: "0",
+    "preempt_time": lambda r: _moment(r, r.job.preempt_time),
+    "profile": lambda r: "NotSet",
+    "reboot": lambda r: str(int(r.job.request.reboot)),
+    "req_switch": lambda r: str(r.job.request.switches or 0),
+    "requeue": lambda r: str(int(r.job.requeue)),
+    "resize_time": lambda r: "N/A",
+    "restart_cnt": lambda r: str(r.job.restarts),
+    "sockets_per_board": lambda r: "0",
+    "std_err": _std("err"),
+    "std_in": lambda r: str(r.job.request.extra.get("std_in", "/dev/null")),
+    "std_out": _std("out"),
+    "min_time": lambda r: durations.short((r.job.request.time_min or 0) * 60),
+    "wait4switch": lambda r: "0:00",
+    "cpus_per_tres": _extra("cpus_per_tres", "N/A"),
+    "mem_per_tres": _extra("mem_per_tres", "N/A"),
+    "tres_alloc": lambda r: jobtext.tres_text(r.call.site, r.job.alloc_tres or r.job.req_tres) or "N/A",
+    "tres_bind": _extra("tres_bind", "N/A"),
+    "tres_freq": _extra("tres_freq", "N/A"),
+    "tres_per_job": _extra("tres_per_job", "N/A"),
+    "tres_per_socket": _extra("tres_per_socket", "N/A"),
+    "tres_per_task": _extra("tres_per_task", "N/A"),
+    "mcs_label": _extra("mcs_label", "N/A"),
+    "deadline": lambda r: _moment(r, r.job.request.deadline),
+    "het_job_id": lambda r: str(r.job.het_job_id or "N/A"),
+    "het_job_offset": lambda r: str(r.job.het_offset) if r.job.het_job_id else "N/A",
+    "het_job_id_set": lambda r: "N/A",
+}
+_UNCUT = frozenset(
+    ("reason_list", "nodes", "req_nodes", "exc_nodes", "time_limit", "time_left", "time_used", "schednodes")
+)
+TABLE: Table[Row] = Table(VALUES, _UNCUT)
+
+
+def _print_steps(call: Call, asked: dict[str, Any]) -> None:
+    columns = columns_of("squeue", "step")
+    if "Format" in asked:
+        fields = long_format(call, columns, asked["Format"])
+    else:
+        text = asked.get("format") or _STEPS
+        fields = short_format(
+            call, columns, text, lambda c: call.error(f"Invalid job step format specification: {c}")
+        )
+    if "noheader" not in asked:
+        call.print(STEP_TABLE.heading(fields))
+    wanted = _words(asked.get("steps"))
+    users, partitions = _users(call, asked.get("users")), _words(asked.get("partitions"))
+    ids = _job_ids(call, asked.get("jobs"))
+    rows = [
+        row
+        for row in step_rows(call)
+        if (wanted is None or row.number in wanted or row.number.partition(".")[0] in wanted)
+        and (users is None or row.job.user in users)
+        and (partitions is None or row.job.partition in partitions)
+        and (ids is None or any(n in (row.job.job_id, row.job.array_job_id) for n, _ in ids))
+    ]
+    for row in sorted(rows, key=lambda row: row.job.partition):
+        call.print(STEP_TABLE.line(fields, row))
+
+
+STEP_TABLE: Table[StepRow] = Table(
+    {
+        "num_tasks": lambda r: str(r.step.tasks),
+        "tres_per_node": lambda r: "N/A",
+        "id": lambda r: r.number,
+        "name": lambda r: r.step.name,
+        "time_limit": lambda r: "UNLIMITED",
+        "time_used": lambda r: durations.short(r.call.now - r.step.start),
+        "nodes": lambda r: jobtext.node_list(r.step.nodes),
+        "partition": lambda r: r.job.partition,
+        "time_start": lambda r: r.call.stamp(r.step.start),
+        "user_id": lambda r: str(r.call.site.uid(r.job.user)),
+        "user_name": lambda r: r.job.user,
+        "cluster_name": lambda r: r.call.site.name,
+        "container": lambda r: "(null)",
+        "array_job_id": lambda r: str(r.job.array_job_id or r.job.job_id),
+        "array_task_id": lambda r: "N/A" if r.job.array_task is None else str(r.job.array_task),
+        "job_id": lambda r: str(r.job.job_id),
+        "network": lambda r: "(null)",
+        "num_cpus": lambda r: str(r.step.cpus if r.step.step_id not in ("batch", "extern") else 0),
+        "cpu_freq": lambda r: "N/A",
+        "resv_ports": lambda r: "(null)",
+        "step_state": lambda r: r.step.state,
+        "cpus_per_tres": lambda r: "N/A",
+        "mem_per_tres": lambda r: "N/A",
+        "tres_bind": lambda r: "N/A",
+        "tres_freq": lambda r: "N/A",
+        "tres_per_step": lambda r: "N/A",
+        "tres_per_socket": lambda r: "N/A",
+        "tres_per_task": lambda r: "N/A",
+    },
+    frozenset(("nodes", "time_used", "time_limit")),
+)

@@ -1,0 +1,110 @@
+"""What stands on PATH as sbatch, squeue …, and as `sleep` and `hostname` within jobs. Standard library only.
+
+Speaks JSON lines with the socket named in the environment variable FAIRWAY_SOCKET, or beside this file.
+"""
+
+import json
+import os
+import socket
+import sys
+
+
+def main() -> int:
+    name = os.path.basename(sys.argv[0])
+    if name == "hostname" and len(sys.argv) < 2:
+        print(os.environ.get("FAIRWAY_HOSTNAME") or os.environ.get("SLURMD_NODENAME") or socket.gethostname())
+        return 0
+    where = os.environ.get("FAIRWAY_SOCKET") or os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), "socket")
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(where)
+    except OSError:
+        print(f"{name}: error: Unable to contact slurm controller (connect failure)", file=sys.stderr)
+        return 1
+    stream = connection.makefile("rwb")
+    asked = {
+        "name": name,
+        "arguments": sys.argv[1:],
+        "environment": dict(os.environ),
+        "cwd": _here(),
+        "pid": os.getpid(),
+        "uid": os.getuid(),
+    }
+    _send(stream, asked)
+    code = 1
+    for line in stream:
+        told = json.loads(line)
+        sys.stdout.write(told.get("out", ""))
+        sys.stdout.flush()
+        sys.stderr.write(told.get("err", ""))
+        sys.stderr.flush()
+        if told.get("need") == "stdin":
+            _send(stream, {"stdin": sys.stdin.read()})
+        if "run" in told:
+            _send(stream, {"ended": _run(told["run"])})
+        if "exit" in told:
+            code = told["exit"]
+            break
+    return code
+
+
+def _here() -> str:
+    try:
+        return os.environ["PWD"] if os.path.samefile(os.environ.get("PWD", ""), ".") else os.getcwd()
+    except OSError:
+        return os.getcwd() if os.path.exists(".") else "/"
+
+
+def _send(stream, what) -> None:  # type: ignore[no-untyped-def]
+    stream.write(json.dumps(what).encode("utf-8", "surrogatepass") + b"\n")
+    stream.flush()
+
+
+def _run(tasks) -> list[int]:  # type: ignore[no-untyped-def]
+    """Start every task at once and wait for all; statuses as wait gives them."""
+    started = []
+    for task in tasks:
+        reading = writing = None
+        if task["label"]:
+            reading, writing = os.pipe()
+        sys.stdout.flush()
+        child = os.fork()
+        if not child:
+            _become(task, writing)
+        if writing is not None:
+            os.close(writing)
+        started.append((child, reading, task["label"]))
+    statuses = []
+    for child, reading, label in started:
+        if reading is not None:
+            with open(reading, "rb") as output:
+                for line in output:
+                    sys.stdout.buffer.write(label.encode() + line)
+            sys.stdout.flush()
+        statuses.append(os.waitpid(child, 0)[1])
+    return statuses
+
+
+def _become(task, writing) -> None:  # type: ignore[no-untyped-def]
+    try:
+        if writing is not None:
+            os.dup2(writing, 1)
+            os.dup2(writing, 2)
+        if not task["stdin"]:
+            os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+        environment = dict(os.environ) | task["environment"]
+        os.environ.clear()
+        os.environ.update(environment)
+        os.execvpe(task["arguments"][0], task["arguments"], environment)
+    except OSError as failed:
+        os.write(2, f"slurmstepd-{task['node']}: error: execve(): {task['arguments'][0]}: {failed.strerror}\n".encode())
+    os._exit(2)
+
+
+if __name__ == "__main__":
+    try:
+        status = main()
+    except (BrokenPipeError, KeyboardInterrupt):
+        status = 1
+    sys.stdout.flush()
+    os._exit(status)

@@ -1,0 +1,396 @@
+"""The host of a cluster: answers the commands of its socket, moves its time, runs its jobs' scripts."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fairway.slurm.commands import jobtext
+from fairway.slurm.commands.call import Call, Quit
+from fairway.slurm.commands.environment import batch_variables
+from fairway.slurm.commands.site import Site
+from fairway.slurm.lifecycle import Behaviour
+from fairway.slurm.model.job import Job
+from fairway.slurm.serving.behaviours import BadHint, known
+from fairway.slurm.serving.processes import Processes
+from fairway.slurm.words.durations import stamp
+
+COMMANDS = "sbatch squeue sinfo scancel scontrol sacct sacctmgr sprio sshare sreport sdiag sstat".split()
+INTERACTIVE = ("srun", "salloc")
+SHIMS = ("sleep", "hostname")
+SECOND = 1_000_000
+REQUEST_MOST = 8 << 20
+"""Bytes of one request: an environment and a script from stdin."""
+OPEN_FAILED = 53
+"""The signal number a job's exit code tells where its output file could not be opened."""
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """One client. `then`: what its next message is for."""
+
+    stream: socket.socket
+    data: bytes = b""
+    pid: int = 0
+    then: Callable[[dict[str, Any]], None] | None = None
+    call: Call | None = None
+    open: bool = True
+
+    def send(self, **what: Any) -> None:
+        if not self.open:
+            return
+        try:
+            self.stream.sendall(msgspec.json.encode(what) + b"\n")
+        except OSError:
+            self.open = False
+
+    def flush(self, call: Call, code: int | None = None) -> None:
+        """What the call has printed so far, and its exit code if it is over."""
+        told: dict[str, Any] = {"out": _text(call.out), "err": _text(call.errors)}
+        call.out.clear()
+        call.errors.clear()
+        if code is not None:
+            told["exit"] = code
+        self.send(**told)
+
+
+def _text(parts: list[str]) -> str:
+    return "".join(parts).encode("utf-8", "replace").decode("utf-8")
+
+
+@dataclass(slots=True)
+class Host:
+    """See the module. `bin`: the folder with the commands' names; `user_of`: who a request is from."""
+
+    site: Site
+    bin: Path
+    processes: Processes = field(default_factory=Processes)
+    selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+    connections: set[Connection] = field(default_factory=set)
+    sleeping: list[tuple[int, int, Connection]] = field(default_factory=list)
+    """(until µs, number, who), sorted when looked at."""
+    waiting: list[tuple[Callable[[], bool], Callable[[], None]]] = field(default_factory=list)
+    sessions: set[int] = field(default_factory=set)
+    """Sessions beside jobs' whose processes time must wait for."""
+    run_scripts: bool = True
+    _listener: socket.socket | None = None
+
+    def open(self, path: Path) -> None:
+        """Listen at a socket, and put the commands' names beside it."""
+        path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(path))
+        path.chmod(stat.S_IRUSR | stat.S_IWUSR)
+        listener.listen(128)
+        listener.setblocking(False)
+        self._listener = listener
+        self.selector.register(listener, selectors.EVENT_READ)
+        controller = self.site.controller
+        controller.behave = self.behave
+        controller.on_signal = self.on_signal
+
+    def close(self) -> None:
+        self.processes.kill_all()
+        for connection in list(self.connections):
+            self._drop(connection)
+        if self._listener is not None:
+            self.selector.unregister(self._listener)
+            self._listener.close()
+            self._listener = None
+        self.selector.close()
+
+    # Time
+
+    @property
+    def now_us(self) -> int:
+        return self.site.controller.now_us
+
+    def advance(self, to_us: int) -> None:
+        """Let virtual time pass, event by event, each time until every process waits again."""
+        self.settle()
+        while (due := self.next_us()) is not None and due <= to_us:
+            self._step(due)
+        self.site.controller.advance(to_us)
+        self.settle()
+
+    def next_us(self) -> int | None:
+        """When something happens next, by itself."""
+        times = [t for t in (self.site.controller.next_event_us(), min((s[0] for s in self.sleeping), default=None)) if t is not None]
+        return max(min(times), self.now_us) if times else None
+
+    def _step(self, due: int) -> None:
+        self.site.controller.advance(due)
+        for entry in sorted(self.sleeping, key=lambda s: s[:2]):
+            if entry[0] <= due:
+                self.sleeping.remove(entry)
+                entry[2].send(exit=0)
+        self._look()
+        self.settle()
+
+    def _look(self) -> None:
+        """Do what was waited for."""
+        again = True
+        while again:
+            again = False
+            for entry in list(self.waiting):
+                if entry in self.waiting and entry[0]():
+                    self.waiting.remove(entry)
+                    entry[1]()
+                    again = True
+
+    def when(self, ready: Callable[[], bool], then: Callable[[], None]) -> None:
+        self.waiting.append((ready, then))
+        self._look()
+
+    def settle(self) -> None:
+        """Answer and reap until every process waits for time to pass."""
+        quiet = 0
+        while quiet < 2:
+            acted = self.pump(0.0)
+            if not self.processes.live and not self.sessions:
+                if not acted:
+                    return
+                continue
+            waits = {c.pid for c in self.connections if c.pid}
+            if acted or self.processes.are_busy(waits, tuple(self.sessions)):
+                quiet = 0
+                self.pump(0.001)
+            else:
+                quiet += 1
+                if quiet < 2 and self.pump(0.001):
+                    quiet = 0
+
+    def pump(self, timeout_s: float) -> bool:
+        """Answer what has come, reap what has ended; True if there was anything."""
+        acted = False
+        for key, _ in self.selector.select(timeout_s):
+            acted = True
+            if key.fileobj is self._listener:
+                self._accept()
+            else:
+                self._receive(key.data)
+        for _, job_id, status in self.processes.ended():
+            acted = True
+            self._script_ended(job_id, status)
+        return acted
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        stream, _ = self._listener.accept()
+        stream.settimeout(30)
+        connection = Connection(stream)
+        self.connections.add(connection)
+        self.selector.register(stream, selectors.EVENT_READ, connection)
+
+    def _receive(self, connection: Connection) -> None:
+        try:
+            data = connection.stream.recv(1 << 16)
+        except OSError:
+            data = b""
+        if not data or len(connection.data) > REQUEST_MOST:
+            self._drop(connection)
+            return
+        connection.data += data
+        while b"\n" in connection.data:
+            line, _, connection.data = connection.data.partition(b"\n")
+            try:
+                message = msgspec.json.decode(line)
+            except msgspec.DecodeError:
+                self._drop(connection)
+                return
+            then, connection.then = connection.then, None
+            (then or (lambda m: self._request(connection, m)))(message)
+
+    def _drop(self, connection: Connection) -> None:
+        if connection in self.connections:
+            self.connections.remove(connection)
+            self.selector.unregister(connection.stream)
+            connection.stream.close()
+            connection.open = False
+            self.sleeping = [s for s in self.sleeping if s[2] is not connection]
+
+    # Commands
+
+    def _request(self, connection: Connection, asked: dict[str, Any]) -> None:
+        connection.pid = int(asked.get("pid", 0))
+        name = str(asked.get("name"))
+        words = [str(w) for w in asked.get("arguments", [])]
+        if name == "sleep":
+            self._sleep(connection, words)
+            return
+        environment = {str(k): str(v) for k, v in asked.get("environment", {}).items()}
+        user = environment.pop("FAIRWAY_AS", "") or self.site.user(int(asked.get("uid", 0)))
+        environment.pop("FAIRWAY_HOSTNAME", None)
+        cwd = self.site.shown_path(str(asked.get("cwd", "/")))
+        call = Call(self.site, name, words, environment, user, cwd)
+        connection.call = call
+        if name in INTERACTIVE:
+            from fairway.slurm.serving import interactive
+
+            interactive.begin(self, connection, call)
+            return
+        needs = (name == "sbatch" and not any(w.startswith("--wrap") for w in words)) or name in ("scontrol", "sacctmgr")
+        if needs and _reads_stdin(name, words):
+            connection.then = lambda told: self._answer(connection, call, str(told.get("stdin", "")))
+            connection.send(need="stdin")
+            return
+        self._answer(connection, call, "")
+
+    def _answer(self, connection: Connection, call: Call, stdin: str) -> None:
+        call.stdin = stdin
+        connection.flush(call, run(call))
+
+    def _sleep(self, connection: Connection, words: list[str]) -> None:
+        from fairway.slurm.serving.behaviours import seconds_of
+
+        total = 0.0
+        for word in words:
+            try:
+                total += float(word)
+            except ValueError:
+                total += seconds_of(word) or 0.0
+        self.sleeping.append((self.now_us + int(min(total, 1e9) * SECOND), len(self.sleeping), connection))
+
+    # Jobs
+
+    def behave(self, job: Job, now: int) -> Behaviour:
+        """Called by the controller when a job starts: known beforehand, or run as a process."""
+        if not job.batch:
+            return Behaviour(None)
+        streams = self._streams(job)
+        if streams is None:
+            return Behaviour(0, 0, OPEN_FAILED)
+        try:
+            does = known(job.request.script)
+        except BadHint:
+            does = None
+        if does is not None or not self.run_scripts:
+            for one in set(streams):
+                os.close(one)
+            return Behaviour(does.runtime_s if does else 0, does.exit_code if does else 0)
+        self._start_script(job, streams)
+        return Behaviour(None)
+
+    def _streams(self, job: Job) -> tuple[int, int, int] | None:
+        """stdin, stdout, stderr; None where one cannot be opened."""
+        extra, site = job.request.extra, self.site
+        more = {"N": site.host, "n": "0", "t": "0", "s": "batch"}
+        append = "a" in str(extra.get("open_mode") or ("a" if site.conf.is_on("JobFileAppend") or job.restarts else "t"))
+        flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
+        opened: list[int] = []
+        try:
+            opened.append(os.open(site.real_path(str(extra.get("std_in", "/dev/null"))), os.O_RDONLY))
+            out = jobtext.filled(site, job, jobtext.output_path(site, job, "out"), more=more)
+            opened.append(os.open(site.real_path(out), flags, 0o644))
+            err = jobtext.filled(site, job, jobtext.output_path(site, job, "err"), more=more)
+            opened.append(opened[1] if err == out else os.open(site.real_path(err), flags, 0o644))
+        except OSError:
+            for one in set(opened):
+                os.close(one)
+            return None
+        return opened[0], opened[1], opened[2]
+
+    def _start_script(self, job: Job, streams: tuple[int, int, int]) -> None:
+        path = self.bin / f"job{job.job_id}"
+        path.write_text(job.request.script, encoding="utf-8", errors="surrogateescape")
+        path.chmod(0o700)
+        environment = dict(job.request.environment) | batch_variables(self.site, job)
+        environment |= {"FAIRWAY_AS": job.user, "FAIRWAY_SOCKET": str(self.bin / "socket")}
+        environment["PATH"] = f"{self.bin / 'jobs'}:{self.bin}:{environment.get('PATH', os.defpath)}"
+        cwd = self.site.real_path(job.request.work_dir)
+        try:
+            self.processes.start(job.job_id, [str(path), *job.request.argv], environment, cwd if os.path.isdir(cwd) else "/", streams)
+        except OSError:
+            self.site.controller.finish(job.job_id, 127)
+        finally:
+            for one in set(streams):
+                os.close(one)
+
+    def _script_ended(self, job_id: int, status: int) -> None:
+        (self.bin / f"job{job_id}").unlink(missing_ok=True)
+        self.site.controller.finish(job_id, os.waitstatus_to_exitcode(status) if status & 0x7F == 0 else 0, status & 0x7F)
+        self._look()
+
+    def on_signal(self, job: Job, number: int) -> None:
+        """Told by the controller of every signal a running job is sent."""
+        final = job.state not in ("RUNNING", "SUSPENDED") or number in (signal.SIGKILL,)
+        if final and job.batch:
+            why = " DUE TO TIME LIMIT" if job.state == "TIMEOUT" else " DUE TO PREEMPTION" if job.state == "PREEMPTED" else ""
+            self._note(job, f"slurmstepd-{job.batch_host}: error: *** JOB {job.job_id} ON {job.batch_host} CANCELLED AT {stamp(self.site.now)}{why} ***\n")
+        which = job.request.extra.get("signal_only", "")
+        self.processes.signal(job.job_id, number, leader=which != "steps", others=which != "batch")
+
+    def _note(self, job: Job, text: str) -> None:
+        """A line of slurmstepd's into the job's stderr."""
+        more = {"N": self.site.host, "n": "0", "t": "0", "s": "batch"}
+        path = jobtext.filled(self.site, job, jobtext.output_path(self.site, job, "err"), more=more)
+        try:
+            with open(self.site.real_path(path), "a", encoding="utf-8") as stream:
+                stream.write(text)
+        except OSError:
+            pass
+
+
+def _reads_stdin(name: str, words: list[str]) -> bool:
+    """Does this command line read stdin? sbatch without a script, scontrol and sacctmgr without a command or -i."""
+    if name == "sbatch":
+        from fairway.slurm.commands.getopt import job_options
+
+        required = {o.letter for o in job_options("sbatch") if o.argument == "required" and o.letter}
+        names = {o.name for o in job_options("sbatch") if o.argument == "required"}
+        skip = False
+        for word in words:
+            if skip:
+                skip = False
+            elif word.startswith("--"):
+                skip = "=" not in word and any(n.startswith(word[2:]) for n in names) and word != "--"
+            elif word.startswith("-") and len(word) > 1:
+                skip = word[1] in required and len(word) == 2
+            else:
+                return False
+        return not any(w in ("-h", "--help", "--usage", "-V", "--version") for w in words)
+    plain = [w for w in words if not w.startswith("-")]
+    if not plain:
+        return not words
+    return name == "sacctmgr" and plain[0][:1] in "admcr" and not any(w in ("-i", "--immediate") or (w[:1] == "-" and w[1:2] != "-" and "i" in w) for w in words)
+
+
+def run(call: Call) -> int:
+    """One command that ends at once; returns its exit code."""
+    if call.name not in COMMANDS:
+        call.say(f"{call.name}: error: no such command")
+        return 1
+    function = getattr(import_module(f"fairway.slurm.commands.{call.name}"), call.name)
+    try:
+        function(call)
+    except Quit as left:
+        return left.code
+    return call.code
+
+
+def install(folder: Path) -> None:
+    """Put the commands' names into a folder, and `sleep` and `hostname` for jobs below it."""
+    source = Path(__file__).with_name("client.py").read_text(encoding="utf-8")
+    (folder / "jobs").mkdir(parents=True, exist_ok=True)
+    client = folder / "client"
+    client.write_text(f"#!{sys.executable} -IS\n{source}", encoding="utf-8")
+    client.chmod(0o755)
+    for name in _names(folder):
+        name.unlink(missing_ok=True)
+        name.symlink_to(client)
+
+
+def _names(folder: Path) -> Iterator[Path]:
+    yield from (folder / name for name in (*COMMANDS, *INTERACTIVE))
+    yield from (folder / "jobs" / name for name in SHIMS)

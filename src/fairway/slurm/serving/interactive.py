@@ -1,0 +1,240 @@
+"""srun and salloc: commands that wait for an allocation, and whose processes run where they were typed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fairway.slurm.commands.call import Call, Quit
+from fairway.slurm.commands.environment import asked_variables, job_variables
+from fairway.slurm.commands.joboptions import JobOptions
+from fairway.slurm.commands.jobrequests import request_of
+from fairway.slurm.commands.sbatch import will_run
+from fairway.slurm.commands.steplaunch import Task, plan_step
+from fairway.slurm.model.job import Job, JobRequest, Step
+from fairway.slurm.words.errors import SlurmError, refusals
+
+if TYPE_CHECKING:
+    from fairway.slurm.serving.host import Connection, Host
+
+_SIGNALS = {
+    1: "Hangup",
+    2: "Interrupt",
+    3: "Quit",
+    4: "Illegal instruction",
+    6: "Aborted",
+    7: "Bus error",
+    8: "Floating point exception",
+    9: "Killed",
+    10: "User defined signal 1",
+    11: "Segmentation fault",
+    12: "User defined signal 2",
+    13: "Broken pipe",
+    14: "Alarm clock",
+    15: "Terminated",
+}
+
+
+def begin(host: Host, connection: Connection, call: Call) -> None:
+    """Read the options; then a step of the job around it, or an allocation first."""
+    try:
+        options = JobOptions(call)
+        options.take_environment()
+        rest = options.take(call.arguments, "cli")
+        if call.name == "salloc":
+            _allocate(host, connection, call, options, rest, _salloc)
+            return
+        if not rest and not options.get("test-only"):
+            call.fatal("No command given to execute.")
+        number = str(options.get("jobid") or call.environment.get("SLURM_JOB_ID") or "")
+        if number and not options.get("test-only"):
+            _in_job(host, connection, call, options, rest, number)
+        else:
+            _allocate(host, connection, call, options, rest, _srun)
+    except Quit as left:
+        connection.flush(call, left.code)
+
+
+Then = Callable[["Host", "Connection", Call, JobOptions, "list[str]", Job], None]
+
+
+def _allocate(host: Host, connection: Connection, call: Call, options: JobOptions, rest: list[str], then: Then) -> None:
+    """Submit, and go on when the job has started."""
+    request = replace(request_of(options), batch=False, environment=dict(call.environment))
+    default = rest[0].rsplit("/", 1)[-1] if rest and call.name == "srun" else "interactive"
+    request = replace(request, name=request.name or default)
+    if options.get("test-only"):
+        will_run(call, request)
+    job = _submit(call, request)
+    host.site.controller.consider(job)
+    host.settle()
+    if job.pending:
+        if "immediate" in options.source:
+            call.error(f"Unable to allocate resources: {refusals()['NODES_BUSY'][1]}")
+            host.site.controller.cancel(job.job_id, job.user)
+            if call.name == "salloc":
+                call.info(f"Job allocation {job.job_id} has been revoked.")
+            call.quit(1)
+        if call.name == "salloc":
+            call.info(f"Pending job allocation {job.job_id}")
+        call.info(f"job {job.job_id} queued and waiting for resources")
+        connection.flush(call)
+        host.when(lambda: not job.pending, lambda: _granted(host, connection, call, options, rest, job, then, True))
+        return
+    _granted(host, connection, call, options, rest, job, then, False)
+
+
+def _submit(call: Call, request: JobRequest) -> Job:
+    try:
+        job: Job = call.site.controller.submit(request, call.user)
+    except SlurmError as refused:
+        for note in refused.notes:
+            call.error(note)
+        what = "Job submit/allocate failed" if call.name == "salloc" else "Unable to allocate resources"
+        call.fail(f"{what}: {refused.message}")
+    return job
+
+
+def _granted(
+    host: Host, connection: Connection, call: Call, options: JobOptions, rest: list[str], job: Job, then: Then, waited: bool
+) -> None:
+    try:
+        if job.finished:
+            call.error(f"Job allocation {job.job_id} has been revoked")
+            call.quit(1)
+        if waited:
+            call.info(f"job {job.job_id} has been allocated resources")
+        then(host, connection, call, options, rest, job)
+    except Quit as left:
+        connection.flush(call, left.code)
+
+
+def _salloc(host: Host, connection: Connection, call: Call, options: JobOptions, rest: list[str], job: Job) -> None:
+    call.info(f"Granted job allocation {job.job_id}")
+    if options.get("no-shell"):
+        call.quit(0)
+    variables = job_variables(host.site, job) | asked_variables(options.values) | {"SLURM_NODE_ALIASES": "(null)"}
+    command = rest or [call.environment.get("SHELL", "/bin/sh")]
+    connection.flush(call)
+
+    def ended(told: dict[str, Any]) -> None:
+        code = _code(int(told["ended"][0]))
+        call.info(f"Relinquishing job allocation {job.job_id}")
+        call.info(f"Job allocation {job.job_id} has been revoked.")
+        if job.active:
+            host.site.controller.finish(job.job_id, 0)
+        connection.flush(call, code)
+
+    connection.then = ended
+    connection.pid = 0
+    connection.send(run=[{"arguments": command, "environment": variables, "label": "", "stdin": True, "node": ""}])
+
+
+def _srun(host: Host, connection: Connection, call: Call, options: JobOptions, rest: list[str], job: Job) -> None:
+    step, tasks = plan_step(call, job, options, True)
+    _run_step(host, connection, call, options, rest, job, step, tasks, True)
+
+
+def _in_job(host: Host, connection: Connection, call: Call, options: JobOptions, rest: list[str], number: str) -> None:
+    job = host.site.job(int(number)) if number.isdigit() else None
+    if job is None or not job.active:
+        call.error(f"Unable to confirm allocation for job {number}: {refusals()['INVALID_JOB_ID'][1]}")
+        call.info(f"Check SLURM_JOB_ID environment variable. Expired or invalid job {number}")
+        call.quit(1)
+    least = options.get("nodes", (0, 0))[0] if options.source.get("nodes") == "cli" else 0
+    if least > len(job.nodes):
+        call.fail(f"Only allocated {len(job.nodes)} nodes asked for {least}")
+    if options.source.get("ntasks") != "cli" and options.source.get("nodes") == "cli":
+        options.forget("ntasks")
+    step, tasks = plan_step(call, job, options, False)
+    asked = step.tasks * (options.get("cpus-per-task") or 1)
+    has = sum(share.cpus for share in job.shares)
+    if asked > has and not options.get("overcommit"):
+        call.error(f"Unable to create step for job {job.job_id}: {refusals()['TOO_MANY_REQUESTED_CPUS'][1]}")
+        call.quit(1)
+    if options.source.get("gres") == "cli" and "gpu" in options.get("gres") and not any(s.gres for s in job.shares):
+        call.error("Step requested GRES but job doesn't have GRES")
+        call.fail(f"Unable to create step for job {job.job_id}: {refusals()['INVALID_GRES'][1]}")
+    _run_step(host, connection, call, options, rest, job, step, tasks, False)
+
+
+def _run_step(
+    host: Host,
+    connection: Connection,
+    call: Call,
+    options: JobOptions,
+    rest: list[str],
+    job: Job,
+    step: Step,
+    tasks: list[Task],
+    whole: bool,
+) -> None:
+    step.name = step.name if options.source.get("job-name") == "cli" else rest[0].rsplit("/", 1)[-1]
+    step.tres = _step_tres(host, job, step)
+    host.site.controller.step_start(job.job_id, step)
+    connection.flush(call)
+    path = f"{host.bin / 'jobs'}:{host.bin}:{call.environment.get('PATH', '/usr/bin:/bin')}"
+    label = options.get("label")
+    plan = [
+        {
+            "arguments": rest,
+            "environment": task.variables | asked_variables(options.values if whole else {}) | {"PATH": path},
+            "label": f"{task.number}: " if label else "",
+            "stdin": task.number == 0,
+            "node": task.node,
+        }
+        for task in tasks
+    ]
+
+    def ended(told: dict[str, Any]) -> None:
+        statuses = [int(s) for s in told["ended"]]
+        code = _told(call, job, step, tasks, statuses, options)
+        kill = next((s & 0x7F for s in statuses if s & 0x7F), 0)
+        for one in job.steps:
+            if one is step:
+                one.state = "CANCELLED" if kill else "FAILED" if code else "COMPLETED"
+        host.site.controller.step_end(job.job_id, step.step_id, 0 if kill else code, kill)
+        job.derived_exit = max(job.derived_exit, 0 if kill else code)
+        if whole and job.active:
+            host.site.controller.finish(job.job_id, 0 if kill else code, kill)
+        connection.flush(call, code)
+
+    connection.then = ended
+    connection.pid = 0
+    connection.send(run=plan)
+
+
+def _step_tres(host: Host, job: Job, step: Step) -> dict[str, int]:
+    tres = {"cpu": step.cpus, "node": len(step.nodes), "mem": 0}
+    for name, share in zip(job.nodes, job.shares, strict=False):
+        if name in step.nodes:
+            tres["mem"] += share.mem
+    for name, count in job.alloc_tres.items():
+        if name.startswith("gres/") and len(step.nodes) == len(job.nodes):
+            tres[name] = count
+    return tres
+
+
+def _code(status: int) -> int:
+    return 128 + (status & 0x7F) if status & 0x7F else status >> 8
+
+
+def _told(call: Call, job: Job, step: Step, tasks: list[Task], statuses: list[int], options: JobOptions) -> int:
+    """Say which tasks failed, by node and code; returns srun's own exit code: the largest."""
+    groups: dict[tuple[str, int], list[int]] = {}
+    for task, status in zip(tasks, statuses, strict=True):
+        if status:
+            groups.setdefault((task.node, status), []).append(task.number)
+    from fairway.slurm.commands.jobtext import index_list
+
+    for (node, status), numbers in groups.items():
+        which = f"tasks {index_list(numbers)}" if len(numbers) > 1 else f"task {numbers[0]}"
+        kill = status & 0x7F
+        how = _SIGNALS.get(kill, f"Unknown signal {kill}") if kill else f"Exited with exit code {status >> 8}"
+        if not options.get("quiet"):
+            call.error(f"{node}: {which}: {how}")
+    if any(s & 0x7F in (signal.SIGKILL, signal.SIGTERM) for s in statuses):
+        call.info(f"Force Terminated StepId={job.label}.{step.step_id}")
+    return max((_code(status) for status in statuses), default=0)

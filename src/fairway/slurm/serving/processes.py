@@ -1,0 +1,125 @@
+"""The processes of jobs' scripts on this machine: started, signalled, waited for; and whether all of them wait.
+
+Virtual time may go on only while nothing computes. A process waits if the kernel says it sleeps and it is not one of
+ours on its way to the socket; that is looked at twice, so that one just waking up is seen.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(slots=True)
+class Processes:
+    """`live`: process group leaders by pid, with what they are for."""
+
+    live: dict[int, tuple[subprocess.Popen[bytes], int]] = field(default_factory=dict)
+
+    def start(
+        self,
+        of: int,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        cwd: str,
+        streams: tuple[int, int, int],
+    ) -> int:
+        """A new session; returns its pid. Raises: OSError."""
+        process = subprocess.Popen(
+            list(arguments),
+            env=dict(environment),
+            cwd=cwd,
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            start_new_session=True,
+        )
+        self.live[process.pid] = (process, of)
+        return process.pid
+
+    def ended(self) -> list[tuple[int, int, int]]:
+        """(pid, what for, status as wait gives it) of those that ended since."""
+        found = []
+        for pid, (process, of) in list(self.live.items()):
+            code = process.poll()
+            if code is not None:
+                del self.live[pid]
+                found.append((pid, of, code << 8 if code >= 0 else -code))
+        return found
+
+    def signal(self, of: int, number: int, *, leader: bool = True, others: bool = True) -> None:
+        """Signal a job's script (leader), the processes it started (others), or both."""
+        for pid, (_, whose) in self.live.items():
+            if whose != of:
+                continue
+            for one in _session(pid):
+                if (leader if one == pid else others):
+                    _kill(one, number)
+
+    def kill_all(self) -> None:
+        for pid in list(self.live):
+            for one in _session(pid):
+                _kill(one, signal.SIGKILL)
+        for process, _ in self.live.values():
+            process.wait()
+        self.live.clear()
+
+    def are_busy(self, waiting: set[int], also: Sequence[int] = ()) -> bool:
+        """Does any process of a job compute? waiting: pids that are known to wait for an answer; also: more sessions."""
+        sessions = {*self.live, *also}
+        if not sessions:
+            return False
+        for entry in os.scandir("/proc"):
+            if entry.name.isdigit():
+                state = _state(int(entry.name))
+                if state is not None and state[1] in sessions and int(entry.name) not in waiting:
+                    if state[0] in "RD" or _is_client(int(entry.name)):
+                        return True
+        return False
+
+
+def _state(pid: int) -> tuple[str, int] | None:
+    """A process's state letter and session; None where it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return fields[0], int(fields[3])
+
+
+def _is_client(pid: int) -> bool:
+    """One of ours that is not known to wait: it starts, or has just been answered."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return len(words) > 2 and b"-IS" in words[1:2] and _state(pid) is not None and not _children(pid)
+
+
+def _children(pid: int) -> bool:
+    try:
+        return bool(Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").strip())
+    except OSError:
+        return False
+
+
+def _session(leader: int) -> list[int]:
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            state = _state(int(entry.name))
+            if state is not None and state[1] == leader:
+                found.append(int(entry.name))
+    return found
+
+
+def _kill(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
