@@ -149,7 +149,7 @@ def _columns(slurm: Path, command: str) -> Iterator[str]:
 def _fields(slurm: Path) -> Iterator[str]:
     """One line a field of sacct, sshare, sstat and sacctmgr.
 
-    least: how many letters of its name are enough; field: what tells it apart; width: negative where it is left-justified.
+    least: how many letters of its name are enough; field: what tells it apart; width: negative stands left.
     """
     for command in ("sacct", "sshare", "sstat"):
         source = "".join(path.read_text() for path in sorted((slurm / "src" / command).glob("*.c")))
@@ -161,7 +161,6 @@ def _fields(slurm: Path) -> Iterator[str]:
     body = source[source.index("static print_field_t *_get_print_field(char *object)\n{") :]
     waiting: list[tuple[str, str]] = []
     of = heading = ""
-    seen: dict[str, int] = {}
     pattern = (
         r"xstrncasecmp\(\s*\"([\w]+)\",\s*object,?\s*(?:MAX\(command_len,\s*(\d+)\))?|field->type = (\w+)"
         r"|field->name = xstrdup\(\"(.*?)\"\)|field->len = (-?\w+);|^\}"

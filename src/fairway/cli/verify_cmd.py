@@ -126,6 +126,18 @@ def promql(file: RecordingFile, verbose: Verbose = False, output: Output = "tabl
     _verify("promql", file, verbose, output)
 
 
+@app.command("slurm-commands")
+def slurm_commands(file: RecordingFile, verbose: Verbose = False, output: Output = "table") -> None:
+    """Play recorded sessions of sbatch, squeue and the others: the same output, messages and exit codes?
+
+    Clock times may be three seconds apart; loads, process numbers and ports may differ. A recording's commands are run
+    in a shell.
+
+    Example: fairway verify slurm-commands commands.jsonl -v
+    """
+    _verify("slurm-commands", file, verbose, output)
+
+
 @app.command("all")
 def everything(
     folder: Annotated[

@@ -26,6 +26,7 @@ CHECKS: dict[str, str] = {
     "api": "fairway.conformance.api.requests:verify_requests",
     "dra": "fairway.conformance.dra.clusters:verify_clusters",
     "dra-validation": "fairway.conformance.dra.validation:verify_validation",
+    "slurm-commands": "fairway.conformance.slurm.commands:verify_commands",
     "kubectl": "fairway.conformance.kubectl.playing:verify_session",
     "promql": "fairway.conformance.promql:verify_promql",
 }

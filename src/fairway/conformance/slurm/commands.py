@@ -128,13 +128,16 @@ class Session:
             "FAIRWAY_AS": user,
             "FAIRWAY_HOSTNAME": site.host,
         }
+        out, err = (
+            os.open(self.folder / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC) for name in ("out", "err")
+        )
         process = subprocess.Popen(
             ["bash", "-c", command],
             cwd=self.home(user),
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=(out := tempfile.TemporaryFile()),
-            stderr=(err := tempfile.TemporaryFile()),
+            stdout=out,
+            stderr=err,
             start_new_session=True,
         )
         until = self.host.now_us + COMMAND_MOST_S * SECOND
@@ -146,7 +149,11 @@ class Session:
             waits = {c.pid for c in self.host.connections if c.pid}
             if self.host.processes.are_busy(waits, (process.pid,)) or process.poll() is not None:
                 continue
-            if self.host.pump(0.002) or self.host.processes.are_busy(waits, (process.pid,)) or not self._waits(process.pid):
+            if (
+                self.host.pump(0.002)
+                or self.host.processes.are_busy(waits, (process.pid,))
+                or not self._waits(process.pid)
+            ):
                 continue
             due = self.host.next_us()
             if due is None or due > until:
@@ -158,11 +165,10 @@ class Session:
             self.host.advance(due)
             self.host.sessions = {process.pid}
         self.host.sessions = set()
-        texts = []
-        for stream in (out, err):
-            stream.seek(0)
-            texts.append(stream.read().decode("utf-8", "replace").replace(str(self.folder), SHOWN))
-            stream.close()
+        for descriptor in (out, err):
+            os.close(descriptor)
+        texts = [(self.folder / name).read_text("utf-8", "replace") for name in ("out", "err")]
+        texts = [text.replace(str(self.folder), SHOWN) for text in texts]
         return code, texts[0], texts[1]
 
     def _waits(self, session: int) -> bool:
@@ -198,7 +204,9 @@ def _play(session: Session, rows: list[tuple[int, dict[str, Any]]], result: Veri
         session.end()
 
 
-def _differences(line: int, where: str, row: dict[str, Any], code: int | None, out: str, err: str) -> Iterator[Difference]:
+def _differences(
+    line: int, where: str, row: dict[str, Any], code: int | None, out: str, err: str
+) -> Iterator[Difference]:
     if row.get("rc") is not None and row["rc"] != code:
         yield Difference(line, where, "exit code", str(row["rc"]), str(code))
     if not is_same(row["cmd"], row["stdout"], out):

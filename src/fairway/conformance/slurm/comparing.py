@@ -70,10 +70,10 @@ def _is_same_line(wanted: str, got: str, usage: bool) -> bool:
         if at % 2:
             if a != b and not _is_near(a, b, usage):
                 return False
-        elif a != b and a.split() != b.split():
-            return False
-        elif a != b and not (at and _moves(old[at - 1]) or at + 1 < len(old) and _moves(old[at + 1])):
-            return False
+        elif a != b:
+            beside = (at > 0 and _moves(old[at - 1])) or (at + 1 < len(old) and _moves(old[at + 1]))
+            if a.split() != b.split() or not beside:
+                return False
     return True
 
 

@@ -11,7 +11,15 @@ import re
 from fairway.slurm.commands import accountlimits as limits_of
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.sacctmgr import Conditions, forbid, privileged
-from fairway.slurm.model.association import FAIRSHARE_PARENT, Account, Accounts, Association, User, add_association, add_qos
+from fairway.slurm.model.association import (
+    FAIRSHARE_PARENT,
+    Account,
+    Accounts,
+    Association,
+    User,
+    add_association,
+    add_qos,
+)
 
 _HEAD = """\
 # To edit this file start with a cluster line for the new cluster
@@ -58,11 +66,10 @@ def dump_lines(accounts: Accounts) -> list[str]:
         if not children:
             return
         lines.append(f"Parent - '{one.account}'")
-        for child in sorted((c for c in children if c.user), key=lambda c: c.user):
-            lines.append(_user_line(accounts, child))
+        users = sorted((c for c in children if c.user), key=lambda c: c.user)
+        lines.extend(_user_line(accounts, child) for child in users)
         below = sorted((c for c in children if not c.user), key=lambda c: c.account)
-        for child in below:
-            lines.append(_account_line(accounts, child))
+        lines.extend(_account_line(accounts, child) for child in below)
         for child in below:
             walk(child)
 
@@ -111,7 +118,7 @@ def load(call: Call, words: list[str]) -> None:
         forbid(call)
     text = call.site.read_file(call, file)
     if text is None:
-        call.say(f" error: Unable to read \"{file}\": No such file or directory")
+        call.say(f' error: Unable to read "{file}": No such file or directory')
         call.quit(1)
     try:
         read_dump(call, text)
@@ -150,7 +157,12 @@ def read_dump(call: Call, text: str) -> None:
             accounts.users.setdefault(name, User(name, default, admin, call.site.uid(name) or 0))
             partition = options.get("partition", "")
             if (parent, name, partition) not in accounts.by_key:
-                _set(call, add_association(accounts, parent, name, parent=parent, partition=partition), options, number)
+                _set(
+                    call,
+                    add_association(accounts, parent, name, parent=parent, partition=partition),
+                    options,
+                    number,
+                )
         elif kind != "cluster":
             raise DumpProblem(f"line {number}: no {match[1]}: expected Cluster, Parent, Account or User")
 
@@ -166,10 +178,20 @@ def _options(text: str) -> dict[str, str]:
 def _set(call: Call, one: Association, options: dict[str, str], number: int) -> None:
     accounts = call.site.cluster.accounts
     for key, value in options.items():
-        if key in ("description", "organization", "defaultaccount", "adminlevel", "partition", "coordinator", "defaultwckey"):
+        if key in (
+            "description",
+            "organization",
+            "defaultaccount",
+            "adminlevel",
+            "partition",
+            "coordinator",
+            "defaultwckey",
+        ):
             continue
         if key in ("fairshare", "shares"):
-            one.shares = FAIRSHARE_PARENT if value.lower() == "parent" else int(value) if value.isdigit() else 1
+            one.shares = (
+                FAIRSHARE_PARENT if value.lower() == "parent" else int(value) if value.isdigit() else 1
+            )
         elif key in ("qos", "qoslevel"):
             for name in filter(None, value.split(",")):
                 if name not in accounts.qos:

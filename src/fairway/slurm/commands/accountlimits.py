@@ -109,7 +109,8 @@ class BadLimit(ValueError):
 def find(table: tuple[Limit, ...], word: str) -> Limit | None:
     lower = word.lower()
     exact = [one for one in table if one.word.lower() == lower]
-    return (exact or [o for o in table if len(lower) >= o.least and o.word.lower().startswith(lower)] or [None])[0]
+    near = [one for one in table if len(lower) >= one.least and one.word.lower().startswith(lower)]
+    return next(iter(exact or near), None)
 
 
 def change(site: Site, limits: Limits, limit: Limit, value: str) -> None:
@@ -141,7 +142,15 @@ def _amounts(site: Site, text: str) -> dict[str, int]:
         name = name.strip().lower()
         if name not in known:
             raise BadLimit(f"slurmdb_format_tres_str: no TRES known by type {name.partition('/')[0]}")
-        amount = -1 if value == "-1" else sizes.megabytes(value) if name == "mem" else int(value) if value.isdigit() else None
+        amount = (
+            -1
+            if value == "-1"
+            else sizes.megabytes(value)
+            if name == "mem"
+            else int(value)
+            if value.isdigit()
+            else None
+        )
         if amount is None:
             raise BadLimit(f"slurmdb_format_tres_str: no value given for TRES {name}")
         amounts[name] = amount
@@ -180,9 +189,9 @@ def shares_text(shares: int) -> str:
 
 
 QOS_FLAGS = (
-    "DenyOnLimit EnforceUsageThreshold NoReserve PartitionMaxNodes PartitionMinNodes OverPartQOS PartitionTimeLimit "
-    "RequiresReservation NoDecay UsageFactorSafe"
-).split()
+    "DenyOnLimit", "EnforceUsageThreshold", "NoReserve", "PartitionMaxNodes", "PartitionMinNodes",
+    "OverPartQOS", "PartitionTimeLimit", "RequiresReservation", "NoDecay", "UsageFactorSafe",
+)  # fmt: skip
 
 
 def changed_words(old: Iterable[str], sign: str, words: Iterable[str]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from fairway.slurm.commands import jobtext
 from fairway.slurm.commands.site import Site
@@ -42,10 +42,15 @@ def repeated(counts: Sequence[int]) -> str:
     return ",".join(parts)
 
 
-def layout_of(job: Job, tasks: int, nodes: Sequence[str] | None = None, per_node: int = 0, cpus: int = 1) -> Layout:
+def layout_of(
+    job: Job, tasks: int, nodes: Sequence[str] | None = None, per_node: int = 0, cpus: int = 1
+) -> Layout:
     """Tasks in blocks: as many on each node as it has CPUs for, at least one on every node."""
     names = list(nodes if nodes is not None else job.nodes)
-    room = {share_name: max(share, 1) for share_name, share in zip(job.nodes, (s.cpus for s in job.shares), strict=False)}
+    room = {
+        share_name: max(share, 1)
+        for share_name, share in zip(job.nodes, (s.cpus for s in job.shares), strict=False)
+    }
     most = [per_node or max(room.get(name, 1) // max(cpus, 1), 1) for name in names]
     counts = [1 if tasks >= len(names) else int(at < tasks) for at in range(len(names))]
     left = tasks - sum(counts)
@@ -82,7 +87,9 @@ def job_variables(site: Site, job: Job) -> dict[str, str]:
         "SLURM_JOB_QOS": job.qos,
         "SLURM_NNODES": str(len(job.nodes)),
         "SLURM_NODELIST": nodes,
-        "SLURM_SUBMIT_DIR": request.work_dir if "submit_dir" not in request.extra else str(request.extra["submit_dir"]),
+        "SLURM_SUBMIT_DIR": request.work_dir
+        if "submit_dir" not in request.extra
+        else str(request.extra["submit_dir"]),
         "SLURM_SUBMIT_HOST": site.host,
         "SLURM_TASKS_PER_NODE": repeated(layout.tasks),
     }
@@ -119,7 +126,11 @@ _ASKED = {
 
 def asked_variables(values: dict[str, object]) -> dict[str, str]:
     """Variables that repeat options of sbatch and salloc to the steps of the job."""
-    found = {variable: str(int(values[name]) if values[name] is True else values[name]) for name, variable in _ASKED.items() if values.get(name)}
+    found = {
+        variable: "1" if values[name] is True else str(values[name])
+        for name, variable in _ASKED.items()
+        if values.get(name)
+    }
     if str(values.get("export", "ALL")).upper() != "ALL":
         found["SLURM_EXPORT_ENV"] = str(values["export"])
     if str(values.get("export", "")).upper() == "NONE":
@@ -134,10 +145,14 @@ def gpu_variables(bits: int) -> dict[str, str]:
     if not bits:
         return {}
     text = ",".join(str(at) for at in range(bits.bit_length()) if bits >> at & 1)
-    return {name: text for name in ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")}
+    return dict.fromkeys(
+        ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"), text
+    )
 
 
-def node_variables(site: Site, job: Job, node: str, local: int, task: int, node_id: int, own: Sequence[int]) -> dict[str, str]:
+def node_variables(
+    site: Site, job: Job, node: str, local: int, task: int, node_id: int, own: Sequence[int]
+) -> dict[str, str]:
     """What a task finds about the node it is on. own: the tasks of its step on this node."""
     at = job.nodes.index(node) if node in job.nodes else 0
     share = job.shares[at] if at < len(job.shares) else None
@@ -199,7 +214,7 @@ def _array_variables(job: Job) -> dict[str, str]:
         "SLURM_ARRAY_TASK_ID": str(job.array_task),
         "SLURM_ARRAY_TASK_MAX": str(indexes[-1]),
         "SLURM_ARRAY_TASK_MIN": str(indexes[0]),
-        "SLURM_ARRAY_TASK_STEP": str(step if all(b - a == step for a, b in zip(indexes, indexes[1:], strict=False)) else 1),
+        "SLURM_ARRAY_TASK_STEP": str(step if all(b - a == step for a, b in pairwise(indexes)) else 1),
     }
 
 

@@ -57,7 +57,7 @@ def short_format(
     call: Call, columns: Columns, text: str, complaint: Callable[[str], None], shown: bool = True
 ) -> list[Field]:
     """Read `-o`. complaint: told the letter of a column that is none; shown: whether its text is printed instead."""
-    prefix, percent, rest = text.partition("%")
+    prefix, _percent, rest = text.partition("%")
     fields = [Field("", suffix=prefix)] if prefix else []
     if text.lower() == "%all":
         letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

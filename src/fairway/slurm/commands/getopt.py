@@ -42,7 +42,7 @@ def job_options(command: str) -> tuple[Option, ...]:
 
 
 def short_table(text: str) -> tuple[Option, ...]:
-    """Options written as `account:A: all:a noheader:h me`: name, letter, `:` for an argument, `?` for one that may be."""
+    """Options written as `account:A: all:a me`: name, letter, `:` for an argument, `?` for one that may be."""
     found = []
     for word in text.split():
         kind = {":": "required", "?": "optional"}.get(word[-1], "none")

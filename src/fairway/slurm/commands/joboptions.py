@@ -203,7 +203,10 @@ def _nodelist(name: str, other: str) -> Setter:
     return setter
 
 
-_SIGNALS = "HUP INT QUIT ABRT KILL ALRM TERM USR1 USR2 URG CONT STOP TSTP TTIN TTOU XCPU".split()
+_SIGNALS = (
+    "HUP", "INT", "QUIT", "ABRT", "KILL", "ALRM", "TERM", "USR1", "USR2", "URG", "CONT", "STOP", "TSTP",
+    "TTIN", "TTOU", "XCPU",
+)  # fmt: skip
 
 
 def signal_number(text: str) -> int:
@@ -224,7 +227,10 @@ def _signal(options: JobOptions, value: str | None) -> None:
     options.values["signal"] = value
 
 
-_MAIL = "NONE BEGIN END FAIL REQUEUE ALL INVALID_DEPEND STAGE_OUT TIME_LIMIT TIME_LIMIT_90 TIME_LIMIT_80 TIME_LIMIT_50 ARRAY_TASKS"
+_MAIL = (
+    "NONE BEGIN END FAIL REQUEUE ALL INVALID_DEPEND STAGE_OUT TIME_LIMIT TIME_LIMIT_90 TIME_LIMIT_80 "
+    "TIME_LIMIT_50 ARRAY_TASKS"
+)
 
 
 def _mail(options: JobOptions, value: str | None) -> None:

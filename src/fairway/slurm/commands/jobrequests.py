@@ -274,10 +274,8 @@ def check_gres(call: Call, request: JobRequest) -> None:
                 _refuse_gres(call, "")
             asked.setdefault(name, {})[of] = count
     if request.ntasks_per_gpu and not asked and not request.num_tasks:
-        _refuse_gres(
-            call,
-            "gres_job_state_validate: --ntasks-per-tres needs either a GRES GPU specification or a node/ntask specification",
-        )
+        needs = "either a GRES GPU specification or a node/ntask specification"
+        _refuse_gres(call, f"gres_job_state_validate: --ntasks-per-tres needs {needs}")
     if request.mem_per_tres and not any(name.startswith("gpu") for name in asked):
         _refuse_gres(
             call, f"Requested mem_per_tres={request.extra['mem_per_tres']} but did not request any GPU."
@@ -285,9 +283,13 @@ def check_gres(call: Call, request: JobRequest) -> None:
     if request.ntasks_per_gpu and asked:
         gpus = sum(c.get("job") or c.get("node", 0) * (request.min_nodes or 1) for c in asked.values())
         request.num_tasks = gpus * request.ntasks_per_gpu or request.num_tasks
-    elif request.tres_per_task and request.num_tasks is None and request.min_nodes:
-        if request.min_nodes == request.max_nodes:
-            request.num_tasks = request.min_nodes * (request.ntasks_per_node or 1)
+    elif (
+        request.tres_per_task
+        and request.num_tasks is None
+        and request.min_nodes
+        and (request.min_nodes == request.max_nodes)
+    ):
+        request.num_tasks = request.min_nodes * (request.ntasks_per_node or 1)
     for name, counts in asked.items():
         _refuse_gres(call, _contradiction(request, name.partition(":")[0], counts), only_if=True)
 

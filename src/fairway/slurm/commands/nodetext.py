@@ -57,6 +57,13 @@ _SIGNS = (
 )
 
 
+_COMPLETE = (
+    "CLOUD", "COMPLETING", "DRAIN", "FAIL", "INVALID_REG", "MAINTENANCE", "POWER_DOWN", "POWERED_DOWN",
+    "POWERING_DOWN", "POWERING_UP", "REBOOT_ISSUED", "REBOOT_REQUESTED", "RESERVED", "NOT_RESPONDING", "PLANNED",
+)  # fmt: skip
+"""Flags as they follow the base state in full."""
+
+
 def flags_of(node: Node) -> set[str]:
     flags = {"MAINTENANCE" if flag == "MAINT" else flag for flag in node.flags}
     if not node.responding:
@@ -110,27 +117,7 @@ def compact_state(node: Node) -> str:
 def complete_state(node: Node) -> str:
     """`IDLE+DRAIN`: the base state and every flag."""
     flags = flags_of(node)
-    words = [base_state(node)]
-    for flag in (
-        "CLOUD",
-        "COMPLETING",
-        "DRAIN",
-        "FAIL",
-        "INVALID_REG",
-        "MAINTENANCE",
-        "POWER_DOWN",
-        "POWERED_DOWN",
-        "POWERING_DOWN",
-        "POWERING_UP",
-        "REBOOT_ISSUED",
-        "REBOOT_REQUESTED",
-        "RESERVED",
-        "NOT_RESPONDING",
-        "PLANNED",
-    ):
-        if flag in flags:
-            words.append(flag)
-    return "+".join(words)
+    return "+".join([base_state(node), *(flag for flag in _COMPLETE if flag in flags)])
 
 
 def gres_text(node: Node) -> str:
@@ -139,24 +126,22 @@ def gres_text(node: Node) -> str:
 
 def gres_used_text(site: Site, node: Node) -> str:
     """`gpu:h100:7(IDX:0-6)`; GRES the node has not are told as `gpu:0`."""
-    parts = []
-    for name in site.gres_names:
-        of = next((g for g in node.conf.gres if g.name == name), None)
-        parts.extend([f"{name}:0"] if of is None else _used(of, node.used_gres.get(name, 0)))
-    return ",".join(parts) or "(null)"
+    return ",".join(part for name in site.gres_names for part in _used(node, name)) or "(null)"
 
 
-def _used(gres: Gres, bits: int) -> list[str]:
-    parts = []
-    for kind in dict.fromkeys(gres.types):
-        mine = bits & gres.mask(kind)
-        name = f"{gres.name}:{kind}" if kind else gres.name
-        parts.append(
-            f"{name}:{mine.bit_count()}(IDX:{bit_list(mine) or 'N/A'})"
-            if gres.files or gres.name == "gpu"
-            else f"{name}:{mine.bit_count()}"
-        )
-    return parts
+def _used(node: Node, name: str) -> list[str]:
+    gres = next((g for g in node.conf.gres if g.name == name), None)
+    if gres is None:
+        return [f"{name}:0"]
+    bits = node.used_gres.get(name, 0)
+    return [_used_of(gres, kind, bits & gres.mask(kind)) for kind in dict.fromkeys(gres.types)]
+
+
+def _used_of(gres: Gres, kind: str, mine: int) -> str:
+    where = f"(IDX:{bit_list(mine) or 'N/A'})" if gres.files or gres.name == "gpu" else ""
+    return (
+        f"{gres.name}:{kind}:{mine.bit_count()}{where}" if kind else f"{gres.name}:{mine.bit_count()}{where}"
+    )
 
 
 def bit_list(bits: int) -> str:

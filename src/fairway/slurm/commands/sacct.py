@@ -9,7 +9,15 @@ from typing import Any
 
 from fairway.slurm.commands import jobtext
 from fairway.slurm.commands.call import VERSION, Call
-from fairway.slurm.commands.fields import Column, Style, fields_of, find_column, heading_lines, help_lines, joined
+from fairway.slurm.commands.fields import (
+    Column,
+    Style,
+    fields_of,
+    find_column,
+    heading_lines,
+    help_lines,
+    joined,
+)
 from fairway.slurm.commands.getopt import parse, short_table
 from fairway.slurm.model.job import Job, Step
 from fairway.slurm.words import durations, sizes
@@ -103,7 +111,11 @@ def sacct(call: Call) -> None:
 
 def _columns(call: Call, asked: dict[str, Any]) -> list[Column]:
     text = asked.get("format") or (
-        _BRIEF if "brief" in asked else _LONG if "long" in asked else call.environment.get("SACCT_FORMAT") or _DEFAULT
+        _BRIEF
+        if "brief" in asked
+        else _LONG
+        if "long" in asked
+        else call.environment.get("SACCT_FORMAT") or _DEFAULT
     )
     columns = []
     for word in filter(None, (w.strip() for w in text.split(","))):
@@ -218,11 +230,24 @@ def _window(call: Call, asked: dict[str, Any]) -> tuple[int, int]:
 
 def _in_window(call: Call, job: Job, begin: int, end: int, states: set[str] | None) -> bool:
     if states is None:
-        return 0 < job.eligible <= end and (not job.finished or job.end >= begin) and not (job.pending and not job.start and job.reason in ("Dependency", "JobHeldUser", "JobHeldAdmin", "BeginTime", "DependencyNeverSatisfied")) and not (job.finished and not job.start)
+        return (
+            0 < job.eligible <= end
+            and (not job.finished or job.end >= begin)
+            and not (
+                job.pending
+                and not job.start
+                and job.reason
+                in ("Dependency", "JobHeldUser", "JobHeldAdmin", "BeginTime", "DependencyNeverSatisfied")
+            )
+            and not (job.finished and not job.start)
+        )
     return (job.start or job.eligible) <= end and (not job.finished or job.end >= begin)
 
 
-_STATES = {**{short: name for name, short in jobtext.COMPACT.items()}, **{name: name for name in jobtext.COMPACT}}
+_STATES = {
+    **{short: name for name, short in jobtext.COMPACT.items()},
+    **{name: name for name in jobtext.COMPACT},
+}
 
 
 def _states(call: Call, text: str | None) -> set[str] | None:
@@ -312,7 +337,9 @@ def _tres(row: Row, tres: dict[str, int]) -> str:
     """As the database gives it: sorted as text, typed GRES before the whole."""
     site = row.call.site
     tracked = set(site.tres_names)
-    parts = [f"{n}={sizes.memory_text(c) if n == 'mem' else c}" for n, c in tres.items() if c and n in tracked]
+    parts = [
+        f"{n}={sizes.memory_text(c) if n == 'mem' else c}" for n, c in tres.items() if c and n in tracked
+    ]
     return ",".join(sorted(parts))
 
 
@@ -347,7 +374,11 @@ def _limit(row: Row) -> str:
 def _requested_memory(row: Row) -> str:
     amount = row.job.req_tres.get("mem", 0)
     if row.units:
-        divided = amount / 1024 ** (" MGTP".index(row.units[0].upper()) - 1) if row.units[0].upper() in "MGTP" else amount
+        divided = (
+            amount / 1024 ** (" MGTP".index(row.units[0].upper()) - 1)
+            if row.units[0].upper() in "MGTP"
+            else amount
+        )
         return f"{divided:.2f}{row.units[0].upper()}"
     return sizes.memory_text(amount)
 
@@ -357,7 +388,9 @@ def _nodes(row: Row) -> tuple[str, ...]:
 
 
 def _reason(row: Row) -> str:
-    return str(row.job.request.extra.get("waited_for") or ("None" if row.job.start else jobtext.reason_text(row.job)))
+    return str(
+        row.job.request.extra.get("waited_for") or ("None" if row.job.start else jobtext.reason_text(row.job))
+    )
 
 
 VALUES: dict[str, Callable[[Row], str]] = {
@@ -380,13 +413,17 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "eligible": lambda r: _moment(r, r.start if r.step else r.job.eligible),
     "end": lambda r: _moment(r, r.end),
     "exitcode": _exit,
-    "flags": _of_job(lambda r: f"Sched{r.job.scheduler},StartRecieved" if r.job.start and r.job.scheduler else ""),
+    "flags": _of_job(
+        lambda r: f"Sched{r.job.scheduler},StartRecieved" if r.job.start and r.job.scheduler else ""
+    ),
     "gid": _of_job(lambda r: str(r.call.site.uid(r.job.user))),
     "group": _of_job(lambda r: r.job.user),
     "jobid": _job_id,
     "jobidraw": _raw_id,
     "jobname": lambda r: r.step.name if r.step else r.job.request.name,
-    "layout": lambda r: "" if r.step is None else "Unknown" if r.step.step_id in ("batch", "extern") else "Block",
+    "layout": lambda r: (
+        "" if r.step is None else "Unknown" if r.step.step_id in ("batch", "extern") else "Block"
+    ),
     "ncpus": lambda r: str(_cpus(r)),
     "nnodes": lambda r: str(len(_nodes(r)) or (0 if r.step else r.job.min_nodes)),
     "nodelist": lambda r: jobtext.node_list(_nodes(r)) or "None assigned",
@@ -394,7 +431,13 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "partition": _of_job(lambda r: r.job.partition),
     "priority": _of_job(lambda r: str(r.job.priority)),
     "qos": _of_job(lambda r: r.job.qos),
-    "qosraw": _of_job(lambda r: str(r.call.site.cluster.accounts.qos[r.job.qos].id) if r.job.qos in r.call.site.cluster.accounts.qos else ""),
+    "qosraw": _of_job(
+        lambda r: (
+            str(r.call.site.cluster.accounts.qos[r.job.qos].id)
+            if r.job.qos in r.call.site.cluster.accounts.qos
+            else ""
+        )
+    ),
     "reason": _of_job(_reason),
     "reqcpufreq": lambda r: "0" if r.step else "Unknown",
     "reqcpufreqgov": lambda r: "0" if r.step else "Unknown",

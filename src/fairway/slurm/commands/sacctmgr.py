@@ -33,8 +33,27 @@ _ENTITIES = {
     "users": 1,
     "wckeys": 1,
 }
-_COMMANDS = {"add": 3, "create": 3, "delete": 2, "remove": 3, "dump": 2, "list": 1, "show": 1, "modify": 1, "load": 2}
-_COMMANDS |= {"version": 3, "help": 1, "exit": 1, "quit": 4, "clear": 2, "reconfigure": 4, "shutdown": 4, "archive": 2}
+_COMMANDS = {
+    "add": 3,
+    "create": 3,
+    "delete": 2,
+    "remove": 3,
+    "dump": 2,
+    "list": 1,
+    "show": 1,
+    "modify": 1,
+    "load": 2,
+}
+_COMMANDS |= {
+    "version": 3,
+    "help": 1,
+    "exit": 1,
+    "quit": 4,
+    "clear": 2,
+    "reconfigure": 4,
+    "shutdown": 4,
+    "archive": 2,
+}
 _WANTED = {
     "list": 'Input line must include "Account", "Association", "Cluster", "Configuration",\n"Event", "Federation", '
     '"Problem", "QOS", "Resource", "Reservation",\n"RunAwayJobs", "Stats", "Transaction", "TRES", "User", or "WCKey"',

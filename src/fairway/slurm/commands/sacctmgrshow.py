@@ -18,7 +18,10 @@ _ASSOCIATION = (
     "Cluster,Account,User,Part,Share,Priority,GrpJ,GrpTRES,GrpS,GrpWall,GrpTRESMins,MaxJ,MaxTRES,MaxTRESPerN,MaxS,"
     "MaxW,MaxTRESMins,QOS,DefaultQOS,GrpTRESRunMins"
 )
-_ACCOUNT_WITH = "Cl,ParentN,U,Share,Priority,GrpJ,GrpN,GrpCPUs,GrpMEM,GrpS,GrpWall,GrpCPUMins,MaxJ,MaxN,MaxCPUs,MaxS,MaxW,MaxCPUMins,QOS,DefaultQOS"
+_ACCOUNT_WITH = (
+    "Cl,ParentN,U,Share,Priority,GrpJ,GrpN,GrpCPUs,GrpMEM,GrpS,GrpWall,GrpCPUMins,"
+    "MaxJ,MaxN,MaxCPUs,MaxS,MaxW,MaxCPUMins,QOS,DefaultQOS"
+)
 _USER_WITH = "Cl,Acc,Part,Share,Priority,MaxJ,MaxN,MaxCPUs,MaxS,MaxW,MaxCPUMins,QOS,DefaultQOS"
 _QOS = (
     "Name,Prio,GraceT,Preempt,PreemptE,PreemptM,Flags%40,UsageThres,UsageFactor,GrpTRES,GrpTRESMins,GrpTRESRunMins,"
@@ -28,7 +31,15 @@ _QOS = (
 Values = Callable[[Any, str], str]
 
 
-def _print(call: Call, asked: Asked, where: Conditions, default: str, things: Sequence[Any], values: Values, tree_view: bool = False) -> None:
+def _print(
+    call: Call,
+    asked: Asked,
+    where: Conditions,
+    default: str,
+    things: Sequence[Any],
+    values: Values,
+    tree_view: bool = False,
+) -> None:
     """The table of things, with the columns of `format=`."""
     words = where.take(("format", 1)) or default.split(",")
     columns = []
@@ -119,7 +130,16 @@ def association_value(call: Call, one: Association, name: str, level: int = 0) -
 
 
 def _associations(call: Call, asked: Asked, where: Conditions) -> None:
-    known = (("accounts", 2), ("users", 1), ("clusters", 1), ("partitions", 1), ("format", 1), ("ids", 1), ("parent", 4), ("qos", 2))
+    known = (
+        ("accounts", 2),
+        ("users", 1),
+        ("clusters", 1),
+        ("partitions", 1),
+        ("format", 1),
+        ("ids", 1),
+        ("parent", 4),
+        ("qos", 2),
+    )
     for key, _, value in where.pairs:
         if not any(len(key) >= least and name.startswith(key) for name, least in known):
             call.say(f" Unknown condition: {key}={value}")
@@ -179,20 +199,23 @@ def newest_first(call: Call, found: list[Association]) -> list[Association]:
 
 def _accounts(call: Call, asked: Asked, where: Conditions) -> None:
     accounts = call.site.cluster.accounts
-    names = where.take(("names", 1), ("accounts", 1)) or [n for w in where.bare if not w.lower().startswith(("with", "tree")) for n in w.split(",")]
+    names = where.take(("names", 1), ("accounts", 1)) or [
+        n for w in where.bare if not w.lower().startswith(("with", "tree")) for n in w.split(",")
+    ]
     chosen = [a for n, a in sorted(accounts.accounts.items()) if not names or n in names]
     with_associations = "associations" in asked.flags or where.has("withassoc", 5)
     default = "Acc,Des,O" + (",Coord" if where.has("withcoord", 5) else "")
     if not with_associations:
 
         def plain(one: Any, name: str) -> str:
-            return {
+            known: dict[str, str] = {
                 "acct": one.name,
                 "desc": one.description,
                 "org": one.organization,
                 "coords": ",".join(one.coordinators),
                 "cluster": accounts.cluster,
-            }.get(name, "")
+            }
+            return known.get(name, "")
 
         _print(call, asked, where, default, chosen, plain)
         return
@@ -209,7 +232,9 @@ def _accounts(call: Call, asked: Asked, where: Conditions) -> None:
 
 def _users(call: Call, asked: Asked, where: Conditions) -> None:
     accounts = call.site.cluster.accounts
-    names = where.take(("names", 1), ("users", 1)) or [n for w in where.bare if not w.lower().startswith("with") for n in w.split(",")]
+    names = where.take(("names", 1), ("users", 1)) or [
+        n for w in where.bare if not w.lower().startswith("with") for n in w.split(",")
+    ]
     levels = where.take(("adminlevel", 2))
     in_accounts = where.take(("accounts", 2))
     chosen = [u for n, u in sorted(accounts.users.items()) if not names or n in names]
@@ -219,13 +244,14 @@ def _users(call: Call, asked: Asked, where: Conditions) -> None:
     default = "U,DefaultA,Ad" + (",Coord" if where.has("withcoord", 5) else "")
 
     def plain(user: Any, name: str) -> str:
-        return {
+        known: dict[str, str] = {
             "user": user.name,
             "dacct": user.default_account,
             "admin": user.admin_level,
             "dwckey": user.default_wckey,
             "coords": ",".join(a.name for a in accounts.accounts.values() if user.name in a.coordinators),
-        }.get(name, "")
+        }
+        return known.get(name, "")
 
     if not with_associations:
         _print(call, asked, where, default, chosen, plain)
@@ -285,7 +311,12 @@ def _tres(call: Call, asked: Asked, where: Conditions) -> None:
     extra = sorted((r for r in rows[8:]), key=lambda r: order.index(f"{r[0]}/{r[1]}"))
     rows = rows[:8] + [(k, n, str(1001 + at)) for at, (k, n, _) in enumerate(extra)]
     _print(
-        call, asked, where, "Type,Name%15,ID", rows, lambda r, name: {"type": r[0], "name": r[1], "id": r[2]}.get(name, "")
+        call,
+        asked,
+        where,
+        "Type,Name%15,ID",
+        rows,
+        lambda r, name: {"type": r[0], "name": r[1], "id": r[2]}.get(name, ""),
     )
 
 
@@ -296,7 +327,12 @@ def _clusters(call: Call, asked: Asked, where: Conditions) -> None:
     known = {"chost": address, "cport": call.site.conf.get("SlurmctldPort", "6817"), "rpc_version": "9728"}
     default = "Cl,Controlh,Controlp,RPC,Fa,GrpJ,GrpTRES,GrpS,MaxJ,MaxTRES,MaxS,MaxW,QOS,DefaultQOS"
     _print(
-        call, asked, where, default, [root], lambda one, name: known.get(name) or association_value(call, one, name)
+        call,
+        asked,
+        where,
+        default,
+        [root],
+        lambda one, name: known.get(name) or association_value(call, one, name),
     )
 
 
@@ -311,12 +347,21 @@ def _events(call: Call, asked: Asked, where: Conditions) -> None:
     for node in sorted(site.cluster.nodes, key=lambda n: n.name):
         if names is not None and node.name not in names:
             continue
-        rows.append((node.name, "UNK", "cold-start", f"{slurm}({site.uid(slurm)})", site.cluster.boot_time, site.cluster.boot_time + 1))
+        rows.append(
+            (
+                node.name,
+                "UNK",
+                "cold-start",
+                f"{slurm}({site.uid(slurm)})",
+                site.cluster.boot_time,
+                site.cluster.boot_time + 1,
+            )
+        )
         for start, end, state, reason, user in getattr(node, "events", ()):
             rows.append((node.name, state, reason, f"{user}({site.uid(user)})", start, end))
 
     def value(row: Any, name: str) -> str:
-        return {
+        known: dict[str, str] = {
             "cluster": site.name,
             "nodename": row[0],
             "state": row[1],
@@ -324,7 +369,8 @@ def _events(call: Call, asked: Asked, where: Conditions) -> None:
             "user": row[3],
             "timestart": call.stamp(row[4]),
             "timeend": call.stamp(row[5]),
-        }.get(name, "")
+        }
+        return known.get(name, "")
 
     _print(call, asked, where, "Cluster,NodeName,Start,End,State,Reason,User", rows, value)
 

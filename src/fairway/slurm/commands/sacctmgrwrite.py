@@ -69,7 +69,15 @@ class _Settings:
                 call.quit(1)
             self.limits.append((limit, value))
         elif _is(key, "fairshare", 1) or _is(key, "shares", 1):
-            shares = FAIRSHARE_PARENT if value.lower() == "parent" else 1 if value == "-1" else int(value) if value.isdigit() else None
+            shares = (
+                FAIRSHARE_PARENT
+                if value.lower() == "parent"
+                else 1
+                if value == "-1"
+                else int(value)
+                if value.isdigit()
+                else None
+            )
             if shares is None:
                 call.say(f" Bad fairshare value: {value}")
                 call.quit(1)
@@ -140,7 +148,9 @@ def _is(key: str, name: str, least: int) -> bool:
 def _names(words: list[str], key: tuple[str, int], where: Conditions) -> list[str]:
     found = where.take(("names", 1), key)
     if found is None:
-        found = [n for w in words if "=" not in w and w.lower() not in ("where", "set") for n in w.split(",") if n]
+        found = [
+            n for w in words if "=" not in w and w.lower() not in ("where", "set") for n in w.split(",") if n
+        ]
     return [n.lower() for n in found]
 
 
@@ -194,7 +204,7 @@ def _add_account(call: Call, asked: Asked, words: list[str]) -> None:
 
 def _add_user(call: Call, asked: Asked, words: list[str]) -> None:
     accounts, where = _accounts_of(call), Conditions(words)
-    names = [n for n in _names(words, ("users", 1), where)]
+    names = list(_names(words, ("users", 1), where))
     settings, into, partitions, admin, default = _Settings(call), [], [""], "", ""
     for key, sign, value in where.pairs:
         if _is(key, "names", 1) or _is(key, "users", 1) or _is(key, "clusters", 1):
@@ -311,12 +321,19 @@ class _QosSettings:
             if _is(key, "description", 1):
                 one.description = value.lower()
             elif _is(key, "flags", 2):
-                flags = [f for w in value.split(",") for f in limits_of.QOS_FLAGS if w and f.lower().startswith(w.lower())]
+                flags = [
+                    f
+                    for w in value.split(",")
+                    for f in limits_of.QOS_FLAGS
+                    if w and f.lower().startswith(w.lower())
+                ]
                 one.flags = () if value == "-1" else limits_of.changed_words(one.flags, sign, flags)
             elif _is(key, "priority", 3):
                 one.priority = max(_int(value), 0)
             elif _is(key, "gracetime", 3):
-                one.grace_s = max(_int(value), 0) if value.lstrip("-").isdigit() else durations.seconds(value) or 0
+                one.grace_s = (
+                    max(_int(value), 0) if value.lstrip("-").isdigit() else durations.seconds(value) or 0
+                )
             elif _is(key, "preemptmode", 8):
                 one.preempt_mode = value.lower()
             elif _is(key, "preemptexempttime", 8):
@@ -440,7 +457,11 @@ def _nothing_set(call: Call) -> None:
 
 
 def _modify_associations(
-    call: Call, asked: Asked, words: list[str], chosen: Callable[[Conditions, list[str]], list[Association]], kind: str
+    call: Call,
+    asked: Asked,
+    words: list[str],
+    chosen: Callable[[Conditions, list[str]], list[Association]],
+    kind: str,
 ) -> None:
     where_words, change = _split(words)
     where, settings, own = Conditions(where_words), _Settings(call), {}
@@ -491,7 +512,9 @@ def _touched(call: Call, found: list[Association], settings: _Settings) -> list[
     """What is told: QOS reach the users below, too."""
     if not settings.qos:
         return found
-    below = [a for a in _accounts_of(call).associations.values() if a.user and any(a.parent == f.id for f in found)]
+    below = [
+        a for a in _accounts_of(call).associations.values() if a.user and any(a.parent == f.id for f in found)
+    ]
     return [*found, *(a for a in below if a not in found)]
 
 
@@ -573,7 +596,9 @@ def _delete_user(call: Call, asked: Asked, words: list[str]) -> None:
     names = _names(words, ("users", 1), where)
     of = where.take(("accounts", 2))
     found = [
-        a for a in accounts.associations.values() if a.user and a.user in names and (of is None or a.account in of)
+        a
+        for a in accounts.associations.values()
+        if a.user and a.user in names and (of is None or a.account in of)
     ]
     _delete_check(call, found, words)
     left = {a.user for a in accounts.associations.values() if a.user and a not in found}
@@ -654,7 +679,11 @@ def _delete_cluster(call: Call, asked: Asked, words: list[str]) -> None:
 def _delete_coordinator(call: Call, asked: Asked, words: list[str]) -> None:
     accounts, where = _accounts_of(call), Conditions(words)
     names, of = where.take(("names", 1), ("users", 1)) or [], where.take(("accounts", 1))
-    found = [a for a in accounts.accounts.values() if (of is None or a.name in of) and set(a.coordinators) & set(names)]
+    found = [
+        a
+        for a in accounts.accounts.values()
+        if (of is None or a.name in of) and set(a.coordinators) & set(names)
+    ]
     _delete_check(call, found, words)
     call.print(" Removing Coordinators with user name")
     for name in names:

@@ -40,19 +40,28 @@ def sbatch(call: Call) -> None:
     if options.get("test-only"):
         will_run(call, request)
     try:
-        job = call.site.controller.submit(request, call.user, call.site.host)
+        job = call.site.controller.submit(request, call.user)
     except SlurmError as refused:
-        refused_submission(call, refused, "Batch job submission failed")
+        refused_submission(call, refused, request, "Batch job submission failed")
     if not options.get("quiet"):
         call.print(f"{job.job_id}" if options.get("parsable") else f"Submitted batch job {job.job_id}")
     if options.get("wait"):
         call.site.wait_for(call, job.job_id)
 
 
-def refused_submission(call: Call, refused: SlurmError, what: str) -> None:
+def refused_submission(call: Call, refused: SlurmError, request: JobRequest, what: str) -> None:
+    tell_notes(call, refused, request)
+    call.fail(f"{what}: {refused.message}")
+
+
+def tell_notes(call: Call, refused: SlurmError, request: JobRequest) -> None:
+    """What the controller says beside a refusal."""
     for note in refused.notes:
         call.error(note)
-    call.fail(f"{what}: {refused.message}")
+    if refused.name == "INVALID_PARTITION_NAME":
+        unknown = [p for p in (request.partition or "").split(",") if p not in call.site.cluster.partitions]
+        if unknown:
+            call.error(f"invalid partition specified: {unknown[0]}")
 
 
 def will_run(call: Call, request: JobRequest) -> None:
@@ -60,12 +69,11 @@ def will_run(call: Call, request: JobRequest) -> None:
     try:
         found = call.site.controller.test_only(request, call.user)
     except SlurmError as refused:
-        for note in refused.notes:
-            call.error(note)
+        tell_notes(call, refused, request)
         call.say(f"allocation failure: {refused.message}")
         call.quit(1)
     where = f"{found.cpus} processors on nodes {compress(found.nodes)} in partition {found.partition}"
-    call.info(f"Job {found.job_id} to start at {stamp(found.start)} using {where}")
+    call.info(f"Job {call.site.cluster.next_job_id} to start at {stamp(found.start)} using {where}")
     call.quit(0)
 
 

@@ -71,12 +71,15 @@ def scancel(call: Call) -> None:
 
 
 def _state(call: Call, text: str) -> str:
-    for name, short in _STATES.items():
-        if text.upper() in (name, short) or (len(text) > 1 and name.startswith(text.upper())):
-            return name
-    call.say(f"Invalid job state specified: {text}")
-    call.say("Valid job states are PENDING, RUNNING, and SUSPENDED")
-    call.quit(1)
+    word = text.upper()
+    found = [
+        n for n, short in _STATES.items() if word in (n, short) or (len(word) > 1 and n.startswith(word))
+    ]
+    if not found:
+        call.say(f"Invalid job state specified: {text}")
+        call.say("Valid job states are PENDING, RUNNING, and SUSPENDED")
+        call.quit(1)
+    return found[0]
 
 
 JobId = tuple[int, set[int] | None, str]
@@ -87,7 +90,13 @@ def _job_id(call: Call, word: str) -> JobId:
     match = re.fullmatch(r"(\d{1,10})(?:_(?:(\d+)|\[([\d,-]+)\]))?(?:\+\d+)?(?:\.(\w+))?", word)
     if match is None:
         call.fail(f"Invalid job id {word}")
-    tasks = {int(match[2])} if match[2] else {int(n) for n in hostlist.expand(f"[{match[3]}]")} if match[3] else None
+    tasks = (
+        {int(match[2])}
+        if match[2]
+        else {int(n) for n in hostlist.expand(f"[{match[3]}]")}
+        if match[3]
+        else None
+    )
     return int(match[1]), tasks, match[4] or ""
 
 
@@ -118,7 +127,6 @@ def _wanted(call: Call, asked: dict[str, Any], ids: list[JobId]) -> list[Job]:
 
 def _cancel(call: Call, asked: dict[str, Any], ids: list[JobId], jobs: list[Job]) -> None:
     signal = asked.get("signal")
-    whole = {"signal": signal, "batch": "batch" in asked, "full": "full" in asked}
     targets: list[tuple[str, Job, list[int] | None]] = []
     if not ids:
         targets = [(jobtext.job_number(job), job, None) for job in jobs]
@@ -130,12 +138,23 @@ def _cancel(call: Call, asked: dict[str, Any], ids: list[JobId], jobs: list[Job]
             elif job.array_task in tasks:
                 targets.append((job.label, job, None))
             elif tasks & set(job.array_left):
-                targets.append((f"{number}", job, sorted(tasks & set(job.array_left))))
+                targets.append((str(number), job, sorted(tasks & set(job.array_left))))
     for name, job, left in targets:
         if "verbose" in asked:
             call.info(f"Signal {signal} to job {name}" if signal else f"Terminating job {name}")
         try:
-            call.site.controller.cancel([job.job_id], call.user, tasks=left, **whole)
+            # Without -b a signal is for the steps alone, with it for the script alone, with -f for all.
+            only = (
+                ""
+                if "full" in asked or not signal or signal == 9
+                else "batch"
+                if "batch" in asked
+                else "steps"
+            )
+            job.request.extra["signal_only"] = only
+            each: list[int | None] = [*left] if left else [None]
+            for task in each:
+                call.site.controller.cancel(job.job_id, call.user, signal=signal, task=task)
         except SlurmError as refused:
             if refused.name in ("ALREADY_DONE", "TRANSITION_STATE_NO_UPDATE"):
                 continue

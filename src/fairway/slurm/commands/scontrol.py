@@ -79,7 +79,15 @@ def _do(call: Call, words: list[str], detail: bool, line: bool) -> None:
 
 
 def _least(name: str) -> int:
-    return {"show": 2, "suspend": 2, "hold": 4, "release": 3, "requeue": 3, "requeuehold": 8, "update": 2}.get(name, 3)
+    return {
+        "show": 2,
+        "suspend": 2,
+        "hold": 4,
+        "release": 3,
+        "requeue": 3,
+        "requeuehold": 8,
+        "update": 2,
+    }.get(name, 3)
 
 
 def _show(call: Call, words: list[str], detail: bool, line: bool) -> None:
@@ -108,7 +116,7 @@ Command = Callable[[Call, list[str]], None]
 
 
 def job_ids(call: Call, text: str) -> list[int]:
-    """Records named by `7`, `5_3`, `5_[1-2]`, `name=NAME` or a list of them. Raises: SlurmError for one that is none."""
+    """Records named by `7`, `5_3`, `5_[1-2]` or a list of them. Raises: SlurmError for one that is none."""
     cluster = call.site.cluster
     found: list[int] = []
     for word in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text):
@@ -116,7 +124,13 @@ def job_ids(call: Call, text: str) -> list[int]:
         if match is None:
             raise SlurmError("INVALID_JOB_ID")
         number = int(match[1])
-        tasks = {int(match[2])} if match[2] else {int(n) for n in hostlist.expand(f"[{match[3]}]")} if match[3] else None
+        tasks = (
+            {int(match[2])}
+            if match[2]
+            else {int(n) for n in hostlist.expand(f"[{match[3]}]")}
+            if match[3]
+            else None
+        )
         mine = [j for j in cluster.jobs.values() if number in (j.job_id, j.array_job_id, j.het_job_id)]
         if tasks is None and not any(j.array_job_id == number for j in mine):
             mine = [j for j in mine if number in (j.job_id, j.het_job_id)]
@@ -124,11 +138,13 @@ def job_ids(call: Call, text: str) -> list[int]:
             mine = [j for j in mine if j.array_task in tasks or tasks & set(j.array_left)]
         if not mine:
             raise SlurmError("INVALID_JOB_ID")
-        found += [j.job_id for j in mine]
+        found += [number] if tasks is None else [j.job_id for j in mine]
     return found
 
 
-def on_jobs(call: Call, words: list[str], name: str, act: Callable[[list[int]], None], said: str = "") -> None:
+def on_jobs(
+    call: Call, words: list[str], name: str, act: Callable[[list[int]], None], said: str = ""
+) -> None:
     """Do something to every job named; what is refused is told job by job."""
     if not words:
         call.say(f"too few arguments for keyword:{name}")
@@ -145,10 +161,20 @@ def on_jobs(call: Call, words: list[str], name: str, act: Callable[[list[int]], 
             call.code = 1
 
 
+def _each(act: Callable[[int], None]) -> Callable[[list[int]], None]:
+    def every(ids: list[int]) -> None:
+        for one in ids:
+            act(one)
+
+    return every
+
+
 def _named(call: Call, word: str) -> list[int]:
     key, equals, name = word.partition("=")
     if equals and key.lower() in ("name", "jobname"):
-        mine = [j.job_id for j in call.site.cluster.jobs.values() if j.request.name == name and not j.finished]
+        mine = [
+            j.job_id for j in call.site.cluster.jobs.values() if j.request.name == name and not j.finished
+        ]
         if not mine:
             raise SlurmError("INVALID_JOB_ID")
         return mine
@@ -156,37 +182,39 @@ def _named(call: Call, word: str) -> list[int]:
 
 
 def _hold(call: Call, words: list[str]) -> None:
-    on_jobs(call, words, "hold", lambda ids: call.site.controller.hold(ids, call.user))
+    on_jobs(call, words, "hold", _each(lambda one: call.site.controller.hold(one, call.user)))
 
 
 def _release(call: Call, words: list[str]) -> None:
-    on_jobs(call, words, "release", lambda ids: call.site.controller.release(ids, call.user))
+    on_jobs(call, words, "release", _each(lambda one: call.site.controller.release(one, call.user)))
 
 
 def _requeue(call: Call, words: list[str]) -> None:
-    on_jobs(call, words, "requeue", lambda ids: call.site.controller.requeue(ids, call.user))
+    on_jobs(call, words, "requeue", _each(lambda one: call.site.controller.requeue(one, call.user)))
 
 
 def _requeue_hold(call: Call, words: list[str]) -> None:
     state = [w for w in words if w.lower().startswith("state=")]
     rest = [w for w in words if w not in state]
-    on_jobs(call, rest, "requeuehold", lambda ids: call.site.controller.requeue(ids, call.user, hold=True))
+    on_jobs(
+        call, rest, "requeuehold", _each(lambda one: call.site.controller.requeue(one, call.user, hold=True))
+    )
 
 
 def _suspend(call: Call, words: list[str]) -> None:
-    def act(ids: list[int]) -> None:
-        for one in ids:
-            call.site.controller.suspend(one, call.user)
-
-    on_jobs(call, words, "suspend", act, "slurm_suspend")
+    on_jobs(
+        call,
+        words,
+        "suspend",
+        _each(lambda one: call.site.controller.suspend(one, call.user)),
+        "slurm_suspend",
+    )
 
 
 def _resume(call: Call, words: list[str]) -> None:
-    def act(ids: list[int]) -> None:
-        for one in ids:
-            call.site.controller.resume(one, call.user)
-
-    on_jobs(call, words, "resume", act, "slurm_resume")
+    on_jobs(
+        call, words, "resume", _each(lambda one: call.site.controller.resume(one, call.user)), "slurm_resume"
+    )
 
 
 def _top(call: Call, words: list[str]) -> None:
@@ -224,7 +252,11 @@ def _completing(call: Call, words: list[str]) -> None:
 def _write(call: Call, words: list[str]) -> None:
     """write batch_script JOB [FILE | -]"""
     if len(words) < 2 or not "batch_script".startswith(words[0].lower()):
-        call.say("too few arguments for keyword:write" if len(words) < 2 else f"invalid entity:{words[0]} for keyword:write")
+        call.say(
+            "too few arguments for keyword:write"
+            if len(words) < 2
+            else f"invalid entity:{words[0]} for keyword:write"
+        )
         call.quit(1)
     job = call.site.job(int(words[1])) if words[1].isdigit() else None
     if job is None or not job.request.script:
@@ -248,7 +280,11 @@ def _wait_job(call: Call, words: list[str]) -> None:
     if job is None:
         call.say(f"scontrol: Problem running job {words[0]}")
         call.quit(1)
-    call.print(f"scontrol: Nodes {','.join(job.nodes)} are ready for job" if job.active else "scontrol: Job is no longer running")
+    call.print(
+        f"scontrol: Nodes {','.join(job.nodes)} are ready for job"
+        if job.active
+        else "scontrol: Job is no longer running"
+    )
 
 
 def _notify(call: Call, words: list[str]) -> None:
@@ -259,7 +295,7 @@ def _notify(call: Call, words: list[str]) -> None:
 
 
 def _errnumstr(call: Call, words: list[str]) -> None:
-    numbers = {code: said for code, said in refusals().values()}
+    numbers = dict(refusals().values())
     number = int(words[0]) if words and words[0].isdigit() else -1
     call.print(numbers.get(number, "Unspecified error"))
 

@@ -1,4 +1,4 @@
-"""scontrol show assoc_mgr: what the controller keeps of users, associations and QOS, with what is used of each limit."""
+"""scontrol show assoc_mgr: users, associations and QOS as the controller has them, with what is used of each limit."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def lineage(call: Call) -> dict[int, int]:
         edge += 1
         found[one.id] = edge
         children = [accounts.associations[c] for c in one.children]
-        for child in [c for c in children if not c.user and c.id != one.id][::-1] + [c for c in children if c.user][::-1]:
+        for child in [c for c in children if not c.user and c.id != one.id][::-1] + [
+            c for c in children if c.user
+        ][::-1]:
             walk(child)
         edge += 1
 
@@ -146,7 +148,10 @@ def _qos(call: Call, wanted: list[str] | None, line: bool) -> None:
     for one in call.site.cluster.accounts.qos.values():
         if wanted is None or one.name in wanted:
             text = _qos_lines(call, one)
-            call.write((re.sub(r" +\n? *", " ", " ".join(p for p in text)).rstrip() if line else "\n    ".join(text)) + "\n")
+            call.write(
+                (re.sub(r" +\n? *", " ", " ".join(p for p in text)).rstrip() if line else "\n    ".join(text))
+                + "\n"
+            )
 
 
 def _qos_lines(call: Call, one: Qos) -> list[str]:
@@ -170,11 +175,14 @@ def _qos_lines(call: Call, one: Qos) -> list[str]:
         f"Priority={one.priority}",
         "Account Limits=",
     ]
+    most = limits.max_jobs_per_account, limits.max_submit_per_account
     for name, held in one.by_account.items():
-        lines.append(f"  {name}={{{_held(call, held, 'PA', limits.max_jobs_per_account, limits.max_submit_per_account, limits)}}}")
+        lines.append(f"  {name}={{{_held(call, held, 'PA', most[0], most[1], limits)}}}")
     lines.append("User Limits=")
     for name, held in one.by_user.items():
-        lines.append(f"  {call.site.uid(name)}={{{_held(call, held, 'PU', limits.max_jobs, limits.max_submit, limits)}}}")
+        lines.append(
+            f"  {call.site.uid(name)}={{{_held(call, held, 'PU', limits.max_jobs, limits.max_submit, limits)}}}"
+        )
     return lines
 
 

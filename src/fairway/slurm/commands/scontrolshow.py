@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.resources import files
 
+from fairway.slurm import dependencies
 from fairway.slurm.commands import jobtext, nodetext
 from fairway.slurm.commands.call import VERSION, Call
 from fairway.slurm.commands.steps import StepRow, step_rows
@@ -67,7 +68,7 @@ def job_lines(call: Call, job: Job, detail: bool) -> list[str]:
         f"UserId={job.user}({uid}) GroupId={job.user}({uid}) MCS_label={extra.get('mcs_label', 'N/A')}",
         f"Priority={job.priority} Nice={job.nice} Account={job.account} QOS={qos}",
         f"JobState={jobtext.state_text(job)} Reason={re.sub(chr(92) + 's', '_', jobtext.reason_text(job))} "
-        f"Dependency={job.dependency_text or '(null)'}",
+        f"Dependency={dependencies.written(job) or '(null)'}",
         f"Requeue={int(job.requeue)} Restarts={job.restarts} BatchFlag={int(job.batch)} "
         f"Reboot={int(request.reboot)} ExitCode={job.exit_code}:{job.signal}",
     ]
@@ -75,7 +76,11 @@ def job_lines(call: Call, job: Job, detail: bool) -> list[str]:
         lines.append(f"DerivedExitCode={job.derived_exit}:0")
     lines += _job_times(call, job)
     nodes = jobtext.node_list(job.nodes)
-    planned = f" SchedNodeList={jobtext.node_list(job.scheduled_nodes)}" if job.scheduled_nodes and job.pending else ""
+    planned = (
+        f" SchedNodeList={jobtext.node_list(job.scheduled_nodes)}"
+        if job.scheduled_nodes and job.pending
+        else ""
+    )
     lines += [
         f"Partition={job.partition} AllocNode:Sid={site.host}:{extra.get('sid', 0)}",
         f"ReqNodeList={jobtext.node_list(request.nodelist) or '(null)'} "
@@ -106,7 +111,11 @@ def job_lines(call: Call, job: Job, detail: bool) -> list[str]:
         f"Command={extra.get('command', '(null)')}",
         f"WorkDir={request.work_dir}",
     ]
-    for name, key in (("AdminComment", "admin_comment"), ("SystemComment", "system_comment"), ("Comment", "comment")):
+    for name, key in (
+        ("AdminComment", "admin_comment"),
+        ("SystemComment", "system_comment"),
+        ("Comment", "comment"),
+    ):
         if extra.get(key):
             lines.append(f"{name}={extra[key]} ")
     if job.batch:
@@ -119,7 +128,9 @@ def job_lines(call: Call, job: Job, detail: bool) -> list[str]:
         lines.append(f"Switches={request.switches}@00:00:00")
     lines.append("Power=")
     if request.gres_flags:
-        lines.append("GresEnforceBind=Yes" if "enforce-binding" in request.gres_flags else "GresDisableBind=Yes")
+        lines.append(
+            "GresEnforceBind=Yes" if "enforce-binding" in request.gres_flags else "GresDisableBind=Yes"
+        )
     if request.kill_on_invalid_dep is not None:
         lines.append(f"KillOInInvalidDependent={'Yes' if request.kill_on_invalid_dep else 'No'}")
     for name, key in (
@@ -143,7 +154,11 @@ def job_lines(call: Call, job: Job, detail: bool) -> list[str]:
 
 def _job_times(call: Call, job: Job) -> list[str]:
     request = job.request
-    limit = "Partition_Limit" if job.time_limit == durations.NO_VAL else durations.clock_of_minutes(job.time_limit)
+    limit = (
+        "Partition_Limit"
+        if job.time_limit == durations.NO_VAL
+        else durations.clock_of_minutes(job.time_limit)
+    )
     least = durations.clock_of_minutes(request.time_min) if request.time_min else "N/A"
     end = "Unknown" if job.time_limit >= INFINITE and not job.finished else call.stamp(jobtext.end_time(job))
     waits = job.pending and (job.begin > call.now or job.reason in ("BeginTime", "Dependency"))
@@ -156,7 +171,9 @@ def _job_times(call: Call, job: Job) -> list[str]:
         f"Deadline={call.stamp(request.deadline) if request.deadline else 'N/A'}",
     ]
     if job.preempt_time:
-        lines.append(f"PreemptEligibleTime={call.stamp(job.start)} PreemptTime={call.stamp(job.preempt_time)}")
+        lines.append(
+            f"PreemptEligibleTime={call.stamp(job.start)} PreemptTime={call.stamp(job.preempt_time)}"
+        )
     star = ":*" if job.scheduler == "Backfill" and job.pending else ""
     suspended = call.stamp(job.suspend_time) if job.suspend_time else "None"
     lines.append(
@@ -179,7 +196,9 @@ def _job_counts(call: Call, job: Job) -> list[str]:
         nodes = f"{count}-{max(job.max_nodes, count)}"
     failed = job.state == "FAILED" and not job.start
     tasks = "N/A" if job.num_tasks < 1 or (failed and request.num_tasks is None) else str(job.num_tasks)
-    cores, threads = (n if n is not None else "*" for n in (request.cores_per_socket, request.threads_per_core))
+    cores, threads = (
+        n if n is not None else "*" for n in (request.cores_per_socket, request.threads_per_core)
+    )
     tres = jobtext.tres_text(call.site, job.alloc_tres or job.req_tres)
     per_socket = request.ntasks_per_socket if request.ntasks_per_socket is not None else "*"
     per_core = request.ntasks_per_core if request.ntasks_per_core is not None else "*"
@@ -189,7 +208,8 @@ def _job_counts(call: Call, job: Job) -> list[str]:
         f"NumNodes={nodes} NumCPUs={jobtext.cpu_count(job)} NumTasks={tasks} "
         f"CPUs/Task={job.cpus_per_task} ReqB:S:C:T=0:0:{cores}:{threads}",
         f"TRES={tres}",
-        f"Socks/Node={sockets} NtasksPerN:B:S:C={request.ntasks_per_node or 0}:0:{per_socket}:{per_core} CoreSpec={spec}",
+        f"Socks/Node={sockets} NtasksPerN:B:S:C={request.ntasks_per_node or 0}:0:{per_socket}:{per_core} "
+        f"CoreSpec={spec}",
     ]
 
 
@@ -247,7 +267,8 @@ def node_lines(call: Call, node: Node, detail: bool) -> list[str]:
     parts = [p.name for p in site.cluster.partitions.values() if node.index in p.nodes]
     lines = [
         f"NodeName={node.name} Arch=x86_64 CoresPerSocket={conf.cores_per_socket} ",
-        f"CPUAlloc={node.used_cpus} CPUEfctv={conf.cpus - conf.core_spec * conf.threads} CPUTot={conf.cpus} CPULoad=0.00",
+        f"CPUAlloc={node.used_cpus} CPUEfctv={conf.cpus - conf.core_spec * conf.threads} CPUTot={conf.cpus} "
+        "CPULoad=0.00",
         f"AvailableFeatures={','.join(node.features) or '(null)'}",
         f"ActiveFeatures={','.join(node.active_features) or '(null)'}",
         f"Gres={nodetext.gres_text(node)}",
@@ -312,8 +333,16 @@ def partition_lines(call: Call, one: Partition) -> list[str]:
             tres[key] = tres.get(key, 0) + amount
     share = one.oversubscribe.upper()
     share = share if share in ("NO", "EXCLUSIVE") else f"{share}:{one.max_share}"
-    accounts = f"DenyAccounts={names(one.deny_accounts)}" if one.deny_accounts and not one.allow_accounts else f"AllowAccounts={names(one.allow_accounts)}"
-    qos = f"DenyQos={names(one.deny_qos)}" if one.deny_qos and not one.allow_qos else f"AllowQos={names(one.allow_qos)}"
+    accounts = (
+        f"DenyAccounts={names(one.deny_accounts)}"
+        if one.deny_accounts and not one.allow_accounts
+        else f"AllowAccounts={names(one.allow_accounts)}"
+    )
+    qos = (
+        f"DenyQos={names(one.deny_qos)}"
+        if one.deny_qos and not one.allow_qos
+        else f"AllowQos={names(one.allow_qos)}"
+    )
     alternate = f" Alternate={one.alternate}" if one.alternate else ""
     mode = (one.preempt_mode or site.conf.get("PreemptMode", "OFF")).upper()
     over = "NONE" if one.over_time_limit is None else number(one.over_time_limit)
@@ -329,7 +358,8 @@ def partition_lines(call: Call, one: Partition) -> list[str]:
         f"PriorityJobFactor={one.priority_job_factor} PriorityTier={one.priority_tier} "
         f"RootOnly={yes[one.root_only]} ReqResv={yes[one.require_reservation]} OverSubscribe={share}",
         f"OverTimeLimit={over} PreemptMode={mode}",
-        f"State={one.state} TotalCPUs={sum(n.conf.cpus for n in nodes)} TotalNodes={len(nodes)} SelectTypeParameters=NONE",
+        f"State={one.state} TotalCPUs={sum(n.conf.cpus for n in nodes)} TotalNodes={len(nodes)} "
+        "SelectTypeParameters=NONE",
         f"JobDefaults={one.settings.get('jobdefaults', '(null)')}",
         _memory_limits(one),
         f"TRES={nodetext.tracked_text(site, tres)}",
@@ -381,7 +411,11 @@ def reservation_lines(call: Call, one: Reservation) -> list[str]:
 
 
 def show_step(call: Call, name: str, detail: bool, line: bool) -> None:
-    rows = [r for r in step_rows(call) if not name or name in (r.number, str(r.job.job_id), r.number.partition(".")[0])]
+    rows = [
+        r
+        for r in step_rows(call)
+        if not name or name in (r.number, str(r.job.job_id), r.number.partition(".")[0])
+    ]
     if name and not rows:
         call.say(f"slurm_get_job_steps error: {refusals()['INVALID_JOB_ID'][1]}")
         call.quit(1)
@@ -397,7 +431,8 @@ def _step_lines(call: Call, row: StepRow) -> list[str]:
     tres = "(null)" if batch else jobtext.tres_text(call.site, step.tres) or "(null)"
     host = "(null):0" if batch else f"{call.site.host}:{step.extra.get('pid', 0)}"
     return [
-        f"StepId={row.number} UserId={call.site.uid(row.job.user)} StartTime={call.stamp(step.start)} TimeLimit=UNLIMITED",
+        f"StepId={row.number} UserId={call.site.uid(row.job.user)} StartTime={call.stamp(step.start)} "
+        "TimeLimit=UNLIMITED",
         f"State={step.state} Partition={row.job.partition} NodeList={jobtext.node_list(step.nodes)}",
         f"Nodes={len(step.nodes)} CPUs={0 if batch else step.cpus} Tasks={step.tasks} Name={step.name} Network=(null)",
         f"TRES={tres}",
@@ -410,13 +445,14 @@ def _step_lines(call: Call, row: StepRow) -> list[str]:
 def show_config(call: Call, name: str, detail: bool, line: bool) -> None:
     """Every setting with its value: the configuration's own, or Slurm's default."""
     call.print(f"Configuration data as of {call.stamp(call.now)}")
+    slurm = call.site.conf.get("SlurmUser", "root")
     own = {
         "BOOT_TIME": call.stamp(call.site.cluster.boot_time),
         "NEXT_JOB_ID": str(call.site.cluster.next_job_id),
         "MaxNodeCount": str(len(call.site.cluster.nodes)),
         "AccountingStorageTRES": ",".join(call.site.tres_names),
         "SLURM_VERSION": VERSION.split()[1],
-        "SlurmUser": f"{call.site.conf.get('SlurmUser', 'root')}({call.site.uid(call.site.conf.get('SlurmUser', 'root'))})",
+        "SlurmUser": f"{slurm}({call.site.uid(slurm)})",
         "SlurmctldHost[0]": call.site.conf.get("SlurmctldHost", call.site.host),
         "ClusterName": call.site.name,
     }
@@ -430,7 +466,7 @@ def show_config(call: Call, name: str, detail: bool, line: bool) -> None:
 @cache
 def _defaults() -> dict[str, str]:
     text = files("fairway.slurm").joinpath("data/config.tsv").read_text(encoding="utf-8")
-    return {name: value for name, value in (line.split("\t") for line in text.splitlines()[1:])}
+    return dict(line.split("\t") for line in text.splitlines()[1:])
 
 
 def _configured(text: str, default: str) -> str:
@@ -478,7 +514,10 @@ def show_licenses(call: Call, name: str, detail: bool, line: bool) -> None:
         if name in ("", one.name):
             remote = "yes" if one.remote else "no"
             counts = f"Total={one.total} Used={one.used} Free={one.total - one.used} Reserved={one.reserved}"
-            call.write(_joined([f"LicenseName={one.name}", f"{counts} Remote={remote}"], line).replace("   ", "    ") + "\n")
+            call.write(
+                _joined([f"LicenseName={one.name}", f"{counts} Remote={remote}"], line).replace("   ", "    ")
+                + "\n"
+            )
 
 
 def show_topology(call: Call, name: str, detail: bool, line: bool) -> None:
@@ -489,7 +528,9 @@ def show_topology(call: Call, name: str, detail: bool, line: bool) -> None:
         if name in ("", one.name) or name in one.nodes:
             below = f" Switches={hostlist.compress(one.switches)}" if one.switches else ""
             level = 1 if one.switches else 0
-            call.print(f"SwitchName={one.name} Level={level} LinkSpeed={one.speed} Nodes={hostlist.compress(one.nodes)}{below}")
+            call.print(
+                f"SwitchName={one.name} Level={level} LinkSpeed={one.speed} Nodes={hostlist.compress(one.nodes)}{below}"
+            )
 
 
 def show_daemons(call: Call, name: str, detail: bool, line: bool) -> None:

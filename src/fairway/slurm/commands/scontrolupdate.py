@@ -6,8 +6,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from fairway.slurm.commands.accountlimits import changed_words
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.jobrequests import _gres
+from fairway.slurm.commands.sacctmgr import privileged
+from fairway.slurm.model.partition import Reservation
 from fairway.slurm.words import durations, hostlist, sizes
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import SlurmError, refusals
@@ -41,9 +44,11 @@ def delete(call: Call, words: list[str]) -> None:
     kind = key.lower()
     try:
         if "partitionname".startswith(kind) and len(kind) > 2:
-            call.site.controller.delete_partition(value, call.user)
+            _administrator(call, f"delete_partition {words[0]}")
+            call.site.controller.delete_partition(value, "root")
         elif "reservationname".startswith(kind) and len(kind) > 2:
-            call.site.controller.delete_reservation(value, call.user)
+            _administrator(call, f"delete_reservation {words[0]}")
+            call.site.controller.delete_reservation(value, "root")
         else:
             call.say(f"Invalid deletion entity: {words[0]}")
             call.quit(1)
@@ -53,7 +58,9 @@ def delete(call: Call, words: list[str]) -> None:
         call.quit(1)
 
 
-def _dispatch(call: Call, words: list[str], entities: dict[str, Callable[[Call, Pairs], None]], what: str, last: str) -> None:
+def _dispatch(
+    call: Call, words: list[str], entities: dict[str, Callable[[Call, Pairs], None]], what: str, last: str
+) -> None:
     """Which entity it is about, from the first key that names one."""
     pairs: Pairs = []
     for word in words:
@@ -71,13 +78,22 @@ def _dispatch(call: Call, words: list[str], entities: dict[str, Callable[[Call, 
                 return
     call.say(f"No valid entity in {what} command")
     if what == "update":
-        call.say('Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or "SlurmctldDebug"')
+        call.say(
+            'Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or "SlurmctldDebug"'
+        )
     else:
         call.say('Input line must include "NodeName", "PartitionName", or "Reservation"')
     call.quit(1)
 
 
-_LEAST = {"nodename": 3, "partitionname": 2, "reservationname": 3, "jobid": 3, "jobname": 4, "slurmctlddebug": 5}
+_LEAST = {
+    "nodename": 3,
+    "partitionname": 2,
+    "reservationname": 3,
+    "jobid": 3,
+    "jobname": 4,
+    "slurmctlddebug": 5,
+}
 
 
 def _is(key: str, *names: tuple[str, int]) -> bool:
@@ -87,8 +103,7 @@ def _is(key: str, *names: tuple[str, int]) -> bool:
 
 
 def _minutes(value: str) -> Any:
-    minutes = durations.minutes(value)
-    return minutes
+    return durations.minutes(value)
 
 
 def _moment(call: Call, value: str) -> int:
@@ -105,7 +120,7 @@ def _gres_words(value: str, gpus: bool = False) -> str:
 
 
 def update_job(call: Call, pairs: Pairs) -> None:
-    from fairway.slurm.commands.scontrol import job_ids, on_jobs
+    from fairway.slurm.commands.scontrol import on_jobs
 
     changes: dict[str, Any] = {}
     target = ""
@@ -138,7 +153,6 @@ def update_job(call: Call, pairs: Pairs) -> None:
         for one in ids:
             call.site.controller.update_job(one, changes, call.user)
 
-    del job_ids
     on_jobs(call, [target], "update", act)
 
 
@@ -283,7 +297,8 @@ _STATES = {
 
 
 def _update_node(call: Call, pairs: Pairs) -> None:
-    names, changes = "", {}
+    names = ""
+    changes: dict[str, Any] = {}
     for key, sign, value in pairs:
         if _is(key, ("nodename", 2)):
             names = value
@@ -318,8 +333,9 @@ def _update_node(call: Call, pairs: Pairs) -> None:
     if changes.get("state") in ("DOWN", "DRAIN", "FAIL") and not changes.get("reason"):
         call.say("You must specify a reason when DOWNING or DRAINING a node. Request denied")
         call.quit(1)
+    _administrator(call, "slurm_update error")
     try:
-        call.site.controller.update_node(tuple(hostlist.expand(names)), user=call.user, **changes)
+        call.site.controller.update_node(hostlist.expand(names), changes, call.user)
     except hostlist.HostlistError:
         call.say(f"slurm_update error: {refusals()['INVALID_NODE_NAME'][1]}")
         call.quit(1)
@@ -333,13 +349,19 @@ def _partition_changes(call: Call, pairs: Pairs) -> tuple[str, dict[str, str]]:
         if _is(key, ("partitionname", 2)):
             name = value
             continue
-        known = next((k for k in _PARTITION_KEYS if len(key) >= min(4, len(k)) and k.startswith(key.lower())), None)
+        known = next(
+            (k for k in _PARTITION_KEYS if len(key) >= min(4, len(k)) and k.startswith(key.lower())), None
+        )
         if known is None:
             call.error(f"Update of this parameter is not supported: {key}{sign}{value}\n")
             call.error("Request aborted")
             call.say("slurm_update error: No error")
             call.quit(1)
-        if known in ("maxtime", "defaulttime", "defmempercpu") and known.endswith("time") and durations.minutes(value) is None:
+        if (
+            known in ("maxtime", "defaulttime", "defmempercpu")
+            and known.endswith("time")
+            and durations.minutes(value) is None
+        ):
             call.error(f"Invalid input line: {key}{sign}{value}")
             call.quit(1)
         changes[known] = value
@@ -347,25 +369,29 @@ def _partition_changes(call: Call, pairs: Pairs) -> tuple[str, dict[str, str]]:
 
 
 _PARTITION_KEYS = (
-    "maxtime defaulttime time maxcpuspernode maxnodes minnodes default disablerootjobs exclusiveuser hidden lln rootonly "
-    "reqresv oversubscribe shared overtimelimit preemptmode priority priorityjobfactor prioritytier state nodes "
-    "allowgroups allowaccounts allowqos denyaccounts denyqos allocnodes alternate gracetime defmempercpu "
-    "defmempernode maxmempercpu maxmempernode qos jobdefaults tresbillingweights"
-).split()
+    "maxtime", "defaulttime", "time", "maxcpuspernode", "maxnodes", "minnodes", "default",
+    "disablerootjobs", "exclusiveuser", "hidden", "lln", "rootonly", "reqresv", "oversubscribe", "shared",
+    "overtimelimit", "preemptmode", "priority", "priorityjobfactor", "prioritytier", "state", "nodes",
+    "allowgroups", "allowaccounts", "allowqos", "denyaccounts", "denyqos", "allocnodes", "alternate",
+    "gracetime", "defmempercpu", "defmempernode", "maxmempercpu", "maxmempernode", "qos", "jobdefaults",
+    "tresbillingweights",
+)  # fmt: skip
 
 
 def _update_partition(call: Call, pairs: Pairs) -> None:
     name, changes = _partition_changes(call, pairs)
+    _administrator(call, "slurm_update error")
     try:
-        call.site.controller.update_partition(name, changes, call.user)
+        call.site.controller.update_partition(name, changes, "root")
     except SlurmError as refused:
         refused_update(call, refused)
 
 
 def _create_partition(call: Call, pairs: Pairs) -> None:
     name, changes = _partition_changes(call, pairs)
+    _administrator(call, "Error creating the partition")
     try:
-        call.site.controller.create_partition(name, changes, call.user)
+        call.site.controller.create_partition(name, changes, "root")
     except SlurmError as refused:
         call.say(f"Error creating the partition: {refused.message}")
         call.quit(1)
@@ -398,7 +424,10 @@ def _reservation_fields(call: Call, pairs: Pairs, what: str) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for key, sign, value in pairs:
         lower = key.lower()
-        field = next((f for k, f in _RESERVATION_KEYS.items() if len(lower) >= min(3, len(k)) and k.startswith(lower)), None)
+        field = next(
+            (f for k, f in _RESERVATION_KEYS.items() if len(lower) >= min(3, len(k)) and k.startswith(lower)),
+            None,
+        )
         if field is None:
             call.error(f"Unknown parameter {key}.  No reservation {what}.")
             call.quit(1)
@@ -407,7 +436,9 @@ def _reservation_fields(call: Call, pairs: Pairs, what: str) -> dict[str, Any]:
                 fields[field] = durations.parse_time(value, call.now)
             except durations.TimeError as bad:
                 call.say(str(bad))
-                call.error(f"Invalid {'start' if field == 'start' else 'end'} time {value}.  No reservation {what}.")
+                call.error(
+                    f"Invalid {'start' if field == 'start' else 'end'} time {value}.  No reservation {what}."
+                )
                 call.quit(1)
         elif field == "duration":
             minutes = durations.minutes(value)
@@ -417,7 +448,9 @@ def _reservation_fields(call: Call, pairs: Pairs, what: str) -> dict[str, Any]:
             fields[field] = minutes
         elif field in ("node_count", "core_count"):
             if not value.isdigit():
-                call.error(f"Invalid {'node' if field == 'node_count' else 'core'} count {value}.  No reservation {what}.")
+                call.error(
+                    f"Invalid {'node' if field == 'node_count' else 'core'} count {value}.  No reservation {what}."
+                )
                 call.quit(1)
             fields[field] = int(value)
         elif field in ("users", "accounts", "groups", "flags"):
@@ -427,6 +460,102 @@ def _reservation_fields(call: Call, pairs: Pairs, what: str) -> dict[str, Any]:
         else:
             fields[field] = value
     return fields
+
+
+def _reservation(call: Call, fields: dict[str, Any]) -> Reservation:
+    """The record a creation asks for. Raises: SlurmError."""
+    start = fields.get("start", call.now)
+    end = fields["end"] if "end" in fields else start + _length(fields["duration"])
+    flags = [flag.upper() for flag in fields.get("flags", ("", ()))[1]]
+    nodes = _reserved_nodes(call, fields)
+    if "nodes" in fields:
+        flags.append("SPEC_NODES")
+    users = fields.get("users", ("", ()))[1]
+    if any(call.site.uid(user.lstrip("-")) is None for user in users):
+        raise SlurmError("USER_ID_MISSING")
+    accounts = fields.get("accounts", ("", ()))[1]
+    if any(account.lstrip("-") not in call.site.cluster.accounts.accounts for account in accounts):
+        raise SlurmError("INVALID_ACCOUNT")
+    return Reservation(
+        fields.get("name", ""),
+        start,
+        end,
+        nodes,
+        users,
+        accounts,
+        fields.get("groups", ("", ()))[1],
+        tuple(flags),
+        fields.get("partition", ""),
+        fields.get("features", ""),
+        duration=end - start,
+    )
+
+
+def _length(minutes: int) -> int:
+    return 365 * 86400 if minutes == INFINITE else minutes * 60
+
+
+def _reserved_nodes(call: Call, fields: dict[str, Any]) -> tuple[int, ...]:
+    """The nodes named, or as many as asked of a partition: lightest weight first, those that jobs leave free before."""
+    cluster = call.site.cluster
+    if "nodes" in fields:
+        text = fields["nodes"][1]
+        if text.upper() == "ALL":
+            return tuple(range(len(cluster.nodes)))
+        try:
+            return tuple(sorted(cluster.node_index[name] for name in hostlist.expand(text)))
+        except (KeyError, hostlist.HostlistError):
+            raise SlurmError("INVALID_NODE_NAME") from None
+    name = fields.get("partition") or next((p.name for p in cluster.partitions.values() if p.default), "")
+    if name not in cluster.partitions:
+        raise SlurmError("INVALID_PARTITION_NAME")
+    wanted = [f for f in fields.get("features", "").split("&") if f]
+    able = [
+        cluster.nodes[n]
+        for n in cluster.partitions[name].nodes
+        if all(f in cluster.nodes[n].features for f in wanted) and cluster.nodes[n].state != "DOWN"
+    ]
+    able.sort(key=lambda n: (bool(n.allocated), n.weight, n.index))
+    count = fields.get("node_count") or (len(able) if "node_count" not in fields else 0)
+    if count > len(able):
+        raise SlurmError("NODES_BUSY")
+    return tuple(sorted(n.index for n in able[:count]))
+
+
+def _merged(call: Call, fields: dict[str, Any]) -> dict[str, Any]:
+    """Changes of a reservation, `users+=bob` taken with what stood there. Raises: SlurmError."""
+    found = call.site.cluster.reservations.get(str(fields.get("name", "")))
+    changes: dict[str, Any] = {}
+    if found is None:
+        raise SlurmError("RESERVATION_INVALID")
+    for name in ("users", "accounts", "groups", "flags"):
+        if name in fields:
+            sign, words = fields[name]
+            changes[name] = changed_words(
+                getattr(found, name), sign, [w.upper() if name == "flags" else w for w in words]
+            )
+    if "start" in fields:
+        changes["start"] = fields["start"]
+        changes["end"] = fields["start"] + found.end - found.start
+    if "end" in fields:
+        changes["end"] = fields["end"]
+    if "duration" in fields:
+        changes["end"] = changes.get("start", found.start) + _length(fields["duration"])
+    if "nodes" in fields or "node_count" in fields:
+        sign, _text = fields.get("nodes", ("=", ""))
+        nodes = _reserved_nodes(call, {"partition": found.partition} | fields)
+        changes["nodes"] = tuple(changed_words(found.nodes, sign, nodes))  # type: ignore[arg-type]
+    for name in ("features", "partition"):
+        if name in fields:
+            changes[name] = fields[name]
+    return changes
+
+
+def _administrator(call: Call, said: str) -> None:
+    """Nodes, partitions and reservations are an administrator's."""
+    if not privileged(call):
+        call.say(f"{said}: {refusals()['USER_ID_MISSING'][1]}")
+        call.quit(1)
 
 
 def _create_reservation(call: Call, pairs: Pairs) -> None:
@@ -439,13 +568,16 @@ def _create_reservation(call: Call, pairs: Pairs) -> None:
         call.error("An end time or duration must be given.  No reservation created.")
         call.quit(1)
     if not fields.keys() & {"nodes", "node_count", "core_count", "licenses", "partition", "tres"}:
-        call.error("Nodes, CoreCnt, NodeCnt, TRES, Licenses or BurstBuffer must be specified. No reservation created.")
+        call.error(
+            "Nodes, CoreCnt, NodeCnt, TRES, Licenses or BurstBuffer must be specified. No reservation created."
+        )
         call.quit(1)
     if not fields.keys() & {"users", "accounts", "groups"}:
         call.error("Either Users/Groups and/or Accounts must be specified.  No reservation created.")
         call.quit(1)
+    _administrator(call, "Error creating the reservation")
     try:
-        name = call.site.controller.create_reservation(fields, call.user)
+        name = call.site.controller.create_reservation(_reservation(call, fields), "root")
     except SlurmError as refused:
         call.say(f"Error creating the reservation: {refused.message}")
         call.quit(1)
@@ -454,8 +586,9 @@ def _create_reservation(call: Call, pairs: Pairs) -> None:
 
 def _update_reservation(call: Call, pairs: Pairs) -> None:
     fields = _reservation_fields(call, pairs, "update")
+    _administrator(call, "slurm_update error")
     try:
-        call.site.controller.update_reservation(fields, call.user)
+        call.site.controller.update_reservation(fields.get("name", ""), _merged(call, fields), "root")
     except SlurmError as refused:
         call.say(f"Error updating the reservation: {refused.message}")
         call.say(f"slurm_update error: {refused.message}")

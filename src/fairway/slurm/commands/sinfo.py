@@ -95,12 +95,15 @@ def _fields(call: Call, asked: dict[str, Any]) -> tuple[list[Field], bool]:
     def complain(letter: str) -> None:
         call.say(f"Invalid node format specification: {letter}")
 
-    if "format" not in asked and "Format" not in asked:
-        if (
+    if (
+        "format" not in asked
+        and "Format" not in asked
+        and (
             not asked.keys() & {"long", "summarize", "Node", "list-reasons"}
             and "SINFO_FORMAT" in call.environment
-        ):
-            asked["format"] = call.environment["SINFO_FORMAT"]
+        )
+    ):
+        asked["format"] = call.environment["SINFO_FORMAT"]
     if "format" in asked:
         return short_format(call, columns, asked["format"], complain), by_node
     if "Format" in asked:
@@ -214,11 +217,17 @@ def _groups(
 
 
 _PARTITION_COLUMNS = (
-    "avail groups size default_time time root oversubscribe preempt_mode priority_tier priority_job_factor "
-    "max_cpus_per_node"
-).split()
-_NODE_COLUMNS = "features features_act gres gres_used comment reason timestamp user user_long state_complete alloc_mem extra".split()
-_EXACT_COLUMNS = "cpus sockets cores threads sct disk memory weight cpu_load free_mem port version".split()
+    "avail", "groups", "size", "default_time", "time", "root", "oversubscribe", "preempt_mode",
+    "priority_tier", "priority_job_factor", "max_cpus_per_node",
+)  # fmt: skip
+_NODE_COLUMNS = (
+    "features", "features_act", "gres", "gres_used", "comment", "reason", "timestamp", "user", "user_long",
+    "state_complete", "alloc_mem", "extra",
+)  # fmt: skip
+_EXACT_COLUMNS = (
+    "cpus", "sockets", "cores", "threads", "sct", "disk", "memory", "weight", "cpu_load", "free_mem",
+    "port", "version",
+)  # fmt: skip
 
 
 def _insert(
@@ -236,9 +245,9 @@ def _insert(
         columns.append("cpus")
     of_partition = [c for c in _PARTITION_COLUMNS if c in shown]
     for group in groups:
-        if not reasons and group.partition is not one.partition:
-            if by_partition or any(VALUES[c](group) != VALUES[c](one) for c in of_partition):
-                continue
+        apart = not reasons and group.partition is not one.partition
+        if apart and (by_partition or any(VALUES[c](group) != VALUES[c](one) for c in of_partition)):
+            continue
         if group.nodes:
             if by_node or any(
                 VALUES[c](Group(one.call, one.partition, 0, [group.first])) != VALUES[c](one) for c in columns
@@ -288,13 +297,13 @@ _SORTS: dict[str, Callable[[Group], Any]] = {
     "a": lambda g: ("DOWN", "UP", "DRAIN", "INACTIVE").index(g.partition.state),
     "A": lambda g: _counts(g)[0],
     "F": lambda g: _counts(g)[0],
-    "b": lambda g: VALUES["features_act"](g),
+    "b": lambda g: ",".join(g.first.active_features) if g.nodes else "",
     "c": _least(lambda n: n.conf.cpus),
     "d": _least(lambda n: n.conf.tmp_disk),
     "D": lambda g: len(g.nodes),
     "E": lambda g: g.first.reason if g.nodes else "",
-    "f": lambda g: VALUES["features"](g),
-    "g": lambda g: VALUES["groups"](g),
+    "f": lambda g: ",".join(g.first.features) if g.nodes else "",
+    "g": lambda g: ",".join(g.partition.allow_groups or ()),
     "h": lambda g: g.partition.max_share,
     "H": lambda g: g.first.reason_time if g.nodes else 0,
     "l": lambda g: g.partition.max_time,

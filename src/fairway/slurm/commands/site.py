@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from fairway.slurm.model.tres import order
 
 if TYPE_CHECKING:
+    from fairway.slurm.administration import Slurmctld
     from fairway.slurm.cluster import Cluster
     from fairway.slurm.commands.call import Call
     from fairway.slurm.conf import Configuration
-    from fairway.slurm.controller import Controller
     from fairway.slurm.model.job import Job
 
 MAX_SCRIPT = 4 << 20
@@ -25,7 +25,7 @@ FIRST_UID = 1001
 class Site:
     """`shown` is how paths below `root` are told (a cluster in a folder may tell its homes as /home)."""
 
-    controller: Controller
+    controller: Slurmctld
     host: str = "localhost"
     uids: dict[str, int] = field(default_factory=lambda: {"root": 0, "slurm": 64030})
     root: str = ""

@@ -49,8 +49,9 @@ def sprio(call: Call) -> None:
             call.quit(0)
         asked["user" if name == "users" else name] = True if value is None else value
     if call.site.conf.get("PriorityType", "priority/basic").endswith("basic"):
-        call.say(f"{call.name}: error: You are not running a supported priority plugin\n({call.site.conf.get('PriorityType', 'priority/basic')}).\n"
-                 "Only 'priority/multifactor' is supported.")
+        call.error("You are not running a supported priority plugin")
+        call.say(f"({call.site.conf.get('PriorityType', 'priority/basic')}).")
+        call.say("Only 'priority/multifactor' is supported.")
         call.quit(1)
     kind = " ".join(k for k in ("norm", "long") if k in asked) or ("weights" if "weights" in asked else "")
     if "user" in asked and "long" not in asked and "weights" not in asked:
@@ -94,7 +95,11 @@ def _users(call: Call, asked: dict[str, Any], heading: str) -> list[str] | None:
 
 
 def _rows(call: Call, asked: dict[str, Any], users: list[str] | None) -> list[Row]:
-    ids = {int(w.partition("_")[0]) for w in str(asked.get("jobs", "")).split(",") if w.partition("_")[0].isdigit()}
+    ids = {
+        int(w.partition("_")[0])
+        for w in str(asked.get("jobs", "")).split(",")
+        if w.partition("_")[0].isdigit()
+    }
     partitions = asked["partition"].split(",") if "partition" in asked else None
     rows = []
     for job in call.site.cluster.jobs.values():
@@ -178,6 +183,12 @@ VALUES: dict[str, Callable[[Row], str]] = {
     **{f"{name}_priority_normalized": _normal(name) for name in _WEIGHTS},
 }
 TABLE: Table[Row] = Table(VALUES)
+
+
+def _by_factor(name: str) -> Callable[[Row], Any]:
+    return lambda row: factor_of(row, name)
+
+
 _SORTS: dict[str, Callable[[Row], Any]] = {
     "i": lambda r: r.job.job_id if r.job else 0,
     "u": lambda r: r.job.user if r.job else "",
@@ -185,5 +196,13 @@ _SORTS: dict[str, Callable[[Row], Any]] = {
     "Y": lambda r: r.priority,
     "y": lambda r: r.priority,
     "N": lambda r: r.job.nice if r.job else 0,
-    **{letter: (lambda r, n=name: factor_of(r, n)) for letter, name in zip("AaBbFfJjPpQq", [n for n in ("age", "assoc", "fs", "js", "part", "qos") for _ in "ab"], strict=True)},
 }
+for _name, _letters in {
+    "age": "Aa",
+    "assoc": "Bb",
+    "fs": "Ff",
+    "js": "Jj",
+    "part": "Pp",
+    "qos": "Qq",
+}.items():
+    _SORTS |= {letter: _by_factor(_name) for letter in _letters}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any
 
+from fairway.slurm import dependencies
 from fairway.slurm.commands import jobtext
 from fairway.slurm.commands.call import VERSION, Call
 from fairway.slurm.commands.formats import Field, Table, columns_of, long_format, short_format
@@ -29,10 +30,16 @@ Usage: squeue [-A account] [--clusters names] [-i seconds] [--job jobid]
               [--reservation reservation] [--sort fields] [--start]
               [--step step_id] [-t states] [-u user_name] [--usage]
               [-L licenses] [-w nodes] [--federation] [--local] [--sibling]
-	      [-ahjlrsv]
+\t      [-ahjlrsv]
 """
-_DEFAULT = "jobarrayid:.18 ,partition:.9 ,name:.8 ,username:.8 ,statecompact:.2 ,timeused:.10 ,numnodes:.6 ,reasonlist:0"
-_LONG = "jobarrayid:.18 ,partition:.9 ,name:.8 ,username:.8 ,state:.8 ,timeused:.10 ,timelimit:.9 ,numnodes:.6 ,reasonlist:0"
+_DEFAULT = (
+    "jobarrayid:.18 ,partition:.9 ,name:.8 ,username:.8 ,statecompact:.2 ,timeused:.10 ,numnodes:.6 ,"
+    "reasonlist:0"
+)
+_LONG = (
+    "jobarrayid:.18 ,partition:.9 ,name:.8 ,username:.8 ,state:.8 ,timeused:.10 ,timelimit:.9 ,numnodes:.6 ,"
+    "reasonlist:0"
+)
 _START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
 _STEPS = "%.15i %.8j %.9P %.8u %.9M %N"
 _ALIKE = {"cluster": "clusters", "node": "nodelist", "nodes": "nodelist", "user": "users"}
@@ -134,9 +141,8 @@ def _fields(call: Call, asked: dict[str, Any]) -> list[Field]:
         return short_format(
             call, columns, asked["format"], lambda c: call.error(f"Invalid job format specification: {c}")
         )
-    return long_format(
-        call, columns, asked.get("Format") if "Format" in asked else _LONG if "long" in asked else _DEFAULT
-    )
+    text = asked.get("Format", _LONG if "long" in asked else _DEFAULT)
+    return long_format(call, columns, str(text))
 
 
 def _states(call: Call, text: str | None) -> set[str] | None:
@@ -441,7 +447,7 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "min_tmp_disk": lambda r: sizes.with_unit(r.job.request.min_tmp_disk or 0, "M"),
     "num_nodes": lambda r: str(jobtext.node_count(r.call.site, r.job)),
     "time_end": _end,
-    "dependency": lambda r: r.job.dependency_text or "(null)",
+    "dependency": lambda r: dependencies.written(r.job) or "(null)",
     "features": lambda r: _null(r.job.features),
     "array_job_id": lambda r: str(r.job.array_job_id or r.job.job_id),
     "group_name": lambda r: r.job.user,

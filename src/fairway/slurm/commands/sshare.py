@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from fairway.slurm.commands.call import VERSION, Call
-from fairway.slurm.commands.fields import Column, Style, fields_of, find_column, heading_lines, help_lines, joined
+from fairway.slurm.commands.fields import (
+    Column,
+    Style,
+    fields_of,
+    find_column,
+    heading_lines,
+    help_lines,
+    joined,
+)
 from fairway.slurm.commands.getopt import parse, short_table
 from fairway.slurm.model.association import FAIRSHARE_PARENT, Association
 
@@ -16,7 +24,9 @@ _OPTIONS = short_table(
 _DEFAULT = "A,User,RawShares,NormShares,RawUsage,Eff,FairShare"
 _LONG = "A,User,RawShares,NormShares,RawUsage,NormUsage,Eff,FairShare,LevelFS,GrpTRESMins,TRESRunMins"
 _PARTITION = "A,User,Partition,RawShares,NormShares,RawUsage,Eff,FairShare"
-_LONG_PARTITION = "A,User,Partition,RawShares,NormShares,RawUsage,NormUsage,Eff,FairShare,LevelFS,GrpTRESMins,TRESRunMins"
+_LONG_PARTITION = (
+    "A,User,Partition,RawShares,NormShares,RawUsage,NormUsage,Eff,FairShare,LevelFS,GrpTRESMins,TRESRunMins"
+)
 
 
 def sshare(call: Call) -> None:
@@ -125,7 +135,9 @@ def _value(call: Call, one: Association, level: int, column: Column) -> str:
     if field == "tresrunmins":
         return ",".join(f"{n}={int(one.counts.run_secs.get(n, 0) // 60)}" for n in tracked)
     if field == "grptresmins":
-        return ",".join(f"{n}={one.limits.grp_tres_mins[n]}" for n in tracked if n in one.limits.grp_tres_mins)
+        return ",".join(
+            f"{n}={one.limits.grp_tres_mins[n]}" for n in tracked if n in one.limits.grp_tres_mins
+        )
     return ",".join(f"{n}={int(one.usage.tres.get(n, 0) // 60)}" for n in tracked)
 
 

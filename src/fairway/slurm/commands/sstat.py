@@ -6,7 +6,15 @@ from typing import Any
 
 from fairway.slurm.commands import jobtext
 from fairway.slurm.commands.call import VERSION, Call
-from fairway.slurm.commands.fields import Column, Style, fields_of, find_column, heading_lines, help_lines, joined
+from fairway.slurm.commands.fields import (
+    Column,
+    Style,
+    fields_of,
+    find_column,
+    heading_lines,
+    help_lines,
+    joined,
+)
 from fairway.slurm.commands.getopt import parse, short_table
 from fairway.slurm.commands.steps import StepRow, step_rows
 
@@ -67,7 +75,9 @@ def _print(call: Call, word: str, columns: list[Column], style: Style, every: bo
         rows = [r for r in rows if r.step.step_id not in ("batch", "extern")][-1:]
     for row in rows:
         if call.user not in (row.job.user, "root"):
-            call.error(f"slurm_job_step_stat: there was an error with the request to {row.step.nodes[0]} rc = Invalid user id")
+            call.error(
+                f"slurm_job_step_stat: there was an error with the request to {row.step.nodes[0]} rc = Invalid user id"
+            )
             call.error(f"problem getting step_layout for StepId={row.number}: Invalid user id")
             continue
         call.print(joined([_value(row, c) for c in columns], columns, style))

@@ -7,7 +7,14 @@ from typing import Any
 
 from fairway.slurm.commands import jobtext
 from fairway.slurm.commands.call import Call
-from fairway.slurm.commands.environment import Layout, gpu_variables, job_variables, layout_of, node_variables, repeated
+from fairway.slurm.commands.environment import (
+    Layout,
+    gpu_variables,
+    job_variables,
+    layout_of,
+    node_variables,
+    repeated,
+)
 from fairway.slurm.commands.joboptions import JobOptions
 from fairway.slurm.commands.jobrequests import _gres
 from fairway.slurm.model.job import Job, Step
@@ -42,7 +49,10 @@ def plan_step(call: Call, job: Job, options: JobOptions, whole_job: bool) -> tup
     cpus = get("cpus-per-task") or job.cpus_per_task
     per_node = get("ntasks-per-node", 0) or (job.ntasks_per_node if whole_job else 0)
     layout = layout_of(job, tasks, names, per_node, cpus)
-    gpus = [_gpus(job, options, name, count, whole_job) for name, count in zip(layout.nodes, layout.tasks, strict=True)]
+    gpus = [
+        _gpus(job, options, name, count, whole_job)
+        for name, count in zip(layout.nodes, layout.tasks, strict=True)
+    ]
     step = Step(
         step_id=str(sum(s.step_id.isdigit() for s in job.steps)),
         name=str(get("job-name") or ""),
@@ -57,7 +67,10 @@ def plan_step(call: Call, job: Job, options: JobOptions, whole_job: bool) -> tup
 def _cpus(job: Job, layout: Layout, tasks: int, cpus: int, all_of_them: bool) -> int:
     if not all_of_them:
         return tasks * cpus
-    return sum(s.cpus for name, s in zip(job.nodes, job.shares, strict=False) if name in layout.nodes) or tasks * cpus
+    return (
+        sum(s.cpus for name, s in zip(job.nodes, job.shares, strict=False) if name in layout.nodes)
+        or tasks * cpus
+    )
 
 
 def _gpus(job: Job, options: JobOptions, node: str, tasks: int, whole_job: bool) -> int:
@@ -85,7 +98,9 @@ def _lowest(bits: int, count: int) -> int:
     return found
 
 
-def _tasks(call: Call, job: Job, step: Step, layout: Layout, gpus: list[int], options: JobOptions) -> list[Task]:
+def _tasks(
+    call: Call, job: Job, step: Step, layout: Layout, gpus: list[int], options: JobOptions
+) -> list[Task]:
     site = call.site
     shared = job_variables(site, job) | {
         "SLURM_STEPID": step.step_id,

@@ -5,5 +5,5 @@ answer. `host.py` answers: it runs the commands of `commands/`, moves virtual ti
 processes of this machine, whose `sleep` asks the same clock. Time goes on only when every process waits for it
 (`processes.py`); a script that only sleeps, or carries `#FAIRWAY` hints, is not run at all (`behaviours.py`).
 
-Reading order: `client`, `behaviours`, `processes`, `host`, `interactive` (srun and salloc), `folder` (a cluster on disk).
+Reading order: `client`, `behaviours`, `processes`, `host`, `interactive` (srun and salloc), `folder`.
 """

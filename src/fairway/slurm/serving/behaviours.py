@@ -66,6 +66,8 @@ def known(script: str) -> Known | None:
     said = hints(script)
     if said is not None:
         return said
+    if not script.startswith(("#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env bash")):
+        return None
     total = 0.0
     for line in script.splitlines():
         text = line.partition("#")[0] if line.lstrip().startswith("#") else line
@@ -81,4 +83,4 @@ def known(script: str) -> Known | None:
                 return Known(total, int(left[1] or 0) % 256)
             else:
                 return None
-    return Known(total) if script.startswith(("#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env bash")) else None
+    return Known(total)

@@ -12,14 +12,17 @@ import sys
 def main() -> int:
     name = os.path.basename(sys.argv[0])
     if name == "hostname" and len(sys.argv) < 2:
-        print(os.environ.get("FAIRWAY_HOSTNAME") or os.environ.get("SLURMD_NODENAME") or socket.gethostname())
+        host = os.environ.get("FAIRWAY_HOSTNAME") or os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+        sys.stdout.write(f"{host}\n")
         return 0
-    where = os.environ.get("FAIRWAY_SOCKET") or os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), "socket")
+    where = os.environ.get("FAIRWAY_SOCKET") or os.path.join(
+        os.path.dirname(os.path.abspath(sys.argv[0])), "socket"
+    )
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(where)
     except OSError:
-        print(f"{name}: error: Unable to contact slurm controller (connect failure)", file=sys.stderr)
+        sys.stderr.write(f"{name}: error: Unable to contact slurm controller (connect failure)\n")
         return 1
     stream = connection.makefile("rwb")
     asked = {
@@ -97,7 +100,10 @@ def _become(task, writing) -> None:  # type: ignore[no-untyped-def]
         os.environ.update(environment)
         os.execvpe(task["arguments"][0], task["arguments"], environment)
     except OSError as failed:
-        os.write(2, f"slurmstepd-{task['node']}: error: execve(): {task['arguments'][0]}: {failed.strerror}\n".encode())
+        os.write(
+            2,
+            f"slurmstepd-{task['node']}: error: execve(): {task['arguments'][0]}: {failed.strerror}\n".encode(),
+        )
     os._exit(2)
 
 

@@ -26,7 +26,10 @@ from fairway.slurm.serving.behaviours import BadHint, known
 from fairway.slurm.serving.processes import Processes
 from fairway.slurm.words.durations import stamp
 
-COMMANDS = "sbatch squeue sinfo scancel scontrol sacct sacctmgr sprio sshare sreport sdiag sstat".split()
+COMMANDS = (
+    "sbatch", "squeue", "sinfo", "scancel", "scontrol", "sacct", "sacctmgr", "sprio", "sshare", "sreport",
+    "sdiag", "sstat",
+)  # fmt: skip
 INTERACTIVE = ("srun", "salloc")
 SHIMS = ("sleep", "hostname")
 SECOND = 1_000_000
@@ -126,7 +129,11 @@ class Host:
 
     def next_us(self) -> int | None:
         """When something happens next, by itself."""
-        times = [t for t in (self.site.controller.next_event_us(), min((s[0] for s in self.sleeping), default=None)) if t is not None]
+        times = [
+            t
+            for t in (self.site.controller.next_event_us(), min((s[0] for s in self.sleeping), default=None))
+            if t is not None
+        ]
         return max(min(times), self.now_us) if times else None
 
     def _step(self, due: int) -> None:
@@ -220,6 +227,12 @@ class Host:
             connection.open = False
             self.sleeping = [s for s in self.sleeping if s[2] is not connection]
 
+    def try_now(self, job: Job) -> None:
+        """Who types srun or salloc waits for the answer: the scheduler looks at once, if nobody is before the job."""
+        if job.reason == "None" and not job.begin:
+            self.site.controller.clock.once(self.now_us, "tick")
+            self.site.controller.advance(self.now_us)
+
     # Commands
 
     def _request(self, connection: Connection, asked: dict[str, Any]) -> None:
@@ -231,7 +244,6 @@ class Host:
             return
         environment = {str(k): str(v) for k, v in asked.get("environment", {}).items()}
         user = environment.pop("FAIRWAY_AS", "") or self.site.user(int(asked.get("uid", 0)))
-        environment.pop("FAIRWAY_HOSTNAME", None)
         cwd = self.site.shown_path(str(asked.get("cwd", "/")))
         call = Call(self.site, name, words, environment, user, cwd)
         connection.call = call
@@ -240,7 +252,10 @@ class Host:
 
             interactive.begin(self, connection, call)
             return
-        needs = (name == "sbatch" and not any(w.startswith("--wrap") for w in words)) or name in ("scontrol", "sacctmgr")
+        needs = (name == "sbatch" and not any(w.startswith("--wrap") for w in words)) or name in (
+            "scontrol",
+            "sacctmgr",
+        )
         if needs and _reads_stdin(name, words):
             connection.then = lambda told: self._answer(connection, call, str(told.get("stdin", "")))
             connection.send(need="stdin")
@@ -286,7 +301,9 @@ class Host:
         """stdin, stdout, stderr; None where one cannot be opened."""
         extra, site = job.request.extra, self.site
         more = {"N": site.host, "n": "0", "t": "0", "s": "batch"}
-        append = "a" in str(extra.get("open_mode") or ("a" if site.conf.is_on("JobFileAppend") or job.restarts else "t"))
+        append = "a" in str(
+            extra.get("open_mode") or ("a" if site.conf.is_on("JobFileAppend") or job.restarts else "t")
+        )
         flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
         opened: list[int] = []
         try:
@@ -310,7 +327,13 @@ class Host:
         environment["PATH"] = f"{self.bin / 'jobs'}:{self.bin}:{environment.get('PATH', os.defpath)}"
         cwd = self.site.real_path(job.request.work_dir)
         try:
-            self.processes.start(job.job_id, [str(path), *job.request.argv], environment, cwd if os.path.isdir(cwd) else "/", streams)
+            self.processes.start(
+                job.job_id,
+                [str(path), *job.request.argv],
+                environment,
+                cwd if os.path.isdir(cwd) else "/",
+                streams,
+            )
         except OSError:
             self.site.controller.finish(job.job_id, 127)
         finally:
@@ -319,15 +342,24 @@ class Host:
 
     def _script_ended(self, job_id: int, status: int) -> None:
         (self.bin / f"job{job_id}").unlink(missing_ok=True)
-        self.site.controller.finish(job_id, os.waitstatus_to_exitcode(status) if status & 0x7F == 0 else 0, status & 0x7F)
+        self.site.controller.finish(
+            job_id, os.waitstatus_to_exitcode(status) if status & 0x7F == 0 else 0, status & 0x7F
+        )
         self._look()
 
     def on_signal(self, job: Job, number: int) -> None:
         """Told by the controller of every signal a running job is sent."""
         final = job.state not in ("RUNNING", "SUSPENDED") or number in (signal.SIGKILL,)
         if final and job.batch:
-            why = " DUE TO TIME LIMIT" if job.state == "TIMEOUT" else " DUE TO PREEMPTION" if job.state == "PREEMPTED" else ""
-            self._note(job, f"slurmstepd-{job.batch_host}: error: *** JOB {job.job_id} ON {job.batch_host} CANCELLED AT {stamp(self.site.now)}{why} ***\n")
+            why = (
+                " DUE TO TIME LIMIT"
+                if job.state == "TIMEOUT"
+                else " DUE TO PREEMPTION"
+                if job.state == "PREEMPTED"
+                else ""
+            )
+            head = f"slurmstepd-{job.batch_host}: error: *** JOB {job.job_id} ON {job.batch_host}"
+            self._note(job, f"{head} CANCELLED AT {stamp(self.site.now)}{why} ***\n")
         which = job.request.extra.get("signal_only", "")
         self.processes.signal(job.job_id, number, leader=which != "steps", others=which != "batch")
 
@@ -363,7 +395,13 @@ def _reads_stdin(name: str, words: list[str]) -> bool:
     plain = [w for w in words if not w.startswith("-")]
     if not plain:
         return not words
-    return name == "sacctmgr" and plain[0][:1] in "admcr" and not any(w in ("-i", "--immediate") or (w[:1] == "-" and w[1:2] != "-" and "i" in w) for w in words)
+    return (
+        name == "sacctmgr"
+        and plain[0][:1] in "admcr"
+        and not any(
+            w in ("-i", "--immediate") or (w[:1] == "-" and w[1:2] != "-" and "i" in w) for w in words
+        )
+    )
 
 
 def run(call: Call) -> int:

@@ -11,7 +11,7 @@ from fairway.slurm.commands.call import Call, Quit
 from fairway.slurm.commands.environment import asked_variables, job_variables
 from fairway.slurm.commands.joboptions import JobOptions
 from fairway.slurm.commands.jobrequests import request_of
-from fairway.slurm.commands.sbatch import will_run
+from fairway.slurm.commands.sbatch import tell_notes, will_run
 from fairway.slurm.commands.steplaunch import Task, plan_step
 from fairway.slurm.model.job import Job, JobRequest, Step
 from fairway.slurm.words.errors import SlurmError, refusals
@@ -60,7 +60,9 @@ def begin(host: Host, connection: Connection, call: Call) -> None:
 Then = Callable[["Host", "Connection", Call, JobOptions, "list[str]", Job], None]
 
 
-def _allocate(host: Host, connection: Connection, call: Call, options: JobOptions, rest: list[str], then: Then) -> None:
+def _allocate(
+    host: Host, connection: Connection, call: Call, options: JobOptions, rest: list[str], then: Then
+) -> None:
     """Submit, and go on when the job has started."""
     request = replace(request_of(options), batch=False, environment=dict(call.environment))
     default = rest[0].rsplit("/", 1)[-1] if rest and call.name == "srun" else "interactive"
@@ -68,8 +70,7 @@ def _allocate(host: Host, connection: Connection, call: Call, options: JobOption
     if options.get("test-only"):
         will_run(call, request)
     job = _submit(call, request)
-    host.site.controller.consider(job)
-    host.settle()
+    host.try_now(job)
     if job.pending:
         if "immediate" in options.source:
             call.error(f"Unable to allocate resources: {refusals()['NODES_BUSY'][1]}")
@@ -81,7 +82,9 @@ def _allocate(host: Host, connection: Connection, call: Call, options: JobOption
             call.info(f"Pending job allocation {job.job_id}")
         call.info(f"job {job.job_id} queued and waiting for resources")
         connection.flush(call)
-        host.when(lambda: not job.pending, lambda: _granted(host, connection, call, options, rest, job, then, True))
+        host.when(
+            lambda: not job.pending, lambda: _granted(host, connection, call, options, rest, job, then, True)
+        )
         return
     _granted(host, connection, call, options, rest, job, then, False)
 
@@ -90,15 +93,21 @@ def _submit(call: Call, request: JobRequest) -> Job:
     try:
         job: Job = call.site.controller.submit(request, call.user)
     except SlurmError as refused:
-        for note in refused.notes:
-            call.error(note)
+        tell_notes(call, refused, request)
         what = "Job submit/allocate failed" if call.name == "salloc" else "Unable to allocate resources"
         call.fail(f"{what}: {refused.message}")
     return job
 
 
 def _granted(
-    host: Host, connection: Connection, call: Call, options: JobOptions, rest: list[str], job: Job, then: Then, waited: bool
+    host: Host,
+    connection: Connection,
+    call: Call,
+    options: JobOptions,
+    rest: list[str],
+    job: Job,
+    then: Then,
+    waited: bool,
 ) -> None:
     try:
         if job.finished:
@@ -111,11 +120,15 @@ def _granted(
         connection.flush(call, left.code)
 
 
-def _salloc(host: Host, connection: Connection, call: Call, options: JobOptions, rest: list[str], job: Job) -> None:
+def _salloc(
+    host: Host, connection: Connection, call: Call, options: JobOptions, rest: list[str], job: Job
+) -> None:
     call.info(f"Granted job allocation {job.job_id}")
     if options.get("no-shell"):
         call.quit(0)
-    variables = job_variables(host.site, job) | asked_variables(options.values) | {"SLURM_NODE_ALIASES": "(null)"}
+    variables = (
+        job_variables(host.site, job) | asked_variables(options.values) | {"SLURM_NODE_ALIASES": "(null)"}
+    )
     command = rest or [call.environment.get("SHELL", "/bin/sh")]
     connection.flush(call)
 
@@ -129,15 +142,21 @@ def _salloc(host: Host, connection: Connection, call: Call, options: JobOptions,
 
     connection.then = ended
     connection.pid = 0
-    connection.send(run=[{"arguments": command, "environment": variables, "label": "", "stdin": True, "node": ""}])
+    connection.send(
+        run=[{"arguments": command, "environment": variables, "label": "", "stdin": True, "node": ""}]
+    )
 
 
-def _srun(host: Host, connection: Connection, call: Call, options: JobOptions, rest: list[str], job: Job) -> None:
+def _srun(
+    host: Host, connection: Connection, call: Call, options: JobOptions, rest: list[str], job: Job
+) -> None:
     step, tasks = plan_step(call, job, options, True)
     _run_step(host, connection, call, options, rest, job, step, tasks, True)
 
 
-def _in_job(host: Host, connection: Connection, call: Call, options: JobOptions, rest: list[str], number: str) -> None:
+def _in_job(
+    host: Host, connection: Connection, call: Call, options: JobOptions, rest: list[str], number: str
+) -> None:
     job = host.site.job(int(number)) if number.isdigit() else None
     if job is None or not job.active:
         call.error(f"Unable to confirm allocation for job {number}: {refusals()['INVALID_JOB_ID'][1]}")
@@ -154,7 +173,11 @@ def _in_job(host: Host, connection: Connection, call: Call, options: JobOptions,
     if asked > has and not options.get("overcommit"):
         call.error(f"Unable to create step for job {job.job_id}: {refusals()['TOO_MANY_REQUESTED_CPUS'][1]}")
         call.quit(1)
-    if options.source.get("gres") == "cli" and "gpu" in options.get("gres") and not any(s.gres for s in job.shares):
+    if (
+        options.source.get("gres") == "cli"
+        and "gpu" in options.get("gres")
+        and not any(s.gres for s in job.shares)
+    ):
         call.error("Step requested GRES but job doesn't have GRES")
         call.fail(f"Unable to create step for job {job.job_id}: {refusals()['INVALID_GRES'][1]}")
     _run_step(host, connection, call, options, rest, job, step, tasks, False)
@@ -211,9 +234,8 @@ def _step_tres(host: Host, job: Job, step: Step) -> dict[str, int]:
     for name, share in zip(job.nodes, job.shares, strict=False):
         if name in step.nodes:
             tres["mem"] += share.mem
-    for name, count in job.alloc_tres.items():
-        if name.startswith("gres/") and len(step.nodes) == len(job.nodes):
-            tres[name] = count
+    if len(step.nodes) == len(job.nodes):
+        tres |= {name: count for name, count in job.alloc_tres.items() if name.startswith("gres/")}
     return tres
 
 
@@ -221,7 +243,9 @@ def _code(status: int) -> int:
     return 128 + (status & 0x7F) if status & 0x7F else status >> 8
 
 
-def _told(call: Call, job: Job, step: Step, tasks: list[Task], statuses: list[int], options: JobOptions) -> int:
+def _told(
+    call: Call, job: Job, step: Step, tasks: list[Task], statuses: list[int], options: JobOptions
+) -> int:
     """Say which tasks failed, by node and code; returns srun's own exit code: the largest."""
     groups: dict[tuple[str, int], list[int]] = {}
     for task, status in zip(tasks, statuses, strict=True):

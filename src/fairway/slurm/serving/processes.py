@@ -6,6 +6,7 @@ ours on its way to the socket; that is looked at twice, so that one just waking 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -57,7 +58,7 @@ class Processes:
             if whose != of:
                 continue
             for one in _session(pid):
-                if (leader if one == pid else others):
+                if leader if one == pid else others:
                     _kill(one, number)
 
     def kill_all(self) -> None:
@@ -69,16 +70,16 @@ class Processes:
         self.live.clear()
 
     def are_busy(self, waiting: set[int], also: Sequence[int] = ()) -> bool:
-        """Does any process of a job compute? waiting: pids that are known to wait for an answer; also: more sessions."""
+        """Does any process of a job compute? waiting: pids known to wait for an answer; also: more sessions."""
         sessions = {*self.live, *also}
         if not sessions:
             return False
-        for entry in os.scandir("/proc"):
-            if entry.name.isdigit():
-                state = _state(int(entry.name))
-                if state is not None and state[1] in sessions and int(entry.name) not in waiting:
-                    if state[0] in "RD" or _is_client(int(entry.name)):
-                        return True
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                state = _state(int(name))
+                mine = state is not None and state[1] in sessions and int(name) not in waiting
+                if mine and state and (state[0] in "RD" or _is_client(int(name))):
+                    return True
         return False
 
 
@@ -110,16 +111,14 @@ def _children(pid: int) -> bool:
 
 def _session(leader: int) -> list[int]:
     found = []
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            state = _state(int(entry.name))
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            state = _state(int(name))
             if state is not None and state[1] == leader:
-                found.append(int(entry.name))
+                found.append(int(name))
     return found
 
 
 def _kill(pid: int, number: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        pass
