@@ -11,6 +11,7 @@ import pytest
 from fairway.cli.main import main
 from fairway.errors import InvalidInput
 from fairway.kube.manifest import read_text
+from fairway.results.alerting import alerts_of
 from fairway.scenario.actionreading import ACTIONS
 from fairway.scenario.assertions import parse, vocabulary
 from fairway.scenario.assertions.evidence import Evidence
@@ -50,7 +51,7 @@ def finished() -> dict[str, Finished]:
 
 def run(name: str, runs: dict[str, Finished]) -> Finished:
     if name not in runs:
-        runs[name] = run_scenario(load_scenario(EXAMPLES / name))
+        runs[name] = run_scenario(load_scenario(EXAMPLES / name), alerts_of=alerts_of)
     return runs[name]
 
 

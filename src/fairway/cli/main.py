@@ -36,6 +36,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("explain_cmd", "why does it wait, layer by layer, and what would start it"),
     "check": ("check_cmd", "before submission: refused, admitted where, preempting whom, when, at what cost"),
     "fragmentation": ("fragmentation_cmd", "free GPUs that no pending pod can use, and why"),
+    "metrics": ("metrics_cmd", "a run's series under the exporters' names: PromQL, export to Prometheus"),
+    "rules": ("rules_cmd", "Prometheus' rules, tried on a run: what fires when, how late"),
     "trace": ("trace_cmd", "generate, convert and describe workload traces"),
     "replay": ("replay_cmd", "replay a recorded GPU trace under a placement policy"),
     "verify": ("verify_cmd", "check Fairway's decisions against recordings of the real engines"),

@@ -154,6 +154,7 @@ def _one(scenario: Scenario, seed: int | None, out: Path | None, quiet: bool) ->
 
     from fairway.cli.progressline import ProgressLine
     from fairway.recorder.recorder import Recorder
+    from fairway.results.alerting import alerts_of
     from fairway.results.run import Run
     from fairway.results.rundir import RunWriter
     from fairway.scenario.running import run_scenario
@@ -176,7 +177,9 @@ def _one(scenario: Scenario, seed: int | None, out: Path | None, quiet: bool) ->
         progress = _Checkpoints(line, writers)
         # Who looks for the cause of a fault wants its traceback, not a run without the object.
         contains = not os.environ.get("FAIRWAY_DEBUG")
-        finished = run_scenario(scenario, seed=seed, progress=progress, prepare=prepare, contains=contains)
+        finished = run_scenario(
+            scenario, seed=seed, progress=progress, prepare=prepare, contains=contains, alerts_of=alerts_of
+        )
         info = _info(scenario, seed, finished)
         if writers:
             return finished, writers[0][0].finish(finished.outcome, info)
@@ -201,6 +204,7 @@ class _Checkpoints:
 
 def _info(scenario: Scenario, seed: int | None, finished: Finished | None = None) -> RunInfo:
     """What the run was; with `finished`, what came of it too."""
+    from fairway.results.alerttext import alert_json
     from fairway.results.costs.borrowing import queues_in
     from fairway.results.costs.pricing import books_of
     from fairway.results.run import RunInfo
@@ -230,6 +234,7 @@ def _info(scenario: Scenario, seed: int | None, finished: Finished | None = None
         notes=tuple(notes),
         queues=queues_in(finished.twin.store),
         books=books_of(scenario),
+        alerts=alert_json(finished.alerts, finished.status.began_us),
     )
 
 
@@ -272,10 +277,11 @@ def _write_html(run: Run, html: Path) -> None:
 
 def _many(scenario: Scenario, seeds: int, first: int | None, output: str) -> int:
     from fairway.cli.output import print_json
+    from fairway.results.alerting import alerts_of
     from fairway.scenario.repeating import run_seeds
     from fairway.scenario.verdicts import junit_repeated, repeated_json, spread_lines
 
-    repeated = run_seeds(scenario, seeds, first=first)
+    repeated = run_seeds(scenario, seeds, first=first, alerts_of=alerts_of)
     if output == "json":
         print_json(repeated_json(repeated))
     elif output == "junit":

@@ -14,6 +14,7 @@ from typing import Any
 from fairway.kube.timestamps import format_duration
 from fairway.recorder.tables import COMPLETE, NodeRow, PodRow
 from fairway.results import words
+from fairway.results.alerttext import by_rule
 from fairway.results.charts import charts_of
 from fairway.results.figures import ALL, Figures, figures_of, why_not
 from fairway.results.htmlpage import page
@@ -48,6 +49,7 @@ def html_report(run: Run) -> str:
             _head(run),
             _cards(run, figures),
             _assertions(run),
+            _alerts(run),
             section("Over time", *(panel(svg_part(d, f"chart-{name}")) for name, d in charts.items())),
             _timelines(heat, timeline),
             _waits(figures),
@@ -129,6 +131,24 @@ def _assertions(run: Run) -> str:
             )
         )
     return section("Assertions", panel(table(("", "assertion", "measured", ""), rows))) if rows else ""
+
+
+def _alerts(run: Run) -> str:
+    rows = [
+        (
+            Cell(name, "name"),
+            Cell(severity),
+            Cell(words.count(count), "n"),
+            Cell(words.duration(round(firing_s * 1e6)), "n"),
+            Cell(words.duration(round(first_s * 1e6)), "n"),
+            Cell(said, "why"),
+        )
+        for name, severity, count, firing_s, first_s, said in by_rule(
+            run.info.alerts, run.outcome.duration_us / 1e6
+        )
+    ]
+    head = ("alert", "severity", "fired", "firing for", "first at", "")
+    return section("Alerts", panel(table(head, rows))) if rows else ""
 
 
 def _timelines(heat: Timeline | None, timeline: Timeline | None) -> str:

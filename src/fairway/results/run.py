@@ -17,6 +17,7 @@ class RunInfo:
     `lost_work_us`: container time whose work no checkpoint saved; None: nobody measured it.
     `notes`: sentences for the reader, such as rows of a trace that were skipped.
     `books`: files of prices that its scenario names (`cloud.prices`), as they were found.
+    `alerts`: what its PrometheusRules raised (see `alerttext`).
     `queues`: LocalQueues with the ClusterQueue, cohort and GPU quota behind each (see `costs.borrowing`).
     """
 
@@ -32,6 +33,7 @@ class RunInfo:
     notes: tuple[str, ...] = ()
     queues: tuple[Mapping[str, Any], ...] = ()
     books: tuple[str, ...] = ()
+    alerts: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@
 | `events` | core/v1 Events by component, type and reason, with counts |
 | `assertions` | verdicts, where there were assertions |
 | `lost_work_us` | container time no checkpoint saved; null: nobody measured it |
+| `alerts` | the first thousand that fired, where it had PrometheusRules |
 | `notes` | sentences for the reader |
 | `queues` | LocalQueues with their ClusterQueue, cohort and GPU quota |
 
@@ -49,6 +50,7 @@ def summary_of(run: Run) -> dict[str, Any]:
         "notes": list(run.info.notes),
         "queues": [dict(q) for q in run.info.queues],
         **({"books": list(run.info.books)} if run.info.books else {}),
+        **({"alerts": [dict(a) for a in run.info.alerts]} if run.info.alerts else {}),
     }
 
 
@@ -83,6 +85,7 @@ def info_of(summary: dict[str, Any]) -> RunInfo:
         notes=tuple(summary.get("notes") or ()),
         queues=tuple(summary.get("queues") or ()),
         books=tuple(summary.get("books") or ()),
+        alerts=tuple(summary.get("alerts") or ()),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fairway.kube.timestamps import format_duration
 from fairway.recorder.tables import COMPLETE, RUNNING
 from fairway.results import words
+from fairway.results.alerttext import alert_lines
 from fairway.results.figures import ALL, Figures, Group, Waits, figures_of
 from fairway.results.queuetext import queue_lines
 from fairway.results.resample import on_grid
@@ -44,6 +45,7 @@ def report_lines(run: Run, width: int = 100, figures: Figures | None = None) -> 
     parts = [
         _head(run, width),
         _assertions(run, width),
+        alert_lines(run, width),
         _gpu(run, figures, width),
         _waits(figures, width),
         *queue_lines(run, figures.queues, width),

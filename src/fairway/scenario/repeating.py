@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from fairway.scenario.assertions.grammar import Assertion
 from fairway.scenario.assertions.judging import Verdict
 from fairway.scenario.model import Scenario
-from fairway.scenario.running import run_scenario
+from fairway.scenario.running import AlertsOf, run_scenario
 
 MAX_SEEDS = 10_000
 
@@ -68,6 +68,9 @@ class Repeated:
         return tuple(dict.fromkeys(text for run in self.runs for text in run.failures))
 
 
+_Task = tuple[Scenario, int, AlertsOf | None]
+
+
 def run_seeds(
     scenario: Scenario,
     count: int,
@@ -75,10 +78,12 @@ def run_seeds(
     first: int | None = None,
     processes: int = 2,
     done: Callable[[SeedRun], None] | None = None,
+    alerts_of: AlertsOf | None = None,
 ) -> Repeated:
-    """Run under `count` seeds from `first` (the scenario's own unless given). `done` hears of each run."""
+    """Run under `count` seeds from `first` (the scenario's own unless given). `done` hears of each run; `alerts_of`: as
+    of `run_scenario`."""
     start = scenario.seed if first is None else first
-    tasks = [(scenario, seed) for seed in range(start, start + count)]
+    tasks = [(scenario, seed, alerts_of) for seed in range(start, start + count)]
     runs = []
     for run in _all(tasks, min(processes, count)):
         runs.append(run)
@@ -87,7 +92,7 @@ def run_seeds(
     return Repeated(scenario, tuple(runs), spreads_of(scenario.assertions, runs))
 
 
-def _all(tasks: list[tuple[Scenario, int]], processes: int) -> Sequence[SeedRun] | map[SeedRun]:
+def _all(tasks: list[_Task], processes: int) -> Sequence[SeedRun] | map[SeedRun]:
     if processes <= 1:
         return map(_run_one, tasks)
     # Forking is what makes sharing the scenario free; spawning works as well, it only starts slower.
@@ -99,9 +104,9 @@ def _all(tasks: list[tuple[Scenario, int]], processes: int) -> Sequence[SeedRun]
         pool.shutdown(cancel_futures=True)
 
 
-def _run_one(task: tuple[Scenario, int]) -> SeedRun:
-    scenario, seed = task
-    finished = run_scenario(scenario, seed=seed, contains=True)
+def _run_one(task: _Task) -> SeedRun:
+    scenario, seed, alerts_of = task
+    finished = run_scenario(scenario, seed=seed, contains=True, alerts_of=alerts_of)
     status = finished.status
     return SeedRun(
         seed,

@@ -12,17 +12,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fairway.autoscaling.fights import fights
 from fairway.errors import BugError, UserError, WorldError
 from fairway.kube.timestamps import DAY_US, MINUTE_US, parse_duration, parse_rfc3339
 from fairway.recorder.recorder import Recorder
 from fairway.recorder.tables import COMPLETE, INTERRUPTED, Outcome
+from fairway.scenario.assertions.alertwords import AlertRow
 from fairway.scenario.assertions.evidence import Evidence
 from fairway.scenario.assertions.grammar import EVENTUALLY, REFUSED, Reaching
 from fairway.scenario.assertions.judging import Verdict, judge_all
+from fairway.scenario.assertions.terms import ALERTS
 from fairway.scenario.assertions.watching import ReachingWatch, is_about
 from fairway.scenario.building import build_twin
 from fairway.scenario.component import ScenarioComponent, Trouble
@@ -81,6 +84,12 @@ class Finished:
     outcome: Outcome
     status: Status
     verdicts: tuple[Verdict, ...]
+    evidence: Evidence
+
+    @property
+    def alerts(self) -> list[AlertRow]:
+        """What its rules raised; evaluated when first asked for."""
+        return self.evidence.rows(ALERTS, None)
 
     @property
     def unexpected(self) -> tuple[Refusal, ...]:
@@ -99,6 +108,8 @@ class Finished:
 
 
 ProgressCallback = Callable[[Progress], None]
+AlertsOf = Callable[[Twin, Outcome], Sequence[AlertRow]]
+"""Evaluates the rules that a twin ended with, over its series: `results.alerting.alerts_of`."""
 
 
 def run_scenario(
@@ -108,6 +119,7 @@ def run_scenario(
     progress: ProgressCallback | None = None,
     prepare: Callable[[Twin], None] | None = None,
     contains: bool = False,
+    alerts_of: AlertsOf | None = None,
 ) -> Finished:
     """Build, run and judge. `prepare` sees the twin before it starts (to attach sinks to its log). `contains`: a
     component that raises over one object leaves that out instead of ending the run; `Status.failures` has it.
@@ -117,7 +129,8 @@ def run_scenario(
     twin = build_twin(scenario, seed=seed, containment=containment_of_run() if contains else None)
     if prepare is not None:
         prepare(twin)
-    return run_twin(scenario, twin, seed=scenario.seed if seed is None else seed, progress=progress)
+    seed = scenario.seed if seed is None else seed
+    return run_twin(scenario, twin, seed=seed, progress=progress, alerts_of=alerts_of)
 
 
 def containment_of_run() -> Containment:
@@ -152,7 +165,12 @@ def moment(at: str, start_us: int) -> int:
 
 
 def run_twin(
-    scenario: Scenario, twin: Twin, *, seed: int, progress: ProgressCallback | None = None
+    scenario: Scenario,
+    twin: Twin,
+    *,
+    seed: int,
+    progress: ProgressCallback | None = None,
+    alerts_of: AlertsOf | None = None,
 ) -> Finished:
     """Run a twin that `build_twin` made (or a fork of one) to the scenario's end."""
     began_s = time.perf_counter()
@@ -175,8 +193,9 @@ def run_twin(
         failures=() if twin.host.containment is None else tuple(twin.host.containment.messages),
         refusals=tuple(_player(twin).refusals),
     )
-    verdicts = judge_all(scenario.assertions, evidence_of(twin, outcome))
-    return Finished(scenario, seed, twin, outcome, status, verdicts)
+    evidence = evidence_of(twin, outcome, alerts_of)
+    verdicts = judge_all(scenario.assertions, evidence)
+    return Finished(scenario, seed, twin, outcome, status, verdicts, evidence)
 
 
 def _run(scenario: Scenario, twin: Twin, progress: ProgressCallback | None) -> str:
@@ -275,7 +294,7 @@ def fighting(twin: Twin, outcome: Outcome) -> list[str]:
     )
 
 
-def evidence_of(twin: Twin, outcome: Outcome) -> Evidence:
+def evidence_of(twin: Twin, outcome: Outcome, alerts_of: AlertsOf | None = None) -> Evidence:
     """What assertions are judged by."""
     watch, kubelet = twin.host.parts.get("assertions"), twin.host.parts.get("kubelet")
     reached = watch.reached if isinstance(watch, ReachingWatch) else {}
@@ -286,6 +305,7 @@ def evidence_of(twin: Twin, outcome: Outcome) -> Evidence:
         outcome,
         reached,
         kubelet.progress.totals.lost_us if isinstance(kubelet, Kubelet) else None,
+        None if alerts_of is None else partial(alerts_of, twin, outcome),
     )
 
 

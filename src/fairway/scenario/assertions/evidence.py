@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from fairway.kube.objects import Key
 from fairway.recorder.tables import Outcome, PodRow, SeriesRow, WorkloadRow
 from fairway.scenario.assertions import queueevidence
+from fairway.scenario.assertions.alertwords import AlertRow
 from fairway.scenario.assertions.curves import Curve, ratio, stepping
 from fairway.scenario.assertions.grammar import (
     IN,
@@ -25,6 +26,7 @@ from fairway.scenario.assertions.grammar import (
     Reaching,
 )
 from fairway.scenario.assertions.vocabulary import (
+    ALERTS,
     CPUS,
     FIELDS,
     LABEL,
@@ -60,6 +62,8 @@ class Evidence:
     outcome: Outcome
     reached: dict[Reaching, Reached] = field(default_factory=dict)
     lost_work_us: int | None = None
+    alerts: Callable[[], Sequence[AlertRow]] | None = None
+    """What the scenario's rules raised; None: nobody evaluates them. Asked for when an assertion speaks of it."""
     _rows: dict[tuple[str, Condition | None], list[Any]] = field(default_factory=dict, repr=False)
 
     @property
@@ -76,6 +80,8 @@ class Evidence:
         if known is None:
             if condition is not None:
                 known = [row for row in self.rows(of, None) if holds(condition, row, of)]
+            elif of == ALERTS:
+                known = list(self.alerts()) if self.alerts is not None else []
             elif of == WORKLOADS:
                 known = [row for row in self.outcome.workloads if not row.owner_kind]
             else:
@@ -103,7 +109,7 @@ class Evidence:
             if end_us is not None:
                 yield Sample(float(end_us - start_us), row)
             else:
-                last = row.finished_us or row.deleted_us or self.end_us
+                last = (None if of == ALERTS else row.finished_us or row.deleted_us) or self.end_us
                 yield Sample(float(max(last - start_us, 0)), row, True)
 
     # Curves
@@ -201,6 +207,7 @@ _SPANS: dict[str, Callable[[Any], Span]] = {
     **_POD_SPANS,
     **_WORKLOAD_SPANS,
     "queue wait": lambda r: (r.created_us, r.admitted_us),
+    "firing time": lambda r: (r.fired_us, r.ended_us),
 }
 _TABLES: dict[str, Callable[[Outcome], Iterable[Any]]] = {
     PODS: lambda outcome: outcome.pods,

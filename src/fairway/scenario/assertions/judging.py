@@ -22,6 +22,7 @@ from fairway.scenario.assertions.grammar import (
     Reaching,
 )
 from fairway.scenario.assertions.vocabulary import (
+    ALERTS,
     BYTES,
     CLUSTER,
     COUNT,
@@ -82,6 +83,8 @@ def value_text(value: float, unit: str) -> str:
 
 def judge(assertion: Assertion, evidence: Evidence) -> Verdict:
     body = assertion.body
+    if _rows_of(body) == ALERTS and evidence.alerts is None:
+        return _nothing(assertion, COUNT, "nobody evaluated the rules of this run")
     if isinstance(body, Reaching):
         return _judge_reaching(assertion, body, evidence)
     if body.metric in ("count", "share"):
@@ -92,6 +95,12 @@ def judge(assertion: Assertion, evidence: Evidence) -> Verdict:
     if metric.rows == CLUSTER:
         return _judge_curve(assertion, body, evidence)
     return _judge_samples(assertion, body, evidence)
+
+
+def _rows_of(body: Comparison | Reaching) -> str:
+    if isinstance(body, Reaching):
+        return ""
+    return SETS[body.set].rows if body.set else METRICS[body.metric].rows
 
 
 def judge_all(assertions: Sequence[Assertion], evidence: Evidence) -> tuple[Verdict, ...]:

@@ -3,6 +3,9 @@
 assertion  = ["always"] measure operator value {window | where}
            | "eventually" object state ["within" duration | "before" duration]
            | "never" object state
+           | "alert" name "fires" [for] {window | where}
+           | "no" "alert" [name] ["of" "severity" name] [for] {window | where}
+for        = "for" label name
 measure    = metric [statistic] | ("count" | "share") "(" set ")"
 statistic  = "mean" | "min" | "max" | "total" | "p" number
 window     = "between" duration "and" duration | "after" duration | "before" duration
@@ -27,7 +30,9 @@ from fairway.kube.quantity import QuantityError, whole_ceil
 from fairway.kube.timestamps import parse_duration
 from fairway.scenario.assertions import grammar, vocabulary
 from fairway.scenario.assertions.grammar import (
+    EQUAL,
     EVENTUALLY,
+    GREATER_EQUAL,
     IN,
     LIKE,
     NEVER,
@@ -56,6 +61,7 @@ from fairway.scenario.assertions.tokens import (
     tokens,
 )
 from fairway.scenario.assertions.vocabulary import (
+    ALERTS,
     BYTES,
     CLUSTER,
     COUNT,
@@ -167,12 +173,45 @@ class _Parser:
         quantifier = self._take_word(EVENTUALLY, NEVER)
         if quantifier:
             return self._reaching(quantifier)
+        if self._is_word("alert", "no"):
+            return self._alert()
         if self._is_word("replicas"):
             return self._replicas()
         always = bool(self._take_word("always"))
         if self._is_word("count", "share"):
             return self._counting(always)
         return self._measuring(always)
+
+    def _alert(self) -> Comparison:
+        """`alert GPUIdle fires for team b`, `no alert of severity critical`: a count of alerts."""
+        is_none = bool(self._take_word("no"))
+        if not self._take_word("alert"):
+            self._fail('expected alert, such as no alert of severity "critical"')
+        tests: list[Condition] = []
+        is_named = self.token.kind == TEXT or (
+            self.token.kind == WORD and not self._is_word("of", "for", *_WORDS_AFTER)
+        )
+        if is_named or not is_none:
+            tests.append(FieldTest("alert", EQUAL, (self._name("the name of an alert"),)))
+        if not is_none and not self._take_word("fires"):
+            self._fail("expected fires")
+        if self._take_word("of"):
+            if not self._take_word("severity"):
+                self._fail("expected severity")
+            tests.append(FieldTest("severity", EQUAL, (self._name("a severity"),)))
+        if self._take_word("for"):
+            label = self._name("a label")
+            tests.append(FieldTest(LABEL, EQUAL, (self._name("the label's value"),), label))
+        window, condition = self._rest(ALERTS)
+        tests += [condition] if condition is not None else []
+        whole = tests[0] if len(tests) == 1 else All(tuple(tests)) if tests else None
+        operator, bound = (EQUAL, 0.0) if is_none else (GREATER_EQUAL, 1.0)
+        return Comparison("count", "", operator, bound, COUNT, "alerts", False, window, whole)
+
+    def _name(self, what: str) -> str:
+        if self.token.kind not in (WORD, TEXT, NUMBER):
+            self._fail(f"expected {what}")
+        return self._next().text
 
     def _counting(self, always: bool) -> Comparison:
         word = self._next()

@@ -13,6 +13,8 @@ TEXT, FLAG = "text", "true or false"
 PODS, WORKLOADS, NODES, CLUSTER = "pods", "workloads", "nodes", "cluster"
 SCALINGS = "scalings"
 """Changes of replicas by autoscalers."""
+ALERTS = "alerts"
+"""What PrometheusRules of the scenario raised."""
 QUEUED, QUOTAS, QUEUES = "queued workloads", "quotas", "cluster queues"
 """Kueue's Workloads; resources of flavors of ClusterQueues; ClusterQueues."""
 

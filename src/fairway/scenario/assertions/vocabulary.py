@@ -10,8 +10,9 @@ from typing import Any
 
 from fairway.recorder.queuetables import QueuedRow
 from fairway.recorder.tables import NodeRow, PodRow, WorkloadRow
-from fairway.scenario.assertions import queuewords
+from fairway.scenario.assertions import alertwords, queuewords
 from fairway.scenario.assertions.terms import (
+    ALERTS,
     BYTES,
     CLUSTER,
     COUNT,
@@ -105,6 +106,7 @@ METRICS: dict[str, Metric] = _metrics(
         is_single=True,
     ),
     *queuewords.METRICS,
+    *alertwords.METRICS,
 )
 
 STATISTICS = ("mean", "min", "max", "total")
@@ -212,6 +214,7 @@ SETS: dict[str, Set] = _sets(
         lambda r: r.at_us,
     ),
     *queuewords.SETS,
+    *alertwords.SETS,
 )
 
 
@@ -277,6 +280,7 @@ FIELDS: Mapping[str, dict[str, FieldOf]] = {
     },
     QUOTAS: queuewords.QUOTA_FIELDS,
     QUEUES: queuewords.QUEUE_FIELDS,
+    ALERTS: alertwords.FIELDS,
 }
 LABEL = "label"
 """`label("team")`: any label of the row."""
@@ -314,9 +318,10 @@ STATES: dict[str, tuple[str, ...]] = {
 }
 ANY_STATES = ("Created", "Refused", "Deleted")
 
-Row = PodRow | WorkloadRow | NodeRow | QueuedRow
+Row = PodRow | WorkloadRow | NodeRow | QueuedRow | alertwords.AlertRow
 
 __all__ = [
+    "ALERTS",
     "ANY_STATES",
     "BYTES",
     "CLUSTER",

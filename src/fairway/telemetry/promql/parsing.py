@@ -39,6 +39,11 @@ _TEXTS: Final = re.compile(r"""[({\[]|[)}\]]|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\
 _AT: Final = re.compile(
     r"^ {8}at: Some\(\s*At\(\s*SystemTime \{\s*tv_sec: (-?\d+),\s*tv_nsec: (\d+)", re.MULTILINE
 )
+_DURATION: Final = re.compile(
+    r"(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?", re.ASCII
+)
+_DAY_MS: Final = 86_400_000
+_UNITS_MS: Final = (365 * _DAY_MS, 7 * _DAY_MS, _DAY_MS, 3_600_000, 60_000, 1_000, 1)
 _TOO_DEEP: Final = f"parse error: nested deeper than {MAX_DEPTH} levels"
 _CARDS: Final = {
     "OneToOne": "one-to-one",
@@ -222,9 +227,9 @@ def _refuse(name: str) -> None:
 def duration_ms(text: str) -> int:
     """`5m`, `1h30m`, `-1d`, `0`. Raises: PromQLError."""
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text)
+    found = _DURATION.fullmatch(rest)
     if rest == "0":
         return 0
-    try:
-        return sign * _ms(_parser().parse_duration(rest))
-    except (ValueError, OverflowError):
-        raise PromQLError(f'not a valid duration string: "{text}"') from None
+    if not rest or found is None or len(rest) > 60:
+        raise PromQLError(f'not a valid duration string: "{text}"')
+    return sign * sum(int(n or 0) * unit for n, unit in zip(found.groups(), _UNITS_MS, strict=True))

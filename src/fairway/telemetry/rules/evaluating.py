@@ -95,8 +95,10 @@ def evaluate(groups: Sequence[Group], source: SeriesSource, start_ms: int, end_m
             steps = np.arange(
                 -(-first // state.group.interval_ms), until // state.group.interval_ms + 1, dtype=np.int64
             )
+            steps *= state.group.interval_ms
+            steps = steps[steps >= state.group.since_ms]
             if len(steps):
-                _run_group(state, steps * state.group.interval_ms, both, outcome)
+                _run_group(state, steps, both, outcome)
     for state in states:
         for tracker in state.trackers.values():
             for alert in tracker.alerts:

@@ -61,6 +61,8 @@ class Group:
     offset_ms: int
     limit: int
     rules: tuple[Rule, ...]
+    since_ms: int = 0
+    """From when on it is evaluated."""
 
 
 def read_rules(path: Path) -> list[Group]:

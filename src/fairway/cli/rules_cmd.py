@@ -1,0 +1,145 @@
+"""`fairway rules`: what would these rules have done?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairway.cli.onground import On
+
+if TYPE_CHECKING:
+    from fairway.results.alerting import RuleTest, Threshold
+    from fairway.telemetry.rules.evaluating import Outcome
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Prometheus' rules, tried on what happened: PrometheusRule objects and rule files.",
+)
+_Rules = Annotated[
+    Path, typer.Argument(metavar="RULES", help="A file or folder with PrometheusRules, or a rule file.")
+]
+_Output = Annotated[str, typer.Option("--output", "-o", metavar="table|json", help="How to print.")]
+
+
+@app.command()
+def check(rules: _Rules) -> None:
+    """Whether Prometheus would read them; what is wrong is told in its words, with file and line.
+
+    Example: fairway rules check rules.yaml
+    """
+    from fairway.telemetry.rules.reading import read_rules
+
+    groups = read_rules(rules)
+    count = sum(len(group.rules) for group in groups)
+    typer.echo(f"{len(groups)} groups, {count} rules found")
+
+
+@app.command()
+def test(
+    rules: _Rules,
+    on: On = None,
+    suggest: Annotated[
+        bool,
+        typer.Option("--suggest", help="What other thresholds would have done, from the run's own values."),
+    ] = False,
+    output: _Output = "table",
+) -> None:
+    """When would each alert have fired, how often, how late, and what did its GPUs waste before?
+
+    Late is how long the condition had held; of rules that point at GPUs, how long these had been idle (below 5 %).
+    Exits 1 when an evaluation fails.
+
+    Example: fairway rules test rules.yaml --on runs/a --suggest
+    """
+    from fairway.cli.onground import ground_on
+    from fairway.cli.output import check_output, print_json
+    from fairway.results.alerting import thresholds, try_rules
+    from fairway.results.telemetry import series_of_run
+    from fairway.telemetry.rules.reading import read_rules
+    from fairway.telemetry.store import Union
+
+    check_output(output)
+    groups = read_rules(rules)
+    outcome = ground_on(on).history().outcome
+    source, began, ended = series_of_run(outcome), outcome.began_us // 1000, outcome.ended_us // 1000
+    found, tests = try_rules(groups, source, began, ended)
+    both = Union((source, found.recorded))
+    others = [thresholds(t, both, began, ended) if suggest else [] for t in tests]
+    if output == "json":
+        print_json(_json(found, tests, others, began))
+    else:
+        _print(found, tests, others, began)
+    for failure in found.failures:
+        at = f"{failure.times} evaluations of {failure.rule.name} failed"
+        typer.echo(f"{failure.rule.where}: {at}: {failure.message}", err=True)
+    if found.failures:
+        raise typer.Exit(1)
+
+
+def _print(found: Outcome, tests: list[RuleTest], others: list[list[Threshold]], began: int) -> None:
+    from fairway.cli.output import print_table
+    from fairway.kube.timestamps import format_duration
+
+    def text(at_ms: int | None) -> str:
+        return "" if at_ms is None else format_duration(at_ms * 1000)
+
+    rows = []
+    for t in tests:
+        first = min((a.fired_ms for a in t.fired if a.fired_ms is not None), default=None)
+        idle = "" if t.idle_gpu_s is None else f"{t.idle_gpu_s / 3600:.1f} GPU-h"
+        since = None if first is None else first - began
+        cells = (str(len(t.fired)), str(t.brief), str(t.pending_only), text(t.firing_ms), text(since))
+        rows.append((t.rule.alert, *cells, text(t.late_p50_ms), idle))
+    head = ("ALERT", "FIRED", "BRIEF", "PENDING", "FIRING", "FIRST", "LATE", "IDLE BEFORE")
+    print_table(head, rows, (1, 2, 3, 4, 5, 6, 7))
+    for t, values in zip(tests, others, strict=True):
+        if values:
+            typer.echo(f"\n{t.rule.alert}: {t.rule.query}")
+            lines = [(f"{v.value:g}", str(v.fired), text(v.firing_ms)) for v in values]
+            print_table(("  THRESHOLD", "FIRED", "FIRING"), lines, (0, 1, 2))
+    records = sum(1 for name in found.recorded.names() if name not in ("ALERTS", "ALERTS_FOR_STATE"))
+    typer.echo(f"\n{found.evaluations:,} evaluations, {records} metrics recorded")
+
+
+def _json(found: Outcome, tests: list[RuleTest], others: list[list[Threshold]], began: int) -> dict[str, Any]:
+    def since(at_ms: int | None) -> float | None:
+        return None if at_ms is None else (at_ms - began) / 1000
+
+    return {
+        "evaluations": found.evaluations,
+        "rules": [
+            {
+                "alert": t.rule.alert,
+                "group": t.group,
+                "where": t.rule.where,
+                "fired": len(t.fired),
+                "brief": t.brief,
+                "pending_only": t.pending_only,
+                "firing_s": t.firing_ms / 1000,
+                "late_p50_s": None if t.late_p50_ms is None else t.late_p50_ms / 1000,
+                "idle_gpu_s_before": t.idle_gpu_s,
+                "alerts": [
+                    {
+                        "labels": dict(a.labels),
+                        "annotations": dict(a.annotations),
+                        "active_s": since(a.active_ms),
+                        "fired_s": since(a.fired_ms),
+                        "ended_s": since(a.ended_ms),
+                    }
+                    for a in t.fired
+                ],
+                "thresholds": [
+                    {"value": v.value, "fired": v.fired, "firing_s": v.firing_ms / 1000} for v in values
+                ],
+            }
+            for t, values in zip(tests, others, strict=True)
+        ],
+        "failures": [
+            {"rule": f.rule.name, "where": f.rule.where, "times": f.times, "message": f.message}
+            for f in found.failures
+        ],
+    }
