@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cost": ("cost_cmd", "what a run cost, who owes it, budgets, showback, FOCUS export"),
     "plan": ("plan_cmd", "planning in money: spot, reserved capacity, MIG slices, scale to zero"),
     "queue": ("queue_cmd", "Kueue's queues: what waits and why, quota, who borrows from whom"),
+    "gpus": ("gpus_cmd", "why has a node no GPUs: NVIDIA's stack checked, command and fix"),
     "explain": ("explain_cmd", "why does it wait, layer by layer, and what would start it"),
     "check": ("check_cmd", "before submission: refused, admitted where, preempting whom, when, at what cost"),
     "fragmentation": ("fragmentation_cmd", "free GPUs that no pending pod can use, and why"),

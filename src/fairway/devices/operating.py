@@ -61,6 +61,8 @@ class PodFacts:
     init: str
     running: bool
     ready: bool
+    image: str = ""
+    """Of its main container."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,8 @@ class Step:
     """One thing to do. `what` tells steps apart; only the fields that it needs are given.
 
     `pod`, `container`, `code`: end that container so. `labels`, `annotations`: None removes. `devices`: capacity and
-    allocatable to write. `says`: an event about the pod, or the node where none is named: type, reason, message.
+    allocatable to write. `delete`: that pod; `evict`: pods as `namespace/name`. `says`: an event about the pod, or the
+    node where none is named: type, reason, message.
     """
 
     what: str
@@ -109,6 +112,8 @@ class Step:
     annotations: Mapping[str, str | None] = field(default_factory=dict)
     devices: tuple[Mapping[str, int], Mapping[str, int]] | None = None
     delete: str = ""
+    cordon: bool | None = None
+    evict: tuple[str, ...] = ()
     says: tuple[str, str, str] | None = None
 
 

@@ -67,6 +67,9 @@ class Policy:
     driver_version: str
     runtime_class: str
     parts: Mapping[str, Mapping[str, Any]]
+    upgrades_itself: bool = False
+    parallel_upgrades: int = 1
+    """Nodes whose driver is exchanged at a time; 0: all."""
 
     def deployed(self) -> tuple[Operand, ...]:
         return tuple(o for o in operands() if o.key not in self.off)
@@ -80,6 +83,8 @@ def read_policy(obj: Obj, namespace: str = NAMESPACE) -> Policy:
     if "devicePlugin" in off:
         off.add("mps")
     plugin, mig = _part(parts["devicePlugin"], "config"), _part(parts["migManager"], "config")
+    upgrade = _part(parts["driver"], "upgradePolicy")
+    parallel = upgrade.get("maxParallelUpgrades", 1)
     meta = meta_of(obj)
     return Policy(
         name=meta.get("name") or "",
@@ -94,6 +99,8 @@ def read_policy(obj: Obj, namespace: str = NAMESPACE) -> Policy:
         driver_version=str(parts["driver"].get("version") or ""),
         runtime_class=str(_part(spec, "operator").get("runtimeClass") or "nvidia"),
         parts=parts,
+        upgrades_itself=upgrade.get("autoUpgrade") is True,
+        parallel_upgrades=parallel if type(parallel) is int and parallel >= 0 else 1,
     )
 
 
@@ -173,6 +180,10 @@ def daemonset(operand: Operand, policy: Policy) -> Obj:
             "template": {"metadata": {"labels": labels, "annotations": behaviour}, "spec": spec},
         },
     }
+
+
+def driver_image(policy: Policy) -> str:
+    return _image(policy.parts["driver"], operands()[0], policy)
 
 
 def _image(part: Mapping[str, Any], operand: Operand, policy: Policy) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairway.kube.objects import Key, Obj, annotations_of, labels_of, status_of
+from fairway.kube.objects import Key, Obj, annotations_of, labels_of, spec_of, status_of
 from fairway.kube.timestamps import MINUTE_US, SECOND_US
 from fairway.twin.latency import latency_named
 from fairway.twin.standard import standard_components
@@ -389,3 +389,34 @@ def test_a_policy_in_any_shape_stops_nothing() -> None:
     twin = world(bare(), policy(devicePlugin="yes", driver=None, migManager=[1], validator={"version": 7}))
     twin.run_for(6 * MINUTE_US)
     assert gpus(twin) == {"nvidia.com/gpu": "2"}
+
+
+def test_a_new_driver_reaches_one_node_after_the_other() -> None:
+    """helm upgrade --set driver.version: cordon, GPU pods away, the driver's pod anew, open again."""
+
+    def driver(version: str) -> Any:
+        return {"version": version, "upgradePolicy": {"autoUpgrade": True, "maxParallelUpgrades": 1}}
+
+    twin = ready(bare(), bare("gpu-2"), driver=driver("580.82.07"))
+    twin.apply([job("a"), job("b"), job("c"), job("d")])
+    twin.run_for(10 * SECOND_US)
+    twin.apply([policy(driver=driver("590.10.01"))])
+    seen: list[frozenset[str]] = []
+    for _ in range(240):
+        twin.run_for(5 * SECOND_US)
+        closed = frozenset(n for n in ("gpu-1", "gpu-2") if spec_of(node_of(twin, n)).get("unschedulable"))
+        if seen[-1:] != [closed]:
+            seen.append(closed)
+    assert [c for c in seen if c] in (
+        [frozenset({"gpu-1"}), frozenset({"gpu-2"})],
+        [frozenset({"gpu-2"}), frozenset({"gpu-1"})],
+    )
+    for name in ("gpu-1", "gpu-2"):
+        labels = labels_of(node_of(twin, name))
+        assert labels["nvidia.com/gpu-driver-upgrade-state"] == "upgrade-done"
+        assert labels["nvidia.com/cuda.driver-version.full"] == "590.10.01"
+        assert gpus(twin, name) == {"nvidia.com/gpu": "2"}
+    drivers = [p for p in twin.store.objects("Pod", NS) if "driver-daemonset" in p["metadata"]["name"]]
+    images = {p["spec"]["containers"][0]["image"] for p in drivers}
+    assert images == {"nvcr.io/nvidia/driver:590.10.01-ubuntu24.04"}
+    assert twin.store.get(Key("Pod", "default", "a")) is None

@@ -20,6 +20,8 @@ from fairway.devices import operating
 from fairway.devices.assigning import assigned
 from fairway.devices.operating import NodeView, PodFacts, Step, next_steps
 from fairway.devices.policy import NAMESPACE, POLICY, Policy, daemonset, operands, read_policy
+from fairway.devices.upgrading import DONE, REQUIRED, upgrade_steps
+from fairway.devices.upgrading import STATE as UPGRADE
 from fairway.kube.conditions import set_condition
 from fairway.kube.objects import (
     Key,
@@ -278,6 +280,8 @@ class GpuOperator:
         now_us = self.host.loop.now_us
         view = self._view(node, policy)
         steps = next_steps(view)
+        if policy is not None and view.gpus.count:
+            steps += upgrade_steps(view, others=self._upgrading(name))
         standing = {step.what for step in steps}
         for at in [at for at in self._since if at[0] == name and at[1] not in standing]:
             del self._since[at]
@@ -290,6 +294,11 @@ class GpuOperator:
                 continue
             del self._since[at]
             self._do(step, view, node)
+
+    def _upgrading(self, but: str) -> int:
+        """Nodes whose driver is being exchanged."""
+        states = (labels_of(n).get(UPGRADE) for n in self.store.objects("Node") if meta_of(n)["name"] != but)
+        return sum(state not in (None, "", REQUIRED, DONE) for state in states)
 
     def _view(self, node: Obj, policy: Policy | None) -> NodeView:
         name = meta_of(node)["name"]
@@ -309,7 +318,7 @@ class GpuOperator:
         if policy is not None:
             files = self._data(policy.namespace, policy.plugin_config)
             mig_file = (self._data(policy.namespace, policy.mig_config) or {}).get("config.yaml")
-        moves = labels.get(operating.MIG_STATE) == "pending"
+        moves = labels.get(operating.MIG_STATE) == "pending" or UPGRADE in labels
         return NodeView(
             name,
             labels,
@@ -370,6 +379,10 @@ class GpuOperator:
             uid = meta_of(pod)["uid"] if pod is not None else uid
         if step.says is not None:
             self._say(about, uid, *step.says)
+        if step.cordon is not None:
+            perform(self.store, Patch(key, {"spec": {"unschedulable": step.cordon or None}}))
+        for evicted in step.evict:
+            plan_fault(self.host, "delete", Key("Pod", *evicted.split("/")), None)
         if step.container or (step.pod and not (step.labels or step.annotations or step.devices)):
             plan_fault(self.host, "kill", about, step.container, step.code)
         actions: list[Action] = []
@@ -384,7 +397,7 @@ class GpuOperator:
         if step.devices is not None:
             self._write_devices(key, view, *step.devices)
         self.host.log.record(self.host.loop.now_us, NAME, "Node", "", view.name, step.what, step.pod)
-        self._look_at(view.name)
+        self._look_at(view.name, *(self._all_nodes() if step.labels.get(UPGRADE) == DONE else ()))
 
     def _write_devices(self, key: Key, view: NodeView, capacity: Any, healthy: Any) -> None:
         """As the kubelet reports: resources that were and are no longer stand at 0."""
@@ -465,7 +478,10 @@ def _facts(pod: Obj) -> PodFacts:
     ready = any(
         c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ()
     )
-    return PodFacts(meta_of(pod)["name"], init, running, ready and "deletionTimestamp" not in meta_of(pod))
+    image = next((str(c.get("image") or "") for c in _containers(spec_of(pod))), "")
+    return PodFacts(
+        meta_of(pod)["name"], init, running, ready and "deletionTimestamp" not in meta_of(pod), image
+    )
 
 
 def _flags(pod: Obj) -> dict[str, str]:
