@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "gpus": ("gpus_cmd", "why has a node no GPUs: NVIDIA's stack checked, command and fix"),
     "explain": ("explain_cmd", "why does it wait, layer by layer, and what would start it"),
     "check": ("check_cmd", "before submission: refused, admitted where, preempting whom, when, at what cost"),
+    "doctor": ("doctor_cmd", "the usual symptoms, one by one: signal, evidence, command, fix"),
     "fragmentation": ("fragmentation_cmd", "free GPUs that no pending pod can use, and why"),
     "metrics": ("metrics_cmd", "a run's series under the exporters' names: PromQL, export to Prometheus"),
     "rules": ("rules_cmd", "Prometheus' rules, tried on a run: what fires when, how late"),

@@ -9,6 +9,8 @@ from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.traces.arrival import QUEUE_LABEL
 
 _QUEUE, _LOCAL = "ClusterQueue.kueue.x-k8s.io", "LocalQueue.kueue.x-k8s.io"
+# Kueue makes a Workload for each of their pods, not for them.
+_QUEUED_BY_POD = ("Pod", "Deployment.apps", "ReplicaSet.apps")
 _NAMED = 3
 _JOBS_NAMED = 10
 
@@ -51,7 +53,7 @@ def _without_workload(store: Store) -> list[str]:
     }
     notes = []
     for gk in store.kinds():
-        for obj in store.objects(gk) if gk != "Pod" and gk not in WATCHED else ():
+        for obj in store.objects(gk) if gk not in (*_QUEUED_BY_POD, *WATCHED) else ():
             queue, meta = labels_of(obj).get(QUEUE_LABEL), meta_of(obj)
             if not queue or meta.get("uid") in owned or meta.get("ownerReferences"):
                 continue
