@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("explain_cmd", "why does it wait, layer by layer, and what would start it"),
     "check": ("check_cmd", "before submission: refused, admitted where, preempting whom, when, at what cost"),
     "doctor": ("doctor_cmd", "the usual symptoms, one by one: signal, evidence, command, fix"),
+    "incident": ("incident_cmd", "an incident report: timeline, scope, graphs, factors, remedies, an alert"),
     "fragmentation": ("fragmentation_cmd", "free GPUs that no pending pod can use, and why"),
     "metrics": ("metrics_cmd", "a run's series under the exporters' names: PromQL, export to Prometheus"),
     "rules": ("rules_cmd", "Prometheus' rules, tried on a run: what fires when, how late"),

@@ -50,6 +50,8 @@ class Moment:
     """Whether it was played from its start; else it was read from objects, and its namespaces are all there are."""
     usage: tuple[Obj, ...] = field(default=(), repr=False)
     """NodeMetrics and PodMetrics, where they were among what was read."""
+    events: tuple[Obj, ...] = field(default=(), repr=False)
+    """Events that were read; those of a simulation are the twin's own."""
 
     @property
     def store(self) -> Store:

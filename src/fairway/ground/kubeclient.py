@@ -35,7 +35,7 @@ _PAGE = 500
 _MOST_PAGES = 4_000
 _MOST_BYTES = 256 * 1024**2
 _SECRET = "Secret"
-_NEVER = frozenset({"Event", "Event.events.k8s.io", "Lease.coordination.k8s.io", "ComponentStatus"})
+_NEVER = frozenset({"Event.events.k8s.io", "Lease.coordination.k8s.io", "ComponentStatus"})
 _METRICS = ("NodeMetrics.metrics.k8s.io", "PodMetrics.metrics.k8s.io")
 _REFUSED = (401, 403)
 

@@ -37,6 +37,7 @@ from fairway.twin.twin import Twin
 
 # Written for watchers and elections; no component reads them.
 _LEFT_OUT = frozenset({"Event", "Event.events.k8s.io", "Lease.coordination.k8s.io", "ComponentStatus"})
+_EVENT = "Event"
 _METRICS = frozenset({"NodeMetrics.metrics.k8s.io", "PodMetrics.metrics.k8s.io"})
 _NAMED = 3
 _KUEUE_FILE = "controller_manager_config.yaml"
@@ -81,7 +82,10 @@ def revived(written: Written, notes: Iterable[str] = ()) -> Moment:
         *notes_on(store, written.place, frozenset((*unseen, *written.refused)), knows_all=written.knows_all),
     )
     usage = tuple(m.obj for m in manifests if gk_of(m.obj) in _METRICS)
-    return Moment(twin, frozenset((*unseen, *written.refused)), said, is_simulated=False, usage=usage)
+    events = tuple(m.obj for m in manifests if gk_of(m.obj) == _EVENT)
+    return Moment(
+        twin, frozenset((*unseen, *written.refused)), said, is_simulated=False, usage=usage, events=events
+    )
 
 
 def _fill(store: Store, written: Written) -> list[str]:
