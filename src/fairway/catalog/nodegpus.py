@@ -25,8 +25,6 @@ LAYOUT: Final = "fairway.dev/gpu-layout"
 UNHEALTHY: Final = "fairway.dev/gpu-unhealthy"
 INSTANCES: Final = "fairway.dev/gpu-instances"
 """On a pod: the MIG instances it has, `0/1g.10gb@3,0/1g.10gb@4`: card and place."""
-SINGLE_REQUESTS: Final = "fairway.dev/gpu-single-requests"
-"""On a node: shared devices of which a container may ask for one only, separated by commas."""
 _PRODUCT, _COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
 _TYPES: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 # Cards of one node; what says more is not believed.

@@ -21,6 +21,8 @@ from fairway.kube.integers import natural
 Ints = npt.NDArray[np.int64]
 
 GPU_INDEX_ANNOTATION: Final = "fairway.dev/gpu-index"
+SINGLE_REQUESTS: Final = "fairway.dev/gpu-single-requests"
+"""On a node: shared devices of which a container may ask for one only, separated by commas."""
 MILLI: Final = 1000
 # Devices of a node that can be shared. Source: a2-megagpu-16g holds 16, HGX servers and the trace 8.
 MAX_DEVICES: Final = 16

@@ -16,7 +16,8 @@ from typing import Final
 
 from fairway.catalog.drivers import CUDA, DRIVER
 from fairway.catalog.gpus import GpuModel
-from fairway.catalog.nodegpus import HARDWARE, LAYOUT, SINGLE_REQUESTS, NodeGpus, layouts_text
+from fairway.catalog.nodegpus import HARDWARE, LAYOUT, NodeGpus, layouts_text
+from fairway.cluster.devices import SINGLE_REQUESTS
 from fairway.devices.advertising import advertised, feature_labels_of, outdated, single_requests
 from fairway.devices.migconfig import (
     MigConfigError,

@@ -39,6 +39,7 @@ class Operand(msgspec.Struct, frozen=True):
     also: dict[str, str] = {}
     update: str = "RollingUpdate"
     config: bool = False
+    logs: list[str] = []
 
     @property
     def deploy_label(self) -> str:

@@ -208,6 +208,35 @@ def test_shares_go_to_the_card_that_fewest_have() -> None:
     assert [notes(twin, f"p{i}")["fairway.dev/gpu-index"] for i in range(4)] == ["0", "1", "0", "1"]
 
 
+def hungry(name: str, memory: str) -> Obj:
+    pod = job(name)
+    pod["metadata"]["annotations"]["fairway.dev/gpu-memory"] = memory
+    pod["spec"]["restartPolicy"] = "Never"
+    return pod
+
+
+def ended(twin: Twin, name: str) -> str:
+    return str(status_of(twin.store.get(Key("Pod", "default", name)) or {})["phase"])
+
+
+def test_memory_of_a_card_that_is_shared_in_turns_goes_to_who_comes_first() -> None:
+    plugin = {"config": {"name": "plugin", "default": "any"}}
+    twin = ready(bare(count=1), config_map("plugin", any=SLICED), devicePlugin=plugin)
+    for name, memory in (("a", "40Gi"), ("b", "30Gi"), ("c", "20Gi")):
+        twin.apply([hungry(name, memory)])
+        twin.run_for(10 * SECOND_US)
+    assert [ended(twin, name) for name in "abc"] == ["Running", "Running", "Failed"]
+
+
+def test_an_mps_client_has_its_part_of_the_memory() -> None:
+    text = "{version: v1, sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 10}]}}}"
+    plugin = {"config": {"name": "plugin", "default": "any"}}
+    twin = ready(bare(count=1), config_map("plugin", any=text), devicePlugin=plugin)
+    twin.apply([hungry("a", "7Gi"), hungry("b", "9Gi")])
+    twin.run_for(10 * SECOND_US)
+    assert (ended(twin, "a"), ended(twin, "b")) == ("Running", "Failed")
+
+
 def test_a_busy_node_is_not_cut() -> None:
     twin = ready()
     twin.apply([job("holder")])

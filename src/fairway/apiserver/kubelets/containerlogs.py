@@ -8,7 +8,7 @@ asked twice, it says the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairway.apiserver.kubelets import running
 from fairway.apiserver.kubelets.files import Files
@@ -18,7 +18,10 @@ from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, annotations_of, key_of, labels_of
 from fairway.kube.timestamps import MINUTE_US, SECOND_US, parse_rfc3339
 from fairway.twin import behaviour as behaviours
-from fairway.twin.kubelet.gpumemory import OUT_OF_MEMORY, card_bytes, outgrown_us
+from fairway.twin.kubelet.gpumemory import OUT_OF_MEMORY, TIME_SLICING, card_bytes, outgrown_us
+
+if TYPE_CHECKING:
+    from fairway.devices.policy import Operand
 
 _MAX_LINES = 10_000
 
@@ -77,7 +80,10 @@ class SimulatedLog:
     def _lines(self) -> list[Line]:
         until_us = self._store.now_us if self._era.finished_us is None else self._era.finished_us
         printed = _printed(self._store, self._pod, self._container, self._era.started_us)
-        if printed is None:
+        operand = self._operand()
+        if operand is not None:
+            lines = _of_operand(operand, self._era, until_us)
+        elif printed is None:
             lines = list(_minutes(self._pod, self._container, self._era, until_us))
         else:
             # An end is known to the second only.
@@ -85,6 +91,15 @@ class SimulatedLog:
         if self._era.exit_code == 1 and self._ran_out_of_gpu_memory():
             lines.append((until_us, OUT_OF_MEMORY))
         return lines
+
+    def _operand(self) -> Operand | None:
+        """Which of the GPU Operator's this is."""
+        app = labels_of(self._pod).get("app", "")
+        if not app.startswith(("nvidia-", "gpu-")):
+            return None
+        from fairway.devices.policy import operands
+
+        return next((o for o in operands() if o.app == app and o.container == self._container), None)
 
     def _ran_out_of_gpu_memory(self) -> bool:
         """Whether it wanted more than its GPU has when it ended."""
@@ -101,7 +116,19 @@ class SimulatedLog:
         resources = container.get("resources") or {}
         wanted = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
         after_us = outgrown_us(behaviour, card_bytes(labels_of(node), wanted))
-        return after_us is not None and self._era.started_us + after_us <= self._era.finished_us + SECOND_US
+        if after_us is None:
+            # Its neighbours had the rest.
+            return labels_of(node).get("nvidia.com/gpu.sharing-strategy") == TIME_SLICING
+        return self._era.started_us + after_us <= self._era.finished_us + SECOND_US
+
+
+def _of_operand(operand: Operand, era: _Era, until_us: int) -> list[Line]:
+    """Of one of the GPU Operator's: its first line as it starts, the others once it does its work."""
+    lines = [
+        (era.started_us + (operand.seconds * SECOND_US if i else 0), text)
+        for i, text in enumerate(operand.logs)
+    ]
+    return [line for line in lines if line[0] <= until_us]
 
 
 def status_of(pod: Obj, name: str) -> dict[str, Any]:

@@ -33,7 +33,6 @@ _MEMORY: Final = "nvidia.com/gpu.memory"
 _SOME_MEMORY_MIB, _SOME_POWER_W = 81559, 400
 _IDLE_MIB: Final = 1
 _CUT, _MOST_INSTANCES = "-MIG-", 64
-_OPERANDS: Final = frozenset(o.app for o in operands())
 _FIELDS = 'Field "{}" is not a valid field to query.\n\n'
 _NO_MIG: Final = "No MIG-enabled devices found.\n"
 # Exit codes. Source: nvidia-smi(1), RETURN VALUE.
@@ -134,7 +133,9 @@ def _sees_all(place: Place) -> bool:
     meta = place.pod["metadata"]
     if spec_of(place.pod).get("hostPID") and meta["name"].startswith("node-debugger-"):
         return True
-    return labels_of(place.pod).get("app", "") in _OPERANDS and bool(meta.get("ownerReferences"))
+    return any(labels_of(place.pod).get("app") == o.app for o in operands()) and bool(
+        meta.get("ownerReferences")
+    )
 
 
 def _instances_of(place: Place, model: GpuModel | None) -> dict[int, Layout]:

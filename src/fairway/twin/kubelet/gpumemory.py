@@ -1,17 +1,26 @@
-"""Does a container want more memory than its GPU has? Then an allocation fails, and with it the process."""
+"""Does a container want more memory than its GPU, or its part of one, has? Then an allocation fails, and with it the
+process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from fairway.cluster.devices import GPU_INDEX_ANNOTATION
 from fairway.kube.integers import natural
+from fairway.kube.objects import annotations_of
 from fairway.twin.behaviour import Behaviour
+from fairway.twin.kubelet.states import RUNNING, PodState
+
+if TYPE_CHECKING:
+    from fairway.twin.kubelet.component import Kubelet
 
 _MIB: Final = 1024**2
 _PRODUCT: Final = "nvidia.com/gpu.product"
 _MEMORY: Final = "nvidia.com/gpu.memory"
 _MIG: Final = "nvidia.com/mig-"
+_STRATEGY, _REPLICAS = "nvidia.com/gpu.sharing-strategy", "nvidia.com/gpu.replicas"
+TIME_SLICING: Final = "time-slicing"
 OUT_OF_MEMORY: Final = "RuntimeError: CUDA error: out of memory"
 
 
@@ -26,9 +35,36 @@ def card_bytes(labels: Mapping[str, Any], resources: Iterable[str]) -> int | Non
         if profile is not None:
             return profile.memory_bytes
     told = natural(labels.get(_MEMORY))
-    if told is not None:
-        return told * _MIB
-    return None if model is None else model.memory_bytes
+    whole = told * _MIB if told is not None else None if model is None else model.memory_bytes
+    if whole is not None and labels.get(_STRATEGY) == "mps":
+        # Each client may pin its part at most. Source: mps-control-daemon perDevicePinnedDeviceMemoryLimits.
+        return whole // max(natural(labels.get(_REPLICAS)) or 1, 1)
+    return whole
+
+
+def taken_beside(k: Kubelet, pod: PodState) -> int:
+    """Bytes that others may have of the card or instance that this pod shares with them in turns: what each says it
+    uses at most. Memory is not divided there, so that who wants it when it is gone gets none."""
+    node = k.nodes[pod.node]
+    mine = _devices(k, pod.uid) if node.labels.get(_STRATEGY) == TIME_SLICING else set()
+    taken = 0
+    for uid in node.pods if mine else ():
+        other = k.pods[uid]
+        if uid == pod.uid or not mine & _devices(k, uid):
+            continue
+        i = other.plan.init_count
+        if other.containers[i].state == RUNNING:
+            taken += max((size for _, size in other.plan.behaviours[i].gpu_memory_bytes), default=0)
+    return taken
+
+
+def _devices(k: Kubelet, uid: str) -> set[str]:
+    from fairway.catalog.nodegpus import INSTANCES
+
+    pod = k.store.by_uid(uid)
+    notes = {} if pod is None else annotations_of(pod)
+    words = f"{notes.get(INSTANCES, '')},{notes.get(GPU_INDEX_ANNOTATION, '')}"
+    return {word for word in words.split(",") if word}
 
 
 def outgrown_us(behaviour: Behaviour, card: int | None) -> int | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fairway.catalog.nodegpus import SINGLE_REQUESTS
+from fairway.cluster.devices import SINGLE_REQUESTS
 from fairway.kube.objects import Obj, annotations_of, labels_of, spec_of, status_of
 from fairway.kube.resources import PODS, parse_resources
 from fairway.kube.taints import NO_EXECUTE, parse_taints

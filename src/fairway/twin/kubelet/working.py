@@ -51,6 +51,8 @@ def plan_exit(k: Kubelet, pod: PodState, i: int) -> None:
             exit_at = Ended(SIGKILL_EXIT, "OOMKilled", "", now_us, oom_us)
     if behaviour.gpu_memory_bytes:
         card = gpumemory.card_bytes(k.nodes[pod.node].labels, (name for name, _ in pod.plan.requests))
+        if card is not None:
+            card -= gpumemory.taken_beside(k, pod)
         failed_after_us = gpumemory.outgrown_us(behaviour, card)
         if failed_after_us is not None:
             failed_us = state.work_from_us + failed_after_us
