@@ -179,7 +179,7 @@ def test_draining_loses_nothing_and_takes_nothing() -> None:
     two = fleet(at_once(100, output=400), 2)
     two.advance(0.5)
     seen = two.replicas[0, b.SEEN]
-    two.set_ready(0, False)
+    two.set_state(0, gets_requests=False)
     two.advance(60)
     assert two.is_idle(0) and two.replicas[0, b.SEEN] == seen and two.kill(0) == 0
     two.drain()

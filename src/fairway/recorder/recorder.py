@@ -43,6 +43,7 @@ from fairway.recorder.reasons import ranked, reasons_in
 from fairway.recorder.rows import interval_table, node_table, pod_table, workload_table
 from fairway.recorder.scalings import scaling_table
 from fairway.recorder.series import cluster_series, integrals_of, peaks_of, series_table
+from fairway.recorder.servings import service_table
 from fairway.recorder.tables import COMPLETE, EventCount, Outcome
 from fairway.recorder.utilization import Profiles, tells_memory, tells_use
 from fairway.recorder.workloads import NEVER, Workload, WorkloadLedger, is_workload
@@ -333,6 +334,7 @@ class Recorder:
             integrals=integrals_of(series, facts.until),
             queues=queue_outcome(self.queued, now_us - began_us, began_us),
             scalings=scaling_table(self.host.parts),
+            services=service_table(self.host.parts),
         )
 
     def _never_joined(self) -> list[NodeLife]:

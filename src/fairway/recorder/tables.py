@@ -303,6 +303,50 @@ class ScalingRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceRow:
+    """What the requests of a served model got: how they ended, and percentiles of those that were answered (None:
+    none was). `queue`, `prefill` and `decode` are where an answer's time went."""
+
+    at_us: int
+    """As of when."""
+    namespace: str
+    name: str
+    model: str
+    requests: int
+    ok: int
+    refused: int
+    lost: int
+    timed_out: int
+    too_long: int
+    unfinished: int
+    attained_permille: int
+    """Of all requests, those answered within the SLO."""
+    tokens_written: int
+    tokens_read: int
+    preempted: int
+    ready_most: int
+    waiting_most: int
+    ttft_us_p50: int | None
+    ttft_us_p95: int | None
+    ttft_us_p99: int | None
+    tpot_us_p50: int | None
+    tpot_us_p95: int | None
+    tpot_us_p99: int | None
+    end_to_end_us_p50: int | None
+    end_to_end_us_p95: int | None
+    end_to_end_us_p99: int | None
+    queue_us_p50: int | None
+    queue_us_p95: int | None
+    queue_us_p99: int | None
+    prefill_us_p50: int | None
+    prefill_us_p95: int | None
+    prefill_us_p99: int | None
+    decode_us_p50: int | None
+    decode_us_p95: int | None
+    decode_us_p99: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """Everything a run left behind, as of `ended_us`.
 
@@ -329,6 +373,8 @@ class Outcome:
     """What Kueue did; empty without it."""
     scalings: Table[ScalingRow] = field(default_factory=lambda: Table.of(ScalingRow, []))
     """What autoscalers did, in order; empty without them."""
+    services: Table[ServiceRow] = field(default_factory=lambda: Table.of(ServiceRow, []))
+    """What requests got; empty where nothing is served."""
 
     @property
     def duration_us(self) -> int:

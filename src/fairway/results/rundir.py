@@ -4,6 +4,7 @@
     pods.parquet          one row per pod, workload, node, … as in `recorder.tables`
     workloads.parquet  nodes.parquet  intervals.parquet  series.parquet
     scalings.parquet      what autoscalers did; only of runs with some
+  services.parquet      what requests got; only of runs that serve
     queue-*.parquet       what Kueue did, as in `recorder.queuetables`; only of runs with Kueue
     events/00000.parquet  the event log in parts, in order: time_us, component, kind, namespace, name, …
 
@@ -43,6 +44,7 @@ from fairway.recorder.tables import (
     PodRow,
     ScalingRow,
     SeriesRow,
+    ServiceRow,
     Table,
     WorkloadRow,
 )
@@ -70,8 +72,9 @@ TABLES: dict[str, type[Any]] = {
     "intervals": IntervalRow,
     "series": SeriesRow,
 }
-# Of runs with autoscalers.
-SCALINGS = "scalings"
+SCALINGS, SERVICES = "scalings", "services"
+# Tables that only runs with something in them have.
+OPTIONAL: dict[str, type] = {SCALINGS: ScalingRow, SERVICES: ServiceRow}
 # Of `Outcome.queues`; a run without Kueue has none of them.
 QUEUE_TABLES: dict[str, type[Any]] = {
     "workloads": QueuedRow,
@@ -143,8 +146,9 @@ class RunWriter:
     def _write(self, outcome: Outcome, info: RunInfo) -> None:
         for name, row in TABLES.items():
             write_table(getattr(outcome, name), row, self.path, name)
-        if len(outcome.scalings):
-            write_table(outcome.scalings, ScalingRow, self.path, SCALINGS)
+        for name, row in OPTIONAL.items():
+            if len(getattr(outcome, name)):
+                write_table(getattr(outcome, name), row, self.path, name)
         for name, row in QUEUE_TABLES.items() if not outcome.queues.is_empty else ():
             write_table(getattr(outcome.queues, name), row, self.path, _queue_table(name))
         replace_text(self.path / SUMMARY, _json(summary_of(Run(info, outcome))))
@@ -196,7 +200,7 @@ def _claim(path: Path) -> None:
 
 
 def _table_files(path: Path) -> list[Path]:
-    names = [*TABLES, SCALINGS, *map(_queue_table, QUEUE_TABLES)]
+    names = [*TABLES, *OPTIONAL, *map(_queue_table, QUEUE_TABLES)]
     return [path / f"{name}{form}" for name in names for form in SUFFIXES]
 
 
@@ -245,7 +249,8 @@ def load_run(path: Path) -> Run:
         **outcome_parts(files.summary),
         **tables,
         queues=_load_queues(files.directory),
-        scalings=_load_scalings(files.directory),
+        scalings=_load_optional(files.directory, SCALINGS),
+        services=_load_optional(files.directory, SERVICES),
     )
     return Run(info_of(files.summary), outcome, str(path), tuple(missing))
 
@@ -260,9 +265,9 @@ def _load_queues(directory: Path) -> QueueOutcome:
     return QueueOutcome(**found) if found else NO_QUEUES
 
 
-def _load_scalings(directory: Path) -> Table[ScalingRow]:
-    file = table_file(directory, SCALINGS)
-    return Table.of(ScalingRow, []) if file is None else read_table(file, ScalingRow)
+def _load_optional(directory: Path, name: str) -> Table[Any]:
+    file = table_file(directory, name)
+    return Table.of(OPTIONAL[name], []) if file is None else read_table(file, OPTIONAL[name])
 
 
 def _open(path: Path) -> RunFiles:

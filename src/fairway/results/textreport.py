@@ -13,6 +13,7 @@ from fairway.results.queuetext import queue_lines
 from fairway.results.resample import on_grid
 from fairway.results.run import Run
 from fairway.results.scalingtext import scaling_lines
+from fairway.results.servingtext import serving_lines
 from fairway.results.textlayout import (
     BAD,
     DIM,
@@ -49,6 +50,7 @@ def report_lines(run: Run, width: int = 100, figures: Figures | None = None) -> 
         _gpu(run, figures, width),
         _waits(figures, width),
         *queue_lines(run, figures.queues, width),
+        serving_lines(run, width),
         scaling_lines(run, width),
         _reasons(figures, width),
         _never_started(figures, width),

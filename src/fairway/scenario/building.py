@@ -41,6 +41,10 @@ def build_twin(
     components += standard_components(scenario.profiles, kueue=kueue, load=scenario.load)
     if scenario.cloud is not None:
         components += provisioners_of(scenario.cloud)
+    if scenario.serving:
+        from fairway.twin.serving.component import Serving
+
+        components.append(Serving(scenario.serving))
     watch = ReachingWatch.of(scenario.assertions)
     if watch.goals:
         components.append(watch)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairway.autoscaling.load.reading import NO_LOAD, Load
 from fairway.errors import FieldProblem
@@ -25,6 +26,9 @@ from fairway.twin.markets.plan import Market
 from fairway.twin.nodegroups.grouping import AutoscalerPlan
 from fairway.twin.provisioner.cloud import Cloud
 from fairway.twin.twin import EPOCH_US
+
+if TYPE_CHECKING:
+    from fairway.twin.serving.served import Served
 
 API_VERSION = "fairway.dev/v1alpha1"
 KIND = "Scenario"
@@ -112,6 +116,8 @@ class Scenario:
     cloud: CloudPlan | None = None
     load: Load = NO_LOAD
     """What pods use and report beyond their behaviour, series of metrics, and queues."""
+    serving: tuple[Served, ...] = ()
+    """Services that model servers answer, with their requests."""
     description: str = ""
     skipped: tuple[FieldProblem, ...] = field(default=())
     """What lenient reading left out."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairway.autoscaling.load.reading import NO_LOAD, Load, LoadFault, read_load
 from fairway.devices.breaking import fleets, rates_of
@@ -28,6 +28,9 @@ from fairway.twin.distributions import EXPECTED, ZERO, Distribution, parse_distr
 from fairway.twin.latency import DEFAULT, NONE, Latency, latency_named, read_latency
 from fairway.twin.twin import EPOCH_US
 
+if TYPE_CHECKING:
+    from fairway.twin.serving.served import Served
+
 SPEC = (
     "description",
     "seed",
@@ -44,6 +47,7 @@ SPEC = (
     "faults",
     "cloud",
     "load",
+    "serving",
     "assertions",
 )
 NODE_FAILURE, SPOT_PREEMPTION, GPU_FAILURE = "NodeFailure", "SpotPreemption", "GPUFailure"
@@ -102,11 +106,24 @@ def read_scenario(manifest: Manifest, beside: list[Manifest], *, lenient: bool =
         assertions=tuple(a for i in spec["assertions"].items() if (a := _assertion(i)) is not None),
         cloud=cloud_of(spec["cloud"], manifests, base, start_us),
         load=_load(spec["load"]),
+        serving=_serving(spec, base),
         description=spec["description"].text(),
         skipped=(*loaded.skipped, *left_out),
     )
     reading.finish()
     return scenario
+
+
+def _serving(spec: dict[str, Field], base: Path) -> tuple[Served, ...]:
+    """What is served; the machinery for it is loaded only then."""
+    if not spec["serving"].is_given:
+        return ()
+    from fairway.scenario.servingreading import read_served
+
+    lasts_us = spec["duration"].duration() if spec["duration"].is_given else None
+    seed = spec["seed"].integer(0)
+    found = (read_served(item, base, seed, lasts_us) for item in spec["serving"].items())
+    return tuple(one for one in found if one is not None)
 
 
 def _objects(

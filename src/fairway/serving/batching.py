@@ -40,8 +40,8 @@ COMING, QUEUED, READING, WRITING, DONE_WELL, REFUSED, LOST, TIMED_OUT, TOO_LONG 
     PREEMPTED,
     SEEN,
 ) = range(14)
-# Of a replica.
-ABSENT, READY, DRAINING, GONE = 0, 1, 2, 3
+# Of a replica. One that is closed is sent requests, but does not listen (yet, or any more): they are lost.
+ABSENT, READY, DRAINING, GONE, CLOSED = 0, 1, 2, 3, 4
 ROUND_ROBIN, RANDOM, LEAST_REQUESTS, SESSION_HASH, LEAST_CACHE = 0, 1, 2, 3, 4
 # Limits: sequences at once, tokens a step, tokens of the cache, requests that may wait at a replica (0: any number),
 # and whether requests wait while no replica is ready.
@@ -288,7 +288,7 @@ def _chosen(policy: int, q: int, turn: int, draw: float, what: Ints, replicas: I
     n = replicas.shape[0]
     ready = 0
     for r in range(n):
-        ready += replicas[r, STATE] == READY
+        ready += replicas[r, STATE] == READY or replicas[r, STATE] == CLOSED
     if ready == 0:
         return -1
     if policy in (LEAST_REQUESTS, LEAST_CACHE):
@@ -296,7 +296,8 @@ def _chosen(policy: int, q: int, turn: int, draw: float, what: Ints, replicas: I
         best = -1
         for i in range(n):
             r = (turn + i) % n
-            if replicas[r, STATE] == READY and (best < 0 or replicas[r, column] < replicas[best, column]):
+            is_open = replicas[r, STATE] == READY or replicas[r, STATE] == CLOSED
+            if is_open and (best < 0 or replicas[r, column] < replicas[best, column]):
                 best = r
         return best
     if policy == SESSION_HASH:
@@ -306,7 +307,7 @@ def _chosen(policy: int, q: int, turn: int, draw: float, what: Ints, replicas: I
     else:
         nth = turn % ready
     for r in range(n):
-        if replicas[r, STATE] == READY:
+        if replicas[r, STATE] == READY or replicas[r, STATE] == CLOSED:
             if nth == 0:
                 return r
             nth -= 1
@@ -318,6 +319,10 @@ def _enqueue(
     r: int, q: int, at_s: float, when: Floats, what: Ints, replicas: Ints, clocks: Floats, limits: Ints
 ) -> None:
     rep = replicas[r]
+    if rep[STATE] == CLOSED:
+        what[q, STATUS], what[q, WHERE] = LOST, r
+        when[q, DONE] = at_s
+        return
     if what[q, PROMPT] + what[q, OUTPUT] > limits[CACHE]:
         what[q, STATUS] = TOO_LONG
         when[q, DONE] = at_s

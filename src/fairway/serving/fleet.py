@@ -7,6 +7,7 @@ replica that drains finishes what it holds; one that is killed loses it, or hand
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -102,10 +103,11 @@ class Fleet:
         self._keys, self._owners = np.concatenate([self._keys, room]), np.concatenate([self._owners, room])
         return range(first, first + count)
 
-    def set_ready(self, replica: int, is_ready: bool) -> None:
-        """Whether it gets new requests; what it has it goes on with."""
+    def set_state(self, replica: int, *, gets_requests: bool, listens: bool = True) -> None:
+        """Whether new requests are sent to it, and whether anybody is there; what it has it goes on with."""
         if self.replicas[replica, b.STATE] != b.GONE:
-            self.replicas[replica, b.STATE] = b.READY if is_ready else b.DRAINING
+            state = (b.READY if listens else b.CLOSED) if gets_requests else b.DRAINING
+            self.replicas[replica, b.STATE] = state
 
     def is_idle(self, replica: int) -> bool:
         return bool(self.replicas[replica, b.HELD] == 0)
@@ -115,20 +117,46 @@ class Fleet:
         if self.replicas[replica, b.STATE] == b.GONE:
             return 0
         self.replicas[replica, b.STATE] = b.GONE
+        return self.abort(replica)
+
+    def abort(self, replica: int) -> int:
+        """What it holds is dropped: how many; lost, unless clients try again."""
+        if self.is_idle(replica):
+            return 0
         done = self.what[: self._next]
         held = np.flatnonzero((done[:, b.WHERE] == replica) & np.isin(done[:, b.STATUS], _UNFINISHED))
-        self.replicas[replica, [b.HELD, b.RUNNING, b.WAITING]] = 0
+        row = self.replicas[replica]
+        row[[b.HELD, b.RUNNING, b.WAITING, b.CACHED]] = 0
+        row[[b.HEAD, b.TAIL, b.READING_NOW]] = -1
         if self.gateway.retries:
             policy = POLICIES[self.gateway.policy]
-            tables = (self.when, self.what, self.replicas, self._clocks, self._limits)
-            b.redirect(held, self.now_s, policy, *tables)
+            b.redirect(
+                held, self.now_s, policy, self.when, self.what, self.replicas, self._clocks, self._limits
+            )
         else:
             self.what[held, b.STATUS], self.when[held, b.DONE] = b.LOST, self.now_s
         return len(held)
 
+    def fork(self) -> Fleet:
+        """An independent copy; the requests themselves are shared."""
+        twin = copy(self)
+        for name in ("when", "what", "replicas", "_clocks", "_keys", "_owners", "_joining"):
+            setattr(twin, name, getattr(self, name).copy())
+        return twin
+
+    @property
+    def arrived(self) -> int:
+        """Requests that have come so far."""
+        return int(np.searchsorted(self.requests.arrived_s, self.now_s, side="right"))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every request has come and ended."""
+        return self._next == len(self.requests) and not self.replicas[:, b.HELD].any()
+
     def advance(self, until_s: float) -> None:
         """Everything that begins before this time."""
-        if not (self.replicas[:, b.STATE] == b.READY).any():
+        if not np.isin(self.replicas[:, b.STATE], (b.READY, b.CLOSED)).any():
             self._resumed_s = max(until_s, self._resumed_s) if self.gateway.holds else self._resumed_s
         self._next = b.advance(
             self._next,
@@ -156,7 +184,7 @@ class Fleet:
     def load(self) -> Load:
         here = self.replicas[self.replicas[:, b.STATE] != b.GONE]
         ready = int((here[:, b.STATE] == b.READY).sum())
-        come = int(np.searchsorted(self.requests.arrived_s, self.now_s, side="right"))
+        come = self.arrived
         cache = self.times.cache_tokens * max(len(here), 1)
         return Load(
             at_s=self.now_s,

@@ -38,6 +38,7 @@ from fairway.scenario.assertions.vocabulary import (
     QUOTAS,
     RATIO,
     SCALINGS,
+    SERVICES,
     WORKLOADS,
     Row,
 )
@@ -213,6 +214,7 @@ _TABLES: dict[str, Callable[[Outcome], Iterable[Any]]] = {
     PODS: lambda outcome: outcome.pods,
     NODES: lambda outcome: outcome.nodes,
     SCALINGS: lambda outcome: outcome.scalings,
+    SERVICES: lambda outcome: outcome.services,
     QUEUED: lambda outcome: outcome.queues.workloads,
     QUOTAS: lambda outcome: outcome.queues.quotas,
     QUEUES: lambda outcome: outcome.queues.queues,

@@ -12,6 +12,7 @@ TEXT, FLAG = "text", "true or false"
 
 PODS, WORKLOADS, NODES, CLUSTER = "pods", "workloads", "nodes", "cluster"
 SCALINGS = "scalings"
+SERVICES = "services"
 """Changes of replicas by autoscalers."""
 ALERTS = "alerts"
 """What PrometheusRules of the scenario raised."""

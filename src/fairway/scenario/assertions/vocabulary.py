@@ -27,6 +27,7 @@ from fairway.scenario.assertions.terms import (
     QUOTAS,
     RATIO,
     SCALINGS,
+    SERVICES,
     TEXT,
     WORKLOADS,
     FieldOf,
@@ -213,9 +214,14 @@ SETS: dict[str, Set] = _sets(
         lambda r: r.is_flap,
         lambda r: r.at_us,
     ),
+    Set("services", SERVICES, "Services that model servers answer", lambda r: True, lambda r: r.at_us),
     *queuewords.SETS,
     *alertwords.SETS,
 )
+
+
+def _getter(column: str) -> Callable[[Any], Any]:
+    return lambda row: getattr(row, column)
 
 
 def _common(kind: Callable[[Any], str]) -> dict[str, FieldOf]:
@@ -277,6 +283,36 @@ FIELDS: Mapping[str, dict[str, FieldOf]] = {
         "reason": FieldOf(TEXT, lambda r: r.reason, "why, in the autoscaler's words"),
         "autoscaler": FieldOf(TEXT, lambda r: r.autoscaler, "name of the autoscaler"),
         "replicas": FieldOf(COUNT, lambda r: r.after, "replicas after it"),
+    },
+    SERVICES: {
+        "namespace": FieldOf(TEXT, lambda r: r.namespace, "namespace"),
+        "name": FieldOf(TEXT, lambda r: r.name, "name of the Service"),
+        **{
+            name: FieldOf(COUNT, _getter(column), f"requests that {what}")
+            for name, column, what in (
+                ("requests", "requests", "came"),
+                ("answered", "ok", "were answered"),
+                ("refused", "refused", "were refused (503): a full queue, or nobody ready"),
+                ("lost", "lost", "were lost with their server, or found nobody there"),
+                ("timedOut", "timed_out", "were given up by their client"),
+                ("tooLong", "too_long", "did not fit into the cache"),
+                ("unfinished", "unfinished", "had not ended"),
+            )
+        },
+        **{
+            f"{name}P{p}": FieldOf(DURATION, _getter(f"{column}_us_p{p}"), f"{what}, percentile {p}")
+            for name, column, what in (
+                ("ttft", "ttft", "time to the first token"),
+                ("tpot", "tpot", "time per output token after it"),
+                ("endToEnd", "end_to_end", "time to the last token"),
+                ("queueTime", "queue", "time before it was begun"),
+            )
+            for p in (50, 95, 99)
+        },
+        "attained": FieldOf(
+            COUNT, lambda r: r.attained_permille, "requests of a thousand answered within the SLO"
+        ),
+        "readyMost": FieldOf(COUNT, lambda r: r.ready_most, "ready servers, at most"),
     },
     QUOTAS: queuewords.QUOTA_FIELDS,
     QUEUES: queuewords.QUEUE_FIELDS,
@@ -341,6 +377,7 @@ __all__ = [
     "QUOTAS",
     "RATIO",
     "SCALINGS",
+    "SERVICES",
     "SETS",
     "STATES",
     "STATISTICS",

@@ -7,11 +7,11 @@ kubelets' pages, autoscalers, reports) reads the same. It is divided anew whenev
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from fairway.autoscaling.hpa.podgroups import ready_condition
 from fairway.autoscaling.load import queues
-from fairway.autoscaling.load.curves import Curve
+from fairway.autoscaling.load.curves import Curve, constant
 from fairway.autoscaling.load.queues import Level, Queue
 from fairway.autoscaling.load.reading import Load, Series, WorkloadLoad
 from fairway.autoscaling.source import NEVER_US
@@ -26,6 +26,7 @@ from fairway.twin.kubelet.states import PodState
 
 if TYPE_CHECKING:
     from fairway.twin.autoscaling.component import Autoscaling
+    from fairway.twin.serving.component import Serving
 
 # Steps of one container that are kept: beyond, the oldest are forgotten (a counter then starts a little lower).
 _STEPS_KEPT: Final = 4096
@@ -155,8 +156,16 @@ class Loads:
                     self._room.usage_changed(pod)
         return given.began_us + next_us if next_us < NEVER_US else NEVER_US
 
+    @property
+    def _serving(self) -> Serving | None:
+        # Not asked for its class: what it is made of is loaded only where something is served.
+        return cast("Serving | None", self._room.host.parts.get("serving"))
+
     def pod_metric(self, pod: Obj, metric: str) -> Value | None:
-        """What a pod reports under this name, by the load of its workload."""
+        """What a pod reports under this name: as a model server, or by the load of its workload."""
+        served = self._serving.pod_metric(pod, metric) if self._serving else None
+        if served is not None:
+            return Value(*served)
         now_us = self._room.host.loop.now_us
         for key, value in (pod["metadata"].get("labels") or {}).items():
             for name, number in self._by_label.get((pod["metadata"]["namespace"], key, value), ()):
@@ -186,6 +195,9 @@ class Loads:
                 since_us = now_us - given.began_us
                 until_us = _until(given.began_us, [one.value], since_us)
                 known.append((one, Value(one.value.at(since_us), until_us)))
+            for labels, namespace, milli, until_us in self._serving.totals(metric) if self._serving else ():
+                if selector is None or selector.matches(dict(labels)):
+                    known.append((Series(metric, namespace, constant(milli), labels), Value(milli, until_us)))
         return known
 
     def has_metrics(self, *, of_objects: bool) -> bool:
@@ -194,7 +206,8 @@ class Loads:
 
     def metric_names(self, *, of_objects: bool) -> list[str]:
         """As an adapter lists them: `pods/NAME` and `services/NAME`, or the names of external ones. Sorted."""
-        found: dict[str, None] = {}
+        served = self._serving.metric_names() if self._serving else []
+        found: dict[str, None] = {f"pods/{name}" if of_objects else name: None for name in served}
         for given in self.given.values():
             for series in given.load.series:
                 if series.about is not None and of_objects:

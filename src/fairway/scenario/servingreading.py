@@ -1,0 +1,165 @@
+"""The `serving:` section: which Services model servers answer, and what comes to them.
+
+serving:
+  - service: chat                   # its pods are the servers; namespace: default
+    model: llama-3.1-8b             # short name, or a Hugging Face path
+    gpu: H100-SXM5-80GB             # a model of the catalog
+    tensorParallel: 1
+    quantization: auto              # fp8, int8, int4, …
+    maxNumSeqs: 256
+    maxNumBatchedTokens: 8192
+    gpuMemoryUtilization: 0.9
+    slowdown: 1.0                   # where others share the GPU
+    traffic:
+      rate: 4                       # requests a second; or {0s: 2, 1h: 20, 2h: 2}, straight between
+      burstiness: 1                 # coefficient of variation of the gaps: 1 Poisson, 0 even
+      prompt: {median: 500, spread: 0.8, max: 4000}
+      output: {median: 150, spread: 0.7, max: 2000}
+      sessions: 0                   # of so many clients, for SessionAffinity
+      name: chat                    # of its luck: services with one name get the same requests; absent: the service's
+      trace: requests.csv           # instead of all these: a recording; speed: 2 plays it twice as fast
+    gateway: {policy: LeastRequests, queue: 0, holds: false, timeout: 60s, retries: false}
+    slo: {ttft: 500ms, tpot: 50ms, endToEnd: 30s}
+    drains: false                   # whether servers finish what they have after SIGTERM
+    endpointDelay: 2s
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from fairway.catalog.catalog import load_catalog
+from fairway.errors import UserError
+from fairway.kube.located import Field
+from fairway.kube.timestamps import SECOND_US, parse_duration
+from fairway.serving.fleet import POLICIES, Gateway
+from fairway.serving.models import model_named
+from fairway.serving.readings import Slo
+from fairway.serving.steptimes import Deployed, step_times
+from fairway.serving.traffic import Requests, Tokens, Traffic, made, recorded
+from fairway.twin.serving.served import ENDPOINT_US, Served
+from fairway.twin.streams import seed_of
+
+_MEMBERS: Final = (
+    "service",
+    "namespace",
+    "model",
+    "gpu",
+    "tensorParallel",
+    "quantization",
+    "maxNumSeqs",
+    "maxNumBatchedTokens",
+    "gpuMemoryUtilization",
+    "slowdown",
+    "traffic",
+    "gateway",
+    "slo",
+    "drains",
+    "endpointDelay",
+)
+_TRAFFIC: Final = ("rate", "burstiness", "prompt", "output", "sessions", "trace", "speed", "name")
+
+
+def read_served(item: Field, base: Path, seed: int, duration_us: int | None) -> Served | None:
+    """None where it is wrong; the reading knows why."""
+
+    given = item.members(*_MEMBERS, required=("service", "model", "gpu", "traffic"))
+    catalog = load_catalog()
+    gpu = catalog.gpu(given["gpu"].text())
+    if gpu is None:
+        given["gpu"].reject(f"expected one of {', '.join(sorted(g.name for g in catalog.gpus()))}")
+        return None
+    try:
+        deployed = Deployed(
+            model=model_named(given["model"].text()),
+            gpu=gpu,
+            tensor_parallel=given["tensorParallel"].integer(1, 1, 64),
+            quantization=given["quantization"].text("auto"),
+            memory_share=given["gpuMemoryUtilization"].number(0.9, 0.05, 1.0),
+            seqs_most=given["maxNumSeqs"].integer(256, 1, 65_536),
+            tokens_most=given["maxNumBatchedTokens"].integer(8192, 16, 1_000_000),
+            slowdown=given["slowdown"].number(1.0, 0.01, 1000.0),
+        )
+        step_times(deployed)
+    except UserError as wrong:
+        given["model"].reject(str(wrong))
+        return None
+    name = given["service"].required_text()
+    gateway = given["gateway"].members("policy", "queue", "holds", "timeout", "retries")
+    slo = given["slo"].members("ttft", "tpot", "endToEnd")
+    try:
+        requests = _requests(given["traffic"], base, (seed, name), duration_us)
+    except UserError as wrong:
+        given["traffic"].reject(str(wrong))
+        return None
+    patience_us = gateway["timeout"].duration(0, positive=True)
+    return Served(
+        name=name,
+        namespace=given["namespace"].text("default"),
+        deployed=deployed,
+        requests=requests,
+        gateway=Gateway(
+            policy=gateway["policy"].choice(tuple(POLICIES), "LeastRequests"),
+            queue_most=gateway["queue"].integer(0),
+            holds=gateway["holds"].flag(),
+            patience_s=patience_us / SECOND_US if patience_us else math.inf,
+            retries=gateway["retries"].flag(),
+        ),
+        slo=Slo(*(_seconds(slo[which]) for which in ("ttft", "tpot", "endToEnd"))),
+        drains=given["drains"].flag(),
+        endpoint_us=given["endpointDelay"].duration(ENDPOINT_US),
+    )
+
+
+def _requests(field: Field, base: Path, luck: tuple[int, str], duration_us: int | None) -> Requests:
+
+    given = field.members(*_TRAFFIC)
+    if given["trace"].is_given:
+        found = recorded(base / given["trace"].text())
+        return replace(found, arrived_s=found.arrived_s / given["speed"].number(1.0, 1e-6, 1e6))
+    seed = seed_of(luck[0], f"serving/{given['name'].text(luck[1])}") % 2**63
+    rates = _rates(given["rate"], duration_us)
+    return made(
+        Traffic(
+            rates,
+            _tokens(given["prompt"], 512),
+            _tokens(given["output"], 128),
+            given["burstiness"].number(1.0, 0.0, 100.0),
+            given["sessions"].integer(0, 0, 10**9),
+        ),
+        seed,
+    )
+
+
+def _rates(field: Field, duration_us: int | None) -> tuple[tuple[float, float], ...]:
+    """Points of seconds and requests a second. Raises: UserError."""
+    if not isinstance(field.value, dict):
+        if duration_us is None:
+            raise UserError("a rate without an end: give the scenario a duration, or the rate points in time")
+        rate = field.number(0.0, 0.0, 1e6)
+        return ((0.0, rate), (duration_us / SECOND_US, rate))
+    points = sorted((_time(member, name), member.number(0.0, 0.0, 1e6)) for name, member in field.entries())
+    if len(points) < 2:
+        raise UserError("expected two points in time or more, such as {0s: 2, 1h: 20}")
+    return tuple(points)
+
+
+def _time(member: Field, name: str) -> float:
+    at = member.at("", name)
+    return at.parsed(parse_duration, "expected a time such as 2h", 0) / SECOND_US
+
+
+def _tokens(field: Field, median: int) -> Tokens:
+
+    if not isinstance(field.value, dict):
+        return Tokens(field.integer(median, 1, 10**7))
+    given = field.members("median", "spread", "max")
+    most = given["max"].integer(1_000_000, 1, 10**7)
+    return Tokens(given["median"].integer(median, 1, 10**7), given["spread"].number(0.0, 0.0, 10.0), most)
+
+
+def _seconds(field: Field) -> float:
+    return field.duration(0, positive=True) / SECOND_US if field.is_given else math.inf

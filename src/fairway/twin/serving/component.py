@@ -1,0 +1,293 @@
+"""Moves the requests of every served model, and tells its servers which pods they are.
+
+A pod gets requests a while after it became ready, until a while after it was deleted or stopped being ready. It answers
+from when its application is up until SIGTERM (deletion plus preStop). In between, whoever is sent to it finds nobody:
+that is what a missing readiness probe or preStop hook costs.
+
+Metrics are as of the last scrape, every 15 seconds, under vLLM's names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from fairway.cluster.changes import DELETED, Change
+from fairway.kube.conditions import is_condition_true
+from fairway.kube.labels import Selector, label_selector
+from fairway.kube.objects import Obj, meta_of, namespace_of
+from fairway.kube.timestamps import SECOND_US, parse_rfc3339
+from fairway.serving import batching
+from fairway.serving.fleet import Fleet, Load
+from fairway.twin.components import Host
+from fairway.twin.kubelet import working
+from fairway.twin.kubelet.component import Kubelet
+from fairway.twin.kubelet.states import RUNNING, PodState
+from fairway.twin.serving.served import Served
+
+NAME: Final = "serving"
+SCRAPE_US: Final = 15 * SECOND_US
+IN, OUT, UP, CLOSE, GONE = range(5)
+# What vLLM's servers say of themselves, with or without the colon that some adapters take away.
+_METRICS: Final = {
+    "vllm:num_requests_waiting": batching.WAITING,
+    "vllm:num_requests_running": batching.RUNNING,
+    "vllm:gpu_cache_usage_perc": batching.CACHED,
+    "vllm:kv_cache_usage_perc": batching.CACHED,
+    "requests_in_flight": batching.HELD,
+}
+
+
+class Sample(NamedTuple):
+    """What a scrape found. `values` by replica: waiting, running, cached tokens, held."""
+
+    load: Load
+    values: dict[int, dict[int, int]]
+
+
+@dataclass(slots=True)
+class Endpoint:
+    """A run of a pod's container. `steps`: what becomes of it when, in µs, soonest first."""
+
+    replica: int
+    started_us: int
+    gets_requests: bool = False
+    listens: bool = False
+    is_gone: bool = False
+    steps: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Room:
+    """One served model as it stands."""
+
+    served: Served
+    fleet: Fleet
+    selector: Selector | None = None
+    endpoints: dict[str, Endpoint] = field(default_factory=dict)
+    samples: list[Sample] = field(default_factory=list)
+    due_us: int = -1
+
+    def fork(self) -> Room:
+        ends = {uid: replace(end, steps=list(end.steps)) for uid, end in self.endpoints.items()}
+        return replace(self, fleet=self.fleet.fork(), endpoints=ends, samples=list(self.samples))
+
+
+class Serving:
+    """One for all served models of a twin."""
+
+    name = NAME
+    kinds: tuple[str, ...] = ("Pod", "Service")
+
+    def __init__(self, served: Iterable[Served]) -> None:
+        self.rooms = [Room(one, Fleet(one.deployed, one.requests, one.gateway)) for one in served]
+        self._began_us = 0
+
+    def attach(self, host: Host) -> None:
+        self.host = host
+        self._h_turn = host.loop.register("serving.turn", self._on_turn)
+
+    def start(self) -> None:
+        self._began_us = self.host.loop.now_us
+        for number, room in enumerate(self.rooms):
+            self._plan(number, room, self._began_us + SCRAPE_US)
+
+    def fork(self) -> Serving:
+        twin = object.__new__(Serving)
+        twin.rooms = [room.fork() for room in self.rooms]
+        twin._began_us = self._began_us
+        return twin
+
+    def observe(self, change: Change) -> None:
+        obj = change.obj
+        is_service = obj.get("kind") == "Service"
+        for number, room in enumerate(self.rooms):
+            if room.served.namespace != namespace_of(obj):
+                continue
+            if is_service and meta_of(obj)["name"] == room.served.name:
+                self._select(room, None if change.type == DELETED else obj)
+                for pod in self.host.store.objects("Pod", room.served.namespace):
+                    self._see(number, room, pod, is_there=True)
+            elif not is_service:
+                self._see(number, room, obj, is_there=change.type != DELETED)
+
+    def _select(self, room: Room, service: Obj | None) -> None:
+        labels = ((service or {}).get("spec") or {}).get("selector")
+        room.selector = label_selector({"matchLabels": labels}) if labels else None
+
+    # Who answers
+
+    def _see(self, number: int, room: Room, pod: Obj, *, is_there: bool) -> None:
+        """Plan what a pod's state means for its endpoint."""
+        now_us, uid = self.host.loop.now_us, meta_of(pod)["uid"]
+        is_ours = room.selector is not None and room.selector.matches(meta_of(pod).get("labels") or {})
+        end = room.endpoints.get(uid)
+        state = self._kubelet_state(uid)
+        i = state.plan.init_count if state is not None else 0
+        running = state is not None and i < len(state.containers) and state.containers[i].state == RUNNING
+        if end is not None and (
+            not is_there or not running or state is None or _began(state, i) != end.started_us
+        ):
+            _plan_step(end, now_us, GONE)
+            if not running or not is_ours:
+                self._turn_at(number, room, now_us)
+                return
+            end = None
+        if not running or not is_ours or state is None:
+            return
+        if end is None:
+            self._advance(room)
+            (replica,) = room.fleet.add()
+            room.fleet.set_state(replica, gets_requests=False)
+            end = room.endpoints[uid] = Endpoint(replica, _began(state, i))
+            _plan_step(end, end.started_us + working.startup_of(state, i), UP)
+        is_leaving = "deletionTimestamp" in meta_of(pod)
+        wanted = is_condition_true((pod.get("status") or {}).get("conditions"), "Ready") and not is_leaving
+        _drop_steps(end, IN, OUT)
+        if wanted != end.gets_requests:
+            _plan_step(end, now_us + room.served.endpoint_us, IN if wanted else OUT)
+        if is_leaving and not any(step == CLOSE for _, step in end.steps):
+            sigterm_us = _deleted_us(pod) + state.plan.containers[i].pre_stop_us
+            _plan_step(end, max(sigterm_us, now_us), CLOSE)
+        self._turn_at(number, room, end.steps[0][0] if end.steps else now_us)
+
+    def _kubelet_state(self, uid: str) -> PodState | None:
+        kubelet = self.host.parts.get("kubelet")
+        return kubelet.pods.get(uid) if isinstance(kubelet, Kubelet) else None
+
+    # Time
+
+    def _seconds(self, at_us: int) -> float:
+        return (at_us - self._began_us) / SECOND_US
+
+    def _advance(self, room: Room) -> None:
+        at_s = self._seconds(self.host.loop.now_us)
+        if at_s > room.fleet.now_s:
+            room.fleet.advance(at_s)
+
+    def _turn_at(self, number: int, room: Room, at_us: int) -> None:
+        if room.due_us < 0 or at_us < room.due_us:
+            self._plan(number, room, at_us)
+
+    def _plan(self, number: int, room: Room, at_us: int) -> None:
+        room.due_us = at_us
+        self.host.loop.at(at_us, self._h_turn, number)
+
+    def _on_turn(self, number: int) -> None:
+        """Carry out what is due, and scrape where it is time."""
+        room, now_us = self.rooms[number], self.host.loop.now_us
+        if now_us < room.due_us:
+            return
+        self._advance(room)
+        for uid, end in list(room.endpoints.items()):
+            while end.steps and end.steps[0][0] <= now_us:
+                _carry_out(room, end, end.steps.pop(0)[1])
+            if end.is_gone:
+                del room.endpoints[uid]
+        if (now_us - self._began_us) % SCRAPE_US == 0:
+            room.samples.append(_sample(room))
+        scrape_us = now_us + SCRAPE_US - (now_us - self._began_us) % SCRAPE_US
+        due = [end.steps[0][0] for end in room.endpoints.values() if end.steps]
+        if not room.fleet.is_over:
+            due.append(scrape_us)
+        room.due_us = -1
+        if due:
+            self._plan(number, room, min(due))
+
+    # What is read
+
+    def pod_metric(self, pod: Obj, metric: str) -> tuple[int, int] | None:
+        """Of a pod's server, in thousandths, and until when it holds; None: it has no such metric."""
+        column = _column(metric)
+        if column is None:
+            return None
+        for room in self.rooms:
+            end = room.endpoints.get(meta_of(pod)["uid"])
+            if end is not None:
+                values = room.samples[-1].values.get(end.replica, {}) if room.samples else {}
+                return _milli(room, column, values.get(column, 0), 1), self._holds_until()
+        return None
+
+    def totals(self, metric: str) -> list[tuple[tuple[tuple[str, str], ...], str, int, int]]:
+        """Labels, namespace, value in thousandths and until when it holds, of every served model."""
+        column = _column(metric)
+        if column is None:
+            return []
+        found: list[tuple[tuple[tuple[str, str], ...], str, int, int]] = []
+        for room in self.rooms:
+            values = room.samples[-1].values if room.samples else {}
+            total = sum(of.get(column, 0) for of in values.values())
+            if column in (batching.WAITING, batching.HELD) and room.samples:
+                # What waits at the gateway while nobody is there.
+                here = sum(of[batching.WAITING] for of in values.values())
+                total += room.samples[-1].load.waiting - here
+            labels = (("model_name", room.served.deployed.model.name), ("service", room.served.name))
+            milli = _milli(room, column, total, max(len(values), 1))
+            found.append((labels, room.served.namespace, milli, self._holds_until()))
+        return found
+
+    def metric_names(self) -> list[str]:
+        return sorted(_METRICS) if self.rooms else []
+
+    def _holds_until(self) -> int:
+        now_us = self.host.loop.now_us
+        return now_us + SCRAPE_US - (now_us - self._began_us) % SCRAPE_US
+
+    def finish(self) -> None:
+        """Everything up to now, for whoever reads what requests got."""
+        for room in self.rooms:
+            self._advance(room)
+
+
+def _column(metric: str) -> int | None:
+    return _METRICS.get(metric) if ":" in metric else _METRICS.get(metric.replace("vllm_", "vllm:", 1))
+
+
+def _milli(room: Room, column: int, value: int, replicas: int) -> int:
+    if column != batching.CACHED:
+        return value * 1000
+    return round(1000 * value / (room.fleet.times.cache_tokens * replicas))
+
+
+def _sample(room: Room) -> Sample:
+    rows = room.fleet.replicas
+    columns = sorted(set(_METRICS.values()))
+    values = {
+        end.replica: {column: int(rows[end.replica, column]) for column in columns}
+        for end in room.endpoints.values()
+    }
+    return Sample(room.fleet.load(), values)
+
+
+def _carry_out(room: Room, end: Endpoint, step: int) -> None:
+    if step == GONE:
+        room.fleet.kill(end.replica)
+        end.is_gone, end.steps = True, []
+        return
+    if step == CLOSE and not room.served.drains:
+        room.fleet.abort(end.replica)
+    end.gets_requests = step == IN or (end.gets_requests and step != OUT)
+    end.listens = step == UP or (end.listens and step != CLOSE)
+    room.fleet.set_state(end.replica, gets_requests=end.gets_requests, listens=end.listens)
+
+
+def _plan_step(end: Endpoint, at_us: int, step: int) -> None:
+    end.steps.append((at_us, step))
+    end.steps.sort()
+
+
+def _drop_steps(end: Endpoint, *which: int) -> None:
+    end.steps = [step for step in end.steps if step[1] not in which]
+
+
+def _began(state: PodState, i: int) -> int:
+    return state.containers[i].started_us
+
+
+def _deleted_us(pod: Obj) -> int:
+    meta: dict[str, Any] = meta_of(pod)
+    return (
+        parse_rfc3339(meta["deletionTimestamp"])
+        - int(meta.get("deletionGracePeriodSeconds") or 0) * SECOND_US
+    )

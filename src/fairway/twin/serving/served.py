@@ -1,0 +1,31 @@
+"""A Service that model servers answer, and the requests that come to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from fairway.kube.timestamps import SECOND_US
+from fairway.serving.fleet import Gateway
+from fairway.serving.readings import Slo
+from fairway.serving.steptimes import Deployed
+from fairway.serving.traffic import Requests
+
+# From a pod's readiness to the last proxy that sends it requests, and from its deletion to the last that stops.
+# Source: measurements of EndpointSlices and kube-proxy in clusters of some hundred nodes, one to three seconds.
+ENDPOINT_US: Final = 2 * SECOND_US
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """`drains`: at SIGTERM its servers stop listening and finish what they have, as long as the pod is given; without
+    it they drop it, as vLLM's server does."""
+
+    name: str
+    namespace: str
+    deployed: Deployed
+    requests: Requests = field(repr=False)
+    gateway: Gateway
+    slo: Slo
+    drains: bool = False
+    endpoint_us: int = ENDPOINT_US
