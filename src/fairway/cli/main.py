@@ -41,6 +41,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fragmentation": ("fragmentation_cmd", "free GPUs that no pending pod can use, and why"),
     "metrics": ("metrics_cmd", "a run's series under the exporters' names: PromQL, export to Prometheus"),
     "rules": ("rules_cmd", "Prometheus' rules, tried on a run: what fires when, how late"),
+    "loadtest": (
+        "loadtest_cmd",
+        "what requests got and cost, and which autoscaling is the cheapest that will do",
+    ),
     "trace": ("trace_cmd", "generate, convert and describe workload traces"),
     "replay": ("replay_cmd", "replay a recorded GPU trace under a placement policy"),
     "verify": ("verify_cmd", "check Fairway's decisions against recordings of the real engines"),
