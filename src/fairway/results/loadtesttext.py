@@ -9,19 +9,7 @@ from fairway.results import words
 from fairway.results.loadtest import Served, Variant
 from fairway.results.textlayout import DIM, GOOD, HEADING, Line, table, wrapped
 
-_HEAD = [
-    "answered",
-    "lost",
-    "in SLO",
-    "ttft p95",
-    "p99",
-    "tpot p95",
-    "pods",
-    "GPU-hours",
-    "cost",
-    "per 1,000",
-    "per M tok",
-]
+_HEAD = ["answered", "lost", "in SLO", "ttft p95", "tpot p95", "pods", "GPU-h", "cost", "/1,000", "/M tokens"]
 
 
 def served_lines(served: Sequence[Served], width: int) -> list[Line]:
