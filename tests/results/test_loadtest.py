@@ -83,7 +83,10 @@ def test_requests_have_a_price(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert chat["usd_per_million_tokens"] == pytest.approx(1e6 * chat["usd"] / (150 * chat["ok"]))
 
 
-def test_without_prices_gpu_hours_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_prices_gpu_hours_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     text = SCENARIO.replace("      labels: {node.kubernetes.io/instance-type: g6e.48xlarge}\n", "")
     _, said = run(tmp_path, capsys, text=text)
     assert said["services"][0]["usd"] is None and said["services"][0]["gpu_hours"] > 0.4
