@@ -16,6 +16,7 @@ from fairway.errors import WorldError
 EXTRAS: dict[str, tuple[str, str]] = {
     "numba": ("placement", "placement policies for shared GPUs and model servers are compiled with Numba"),
     "PIL": ("png", "charts as PNG are painted with Pillow"),
+    "mcp": ("mcp", "agents are served over the Model Context Protocol with its Python SDK"),
     "polars": ("cost", "bills, cost exports and Parquet files are made with Polars"),
 }
 

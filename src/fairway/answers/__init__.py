@@ -8,4 +8,6 @@ Reading order: `naming` (which object is meant, what belongs to it), `explanatio
 (`admissionlinks`, `queuelinks`, `podlinks`; `places` for nodes, pools and queues), `changes` (what would start it) over
 `proposals`, `steps` and `trials`, `check` (before submission), `doctor/` (symptoms), `incident`. Texts for terminals
 stand beside each.
+`forecasting/` asks when: futures of the cluster, played forward. `whatif/` asks what would be different. `api` has all
+of it in Python; `schemas` say what is in the answers.
 """

@@ -38,6 +38,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("check_cmd", "before submission: refused, admitted where, preempting whom, when, at what cost"),
     "doctor": ("doctor_cmd", "the usual symptoms, one by one: signal, evidence, command, fix"),
     "incident": ("incident_cmd", "an incident report: timeline, scope, graphs, factors, remedies, an alert"),
+    "forecast": ("forecast_cmd", "when will what is pending start and end; how good such forecasts were"),
+    "what-if": (
+        "what_if_cmd",
+        "what would be different: waits, evictions, fairness, dollars; --search",
+    ),
+    "mcp": (
+        "mcp_cmd",
+        "explain, check, forecast and what-if as tools of agents; JSON schemas",
+    ),
     "fragmentation": ("fragmentation_cmd", "free GPUs that no pending pod can use, and why"),
     "metrics": ("metrics_cmd", "a run's series under the exporters' names: PromQL, export to Prometheus"),
     "rules": ("rules_cmd", "Prometheus' rules, tried on a run: what fires when, how late"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairway.cli.planprices import gpu_price_of, loaded, price_of
 from fairway.cli.slices_cmd import slices
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ def spot(
         _hours("--restore", restore),
     )
     answer = spot_economics(
-        _price(catalog, instance_type, "on-demand", zone),
-        _price(catalog, instance_type, "spot", zone),
+        price_of(catalog, instance_type, "on-demand", zone),
+        price_of(catalog, instance_type, "spot", zone),
         1 / every,
         checkpoints,
         machines,
@@ -157,7 +158,7 @@ def mix(
     allowed = _terms(terms)
     spot_micros = _maybe(catalog, instance_type, "spot", zone)
     offers = Offers(
-        on_demand_micros=_price(catalog, instance_type, "on-demand", zone),
+        on_demand_micros=price_of(catalog, instance_type, "on-demand", zone),
         one_year_micros=_maybe(catalog, instance_type, "on-demand", zone, "1y") if "1y" in allowed else None,
         three_year_micros=_maybe(catalog, instance_type, "on-demand", zone, "3y")
         if "3y" in allowed
@@ -338,30 +339,6 @@ def _service(text: str) -> Service:
         ) from None
 
 
-def gpu_price_of(catalog: Catalog, price: str, instance_type: str, zone: str) -> int:
-    """µ$ of a GPU and hour, from exactly one of its sources; a machine's price is its GPUs'."""
-    from decimal import Decimal, InvalidOperation
-
-    from fairway.errors import UserError
-
-    if bool(price) == bool(instance_type):
-        raise UserError("expected one of --gpu-price and --instance-type, which say what a GPU costs")
-    if instance_type:
-        found = catalog.instance_type(instance_type)
-        if found is None or not found.gpus:
-            raise UserError(
-                f"--instance-type {instance_type}: expected a type with GPUs: fairway catalog instances"
-            )
-        return _price(catalog, instance_type, "on-demand", zone) // found.gpus
-    try:
-        micros = int(Decimal(price) * 1_000_000)
-    except (InvalidOperation, OverflowError, ValueError):
-        micros = -1
-    if micros < 0:
-        raise UserError(f"--gpu-price {price!r}: expected dollars, 0 or more, such as 4.10")
-    return micros
-
-
 @app.command("idle")
 def idle(
     run: Annotated[Path, typer.Argument(metavar="RUN", exists=True, help="A run directory.")],
@@ -425,33 +402,10 @@ def idle(
 # What the commands share
 
 
-def loaded(run: Path | None, books: list[Path] | None) -> tuple[Run | None, Catalog]:
-    """The run, where one is named, and the prices it is billed by."""
-    from fairway.catalog.catalog import load_catalog
-    from fairway.results.costs.pricing import catalog_of_run
-    from fairway.results.rundir import load_run
-
-    if run is None:
-        return None, load_catalog(books or ())
-    found = load_run(run)
-    return found, catalog_of_run(found.info, books or ())
-
-
 def _costed(run: Run, catalog: Catalog) -> Costed:
     from fairway.results.costs.costing import costed
 
     return costed(run, catalog)
-
-
-def _price(catalog: Catalog, instance_type: str, capacity_type: str, zone: str) -> int:
-    """µ$ an hour. Raises: UserError where nobody says."""
-    from fairway.catalog.prices import Price
-    from fairway.errors import UserError
-
-    found = catalog.price(instance_type, capacity_type, zone=zone)
-    if not isinstance(found, Price):
-        raise UserError(str(found))
-    return found.micros_per_hour
 
 
 def _maybe(

@@ -44,7 +44,7 @@ def slices(
     Example: fairway plan slices examples/15-fifty-services/mix.yaml --gpu-price 4.10
     """
     from fairway.cli.output import check_output, print_json
-    from fairway.cli.plan_cmd import gpu_price_of, loaded
+    from fairway.cli.planprices import gpu_price_of, loaded
     from fairway.devices.layouts import WAYS, WHOLE, online, plans
     from fairway.errors import UserError
 

@@ -115,6 +115,10 @@ class SchedulerComponent:
         }
         return twin
 
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        return tuple(self._profiles.values())
+
     # What it sees
 
     def observe(self, change: Change) -> None:

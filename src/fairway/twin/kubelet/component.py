@@ -45,6 +45,8 @@ class Kubelet:
         self.node_count = 0
         self.pull_slowdown_milli = 1000
         """How slow the registry is, against the model: 1000 is as modelled."""
+        self.drawn_us: Callable[[Key], int | None] | None = None
+        """In a forecast: how long a pod's main containers run, whatever they say themselves. Not forked."""
 
     def attach(self, host: Host) -> None:
         self.host = host

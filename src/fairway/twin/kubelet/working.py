@@ -33,6 +33,9 @@ def plan_exit(k: Kubelet, pod: PodState, i: int) -> None:
         run_us = behaviour.run.a_us
         if behaviour.run.form != "constant":
             run_us = behaviour.run.at_quantile(pod.luck[2] if pod.luck else k.luck_of(pod)[2])
+        if k.drawn_us is not None:
+            drawn_us = k.drawn_us(pod.key) if not pod.plan.containers[i].is_init else None
+            run_us = run_us if drawn_us is None else drawn_us
         if behaviour.checkpoint_interval_us:
             _resume(k, pod, i, state, run_us)
         code = behaviour.exit_codes[0]

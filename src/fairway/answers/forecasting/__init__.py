@@ -1,0 +1,14 @@
+"""When will it start, when will it end, and how sure is that?
+
+In: a cluster's objects at one moment, and what is known of jobs that were there before (`History`). Out: for every
+pending object the start and the finish as P10, P50 and P90, what lies ahead for queues, allocation and spend, and how
+well such forecasts did before.
+
+Futures are copies of the cluster run forward: run times drawn from what is known of similar jobs, arrivals resampled
+by hour and weekday. Nothing here reads the wall clock; all chance comes from one seed.
+
+Reading order: `history` (jobs as they were), `runtimes` (how long may it run, given that it ran so long already),
+`arriving` (what else will come), `quick` and `twins` (one future: arrays, or the true engines), `situation` (what a
+future starts from), `futures` (many of them, on several processes), `forecast` (the answer), `calibration` (intervals
+as wide as they should have been), `baselines` and `backtest` (how good is it, beside simpler ways).
+"""

@@ -1,0 +1,270 @@
+"""The answer: when each pending object starts and ends, and what lies ahead of queues, GPUs and money.
+
+    answer = forecast(open_ground(path), "8h")
+    answer.objects[0].start.p50
+
+Quantiles are None where the future does not reach so far within the horizon: "later than that", never a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from fairway.answers.forecasting import twins
+from fairway.answers.forecasting.arriving import Arrivals
+from fairway.answers.forecasting.calibration import RAW, Calibration
+from fairway.answers.forecasting.futures import (
+    AHEAD_HOURS,
+    FUTURES,
+    HORIZON_US,
+    Futures,
+    Player,
+    Progressing,
+    Question,
+    QuickPlayer,
+    TwinPlayer,
+    needs_twin,
+    play_all,
+)
+from fairway.answers.forecasting.history import History, history_of
+from fairway.answers.forecasting.runtimes import RunTimes
+from fairway.answers.forecasting.situation import Situation, situation_of
+from fairway.answers.trials import price_of
+from fairway.cluster.store import Store
+from fairway.ground.ground import Ground, Moment
+from fairway.kube.resources import NVIDIA_GPU
+from fairway.kube.timestamps import SECOND_US, rfc3339
+from fairway.queueing.control.settings import DEFAULT_KUEUE
+from fairway.twin.components import Component
+from fairway.twin.kueue.component import Kueue
+from fairway.twin.nodegroups.component import ClusterAutoscaler
+from fairway.twin.provisioner.component import Provisioner
+from fairway.twin.scheduler import SchedulerComponent
+from fairway.twin.twin import Twin
+
+UNCALIBRATED: Final = (
+    "not calibrated: no forecast of this cluster was compared with what came (--backtest does)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`load`: so many times the arrivals of the past. `processes` 0: all cores."""
+
+    futures: int = FUTURES
+    seed: int = 0
+    horizon_us: int = HORIZON_US
+    processes: int = 0
+    load: float = 1.0
+    engine: str = "auto"
+    """`auto`, `twin` (all engines), or `quick` (kube-scheduler's alone)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """Seconds from now; None: later than the horizon."""
+
+    p10: float | None
+    p50: float | None
+    p90: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectForecast:
+    """One pending object."""
+
+    object: str
+    queue: str
+    gpus: float
+    waited_s: float
+    start: Quantiles
+    finish: Quantiles
+    basis: str
+    """What its run time is known by."""
+    calibration: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The cluster after so many hours. Spend: of all nodes until then, at today's prices; None where none has one."""
+
+    hours: int
+    queued: Quantiles
+    allocated_gpus: Quantiles
+    spend_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """`notes`: what could not be known."""
+
+    ground: str
+    now: str
+    futures: int
+    seed: int
+    horizon_s: float
+    engine: str
+    objects: tuple[ObjectForecast, ...]
+    ahead: tuple[Ahead, ...]
+    gpus: float
+    calibration: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def forecast(
+    ground: Ground,
+    at: str | None = None,
+    options: Options | None = None,
+    *,
+    calibration: Calibration = RAW,
+    progress: Progressing | None = None,
+) -> Forecast:
+    """Raises: UserError, InvalidInput, WorldError."""
+    options = options or Options()
+    moment = ground.at(at)
+    run = ground.history(at)
+    history = history_of(run.outcome, moment.now_us)
+    situation = situation_of(moment.store, moment.now_us)
+    question, engine = question_of(moment, situation, history, options)
+    futures = play_all(question, options.futures, processes=options.processes, progress=progress)
+    notes = [*moment.notes, *run.info.notes, *history.notes]
+    if question.arrivals.note:
+        notes.append(question.arrivals.note)
+    if "Node" in moment.unseen:
+        notes.append("no nodes are known: nothing can start in any future")
+    return Forecast(
+        ground.name,
+        rfc3339(moment.now_us),
+        options.futures,
+        options.seed,
+        options.horizon_us / SECOND_US,
+        engine,
+        _objects(situation, question.run_times, futures, calibration, options.horizon_us / SECOND_US),
+        _ahead(moment.twin, futures),
+        gpus_of(moment.store),
+        calibration.as_json(),
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def question_of(
+    moment: Moment, situation: Situation, history: History, options: Options, *, looks_ahead: bool = True
+) -> tuple[Question, str]:
+    """What futures are drawn from, and which engine plays them and why."""
+    why = needs_twin(moment.store, situation) if options.engine == "auto" else ""
+    is_quick = options.engine == "quick" or (options.engine == "auto" and not why)
+    player: Player
+    if is_quick:
+        player = QuickPlayer(moment.store, situation, _scheduler(moment).profiles[0])
+        engine = "kube-scheduler's placement alone"
+    else:
+        player = TwinPlayer(base_of(moment, situation), situation)
+        engine = "all engines" + (f" ({why})" if why else "")
+    now_us = moment.now_us
+    question = Question(
+        situation,
+        RunTimes(history, now_us),
+        Arrivals(history, now_us, factor=options.load),
+        player,
+        options.seed,
+        options.horizon_us,
+        looks_ahead,
+    )
+    return question, engine
+
+
+def base_of(moment: Moment, situation: Situation, others: Sequence[Component] = ()) -> Twin:
+    """A twin of what is there, configured as the one it comes from, that knows nothing of what a scenario plans."""
+    parts = moment.twin.host.parts
+    kueue = parts.get("kueue")
+    provisioners = [
+        type(part)(part.cloud) if isinstance(part, Provisioner) else ClusterAutoscaler(part.plan)
+        for part in parts.values()
+        if isinstance(part, Provisioner | ClusterAutoscaler)
+    ]
+    return twins.copy_of(
+        (obj for gk in moment.store.kinds() for obj in moment.store.objects(gk)),
+        moment.now_us,
+        profiles=_scheduler(moment).profiles,
+        kinds={item.key.gk for item in situation.items},
+        others=(*provisioners, *others),
+        kueue=kueue.settings if isinstance(kueue, Kueue) else DEFAULT_KUEUE,
+    )
+
+
+def _scheduler(moment: Moment) -> SchedulerComponent:
+    return next(p for p in moment.twin.components if isinstance(p, SchedulerComponent))
+
+
+def _objects(
+    situation: Situation, times: RunTimes, futures: Futures, calibration: Calibration, horizon_s: float
+) -> tuple[ObjectForecast, ...]:
+    found = []
+    said = f"by {calibration.cases} earlier forecasts" if calibration.cases else UNCALIBRATED
+    for number, item in enumerate(situation.items):
+        if item.since_us is not None:
+            continue
+        start = calibration.apply(*quantiles(futures.start_s[:, number]))
+        finish = calibration.apply(*quantiles(futures.finish_s[:, number]))
+        found.append(
+            ObjectForecast(
+                item.object,
+                item.ask.queue,
+                item.ask.gpu_milli * item.ask.replicas / 1000,
+                (situation.now_us - item.ask.submit_us) / SECOND_US,
+                _within(start, horizon_s),
+                _within(finish, np.inf),
+                times.of(item.ask, item.limit_us).basis,
+                said,
+            )
+        )
+    return tuple(found)
+
+
+def quantiles(values: Any) -> tuple[float, float, float]:
+    """P10, P50 and P90, each one of the values: what never came (inf) counts as later than all others."""
+    ordered = np.sort(values)
+    count = len(ordered)
+    low, middle, high = (float(ordered[min(int(q * count), count - 1)]) for q in (0.1, 0.5, 0.9))
+    return low, middle, high
+
+
+def _within(values: tuple[float, float, float], horizon_s: float) -> Quantiles:
+    low, middle, high = (round(v, 1) if np.isfinite(v) and v <= horizon_s else None for v in values)
+    return Quantiles(low, middle, high)
+
+
+def _ahead(twin: Twin, futures: Futures) -> tuple[Ahead, ...]:
+    if not futures.queued.size:
+        return ()
+    per_hour = usd_per_hour(twin)
+    found = []
+    for number, hours in enumerate(AHEAD_HOURS):
+        found.append(
+            Ahead(
+                hours,
+                _within(quantiles(futures.queued[:, number]), np.inf),
+                _within(quantiles(futures.held[:, number]), np.inf),
+                None if per_hour is None else round(per_hour * hours, 2),
+            )
+        )
+    return tuple(found)
+
+
+def usd_per_hour(twin: Twin) -> float | None:
+    """What the nodes that are there cost, as far as their prices are known; None where none is."""
+    known = [micros for node in twin.store.objects("Node") if (micros := price_of(twin, node)) is not None]
+    return sum(known) / 1e6 if known else None
+
+
+def gpus_of(store: Store) -> float:
+    accounts = store.accounts
+    column = accounts.column_of.get(NVIDIA_GPU)
+    return 0.0 if column is None else float(accounts.allocatable[:, column].sum())

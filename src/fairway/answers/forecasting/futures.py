@@ -1,0 +1,312 @@
+"""Many futures of one cluster, on the processes of this machine.
+
+Every future has its own draws, named by the seed and its number: the answer is the same however many processes there
+are. Whoever asks hears of progress after every few futures and may stop; nothing goes on afterwards.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fairway.answers.forecasting import quick, twins
+from fairway.answers.forecasting.arriving import Arrivals
+from fairway.answers.forecasting.history import PastJob, pattern_of
+from fairway.answers.forecasting.quick import Board, Entry, Played
+from fairway.answers.forecasting.runtimes import Floats, RunTimes
+from fairway.answers.forecasting.situation import Item, Situation
+from fairway.cluster.store import Store
+from fairway.kube.objects import Key
+from fairway.kube.timestamps import DAY_US, HOUR_US, SECOND_US
+from fairway.queueing.integrations.ownership import WORKLOAD
+from fairway.scheduling.cycle import Scheduler
+from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
+from fairway.traces.arrival import POD, objects_for
+from fairway.traces.arrival import Arrivals as Arriving
+from fairway.traces.jobs import JobTrace
+from fairway.twin.owners import DefaultSelectors
+from fairway.twin.streams import seed_of
+from fairway.twin.twin import Twin
+
+FUTURES: Final = 200
+HORIZON_US: Final = 3 * DAY_US
+AHEAD_HOURS: Final = (1, 2, 4, 8, 12, 24)
+"""When queue length, allocation and spend are asked about."""
+_AHEAD_FUTURES: Final = 20
+"""Of that many futures: they are run on for a day, the others until all that waited have started."""
+TOGETHER: Final = 0.35
+"""How much of what is unknown about a job's run time its siblings (same user, same series) share. As for `SHRINK`."""
+FOREVER_US: Final = 1 << 60
+
+Progressing = Callable[[int, int], None]
+"""Futures done, futures in all."""
+
+
+Block = tuple[int, list[tuple[int, PastJob, int]]]
+"""Until when; and who arrives until then: µs from now, which past job again, for how long."""
+
+
+class Player(Protocol):
+    """Plays one future of a situation; keeps nothing of it."""
+
+    def play(
+        self,
+        run_us: Sequence[int],
+        coming: Iterator[Block],
+        *,
+        until_us: int,
+        grid_us: Sequence[int],
+        seed: int,
+    ) -> Played: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Futures:
+    """start_s, finish_s: float64[future, item], seconds from now; inf where it did not happen within the horizon.
+    queued, held (GPUs): float64[future, hour], of the first futures."""
+
+    start_s: Floats
+    finish_s: Floats
+    queued: Floats
+    held: Floats
+    evictions: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What futures are drawn from."""
+
+    situation: Situation
+    run_times: RunTimes
+    arrivals: Arrivals
+    player: Player
+    seed: int = 0
+    horizon_us: int = HORIZON_US
+    looks_ahead: bool = True
+
+    def one(self, number: int) -> Played:
+        items, now_us = self.situation.items, self.situation.now_us
+        chance = np.random.default_rng(seed_of(self.seed, f"future/{number}"))
+        run_us = draw_runs(self.run_times, items, now_us, chance)
+        ahead = self.looks_ahead and number < _AHEAD_FUTURES
+        return self.player.play(
+            run_us,
+            self._coming(int(chance.integers(1 << 62)), np.random.default_rng(chance.integers(1 << 62))),
+            until_us=self.horizon_us,
+            grid_us=[h * HOUR_US for h in AHEAD_HOURS] if ahead else (),
+            seed=int(chance.integers(1 << 62)),
+        )
+
+    def _coming(self, seed: int, chance: np.random.Generator) -> Iterator[Block]:
+        for until_us, block in self.arrivals.blocks(seed, self.horizon_us):
+            yield (
+                until_us,
+                [
+                    (
+                        at_us,
+                        job,
+                        job.run_us or int(self.run_times.of(job.ask, job.limit_us).at(chance.random(1))[0]),
+                    )
+                    for at_us, job in block
+                ],
+            )
+
+
+def draw_runs(times: RunTimes, items: Sequence[Item], now_us: int, chance: np.random.Generator) -> list[int]:
+    """The whole run time of each item, the part that has passed included: µs."""
+    groups: dict[tuple[str, str], int] = {}
+    group_of = np.array(
+        [
+            groups.setdefault((i.ask.user or i.ask.namespace, pattern_of(i.ask.job_id)), len(groups))
+            for i in items
+        ],
+        np.int64,
+    )
+    shared, own = chance.standard_normal(len(groups)), chance.standard_normal(len(items))
+    mixed = np.sqrt(TOGETHER) * shared[group_of] + np.sqrt(1 - TOGETHER) * own if len(items) else own
+    quantiles = _normal(mixed)
+    found = []
+    for item, quantile in zip(items, quantiles, strict=True):
+        elapsed_us = item.elapsed_us(now_us)
+        drawn = int(times.of(item.ask, item.limit_us, elapsed_us).at(np.array([quantile]))[0])
+        found.append(max(drawn, elapsed_us + SECOND_US))
+    return found
+
+
+def _normal(values: Floats) -> Floats:
+    """The standard normal's distribution function. Source: Abramowitz & Stegun 7.1.26, to 1.5e-7."""
+    x = np.abs(values) / np.sqrt(2)
+    t = 1 / (1 + 0.3275911 * x)
+    tail = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    upper = 1 - tail * np.exp(-x * x) / 2
+    found: Floats = np.where(values >= 0, upper, 1 - upper)
+    return np.minimum(found, 1 - 1e-12)
+
+
+class QuickPlayer:
+    """Kube-scheduler's engine alone."""
+
+    def __init__(self, store: Store, situation: Situation, profile: Profile = DEFAULT_PROFILE) -> None:
+        accounts = store.accounts.copy()
+        selectors = DefaultSelectors(store)
+        self.board = Board(accounts, Scheduler(accounts, profile, selectors.of, view=store))
+        self.now_us = situation.now_us
+        self.elapsed_us = [item.elapsed_us(situation.now_us) for item in situation.items]
+        self.entries = [self._entry(store, item) for item in situation.items]
+        self._shapes: dict[tuple[object, ...], Entry] = {}
+
+    def _entry(self, store: Store, item: Item) -> Entry:
+        accounts = self.board.accounts
+        records, proto = [], None
+        for key in item.pods:
+            record = accounts.records.get(key)
+            if record is not None and record.row >= 0:
+                records.append(record)
+            proto = record or accounts.record(store.require(key), key)
+        assert proto is not None
+        return Entry(proto.shape, proto.labels, max(item.ask.replicas, len(records), 1), tuple(records))
+
+    def play(
+        self,
+        run_us: Sequence[int],
+        coming: Iterator[Block],
+        *,
+        until_us: int,
+        grid_us: Sequence[int],
+        seed: int,
+    ) -> Played:
+        left = [max(run - gone, 1) for run, gone in zip(run_us, self.elapsed_us, strict=True)]
+        newcomers = (
+            (known_us, [(self._arriving(at_us, job), run) for at_us, job, run in block])
+            for known_us, block in coming
+        )
+        found = quick.play(
+            self.board, self.entries, left, until_us=until_us, grid_us=grid_us, seed=seed, coming=newcomers
+        )
+        count = len(self.entries)
+        return Played(found.start_us[:count], found.finish_us[:count], found.queued, found.held)
+
+    def _arriving(self, at_us: int, job: PastJob) -> Entry:
+        ask = job.ask
+        at = (
+            ask.gpu_milli,
+            ask.cpu_milli,
+            ask.memory_bytes,
+            ask.replicas,
+            ask.gpu_model,
+            ask.namespace,
+            ask.queue,
+        )
+        known = self._shapes.get(at)
+        if known is None:
+            pod = objects_for(Arriving(JobTrace("", ()), "", kind=POD), ask)[0]
+            record = self.board.accounts.record(pod, Key("Pod", ask.namespace, "coming"))
+            known = self._shapes[at] = Entry(record.shape, record.labels, max(ask.replicas, 1))
+        return Entry(known.shape, known.labels, known.pods, (), max(at_us, 1))
+
+
+class TwinPlayer:
+    """All engines."""
+
+    def __init__(self, base: Twin, situation: Situation) -> None:
+        self.base, self.items = base, situation.items
+
+    def play(
+        self,
+        run_us: Sequence[int],
+        coming: Iterator[Block],
+        *,
+        until_us: int,
+        grid_us: Sequence[int],
+        seed: int,
+    ) -> Played:
+        everybody = [one for _, block in coming for one in block]
+        jobs, runs = [(at_us, job) for at_us, job, _ in everybody], [run for _, _, run in everybody]
+        return twins.play(self.base, self.items, run_us, jobs, runs, until_us=until_us, grid_us=grid_us)
+
+
+def needs_twin(store: Store, situation: Situation) -> str:
+    """Why the quick way would not do, as a phrase; empty where it does."""
+    if store.count(WORKLOAD) or store.count("ClusterQueue.kueue.x-k8s.io"):
+        return "Kueue decides who starts"
+    if any(not item.pods for item in situation.items):
+        return "there are jobs without pods"
+    for gk, what in (
+        ("NodePool.karpenter.sh", "nodes come and go"),
+        ("PodGroup.scheduling.x-k8s.io", "there are gangs"),
+        ("PodGroup.scheduling.volcano.sh", "there are gangs"),
+        ("ResourceClaim.resource.k8s.io", "pods ask for devices"),
+    ):
+        if store.count(gk):
+            return what
+    if len({item.priority for item in situation.items}) > 1 or len(store.accounts.pods_by_priority) > 1:
+        return "pods have different priorities"
+    return ""
+
+
+_asked: Question | None = None
+
+
+def play_all(
+    question: Question, count: int = FUTURES, *, processes: int = 0, progress: Progressing | None = None
+) -> Futures:
+    """`processes` 0: as many as this process may use cores. Deterministic in the question's seed."""
+    processes = min(processes or cores(), count)
+    found: dict[int, Played] = {}
+    if processes <= 1 or not hasattr(os, "fork"):
+        for number in range(count):
+            found[number] = question.one(number)
+            if progress is not None:
+                progress(len(found), count)
+        return _gathered([found[n] for n in range(count)])
+    global _asked
+    _asked = question
+    # Forked workers inherit the cluster: nothing of it is written down or read again.
+    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork"))
+    try:
+        chunk = max(1, min(8, count // (4 * processes)))
+        tasks = [
+            pool.submit(_play_some, first, min(first + chunk, count)) for first in range(0, count, chunk)
+        ]
+        for task in as_completed(tasks):
+            found.update(task.result())
+            if progress is not None:
+                progress(len(found), count)
+    finally:
+        _asked = None
+        pool.shutdown(cancel_futures=True)
+    return _gathered([found[n] for n in range(count)])
+
+
+def _play_some(first: int, last: int) -> dict[int, Played]:
+    assert _asked is not None
+    return {number: _asked.one(number) for number in range(first, last)}
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _gathered(played: Sequence[Played]) -> Futures:
+    ahead = [p for p in played if p.queued]
+    held = np.array([p.held for p in ahead], np.float64)
+    return Futures(
+        _seconds([p.start_us for p in played]),
+        _seconds([p.finish_us for p in played]),
+        np.array([p.queued for p in ahead], np.float64),
+        held,
+        np.array([p.evictions for p in played], np.float64),
+    )
+
+
+def _seconds(times_us: list[list[int]]) -> npt.NDArray[np.float64]:
+    found = np.array(times_us, np.float64) / SECOND_US
+    found[found < 0] = np.inf
+    return found

@@ -1,0 +1,260 @@
+"""One future by the true engines: a copy of the cluster, run forward with run times that were drawn.
+
+The copy knows what a cluster's objects say, and nothing of what a scenario or a trace has still in store: arrivals
+are those it is given. What containers say of their own run time is overruled by the draw, as nobody knows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from fairway.answers.forecasting.arriving import again
+from fairway.answers.forecasting.history import PastJob
+from fairway.answers.forecasting.quick import NEVER, Played, gpus_held
+from fairway.answers.forecasting.situation import Item, root_of
+from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.store import Store
+from fairway.kube.objects import Key, Obj, gk_of, status_of
+from fairway.kube.timestamps import HOUR_US
+from fairway.queueing import conditions as conds
+from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
+from fairway.queueing.integrations.ownership import WORKLOAD
+from fairway.scenario.entering import enter
+from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
+from fairway.traces.arrival import Arrivals, objects_for
+from fairway.traces.jobs import JobTrace
+from fairway.twin.components import Component, Host
+from fairway.twin.kubelet import working
+from fairway.twin.kubelet.component import Kubelet
+from fairway.twin.kubelet.states import RUNNING
+from fairway.twin.latency import latency_named
+from fairway.twin.loop import INPUT
+from fairway.twin.standard import standard_components
+from fairway.twin.twin import Twin
+
+_ENDS: Final = ("Complete", "Completed", "Succeeded", "Failed", "Finished")
+_LEFT_OUT: Final = ("Event", "Event.events.k8s.io", "Lease.coordination.k8s.io")
+# Between two looks whether all that was waited for has happened.
+_LOOK_US: Final = HOUR_US
+_ARRIVED: Final = "fairway-future"
+_OTHER_SEED: Final = 1 << 44
+
+
+class Newcomers:
+    """Creates what arrives in a future."""
+
+    name = "newcomers"
+    kinds: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.coming: tuple[tuple[int, PastJob], ...] = ()
+
+    def attach(self, host: Host) -> None:
+        self.host = host
+        self._arrive = host.loop.register("newcomers.arrive", self._on_arrive)
+
+    def start(self) -> None:
+        """Nobody comes until a future begins."""
+
+    def observe(self, change: Change) -> None:
+        """Nothing that happens changes what arrives."""
+
+    def fork(self) -> Newcomers:
+        return Newcomers()
+
+    def expect(self, coming: Sequence[tuple[int, PastJob]]) -> None:
+        """(µs from now, job), by time."""
+        self.coming = tuple(coming)
+        now_us = self.host.loop.now_us
+        for number, (at_us, _) in enumerate(self.coming):
+            self.host.loop.at(now_us + at_us, self._arrive, number, INPUT)
+
+    def _on_arrive(self, number: int) -> None:
+        job = again(self.coming[number][1], arrived_name(number), self.host.loop.now_us).ask
+        for obj in objects_for(Arrivals(JobTrace("future", ()), "future"), job):
+            enter(self.host, obj)
+
+
+def arrived_name(number: int) -> str:
+    return f"{_ARRIVED}-{number}"
+
+
+class Watching:
+    """Notes when each of some objects first runs and when it ends."""
+
+    name = "watching"
+
+    def __init__(self, kinds: Iterable[str] = ()) -> None:
+        self.kinds: tuple[str, ...] = tuple(sorted({"Pod", "Job.batch", WORKLOAD, *kinds}))
+        self.number_of: dict[str, int] = {}
+        self.start_us: list[int] = []
+        self.finish_us: list[int] = []
+        self.unstarted = 0
+        self.evictions = 0
+
+    def attach(self, host: Host) -> None:
+        self.host = host
+
+    def start(self) -> None:
+        """It is told whom to watch."""
+
+    def fork(self) -> Watching:
+        return Watching(self.kinds)
+
+    def watch(self, items: Sequence[Item]) -> None:
+        self.number_of = {item.uid: n for n, item in enumerate(items)}
+        self.start_us = [NEVER if item.since_us is None else 0 for item in items]
+        self.finish_us = [NEVER] * len(items)
+        self.begin_us = self.host.loop.now_us
+        self.unstarted = sum(item.since_us is None for item in items)
+
+    def observe(self, change: Change) -> None:
+        obj, old = change.obj, change.old
+        if change.type == DELETED or not self.number_of:
+            return
+        status, before = status_of(obj), status_of(old or {})
+        if change.key.gk == "Pod":
+            phase = status.get("phase")
+            if phase != before.get("phase") and phase in ("Running", "Succeeded", "Failed"):
+                self._note(obj, is_end=phase != "Running" and "ownerReferences" not in obj["metadata"])
+        elif change.key.gk == WORKLOAD:
+            is_evicted = conds.is_true(status, conds.EVICTED) and not conds.is_true(before, conds.EVICTED)
+            self.evictions += is_evicted
+        elif any(
+            c.get("type") in _ENDS and c.get("status") == "True" for c in status.get("conditions") or ()
+        ):
+            self._note(obj, is_end=True)
+
+    def _note(self, obj: Obj, *, is_end: bool) -> None:
+        number = self.number_of.get(root_of(self.host.store, obj)["metadata"]["uid"])
+        if number is None:
+            return
+        at_us = self.host.loop.now_us - self.begin_us
+        if self.start_us[number] < 0:
+            self.start_us[number] = at_us
+            self.unstarted -= 1
+        if is_end and self.finish_us[number] < 0:
+            self.finish_us[number] = at_us
+
+
+def copy_of(
+    objects: Iterable[Obj],
+    now_us: int,
+    *,
+    kueue: KueueSettings = DEFAULT_KUEUE,
+    profiles: Sequence[Profile] = (DEFAULT_PROFILE,),
+    kinds: Iterable[str] = (),
+    others: Sequence[Component] = (),
+    seed: int = 0,
+) -> Twin:
+    """A twin that goes on from these objects; what has ended is left behind. `kinds`: of the objects to watch."""
+    # UIDs follow from the seed: those of a future must not be those of the objects that are there.
+    store = Store(seed=_OTHER_SEED + seed, now_us=now_us)
+    for obj in objects:
+        if gk_of(obj) not in _LEFT_OUT and not has_ended(obj):
+            store.load(obj)
+    components: list[Component] = [Newcomers(), *standard_components(profiles, kueue=kueue), *others]
+    components.append(Watching(kinds))
+    return Twin(seed=seed, latency=latency_named("zero"), components=components, start_us=now_us, store=store)
+
+
+def has_ended(obj: Obj) -> bool:
+    status = obj.get("status")
+    if not isinstance(status, dict):
+        return False
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return True
+    conditions = status.get("conditions") or ()
+    return gk_of(obj) in ("Job.batch", WORKLOAD) and any(
+        c.get("type") in _ENDS and c.get("status") == "True" for c in conditions
+    )
+
+
+def play(
+    base: Twin,
+    items: Sequence[Item],
+    run_us: Sequence[int],
+    coming: Sequence[tuple[int, PastJob]],
+    coming_run_us: Sequence[int],
+    *,
+    until_us: int,
+    grid_us: Sequence[int] = (),
+) -> Played:
+    """One future. `run_us`: whole run times of the items, the part that has passed included."""
+    twin = base.fork()
+    watching = begin(twin, items, run_us, coming, coming_run_us)
+    begin_us = twin.now_us
+    queued, held = [], []
+    for mark_us in grid_us:
+        twin.run(begin_us + mark_us)
+        queued.append(_waiting(twin.store))
+        held.append(gpus_held(twin.store.accounts))
+    while twin.now_us < begin_us + until_us and watching.unstarted:
+        twin.run(min(begin_us + until_us, twin.now_us + _LOOK_US))
+    finish_us = [
+        # Where the future ended before it did: as if nobody evicted it any more.
+        max(start, 0) + run - item.elapsed_us(begin_us) if end < 0 <= start else end
+        for item, run, start, end in zip(items, run_us, watching.start_us, watching.finish_us, strict=True)
+    ]
+    return Played(watching.start_us, finish_us, queued, held, watching.evictions)
+
+
+def begin(
+    twin: Twin,
+    items: Sequence[Item],
+    run_us: Sequence[int],
+    coming: Sequence[tuple[int, PastJob]],
+    coming_run_us: Sequence[int],
+) -> Watching:
+    """Give this twin, made by `copy_of`, the future's luck; run it to see what comes of it."""
+    watching, newcomers, kubelet = (twin.host.parts[n] for n in ("watching", "newcomers", "kubelet"))
+    assert isinstance(watching, Watching) and isinstance(newcomers, Newcomers)
+    assert isinstance(kubelet, Kubelet)
+    watching.watch(items)
+    named = {item.uid: run for item, run in zip(items, run_us, strict=True)}
+    arrived = {arrived_name(n): run for n, run in enumerate(coming_run_us)}
+    kubelet.drawn_us = _drawn(twin.store, named, arrived)
+    for pod in list(kubelet.pods.values()):
+        for i, state in enumerate(pod.containers):
+            if state.state == RUNNING and state.exit_at is not None:
+                twin.loop.cancel(state.exit_ticket)
+                working.plan_exit(kubelet, pod, i)
+    newcomers.expect(coming)
+    return watching
+
+
+def _drawn(store: Store, named: Mapping[str, int], arrived: Mapping[str, int]) -> Callable[[Key], int | None]:
+    known: dict[str, int | None] = {}
+
+    def drawn_us(key: Key) -> int | None:
+        pod = store.get(key)
+        if pod is None:
+            return None
+        root = root_of(store, pod)["metadata"]
+        uid = root["uid"]
+        if uid not in known:
+            known[uid] = named[uid] if uid in named else arrived.get(root["name"])
+        return known[uid]
+
+    return drawn_us
+
+
+def _waiting(store: Store) -> int:
+    """Objects without a pod that runs. O(pods)."""
+    running = {root_of(store, p)["metadata"]["uid"] for p in store.objects("Pod") if _runs(p)}
+    roots = {
+        root_of(store, p)["metadata"]["uid"]
+        for p in store.objects("Pod")
+        if p["spec"].get("restartPolicy") != "Always"
+    }
+    roots |= {
+        root_of(store, w)["metadata"]["uid"]
+        for w in store.objects(WORKLOAD)
+        if not conds.is_true(status_of(w), conds.FINISHED)
+    }
+    return len(roots - running)
+
+
+def _runs(pod: Obj) -> bool:
+    return bool(status_of(pod).get("phase") not in (None, "Pending"))
