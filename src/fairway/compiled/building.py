@@ -26,28 +26,44 @@ from typing import Any
 from fairway.compiled.loading import MANIFEST, read_manifest, sources_of
 from fairway.errors import BugError, WorldError
 
-# What the lives of a pod, of a Workload and of a fleet spend their time in. Left out on purpose: what NumPy or Numba
-# does anyway; classes that modules outside inherit from (`cluster/errors.py`), which mypyc does not allow; frozen
-# dataclasses that travel to other processes (`twin/distributions.py`, and with it `twin/provisioner/cloud.py` and
-# `provisioning/karpenter/instancetypes.py`), which could not be unpickled; `workloads/registry.py`, whose constants
-# mypyc cannot type; `queueing/integrations/integration.py` and the kinds of jobs that inherit from it, whose
-# constants are read through the class: mypyc keeps those in instances.
+# What the lives of a pod, of a Workload, of a fleet and of a write to the API spend their time in. Left out on
+# purpose: what NumPy or Numba does anyway; classes that modules outside inherit from (`cluster/errors.py`), which
+# mypyc does not allow; frozen dataclasses that travel to other processes (`twin/distributions.py`, and with it
+# `twin/provisioner/cloud.py` and `provisioning/karpenter/instancetypes.py`), which could not be unpickled;
+# `workloads/registry.py`, whose constants mypyc cannot type; `queueing/integrations/integration.py` and the kinds of
+# jobs that inherit from it, whose constants are read through the class: mypyc keeps those in instances;
+# `apiserver/asking.py`, whose dataclasses name types that are imported for type checkers alone.
 MODULES: tuple[str, ...] = (
     "kube/conditions.py",
     "kube/defaults.py",
     "kube/kinds.py",
+    "kube/labels.py",
+    "kube/names.py",
     "kube/objects.py",
+    "kube/poddefaults.py",
     "kube/podrequests.py",
     "kube/quantity.py",
     "kube/resources.py",
     "kube/taints.py",
+    "kube/schema/decoding.py",
+    "kube/schema/node.py",
     "kube/timestamps.py",
+    "kube/validation/kinds/[cmpst]*.py",
+    "kube/validation/kinds/env.py",
+    "kube/validation/kinds/resources.py",
+    "kube/validation/kinds/volumes.py",
+    "kube/validation/validating.py",
     "cluster/[!e]*.py",
+    "admission/chain.py",
     "admission/door.py",
+    "admission/intree.py",
     "admission/limitranger.py",
     "admission/namespace.py",
     "admission/priority.py",
     "admission/quota.py",
+    "admission/podtolerations.py",
+    "admission/runtimeclass.py",
+    "admission/serviceaccount.py",
     "workloads/adoption.py",
     "workloads/claims.py",
     "workloads/concerned.py",
@@ -116,7 +132,24 @@ MODULES: tuple[str, ...] = (
     "traces/arrival.py",
     "traces/component.py",
     "twin/volcano/scheduler.py",
+    "apiserver/canonical.py",
+    "apiserver/converting.py",
+    "apiserver/decoding.py",
+    "apiserver/door.py",
     "apiserver/events.py",
+    "apiserver/handling.py",
+    "apiserver/ownership.py",
+    "apiserver/patching/fieldset.py",
+    "apiserver/patching/managed.py",
+    "apiserver/patching/tracking.py",
+    "apiserver/patching/walk.py",
+    "apiserver/protobuf/reading.py",
+    "apiserver/representing.py",
+    "apiserver/requests.py",
+    "apiserver/resources.py",
+    "apiserver/subresources/binding.py",
+    "apiserver/subresources/dispatch.py",
+    "apiserver/verbs/writing.py",
     # Inherits from a compiled class.
     "conformance/dra/playing.py",
 )
