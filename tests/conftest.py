@@ -23,6 +23,7 @@ _BESIDE = Path(__file__).parents[2] / "shared"
 # Why a test may be skipped, and whether that is so on this machine.
 _LACKS = {
     "kubectl is not installed": shutil.which("kubectl") is None,
+    "promtool is not installed": shutil.which("promtool") is None,
     "the openb traces are not beside the repository": not (_BESIDE / "traces" / "openb").is_dir(),
     "Kueue's decision tables are not beside the repository": not (_BESIDE / "conformance" / "kueue").is_dir(),
     "large pages are asked of Linux only, by code that has to be compiled": sys.platform != "linux"
