@@ -20,7 +20,7 @@ from fairway.telemetry.dcgm.identity import Device, Holder
 from fairway.telemetry.dcgm.source import DcgmSource, Stay
 from fairway.telemetry.gpus import FleetBuilder
 from fairway.telemetry.gpus.boards import Board, board_of
-from fairway.telemetry.gpus.fleet import FAR_TICK, TICK_US, Row, ticks_up
+from fairway.telemetry.gpus.fleet import FAR_TICK, TICK_US, Row, airflow_of, ticks_up
 from fairway.twin.gpuuse import Working, uses_of
 
 _MILLI = 1000
@@ -125,6 +125,7 @@ def _nodes(
                 end_us=until,
                 share=part.share,
                 memory_mib=part.memory_mib,
+                airflow=airflow_of(labels),
             )
             at = builder.add(row)
             devices.append(Device(name, part.gpu, board.name, part.profile, part.instance))

@@ -22,6 +22,7 @@ from fairway.kube.objects import (
     Obj,
     annotations_of,
     controller_of,
+    labels_of,
     meta_of,
     name_of,
     namespace_of,
@@ -39,7 +40,7 @@ from fairway.telemetry.exposition import Block, braced, number
 from fairway.telemetry.gpus import FleetBuilder
 from fairway.telemetry.gpus.boards import Board, board_of
 from fairway.telemetry.gpus.fields import COUNTERS, OF_WHOLE_GPUS, Devices, Values
-from fairway.telemetry.gpus.fleet import FAR_TICK, TICK_US, Row
+from fairway.telemetry.gpus.fleet import FAR_TICK, TICK_US, Row, airflow_of
 from fairway.twin.gpuuse import Working, uses_of
 
 _FAR_US = FAR_TICK * TICK_US
@@ -120,6 +121,7 @@ def _taken(store: Store, tick: int, since: Mapping[Device, int]) -> _Snapshot:
     boards: dict[str, int] = {}
     kinds: list[Board] = []
     gpus: list[tuple[Device, int, int, MigProfile | None]] = []
+    airs: dict[str, float] = {}
     rows: dict[str, range] = {}
     for node in store.walk("Node"):
         name, found = name_of(node), gpus_of_node(node)
@@ -129,7 +131,7 @@ def _taken(store: Store, tick: int, since: Mapping[Device, int]) -> _Snapshot:
             boards[found.product] = len(kinds)
             kinds.append(board_of(catalog, found.product))
         board = boards[found.product]
-        start = len(gpus)
+        start, airs[name] = len(gpus), airflow_of(labels_of(node))
         for card, layout in enumerate(found.layouts):
             model = kinds[board].name
             gpu = len(gpus)
@@ -152,6 +154,7 @@ def _taken(store: Store, tick: int, since: Mapping[Device, int]) -> _Snapshot:
                 _FAR_US,
                 share=profile.compute_slices / 7 if profile else 1.0,
                 memory_mib=profile.memory_bytes / MIB if profile else 0.0,
+                airflow=airs[device.node],
             )
         )
     devices = [device for device, *_ in gpus]

@@ -19,6 +19,7 @@ from fairway.telemetry.gpus.kinds import IDLE, INPUT_STALLS, KINDS, SERVING
 TICK_S: Final = 30
 TICK_US: Final = TICK_S * 1_000_000
 FAR_TICK: Final = 2**40
+AIRFLOW: Final = "fairway.dev/airflow"
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -58,6 +59,12 @@ class Row(NamedTuple):
     share: float = 1.0
     memory_mib: float = 0.0
     airflow: float = 1.0
+
+
+def airflow_of(labels: Mapping[str, str]) -> float:
+    """A node's share of the air its boards should have: label `fairway.dev/airflow: "60"`, in percent; 1 without."""
+    told = labels.get(AIRFLOW, "")
+    return min(max(int(told[:4]) / 100, 0.2), 2.0) if told.isdecimal() else 1.0
 
 
 class Fleet(NamedTuple):
