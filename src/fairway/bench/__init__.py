@@ -47,6 +47,9 @@ BENCHMARKS: dict[str, Benchmark] = {
     "forecast": Benchmark("forecast", "200 futures of 1,000 nodes with 500 pending jobs"),
     "provisioning": Benchmark("provisioning", "nodes found for 10,000 pods over 400 instance types"),
     "fleet": Benchmark("fleet", "a month of a 500-node elastic fleet with 100,000 jobs, ledger included"),
+    "telemetry": Benchmark(
+        "telemetry", "a month of 8,000 GPUs' metrics with rules evaluated; a scrape of 1,000 nodes"
+    ),
     "autoscaling": Benchmark("autoscaling", "a day of 10,000 autoscaled Deployments"),
     "api": Benchmark("api", "the API server: writes, reads, watchers, boot, memory, lists"),
     "binding": Benchmark(

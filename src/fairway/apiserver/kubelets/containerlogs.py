@@ -1,7 +1,8 @@
 """What has a simulated container written? Made up from what is known: when it started, what it runs, how it ended.
 
-A container whose command the simulated shell knows writes what that prints, when it prints it. Any other writes one
-line when it starts, one a minute while it runs, and one when it ends. The lines follow from its pod and its status:
+A container whose command the simulated shell knows writes what that prints, when it prints it; one with GPUs what
+frameworks write (`frameworklogs`). Any other writes one line when it starts, one a minute while it runs, and one when
+it ends. The lines follow from its pod and its status:
 asked twice, it says the same.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fairway.apiserver.kubelets import running
+from fairway.apiserver.kubelets import frameworklogs, running
 from fairway.apiserver.kubelets.files import Files
 from fairway.apiserver.kubelets.interface import CannotConnect, Line
 from fairway.apiserver.kubelets.place import Place, container_in
@@ -84,7 +85,7 @@ class SimulatedLog:
         if operand is not None:
             lines = _of_operand(operand, self._era, until_us)
         elif printed is None:
-            lines = list(_minutes(self._pod, self._container, self._era, until_us))
+            lines = list(self._framed(until_us) or _minutes(self._pod, self._container, self._era, until_us))
         else:
             # An end is known to the second only.
             lines = [line for line in printed if line[0] <= until_us or self._era.exit_code == 0]
@@ -100,6 +101,13 @@ class SimulatedLog:
         from fairway.devices.policy import operands
 
         return next((o for o in operands() if o.app == app and o.container == self._container), None)
+
+    def _framed(self, until_us: int) -> list[Line]:
+        """What a framework wrote by then; nothing where none runs."""
+        container, era = container_in(self._pod, self._container), self._era
+        exit_code = None if self._ran_out_of_gpu_memory() else era.exit_code
+        run = frameworklogs.Run(self._pod, container, era.started_us, until_us, exit_code, _MAX_LINES)
+        return [line for line in frameworklogs.lines(run) or () if line[0] <= until_us]
 
     def _ran_out_of_gpu_memory(self) -> bool:
         """Whether it wanted more than its GPU has when it ended."""
