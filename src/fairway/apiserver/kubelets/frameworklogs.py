@@ -115,7 +115,9 @@ def _serving(run: Run) -> Iterator[Line]:
         yield now_us, f'INFO:     {peer} - "POST /v1/chat/completions HTTP/1.1" 200 OK'
         stamp = datetime.fromtimestamp(now_us // SECOND_US, UTC).strftime("%m-%d %H:%M:%S")
         prompts, answers = drawn % 4000 / 10, drawn % 900 / 10
-        speeds = f"prompt throughput: {prompts:.1f} tokens/s, Avg generation throughput: {answers:.1f} tokens/s"
+        speeds = (
+            f"prompt throughput: {prompts:.1f} tokens/s, Avg generation throughput: {answers:.1f} tokens/s"
+        )
         yield now_us, f"INFO {stamp} [loggers.py:118] Engine 000: Avg {speeds}, Running: {drawn % 4} reqs"
     if run.exit_code is not None:
         yield run.until_us, "INFO:     Shutting down"
