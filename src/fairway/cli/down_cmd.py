@@ -24,10 +24,12 @@ def down(
     Example: fairway down
     """
     from fairway.apiserver.folders import is_taken
+    from fairway.cli.prometheusbeside import stop
     from fairway.cli.serverclient import folder
     from fairway.errors import WorldError
 
     where = folder(data)
+    stop(where)
     pid = is_taken(where)
     if pid > 0:
         os.kill(pid, signal.SIGTERM)
@@ -47,8 +49,9 @@ def _wipe(where: Path) -> None:
     """Delete what a server wrote there, and nothing else."""
     import shutil
 
-    if (where / "pki").is_dir():
-        shutil.rmtree(where / "pki")
+    for name in ("pki", "prometheus"):
+        if (where / name).is_dir():
+            shutil.rmtree(where / name)
     for name in (
         "journal.a",
         "journal.b",

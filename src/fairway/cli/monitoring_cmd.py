@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -83,24 +83,13 @@ def scrape_config(
     """
     import yaml
 
-    from fairway.cli.serverclient import ask, folder, found
+    from fairway.cli.prometheusbeside import scrape_configuration
+    from fairway.cli.serverclient import folder
     from fairway.errors import UserError
-    from fairway.telemetry.installing.scrapeconfigs import Server, scrape_configs
 
     if discovery not in ("http", "kubernetes"):
         raise UserError(f"--discovery: expected http or kubernetes, not {discovery!r}")
-    where = folder(data)
-    files = [str(where / "pki" / name) for name in ("ca.crt", "admin.crt", "admin.key")]
-    server = Server(found(where).url, discovery == "kubernetes", *files)
-    monitors = [
-        {**item, "kind": kind}
-        for kind in ("ServiceMonitor", "PodMonitor")
-        for item in ask(where, "GET", f"/apis/monitoring.coreos.com/v1/{kind.lower()}s")["items"]
-    ]
-    config: dict[str, Any] = {
-        "global": {"scrape_interval": "30s", "evaluation_interval": "30s"},
-        "scrape_configs": scrape_configs(monitors, server),
-    }
+    config = scrape_configuration(folder(data), discovery)
     typer.echo(yaml.safe_dump(config, sort_keys=False, width=110), nl=False)
 
 

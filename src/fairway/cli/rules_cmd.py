@@ -80,6 +80,82 @@ def test(
         raise typer.Exit(1)
 
 
+@app.command()
+def route(
+    rules: _Rules,
+    alertmanager: Annotated[
+        Path, typer.Option("--alertmanager", metavar="FILE", help="An Alertmanager's configuration.")
+    ],
+    on: On = None,
+    silence: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--silence", metavar="MATCHERS", help='Silenced all the time: alertname="A",team="b". Repeat.'
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Write every payload: webhook, Slack, mail.")
+    ] = None,
+    output: _Output = "table",
+) -> None:
+    """Who would have been told of these alerts, when and why: routing, grouping, inhibition, silences, repeats.
+
+    Example: fairway rules route rules.yaml --alertmanager alertmanager.yml --on runs/a
+    """
+    from dataclasses import replace
+
+    from fairway.cli.onground import ground_on
+    from fairway.cli.output import check_output, print_json, print_table
+    from fairway.errors import UserError, WorldError
+    from fairway.kube.timestamps import format_duration
+    from fairway.results.telemetry import series_of_run
+    from fairway.telemetry.alertmanager.configuration import Silence, parse_matchers, read_configuration
+    from fairway.telemetry.alertmanager.dispatching import notifications
+    from fairway.telemetry.alertmanager.payloads import payload, subject
+    from fairway.telemetry.rules.evaluating import evaluate
+    from fairway.telemetry.rules.reading import read_rules
+
+    check_output(output)
+    groups, configuration = read_rules(rules), read_configuration(alertmanager)
+    outcome = ground_on(on).history().outcome
+    began, ended = outcome.began_us // 1000, outcome.ended_us // 1000
+    try:
+        silences = tuple(Silence(tuple(parse_matchers(text)), began, ended + 1) for text in silence or ())
+    except ValueError as wrong:
+        raise UserError(f"--silence: {wrong}") from None
+    found = evaluate(groups, series_of_run(outcome), began, ended)
+    notes = notifications(replace(configuration, silences=silences), found.alerts, ended)
+    if out is not None:
+        import msgspec
+
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            for place, note in enumerate(notes):
+                text = msgspec.json.format(msgspec.json.encode(payload(note)), indent=2)
+                (out / f"{place:05d}-{note.integration.kind}.json").write_bytes(text + b"\n")
+        except OSError as failed:
+            raise WorldError(f"{out}: cannot be written: {failed.strerror}") from failed
+    if output == "json":
+        print_json(
+            [
+                {
+                    "at_s": (n.at_ms - began) / 1000,
+                    "receiver": n.receiver,
+                    "integration": n.integration.kind,
+                    "reason": n.reason,
+                    "payload": payload(n),
+                }
+                for n in notes
+            ]
+        )
+        return
+    rows = [
+        (format_duration((n.at_ms - began) * 1000), n.receiver, n.integration.kind, n.reason, subject(n))
+        for n in notes
+    ]
+    print_table(("AT", "RECEIVER", "BY", "WHY", "WHAT"), rows, (0,))
+
+
 def _print(found: Outcome, tests: list[RuleTest], others: list[list[Threshold]], began: int) -> None:
     from fairway.cli.output import print_table
     from fairway.kube.timestamps import format_duration

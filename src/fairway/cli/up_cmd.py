@@ -61,6 +61,13 @@ def up(
         bool,
         typer.Option("--recover", help="Drop what is damaged of the cluster's state, say what, and start."),
     ] = False,
+    prometheus: Annotated[
+        bool,
+        typer.Option(
+            "--prometheus",
+            help="Start Debian's Prometheus (and Alertmanager) beside it, configured; with --detach.",
+        ),
+    ] = False,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Return once it answers and its nodes are Ready.")
     ] = False,
@@ -100,10 +107,19 @@ def up(
     }
     _check_latency(latency)
     _check_cloud(cloud)
+    if prometheus:
+        from fairway.cli.prometheusbeside import check_installed, start
+
+        if not detach:
+            raise UserError("--prometheus goes with --detach")
+        check_installed()
     if recover:
         _recover(where)
     if detach:
-        _say(_detached(where, settings), where, output)
+        server = _detached(where, settings)
+        if prometheus:
+            typer.echo(f"Prometheus scrapes it at {start(where)}", err=output == "json")
+        _say(server, where, output)
     else:
         _serve(where, settings, output)
 
