@@ -14,7 +14,7 @@ import numpy as np
 from fairway.kube.goregexp import RegexpError
 from fairway.telemetry.promql.matrix import Matrix, empty
 from fairway.telemetry.promql.nodes import PromQLError, Selector
-from fairway.telemetry.promql.windows import Indexes, columns
+from fairway.telemetry.promql.windows import Indexes, evenly
 from fairway.telemetry.store import Labels, Series, SeriesSource, Times, Values, is_stale
 
 LOOKBACK_MS: Final = 300_000
@@ -63,8 +63,9 @@ def at_steps(found: Sequence[Series], ends: Times, is_time: bool = False) -> Mat
         valid = np.logical_not(is_before) & (times[index] > ends - LOOKBACK_MS)
         if not valid.any():
             continue
+        places = evenly(index)
         for row in rows:
-            values[row] = columns(found[row].values[None], index)[0]
+            values[row] = found[row].values[places]
         present[rows] = valid
         if is_time:
             stale = is_stale(values[rows])

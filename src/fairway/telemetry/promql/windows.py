@@ -41,11 +41,16 @@ class Windows(NamedTuple):
 
 def columns(values: Any, index: Indexes) -> Any:
     """values[:, index], as a view where the indexes are evenly spaced."""
+    return values[:, evenly(index)]
+
+
+def evenly(index: Indexes) -> Indexes | slice:
+    """The same places, as a slice where they are evenly spaced."""
     if len(index) > 1:
         step = int(index[1] - index[0])
         if step > 0 and bool((np.diff(index) == step).all()):
-            return values[:, int(index[0]) : int(index[-1]) + 1 : step]
-    return values[:, index]
+            return slice(int(index[0]), int(index[-1]) + 1, step)
+    return index
 
 
 def fold(op: np.ufunc, values: Values, lo: Indexes, hi: Indexes, identity: float) -> Values:
