@@ -138,27 +138,27 @@ def export(
     Example: fairway metrics export data --on runs/a --format tsdb --match DCGM_FI_DEV_GPU_UTIL
     """
     from fairway.errors import UserError
-    from fairway.telemetry.exporting import openmetrics, parts, write_requests
+    from fairway.telemetry.exporting import SENT_TOGETHER_MS, openmetrics, parts, write_requests
 
     if form not in ("openmetrics", "tsdb", "remote-write"):
         raise UserError(f"--format {form!r}: expected one of openmetrics, tsdb, remote-write")
     source, began, ended = _source(on)
     first, last = _span(start, end, began, ended)
-    count = 0
-    for chosen, matchers in _chosen(source, match):
-        count += len(chosen)
-        del matchers
+    selected = _chosen(source, match)
+    count = sum(len(chosen) for chosen, _ in selected)
     if not count:
         raise UserError("no metric matches; see fairway metrics names")
-    found = (
-        part
-        for chosen, matchers in _chosen(source, match)
-        for part in parts(source, chosen, matchers, first, last)
-    )
     if form == "remote-write":
-        sent = _send(out, write_requests(found))
+        by_time = (
+            part
+            for at in range(first, last + 1, SENT_TOGETHER_MS)
+            for chosen, matchers in selected
+            for part in parts(source, chosen, matchers, at, min(at + SENT_TOGETHER_MS - 1, last))
+        )
+        sent = _send(out, write_requests(by_time))
         typer.echo(f"fairway: sent {sent} requests to {out}", err=True)
         return
+    found = (part for chosen, matchers in selected for part in parts(source, chosen, matchers, first, last))
     target = Path(out)
     text = target if form == "openmetrics" else target.with_name(target.name + ".om.tmp")
     try:

@@ -16,6 +16,8 @@ from fairway.telemetry.store import NAME, Labels, Matcher, Series, SeriesSource,
 DAY_MS: Final = 86_400_000
 # Of one request: Prometheus' own sender sends 2,000 samples at most.
 SAMPLES_A_REQUEST: Final = 2_000
+# A Prometheus takes samples that are at most an hour older than its newest.
+SENT_TOGETHER_MS: Final = 1_800_000
 
 
 def parts(
