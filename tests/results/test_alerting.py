@@ -15,7 +15,7 @@ from fairway.scenario.assertions.judging import judge
 from fairway.scenario.loading import load_scenario
 from fairway.scenario.running import Finished, run_scenario
 
-EXAMPLE = Path(__file__).parents[2] / "examples/15-idle-alerts"
+EXAMPLE = Path(__file__).parents[2] / "examples/17-idle-alerts"
 
 
 @pytest.fixture(scope="module")
