@@ -67,6 +67,8 @@ class Score:
     """Over `cases` forecasts. Shares in percent, times in seconds; None where there is nothing to say."""
 
     cases: int
+    within: int
+    """Those whose truth is within the horizon."""
     moments: int
     coverage: float | None
     raw_coverage: float | None
@@ -78,9 +80,9 @@ class Score:
 
     @property
     def best_rule(self) -> tuple[str, float] | None:
-        """Of the rules that spoke in at least half of the cases."""
+        """Of the rules that spoke in at least half of the cases within the horizon."""
         told = [
-            (e, n) for n, e in self.rules.items() if e is not None and 2 * self.rules_cases[n] >= self.cases
+            (e, n) for n, e in self.rules.items() if e is not None and 2 * self.rules_cases[n] >= self.within
         ]
         return (min(told)[1], min(told)[0]) if told else None
 
@@ -135,7 +137,7 @@ def backtest(
         final = history_of(run_twin(scenario, twin, seed=scenario.seed).outcome)
     truth = {job.object: job for job in final.jobs}
     answered = {what: _answer(asked, truth, what, options.horizon_us) for what in (START, FINISH)}
-    starts = answered[START]
+    starts, horizon_s = answered[START], options.horizon_us / SECOND_US
     if not starts:
         raise UserError(
             f"{ground.name}: nothing that was pending at {len(times)} moments started later: no forecast to compare"
@@ -144,9 +146,12 @@ def backtest(
         ground.name,
         tuple(rfc3339(a.situation.now_us) for a in asked),
         options.futures,
-        {what: score(rows) for what, rows in answered.items()},
-        {what: score(rows[len(rows) // 2 :]) for what, rows in answered.items()},
-        {name: score([r for r in starts if low <= r.truth_s < high]) for name, low, high in HORIZONS},
+        {what: score(rows, horizon_s) for what, rows in answered.items()},
+        {what: score(rows[len(rows) // 2 :], horizon_s) for what, rows in answered.items()},
+        {
+            name: score([r for r in starts if low <= r.truth_s < high], horizon_s)
+            for name, low, high in HORIZONS
+        },
         calibrated([_case(r) for r in starts]),
         final.notes,
     )
@@ -226,21 +231,28 @@ def _truth(job: PastJob | None, now_us: int, what: str) -> int | None:
     return min(starts, default=None)
 
 
-def score(rows: Sequence[Answered]) -> Score:
-    """O(n)."""
+def score(rows: Sequence[Answered], horizon_s: float) -> Score:
+    """What is later than the horizon, said or come, is all the same: coverage takes it as the horizon itself, errors
+    and losses are of truths within it alone. O(n)."""
     if not rows:
-        return Score(0, 0, None, None, None, None, {}, {})
-    truth = np.array([r.truth_s for r in rows])
-    shown = np.array([r.shown for r in rows])
-    said = {rule: [(r.rules[rule], r.truth_s) for r in rows] for rule in rows[0].rules}
-    errors = {rule: [abs(g - t) for g, t in pairs if g is not None] for rule, pairs in said.items()}
+        return Score(0, 0, 0, None, None, None, None, {}, {})
+    truth = np.minimum([r.truth_s for r in rows], horizon_s)
+    shown, raw = (np.minimum([getattr(r, which) for r in rows], horizon_s) for which in ("shown", "raw"))
+    near = truth < horizon_s
+    said = {
+        rule: [(r.rules[rule], r.truth_s) for r in rows if r.truth_s < horizon_s] for rule in rows[0].rules
+    }
+    errors = {
+        rule: [abs(min(g, horizon_s) - t) for g, t in pairs if g is not None] for rule, pairs in said.items()
+    }
     return Score(
         len(rows),
+        int(near.sum()),
         len({r.moment for r in rows}),
         _covered(truth, shown),
-        _covered(truth, np.array([r.raw for r in rows])),
-        _finite(float(np.median(np.abs(shown[:, 1] - truth)))),
-        _pinball(truth, shown),
+        _covered(truth, raw),
+        round(float(np.median(np.abs(shown[near, 1] - truth[near]))), 1) if near.any() else None,
+        _pinball(truth[near], shown[near]) if near.any() else None,
         {rule: median(e) if e else None for rule, e in errors.items()},
         {rule: len(e) for rule, e in errors.items()},
     )
@@ -251,15 +263,8 @@ def _covered(truth: Any, shown: Any) -> float:
     return round(100 * float(np.mean((truth >= shown[:, 0] - 1) & (truth <= shown[:, 2] + 1))), 1)
 
 
-def _pinball(truth: Any, shown: Any) -> float | None:
-    """Mean over the three quantiles; what was said to be beyond the horizon does not count."""
-    kept = np.isfinite(shown).all(axis=1)
-    if not kept.any():
-        return None
-    off = truth[kept, None] - shown[kept]
+def _pinball(truth: Any, shown: Any) -> float:
+    """Mean over the three quantiles."""
+    off = truth[:, None] - shown
     levels = np.array(QUANTILES)
     return round(float(np.maximum(levels * off, (levels - 1) * off).mean()), 1)
-
-
-def _finite(value: float) -> float | None:
-    return round(value, 1) if np.isfinite(value) else None

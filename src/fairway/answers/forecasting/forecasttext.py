@@ -61,7 +61,7 @@ def backtest_lines(found: Backtest) -> list[str]:
         f"{found.ground}: {len(found.moments)} moments from {found.moments[0]} to {found.moments[-1]}, "
         f"{found.futures} futures each",
         "",
-        f"{'':<18}{'cases':>6}{'inside':>8}{'raw':>7}{'error':>9}{'pinball':>9}   best plain rule",
+        f"{'':<18}{'cases':>6}{'within':>7}{'inside':>8}{'raw':>7}{'error':>9}{'pinball':>9}   best plain rule",
     ]
     for name, one in (
         *((_WORDS[what], s) for what, s in found.scores.items()),
@@ -71,8 +71,8 @@ def backtest_lines(found: Backtest) -> list[str]:
         lines.append(_score(name, one))
     lines += [
         "",
-        "inside: truths between P10 and P90 (80 % is right), raw: before calibration; error: median absolute",
-        "error of P50; pinball: mean loss of P10, P50 and P90; later: of the second half of the moments.",
+        "within: the horizon; inside: truths between P10 and P90 (80 % is right), raw: before calibration; error:",
+        "median absolute error of P50; pinball: mean loss of P10, P50 and P90; later: of the second half.",
     ]
     start = found.scores["start"]
     for rule, error in start.rules.items():
@@ -87,9 +87,10 @@ def backtest_lines(found: Backtest) -> list[str]:
 
 def _score(name: str, one: Score) -> str:
     if not one.cases:
-        return f"{name:<18}{0:>6}"
+        return f"{name:<18}{0:>6}{0:>7}"
     best = one.best_rule
     error = "later" if one.median_error_s is None else _duration(one.median_error_s)
     loss = "" if one.pinball_s is None else _duration(one.pinball_s)
     rule = f"{_duration(best[1])} ({best[0]})" if best else ""
-    return f"{name:<18}{one.cases:>6}{one.coverage:>7}%{one.raw_coverage:>6}%{error:>9}{loss:>9}   {rule}"
+    inside = f"{one.coverage:>7}%{one.raw_coverage:>6}%"
+    return f"{name:<18}{one.cases:>6}{one.within:>7}{inside}{error:>9}{loss:>9}   {rule}".rstrip()
