@@ -57,7 +57,7 @@ def problems(obj: Obj) -> list[Problem]:
         found.append(invalid((*_SPEC, "request"), spec.get("request") or "", str(wrong)))
     usages = spec.get("usages") or []
     if not usages:
-        found.append(required((*_SPEC, "usages"), "usages must be provided"))
+        found.append(required((*_SPEC, "usages"), ""))
     for index, usage in enumerate(usages):
         if usage not in signing.USAGES:
             found.append(unsupported((*_SPEC, "usages", index), usage, signing.USAGES))

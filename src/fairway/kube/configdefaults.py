@@ -61,6 +61,9 @@ def _subject(subject: dict[str, Any]) -> dict[str, Any]:
 
 def _volume(obj: Obj) -> Obj:
     out = _spec(obj, persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
+    path = (out.get("spec") or {}).get("hostPath")
+    if isinstance(path, dict) and path.get("type") is None:
+        out = {**out, "spec": {**out["spec"], "hostPath": {**path, "type": ""}}}
     return _phase(out)
 
 
@@ -74,6 +77,38 @@ def _phase(obj: Obj) -> Obj:
 
 def _storage_class(obj: Obj) -> Obj:
     return _filled(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
+
+
+def _driver(obj: Obj) -> Obj:
+    if not (obj.get("spec") or {}).get("volumeLifecycleModes"):
+        obj = _spec(obj, volumeLifecycleModes=["Persistent"])
+    return _spec(
+        obj,
+        attachRequired=True,
+        podInfoOnMount=False,
+        storageCapacity=False,
+        fsGroupPolicy="ReadWriteOnceWithFSType",
+        requiresRepublish=False,
+        seLinuxMount=False,
+    )
+
+
+def _priority_level(obj: Obj) -> Obj:
+    """Source: pkg/apis/flowcontrol/v1/defaults.go."""
+    spec = obj.get("spec") or {}
+    for kind, shares in (("limited", 30), ("exempt", 0)):
+        given = spec.get(kind)
+        if isinstance(given, dict):
+            filled = _filled(given, nominalConcurrencyShares=shares, lendablePercent=0)
+            spec = spec if filled is given else {**spec, kind: filled}
+    return obj if spec is (obj.get("spec") or {}) else {**obj, "spec": spec}
+
+
+def _api_service(obj: Obj) -> Obj:
+    service = (obj.get("spec") or {}).get("service")
+    if not isinstance(service, dict) or service.get("port") is not None:
+        return obj
+    return {**obj, "spec": {**obj["spec"], "service": {**service, "port": 443}}}
 
 
 def _network_policy(obj: Obj) -> Obj:
@@ -156,6 +191,9 @@ DEFAULTS: dict[str, Callable[[Obj], Obj]] = {
     f"RoleBinding.{_RBAC}": _binding,
     f"ClusterRoleBinding.{_RBAC}": _binding,
     "StorageClass.storage.k8s.io": _storage_class,
+    "CSIDriver.storage.k8s.io": _driver,
+    "PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io": _priority_level,
+    "APIService.apiregistration.k8s.io": _api_service,
     "NetworkPolicy.networking.k8s.io": _network_policy,
     "MutatingWebhookConfiguration.admissionregistration.k8s.io": _hooks,
     "ValidatingWebhookConfiguration.admissionregistration.k8s.io": _hooks,

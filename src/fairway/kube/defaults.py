@@ -244,6 +244,8 @@ def _replication_controller(controller: Obj) -> Obj:
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not spec.get("selector"):
         spec = {**spec, "selector": labels}
+    if labels and not meta_of(controller).get("labels"):
+        controller = {**controller, "metadata": {**meta_of(controller), "labels": labels}}
     return _with_spec(controller, spec)
 
 
@@ -335,6 +337,9 @@ def _service_port(port: Obj) -> Obj:
 
 
 def _node(node: Obj) -> Obj:
+    spec = node.get("spec") or {}
+    if spec.get("podCIDR") and not spec.get("podCIDRs"):
+        node = {**node, "spec": {**spec, "podCIDRs": [spec["podCIDR"]]}}
     status = node.get("status")
     if not status or status.get("allocatable") is not None or status.get("capacity") is None:
         return node
@@ -354,7 +359,9 @@ def _namespace(namespace: Obj) -> Obj:
 
 def _limit_range(limit_range: Obj) -> Obj:
     spec: Obj = limit_range.get("spec") or {}
-    limits = [_limit_range_item(item) for item in spec.get("limits") or ()]
+    if not spec.get("limits"):
+        return limit_range
+    limits = [_limit_range_item(item) for item in spec["limits"]]
     return {**limit_range, "spec": {**spec, "limits": limits}}
 
 

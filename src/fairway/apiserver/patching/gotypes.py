@@ -62,6 +62,8 @@ _STRUCTS: dict[str, str] = {
 _NULLS: dict[str, str] = {
     "PodSpec": "containers",
     "CSINodeSpec": "drivers",
+    "CSINodeDriver": "topologyKeys",
+    "DeviceClaim": "requests",
     "CustomResourceDefinitionStatus": "conditions storedVersions",
     "HorizontalPodAutoscalerStatus": "currentMetrics",
     "Role": "rules",
@@ -81,6 +83,7 @@ _ZEROS: dict[str, str] = {
     "PodDisruptionBudgetStatus": "currentHealthy desiredHealthy disruptionsAllowed expectedPods",
     "HorizontalPodAutoscalerStatus": "currentReplicas desiredReplicas",
     "DaemonEndpoint": "Port",
+    "PriorityClass": "value",
     "ContainerStatus": "restartCount",
 }
 # Optional where the type is read in another version of the API.
