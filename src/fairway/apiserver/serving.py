@@ -185,6 +185,9 @@ class Server:
 
     def _enroll(self) -> None:
         """Create the fleet's objects that are not there."""
+        if not self.settings.fleet:
+            # What nodes say of themselves comes with their kubelets.
+            return
         from fairway.kube.kinds import kind_named
         from fairway.kube.objects import Key, gk_of
         from fairway.twin.kubelet.nodestatus import with_machine
