@@ -97,7 +97,7 @@ def test_one_bad_object_is_left_out_and_named(night: Moment, tmp_path: Path) -> 
     ]
     moment = open_ground(dumped(tmp_path / "dump.json", [*odd, *everything(night)])).at()
     assert bound(moment) == bound(night)
-    assert sum("left out" in note for note in moment.notes) == 4
+    assert sum("left out" in note for note in moment.notes) == 4  # three are named, the others counted
 
 
 def test_a_dump_says_what_it_lacks(night: Moment, tmp_path: Path) -> None:

@@ -93,12 +93,13 @@ def _fill(store: Store, written: Written) -> list[str]:
     left_out = [f"{m.file}:{m.line}: {m.broken.expected}" for m in written.manifests if m.broken is not None]
     newest: dict[Key, Manifest] = {}
     for manifest in written.manifests:
-        gk = gk_of(manifest.obj)
-        if manifest.broken is not None or gk in _LEFT_OUT or gk in _METRICS:
+        if manifest.broken is not None:
             continue
-        meta = manifest.obj.get("metadata")
-        if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
-            left_out.append(f"{manifest.file}:{manifest.line}: {gk}: metadata.name: required text")
+        unnamed = _unnamed(manifest.obj)
+        if unnamed:
+            left_out.append(f"{manifest.file}:{manifest.line}: {unnamed}: required text")
+            continue
+        if gk_of(manifest.obj) in _LEFT_OUT or gk_of(manifest.obj) in _METRICS:
             continue
         key = key_of(manifest.obj)
         if key not in newest or _version(manifest.obj) > _version(newest[key].obj):
@@ -115,12 +116,35 @@ def _fill(store: Store, written: Written) -> list[str]:
     return left_out
 
 
+def _unnamed(obj: Obj) -> str:
+    """The first part of its identity that is no text."""
+    meta = obj.get("metadata")
+    if not isinstance(meta, dict):
+        return "metadata"
+    for name, value in (("apiVersion", obj.get("apiVersion")), ("kind", obj.get("kind"))):
+        if not isinstance(value, str) or not value:
+            return name
+    if not isinstance(meta.get("name"), str) or not meta["name"]:
+        return "metadata.name"
+    return "" if isinstance(meta.get("namespace") or "", str) else "metadata.namespace"
+
+
 def _misshapen(obj: Obj) -> str:
-    """The first field that is not of its type."""
+    """The first field that is not of its type; of any kind's conditions also what has no type or status."""
     for problem in validate(obj):
         if problem.reason in (TYPE_INVALID, WRONG_TYPE):
             return str(problem)
+    status = obj.get("status")
+    if status is not None and not isinstance(status, dict):
+        return "status: expected a mapping"
+    conditions = (status or {}).get("conditions") or []
+    if not isinstance(conditions, list) or not all(map(_is_condition, conditions)):
+        return "status.conditions: expected a list of conditions with type and status"
     return ""
+
+
+def _is_condition(one: object) -> bool:
+    return isinstance(one, dict) and isinstance(one.get("type"), str) and isinstance(one.get("status"), str)
 
 
 def _complete(obj: Obj) -> Obj:
