@@ -102,6 +102,20 @@ def test_policies_of_ones_own(pod: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert main(["policy", "test", "-p", str(own), "--as", "bob", str(pod)]) == 0
 
 
+def test_a_clusters_own_policies(pod: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a ground: its policies and quotas are asked, and the GPU policy set is not."""
+    meta, spec = "{name: none, namespace: ml, uid: u}", "{hard: {pods: '0'}}"
+    quota = f"apiVersion: v1\nkind: ResourceQuota\nmetadata: {meta}\nspec: {spec}\n"
+    dump = tmp_path / "dump.yaml"
+    dump.write_text(quota + "---\n" + OWN + BINDING)
+    assert main(["policy", "test", str(pod), "--on", str(dump)]) == 1
+    assert "denied request: only bob" in capsys.readouterr().out
+    assert main(["policy", "test", str(pod), "--on", str(dump), "--as", "bob"]) == 1
+    assert "exceeded quota: none" in capsys.readouterr().out
+    dump.write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: ml, uid: u}\n")
+    assert main(["policy", "test", str(pod), "--on", str(dump)]) == 0
+
+
 def test_an_unbound_policy_is_mentioned(
     pod: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,7 +78,8 @@ def judge(
     store: Store | None = None,
     operators: Operators | None = None,
 ) -> Trial:
-    """Every finding, in the order in which the objects are created. `store` is empty; `operators` look at it.
+    """Every finding, in the order in which the objects are created. `store`: what is there already, and is added to;
+    `operators` look at it.
 
     Raises: InvalidInput for what cannot be read as the kind it says, and for policies that could not work.
     """

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairway.cli.onground import On
+
 if TYPE_CHECKING:
     from fairway.admission.trial import Trial
     from fairway.kube.manifest import Manifest
@@ -104,17 +106,20 @@ def test(
     as_user: Annotated[
         str, typer.Option("--as", metavar="USER", help="Who creates the objects.")
     ] = "kubernetes-admin",
+    on: On = None,
     output: _Output = "table",
 ) -> None:
     """Say what a cluster would do with manifests at its door; exit 1 if one would be refused.
 
     Quotas, limits, Pod Security levels, classes and accounts in the files count, and so do Kueue's and other
-    operators' webhooks. Without --policies, the GPU policy set is asked too.
+    operators' webhooks. Without --policies, the GPU policy set is asked too. With --on that cluster's own
+    policies, quotas and classes are asked (and those of --policies).
 
     Example: fairway policy test examples/01-two-teams
     """
     from fairway.admission import gpupolicies, trial
     from fairway.admission.request import ADMIN, ALL_AUTHENTICATED, User
+    from fairway.cli.onground import ground_on
     from fairway.cli.output import check_output, print_json
     from fairway.cluster.store import Store
     from fairway.kube.manifest import read_path
@@ -126,8 +131,12 @@ def test(
     own = [m for file in policies or () for m in read_path(file)]
     user = ADMIN if as_user == ADMIN.name else User(as_user, (ALL_AUTHENTICATED,))
     store = Store()
+    if on is not None:
+        store = ground_on(on).at().fork().store
+    elif not own:
+        own = gpupolicies.manifests(mode)
     operators = OperatorWebhooks(store, lambda: settings_where_used(store))
-    result = trial.judge(manifests, own or gpupolicies.manifests(mode), user, store, operators)
+    result = trial.judge(manifests, own, user, store, operators)
     if output == "json":
         print_json(_as_json(result))
     else:
