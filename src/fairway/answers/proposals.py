@@ -83,17 +83,17 @@ def _of_layer(moment: Moment, key: Key, blocker: Link) -> Iterator[Proposal]:
         return
     if blocker.layer == ADMISSION:
         yield from _roomier_quotas(store, job, blocker)
-        yield from smaller(moment, key, job)
+        yield from smaller(job, blocker)
     if blocker.layer == QUEUE:
         yield from _opened_queue(moment, key, job)
     if blocker.layer in (QUEUE, QUOTA, PREEMPTION):
-        yield from smaller(moment, key, job)
+        yield from smaller(job, blocker)
         yield from _other_queues(store, job)
         yield from _priorities(store, job)
         yield from _more_quota(moment, key)
         yield from _finished_holders(moment, key)
     if blocker.layer in (SCHEDULER, VOLUMES, PROVISIONING, PREEMPTION, GANG):
-        yield from _of_placement(moment, key, job)
+        yield from _of_placement(moment, key, job, blocker)
     if blocker.layer == KUBELET:
         yield from _missing_objects(job, blocker, namespace_of(job))
 
@@ -101,12 +101,14 @@ def _of_layer(moment: Moment, key: Key, blocker: Link) -> Iterator[Proposal]:
 # Less of it
 
 
-def smaller(moment: Moment, key: Key, job: Obj) -> Iterator[Proposal]:
-    """Fewer of the scarcest device per pod, then fewer workers."""
+def smaller(job: Obj, blocker: Link) -> Iterator[Proposal]:
+    """Fewer of the scarcest device per pod (as many as the nearest node has, first), then fewer workers."""
+    short = (blocker.numbers.get("nearest") or {}).get("short") or {}
+    free = {name: int(one["free"]) for name, one in short.items()}
     for path in template_path(job) if job.get("kind") != "Pod" else ((),):
         template = _at(job, path)
         for i, container in enumerate(spec_of(template).get("containers") or ()):
-            yield from _fewer_devices(job, path, i, container)
+            yield from _fewer_devices(job, path, i, container, free)
     for place, count in _workers(job):
         for less in _steps_down(count):
             at = "/" + "/".join(place)
@@ -121,13 +123,15 @@ def smaller(moment: Moment, key: Key, job: Obj) -> Iterator[Proposal]:
             )
 
 
-def _fewer_devices(job: Obj, path: tuple[Any, ...], i: int, container: Obj) -> Iterator[Proposal]:
+def _fewer_devices(
+    job: Obj, path: tuple[Any, ...], i: int, container: Obj, free: dict[str, int]
+) -> Iterator[Proposal]:
     resources = container.get("resources") or {}
     asked = parse_resources({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
     for name, count in asked.items():
         if _GPU not in name:
             continue
-        for less in _steps_down(count):
+        for less in _steps_down(count, free.get(name, 0)):
             base = _pointer((*path, "spec", "containers", i, "resources"))
             operations = tuple(
                 {"op": "replace", "path": f"{base}/{part}/{escaped(name)}", "value": str(less)}
@@ -138,9 +142,9 @@ def _fewer_devices(job: Obj, path: tuple[Any, ...], i: int, container: Obj) -> I
             yield Proposal(what, (Patch(key_of(job), operations),), f"devices/{name}", loses=True)
 
 
-def _steps_down(count: int) -> list[int]:
-    """From just below down to 1, by halves."""
-    found = []
+def _steps_down(count: int, known: int = 0) -> list[int]:
+    """What is known to be free, then from just below down to 1, by halves."""
+    found = [known] if 0 < known < count else []
     left = count // 2 if count > 3 else count - 1
     while left >= 1:
         found.append(left)
@@ -333,7 +337,7 @@ def _opened_queue(moment: Moment, key: Key, job: Obj) -> Iterator[Proposal]:
 # Placement
 
 
-def _of_placement(moment: Moment, key: Key, job: Obj) -> Iterator[Proposal]:
+def _of_placement(moment: Moment, key: Key, job: Obj, blocker: Link) -> Iterator[Proposal]:
     store = moment.store
     waiting = [p for p in pods_of(store, key) if not spec_of(p).get("nodeName")]
     if not waiting:
@@ -347,7 +351,7 @@ def _of_placement(moment: Moment, key: Key, job: Obj) -> Iterator[Proposal]:
             patch = Patch(key_of(node), ({"op": "remove", "path": "/spec/unschedulable"},))
             yield Proposal(f"node {name_of(node)} uncordoned", (patch,), "cordon")
             break
-    yield from smaller(moment, key, job)
+    yield from smaller(job, blocker)
     yield from _pod_priorities(store, job, paths, pod)
     yield from _gone(store, _in_the_way(moment, pod))
     yield from _limits(store)
