@@ -70,6 +70,9 @@ BENCHMARKS: dict[str, Benchmark] = {
             "jobs-1000000",
         ),
     ),
+    "slurm": Benchmark(
+        "slurm", "100,000 Slurm jobs over 1,000 nodes with backfill; a year of a million", ("year",)
+    ),
     "kills": Benchmark("kills", "kill -9 under write load: what is lost of what was acknowledged"),
     "survival": Benchmark(
         "survival",
