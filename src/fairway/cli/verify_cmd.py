@@ -84,6 +84,17 @@ def api(file: RecordingFile, verbose: Verbose = False, output: Output = "table")
     _verify("api", file, verbose, output)
 
 
+@app.command("slurm-scheduling")
+def slurm_scheduling(file: RecordingFile, verbose: Verbose = False, output: Output = "table") -> None:
+    """Play recorded scenarios of a slurmctld: the same starts, nodes, CPUs, GPUs, states and reasons?
+
+    Starts may be two seconds apart, with sched/builtin four.
+
+    Example: fairway verify slurm-scheduling scheduling.jsonl -v
+    """
+    _verify("slurm-scheduling", file, verbose, output)
+
+
 @app.command("hpa")
 def hpa(file: RecordingFile, verbose: Verbose = False, output: Output = "table") -> None:
     """Run recorded HorizontalPodAutoscalers: the same statuses, scales and events after every look.

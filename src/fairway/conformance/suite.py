@@ -22,6 +22,7 @@ CHECKS: dict[str, str] = {
     "placements": "fairway.conformance.placements:verify_placements",
     "kueue-table": "fairway.conformance.kueue_tables:verify_table",
     "kueue-scenarios": "fairway.conformance.kueue_scenarios:verify_scenarios",
+    "slurm-scheduling": "fairway.conformance.slurm.scheduling:verify_scheduling",
     "hpa": "fairway.conformance.hpa:verify_hpa",
     "api": "fairway.conformance.api.requests:verify_requests",
     "dra": "fairway.conformance.dra.clusters:verify_clusters",
