@@ -53,6 +53,8 @@ class Cluster:
     """Bitmap of the nodes where a job is completing."""
     owners: dict[int, str] = field(default_factory=dict)
     """Node → the user of --exclusive=user jobs there."""
+    policies: dict[tuple[int, str, str], Policy] = field(default_factory=dict)
+    """Whose limits jobs are under, by association, QOS and the partition's QOS; emptied when accounts are edited."""
     sets: dict[Any, Any] = field(default_factory=dict)
     """Sets of nodes once worked out from partitions and features; emptied when those change."""
     facts: int = 0
@@ -65,6 +67,13 @@ class Cluster:
 
     def policy(self, job: Job, partition: Partition | None) -> Policy:
         """Whose limits the job is under in that partition."""
+        key = (job.assoc_id, job.qos, partition.qos if partition else "")
+        found = self.policies.get(key)
+        if found is None:
+            found = self.policies[key] = self._policy(job, partition)
+        return found
+
+    def _policy(self, job: Job, partition: Partition | None) -> Policy:
         accounts, enforce = self.accounts, self.conf.enforce
         if "limits" not in enforce:
             return Policy(accounts, (), None)

@@ -73,6 +73,7 @@ class Life:
         self.last_usage = self.clock.now
         self.dead_nodes: set[int] = set()
         self.behaviours: dict[int, Behaviour] = {}
+        self.running: dict[tuple[int, str], priority.Running] = {}
         self.totals = self._totals()
         self.cycles = 0
         if self.weights.multifactor:
@@ -99,6 +100,7 @@ class Life:
     def accounts_changed(self) -> None:
         """Accounts were edited: limits, shares and priorities are looked at anew."""
         self.totals = self._totals()
+        self.cluster.policies.clear()
         if self.weights.multifactor:
             priority.fair_tree(self.cluster.accounts)
         self.changed()
@@ -184,7 +186,7 @@ class Life:
         """Usage shrinks by the whole interval, running jobs add theirs, and priorities are computed anew."""
         accounts, weights = self.cluster.accounts, self.weights
         priority.decay(accounts, priority.decay_of(weights.half_life_s, self.now - self.last_usage))
-        self._add_usage(self.cluster.running.values(), self.now)
+        priority.add_usage(accounts, self.running, self.now - self.last_usage, weights.half_life_s)
         self.last_usage = self.now
         priority.fair_tree(accounts)
         for job in self.cluster.pending.values():
@@ -195,13 +197,15 @@ class Life:
                     self.changed()
         self.clock.at(self.now_us + weights.calc_period_s * SECOND, "decay")
 
-    def _add_usage(self, jobs: Iterable[Job], until: int) -> None:
-        ran = ((job, until - max(self.last_usage, job.start)) for job in jobs if job.state == "RUNNING")
-        priority.add_usage(
-            self.cluster.accounts,
-            [(job, seconds) for job, seconds in ran if seconds > 0],
-            self.weights.half_life_s,
-        )
+    def _counts_usage(self, job: Job, sign: int) -> None:
+        """The job runs (sign 1) or does so no more: what it ran since the last look is charged now."""
+        if not self.weights.multifactor:
+            return
+        began = max(self.last_usage, job.start, job.resumed)
+        if sign < 0 and self.now > began:
+            priority.charge_run(self.cluster.accounts, job, self.now - began, self.weights.half_life_s)
+        spare = (self.now if sign > 0 else began) - self.last_usage
+        self.running.setdefault((job.assoc_id, job.qos), priority.Running()).change(job, sign, spare)
 
     # The life of a job
 
@@ -227,6 +231,8 @@ class Life:
         job.nodes = cluster.names(placement.nodes)
         job.batch_host = job.nodes[0]
         job.alloc_tres = selecting.tres_of(cluster, job, part, placement)
+        job.resumed = 0
+        self._counts_usage(job, 1)
         self._occupy(job)
         limits.charge(cluster.policy(job, part), self._charged(job))
         for name, count in job.licenses.items():
@@ -301,13 +307,12 @@ class Life:
     def _leave(self, job: Job, state: str, reason: str) -> None:
         """Everything a job gives up at its end, and its row in the accounts."""
         cluster = self.cluster
-        if self.weights.multifactor:
-            self._add_usage([job], self.now)
         if job.state == "SUSPENDED":
             job.suspended_s += self.now - job.suspend_time
             cluster.take(job, sign=-1, cores=False)
         else:
             cluster.take(job, sign=-1)
+            self._counts_usage(job, -1)
         part = cluster.partitions.get(job.partition)
         policy = cluster.policy(job, part)
         limits.charge(policy, self._charged(job), -1)
@@ -330,9 +335,7 @@ class Life:
             if node.exclusive == job.job_id:
                 node.exclusive = 0
             cluster.touch(node)
-        row = copy(job)
-        row.flags, row.steps = set(), list(job.steps)
-        cluster.archive.append(row)
+        cluster.archive.append(job)
         self._resume_suspended(job)
 
     def _on_epilog(self, job_id: int, version: int, killed: bool) -> None:
@@ -365,7 +368,7 @@ class Life:
         count = max(len(job.array_left), 1)
         limits.count_submitted(cluster.policy(job, part), job.user, job.account, -count)
         job.state, job.start, job.end = state, self.now, self.now
-        cluster.archive.append(copy(job))
+        cluster.archive.append(job)
         self._purge_later(job)
         self.changed()
 
@@ -441,11 +444,11 @@ class Life:
     def _requeue(self, job: Job, state: str, *, wait: bool = True, reason: str = "None") -> None:
         """Back to the queue: the run stays in the accounts as `state`, the job may start again after a delay."""
         cluster = self.cluster
-        killed = job.active
-        if killed:
+        if job.active:
             self._leave(job, state, reason)
             if self.on_signal:
                 self.on_signal(job, 15)
+        self._keep_row(job)
         part = cluster.partitions.get(job.partitions[0])
         limits.count_submitted(cluster.policy(job, part), job.user, job.account, 1)
         job.version += 1
@@ -467,11 +470,19 @@ class Life:
             self.clock.at(job.begin * SECOND, "begin", job.job_id)
         self.changed()
 
+    def _keep_row(self, job: Job) -> None:
+        """The job's last row in the archive becomes one of its own: the record goes on."""
+        archive = self.cluster.archive
+        for at in range(len(archive) - 1, -1, -1):
+            if archive[at] is job:
+                row = archive[at] = copy(job)
+                row.flags, row.steps = set(), list(job.steps)
+                return
+
     def _suspend(self, job: Job) -> None:
         """Its cores are free; its memory and GRES are not."""
         self.cluster.take(job, sign=-1, rest=False)
-        if self.weights.multifactor:
-            self._add_usage([job], self.now)
+        self._counts_usage(job, -1)
         job.state, job.suspend_time = "SUSPENDED", self.now
         job.pre_suspend_s += self.now - max(job.start, 0)
         job.request.extra["suspended_us"] = self.now_us
@@ -482,7 +493,8 @@ class Life:
     def _resume(self, job: Job) -> None:
         slept_us = self.now_us - int(job.request.extra.pop("suspended_us", self.now_us))
         self.cluster.take(job, rest=False)
-        job.state = "RUNNING"
+        job.state, job.resumed = "RUNNING", self.now
+        self._counts_usage(job, 1)
         slept = self.now - job.suspend_time
         job.suspended_s += slept
         job.end += slept

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 
 from fairway.slurm.model import tres
-from fairway.slurm.model.association import Accounts, Association, Counts, Qos
+from fairway.slurm.model.association import Accounts, Association, Counts, Limits, Qos
 from fairway.slurm.model.tres import Tres
 from fairway.slurm.words.durations import INFINITE
 
@@ -55,6 +55,15 @@ class Policy:
     safe: bool = False
     set_by: set[str] = field(default_factory=set)
     """Limits already set by a QOS asked earlier: `grp_tres:cpu`, `max_wall`."""
+    line: tuple[Association, ...] = field(init=False)
+    """The association and all above it."""
+    free: bool = field(init=False)
+    """No limit is set anywhere."""
+
+    def __post_init__(self) -> None:
+        self.line = () if self.association is None else tuple(self.accounts.up(self.association))
+        none = Limits()
+        self.free = all(q.limits == none for q in self.qos) and all(one.limits == none for one in self.line)
 
 
 def qos_order(job_qos: Qos | None, partition_qos: Qos | None) -> tuple[Qos, ...]:
@@ -68,6 +77,8 @@ def qos_order(job_qos: Qos | None, partition_qos: Qos | None) -> tuple[Qos, ...]
 
 def before_select(policy: Policy, ask: Ask, max_time: int) -> str:
     """The reason the job may not even look for nodes, or ''. `max_time`: the partition's, minutes."""
+    if policy.free:
+        return ""
     policy.set_by.clear()
     for qos in policy.qos:
         reason = _qos_before(policy, qos, ask, max_time)
@@ -110,7 +121,7 @@ def _qos_before(policy: Policy, qos: Qos, ask: Ask, max_time: int) -> str:
 
 def _associations_before(policy: Policy, ask: Ask, max_time: int) -> str:
     set_by = policy.set_by
-    for depth, one in enumerate(_line(policy)):
+    for depth, one in enumerate(policy.line):
         limits = one.limits
         if limits.grp_jobs is not None and "grp_jobs" not in set_by and one.counts.jobs >= limits.grp_jobs:
             return "AssocGrpJobsLimit"
@@ -138,13 +149,9 @@ def _associations_before(policy: Policy, ask: Ask, max_time: int) -> str:
     return ""
 
 
-def _line(policy: Policy) -> list[Association]:
-    return [] if policy.association is None else policy.accounts.up(policy.association)
-
-
 def _inherited(policy: Policy, name: str) -> int | None:
     """A per-job limit of the association: its own, else the nearest parent's."""
-    for one in _line(policy):
+    for one in policy.line:
         value: int | None = getattr(one.limits, name)
         if value is not None:
             return value
@@ -153,20 +160,22 @@ def _inherited(policy: Policy, name: str) -> int | None:
 
 def _inherited_tres(policy: Policy, name: str) -> Tres:
     found: Tres = {}
-    for one in _line(policy):
+    for one in policy.line:
         found = getattr(one.limits, name) | found
     return found
 
 
 def after_select(policy: Policy, ask: Ask) -> str:
     """The reason the job may not start with these resources, or ''. `ask.tres` is what it would get."""
+    if policy.free:
+        return ""
     policy.set_by.clear()
     minutes = {name: ask.limit * count for name, count in ask.tres.items()}
     for qos in policy.qos:
         reason = _qos_after(policy, qos, ask, minutes)
         if reason:
             return reason
-    for depth, one in enumerate(_line(policy)):
+    for depth, one in enumerate(policy.line):
         reason = _group(policy, "Assoc", one.limits.grp_tres_mins, one.limits.grp_tres, one.limits.grp_tres_run_mins,
                         one.counts, _used_minutes(one.usage.tres), ask, minutes)  # fmt: skip
         if reason or depth:
@@ -310,13 +319,15 @@ def _group_held(policy: Policy, limits: Tres, counts: Counts, ask: Ask) -> str:
 
 def at_submit(policy: Policy, ask: Ask, max_time: int, *, strict: bool) -> str:
     """Why a submission is refused, or ''. Counts of submitted jobs always; the rest only `strict` (DenyOnLimit)."""
+    if policy.free:
+        return ""
     policy.set_by.clear()
     for qos in policy.qos:
         reason = _qos_submit(policy, qos, ask, max_time, strict)
         if reason:
             return reason
     set_by = policy.set_by
-    for depth, one in enumerate(_line(policy)):
+    for depth, one in enumerate(policy.line):
         limits = one.limits
         if (
             limits.grp_submit is not None
@@ -389,7 +400,7 @@ def _headings(policy: Policy, user: str, account: str) -> Iterable[Counts]:
         yield qos.counts
         yield qos.of_user(user)
         yield qos.of_account(account)
-    for one in _line(policy):
+    for one in policy.line:
         yield one.counts
 
 

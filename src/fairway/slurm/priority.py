@@ -5,7 +5,7 @@ Source: src/plugins/priority/multifactor (priority_multifactor.c, fair_tree.c), 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fairway.slurm.conf import Configuration
@@ -140,29 +140,73 @@ def decay(accounts: Accounts, factor: float) -> None:
             usage.tres[name] *= factor
 
 
-def add_usage(accounts: Accounts, ran: Iterable[tuple[Job, int]], half_life_s: int) -> None:
-    """Jobs ran so many seconds more: their QOS, associations and all above are charged, decayed by the interval."""
-    sums: dict[tuple[int, str], tuple[list[float], dict[str, float]]] = {}
-    for job, seconds in ran:
-        wall, used = sums.setdefault((job.assoc_id, job.qos), ([0.0, 0.0], {}))
-        decayed = seconds * decay_of(half_life_s, seconds)
-        wall[0] += decayed
-        wall[1] += seconds
+@dataclass(slots=True)
+class Running:
+    """What runs under one association and QOS since the last look at usage, so that none of its jobs is visited then.
+
+    `tres` of `jobs` jobs together; of those that began later (`later`), the count-seconds and seconds not to charge.
+    """
+
+    jobs: int = 0
+    tres: dict[str, int] = field(default_factory=dict)
+    spared_s: int = 0
+    spared: dict[str, int] = field(default_factory=dict)
+
+    def change(self, job: Job, sign: int, spare_s: int) -> None:
+        """A job starts or goes on (sign 1), or ends (-1), `spare_s` after the last look."""
+        self.jobs += sign
+        self.spared_s += sign * spare_s
         for name, count in job.alloc_tres.items():
-            used[name] = used.get(name, 0.0) + count * decayed
-    for (assoc_id, name), ((decayed, plain), used) in sums.items():
-        qos, assoc = accounts.qos.get(name), accounts.associations.get(assoc_id)
-        factor = qos.usage_factor if qos else 1.0
-        for one in accounts.up(assoc) if assoc else []:
-            _charge(one.usage, decayed * factor, used, factor)
-        if qos and plain:
-            kept = plain / decayed if "NoDecay" in qos.flags and decayed else 1.0
-            _charge(qos.usage, decayed * factor * kept, used, factor * kept)
+            self.tres[name] = self.tres.get(name, 0) + sign * count
+            if spare_s:
+                self.spared[name] = self.spared.get(name, 0) + sign * count * spare_s
+
+
+def add_usage(
+    accounts: Accounts, running: Mapping[tuple[int, str], Running], seconds: int, half_life_s: int
+) -> None:
+    """`seconds` have passed: each QOS, association and all above are charged, decayed by the whole interval."""
+    kept = decay_of(half_life_s, seconds)
+    above: dict[int, tuple[float, dict[str, float]]] = {}
+    for (assoc_id, name), one in running.items():
+        qos = accounts.qos.get(name)
+        factor = (qos.usage_factor if qos else 1.0) * kept
+        wall = (one.jobs * seconds - one.spared_s) * factor
+        used = {
+            tres: (count * seconds - one.spared.get(tres, 0)) * factor for tres, count in one.tres.items()
+        }
+        one.spared_s = 0
+        one.spared.clear()
+        if qos:
+            _charge(qos.usage, wall, used, 1 / kept if "NoDecay" in qos.flags else 1.0)
+        held = above.get(assoc_id)
+        above[assoc_id] = (wall + held[0], _joined(held[1], used)) if held else (wall, used)
+    while above:
+        level, above = above, {}
+        for assoc_id, (wall, used) in level.items():
+            assoc = accounts.associations.get(assoc_id)
+            if assoc is None:
+                continue
+            _charge(assoc.usage, wall, used, 1.0)
+            if assoc.parent is not None:
+                held = above.get(assoc.parent)
+                above[assoc.parent] = (wall + held[0], _joined(held[1], used)) if held else (wall, used)
+
+
+def _joined(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
+    return {**a, **{name: a.get(name, 0.0) + amount for name, amount in b.items()}}
+
+
+def charge_run(accounts: Accounts, job: Job, seconds: int, half_life_s: int) -> None:
+    """One job ran `seconds` more: at its end, between two looks."""
+    one = Running()
+    one.change(job, 1, 0)
+    add_usage(accounts, {(job.assoc_id, job.qos): one}, seconds, half_life_s)
 
 
 def _charge(usage: Usage, wall: float, used: Mapping[str, float], factor: float) -> None:
     usage.raw += used.get("billing", 0.0) * factor
-    usage.wall += wall
+    usage.wall += wall * factor
     for name, amount in used.items():
         usage.tres[name] = usage.tres.get(name, 0.0) + amount * factor
 

@@ -186,6 +186,8 @@ class Job:
     end: int = 0
     suspend_time: int = 0
     pre_suspend_s: int = 0
+    resumed: int = 0
+    """When it last went on after a suspension."""
     suspended_s: int = 0
     preempt_time: int = 0
     """When it was told to go."""
