@@ -68,6 +68,9 @@ class Life:
         self.backfills = conf.get("SchedulerType", "sched/backfill") == "sched/backfill"
         self.kill_wait_us = conf.number("KillWait", 30) * SECOND
         self.boot_us = now_us
+        self.backfill_phase_us: int | None = (
+            None  # set: it wakes so long after the boot, then once an interval
+        )
         self.last_basic = priority.TOP + 1
         self.last_pass_us = self.last_full_us = self.last_backfill_us = self.last_usage = 0
         self.last_usage = self.clock.now
@@ -133,7 +136,11 @@ class Life:
         """Some job is different: the backfill scheduler will look again."""
         if self.backfills:
             due = self.last_backfill_us + self.backfill_settings.interval * SECOND
-            self.clock.once(max(due, self.now_us + SECOND // 2), "backfill")
+            when = max(due, self.now_us + SECOND // 2)
+            if self.backfill_phase_us is not None:
+                period = self.backfill_settings.interval * SECOND
+                when = self.now_us + 1 + (self.boot_us + self.backfill_phase_us - self.now_us - 1) % period
+            self.clock.once(when, "backfill")
 
     def _next_second(self) -> int:
         return -(-self.now_us // SECOND) * SECOND

@@ -33,6 +33,12 @@ SECOND = 1_000_000
 SHOWN = "/srv/slurm"
 """Where the recorded homes lay; users' homes are told there."""
 USERS = ("alice", "bob", "carol", "dave", "erin")
+UP_BEFORE_S = 5
+"""How long the recorded controller had been up when its group began."""
+REACHED_AFTER_S = 0.2
+"""How long after it was typed a command is taken to reach the controller."""
+BACKFILL_PHASE_US = SECOND * 7 // 20
+"""When the backfill scheduler wakes within its interval: that which agrees best with what was recorded."""
 COMMAND_MOST_S = 60
 """How long a recorded command was waited for."""
 _FIELDS = {
@@ -96,7 +102,8 @@ class Session:
             (self.folder / "home" / "alice" / f"sched{number}").mkdir()
         conf = read_configuration({name: text for name, text in self.texts.items() if name.endswith(".conf")})
         accounts = empty_accounts(conf.get("ClusterName", "cluster"))
-        controller = Slurmctld(conf, accounts, _unknown, at * SECOND)
+        controller = Slurmctld(conf, accounts, _unknown, (at - UP_BEFORE_S) * SECOND)
+        controller.backfill_phase_us = BACKFILL_PHASE_US
         uids = {"root": 0, "slurm": 64030} | {user: 1001 + number for number, user in enumerate(USERS)}
         site = Site(controller, host="vm", uids=uids, root=str(self.folder), shown=SHOWN)
         for line in self.texts["accounts_setup.sh"].splitlines():
@@ -107,6 +114,7 @@ class Session:
         install(tools)
         self.host = Host(site, tools)
         self.host.open(tools / "socket")
+        self.host.advance(at * SECOND)
 
     def write(self, user: str, path: str, content: str) -> None:
         where = self.home(user) / path
@@ -192,7 +200,7 @@ def _play(session: Session, rows: list[tuple[int, dict[str, Any]]], result: Veri
                 session.write(row["user"], row["path"], row["content"])
             if row["op"] != "cmd":
                 continue
-            session.host.advance(int((session.began + float(row.get("t", 0))) * SECOND))
+            session.host.advance(int((session.began + float(row.get("t", 0)) + REACHED_AFTER_S) * SECOND))
             code, out, err = session.type(row["user"], row["cmd"])
             where = f"{row['group']} {row.get('seq', '')} {row['user']}$ {row['cmd']}"
             if row.get("repeat") == "differs":

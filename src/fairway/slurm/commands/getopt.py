@@ -128,8 +128,9 @@ class _Reading:
             if option.argument == "required" and not word:
                 if not self.left:
                     self.complain(f"option requires an argument -- '{letter}'")
-                word = self.left.pop(0)
-            yield option, word or None
+                yield option, self.left.pop(0)
+            else:
+                yield option, word or None
             return
 
     def complain(self, text: str) -> NoReturn:

@@ -167,4 +167,4 @@ def filled(site: Site, job: Job, pattern: str, node: str = "", more: dict[str, s
 
 
 def exit_text(code: int, signal: int) -> str:
-    return f"{code}:{signal}"
+    return f"{code}:{signal & 0x7F}"

@@ -321,8 +321,8 @@ def _state(row: Row) -> str:
     if "REQUEUED" in job.flags and job.finished:
         return "REQUEUED"
     if job.state == "CANCELLED":
-        by = job.request.extra.get("cancelled_by", row.call.site.uid(job.user))
-        return f"CANCELLED by {by}"
+        by = str(job.request.extra.get("cancelled_by", job.user))
+        return f"CANCELLED by {row.call.site.uid(by)}"
     return job.state
 
 

@@ -73,7 +73,7 @@ def will_run(call: Call, request: JobRequest) -> None:
         call.say(f"allocation failure: {refused.message}")
         call.quit(1)
     where = f"{found.cpus} processors on nodes {compress(found.nodes)} in partition {found.partition}"
-    call.info(f"Job {call.site.cluster.next_job_id} to start at {stamp(found.start)} using {where}")
+    call.info(f"Job {found.job_id} to start at {stamp(found.start)} using {where}")
     call.quit(0)
 
 

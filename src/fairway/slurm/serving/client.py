@@ -16,7 +16,7 @@ def main() -> int:
         sys.stdout.write(f"{host}\n")
         return 0
     where = os.environ.get("FAIRWAY_SOCKET") or os.path.join(
-        os.path.dirname(os.path.abspath(sys.argv[0])), "socket"
+        os.path.dirname(os.path.realpath(sys.argv[0])), "socket"
     )
     connection = socket.socket(socket.AF_UNIX)
     try:

@@ -27,8 +27,7 @@ from fairway.slurm.serving.processes import Processes
 from fairway.slurm.words.durations import stamp
 
 COMMANDS = (
-    "sbatch", "squeue", "sinfo", "scancel", "scontrol", "sacct", "sacctmgr", "sprio", "sshare", "sreport",
-    "sdiag", "sstat",
+    "sbatch", "squeue", "sinfo", "scancel", "scontrol", "sacct", "sacctmgr", "sprio", "sshare", "sstat",
 )  # fmt: skip
 INTERACTIVE = ("srun", "salloc")
 SHIMS = ("sleep", "hostname")
@@ -229,9 +228,7 @@ class Host:
 
     def try_now(self, job: Job) -> None:
         """Who types srun or salloc waits for the answer: the scheduler looks at once, if nobody is before the job."""
-        if job.reason == "None" and not job.begin:
-            self.site.controller.clock.once(self.now_us, "tick")
-            self.site.controller.advance(self.now_us)
+        self.site.controller.consider(job)
 
     # Commands
 
@@ -309,9 +306,9 @@ class Host:
         try:
             opened.append(os.open(site.real_path(str(extra.get("std_in", "/dev/null"))), os.O_RDONLY))
             out = jobtext.filled(site, job, jobtext.output_path(site, job, "out"), more=more)
-            opened.append(os.open(site.real_path(out), flags, 0o644))
+            opened.append(os.open(_real(site, out), flags, 0o644))
             err = jobtext.filled(site, job, jobtext.output_path(site, job, "err"), more=more)
-            opened.append(opened[1] if err == out else os.open(site.real_path(err), flags, 0o644))
+            opened.append(opened[1] if err == out else os.open(_real(site, err), flags, 0o644))
         except OSError:
             for one in set(opened):
                 os.close(one)
@@ -372,6 +369,11 @@ class Host:
                 stream.write(text)
         except OSError:
             pass
+
+
+def _real(site: Site, path: str) -> str:
+    """Where an output file lies; `none` is nowhere."""
+    return "/dev/null" if path.rsplit("/", 1)[-1] == "none" else site.real_path(path)
 
 
 def _reads_stdin(name: str, words: list[str]) -> bool:
