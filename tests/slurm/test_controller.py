@@ -114,3 +114,17 @@ def test_what_slurm_refuses_leaves_nothing_behind(name: str) -> None:
     assert not w.ctl.cluster.pending
     assert all(job.state == "FAILED" for job in w.ctl.cluster.jobs.values())
     assert w.ctl.cluster.accounts.qos["normal"].counts.submitted == 0
+
+
+def test_a_count_for_each_node_goes_before_one_for_the_job() -> None:
+    w = world()
+    both = w.submit(
+        tres_per_job={"gpu": 4},
+        tres_per_node={"gpu": 2},
+        num_tasks=4,
+        min_nodes=2,
+        max_nodes=2,
+        partition="p4",
+    )
+    w.run(2)
+    assert gpus(both) == [("n1", 0b11), ("n2", 0b11)]

@@ -71,7 +71,7 @@ def pick_devices(
     picks = [_Pick(fit, gres, conf, cores, fit.free & ~taken) for fit, gres, conf, cores, taken in nodes]
     if all_of:
         return [pick.fit.free for pick in picks]
-    if need.per_job:
+    if need.per_job and not (need.per_node or need.per_socket or need.per_task):
         return _per_job(need, picks, tasks)
     for pick, count in zip(picks, tasks, strict=True):
         wanted = need.per_node or need.per_task * count
