@@ -51,6 +51,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         "telemetry", "a month of 8,000 GPUs' metrics with rules evaluated; a scrape of 1,000 nodes"
     ),
     "autoscaling": Benchmark("autoscaling", "a day of 10,000 autoscaled Deployments"),
+    "serving": Benchmark("serving", "10,000,000 requests to 32 model servers"),
     "api": Benchmark("api", "the API server: writes, reads, watchers, boot, memory, lists"),
     "binding": Benchmark(
         "binding", "500 and 5,000 pods bound by a real kube-scheduler, beside kube-apiserver"

@@ -35,7 +35,7 @@ def loadtest(
     Dollars need nodes with the label node.kubernetes.io/instance-type. With --tune it exits 1 where no setting keeps
     the SLO. A million requests take seconds and about 250 MB.
 
-    Example: fairway loadtest examples/15-serving --tune by-hpa
+    Example: fairway loadtest examples/16-serving --tune by-hpa
     """
     from fairway.cli.output import check_output, print_json
     from fairway.cli.screen import print_lines
