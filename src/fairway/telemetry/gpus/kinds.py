@@ -4,11 +4,10 @@
 kernel runs, which is what DCGM_FI_DEV_GPU_UTIL says; how full the SMs are meanwhile is less: an idle stream keeps
 "utilisation" at 100 %.
 
-Source: Alibaba's GenAI serving trace of 2026 (duty cycles by pod: busy a third of the time in runs of minutes, 18 % at
-the median while busy, 39 % at the 90th percentile, days with a peak of 2.7 times their mean); Hu et al., Characteriza-
-tion of LLM development in the datacenter, NSDI 2024 (busy or idle and little between, SMs at about 40 %, memory hotter
-than the die, three quarters of memory taken); Patel et al., POLCA, 2024 (training near the power limit, inference at
-two thirds of it).
+Source: measured from Alibaba's GenAI serving trace of 2026: duty cycles by pod (busy a third of the time in runs of
+minutes, 18 % at the median while busy, 39 % at the 90th percentile, days with a peak of 2.7 times their mean). Estimates
+in the range that published fleets report (Hu et al., NSDI 2024; Patel et al., POLCA, 2024), not fitted to their data:
+training's SM activity of about 40 %, memory hotter than the die, training near the power limit.
 """
 
 from __future__ import annotations
