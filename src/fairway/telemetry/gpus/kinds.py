@@ -5,9 +5,9 @@ kernel runs, which is what DCGM_FI_DEV_GPU_UTIL says; how full the SMs are meanw
 "utilisation" at 100 %.
 
 Source: measured from Alibaba's GenAI serving trace of 2026: duty cycles by pod (busy a third of the time in runs of
-minutes, 18 % at the median while busy, 39 % at the 90th percentile, days with a peak of 2.7 times their mean). Estimates
-in the range that published fleets report (Hu et al., NSDI 2024; Patel et al., POLCA, 2024), not fitted to their data:
-training's SM activity of about 40 %, memory hotter than the die, training near the power limit.
+minutes, 18 % at the median while busy, 39 % at the 90th percentile, days with a peak of 2.7 times their mean).
+Estimates in the range that published fleets report (Hu et al., NSDI 2024; Patel et al., POLCA, 2024), not fitted to
+their data: training's SM activity of about 40 %, memory hotter than the die, training near the power limit.
 """
 
 from __future__ import annotations
