@@ -1,7 +1,7 @@
 """What does a board of this model draw, how fast does it run, how hot may it get?
 
-MHz of SMs and memory at work are the datasheets'. Watts and MHz at rest, and MiB that the driver keeps, are estimates of
-what `nvidia-smi -q` prints of such boards (`boards.json`; cards and drivers differ); the rest is the catalog's.
+MHz of SMs and memory at work are the datasheets'. Watts and MHz at rest, and MiB that the driver keeps, are estimates
+of what `nvidia-smi -q` prints of such boards (`boards.json`; cards and drivers differ); the rest is the catalog's.
 """
 
 from __future__ import annotations
