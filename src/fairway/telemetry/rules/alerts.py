@@ -51,6 +51,8 @@ class Tracker:
     def __init__(self, rule: Rule, group: str) -> None:
         self.rule, self.group = rule, group
         self.alerts: list[Alert] = []
+        # When each became active, time after time.
+        self.began_ms: dict[Labels, list[int]] = {}
         self._live: dict[Labels, _Live] = {}
 
     def follow(
@@ -86,6 +88,7 @@ class Tracker:
         if live is None:
             alert = Alert(self.rule, self.group, labels, int(steps[first]), float(values[first]))
             self.alerts.append(alert)
+            self.began_ms.setdefault(labels, []).append(alert.active_ms)
             live = self._live[labels] = _Live(alert)
         live.missing_since = None
         alert = live.alert

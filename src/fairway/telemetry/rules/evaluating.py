@@ -280,7 +280,7 @@ def _alerting(state: _State, place: int, rule: Rule, steps: Times, found: Matrix
 
 def _since(tracker: Tracker, one: Labels, steps: Times) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """In seconds since 1970, since when it has been active at each step."""
-    began = [alert.active_ms for alert in tracker.alerts if alert.labels == one]
+    began = tracker.began_ms[one]
     place = np.searchsorted(np.array(began), steps, "right") - 1
     return np.array(began, np.float64)[np.maximum(place, 0)] // 1000
 
