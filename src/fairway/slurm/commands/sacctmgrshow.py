@@ -11,6 +11,7 @@ from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.fields import Column, Style, find_column, heading_lines, joined
 from fairway.slurm.commands.sacctmgr import Asked, Conditions
 from fairway.slurm.commands.sshare import tree
+from fairway.slurm.model import tres as names_of
 from fairway.slurm.model.association import Association, Qos
 from fairway.slurm.words import durations
 
@@ -304,7 +305,7 @@ def _qos(call: Call, asked: Asked, where: Conditions) -> None:
 
 def _tres(call: Call, asked: Asked, where: Conditions) -> None:
     rows = []
-    for at, name in enumerate(call.site.tres_names):
+    for at, name in enumerate(names_of.order(call.site.tres_names, call.site.conf.tracked)):
         kind, _, rest = name.partition("/")
         rows.append((kind, rest, str(at + 1 if at < 8 else at - 8 + 1001)))
     order = list(call.site.conf.tracked)

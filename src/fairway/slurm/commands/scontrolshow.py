@@ -14,6 +14,7 @@ from fairway.slurm.commands.steps import StepRow, step_rows
 from fairway.slurm.model.job import Job, NodeShare
 from fairway.slurm.model.node import Node
 from fairway.slurm.model.partition import Partition, Reservation
+from fairway.slurm.model.tres import order
 from fairway.slurm.words import durations, hostlist, sizes
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import refusals
@@ -450,7 +451,7 @@ def show_config(call: Call, name: str, detail: bool, line: bool) -> None:
         "BOOT_TIME": call.stamp(call.site.cluster.boot_time),
         "NEXT_JOB_ID": str(call.site.cluster.next_job_id),
         "MaxNodeCount": str(len(call.site.cluster.nodes)),
-        "AccountingStorageTRES": ",".join(call.site.tres_names),
+        "AccountingStorageTRES": ",".join(order(call.site.tres_names, call.site.conf.tracked)),
         "SLURM_VERSION": VERSION.split()[1],
         "SlurmUser": f"{slurm}({call.site.uid(slurm)})",
         "SlurmctldHost[0]": call.site.conf.get("SlurmctldHost", call.site.host),

@@ -53,7 +53,8 @@ class Site:
         return self.conf.words("GresTypes")
 
     def tres_order(self, names: Iterable[str]) -> list[str]:
-        return order(names, self.conf.tracked)
+        """As slurmctld keeps them: the static ones by id, the rest by name."""
+        return order(names)
 
     @property
     def tres_names(self) -> list[str]:

@@ -48,6 +48,8 @@ def sprio(call: Call) -> None:
             call.print("   [--federation] [--local] [--sibling] [--usage] [-hlnvVw]")
             call.quit(0)
         asked["user" if name == "users" else name] = True if value is None else value
+    if parsed.rest and asked.get("jobs") is True:
+        asked["jobs"] = parsed.rest.pop(0)
     if call.site.conf.get("PriorityType", "priority/basic").endswith("basic"):
         call.error("You are not running a supported priority plugin")
         call.say(f"({call.site.conf.get('PriorityType', 'priority/basic')}).")
