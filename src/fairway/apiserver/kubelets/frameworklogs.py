@@ -7,6 +7,7 @@ the same whenever it is read. At most one line a minute, besides checkpoints.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -21,6 +22,10 @@ from fairway.telemetry.gpus.kinds import NOTEBOOK, SERVING, TRAINING, Activity, 
 from fairway.twin.behaviour import Behaviour, BehaviourError, behaviour_of, said
 
 _STEPS_A_MINUTE: Final = 20
+# Programs of frameworks, in a command that names one; what an image runs by itself is taken to be one.
+_FRAMEWORK: Final = re.compile(
+    r"python|torchrun|accelerate|deepspeed|mpirun|vllm|triton|sglang|ollama|jupyter|train|serve"
+)
 _NCCL: Final = "2.27.3+cuda12.9"
 
 
@@ -37,9 +42,10 @@ class Run(NamedTuple):
 
 
 def lines(run: Run) -> Iterator[Line] | None:
-    """None for a container without GPUs, and for work that writes nothing of its own."""
+    """None for a container without GPUs, a command that is no framework's, and work that writes nothing of its own."""
     gpus = DEFAULT_GPUS.units(container_requests(run.container))
-    if not gpus:
+    command, args = (" ".join(map(str, run.container.get(name) or ())) for name in ("command", "args"))
+    if not gpus or (command and not _FRAMEWORK.search(f"{command} {args}")):
         return None
     behaviour = _behaviour(run)
     told = behaviour.gpu_activity if behaviour is not None else None
