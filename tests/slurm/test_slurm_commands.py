@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fairway.conformance.slurm.commands import verify_commands
+from fairway.slurm.commands import jobtext
+from fairway.slurm.model.job import Job, JobRequest
 
 SESSION: list[tuple[str, str, int, str, str]] = [
     # user, command, exit code, stdout, stderr
@@ -107,3 +109,10 @@ def test_what_differs_is_told_with_its_line_and_aspect(tmp_path: Path) -> None:
     found = verify_commands(_recording(tmp_path, {1: {"rc": 0}, 3: {"stdout": "Submitted batch job 7\n"}}))
     assert [(d.line, d.aspect) for d in found.differences] == [(2, "exit code"), (4, "stdout")]
     assert found.agreed == found.total - 2
+
+
+def test_a_begin_time_to_come_is_when_a_job_without_a_plan_starts() -> None:
+    job = Job(1, JobRequest(), "alice", "a", "normal", 1, "cpu", ("cpu",), 100, 0, 5, True, begin=700)
+    assert (jobtext.eligible_time(job), jobtext.start_time(job), jobtext.end_time(job)) == (700, 700, 1000)
+    job.eligible = 700
+    assert (jobtext.eligible_time(job), jobtext.start_time(job), jobtext.end_time(job)) == (700, 0, 0)

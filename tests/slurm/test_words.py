@@ -135,7 +135,8 @@ def test_sizes() -> None:
         None,
         None,
     ]
-    assert [sizes.memory_text(n) for n in (2000, 12288, 64000, 1000000, 256000, 4512000)] == [
+    assert [sizes.memory_text(n) for n in (1024, 2000, 12288, 64000, 1000000, 256000, 4512000)] == [
+        "1G",
         "2000M",
         "12G",
         "62.50G",

@@ -119,9 +119,7 @@ class Table(Generic[T]):
     uncut: frozenset[str] = frozenset()
 
     def heading(self, fields: list[Field]) -> str:
-        return "".join(
-            fitted(f.heading, f.width, f.right, f.column not in self.uncut) + f.suffix for f in fields
-        )
+        return "".join(fitted(f.heading, f.width, f.right) + f.suffix for f in fields)
 
     def line(self, fields: list[Field], thing: T) -> str:
         return "".join(

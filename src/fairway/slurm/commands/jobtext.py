@@ -116,13 +116,24 @@ def min_memory(job: Job) -> int:
     return job.mem_per_node or 0
 
 
+def eligible_time(job: Job) -> int:
+    """Since when it may start; of a job whose begin time is to come, that."""
+    return job.eligible or (job.begin if job.pending else 0)
+
+
+def start_time(job: Job) -> int:
+    """When it started or is planned to; of a job without a plan, its begin time to come (pack_job)."""
+    return job.start or (job.begin if job.pending and not job.eligible else 0)
+
+
 def end_time(job: Job) -> int:
     """When it ended or will have to."""
     if job.finished or job.end:
         return job.end
-    if not job.start or job.time_limit >= INFINITE:
-        return 0 if not job.start else job.start + 365 * 86400
-    return job.start + job.time_limit * 60
+    start = start_time(job)
+    if not start or job.time_limit >= INFINITE:
+        return 0 if not start else start + 365 * 86400
+    return start + job.time_limit * 60
 
 
 def tres_text(site: Site, tres: dict[str, int]) -> str:

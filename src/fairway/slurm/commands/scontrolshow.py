@@ -166,9 +166,9 @@ def _job_times(call: Call, job: Job) -> list[str]:
     accrued = job.eligible if not waits and not job.request.hold else 0
     lines = [
         f"RunTime={durations.clock(jobtext.seconds_used(job, call.now))} TimeLimit={limit} TimeMin={least}",
-        f"SubmitTime={call.stamp(job.submit)} EligibleTime={call.stamp(job.eligible)}",
+        f"SubmitTime={call.stamp(job.submit)} EligibleTime={call.stamp(jobtext.eligible_time(job))}",
         f"AccrueTime={call.stamp(accrued)}",
-        f"StartTime={call.stamp(job.start)} EndTime={end} "
+        f"StartTime={call.stamp(jobtext.start_time(job))} EndTime={end} "
         f"Deadline={call.stamp(request.deadline) if request.deadline else 'N/A'}",
     ]
     if job.preempt_time:

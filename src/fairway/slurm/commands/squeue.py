@@ -307,10 +307,11 @@ def _sort_down(rows: list[Row], key: Callable[[Row], Any]) -> None:
 
 def _by_start(a: Row, b: Row, reverse: bool = True) -> int:
     """Slurm's comparison: jobs without a start go last, whichever way."""
-    if not a.job.start or not b.job.start:
-        return (not a.job.start) - (not b.job.start)
+    first, second = jobtext.start_time(a.job), jobtext.start_time(b.job)
+    if not first or not second:
+        return (not first) - (not second)
     sign = -1 if reverse else 1
-    return sign * ((a.job.start > b.job.start) - (a.job.start < b.job.start))
+    return sign * ((first > second) - (first < second))
 
 
 def _id_key(row: Row) -> tuple[int, int]:
@@ -475,7 +476,7 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "reason": lambda r: jobtext.reason_text(r.job),
     "reason_list": _reason_list,
     "select_jobinfo": lambda r: "",
-    "time_start": lambda r: _moment(r, r.job.start),
+    "time_start": lambda r: _moment(r, jobtext.start_time(r.job)),
     "job_state_compact": lambda r: jobtext.COMPACT[jobtext.state_text(r.job)],
     "job_state": lambda r: jobtext.state_text(r.job),
     "user_id": lambda r: str(r.call.site.uid(r.job.user)),
@@ -512,7 +513,7 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "boards_per_node": lambda r: "N/A",
     "cpus_per_task": lambda r: str(r.job.cpus_per_task),
     "derived_ec": lambda r: str(r.job.derived_exit),
-    "eligible_time": lambda r: _moment(r, r.job.eligible),
+    "eligible_time": lambda r: _moment(r, jobtext.eligible_time(r.job)),
     "exit_code": lambda r: str(r.job.exit_code << 8 | r.job.signal),
     "fed_origin": lambda r: "NA",
     "fed_origin_raw": lambda r: "0",

@@ -32,7 +32,7 @@ def with_unit(amount: float, unit: str = "\0", divisor: int = 1024) -> str:
     if not amount:
         return "0"
     half = divisor // 2
-    while amount > divisor and amount % half == 0 and at < len(_LETTERS) - 1:
+    while amount >= divisor and amount % half == 0 and at < len(_LETTERS) - 1:
         amount /= divisor
         at += 1
     number = f"{int(amount)}" if amount == int(amount) else f"{amount:.2f}"
