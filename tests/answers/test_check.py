@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import answerworlds as worlds
 import pytest
-import worlds
-from worlds import job, moment_of, namespace, node, pod
+from answerworlds import job, moment_of, namespace, node, pod
 
 from fairway.admission.request import ADMIN
 from fairway.answers.check import NEVER, REFUSED, STARTS, WAITS, Check, check

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import answerworlds as worlds
 import pytest
-import worlds
-from worlds import job, moment_of, namespace, node, pod
+from answerworlds import job, moment_of, namespace, node, pod
 
 from fairway.answers.doctor.checkup import CHECKS, Result, checkup, is_well
 from fairway.answers.doctor.findings import ILL, UNKNOWN, WELL, Patient

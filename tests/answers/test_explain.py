@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import answerworlds as worlds
 import pytest
-import worlds
-from worlds import job, moment_of, namespace, node, pod
+from answerworlds import job, moment_of, namespace, node, pod
 
 from fairway.answers.changes import with_changes
 from fairway.answers.explain import explain_named

@@ -7,8 +7,8 @@ import json
 import shlex
 from typing import Any
 
+import answerworlds as worlds
 import pytest
-import worlds
 
 from fairway.answers.changes import with_changes
 from fairway.answers.explain import explain

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from worlds import moment_of, node, pod
+from answerworlds import moment_of, node, pod
 
 from fairway.answers.incident import incident
 from fairway.answers.incidenttext import incident_json, incident_markdown

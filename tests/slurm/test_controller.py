@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.slurm.world import world
+from tests.slurm.slurmworld import world
 
 from fairway.slurm.model.job import Job
 from fairway.slurm.words.errors import SlurmError

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.slurm.world import World, world
+from tests.slurm.slurmworld import World, world
 
 from fairway.slurm import backfill, priority
 from fairway.slurm.cluster import use_of
