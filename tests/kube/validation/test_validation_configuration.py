@@ -145,10 +145,7 @@ CASES: dict[str, Case] = {
     ),
     "a shape that cannot be read": (
         ingress(rules="all"),
-        [
-            'Invalid value: "Ingress": json: cannot unmarshal string into Go struct field IngressSpec.spec.rules of '
-            "type []v1.IngressRule"
-        ],
+        ['spec.rules: Wrong type: "all": expected a list, got text'],
     ),
 }
 

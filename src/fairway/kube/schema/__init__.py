@@ -6,6 +6,7 @@ kinds: the structural schema of their CustomResourceDefinition. Both become the 
     schema_for(api_version, kind) -> Schema | None             built-in kinds; None: not built in
     custom_schema(open_api_v3: dict) -> Schema                 a CRD version's `schema.openAPIV3Schema`
     tree_of(version: dict) -> Schema | None                    the same of an entry of `spec.versions`, built once
+    misfits(obj, schema) -> list[Problem]                      built-in kinds: all of that, for the author of a file
     decode_error(obj, schema) -> str | None                    a wrong type, in the words of Go's decoder
     unknown_fields(obj, schema) -> list[str]                   each `unknown field "spec.containers[0].resorces"`
     unknown_paths(obj, schema) -> list[Path]                   where they stand
@@ -21,7 +22,7 @@ kinds: the structural schema of their CustomResourceDefinition. Both become the 
 
 Objects are never mutated; functions that change one return a new one sharing the rest.
 
-Reading order: `document` (the OpenAPI document), `node` (the tree), `structural` (from a CRD), `decoding`,
+Reading order: `document` (the OpenAPI document), `node` (the tree), `structural` (from a CRD), `misfits`, `decoding`,
 `shaping` (pruning, defaulting), `values` (validation of values; `formats` the named ones), `definitions`
 and `structure` (validation of CRDs and their schemas).
 """

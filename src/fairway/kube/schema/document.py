@@ -99,6 +99,16 @@ def definition_name(api_version: str, kind: str) -> str | None:
     return _names_by_kind().get((api_version, kind))
 
 
+def is_built_in(group: str, kind: str) -> bool:
+    """Whether Kubernetes itself has the kind, in whatever version."""
+    return (group, kind) in _built_in()
+
+
+@lru_cache(maxsize=1)
+def _built_in() -> frozenset[tuple[str, str]]:
+    return frozenset((version.rpartition("/")[0], kind) for version, kind in _names_by_kind())
+
+
 def kinds_of(name: str) -> list[GroupVersionKind]:
     """The group, version and kind a definition stands for: none for parts of objects."""
     return msgspec.json.decode(_raw_definitions()[name], type=_Named).kinds

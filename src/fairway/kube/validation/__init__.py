@@ -4,6 +4,6 @@ In: plain objects or manifests. Out: `Problem`s in Kubernetes' own words, and `F
 line. It knows the built-in kinds a GPU platform meets; custom kinds pass with their metadata checked.
 
 Reading order: `kube.problem` (how a fault is said; `kube.internals`: how a value is shown), `kube.schema` (fields and
-types), `structure` (unknown fields, wrong types), `kinds` (the rules), `training` (kinds of distributed training),
+types; `schema.misfits`: what does not fit them), `kinds` (the rules), `training` (kinds of distributed training),
 `validating` (the steps for one object), `checking` (many).
 """

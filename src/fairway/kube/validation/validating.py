@@ -11,11 +11,12 @@ from fairway.kube.defaults import apply_defaults
 from fairway.kube.kinds import BY_GROUP_KIND, group_kind, kind_named
 from fairway.kube.objects import Obj, gk_of
 from fairway.kube.problem import UNKNOWN_FIELD, Faults, Problem, invalid
+from fairway.kube.schema.document import is_built_in
+from fairway.kube.schema.misfits import misfits
+from fairway.kube.schema.node import object_meta_schema, schema_for
 from fairway.kube.validation.kinds.metadata import common_fields, object_meta, object_meta_update
 from fairway.kube.validation.kinds.podupdates import resize
 from fairway.kube.validation.kinds.registry import RULES
-from fairway.kube.validation.schema import KNOWN_KINDS, struct_type, type_of
-from fairway.kube.validation.structure import check_structure
 from fairway.kube.validation.training import check_training
 
 # Groups of which all kinds are known: another kind in them is a mistake, not a custom resource.
@@ -103,19 +104,8 @@ def any_metadata(obj: Obj, out: Faults) -> None:
 
 def check_shape(obj: Obj) -> list[Problem]:
     """What keeps the object from being decoded."""
-    struct = type_of(obj)
-    if struct is not None:
-        return check_structure(struct, obj)
-    problems = _check_loose_metadata(obj)
-    if problems or gk_of(obj) not in RULES:
-        return problems
-    # Only the OpenAPI document knows the others.
-    from fairway.kube.schema.decoding import decode_error
-    from fairway.kube.schema.node import schema_for
-
     schema = schema_for(obj["apiVersion"], obj["kind"])
-    wrong = None if schema is None else decode_error(obj, schema)
-    return [] if wrong is None else [invalid((), obj["kind"], wrong)]
+    return _check_loose_metadata(obj) if schema is None else misfits(obj, schema)
 
 
 def _check_version(obj: Obj) -> list[Problem]:
@@ -127,7 +117,9 @@ def _check_version(obj: Obj) -> list[Problem]:
     known = BY_GROUP_KIND.get(group_kind(api_version, kind))
     if known is not None:
         gk = known.group_kind
-        if version in known.versions or (gk not in KNOWN_KINDS and gk not in published.kinds()):
+        if version in known.versions or (
+            not is_built_in(known.group, known.kind) and gk not in published.kinds()
+        ):
             return []
         expected = known.api_version
     elif group in _CLOSED_GROUPS:
@@ -154,7 +146,4 @@ def _check_loose_metadata(obj: Obj) -> list[Problem]:
     """The shape of a custom kind's metadata; its other fields are free."""
     if obj.get("metadata") is None:
         return []
-    return [
-        p._replace(path=("metadata", *p.path))
-        for p in check_structure(struct_type("ObjectMeta"), obj["metadata"])
-    ]
+    return [p._replace(path=("metadata", *p.path)) for p in misfits(obj["metadata"], object_meta_schema())]

@@ -1,1 +1,0 @@
-"""The shapes of Kubernetes' own kinds, as tables of facts. Read by `validation.schema`."""
