@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.errors import InvalidInput
+from fairway.kube.durations import duration_ns, go_duration
 from fairway.kube.manifest import read_text
 from fairway.queueing.configuration import configured, faults_in, read_configuration
-from fairway.queueing.configuration.durations import duration_ns, go_duration
 from fairway.queueing.control.settings import PodsReady
 from fairway.queueing.featuregates import DEFAULTS
 from fairway.queueing.gates import FeatureGates, field_of

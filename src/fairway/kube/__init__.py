@@ -7,9 +7,9 @@ different one builds a new dict that shares what did not change.
 This room knows no clock, no store and no policy; everything else imports it and it imports nothing.
 
 Reading order: `kinds` (names and scopes of kinds), `objects` (reading plain objects), `quantity`, `resources`
-(vectors), `podrequests` (what a pod asks for), `labels` (selectors), `nodeselection` (node affinity),
-`taints`, `volumes`, `timestamps`, `cron`, `conditions`, `events`, then `manifest` (files in and out; `yamltext` and
-`jsontext` read, `manifestwriting` writes), `located` (fields of our own documents), `validation` (what is
-wrong with them), `schema` (every kind's fields, as the API server knows them) and `defaults` (what the API
-server fills in).
+(vectors), `podrequests` (what a pod asks for), `labels` (selectors), `nodeselection` (node affinity), `taints`,
+`volumes`, `timestamps`, `durations`, `cron`, `conditions`, `events`, then `manifest` (files in and out; `yamltext`
+and `jsontext` read, `manifestwriting` writes), `located` (fields of our own documents), `validation` (what is wrong
+with them), `schema` (every kind's fields, as the API server knows them) and `defaults` (what the API server fills
+in).
 """

@@ -23,8 +23,9 @@ import numpy as np
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.cluster.records import PodRecord
 from fairway.kube.conditions import set_condition
+from fairway.kube.durations import go_duration_us
 from fairway.kube.objects import Key, Obj
-from fairway.kube.timestamps import MINUTE_US, SECOND_US, rfc3339
+from fairway.kube.timestamps import MINUTE_US, rfc3339
 from fairway.scheduling import coscheduling, gangscheduling
 from fairway.scheduling.coscheduling import PodGroup
 from fairway.scheduling.cycle import Diagnosis, Scheduler
@@ -367,7 +368,7 @@ class Gangs:
         if waiting is None:
             return
         now_us = self._loop.now_us
-        why = f"rejected due to timeout after waiting {_go_duration(waiting.wait_us)} at plugin {coscheduling.NAME}"
+        why = f"rejected due to timeout after waiting {go_duration_us(waiting.wait_us)} at plugin {coscheduling.NAME}"
         self.reject(key, why, now_us)
         self._reject_all(waiting.group, coscheduling.REJECTED_IN_UNRESERVE, now_us)
         self._its.arm()
@@ -433,12 +434,3 @@ class Gangs:
             rfc3339(now_us),
         )
         self._store.set_status(group, {**status, "conditions": conditions})
-
-
-def _go_duration(duration_us: int) -> str:
-    """As Go prints a whole number of seconds: 10s, 1m0s, 1h0m0s."""
-    seconds = duration_us // SECOND_US
-    minutes, hours = seconds // 60, seconds // 3600
-    if hours:
-        return f"{hours}h{minutes % 60}m{seconds % 60}s"
-    return f"{minutes}m{seconds % 60}s" if minutes else f"{seconds}s"

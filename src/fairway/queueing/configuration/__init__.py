@@ -5,7 +5,7 @@ parts of Kueue ask it for what concerns them: `kueue_settings()` (controllers), 
 `webhook_settings()` (the API).
 
 Reading order: `model`, `reading` (all steps), `tables` (fields and types), `defaulting` (and conversion of v1beta1),
-`validating`, `durations`.
+`validating`.
 
 Source: apis/config, pkg/config (Kueue main, 2026-08).
 """

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairway.kube.durations import duration_ns, duration_us
 from fairway.kube.labels import EVERYTHING, Selector, label_selector
-from fairway.queueing.configuration.durations import duration_ns, duration_us
 from fairway.queueing.control.settings import KueueSettings, PodsReady
 from fairway.queueing.featuregates import DEFAULTS as GATE_DEFAULTS
 from fairway.queueing.gates import FeatureGates, gates_from

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairway.errors import FieldProblem, InvalidInput
+from fairway.kube.durations import duration_ns
 from fairway.kube.fieldpath import Path, path_text
 from fairway.kube.manifest import Manifest, capped
 from fairway.kube.schema.decoding import unknown_paths
 from fairway.kube.schema.values import validate_custom
 from fairway.queueing.configuration.defaulting import settled, without_nulls
-from fairway.queueing.configuration.durations import duration_ns
 from fairway.queueing.configuration.model import Configuration, configuration_of
 from fairway.queueing.configuration.tables import schema_of
 from fairway.queueing.configuration.validating import configuration_faults

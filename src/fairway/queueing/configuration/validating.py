@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairway.kube import names
+from fairway.kube.durations import duration_ns, go_duration
 from fairway.kube.fieldpath import Path
 from fairway.kube.labels import label_selector
 from fairway.queueing.configuration.defaulting import BOTH_STRATEGIES, INCREMENTAL
-from fairway.queueing.configuration.durations import duration_ns, go_duration
 from fairway.queueing.featuregates import DEFAULTS as GATE_DEFAULTS
 from fairway.queueing.featuregates import gate_problem
 from fairway.queueing.webhooks import faults as f

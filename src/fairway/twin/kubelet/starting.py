@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from fairway.kube.durations import go_duration_us
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, format_duration
 from fairway.twin.kubeevents import NORMAL, WARNING, Said
@@ -298,7 +299,7 @@ def restart(k: Kubelet, pod: PodState, i: int) -> None:
         return
     container = pod.plan.containers[i]
     subject = f"{container.name} in pod {pod.key.name}_{pod.key.namespace}({pod.uid})"
-    backoff = go_duration(state.backoff_us)
+    backoff = go_duration_us(state.backoff_us)
     state.last = end
     state.end = None
     state.state = WAITING
@@ -325,9 +326,3 @@ def on_restart(k: Kubelet, data: tuple[str, int]) -> None:
     state.backoff_from_us = now_us
     state.start_ticket = NO_TICKET
     schedule_start(k, pod, k.nodes[pod.node], i, now_us)
-
-
-def go_duration(duration_us: int) -> str:
-    """As Go prints a time.Duration of whole seconds: `10s`, `2m40s`, `5m0s`."""
-    minutes, seconds = divmod(duration_us // SECOND_US, 60)
-    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"

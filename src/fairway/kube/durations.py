@@ -28,7 +28,15 @@ def duration_us(text: str | None) -> int | None:
 
 def go_duration(text: str) -> str:
     """As Go prints it: `5m` → `5m0s`."""
-    ns = duration_ns(text)
+    return _printed(duration_ns(text))
+
+
+def go_duration_us(amount_us: int) -> str:
+    """As Go prints so many µs."""
+    return _printed(amount_us * 1000)
+
+
+def _printed(ns: int) -> str:
     sign, ns = ("-" if ns < 0 else ""), abs(ns)
     if ns == 0:
         return "0s"
