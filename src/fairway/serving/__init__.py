@@ -6,5 +6,6 @@ pods: who runs, drains or dies is said by the caller, between two slices of time
 
 Reading order: `models` (a language model's sizes), `steptimes` (how long one step of a model server takes on a GPU),
 `batching` (continuous batching of a fleet, step by step), `slots` (servers that take whole requests, alone or in
-batches), `traffic` (arrivals), `fleet` (both, with replicas that come and go), `readings` (percentiles, goodput, cost).
+batches), `traffic` (arrivals), `fleet` (both, with replicas that come and go), `readings` (percentiles, goodput, cost),
+`published` (how far all this is from what others measured).
 """
