@@ -1,7 +1,7 @@
 """How far are the model's times from those that others measured of real servers?
 
-Each published row is played: the same model, cards, lengths and load. Clients in a closed loop need no loop here: with as
-many sequence slots as clients and one queue, a request is taken up when its client would have sent it.
+Each published row is played: the same model, cards, lengths and load. Clients in a closed loop need no loop here: with
+as many sequence slots as clients, a request is taken up when its client would have sent it.
 """
 
 from __future__ import annotations
