@@ -54,6 +54,7 @@ def test_all_is_well() -> None:
     [
         ("driver-failed", "nvidia-driver-daemonset: "),
         ("toolkit-failed", "nvidia-container-toolkit-daemonset: "),
+        ("runtime-class", "nvidia-operator-validator: "),
         ("plugin-crash", "nvidia-operator-validator: Init:waits in plugin-validation"),
         ("plugin-unregistered", "nvidia-operator-validator: Init:waits in plugin-validation"),
     ],

@@ -275,3 +275,37 @@ def test_mig_instances_count_as_sevenths() -> None:
         ("nvidia.com/mig-2g.10gb", 1),
     )
     assert gpus.units({"nvidia.com/mig-2g.10gb": 2, "fairway.dev/gpu-milli": 1500}) == 4
+
+
+def _cut(world: Recorded, gpus: int, **labels: str) -> Recorded:
+    """A node whose `nvidia.com/gpu` is what these labels say, with as many pods of one each."""
+    meta = {"name": "cut", "labels": {f"nvidia.com/{n.replace('_', '.')}": v for n, v in labels.items()}}
+    status = {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}}
+    world.store.create({"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status})
+    for number in range(gpus):
+        world.pod(f"p{number}", gpus=1)
+    world.at(1)
+    for number in range(gpus):
+        world.bind(f"p{number}", "cut").run(f"p{number}")
+    return world.at(11)
+
+
+@pytest.mark.parametrize(
+    ("count", "product", "slices", "replicas", "whole_milli"),
+    [
+        (7, "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", 1, 1, 1000),
+        (3, "NVIDIA-H100-80GB-HBM3-MIG-2g.20gb", 2, 1, 857),
+        (4, "NVIDIA-A30-MIG-1g.6gb", 1, 1, 1000),
+        (28, "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb-SHARED", 1, 4, 1000),
+        (2, "NVIDIA-H100-80GB-HBM3", 7, 1, 2000),
+    ],
+)
+def test_an_instance_under_the_single_strategy_counts_as_its_part_of_a_gpu(
+    count: int, product: str, slices: int, replicas: int, whole_milli: int
+) -> None:
+    shared = {"gpu_sharing-strategy": "time-slicing", "gpu_replicas": str(replicas)} if replicas > 1 else {}
+    cut = {"gpu_slices_gi": str(slices), "mig_strategy": "single"} if slices < 7 else {}
+    outcome = _cut(Recorded(), count, gpu_product=product, **cut, **shared).outcome()
+    assert next(iter(outcome.nodes)).gpu_milli == whole_milli
+    held = sum(p.held_gpu_milli_us for p in outcome.pods)
+    assert whole_milli * 0.98 <= held / (10 * SECOND_US) <= whole_milli

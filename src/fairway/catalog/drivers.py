@@ -18,6 +18,9 @@ from fairway.kube.quantity import whole_ceil
 from fairway.kube.resources import NVIDIA_GPU
 
 DRIVER, CUDA = "580.82.07", "13.0"
+OLD: Final = ("470.256.02", "11.4")
+"""The driver of a node with the fault `driver-version`, and the newest CUDA that it runs."""
+OLD_DRIVER: Final = "driver-version"
 DRA_DRIVER: Final = "gpu.nvidia.com"
 """The DRA driver's name, and its device class's."""
 _PRODUCT, _COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"

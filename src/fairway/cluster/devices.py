@@ -23,6 +23,8 @@ Ints = npt.NDArray[np.int64]
 GPU_INDEX_ANNOTATION: Final = "fairway.dev/gpu-index"
 SINGLE_REQUESTS: Final = "fairway.dev/gpu-single-requests"
 """On a node: shared devices of which a container may ask for one only, separated by commas."""
+GPU_FAULT: Final = "fairway.dev/gpu-fault"
+"""On a node, or a ClusterPolicy: what is broken of NVIDIA's stack, separated by commas."""
 MILLI: Final = 1000
 # Devices of a node that can be shared. Source: a2-megagpu-16g holds 16, HGX servers and the trace 8.
 MAX_DEVICES: Final = 16

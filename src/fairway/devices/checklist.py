@@ -5,9 +5,10 @@ The first check that fails is the cause; those after it wait for it. Every comma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from fairway.catalog.drivers import CUDA, DRIVER
 from fairway.catalog.nodegpus import gpus_of_node
 from fairway.cluster.actions import View
 from fairway.devices.operating import MIG_CONFIG, MIG_STATE, NFD
@@ -64,8 +65,10 @@ def _checks(view: View, node: Obj) -> Iterator[Check]:
             "kubectl get runtimeclass nvidia",
             "there",
             "" if view.get(Key("RuntimeClass.node.k8s.io", "", "nvidia")) else "not there",
-            "toolkit.enabled=true; pods that name it stay unscheduled or ContainerCreating until then",
+            "toolkit.enabled=true; pods that name it are refused, those that are there stay ContainerCreating",
         )
+        yield _handler(view, name)
+        yield _driver(labels, at)
     state = labels.get(MIG_STATE, "")
     if state:
         yield Check(
@@ -76,6 +79,44 @@ def _checks(view: View, node: Obj) -> Iterator[Check]:
             "kubectl logs -l app=nvidia-mig-manager; drain the node, then set the label anew",
         )
     yield from _devices(node, status, at)
+
+
+def _handler(view: View, node: str) -> Check:
+    """Whether the container runtime knows what the runtime class names."""
+    waiting = [
+        p
+        for p in view.objects("Pod")
+        if spec_of(p).get("nodeName") == node and spec_of(p).get("runtimeClassName") and not _has_sandbox(p)
+    ]
+    names = sorted(f"{meta_of(p)['namespace']}/{meta_of(p)['name']}" for p in waiting)
+    return Check(
+        "runtime handler",
+        "kubectl get events -A --field-selector reason=FailedCreatePodSandBox",
+        "none about pods of the node",
+        f"no sandbox: {', '.join(names[:3])}" if names else "",
+        "restart the toolkit's pod: it writes the handler to containerd's configuration; systemctl restart containerd",
+    )
+
+
+def _has_sandbox(pod: Obj) -> bool:
+    found = status_of(pod).get("conditions") or ()
+    return not any(c.get("type") == "PodReadyToStartContainers" and c.get("status") == "False" for c in found)
+
+
+def _driver(labels: Mapping[str, str], at: str) -> Check:
+    """Whether images of this year's CUDA start: their driver may be newer, not older."""
+    told = labels.get("nvidia.com/cuda.driver-version.full", "")
+    version = told.partition(".")[0]
+    needed = DRIVER.partition(".")[0]
+    is_old = version.isdecimal() and int(version[:6]) < int(needed)
+    cuda = labels.get("nvidia.com/cuda.runtime-version.full", "an older one")
+    return Check(
+        "driver version",
+        f"{at} -o jsonpath='{{.metadata.labels.nvidia\\.com/cuda\\.driver-version\\.full}}'",
+        f"{needed} or newer: CUDA {CUDA}",
+        f"{told}: CUDA {cuda}; images of a newer one end with StartError" if is_old else "",
+        "driver.version in ClusterPolicy (helm upgrade --set driver.version=…), or images of an older CUDA",
+    )
 
 
 def _said(policy: Obj) -> str:

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from fairway.catalog.drivers import CUDA, DRIVER
+from fairway.catalog.drivers import CUDA, DRIVER, OLD, OLD_DRIVER
 from fairway.catalog.gpus import GpuModel
 from fairway.catalog.nodegpus import HARDWARE, LAYOUT, NodeGpus, layouts_text
-from fairway.cluster.devices import SINGLE_REQUESTS
+from fairway.cluster.devices import GPU_FAULT, SINGLE_REQUESTS
 from fairway.devices.advertising import advertised, feature_labels_of, outdated, single_requests
 from fairway.devices.migconfig import (
     MigConfigError,
@@ -36,8 +36,11 @@ from fairway.devices.pluginconfig import (
 )
 from fairway.devices.policy import CONFIG_INIT, Policy, operands
 
-FAULT: Final = "fairway.dev/gpu-fault"
-FAULTS: Final = ("driver-failed", "toolkit-failed", "plugin-crash", "plugin-unregistered", "mig-busy")
+FAULT: Final = GPU_FAULT
+FAULTS: Final = (
+    *("driver-failed", "driver-version", "toolkit-failed", "runtime-class"),
+    *("plugin-crash", "plugin-unregistered", "mig-busy"),
+)
 RESOURCES: Final = "fairway.dev/gpu-resources"
 """On a node: what the device plugin registered, `nvidia.com/gpu=8/7`: capacity and allocatable."""
 MIG_CONFIG, MIG_STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
@@ -166,7 +169,7 @@ def _validated(view: NodeView) -> list[Step]:
     holds = {
         "driver-validation": driver,
         "toolkit-validation": toolkit,
-        "cuda-validation": toolkit,
+        "cuda-validation": toolkit and not view.fault(OLD_DRIVER),
         "plugin-validation": any(registered(view.annotations)[1].values()),
     }
     steps = []
@@ -278,9 +281,11 @@ def _registered(view: NodeView) -> list[Step]:
         return steps
     plugin, gfd = view.pods.get("devicePlugin"), view.pods.get("gfd")
     if gfd is not None and gfd.ready:
-        driver = view.policy.driver_version if view.policy is not None else ""
+        driver, cuda = view.policy.driver_version if view.policy is not None else "", CUDA
+        if view.fault(OLD_DRIVER):
+            driver, cuda = OLD
         machine = view.labels.get("node.kubernetes.io/instance-type", "") or "unknown"
-        said = feature_labels_of(view.gpus, config, driver or DRIVER, CUDA, machine)
+        said = feature_labels_of(view.gpus, config, driver or DRIVER, cuda, machine)
         change: dict[str, str | None] = {n: v for n, v in said.items() if view.labels.get(n) != v}
         change |= dict.fromkeys(outdated(list(view.labels), said))
         if change:

@@ -155,6 +155,8 @@ def daemonset(operand: Operand, policy: Policy) -> Obj:
         spec["volumes"] = [{"name": v, "configMap": {"name": c}} for v, c in volumes.items()]
     if not inits:
         del spec["initContainers"]
+    if operand.key not in ("driver", "toolkit"):
+        spec["runtimeClassName"] = policy.runtime_class
     behaviour = {f"fairway.dev/run-time.{name}": "forever" for name in waits}
     behaviour[f"fairway.dev/startup-time.{operand.container}"] = f"{operand.seconds}s"
     return {

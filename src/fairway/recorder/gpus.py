@@ -2,7 +2,8 @@
 
 A node that shares its GPUs publishes `fairway.dev/gpu-milli` beside `nvidia.com/gpu`, and both come out of
 the same devices: its capacity is the larger of the two, not their sum. A MIG instance counts as its compute
-slices, sevenths of a GPU, rounded down where it is asked for.
+slices, sevenths of a GPU, rounded down where it is asked for. Where the device plugin calls an instance (MIG strategy
+single) or a share of a GPU `nvidia.com/gpu`, the node's labels say which part of one that is.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fairway.kube.integers import natural
 from fairway.kube.resources import CPU, GPU_MILLI, MEMORY, NVIDIA_GPU, parse_resources
 
 MILLI = 1000
@@ -29,6 +31,10 @@ COMPUTE_SLICES = 7
 # What the device plugin calls a GPU that it shares, where it renames it.
 SHARED = "nvidia.com/gpu.shared"
 
+Part = tuple[int, int]
+"""Of a whole GPU, as numerator and denominator."""
+WHOLE: Part = (1, 1)
+
 Devices = tuple[tuple[str, int], ...]
 """Extended resources that are GPUs or parts of them, with their counts, by name."""
 
@@ -42,14 +48,16 @@ class GpuResources:
     whole: tuple[str, ...] = (NVIDIA_GPU,)
     milli: tuple[str, ...] = (GPU_MILLI,)
 
-    def asked(self, requests: Mapping[str, int]) -> int:
-        """Milli-GPU a pod asks for."""
+    def asked(self, requests: Mapping[str, int], unit: Part = WHOLE) -> int:
+        """Milli-GPU a pod asks for, of such GPUs."""
         milli = sum(requests.get(name, 0) for name in self.milli)
-        return self._whole(requests) + milli + MILLI * _slices(requests) // COMPUTE_SLICES
+        return (
+            self._whole(requests) * unit[0] // unit[1] + milli + MILLI * _slices(requests) // COMPUTE_SLICES
+        )
 
-    def capacity(self, allocatable: Mapping[str, int]) -> int:
-        """Milli-GPU a node has."""
-        whole = self._whole(allocatable) + MILLI * _slices(allocatable) // COMPUTE_SLICES
+    def capacity(self, allocatable: Mapping[str, int], unit: Part = WHOLE) -> int:
+        """Milli-GPU a node has, of whose GPUs one is this part of a whole one."""
+        whole = self._whole(allocatable) * unit[0] // unit[1] + MILLI * _slices(allocatable) // COMPUTE_SLICES
         return max(whole, sum(allocatable.get(name, 0) for name in self.milli))
 
     def devices(self, vector: Mapping[str, int]) -> Devices:
@@ -82,6 +90,22 @@ def _slices(vector: Mapping[str, int]) -> int:
 
 
 DEFAULT_GPUS = GpuResources()
+
+
+def unit_of(labels: Mapping[str, str]) -> Part:
+    """Which part of a GPU one `nvidia.com/gpu` of a node is, as GPU Feature Discovery tells."""
+    replicas, slices, most = 1, COMPUTE_SLICES, COMPUTE_SLICES
+    if labels.get("nvidia.com/gpu.sharing-strategy", "none") != "none":
+        replicas = max(natural(labels.get("nvidia.com/gpu.replicas")) or 1, 1)
+    if labels.get("nvidia.com/mig.strategy") == "single":
+        from fairway.catalog.catalog import load_catalog
+
+        model = load_catalog().gpu(labels.get("nvidia.com/gpu.product", ""))
+        most = (model.compute_slices if model is not None else 0) or COMPUTE_SLICES
+        slices = natural(labels.get("nvidia.com/gpu.slices.gi")) or most
+    if replicas == 1 and slices >= most:
+        return WHOLE
+    return min(slices, most), most * replicas
 
 
 def node_resources(node: Mapping[str, object]) -> dict[str, int]:

@@ -6,7 +6,15 @@ from typing import NamedTuple
 
 from fairway.kube.objects import Obj, labels_of, spec_of, status_of
 from fairway.kube.resources import CPU, MEMORY
-from fairway.recorder.gpus import Devices, GpuResources, kept_for_itself, node_resources
+from fairway.recorder.gpus import (
+    WHOLE,
+    Devices,
+    GpuResources,
+    Part,
+    kept_for_itself,
+    node_resources,
+    unit_of,
+)
 from fairway.twin.launches import Launch
 
 
@@ -34,6 +42,7 @@ class NodeLife:
         "place",
         "system",
         "uid",
+        "unit",
     )
 
     def __init__(self, name: str, uid: str, place: int, now: int) -> None:
@@ -49,6 +58,8 @@ class NodeLife:
         self.devices: Devices = ()
         """As they were when it offered most GPU."""
         self.system = (0, 0)
+        self.unit: Part = WHOLE
+        """Which part of a GPU its `nvidia.com/gpu` is."""
 
     @property
     def gpu_most(self) -> int:
@@ -59,6 +70,7 @@ class NodeLife:
         twin = NodeLife(self.name, self.uid, self.place, self.created)
         twin.labels, twin.launched, twin.deleted = self.labels, self.launched, self.deleted
         twin.offers, twin.devices, twin.system = list(self.offers), self.devices, self.system
+        twin.unit = self.unit
         return twin
 
 
@@ -112,14 +124,16 @@ class NodeLedger:
     def describe(self, place: Place, node: Obj, old: Obj | None, gpus: GpuResources, now: int) -> None:
         """Note what the node offers now, where that is news. `old`: the node as it was noted before."""
         life = self.lives[place.life]
-        life.labels = labels_of(node)
-        if old is not None and life.offers and _has_the_same(old, node):
+        labels, unit = labels_of(node), life.unit
+        if labels is not life.labels:
+            life.labels, life.unit = labels, unit_of(labels)
+        if old is not None and life.offers and unit == life.unit and _has_the_same(old, node):
             _, gpu, cpu, memory, _ = life.offers[-1]
             devices = life.devices
         else:
             life.system = kept_for_itself(node)
             found = node_resources(node)
-            gpu, cpu, memory = gpus.capacity(found), found.get(CPU, 0), found.get(MEMORY, 0)
+            gpu, cpu, memory = gpus.capacity(found, life.unit), found.get(CPU, 0), found.get(MEMORY, 0)
             devices = gpus.devices(found)
         offer = Offer(now, gpu, cpu, memory, is_open(node))
         if not life.offers or life.offers[-1][1:] != offer[1:]:

@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from fairway.cluster.shapes import Shapes
 from fairway.kube.objects import Obj
-from fairway.recorder.gpus import Devices, GpuResources
+from fairway.kube.resources import NVIDIA_GPU
+from fairway.recorder.gpus import Devices, GpuResources, Part
 from fairway.recorder.utilization import Uses
 from fairway.recorder.workloads import NEVER, QUEUE_LABEL, Workload
 
@@ -80,6 +81,8 @@ class PodLedger:
         """By node life: the pods that hold something of it."""
         self._homeless: dict[int, dict[int, None]] = {}
         """By place: the pods bound there that hold nothing, because no node bears its name."""
+        self.units: dict[int, Part] = {}
+        """By node life: which part of a GPU its `nvidia.com/gpu` is, where that is not a whole one."""
         self._sorts: dict[tuple[Any, ...], Sort] = {}
         self._asked: dict[int, tuple[Size, Devices]] = {}
 
@@ -139,6 +142,8 @@ class PodLedger:
 
     def hold(self, row: int, life: int, now: int) -> None:
         """It holds its share of a node from now on."""
+        if life in self.units:
+            self._fit(row, self.units[life])
         sizes = self.interval_sizes
         self.numbers[row * WIDTH + INTERVAL] = len(sizes)
         sizes.append(self.sorts[row].size)
@@ -146,6 +151,15 @@ class PodLedger:
         self.intervals.extend(_HELD)
         self.intervals[at + POD], self.intervals[at + LIFE], self.intervals[at + START] = row, life, now
         self._open.setdefault(life, {})[row] = None
+
+    def _fit(self, row: int, unit: Part) -> None:
+        """What it was given is a part of what its request's name says."""
+        sort = self.sorts[row]
+        named = dict(sort.devices).get(NVIDIA_GPU, 0) * 1000
+        part = named * unit[0] // unit[1]
+        if sort.size[0] >= named:
+            size = (sort.size[0] - named + part, *sort.size[1:])
+            self.sorts[row] = self._sort((*sort[:5], size, sort.devices))
 
     def release(self, row: int, now: int) -> None:
         """It holds nothing any more."""
@@ -201,6 +215,7 @@ class PodLedger:
             "telling",
         ):
             setattr(twin, name, dict(getattr(self, name)))
+        twin.units = dict(self.units)
         twin._open = {life: dict(rows) for life, rows in self._open.items()}
         twin._homeless = {place: dict(rows) for place, rows in self._homeless.items()}
         twin.numbers, twin.intervals = array("q", self.numbers), array("q", self.intervals)

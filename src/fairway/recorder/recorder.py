@@ -18,8 +18,8 @@ from fairway.cluster.store import Store
 from fairway.kube.objects import Obj, controller_of, meta_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.recorder.facts import facts_of
-from fairway.recorder.gpus import DEFAULT_GPUS, GpuResources
-from fairway.recorder.nodes import NodeLedger, NodeLife, never_joined
+from fairway.recorder.gpus import DEFAULT_GPUS, WHOLE, GpuResources
+from fairway.recorder.nodes import NodeLedger, NodeLife, Place, never_joined
 from fairway.recorder.past import first_us, stages
 from fairway.recorder.pods import (
     CREATED,
@@ -155,7 +155,7 @@ class Recorder:
             launched_us = self.host.launches.launched_us(place.name)
             launched = now if launched_us is None else launched_us - self.began_us
             nodes.arrive(place, node, now, min(launched, now))
-            nodes.describe(place, node, None, self.gpus, now)
+            self._describe(place, node, None, now)
             # Pods may have been bound to the name before the node came.
             pods.come(place.index, place.life, now)
         elif (
@@ -164,7 +164,13 @@ class Recorder:
             or old.get("status") is not node.get("status")
             or meta_of(old).get("labels") is not meta_of(node).get("labels")
         ):
-            nodes.describe(place, node, old, self.gpus, now)
+            self._describe(place, node, old, now)
+
+    def _describe(self, place: Place, node: Obj, old: Obj | None, now: int) -> None:
+        self.nodes.describe(place, node, old, self.gpus, now)
+        unit = self.nodes.lives[place.life].unit
+        if unit != WHOLE or place.life in self.pods.units:
+            self.pods.units[place.life] = unit
 
     def _observe_pod(self, change: Change, now: int) -> None:
         obj, old = change.obj, change.old

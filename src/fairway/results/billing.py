@@ -15,10 +15,10 @@ import numpy as np
 
 from fairway.catalog.catalog import Catalog
 from fairway.catalog.gpus import GpuModel
-from fairway.kube.resources import GPU_MILLI
+from fairway.kube.resources import GPU_MILLI, NVIDIA_GPU
 from fairway.metering.apportion import Floats
 from fairway.metering.bill import Owners
-from fairway.metering.devices import REPLICAS_LABEL, gpu_memory_of, gpus_of
+from fairway.metering.devices import MIG_PREFIX, REPLICAS_LABEL, gpu_memory_of, gpus_of
 from fairway.metering.ground import UNKNOWN_USE, Machines, Stays
 from fairway.metering.ledger import Ledger, LedgerOptions, ledger_of
 from fairway.metering.rates import Terms, rates_of
@@ -98,15 +98,20 @@ class _Site:
     model_name: str
     gpus: float
     replicas: int
+    instance: str = ""
+    """What it calls `nvidia.com/gpu`, where that is an instance: under MIG's strategy single."""
 
     def part(self, devices: Mapping[str, str]) -> tuple[float, float]:
         """Whole GPUs and bytes of their memory (0: of a model nobody knows) that resources come to."""
-        counts = [(name, int(count)) for name, count in devices.items()]
+        counts = [(self._named(name), int(count)) for name, count in devices.items()]
         gpus = sum(gpus_of(name, n, self.model, replicas=self.replicas) for name, n in counts)
         if self.model is None:
             return gpus, 0.0
         model = self.model
         return gpus, sum(gpu_memory_of(name, n, model, replicas=self.replicas) for name, n in counts)
+
+    def _named(self, resource: str) -> str:
+        return self.instance if self.instance and resource == NVIDIA_GPU else resource
 
 
 def _sites(outcome: Outcome, catalog: Catalog) -> list[_Site]:
@@ -117,7 +122,7 @@ def _sites(outcome: Outcome, catalog: Catalog) -> list[_Site]:
     found = []
     for labels, instance_type, product, devices in zip(*columns, strict=True):
         counts = labels.get(REPLICAS_LABEL), labels.get(COUNT_LABEL)
-        key = (instance_type, product, *counts, *devices.items())
+        key = (instance_type, product, labels.get("nvidia.com/mig.strategy"), *counts, *devices.items())
         site = known.get(key)
         if site is None:
             site = known[key] = _site(catalog, labels, instance_type, product, devices)
@@ -132,14 +137,23 @@ def _site(
     sold = catalog.instance_type(instance_type) if instance_type else None
     model = catalog.gpu(product or (sold.gpu if sold else "")) if product or sold else None
     replicas = _count(labels.get(REPLICAS_LABEL)) or 1
-    site = _Site(model, model.name if model else product, 0.0, replicas)
+    instance = _instance(labels, product, model)
+    site = _Site(model, model.name if model else product, 0.0, replicas, instance)
     shared = {name: n for name, n in devices.items() if name == GPU_MILLI}
     others = {name: n for name, n in devices.items() if name != GPU_MILLI}
     # Whole GPUs and their thousandths are two names for the same devices.
     offered = max(site.part(shared)[0], site.part(others)[0])
     whole = ceil(offered - 1e-9)
-    there = max(whole, sold.gpus if sold else 0, _count(labels.get(COUNT_LABEL)) if devices else 0)
-    return replace(site, gpus=float(there))
+    told = _count(labels.get(COUNT_LABEL)) if devices and not instance else 0
+    return replace(site, gpus=float(max(whole, sold.gpus if sold else 0, told)))
+
+
+def _instance(labels: Mapping[str, str], product: str, model: GpuModel | None) -> str:
+    """The resource that the mixed strategy would advertise instead, where the strategy is single."""
+    profile = product.partition("-MIG-")[2].replace(".me", "+me")
+    if labels.get("nvidia.com/mig.strategy") != "single" or model is None or not model.profile(profile):
+        return ""
+    return MIG_PREFIX + profile.replace("+", ".")
 
 
 def _count(text: str | None) -> int:

@@ -75,6 +75,17 @@ PARTS = {
         1,
         3 / 7,
     ),
+    "instances under the single strategy": (
+        {"nvidia.com/gpu": "2"},
+        {
+            "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-3g.20gb",
+            "nvidia.com/mig.strategy": "single",
+            "nvidia.com/gpu.count": "2",
+        },
+        {"nvidia.com/gpu": "1"},
+        1,
+        3 / 7,
+    ),
     "time slices": (
         {"nvidia.com/gpu": "4"},
         {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.product": "Tesla-T4"},

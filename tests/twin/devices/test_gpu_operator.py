@@ -449,3 +449,58 @@ def test_a_new_driver_reaches_one_node_after_the_other() -> None:
     images = {p["spec"]["containers"][0]["image"] for p in drivers}
     assert images == {"nvcr.io/nvidia/driver:590.10.01-ubuntu24.04"}
     assert twin.store.get(Key("Pod", "default", "a")) is None
+
+
+def _events(twin: Twin, pod: str) -> list[tuple[str, str]]:
+    return [
+        (e.reason, e.message)
+        for e in twin.host.events.about(Key("Pod", "default", pod))
+        if e.type == "Warning"
+    ]
+
+
+def test_a_runtime_without_the_handler_keeps_pods_in_container_creating() -> None:
+    twin = ready()
+    annotate(twin, "fairway.dev/gpu-fault", "runtime-class")
+    asks = job("asks")
+    asks["spec"]["runtimeClassName"] = "nvidia"
+    twin.apply([asks, job("plain")])
+    twin.run_for(30 * SECOND_US)
+    status = status_of(twin.store.get(Key("Pod", "default", "asks")) or {})
+    assert status["phase"] == "Pending"
+    assert status["containerStatuses"][0]["state"]["waiting"]["reason"] == "ContainerCreating"
+    reason, message = _events(twin, "asks")[0]
+    assert reason == "FailedCreatePodSandBox"
+    assert message.endswith('failed to get sandbox runtime: no runtime for "nvidia" is configured')
+    assert status_of(twin.store.get(Key("Pod", "default", "plain")) or {})["phase"] == "Running"
+    annotate(twin, "fairway.dev/gpu-fault", "")
+    twin.run_for(15 * SECOND_US)
+    assert status_of(twin.store.get(Key("Pod", "default", "asks")) or {})["phase"] == "Running"
+
+
+def test_without_the_runtime_class_who_names_it_is_refused() -> None:
+    broken = policy()
+    broken["metadata"]["annotations"] = {"fairway.dev/gpu-fault": "runtime-class"}
+    twin = world(bare(), broken)
+    twin.run_for(5 * MINUTE_US)
+    assert gpus(twin) == {}
+    said = [e.message for e in twin.host.events.told() if e.reason == "FailedCreate"]
+    assert any('pod rejected: RuntimeClass "nvidia" not found' in message for message in said)
+
+
+def test_a_driver_that_is_too_old_ends_containers_of_newer_images() -> None:
+    twin = world(bare(**{"fairway.dev/gpu-fault": "driver-version"}), policy())
+    twin.run_for(10 * MINUTE_US)
+    assert gpus(twin) == {"nvidia.com/gpu": "2"}
+    assert labels_of(node_of(twin))["nvidia.com/cuda.driver-version.full"] == "470.256.02"
+    old, new = job("old"), job("new")
+    old["spec"]["containers"][0]["image"] = "nvidia/cuda:11.2.2-base-ubuntu20.04"
+    new["spec"]["containers"][0]["image"] = "nvidia/cuda:12.4.1-base-ubuntu22.04"
+    twin.apply([old, new])
+    twin.run_for(30 * SECOND_US)
+    assert status_of(twin.store.get(Key("Pod", "default", "old")) or {})["phase"] == "Running"
+    found = status_of(twin.store.get(Key("Pod", "default", "new")) or {})["containerStatuses"][0]
+    assert found["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    ended = found["lastState"]["terminated"]
+    assert (ended["reason"], ended["exitCode"]) == ("StartError", 128)
+    assert "unsatisfied condition: cuda>=12.4, please update your driver" in ended["message"]

@@ -14,7 +14,7 @@ import msgspec
 from fairway.catalog.nodegpus import INSTANCES, NO_GPUS, gpus_of_node
 from fairway.cluster.actions import Action, Delete, Patch, Replace, perform
 from fairway.cluster.changes import DELETED, Change
-from fairway.cluster.devices import GPU_INDEX_ANNOTATION
+from fairway.cluster.devices import GPU_FAULT, GPU_INDEX_ANNOTATION
 from fairway.cluster.errors import ApiError
 from fairway.devices import operating
 from fairway.devices.assigning import assigned
@@ -212,9 +212,11 @@ class GpuOperator:
         self._make(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": policy.namespace}}, "Namespace", ""
         )
+        faults = annotations_of(self.store.get(Key(POLICY, "", policy.name)) or {}).get(GPU_FAULT, "")
         runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": policy.runtime_class}
         meta = {"metadata": {"name": policy.runtime_class}}
-        self._make({**runtime, **meta}, "RuntimeClass.node.k8s.io", "")
+        if "runtime-class" not in faults.split(","):
+            self._make({**runtime, **meta}, "RuntimeClass.node.k8s.io", "")
         for operand in operands():
             key = Key(_DAEMONSET, policy.namespace, operand.name)
             there = self.store.get(key)

@@ -58,6 +58,7 @@ class Kubelet:
         self.h_start = loop.register("kubelet.start", partial(starting.on_start, self))
         self.h_report = loop.register("kubelet.report", partial(starting.on_report, self))
         self.h_mount = loop.register("kubelet.mount", partial(starting.on_mount, self))
+        self.h_sandbox = loop.register("kubelet.sandbox", partial(starting.on_sandbox, self))
         self.h_exit = loop.register("kubelet.exit", partial(starting.on_exit, self))
         self.h_restart = loop.register("kubelet.restart", partial(starting.on_restart, self))
         self.h_pull_failed = loop.register("kubelet.pullFailed", partial(pulling.on_pull_failed, self))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fairway.cluster.devices import SINGLE_REQUESTS
+from fairway.cluster.devices import GPU_FAULT, SINGLE_REQUESTS
 from fairway.kube.objects import Obj, annotations_of, labels_of, spec_of, status_of
 from fairway.kube.resources import PODS, parse_resources
 from fairway.kube.taints import NO_EXECUTE, parse_taints
@@ -80,7 +80,9 @@ def learn(node: NodeState, obj: Obj) -> None:
         node.is_shrunk = True
     node.max_pods = None if node.allocatable is None else node.allocatable.get(PODS)
     node.labels = labels_of(obj)
-    single = annotations_of(obj).get(SINGLE_REQUESTS)
+    notes = annotations_of(obj)
+    single = notes.get(SINGLE_REQUESTS)
+    node.gpu_fault = notes.get(GPU_FAULT, "")
     node.single_requests = tuple(single.split(",")) if single else ()
     taints = spec_of(obj).get("taints")
     node.no_execute = tuple(t for t in parse_taints(taints) if t.effect == NO_EXECUTE) if taints else ()

@@ -16,7 +16,7 @@ from fairway.kube.durations import go_duration_us
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, format_duration
 from fairway.twin.kubeevents import NORMAL, WARNING, Said
-from fairway.twin.kubelet import mounting, probing, pulling, stopping, working
+from fairway.twin.kubelet import gpufaults, mounting, probing, pulling, stopping, working
 from fairway.twin.kubelet.admission import rejection
 from fairway.twin.kubelet.phases import is_initialized
 from fairway.twin.kubelet.states import (
@@ -87,13 +87,26 @@ def begin(k: Kubelet, pod: PodState, node: NodeState) -> None:
     """Mount the volumes, set up the sandbox and start what comes first."""
     obj = k.store.get(pod.key)
     if obj is None or not mounting.waits_for_volumes(k, pod, obj):
-        _set_up(k, pod, node)
+        _set_up_if_possible(k, pod, node, obj)
 
 
 def on_mount(k: Kubelet, data: tuple[str, int, int]) -> None:
     if mounting.on_mount(k, data):
         pod = k.pods[data[0]]
-        _set_up(k, pod, k.nodes[pod.node])
+        _set_up_if_possible(k, pod, k.nodes[pod.node], k.store.get(pod.key))
+
+
+def on_sandbox(k: Kubelet, uid: str) -> None:
+    """Time to try the sandbox again."""
+    pod = k.pods.get(uid)
+    if pod is not None and not (pod.is_stopping or pod.is_lost):
+        _set_up_if_possible(k, pod, k.nodes[pod.node], k.store.get(pod.key))
+
+
+def _set_up_if_possible(k: Kubelet, pod: PodState, node: NodeState, obj: Obj | None) -> None:
+    runtime = None if obj is None else obj["spec"].get("runtimeClassName")
+    if runtime is None or not gpufaults.waits_for_runtime(k, pod, node, runtime):
+        _set_up(k, pod, node)
 
 
 def _set_up(k: Kubelet, pod: PodState, node: NodeState) -> None:
@@ -170,6 +183,9 @@ def on_start(k: Kubelet, data: tuple[str, int, int]) -> None:
         node = k.nodes[pod.node]
         pod.ip = node.ip if plan.host_network else node.take_ip()
         pod.ips = [{"ip": pod.ip}]
+    node = k.nodes[pod.node]
+    if node.gpu_fault and gpufaults.fails_to_start(k, pod, i, node):
+        return
     k.tell_all(pod, i, _start_words(container.image, pulled_us))
     working.plan_exit(k, pod, i)
     state.is_started = container.startup is None

@@ -166,6 +166,8 @@ class NodeState:
         """CPU used by containers that have ended."""
         self.single_requests: tuple[str, ...] = ()
         """Shared devices of which a container may ask for one only."""
+        self.gpu_fault = ""
+        """What is broken of NVIDIA's stack."""
 
     def copy(self) -> NodeState:
         twin = NodeState(self.name, self.uid, 0)
@@ -263,6 +265,7 @@ NODE_FIELDS: Final = (
     "next_ip",
     "spent_core_ns",
     "single_requests",
+    "gpu_fault",
 )
 
 
