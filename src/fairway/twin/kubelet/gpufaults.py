@@ -26,8 +26,8 @@ _START_ERROR: Final = 128
 _CUDA_IMAGE: Final = re.compile(r"cuda:(\d+)\.(\d+)")
 _UNSATISFIED: Final = (
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
-    "unable to start container process: error during container init: error running prestart hook #0: exit status 1, stdout: , "
-    "stderr: Auto-detected mode as 'legacy'\nnvidia-container-cli: requirement error: unsatisfied condition: "
+    "unable to start container process: error during container init: error running prestart hook #0: exit status 1, "
+    "stdout: , stderr: Auto-detected mode as 'legacy'\nnvidia-container-cli: requirement error: unsatisfied condition: "
     "cuda>={0}, please update your driver to a newer version, or use an earlier cuda container: unknown"
 )
 
