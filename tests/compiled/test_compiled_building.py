@@ -67,6 +67,12 @@ def test_without_a_compiler_it_says_what_to_install(tmp_path: Path, monkeypatch:
 def test_every_module_named_for_compiling_exists() -> None:
     for pattern in building.MODULES:
         assert list(loading.PACKAGE.glob(pattern)), pattern
+    named = {
+        file.relative_to(loading.PACKAGE).as_posix()
+        for p in building.MODULES
+        for file in loading.PACKAGE.glob(p)
+    }
+    assert named >= building.LEFT_OUT.keys()
 
 
 def made(tmp_path: Path, text: str) -> Path:

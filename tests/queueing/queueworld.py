@@ -13,17 +13,17 @@ from typing import Any
 from fairway.admission.request import Denied
 from fairway.cluster.store import Store
 from fairway.kube.timestamps import rfc3339
-from fairway.queueing import objects as facts
-from fairway.queueing.accounts import Accounts
-from fairway.queueing.admissibility import Namespaces
-from fairway.queueing.cycle import run_cycle
-from fairway.queueing.entries import CycleOutcome, Head, Outcome
-from fairway.queueing.gates import gates_from
-from fairway.queueing.nomination import CycleOptions
+from fairway.queueing.cycle.admissibility import Namespaces
+from fairway.queueing.cycle.cycle import run_cycle
+from fairway.queueing.cycle.entries import CycleOutcome, Head, Outcome
+from fairway.queueing.cycle.nomination import CycleOptions
+from fairway.queueing.facts import objects as facts
+from fairway.queueing.facts.gates import gates_from
+from fairway.queueing.facts.workloads import Workload, WorkloadReader
 from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES
+from fairway.queueing.quota.accounts import Accounts
 from fairway.queueing.webhooks.door import CREATE, UPDATE, defaulted
 from fairway.queueing.webhooks.settings import DEFAULTS, Settings
-from fairway.queueing.workloads import Workload, WorkloadReader
 from fairway.twin.operators import OperatorWebhooks
 
 Obj = dict[str, Any]

@@ -14,8 +14,8 @@ from fairway.kube.durations import duration_ns, go_duration
 from fairway.kube.manifest import read_text
 from fairway.queueing.configuration import configured, faults_in, read_configuration
 from fairway.queueing.control.settings import PodsReady
-from fairway.queueing.featuregates import DEFAULTS
-from fairway.queueing.gates import FeatureGates, field_of
+from fairway.queueing.facts.featuregates import DEFAULTS
+from fairway.queueing.facts.gates import FeatureGates, field_of
 
 V1 = {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "kind": "Configuration"}
 MINUTE_US = 60_000_000

@@ -21,12 +21,12 @@ from queueworld import (
     wl,
 )
 
-from fairway.queueing.assignment import ScanState
-from fairway.queueing.cycle import run_cycle
-from fairway.queueing.entries import Head, Recomputation, RequeueReason, Status
-from fairway.queueing.nomination import CycleOptions
-from fairway.queueing.queueusage import QueueUsageLedger, usage_settings
-from fairway.queueing.variants import is_parent
+from fairway.queueing.cycle.cycle import run_cycle
+from fairway.queueing.cycle.entries import Head, Recomputation, RequeueReason, Status
+from fairway.queueing.cycle.nomination import CycleOptions
+from fairway.queueing.flavors.assignment import ScanState
+from fairway.queueing.flavors.variants import is_parent
+from fairway.queueing.quota.queueusage import QueueUsageLedger, usage_settings
 
 NOW_US = NOW_S * 1_000_000
 TWO_FLAVORS = [flavor("default"), flavor("next")]

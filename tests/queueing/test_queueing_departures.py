@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queueworld import Case, World, cohort, queue, running, usage_of
 
-from fairway.queueing.departures import Departures
-from fairway.queueing.objects import FlavorResource
+from fairway.queueing.facts.objects import FlavorResource
+from fairway.queueing.preemption.departures import Departures
 from fairway.queueing.preemption.targets import Target
 
 GPU = FlavorResource("default", "gpu")

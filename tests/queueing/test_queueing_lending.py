@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.queueing.lending import Loan, apportioned, loans_of
-from fairway.queueing.objects import FlavorResource, Quota
-from fairway.queueing.quota import QuotaNode, settle
+from fairway.queueing.facts.objects import FlavorResource, Quota
+from fairway.queueing.quota.lending import Loan, apportioned, loans_of
+from fairway.queueing.quota.quotatree import QuotaNode, settle
 from fairway.recorder.queuelending import lent_in
 
 GPU = FlavorResource("default", "nvidia.com/gpu")

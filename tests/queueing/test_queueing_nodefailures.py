@@ -12,7 +12,7 @@ from fairway.cluster.store import Store
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.queueing.control.nodefailures import NODE_FAILURE_DELAY_US, Member, NodeDecision, on_node
-from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
+from fairway.queueing.facts.gates import DEFAULT_GATES, FeatureGates
 
 HOST = "kubernetes.io/hostname"
 NOW_US = 1_767_225_600 * SECOND_US + 3600 * SECOND_US

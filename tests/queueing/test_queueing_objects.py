@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 from queueworld import Case, World, cohort, flavor, pod_set, queue, running, wl
 
-from fairway.queueing import objects as facts
-from fairway.queueing import statuses
-from fairway.queueing.amounts import UNLIMITED, amount_text, quota_amount, resource_rank
-from fairway.queueing.entries import Eviction
-from fairway.queueing.events import admission_events, eviction_events, pending_event
-from fairway.queueing.gates import FeatureGates, field_of, gates_from
-from fairway.queueing.topologyassignments import (
+from fairway.queueing.cycle.entries import Eviction
+from fairway.queueing.facts import objects as facts
+from fairway.queueing.facts.amounts import UNLIMITED, amount_text, quota_amount, resource_rank
+from fairway.queueing.facts.gates import FeatureGates, field_of, gates_from
+from fairway.queueing.facts.topologyassignments import (
     DomainCount,
     TopologyAssignment,
     read_assignment,
     write_assignment,
 )
-from fairway.queueing.transformations import transformations
-from fairway.queueing.workloads import WorkloadReader
+from fairway.queueing.facts.transformations import transformations
+from fairway.queueing.facts.workloads import WorkloadReader
+from fairway.queueing.outcomes import statuses
+from fairway.queueing.outcomes.events import admission_events, eviction_events, pending_event
 
 NOW_US = 1_800_000_000_000_000
 

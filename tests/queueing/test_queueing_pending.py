@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queueworld import NOW_S, wl
 
-from fairway.queueing.assignment import ScanState
-from fairway.queueing.entries import Head, RequeueReason
-from fairway.queueing.gates import DEFAULT_GATES
-from fairway.queueing.objects import BEST_EFFORT_FIFO, STRICT_FIFO
-from fairway.queueing.pending import ClusterQueuePending, PendingWorkloads
-from fairway.queueing.workloads import Workload, WorkloadReader
+from fairway.queueing.cycle.entries import Head, RequeueReason
+from fairway.queueing.cycle.pending import ClusterQueuePending, PendingWorkloads
+from fairway.queueing.facts.gates import DEFAULT_GATES
+from fairway.queueing.facts.objects import BEST_EFFORT_FIFO, STRICT_FIFO
+from fairway.queueing.facts.workloads import Workload, WorkloadReader
+from fairway.queueing.flavors.assignment import ScanState
 
 READER = WorkloadReader()
 

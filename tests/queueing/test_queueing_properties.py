@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queueworld import NAMESPACES, NOW_S, Case, World, cohort, flavor, queue, usage_of, wl
 
-from fairway.queueing.accounts import Accounts, QueueAccount
-from fairway.queueing.cycle import run_cycle
-from fairway.queueing.entries import Head, Outcome
-from fairway.queueing.nomination import CycleOptions
-from fairway.queueing.objects import FlavorResource
+from fairway.queueing.cycle.cycle import run_cycle
+from fairway.queueing.cycle.entries import Head, Outcome
+from fairway.queueing.cycle.nomination import CycleOptions
+from fairway.queueing.facts.objects import FlavorResource
+from fairway.queueing.outcomes.statuses import admitted
 from fairway.queueing.preemption.targets import Target
-from fairway.queueing.quota import QuotaNode
-from fairway.queueing.statuses import admitted
+from fairway.queueing.quota.accounts import Accounts, QueueAccount
+from fairway.queueing.quota.quotatree import QuotaNode
 
 FLAVORS = ("default", "spot")
 some = settings(max_examples=80, deadline=None, derandomize=True)

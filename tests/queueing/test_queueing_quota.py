@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from queueworld import Case, World, cohort, flavor, play, pod_set, queue, running, taint, wl
 
-from fairway.queueing.objects import FlavorResource
+from fairway.queueing.facts.objects import FlavorResource
 
 SPOT = flavor("spot", nodeLabels={"lane": "spot"}, nodeTaints=[taint("spot")])
 ON_DEMAND = flavor("on-demand", nodeLabels={"lane": "on-demand"})

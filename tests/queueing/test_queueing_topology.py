@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queueworld import Case, World, flavor, pod_set, queue, running, sentence, taint, usage_of, wl
 
-from fairway.queueing import objects as facts
+from fairway.queueing.facts import objects as facts
 
 BLOCK, RACK, HOST = "cloud/block", "cloud/rack", "kubernetes.io/hostname"
 LEVELS = {"metadata": {"name": "dc"}, "spec": {"levels": [{"nodeLabel": n} for n in (BLOCK, RACK, HOST)]}}
@@ -378,7 +378,7 @@ def test_without_a_replacement_the_workload_is_evicted() -> None:
 
 
 def _second_pass(world: World) -> list[Any]:
-    from fairway.queueing.entries import Head
+    from fairway.queueing.cycle.entries import Head
 
     return [Head(w, w.cluster_queue) for w in world.accounts.holders.values()]
 

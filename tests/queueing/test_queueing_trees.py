@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queueworld import cohort, queue
 
-from fairway.queueing import objects as facts
-from fairway.queueing.accounts import Accounts
 from fairway.queueing.control import trees
+from fairway.queueing.facts import objects as facts
+from fairway.queueing.quota.accounts import Accounts
 
 COHORTS = ("a", "b", "c", "d", "e")
 

@@ -10,7 +10,7 @@ from fairway.cluster.actions import Emit, perform
 from fairway.cluster.store import Store
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.objects import Key, Obj, key_of
-from fairway.queueing.gates import DEFAULT_GATES
+from fairway.queueing.facts.gates import DEFAULT_GATES
 from fairway.queueing.integrations.integration import Finish, Integration, Reclaimable
 from fairway.queueing.integrations.ownership import OwnedWorkloads
 from fairway.queueing.integrations.pod import held

@@ -10,9 +10,9 @@ import pytest
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US
 from fairway.queueing.control.settings import KueueSettings
-from fairway.queueing.lending import loans_of
-from fairway.queueing.objects import FlavorResource
-from fairway.queueing.shares import share_of
+from fairway.queueing.facts.objects import FlavorResource
+from fairway.queueing.quota.lending import loans_of
+from fairway.queueing.quota.shares import share_of
 from fairway.recorder import Outcome, Recorder
 from fairway.recorder.queueseries import POINTS
 from fairway.recorder.queuetables import QuotaRow

@@ -26,7 +26,7 @@ from fairway.kube.manifest import Manifest
 from fairway.kube.objects import Key, Obj, gk_of, key_of, meta_of, spec_of, status_of
 from fairway.kube.resources import CPU, NVIDIA_GPU, parse_resources
 from fairway.kube.timestamps import SECOND_US
-from fairway.queueing import conditions as conds
+from fairway.queueing.facts import conditions as conds
 from fairway.scenario.profiles import template_path
 from fairway.scheduling.verdict import Scheduled
 from fairway.twin.scheduler import SchedulerComponent

@@ -23,9 +23,6 @@ from fairway.answers.explanation import (
 )
 from fairway.kube.objects import Obj, status_of
 from fairway.kube.timestamps import rfc3339
-from fairway.queueing import conditions as conds
-from fairway.queueing.accounts import QueueAccount
-from fairway.queueing.amounts import amount_text
 from fairway.queueing.control.pendingreasons import (
     BACKOFF,
     FITS,
@@ -36,17 +33,20 @@ from fairway.queueing.control.pendingreasons import (
 from fairway.queueing.control.pendingreasons import (
     BLOCKED as STOPPED,
 )
-from fairway.queueing.objects import (
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.amounts import amount_text
+from fairway.queueing.facts.objects import (
     NEVER,
     PROVISIONING_CONTROLLER,
     STRICT_FIFO,
     FlavorResource,
     flavor_resource,
 )
+from fairway.queueing.facts.workloads import Workload, key_of
+from fairway.queueing.facts.workloadstate import is_finished
 from fairway.queueing.preemption.targets import satisfies_policy, uses_any_of
-from fairway.queueing.quota import QuotaNode
-from fairway.queueing.workloads import Workload, key_of
-from fairway.queueing.workloadstate import is_finished
+from fairway.queueing.quota.accounts import QueueAccount
+from fairway.queueing.quota.quotatree import QuotaNode
 from fairway.results.queuestate import QueueState, cycle_options
 
 _NAMED = 3

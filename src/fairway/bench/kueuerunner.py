@@ -15,9 +15,9 @@ from typing import Any
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Key, Obj, meta_of, status_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
-from fairway.queueing import conditions as conds
-from fairway.queueing import statuses
+from fairway.queueing.facts import conditions as conds
 from fairway.queueing.integrations.ownership import WORKLOAD
+from fairway.queueing.outcomes import statuses
 from fairway.twin.components import Host
 from fairway.twin.loop import INPUT
 

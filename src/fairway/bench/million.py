@@ -24,10 +24,10 @@ from fairway.compiled import loading
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.objects import Key, Obj, status_of
 from fairway.kube.timestamps import DAY_US, SECOND_US
-from fairway.queueing import statuses
-from fairway.queueing.conditions import ADMITTED, is_true
 from fairway.queueing.control.settings import KueueSettings
+from fairway.queueing.facts.conditions import ADMITTED, is_true
 from fairway.queueing.integrations.ownership import WORKLOAD
+from fairway.queueing.outcomes import statuses
 from fairway.recorder.recorder import Recorder
 from fairway.twin.components import Component, Host
 from fairway.twin.kueue.component import Kueue

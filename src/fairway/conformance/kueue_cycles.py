@@ -20,17 +20,26 @@ from fairway.kube.objects import Obj
 from fairway.kube.podrequests import pod_requests
 from fairway.kube.resources import PODS, add_into
 from fairway.kube.timestamps import parse_rfc3339
-from fairway.queueing import objects as facts
-from fairway.queueing.accounts import Accounts
-from fairway.queueing.admissibility import Namespaces
-from fairway.queueing.conditions import SLICE_REPLACED
-from fairway.queueing.cycle import run_cycle
-from fairway.queueing.entries import CycleOutcome, Head, Outcome, RequeueReason
-from fairway.queueing.events import Event, admission_events, evicted_event, eviction_events, pending_event
-from fairway.queueing.gates import gates_from
-from fairway.queueing.nomination import CycleOptions
-from fairway.queueing.pending import PendingWorkloads
-from fairway.queueing.statuses import (
+from fairway.queueing.cycle.admissibility import Namespaces
+from fairway.queueing.cycle.cycle import run_cycle
+from fairway.queueing.cycle.entries import CycleOutcome, Head, Outcome, RequeueReason
+from fairway.queueing.cycle.nomination import CycleOptions
+from fairway.queueing.cycle.pending import PendingWorkloads
+from fairway.queueing.facts import objects as facts
+from fairway.queueing.facts.conditions import SLICE_REPLACED
+from fairway.queueing.facts.gates import gates_from
+from fairway.queueing.facts.transformations import transformations
+from fairway.queueing.facts.workloads import WorkloadReader
+from fairway.queueing.facts.workloadstate import is_active, is_admissible, is_finished
+from fairway.queueing.flavors.variants import is_parent
+from fairway.queueing.outcomes.events import (
+    Event,
+    admission_events,
+    evicted_event,
+    eviction_events,
+    pending_event,
+)
+from fairway.queueing.outcomes.statuses import (
     admitted,
     evicted,
     pending,
@@ -38,10 +47,7 @@ from fairway.queueing.statuses import (
     replaced_message,
     slice_replaced,
 )
-from fairway.queueing.transformations import transformations
-from fairway.queueing.variants import is_parent
-from fairway.queueing.workloads import WorkloadReader
-from fairway.queueing.workloadstate import is_active, is_admissible, is_finished
+from fairway.queueing.quota.accounts import Accounts
 
 Row = Mapping[str, Any]
 

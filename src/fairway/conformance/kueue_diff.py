@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fairway.kube.resources import parse_resources
-from fairway.queueing.events import Event
-from fairway.queueing.topologyassignments import read_assignment
-from fairway.queueing.workloads import key_of
+from fairway.queueing.facts.topologyassignments import read_assignment
+from fairway.queueing.facts.workloads import key_of
+from fairway.queueing.outcomes.events import Event
 
 _TIMES = ("lastTransitionTime",)
 

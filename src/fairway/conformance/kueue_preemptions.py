@@ -8,16 +8,16 @@ from typing import Any
 from fairway.conformance.kueue_diff import Mismatch, compare, compare_objects
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import parse_rfc3339
-from fairway.queueing import objects as facts
-from fairway.queueing.accounts import Accounts
-from fairway.queueing.assignment import Assignment, FlavorChoice, Mode, PodSetAssignment
-from fairway.queueing.cycle import eviction_of
-from fairway.queueing.gates import gates_from
+from fairway.queueing.cycle.cycle import eviction_of
+from fairway.queueing.facts import objects as facts
+from fairway.queueing.facts.gates import gates_from
+from fairway.queueing.facts.workloads import Workload, WorkloadReader
+from fairway.queueing.flavors.assignment import Assignment, FlavorChoice, Mode, PodSetAssignment
+from fairway.queueing.outcomes.statuses import preempted
 from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES
 from fairway.queueing.preemption.preemptor import Preemptor
 from fairway.queueing.preemption.targets import Target
-from fairway.queueing.statuses import preempted
-from fairway.queueing.workloads import Workload, WorkloadReader
+from fairway.queueing.quota.accounts import Accounts
 
 Row = Mapping[str, Any]
 

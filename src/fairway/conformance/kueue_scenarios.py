@@ -28,7 +28,7 @@ from fairway.conformance.kueue_player import (
 from fairway.conformance.rows import nothing_recorded, read_rows
 from fairway.conformance.verification import Difference, Verification
 from fairway.kube.objects import Obj, spec_of
-from fairway.queueing.objects import HOSTNAME_LABEL
+from fairway.queueing.facts.objects import HOSTNAME_LABEL
 
 _PARTS = ("workloads", "clusterQueues", "jobs")
 

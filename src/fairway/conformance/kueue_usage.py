@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fairway.queueing import objects as facts
-from fairway.queueing.gates import FeatureGates
-from fairway.queueing.queueusage import QueueUsageLedger, UsageSettings
+from fairway.queueing.facts import objects as facts
+from fairway.queueing.facts.gates import FeatureGates
+from fairway.queueing.quota.queueusage import QueueUsageLedger, UsageSettings
 
 Row = Mapping[str, Any]
 

@@ -18,12 +18,12 @@ from typing import Any, Final, NamedTuple
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Obj, meta_of, status_of
-from fairway.queueing import conditions as conds
-from fairway.queueing import objects as facts
-from fairway.queueing.gates import DEFAULT_GATES
-from fairway.queueing.objects import ClusterQueue, Cohort
-from fairway.queueing.workloads import Usage, WorkloadReader
-from fairway.queueing.workloadstate import is_active, is_admissible
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts import objects as facts
+from fairway.queueing.facts.gates import DEFAULT_GATES
+from fairway.queueing.facts.objects import ClusterQueue, Cohort
+from fairway.queueing.facts.workloads import Usage, WorkloadReader
+from fairway.queueing.facts.workloadstate import is_active, is_admissible
 from fairway.recorder.gpus import GpuResources
 from fairway.recorder.workloads import NEVER, created_at
 

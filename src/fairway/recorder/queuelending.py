@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fairway.queueing.objects import FlavorResource
-from fairway.queueing.quota import QuotaNode
+from fairway.queueing.facts.objects import FlavorResource
+from fairway.queueing.quota.quotatree import QuotaNode
 from fairway.recorder.steps import Floats
 
 _Spares = list[tuple[str, Floats]]

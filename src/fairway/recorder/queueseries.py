@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairway.queueing.accounts import Accounts, QueueAccount
-from fairway.queueing.amounts import MAX_INT64
-from fairway.queueing.objects import ClusterQueue, Cohort, FlavorResource
-from fairway.queueing.quota import QuotaNode
+from fairway.queueing.facts.amounts import MAX_INT64
+from fairway.queueing.facts.objects import ClusterQueue, Cohort, FlavorResource
+from fairway.queueing.quota.accounts import Accounts, QueueAccount
+from fairway.queueing.quota.quotatree import QuotaNode
 from fairway.recorder.queueledger import CHARGE, END, ROW, SPELL_WIDTH, START, WAIT_WIDTH, QueueLedger
 from fairway.recorder.queuelending import lent_in
 from fairway.recorder.queuetables import FairnessRow, QueueRow, QuotaRow

@@ -9,13 +9,13 @@ from fairway.errors import UserError
 from fairway.kube.objects import Obj, meta_of
 from fairway.queueing.control.backlog import Backlog
 from fairway.queueing.control.pendingreasons import Standing, standings
+from fairway.queueing.cycle.nomination import CycleOptions
+from fairway.queueing.cycle.pending import QueueUsage
+from fairway.queueing.facts.objects import FlavorResource
 from fairway.queueing.integrations.ownership import WORKLOAD
-from fairway.queueing.lending import Loan, loans_of
-from fairway.queueing.nomination import CycleOptions
-from fairway.queueing.objects import FlavorResource
-from fairway.queueing.pending import QueueUsage
-from fairway.queueing.quota import QuotaNode
-from fairway.queueing.shares import share_of
+from fairway.queueing.quota.lending import Loan, loans_of
+from fairway.queueing.quota.quotatree import QuotaNode
+from fairway.queueing.quota.shares import share_of
 from fairway.twin.kueue.component import Kueue
 from fairway.twin.twin import Twin
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairway.kube.timestamps import format_duration, rfc3339
-from fairway.queueing.amounts import amount_text
 from fairway.queueing.control.differences import NEVER_US
 from fairway.queueing.control.pendingreasons import BACKOFF, BLOCKED, FITS, PREEMPTS, Standing
+from fairway.queueing.facts.amounts import amount_text
 from fairway.results import words
 from fairway.results.queuestate import LoanLine, QueueLine, QueueState
 from fairway.results.textlayout import DIM, HEADING, Line, table, wrapped

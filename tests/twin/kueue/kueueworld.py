@@ -14,8 +14,8 @@ from typing import Any, Self
 
 from fairway.kube.objects import Key, Obj, controller_of, key_of, spec_of, status_of
 from fairway.kube.timestamps import SECOND_US
-from fairway.queueing.amounts import quota_amount
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
+from fairway.queueing.facts.amounts import quota_amount
 from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.scenario.entering import create_or_replace
 from fairway.twin.kueue.component import Kueue

@@ -12,8 +12,8 @@ from kueuehistory import History, rack_node
 from kueueworld import GPU, KUEUE, flavor, job, local_queue, queue
 
 from fairway.kube.objects import Obj, spec_of, status_of
+from fairway.queueing.facts.topologyassignments import read_assignment
 from fairway.queueing.integrations.ownership import WORKLOAD
-from fairway.queueing.topologyassignments import read_assignment
 
 RACKS = {
     "apiVersion": KUEUE,

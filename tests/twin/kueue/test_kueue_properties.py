@@ -10,8 +10,8 @@ from kueueworld import World, job, local_queue, node, priority_class, queue
 
 from fairway.cluster.errors import ApiError
 from fairway.kube.objects import spec_of, status_of
+from fairway.queueing.facts.workloads import key_of
 from fairway.queueing.integrations.ownership import WORKLOAD
-from fairway.queueing.workloads import key_of
 
 QUEUES = ("a", "b", "c")
 Step = tuple[str, str, int, int]

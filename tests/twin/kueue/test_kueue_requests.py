@@ -9,7 +9,7 @@ from kueueworld import GPU, KUEUE, World, job, local_queue, node, priority_class
 
 from fairway.kube.objects import Obj, status_of
 from fairway.kube.timestamps import SECOND_US
-from fairway.queueing import conditions as conds
+from fairway.queueing.facts import conditions as conds
 from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.twin.kueue.requests import Requests
 from fairway.twin.latency import NONE

@@ -15,7 +15,7 @@ from fairway.kube.objects import Key, Obj, controller_of, key_of, labels_of, met
 from fairway.kube.podrequests import pod_requests
 from fairway.kube.resources import CPU, GPU_MILLI, MEMORY, NVIDIA_GPU
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
-from fairway.queueing import conditions as conds
+from fairway.queueing.facts import conditions as conds
 from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.traces.arrival import QUEUE_LABEL, USER_LABEL
 from fairway.traces.jobs import TraceJob

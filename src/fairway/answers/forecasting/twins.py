@@ -17,8 +17,8 @@ from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, gk_of, status_of
 from fairway.kube.timestamps import HOUR_US
-from fairway.queueing import conditions as conds
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
+from fairway.queueing.facts import conditions as conds
 from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.scenario.entering import enter
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile

@@ -11,8 +11,8 @@ from typing import Any
 
 from fairway.cluster.actions import Action, SetStatus, View
 from fairway.kube.objects import Key, Obj, key_of, meta_of, name_of, spec_of, status_of
-from fairway.queueing.conditions import FALSE, TRUE, find, with_condition
-from fairway.queueing.objects import PROVISIONING_CONTROLLER
+from fairway.queueing.facts.conditions import FALSE, TRUE, find, with_condition
+from fairway.queueing.facts.objects import PROVISIONING_CONTROLLER
 
 ADMISSION_CHECK = "AdmissionCheck.kueue.x-k8s.io"
 CONFIG = "ProvisioningRequestConfig.kueue.x-k8s.io"

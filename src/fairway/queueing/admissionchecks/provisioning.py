@@ -38,7 +38,6 @@ from fairway.kube.provisioningrequests import (
     PROVISIONED,
     REQUEST,
 )
-from fairway.queueing import conditions as conds
 from fairway.queueing.admissionchecks.configs import ADMISSION_CHECK, Config, config_of, is_ours
 from fairway.queueing.admissionchecks.requests import (
     InconsistentPodSets,
@@ -51,11 +50,12 @@ from fairway.queueing.admissionchecks.requests import (
     template_name,
     template_object,
 )
-from fairway.queueing.conditions import MAX_EVENT_MESSAGE, truncated
 from fairway.queueing.control.checks import PENDING, READY, REJECTED, RETRY, Check
-from fairway.queueing.gates import FeatureGates
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.conditions import MAX_EVENT_MESSAGE, truncated
+from fairway.queueing.facts.gates import FeatureGates
+from fairway.queueing.facts.workloadstate import is_active, is_finished
 from fairway.queueing.integrations.podsetinfo import BadPodSets, FlavorMissing
-from fairway.queueing.workloadstate import is_active, is_finished
 
 COMPONENT = "kueue-provisioning-request-controller"
 NORMAL, WARNING = "Normal", "Warning"

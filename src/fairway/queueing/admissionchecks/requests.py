@@ -22,7 +22,7 @@ from fairway.kube.objects import (
     status_of,
 )
 from fairway.queueing.admissionchecks.configs import Config
-from fairway.queueing.gates import FeatureGates
+from fairway.queueing.facts.gates import FeatureGates
 from fairway.queueing.integrations.podsetinfo import assigned_info, into_template
 
 PARAMETER_PREFIX = "provreq.kueue.x-k8s.io/"

@@ -13,14 +13,14 @@ from typing import Any
 from fairway.kube.durations import duration_ns, duration_us
 from fairway.kube.labels import EVERYTHING, Selector, label_selector
 from fairway.queueing.control.settings import KueueSettings, PodsReady
-from fairway.queueing.featuregates import DEFAULTS as GATE_DEFAULTS
-from fairway.queueing.gates import FeatureGates, gates_from
+from fairway.queueing.cycle.nomination import CycleOptions
+from fairway.queueing.facts.featuregates import DEFAULTS as GATE_DEFAULTS
+from fairway.queueing.facts.gates import FeatureGates, gates_from
+from fairway.queueing.facts.transformations import Transformations, transformations
 from fairway.queueing.integrations.settings import JobSettings
-from fairway.queueing.nomination import CycleOptions
 from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES
 from fairway.queueing.preemption.targets import QueueUsage
-from fairway.queueing.queueusage import UsageSettings, usage_settings
-from fairway.queueing.transformations import Transformations, transformations
+from fairway.queueing.quota.queueusage import UsageSettings, usage_settings
 from fairway.queueing.webhooks.settings import Settings
 
 _SECOND_US = 1_000_000

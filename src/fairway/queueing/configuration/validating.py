@@ -15,8 +15,8 @@ from fairway.kube.durations import duration_ns, go_duration
 from fairway.kube.fieldpath import Path
 from fairway.kube.labels import label_selector
 from fairway.queueing.configuration.defaulting import BOTH_STRATEGIES, INCREMENTAL
-from fairway.queueing.featuregates import DEFAULTS as GATE_DEFAULTS
-from fairway.queueing.featuregates import gate_problem
+from fairway.queueing.facts.featuregates import DEFAULTS as GATE_DEFAULTS
+from fairway.queueing.facts.featuregates import gate_problem
 from fairway.queueing.webhooks import faults as f
 from fairway.queueing.webhooks.clusterqueues import label_selector_faults
 from fairway.queueing.webhooks.faults import Fault

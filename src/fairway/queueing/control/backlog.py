@@ -19,9 +19,6 @@ from __future__ import annotations
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Obj, namespace_of, spec_of, status_of
-from fairway.queueing import conditions as conds
-from fairway.queueing.accounts import Accounts
-from fairway.queueing.admissibility import Namespaces
 from fairway.queueing.control import trees
 from fairway.queueing.control.configuring import Configuring
 from fairway.queueing.control.differences import changes_quota, ranks_differently, ready_us
@@ -32,17 +29,20 @@ from fairway.queueing.control.queuestatus import Held
 from fairway.queueing.control.settings import KueueSettings
 from fairway.queueing.control.touched import Touched
 from fairway.queueing.control.waiting import Waiting
-from fairway.queueing.integrations.ownership import WORKLOAD, OwnedWorkloads
-from fairway.queueing.objects import LocalQueue
-from fairway.queueing.pending import ClusterQueuePending, PendingWorkloads
-from fairway.queueing.workloads import Workload, WorkloadReader, key_of
-from fairway.queueing.workloadstate import (
+from fairway.queueing.cycle.admissibility import Namespaces
+from fairway.queueing.cycle.pending import ClusterQueuePending, PendingWorkloads
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.objects import LocalQueue
+from fairway.queueing.facts.workloads import Workload, WorkloadReader, key_of
+from fairway.queueing.facts.workloadstate import (
     is_active,
     is_admissible,
     is_finished,
     is_on_hold,
     needs_second_pass,
 )
+from fairway.queueing.integrations.ownership import WORKLOAD, OwnedWorkloads
+from fairway.queueing.quota.accounts import Accounts
 
 
 class Backlog:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from fairway.kube.objects import Obj, annotations_of, spec_of, status_of
-from fairway.queueing import conditions as conds
-from fairway.queueing.admissibility import Namespaces, inadmissible
-from fairway.queueing.gates import FeatureGates
-from fairway.queueing.objects import NO_STOP, ClusterQueue, LocalQueue
-from fairway.queueing.workloads import Workload
-from fairway.queueing.workloadstate import ADMISSION_GATED_BY, is_active, is_on_hold
+from fairway.queueing.cycle.admissibility import Namespaces, inadmissible
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.gates import FeatureGates
+from fairway.queueing.facts.objects import NO_STOP, ClusterQueue, LocalQueue
+from fairway.queueing.facts.workloads import Workload
+from fairway.queueing.facts.workloadstate import ADMISSION_GATED_BY, is_active, is_on_hold
 
 BYPASSED: Final = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 EVALUATING: Final = "Workload is pending evaluation in the scheduling queue"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fairway.kube.objects import Obj, status_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
-from fairway.queueing.objects import ClusterQueue
+from fairway.queueing.facts.objects import ClusterQueue
 
 Check = dict[str, Any]
 

@@ -13,8 +13,6 @@ from collections.abc import Iterable
 
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.kube.objects import spec_of
-from fairway.queueing import objects as facts
-from fairway.queueing.accounts import Accounts
 from fairway.queueing.control import trees
 from fairway.queueing.control.differences import is_node_changed, is_status_only, stops_differently
 from fairway.queueing.control.environment import Environment
@@ -32,6 +30,8 @@ from fairway.queueing.control.kinds import (
 )
 from fairway.queueing.control.touched import Touched
 from fairway.queueing.control.waiting import Waiting
+from fairway.queueing.facts import objects as facts
+from fairway.queueing.quota.accounts import Accounts
 
 
 class Configuring:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from fairway.kube.objects import Obj, labels_of, status_of
-from fairway.queueing import conditions as conds
 from fairway.queueing.control import checks
-from fairway.queueing.objects import ClusterQueue
-from fairway.queueing.pending import Pending
-from fairway.queueing.workloads import Workload
+from fairway.queueing.cycle.pending import Pending
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.objects import ClusterQueue
+from fairway.queueing.facts.workloads import Workload
 
 # Later than any time: a workload that waits for something other than time.
 NEVER_US: Final = 2**62

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Obj, labels_of, name_of, namespace_of
-from fairway.queueing.adjusting import Defaults, adjusted
-from fairway.queueing.admissibility import Namespaces
+from fairway.queueing.cycle.admissibility import Namespaces
+from fairway.queueing.facts.adjusting import Defaults, adjusted
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Final
 
 from fairway.kube.objects import Obj, status_of
-from fairway.queueing import conditions as conds
-from fairway.queueing.accounts import Accounts
 from fairway.queueing.control.queuestatus import NOTHING_HELD, Held
-from fairway.queueing.workloads import Workload
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.workloads import Workload
+from fairway.queueing.quota.accounts import Accounts
 
 
 class Holdings:

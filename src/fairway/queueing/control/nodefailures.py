@@ -24,15 +24,15 @@ from fairway.kube.taints import (
     parse_tolerations,
 )
 from fairway.kube.timestamps import SECOND_US, rfc3339
-from fairway.queueing import conditions as conds
-from fairway.queueing import statuses
 from fairway.queueing.control.ungating import has_gate
-from fairway.queueing.events import evicted_event
-from fairway.queueing.gates import FeatureGates
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.gates import FeatureGates
+from fairway.queueing.facts.objects import HOSTNAME_LABEL
+from fairway.queueing.facts.topologyassignments import read_assignment
+from fairway.queueing.facts.workloadstate import is_finished
 from fairway.queueing.integrations.podsetinfo import BadPodSets, FlavorMissing, admitted_infos
-from fairway.queueing.objects import HOSTNAME_LABEL
-from fairway.queueing.topologyassignments import read_assignment
-from fairway.queueing.workloadstate import is_finished
+from fairway.queueing.outcomes import statuses
+from fairway.queueing.outcomes.events import evicted_event
 
 COMPONENT: Final = "tas-node-reconciler"
 

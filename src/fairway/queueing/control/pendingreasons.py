@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairway.kube.objects import Obj, meta_of, status_of
-from fairway.queueing import conditions as conds
 from fairway.queueing.control.backlog import Backlog
 from fairway.queueing.control.blockers import QueueFacts, queue_blocker
 from fairway.queueing.control.differences import ready_us
-from fairway.queueing.cycle import run_cycle
-from fairway.queueing.entries import Head, Outcome, Status
-from fairway.queueing.nomination import CycleOptions
-from fairway.queueing.pending import QueueUsage
-from fairway.queueing.workloads import Workload, key_of
-from fairway.queueing.workloadstate import (
+from fairway.queueing.cycle.cycle import run_cycle
+from fairway.queueing.cycle.entries import Head, Outcome, Status
+from fairway.queueing.cycle.nomination import CycleOptions
+from fairway.queueing.cycle.pending import QueueUsage
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.workloads import Workload, key_of
+from fairway.queueing.facts.workloadstate import (
     ADMISSION_GATED_BY,
     is_active,
     is_admissible,

@@ -15,15 +15,15 @@ from typing import Any, Final
 from fairway.kube.objects import Obj, meta_of, status_of
 from fairway.kube.quantity import canonical
 from fairway.kube.timestamps import rfc3339
-from fairway.queueing import conditions as conds
-from fairway.queueing.accounts import QueueAccount
-from fairway.queueing.amounts import MAX_INT64, amount_text
-from fairway.queueing.conditions import with_condition
-from fairway.queueing.inactivity import ACTIVE_MESSAGE, ACTIVE_REASON
-from fairway.queueing.objects import NO_STOP, FlavorResource, LocalQueue
-from fairway.queueing.quota import QuotaNode
-from fairway.queueing.shares import share_of
-from fairway.queueing.workloads import Usage, Workload
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.amounts import MAX_INT64, amount_text
+from fairway.queueing.facts.conditions import with_condition
+from fairway.queueing.facts.objects import NO_STOP, FlavorResource, LocalQueue
+from fairway.queueing.facts.workloads import Usage, Workload
+from fairway.queueing.quota.accounts import QueueAccount
+from fairway.queueing.quota.inactivity import ACTIVE_MESSAGE, ACTIVE_REASON
+from fairway.queueing.quota.quotatree import QuotaNode
+from fairway.queueing.quota.shares import share_of
 
 ACTIVE: Final = "Active"
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
-from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
+from fairway.queueing.facts.gates import DEFAULT_GATES, FeatureGates
+from fairway.queueing.facts.transformations import NO_TRANSFORMATIONS, Transformations
 from fairway.queueing.integrations.settings import DEFAULT_SETTINGS, JobSettings
 from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES
-from fairway.queueing.queueusage import UsageSettings
-from fairway.queueing.transformations import NO_TRANSFORMATIONS, Transformations
+from fairway.queueing.quota.queueusage import UsageSettings
 from fairway.queueing.webhooks.settings import DEFAULTS as DEFAULT_WEBHOOKS
 from fairway.queueing.webhooks.settings import INSTALLED_FRAMEWORKS
 from fairway.queueing.webhooks.settings import Settings as WebhookSettings

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairway.queueing.accounts import Accounts
 from fairway.queueing.control import trees
 from fairway.queueing.control.kinds import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
-from fairway.queueing.objects import NO_STOP, LocalQueue
+from fairway.queueing.facts.objects import NO_STOP, LocalQueue
+from fairway.queueing.quota.accounts import Accounts
 
 
 class Touched:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fairway.queueing.accounts import Accounts
-from fairway.queueing.objects import ClusterQueue
+from fairway.queueing.facts.objects import ClusterQueue
+from fairway.queueing.quota.accounts import Accounts
 
 # The root a queue is woken by: `/cohort`, or the queue's own name where it has no cohort.
 Root = str

@@ -13,10 +13,10 @@ from typing import Any, Final
 from fairway.cluster.actions import Action, Replace
 from fairway.kube.integers import natural
 from fairway.kube.objects import Obj, annotations_of, labels_of, spec_of, status_of
-from fairway.queueing import conditions as conds
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.objects import HOSTNAME_LABEL
+from fairway.queueing.facts.topologyassignments import TopologyAssignment, read_assignment
 from fairway.queueing.integrations.podsetinfo import POD_SET_LABEL, TOPOLOGY_GATE
-from fairway.queueing.objects import HOSTNAME_LABEL
-from fairway.queueing.topologyassignments import TopologyAssignment, read_assignment
 
 OFFSET_ANNOTATION: Final = "kueue.x-k8s.io/pod-index-offset"
 

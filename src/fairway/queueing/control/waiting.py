@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairway.queueing.gates import FeatureGates
-from fairway.queueing.objects import NO_STOP, LocalQueue
-from fairway.queueing.pending import ClusterQueuePending, PendingWorkloads
-from fairway.queueing.workloads import Workload
+from fairway.queueing.cycle.pending import ClusterQueuePending, PendingWorkloads
+from fairway.queueing.facts.gates import FeatureGates
+from fairway.queueing.facts.objects import NO_STOP, LocalQueue
+from fairway.queueing.facts.workloads import Workload
 
 
 class Waiting:

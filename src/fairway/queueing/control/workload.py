@@ -24,18 +24,18 @@ from fairway.kube.objects import (
     status_of,
 )
 from fairway.kube.timestamps import SECOND_US, rfc3339
-from fairway.queueing import conditions as conds
-from fairway.queueing import statuses
-from fairway.queueing.conditions import MAX_EVENT_MESSAGE, truncated, with_condition
 from fairway.queueing.control import checks
 from fairway.queueing.control.blockers import Blocker
 from fairway.queueing.control.settings import KueueSettings, PodsReady
-from fairway.queueing.events import evicted_event
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.conditions import MAX_EVENT_MESSAGE, truncated, with_condition
+from fairway.queueing.facts.objects import HOLD_AND_DRAIN, NO_STOP, ClusterQueue, LocalQueue
+from fairway.queueing.facts.workloads import JOB_UID_LABEL
+from fairway.queueing.facts.workloadstate import ADMISSION_GATED_BY, is_active, is_finished
 from fairway.queueing.integrations.construct import IN_USE_FINALIZER
 from fairway.queueing.integrations.podsready import WAIT_FOR_RECOVERY, WAIT_FOR_START
-from fairway.queueing.objects import HOLD_AND_DRAIN, NO_STOP, ClusterQueue, LocalQueue
-from fairway.queueing.workloads import JOB_UID_LABEL
-from fairway.queueing.workloadstate import ADMISSION_GATED_BY, is_active, is_finished
+from fairway.queueing.outcomes import statuses
+from fairway.queueing.outcomes.events import evicted_event
 
 COMPONENT: Final = "kueue-workload-controller"
 NORMAL: Final = "Normal"

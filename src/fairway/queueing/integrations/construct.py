@@ -21,14 +21,14 @@ from fairway.kube.objects import (
     namespace_of,
     owner_reference,
 )
+from fairway.queueing.facts.workloads import JOB_UID_LABEL, SLICE_REPLACEMENT_FOR, key_of
+from fairway.queueing.facts.workloadstate import ADMISSION_GATED_BY, ELASTIC_JOB
 from fairway.queueing.integrations.integration import Integration, PodSetObj
 from fairway.queueing.integrations.names import workload_name
 from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.queueing.integrations.podsetinfo import SLICE_NAME_ANNOTATION, slice_name
 from fairway.queueing.integrations.priorities import priority_of
 from fairway.queueing.integrations.settings import JobSettings
-from fairway.queueing.workloads import JOB_UID_LABEL, SLICE_REPLACEMENT_FOR, key_of
-from fairway.queueing.workloadstate import ADMISSION_GATED_BY, ELASTIC_JOB
 
 IN_USE_FINALIZER: Final = "kueue.x-k8s.io/resource-in-use"
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"

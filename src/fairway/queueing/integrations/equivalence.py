@@ -11,7 +11,7 @@ from typing import Any
 
 from fairway.cluster.actions import View
 from fairway.kube.objects import Obj, controller_of, meta_of, name_of, spec_of, status_of
-from fairway.queueing import conditions as conds
+from fairway.queueing.facts import conditions as conds
 from fairway.queueing.integrations.construct import job_pod_sets, max_execution_s
 from fairway.queueing.integrations.integration import Integration, PodSetObj
 from fairway.queueing.integrations.podsetinfo import BadPodSets, FlavorMissing, admitted_infos

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 from fairway.cluster.actions import Action, Emit, Replace, View
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Key, Obj, key_of
-from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
+from fairway.queueing.facts.gates import DEFAULT_GATES, FeatureGates
 from fairway.queueing.integrations.podsetinfo import PodSetInfo
 from fairway.queueing.integrations.settings import JobSettings
 

@@ -24,6 +24,7 @@ from fairway.kube.objects import (
     spec_of,
     status_of,
 )
+from fairway.queueing.facts.workloads import key_of as workload_key
 from fairway.queueing.integrations import podgroup
 from fairway.queueing.integrations.construct import IN_USE_FINALIZER, constructed, queue_name
 from fairway.queueing.integrations.integration import PodSetObj
@@ -44,7 +45,6 @@ from fairway.queueing.integrations.serving import (
     ungated,
 )
 from fairway.queueing.integrations.settings import JobSettings
-from fairway.queueing.workloads import key_of as workload_key
 
 LEADER_WORKER_SET = "LeaderWorkerSet.leaderworkerset.x-k8s.io"
 COMPONENT_INDEX = "kueue.x-k8s.io/component-workload-index"

@@ -22,8 +22,8 @@ from fairway.kube.objects import (
     spec_of,
     status_of,
 )
-from fairway.queueing import conditions as conds
-from fairway.queueing.conditions import with_condition
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.conditions import with_condition
 from fairway.queueing.integrations.integration import (
     NORMAL,
     WARNING,

@@ -12,8 +12,8 @@ from typing import Any, Final
 from fairway.cluster.actions import View
 from fairway.kube.names import dns_label
 from fairway.kube.objects import Key, Obj, annotations_of, labels_of, name_of, spec_of, status_of
-from fairway.queueing.gates import FeatureGates
-from fairway.queueing.workloadstate import is_elastic
+from fairway.queueing.facts.gates import FeatureGates
+from fairway.queueing.facts.workloadstate import is_elastic
 
 Toleration = dict[str, Any]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from fairway.kube.objects import Obj, status_of
-from fairway.queueing import conditions as conds
+from fairway.queueing.facts import conditions as conds
 
 WAIT_FOR_START: Final = "WaitForStart"
 WAIT_FOR_RECOVERY: Final = "WaitForRecovery"

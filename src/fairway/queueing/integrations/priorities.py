@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from fairway.cluster.actions import View
 from fairway.kube.objects import Key, Obj, labels_of, name_of, spec_of, status_of
-from fairway.queueing import conditions as conds
+from fairway.queueing.facts import conditions as conds
 
 PRIORITY_CLASS: Final = "PriorityClass.scheduling.k8s.io"
 WORKLOAD_PRIORITY_CLASS: Final = "WorkloadPriorityClass.kueue.x-k8s.io"

@@ -29,9 +29,16 @@ from fairway.kube.objects import (
     spec_of,
     status_of,
 )
-from fairway.queueing import conditions as conds
-from fairway.queueing import statuses
-from fairway.queueing.conditions import MAX_EVENT_MESSAGE, truncated, with_condition
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.conditions import MAX_EVENT_MESSAGE, truncated, with_condition
+from fairway.queueing.facts.workloads import JOB_UID_LABEL
+from fairway.queueing.facts.workloads import key_of as workload_key
+from fairway.queueing.facts.workloadstate import (
+    ADMISSION_GATED_BY,
+    is_active,
+    is_finished,
+    is_owned_by_single_pod,
+)
 from fairway.queueing.integrations import construct, podsready, slices
 from fairway.queueing.integrations.construct import IN_USE_FINALIZER, is_elastic_job, queue_name
 from fairway.queueing.integrations.equivalence import is_equivalent
@@ -45,14 +52,7 @@ from fairway.queueing.integrations.podsetinfo import (
 )
 from fairway.queueing.integrations.priorities import ClassMissing, priority_change
 from fairway.queueing.integrations.settings import JobSettings
-from fairway.queueing.workloads import JOB_UID_LABEL
-from fairway.queueing.workloads import key_of as workload_key
-from fairway.queueing.workloadstate import (
-    ADMISSION_GATED_BY,
-    is_active,
-    is_finished,
-    is_owned_by_single_pod,
-)
+from fairway.queueing.outcomes import statuses
 
 PREBUILT: Final = "kueue.x-k8s.io/prebuilt-workload-name"
 NAMESPACE: Final = "Namespace"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
+from fairway.queueing.facts.gates import DEFAULT_GATES, FeatureGates
 from fairway.queueing.integrations.integration import Integration
 from fairway.queueing.integrations.job import BatchJob
 from fairway.queueing.integrations.jobset import JobSet

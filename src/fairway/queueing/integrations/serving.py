@@ -29,8 +29,9 @@ from fairway.kube.objects import (
     spec_of,
     status_of,
 )
-from fairway.queueing import conditions as conds
-from fairway.queueing import statuses
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.workloads import key_of as workload_key
+from fairway.queueing.facts.workloadstate import ADMISSION_GATED_BY, is_active, is_finished, is_on_hold
 from fairway.queueing.integrations import podgroup
 from fairway.queueing.integrations.construct import constructed, queue_name
 from fairway.queueing.integrations.integration import Finish, Integration, PodSetObj
@@ -48,8 +49,7 @@ from fairway.queueing.integrations.priorities import PRIORITY_CLASS_LABEL
 from fairway.queueing.integrations.rolehash import ROLE_HASH
 from fairway.queueing.integrations.settings import JobSettings
 from fairway.queueing.integrations.topologyrequest import topology_request
-from fairway.queueing.workloads import key_of as workload_key
-from fairway.queueing.workloadstate import ADMISSION_GATED_BY, is_active, is_finished, is_on_hold
+from fairway.queueing.outcomes import statuses
 
 STATEFUL_SET = "StatefulSet.apps"
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"

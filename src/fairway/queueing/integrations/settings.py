@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairway.kube.labels import Selector, label_selector
-from fairway.queueing.gates import DEFAULT_GATES, FeatureGates
+from fairway.queueing.facts.gates import DEFAULT_GATES, FeatureGates
 
 # Source: apis/config/v1beta2/defaults.go: the namespaces of Kubernetes and of Kueue itself are left alone.
 _EVERYBODY_ELSE = {

@@ -14,13 +14,13 @@ from typing import Final
 
 from fairway.cluster.actions import Action, Replace, SetStatus
 from fairway.kube.objects import Obj, annotations_of, key_of, labels_of, meta_of, name_of, spec_of, status_of
-from fairway.queueing import conditions as conds
-from fairway.queueing import statuses
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.workloads import SLICE_REPLACEMENT_FOR
+from fairway.queueing.facts.workloads import key_of as workload_key
+from fairway.queueing.facts.workloadstate import is_finished
 from fairway.queueing.integrations.integration import PodSetObj
 from fairway.queueing.integrations.podsetinfo import POD_SET_LABEL
-from fairway.queueing.workloads import SLICE_REPLACEMENT_FOR
-from fairway.queueing.workloads import key_of as workload_key
-from fairway.queueing.workloadstate import is_finished
+from fairway.queueing.outcomes import statuses
 
 # What pods of elastic jobs wait behind.
 ELASTIC_GATE: Final = "kueue.x-k8s.io/elastic-job"

@@ -13,7 +13,7 @@ from fairway.cluster.actions import View
 from fairway.kube import quantity
 from fairway.kube.metricfamilies import Sample
 from fairway.kube.objects import Obj, name_of, namespace_of, spec_of, status_of
-from fairway.queueing import conditions as conds
+from fairway.queueing.facts import conditions as conds
 from fairway.queueing.metrics.observing import LEADER
 
 _CLUSTER_QUEUE = "ClusterQueue.kueue.x-k8s.io"

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from fairway.kube.metricfamilies import Sample
 from fairway.kube.objects import Obj, meta_of, spec_of, status_of
 from fairway.kube.timestamps import parse_rfc3339
-from fairway.queueing import conditions as conds
-from fairway.queueing.events import queued_wait_s
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.outcomes.events import queued_wait_s
 
 LEADER = "leader"
 _US = 1_000_000

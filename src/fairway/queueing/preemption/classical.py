@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from fairway.queueing import conditions as conds
-from fairway.queueing.accounts import QueueAccount
-from fairway.queueing.objects import NEVER
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.objects import NEVER
+from fairway.queueing.facts.workloads import Workload
 from fairway.queueing.preemption.targets import (
     Attempt,
     Target,
@@ -25,8 +25,8 @@ from fairway.queueing.preemption.targets import (
     satisfies_policy,
     uses_any_of,
 )
-from fairway.queueing.quota import QuotaNode
-from fairway.queueing.workloads import Workload
+from fairway.queueing.quota.accounts import QueueAccount
+from fairway.queueing.quota.quotatree import QuotaNode
 
 _WITHIN_QUEUE: Final = 0
 _HIERARCHICAL: Final = 1

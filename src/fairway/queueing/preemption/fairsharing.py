@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from fairway.queueing import conditions as conds
-from fairway.queueing.accounts import QueueAccount
-from fairway.queueing.objects import NEVER, FlavorResource
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.objects import NEVER, FlavorResource
+from fairway.queueing.facts.workloads import Usage, Workload
 from fairway.queueing.preemption.targets import (
     Attempt,
     Target,
@@ -25,9 +25,9 @@ from fairway.queueing.preemption.targets import (
     satisfies_policy,
     uses_any_of,
 )
-from fairway.queueing.quota import QuotaNode
-from fairway.queueing.shares import BELOW_ALL, Share, share_of
-from fairway.queueing.workloads import Usage, Workload
+from fairway.queueing.quota.accounts import QueueAccount
+from fairway.queueing.quota.quotatree import QuotaNode
+from fairway.queueing.quota.shares import BELOW_ALL, Share, share_of
 
 LESS_THAN_OR_EQUAL_TO_FINAL_SHARE: Final = "LessThanOrEqualToFinalShare"
 LESS_THAN_INITIAL_SHARE: Final = "LessThanInitialShare"

@@ -5,15 +5,15 @@ Source: pkg/scheduler/preemption/preemption.go GetTargets, preemption_oracle.go.
 
 from __future__ import annotations
 
-from fairway.queueing.accounts import Accounts, QueueAccount
-from fairway.queueing.assignment import Assignment, Possibility
-from fairway.queueing.objects import NEVER, FlavorResource
+from fairway.queueing.facts.objects import NEVER, FlavorResource
+from fairway.queueing.facts.workloads import Workload
+from fairway.queueing.flavors.assignment import Assignment, Possibility
+from fairway.queueing.flavors.topologyrequests import topology_requests
 from fairway.queueing.preemption.classical import classical_targets
 from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES, fair_targets
 from fairway.queueing.preemption.targets import Attempt, QueueUsage, Target
-from fairway.queueing.quota import borrowing_height
-from fairway.queueing.topologyrequests import topology_requests
-from fairway.queueing.workloads import Workload
+from fairway.queueing.quota.accounts import Accounts, QueueAccount
+from fairway.queueing.quota.quotatree import borrowing_height
 
 
 class Preemptor:

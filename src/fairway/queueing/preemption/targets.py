@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Final
 
-from fairway.queueing import conditions as conds
-from fairway.queueing.accounts import Accounts, QueueAccount
-from fairway.queueing.objects import ANY, LOWER_OR_NEWER_EQUAL_PRIORITY, LOWER_PRIORITY, FlavorResource
-from fairway.queueing.quota import Amounts
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.objects import ANY, LOWER_OR_NEWER_EQUAL_PRIORITY, LOWER_PRIORITY, FlavorResource
+from fairway.queueing.facts.workloads import Workload
+from fairway.queueing.quota.accounts import Accounts, QueueAccount
+from fairway.queueing.quota.quotatree import Amounts
 from fairway.queueing.tas.requests import DEFAULT_SEARCH, RequestsByFlavor, failure_of
-from fairway.queueing.workloads import Workload
 
 # LocalQueue → what it used lately, weighted (admission fair sharing).
 QueueUsage = Callable[[str], float]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fairway.kube.resources import Resources
-from fairway.queueing.podsets import SliceConstraint
+from fairway.queueing.facts.podsets import SliceConstraint
 from fairway.queueing.tas.matching import Matching
 from fairway.queueing.tas.requests import Exclusions
 from fairway.queueing.tas.tree import MANY_PODS, Domain, FlavorTopology, Leaf

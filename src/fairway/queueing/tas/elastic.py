@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from fairway.queueing.facts.topologyassignments import DomainCount, TopologyAssignment, domain_id
 from fairway.queueing.tas.merging import Assumed, assume, merged
 from fairway.queueing.tas.requests import PodSetRequest, TopologyResult, TopologyResults
 from fairway.queueing.tas.tree import FlavorTopology
-from fairway.queueing.topologyassignments import DomainCount, TopologyAssignment, domain_id
 
 Find = Callable[[PodSetRequest, PodSetRequest | None], dict[str, TopologyAssignment] | str]
 

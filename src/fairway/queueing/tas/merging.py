@@ -6,9 +6,9 @@ Source: pkg/cache/scheduler/tas_flavor_snapshot.go addAssumedUsage, mergeTopolog
 from __future__ import annotations
 
 from fairway.kube.resources import PODS, Resources
+from fairway.queueing.facts.topologyassignments import DomainCount, TopologyAssignment, domain_id
 from fairway.queueing.tas.requests import PodSetRequest
 from fairway.queueing.tas.tree import FlavorTopology
-from fairway.queueing.topologyassignments import DomainCount, TopologyAssignment, domain_id
 
 # Domain → what pod sets placed earlier in the same workload take there.
 Assumed = dict[str, Resources]

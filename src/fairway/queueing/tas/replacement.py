@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fairway.queueing.podsets import SliceConstraint
+from fairway.queueing.facts.podsets import SliceConstraint
+from fairway.queueing.facts.topologyassignments import TopologyAssignment, domain_id
 from fairway.queueing.tas.requests import PodSetRequest
 from fairway.queueing.tas.tree import Domain, FlavorTopology
-from fairway.queueing.topologyassignments import TopologyAssignment, domain_id
 
 
 def without_node(assignment: TopologyAssignment, node: str) -> tuple[TopologyAssignment, int]:

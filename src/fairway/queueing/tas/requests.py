@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from fairway.queueing.podsets import PodSet
-from fairway.queueing.topologyassignments import TopologyAssignment
+from fairway.queueing.facts.podsets import PodSet
+from fairway.queueing.facts.topologyassignments import TopologyAssignment
 
 
 @dataclass(slots=True)

@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from fairway.kube.resources import PODS, Resources
-from fairway.queueing.gates import FeatureGates
-from fairway.queueing.podsets import TopologyRequest
+from fairway.queueing.facts.gates import FeatureGates
+from fairway.queueing.facts.podsets import TopologyRequest
+from fairway.queueing.facts.topologyassignments import DomainCount, TopologyAssignment, domain_id
+from fairway.queueing.facts.workloads import Workload
+from fairway.queueing.facts.workloadstate import is_owned_by_single_pod
 from fairway.queueing.tas.balanced import place_balanced
 from fairway.queueing.tas.capacity import Needs, Plan, fill
 from fairway.queueing.tas.distribution import distribute
@@ -25,9 +28,6 @@ from fairway.queueing.tas.ranking import sorted_without_leader
 from fairway.queueing.tas.replacement import replacement_domain, replacement_request, without_node
 from fairway.queueing.tas.requests import PodSetRequest, SearchOptions, TopologyResult, TopologyResults
 from fairway.queueing.tas.tree import Domain, FlavorTopology
-from fairway.queueing.topologyassignments import DomainCount, TopologyAssignment, domain_id
-from fairway.queueing.workloads import Workload
-from fairway.queueing.workloadstate import is_owned_by_single_pod
 
 Placement = dict[str, TopologyAssignment]
 

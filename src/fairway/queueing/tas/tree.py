@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from fairway.kube.resources import PODS, Resources
-from fairway.queueing.objects import HOSTNAME_LABEL, ResourceFlavor, Topology, TopologyNode
-from fairway.queueing.podsets import TopologyRequest
-from fairway.queueing.topologyassignments import domain_id
-from fairway.queueing.workloads import DomainUse
+from fairway.queueing.facts.objects import HOSTNAME_LABEL, ResourceFlavor, Topology, TopologyNode
+from fairway.queueing.facts.podsets import TopologyRequest
+from fairway.queueing.facts.topologyassignments import domain_id
+from fairway.queueing.facts.workloads import DomainUse
 
 # More pods than any domain holds. Source: math.MaxInt32.
 MANY_PODS: Final = 2**31 - 1

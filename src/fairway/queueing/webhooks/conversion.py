@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fairway.kube.objects import Obj, spec_of
-from fairway.queueing.topologyassignments import read_assignment, write_assignment
+from fairway.queueing.facts.topologyassignments import read_assignment, write_assignment
 
 GROUP = "kueue.x-k8s.io"
 HUB = f"{GROUP}/v1beta2"

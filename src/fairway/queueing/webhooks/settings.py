@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fairway.kube.labels import NOT_IN, Requirement, Selector
-from fairway.queueing.featuregates import DEFAULTS as GATE_DEFAULTS
+from fairway.queueing.facts.featuregates import DEFAULTS as GATE_DEFAULTS
 
 NAMESPACE = "kueue-system"
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"

@@ -13,7 +13,7 @@ from fairway.kube import quantity
 from fairway.kube.fieldpath import Path
 from fairway.kube.objects import Obj, annotations_of, spec_of, status_of
 from fairway.kube.resources import CPU
-from fairway.queueing import conditions as conds
+from fairway.queueing.facts import conditions as conds
 from fairway.queueing.webhooks import faults as f
 from fairway.queueing.webhooks.faults import Fault
 from fairway.queueing.webhooks.flavors import label_faults, toleration_faults

@@ -19,20 +19,20 @@ from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, gk_of, key_of, labels_of, meta_of, spec_of, status_of
 from fairway.kube.provisioningrequests import REQUEST
 from fairway.kube.timestamps import SECOND_US
-from fairway.queueing import conditions as conds
 from fairway.queueing.control import kinds
 from fairway.queueing.control.backlog import Backlog
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
+from fairway.queueing.cycle.pending import QueueUsage
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.workloads import JOB_UID_LABEL
+from fairway.queueing.facts.workloadstate import is_finished
 from fairway.queueing.integrations.integration import Integration
 from fairway.queueing.integrations.ownership import WORKLOAD, owners_of
 from fairway.queueing.integrations.priorities import PRIORITY_CLASS, WORKLOAD_PRIORITY_CLASS
 from fairway.queueing.integrations.registry import integrations
 from fairway.queueing.integrations.slices import is_gated
-from fairway.queueing.pending import QueueUsage
-from fairway.queueing.queueusage import QueueUsageLedger
+from fairway.queueing.quota.queueusage import QueueUsageLedger
 from fairway.queueing.webhooks.settings import Settings
-from fairway.queueing.workloads import JOB_UID_LABEL
-from fairway.queueing.workloadstate import is_finished
 from fairway.twin.components import Host
 from fairway.twin.kueue import provisioning, reconciling
 from fairway.twin.kueue.cycles import Cycles

@@ -14,16 +14,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from fairway.kube.objects import Key, Obj, meta_of, status_of
-from fairway.queueing import conditions as conds
-from fairway.queueing import statuses
 from fairway.queueing.control.differences import ready_us
-from fairway.queueing.cycle import run_cycle
-from fairway.queueing.entries import CycleOutcome, Eviction, Head, Outcome, Status
-from fairway.queueing.events import Event, admission_events, evicted_event, eviction_events, pending_event
+from fairway.queueing.cycle.cycle import run_cycle
+from fairway.queueing.cycle.entries import CycleOutcome, Eviction, Head, Outcome, Status
+from fairway.queueing.cycle.nomination import CycleOptions
+from fairway.queueing.facts import conditions as conds
+from fairway.queueing.facts.workloads import Workload
+from fairway.queueing.facts.workloadstate import is_active, is_admissible, is_finished
 from fairway.queueing.integrations.ownership import WORKLOAD
-from fairway.queueing.nomination import CycleOptions
-from fairway.queueing.workloads import Workload
-from fairway.queueing.workloadstate import is_active, is_admissible, is_finished
+from fairway.queueing.outcomes import statuses
+from fairway.queueing.outcomes.events import (
+    Event,
+    admission_events,
+    evicted_event,
+    eviction_events,
+    pending_event,
+)
 from fairway.twin.containment import culprits
 from fairway.twin.kueue.preemptioncycles import PreemptionCycles
 from fairway.twin.loop import SCHEDULER

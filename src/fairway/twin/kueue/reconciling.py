@@ -14,12 +14,12 @@ from fairway.queueing.control import kinds, queuestatus, trees
 from fairway.queueing.control.blockers import Blocker, QueueFacts, blocker_of
 from fairway.queueing.control.finalizers import finalizer_actions
 from fairway.queueing.control.workload import Surroundings, reconcile_workload
+from fairway.queueing.facts.objects import NO_STOP
+from fairway.queueing.facts.workloads import key_of
 from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.queueing.integrations.priorities import WORKLOAD_PRIORITY_CLASS
 from fairway.queueing.integrations.reconcile import Kueue as JobWorld
 from fairway.queueing.integrations.reconcile import reconcile_job
-from fairway.queueing.objects import NO_STOP
-from fairway.queueing.workloads import key_of
 
 if TYPE_CHECKING:
     from fairway.twin.kueue.component import Kueue

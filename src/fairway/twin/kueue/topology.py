@@ -15,11 +15,11 @@ from fairway.kube.podrequests import pod_requests
 from fairway.kube.resources import PODS, Resources
 from fairway.queueing.control.nodefailures import Member, NodeDecision, is_ill, on_node
 from fairway.queueing.control.ungating import is_admitted_with_topology, ungated
+from fairway.queueing.facts.objects import HOSTNAME_LABEL
+from fairway.queueing.facts.workloads import Workload
 from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.queueing.integrations.podsetinfo import SLICE_NAME_ANNOTATION, WORKLOAD_ANNOTATION
 from fairway.queueing.integrations.topologyrequest import PREFERRED, REQUIRED, UNCONSTRAINED
-from fairway.queueing.objects import HOSTNAME_LABEL
-from fairway.queueing.workloads import Workload
 
 if TYPE_CHECKING:
     from fairway.twin.kueue.component import Kueue
