@@ -1,4 +1,4 @@
-"""What the webhooks of workload operators do to pods on their way in: LeaderWorkerSet's and JobSet's.
+"""What the webhooks of workload operators do to pods on their way in: LeaderWorkerSet's, JobSet's and KServe's.
 
 Injection of variables, labels and affinities, and one refusal: with exclusive placement the followers of a Job of a
 JobSet wait until their leader has a node, whose domain they then share.
@@ -15,6 +15,7 @@ from fairway.cluster.actions import View
 from fairway.kube.objects import Key, Obj, annotations_of, controller_of, labels_of, spec_of
 from fairway.workloads.job.podspec import COMPLETION_INDEX
 from fairway.workloads.jobset.childjobs import EXCLUSIVE, JOB_KEY, JOBSET_NAME, NODE_SELECTOR_STRATEGY
+from fairway.workloads.kserve import storage
 from fairway.workloads.leaderworkerset import marks
 from fairway.workloads.pods import is_deleting, is_terminal, node_of
 
@@ -29,6 +30,8 @@ def entered(view: View, pod: Obj, without: Collection[str] = ()) -> Obj | str:
         return marks.injected(pod)
     if JOBSET_NAME in labels and "jobset" not in without:
         return _of_jobset(view, pod)
+    if storage.SOURCE in annotations_of(pod):
+        return storage.with_model(pod)
     return pod
 
 

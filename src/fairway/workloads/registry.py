@@ -15,6 +15,7 @@ from fairway.workloads.disruption import budget
 from fairway.workloads.job import cleanup
 from fairway.workloads.job import decide as job
 from fairway.workloads.jobset import decide as jobset
+from fairway.workloads.kserve import decide as kserve
 from fairway.workloads.kubeflow import controllers as kubeflow
 from fairway.workloads.kubeflow import mpi
 from fairway.workloads.leaderworkerset import decide as leaderworkerset
@@ -40,6 +41,7 @@ CONTROLLERS: tuple[Controller, ...] = (
     rayjob.CONTROLLER,
     leaderworkerset.CONTROLLER,
     leaderworkergroups.CONTROLLER,
+    kserve.CONTROLLER,
     budget.CONTROLLER,
     resourcequota.CONTROLLER,
     namespaces.CONTROLLER,
