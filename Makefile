@@ -9,11 +9,12 @@ HOT_TESTS := tests/cluster tests/scheduling tests/twin/kubelet tests/workloads/t
 LOWEST_TESTS := tests/results tests/cli tests/kube tests/cluster tests/traces tests/metering tests/admission tests/apiserver
 COMPILED := $(BIN)/python -m fairway.compiled
 
-.PHONY: help run test lint types imports unit verify bench compiled docs gallery dist dist-test lowest lock clean
+.PHONY: help run test lint types imports unit mutants verify bench compiled docs gallery dist dist-test lowest lock clean
 
 help:
 	@echo "make run     play the demo scenario end to end and print its report"
 	@echo "make test    lint, types, import direction and tests: what CI runs"
+	@echo "make mutants small wrong changes to the engine rooms, and which of them no test notices (SEED, EACH, ROOMS)"
 	@echo "make verify  replay the recordings of the real engines: how many cases agree"
 	@echo "make bench   run the benchmarks"
 	@echo "make compiled   compile the hot modules again after an edit: simulations twice as fast"
@@ -73,6 +74,9 @@ imports: $(STAMP)
 unit: $(STAMP)
 	$(BIN)/pytest -n 2
 	FAIRWAY_COMPILED=0 $(BIN)/pytest -n 2 -q $(HOT_TESTS)
+
+mutants: $(STAMP)
+	@$(BIN)/python -m tools.mutants --seed $(or $(SEED),1) --each $(or $(EACH),20) $(ROOMS)
 
 verify: $(STAMP)
 	@$(BIN)/fairway verify all recordings

@@ -1,0 +1,113 @@
+"""The program: draws the changes, tries them, says what was not noticed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tools.mutants.choosing import Coverage, coverage_of, sample
+from tools.mutants.trying import BROKEN, NOTICED, Verdict, attempt
+
+ROOT = Path(__file__).parents[2]
+PACKAGE, TESTS, DATA = ROOT / "src/fairway", ROOT / "tests", ROOT / "build/mutants"
+ACCEPTED = Path(__file__).parent / "accepted.toml"
+_ENGINE_ROOMS = "admission apiserver cluster metering provisioning queueing scheduling twin workloads"
+# Folders of tests that say nothing about one line: whole runs of the program.
+_NOT_RECORDED = ("bench", "compiled", "examples")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
+    parser.add_argument("rooms", nargs="*", help="folders of src/fairway; without any: the engine rooms")
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--each", type=int, default=20, help="changes a room (default 20)")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--record", action="store_true", help="record anew which test runs which line")
+    asked = parser.parse_args()
+    rooms = asked.rooms or _ENGINE_ROOMS.split()
+    unknown = [room for room in rooms if not (PACKAGE / room).is_dir()]
+    if unknown:
+        parser.error(f"no such room: {', '.join(unknown)}")
+    covered = _coverage(anew=asked.record)
+    accepted = _accepted()
+    chosen = [(room, change) for room in rooms for change in sample(PACKAGE, room, asked.seed, asked.each)]
+    tried = [(room, c) for room, c in chosen if _key(c.path, c.before, c.after) not in accepted]
+    with ThreadPoolExecutor(asked.workers) as pool:
+        jobs = [
+            (room, pool.submit(attempt, change, PACKAGE, covered.tests_of(change))) for room, change in tried
+        ]
+        verdicts = []
+        for number, (room, job) in enumerate(jobs, 1):
+            verdicts.append((room, job.result()))
+            sys.stderr.write(f"\r{number} of {len(jobs)}")
+    sys.stderr.write("\n")
+    return _report(rooms, verdicts, len(chosen) - len(tried))
+
+
+def _report(rooms: list[str], verdicts: list[tuple[str, Verdict]], accepted: int) -> int:
+    for _, verdict in verdicts:
+        if verdict.outcome not in (NOTICED, BROKEN):
+            sys.stdout.write(f"{verdict.outcome}: {verdict.change.name}\n")
+    sys.stdout.write(f"\n{'room':14} {'valid':>6} {'noticed':>8} {'share':>6}\n")
+    all_valid = all_noticed = 0
+    for room in rooms:
+        valid = [v for r, v in verdicts if r == room and v.outcome != BROKEN]
+        noticed = sum(v.outcome == NOTICED for v in valid)
+        all_valid, all_noticed = all_valid + len(valid), all_noticed + noticed
+        sys.stdout.write(f"{room:14} {len(valid):6} {noticed:8} {_share(noticed, len(valid)):>6}\n")
+    sys.stdout.write(f"{'all':14} {all_valid:6} {all_noticed:8} {_share(all_noticed, all_valid):>6}\n")
+    sys.stdout.write(f"{accepted} accepted as the same (tools/mutants/accepted.toml)\n")
+    return 0
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "-"
+
+
+def _accepted() -> set[tuple[str, str, str]]:
+    found = tomllib.loads(ACCEPTED.read_text(encoding="utf-8")).get("same", [])
+    return {_key(entry["file"], entry["before"], entry["after"]) for entry in found}
+
+
+def _key(path: str, before: str, after: str) -> tuple[str, str, str]:
+    return path, " ".join(before.split()), " ".join(after.split())
+
+
+def _coverage(*, anew: bool) -> Coverage:
+    data = DATA / "coverage"
+    if anew or not data.exists():
+        _record(data)
+    return coverage_of(data, sorted(DATA.glob("times-*.xml")), TESTS)
+
+
+def _record(data: Path) -> None:
+    """Run the suite once, folder by folder, each line remembered with the tests that ran it."""
+    DATA.mkdir(parents=True, exist_ok=True)
+    data.unlink(missing_ok=True)
+    settings = DATA / "coveragerc"
+    settings.write_text(f"[run]\nsource = fairway\ndynamic_context = test_function\ndata_file = {data}\n")
+    sys.stderr.write("recording which test runs which line: some twenty minutes, once\n")
+    environment = {**os.environ, "FAIRWAY_COMPILED": "0", "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "100"}
+    for folder in sorted(f for f in TESTS.iterdir() if f.is_dir() and f.name not in _NOT_RECORDED):
+        command = [
+            sys.executable,
+            "-m",
+            "coverage",
+            "run",
+            "-a",
+            f"--rcfile={settings}",
+            "-m",
+            "pytest",
+            "-q",
+        ]
+        times = DATA / f"times-{folder.name}.xml"
+        subprocess.run([*command, f"--junitxml={times}", str(folder)], cwd=ROOT, env=environment, check=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
