@@ -35,9 +35,9 @@ _PLAIN = re.compile(rf"[A-Za-z/_]{_WORD}*(?: {_WORD}+)*", re.ASCII)
 # Versions and identifiers may start with a digit: plain only where a letter rules out a number.
 _DIGIT_FIRST = re.compile(r"[0-9]+[A-DF-Za-df-z][\w.-]*", re.ASCII)
 _MAYBE_NUMBER = re.compile(r"0[xXbBoO][0-9a-fA-F_]*|[0-9][0-9_.:eE+-]*", re.ASCII)
-# Text that may stand in a literal block: printable, no line that starts or ends with a blank.
+# Text that may stand in a literal block: printable, no line that ends with a blank, the first not indented.
 _LINE = r"[!-~\u00a1-\u1fff](?:[ -~\u00a1-\u1fff]*[!-~\u00a1-\u1fff])?"
-_BLOCK = re.compile(rf"{_LINE}\n(?:{_LINE}\n|\n)*(?:{_LINE}\n?)?")
+_BLOCK = re.compile(rf"{_LINE}\n(?: *{_LINE}\n|\n)*(?: *{_LINE}\n?)?")
 
 _MANY_COLUMNS = 2**30
 _MAPPING_START = MappingStartEvent(None, None, True, flow_style=False)

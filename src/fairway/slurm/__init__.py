@@ -8,5 +8,6 @@ Order to read: `words/` (texts both ways), `conf/`, `model/`, `cluster.py` (all 
 `limits`, `priority`, `queueing`, `selecting` with `placing/`, `preemption`, `reservations`, `dependencies`, then both
 schedulers `mainpass` and `backfill`; what carries it out: `lifecycle`, `controller`, `administration`.
 `commands/` are sbatch, squeue and the others: options in, the real commands' words and exit codes out. Facts (errors,
-options) are data in `data/`, imported by `tools/importing/slurm.py`.
+options) are data in `data/`, imported by `tools/importing/slurm.py`. `sitefolder` reads a site with its accounts;
+`converting/` is the way over to Kubernetes.
 """

@@ -1,0 +1,20 @@
+"""`fairway slurm`: Slurm beside Kubernetes, and the way over."""
+
+from __future__ import annotations
+
+import typer
+
+from fairway.cli.slurmconvert_cmd import convert
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    help="Slurm: what its scripts and configuration become on Kubernetes.",
+)
+app.command("convert")(convert)
+
+
+@app.callback()
+def slurm() -> None:
+    """Slurm beside Kubernetes, and the way over."""
