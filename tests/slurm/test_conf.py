@@ -29,6 +29,13 @@ NodeName=n[1-2] Name=gpu Type=h100 File=/dev/nvidia[4-7] Cores=16-31
 """
 
 
+def test_nodes_are_numbered_by_name_whatever_their_order_in_the_file() -> None:
+    text = "ClusterName=c\nNodeName=gpu[9-10]\nNodeName=a2\nPartitionName=p Nodes=gpu[9-10],a2\n"
+    conf = read_configuration({"slurm.conf": text})
+    assert [node.name for node in conf.nodes] == ["a2", "gpu9", "gpu10"]
+    assert conf.partitions[0].nodes == (0, 1, 2)
+
+
 def test_a_site_is_read_and_what_is_wrong_is_named() -> None:
     conf = read_configuration({"slurm.conf": CONF, "gres.conf": GRES})
     assert [node.name for node in conf.nodes] == ["n1", "n2", "n3"]

@@ -92,13 +92,13 @@ def test_a_node_set_down_requeues_its_jobs_and_comes_back() -> None:
 
 
 REFUSED = {
+    "INVALID_NODE_COUNT": {"min_nodes": 0},
     "INVALID_PARTITION_NAME": {"partition": "nowhere"},
     "INVALID_QOS": {"qos": "none"},
     "INVALID_ACCOUNT": {"account": "acctb"},
     "INVALID_GRES": {"tres_per_node": {"fpga": 1}},
     "REQUESTED_NODE_CONFIG_UNAVAILABLE": {"tres_per_node": {"gpu": 9}},
     "INVALID_NODE_NAME": {"nodelist": ("zzz",)},
-    "REQUESTED_NODES_NOT_IN_PARTITION": {"nodelist": ("n3",)},
     "INVALID_FEATURE": {"features": "v100"},
     "INVALID_ARRAY": {"array": "5-1"},
     "DEPENDENCY": {"dependency": "afterok:abc"},
@@ -114,6 +114,46 @@ def test_what_slurm_refuses_leaves_nothing_behind(name: str) -> None:
     assert not w.ctl.cluster.pending
     assert all(job.state == "FAILED" for job in w.ctl.cluster.jobs.values())
     assert w.ctl.cluster.accounts.qos["normal"].counts.submitted == 0
+
+
+def test_a_refusal_says_what_no_node_has_enough_of() -> None:
+    w = world()
+    with pytest.raises(SlurmError) as refused:
+        w.submit(mem_per_node=10**9)
+    assert refused.value.notes == ("Memory specification can not be satisfied",)
+    with pytest.raises(SlurmError) as refused:
+        w.submit(nodelist=("n3",))
+    assert refused.value.name == "REQUESTED_NODE_CONFIG_UNAVAILABLE"
+
+
+def test_more_than_a_partition_has_is_accepted_and_waits() -> None:
+    w = world()
+    nodes, cpus = w.submit(min_nodes=3), w.submit(min_cpus=10**6)
+    small = w.submit(1)
+    w.run(4)
+    assert (nodes.reason, cpus.reason) == ("PartitionNodeLimit", "PartitionConfig")
+    assert small.state == "COMPLETED"
+
+
+def test_a_task_of_an_array_is_cancelled_by_the_array_s_id_alone() -> None:
+    w = world()
+    array = w.submit(90, array="1-3%2")
+    w.run(2)
+    task = next(job for job in w.ctl.cluster.running.values() if job.job_id != array.job_id)
+    with pytest.raises(SlurmError) as refused:
+        w.ctl.cancel(task.job_id, "alice")
+    assert (refused.value.name, task.state) == ("ALREADY_DONE", "RUNNING")
+    w.ctl.cancel(array.job_id, "alice", task=task.array_task)
+    assert task.state == "CANCELLED"
+
+
+def test_a_finished_job_requeued_is_told_as_requeued_in_the_accounts() -> None:
+    w = world()
+    job = w.submit(1)
+    w.run(4)
+    w.ctl.requeue(job.job_id, "root")
+    (row,) = w.ctl.cluster.archive
+    assert (row.state, row.end, job.state, job.alloc_tres) == ("REQUEUED", w.ctl.now, "PENDING", {})
 
 
 def test_a_count_for_each_node_goes_before_one_for_the_job() -> None:

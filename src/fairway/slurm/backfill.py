@@ -190,7 +190,7 @@ def _try(cycle: Cycle, entry: Entry, start: Start, preempt: Preempt) -> str:
         and not settings.stop_at_limit
     ):
         return ""
-    if partition_reason(job, part, min_time=True) or _over_count(cycle, job, part) or not part.nodes:
+    if partition_reason(cluster, job, part, min_time=True) or _over_count(cycle, job, part) or not part.nodes:
         return ""
     if any(
         cluster.licenses[name].total - cluster.licenses[name].used < n for name, n in job.licenses.items()

@@ -109,6 +109,13 @@ class Cluster:
             found = self.sets[part.name] = bitmap(part.nodes)
         return found
 
+    def cpus_of(self, part: Partition) -> int:
+        """All CPUs of the partition's nodes."""
+        found: int | None = self.sets.get((part.name,))
+        if found is None:
+            found = self.sets[(part.name,)] = sum(self.nodes[node].conf.cpus for node in part.nodes)
+        return found
+
     def facts_changed(self) -> None:
         """Nodes' features or weights, or partitions' nodes, are different."""
         self.facts += 1

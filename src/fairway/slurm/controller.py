@@ -13,7 +13,7 @@ from fairway.slurm.lifecycle import YEAR_S, Life, close_step
 from fairway.slurm.model.job import Job, JobRequest, Step
 from fairway.slurm.model.partition import Partition
 from fairway.slurm.placing.uses import bits
-from fairway.slurm.queueing import is_runnable, split_task
+from fairway.slurm.queueing import is_runnable, partition_reason, split_task
 from fairway.slurm.selecting import Looking
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import SlurmError
@@ -93,14 +93,15 @@ class Controller(Life):
             cluster.arrays[job.array_job_id] = [job.job_id]
         part = cluster.partitions[job.partitions[0]]
         limits.count_submitted(cluster.policy(job, part), job.user, job.account, max(len(job.array_left), 1))
-        if not dependencies.check(cluster, job, self.now) and not job.begin and not job.array_left:
-            job.eligible = self.now
         if request.hold or request.priority == 0:
             job.reason = "JobHeldUser" if request.hold != "admin" else "JobHeldAdmin"
         elif request.priority is not None:
             job.priority = request.priority
         else:
             self._set_priority(job)
+        waits = job.begin or job.array_left or not job.priority
+        if not waits and not dependencies.check(cluster, job, self.now):
+            job.eligible = self.now
         if job.begin:
             self.clock.at(job.begin * SECOND, "begin", job.job_id)
 
@@ -110,14 +111,22 @@ class Controller(Life):
         look = Looking(cluster, self.rules, self.now, layers=self._layers)
         codes = []
         for name in job.partitions:
-            verdict = selecting.first_look(look, job, cluster.partitions[name])
+            part = cluster.partitions[name]
+            reason = partition_reason(cluster, job, part)
+            if reason not in ("", "PartitionDown") and len(job.partitions) == 1:
+                verdict = selecting.Verdict("PART_CONFIG", reason="PartitionConfig")
+            else:
+                verdict = selecting.first_look(look, job, part)
             codes.append(verdict.code)
             if verdict.code == "OK":
                 break
             if job.priority and not job.dependencies and not job.begin:
                 job.reason, job.reason_detail = verdict.reason, verdict.detail
+        if not job.min_nodes and not job.max_nodes:
+            raise SlurmError("INVALID_NODE_COUNT", job.job_id)
         if all(code == "NEVER" for code in codes):
-            raise SlurmError("REQUESTED_NODE_CONFIG_UNAVAILABLE", job.job_id)
+            notes = selecting.short_of(cluster, job, cluster.partitions[job.partitions[-1]])
+            raise SlurmError("REQUESTED_NODE_CONFIG_UNAVAILABLE", job.job_id, notes)
         if job.dependencies and job.priority:
             job.reason = "Dependency"
         elif job.begin and job.priority:
@@ -126,10 +135,12 @@ class Controller(Life):
             job.reason = "Priority"
 
     def _waits_for_others(self, job: Job) -> bool:
-        """A pending job with more priority in one of its partitions (_top_priority)."""
-        mine = set(job.partitions)
+        """A pending job with more priority that nothing but resources keeps back, in any partition (_top_priority)."""
         return any(
-            other.priority > job.priority and not other.dependencies and mine & set(other.partitions)
+            other.priority > job.priority
+            and not other.dependencies
+            and other.reservation == job.reservation
+            and not other.reason.startswith(("QOS", "Assoc", "Partition"))
             for other in self.cluster.pending.values()
             if other is not job and other.begin <= self.now
         )
@@ -158,7 +169,10 @@ class Controller(Life):
             self._may(job, user)
             if job.finished:
                 raise SlurmError("JOB_FINISHED")
-            fresh = submitting.changed(job.request, changes)
+            if "array_throttle" in changes:
+                for task in self._records(job.array_job_id or job_id):
+                    task.array_max_running = changes["array_throttle"]
+            fresh = submitting.changed(job.request, changes, but=("array_throttle",))
             if job.pending:
                 self._update_pending(job, fresh, changes, user)
             else:
@@ -273,6 +287,10 @@ class Controller(Life):
     def cancel(self, job_id: int, user: str, *, signal: int | None = None, task: int | None = None) -> None:
         """scancel: end it, or send a signal. Raises: SlurmError (ALREADY_DONE, INVALID_JOB_ID, ACCESS_DENIED)."""
         jobs = self._records(job_id) if task is None else self._task(job_id, task)
+        if task is None and jobs[0].array_task is not None and jobs[0].array_job_id != job_id:
+            raise SlurmError(
+                "ALREADY_DONE"
+            )  # a task is known to scancel by its array's id alone (job_str_signal)
         if all(job.finished for job in jobs):
             raise SlurmError("ALREADY_DONE")
         for job in jobs:

@@ -271,7 +271,9 @@ class Life:
     def _launch(self, job: Job) -> None:
         """The script starts, unless the node is dead: then the launch fails once that is noticed."""
         if job.batch:
-            job.steps = [Step("batch", "batch", self.now, nodes=job.nodes[:1], cpus=job.shares[0].cpus)]
+            first = job.shares[:1]
+            tres = selecting.held_tres(self.cluster, first)
+            job.steps = [Step("batch", "batch", self.now, nodes=job.nodes[:1], cpus=first[0].cpus, tres=tres)]
         if any(share.node in self.dead_nodes for share in job.shares):
             return
         does = self.behave(job, self.now)
@@ -301,11 +303,12 @@ class Life:
         if state == "FAILED" and not kill:
             reason = "NonZeroExitCode"
         does = self.behaviours.get(job.job_id, Behaviour())
+        if kill:
+            job.signal = 9 if does.deaf else signal
         self._leave(job, state, reason)
         if not kill:
             self.clock.at(self.now_us + EPILOG_US, "epilog", job.job_id, job.version, False)
             return
-        job.signal = 9 if does.deaf else signal
         if self.on_signal:
             self.on_signal(job, signal)
         waits = self.kill_wait_us if does.deaf or (self.on_signal and does.duration_s is None) else 0
@@ -452,9 +455,12 @@ class Life:
         """Back to the queue: the run stays in the accounts as `state`, the job may start again after a delay."""
         cluster = self.cluster
         if job.active:
+            job.signal = 15
             self._leave(job, state, reason)
             if self.on_signal:
                 self.on_signal(job, 15)
+        else:
+            job.state, job.end = state, self.now
         self._keep_row(job)
         part = cluster.partitions.get(job.partitions[0])
         limits.count_submitted(cluster.policy(job, part), job.user, job.account, 1)
@@ -468,6 +474,7 @@ class Life:
         job.begin = self.now + REQUEUE_DELAY_S if wait else 0
         job.start = job.end = 0
         job.suspended_s = job.exit_code = job.signal = 0
+        job.alloc_tres, job.steps = {}, []
         if not job.limit_set:
             default = part.default_time if part and part.default_time is not None else None
             job.time_limit = default if default is not None else part.max_time if part else INFINITE

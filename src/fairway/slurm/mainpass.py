@@ -102,7 +102,7 @@ def _is_closed(state: _Pass, entry: Entry) -> bool:
 def _try(state: _Pass, cluster: Cluster, job: Job, part: Partition) -> Verdict | None:
     """The verdict, or None where the job is passed over without closing anything."""
     look = state.look
-    reason = partition_reason(job, part)
+    reason = partition_reason(cluster, job, part)
     if reason:
         return None
     usable = cluster.up & ~state.closed

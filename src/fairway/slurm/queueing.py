@@ -38,7 +38,7 @@ def build_queue(cluster: Cluster, rules: preemption.Preemption, now: int, *, min
             part = cluster.partitions.get(name)
             if part is None:
                 continue
-            reason = partition_reason(job, part, min_time=min_time)
+            reason = partition_reason(cluster, job, part, min_time=min_time)
             if reason:
                 job.reason, job.reason_detail = reason, ""
                 continue
@@ -102,26 +102,31 @@ def is_independent(cluster: Cluster, job: Job, now: int) -> bool:
         if job.priority:
             job.reason, job.reason_detail = "BeginTime", ""
         return False
-    if not job.eligible:
-        job.eligible = now
     if job.reservation:
         reservation = cluster.reservations.get(job.reservation)
         if reservation is None or (now < reservation.start and "FLEX" not in reservation.flags):
             job.reason, job.reason_detail = "Reservation", ""
             return False
+    if not job.eligible and job.priority:
+        job.eligible = now
     if job.reason in ("BeginTime", "Dependency", "Reservation", "DependencyNeverSatisfied"):
         job.reason, job.reason_detail = "None", ""
     return True
 
 
-def partition_reason(job: Job, part: Partition, *, min_time: bool = False) -> str:
-    """Why the partition's rules keep the job out, or '' (job_limits_check)."""
-    limit = job.request.time_min if min_time and job.request.time_min else job.time_limit
-    asked = job.limit_set or (min_time and job.request.time_min)
-    if asked and limit > part.max_time:
-        return "PartitionTimeLimit"
-    if job.min_nodes > part.max_nodes or (job.max_nodes and job.max_nodes < part.min_nodes):
-        return "PartitionNodeLimit"
+def partition_reason(cluster: Cluster, job: Job, part: Partition, *, min_time: bool = False) -> str:
+    """Why the partition's rules keep the job out, or '' (job_limits_check, _part_access_check)."""
+    if (part.root_only and job.user != "root") or (part.require_reservation and not job.reservation):
+        return "PartitionConfig"
+    if part.state in ("UP", "DRAIN"):
+        if job.min_cpus > min(cluster.cpus_of(part), part.max_cpus_per_node * len(part.nodes)):
+            return "PartitionConfig"
+        if not part.min_nodes <= job.min_nodes <= len(part.nodes) or job.max_nodes > part.max_nodes:
+            return "PartitionNodeLimit"
+        limit = job.request.time_min if min_time and job.request.time_min else job.time_limit
+        asked = job.limit_set or (min_time and job.request.time_min)
+        if asked and limit > part.max_time:
+            return "PartitionTimeLimit"
     if not may_use(job, part):
         return "PartitionConfig"
     if part.state in ("DOWN", "INACTIVE"):

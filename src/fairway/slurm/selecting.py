@@ -12,12 +12,12 @@ from fairway.slurm import limits, preemption, reservations
 from fairway.slurm.cluster import Cluster, billing_of
 from fairway.slurm.features import parse
 from fairway.slurm.limits import Ask
-from fairway.slurm.model.job import Job
+from fairway.slurm.model.job import Job, NodeShare
 from fairway.slurm.model.node import Node
 from fairway.slurm.model.partition import Partition
 from fairway.slurm.model.tres import Tres
 from fairway.slurm.placing.need import GresNeed, Need
-from fairway.slurm.placing.placing import Placement, World, fits_ever, place
+from fairway.slurm.placing.placing import Part, Placement, World, fits_ever, place
 from fairway.slurm.placing.uses import Uses, bitmap, bits
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.hostlist import compress_sorted
@@ -203,12 +203,21 @@ def ask_of(cluster: Cluster, job: Job, part: Partition, placement: Placement | N
 
 def tres_of(cluster: Cluster, job: Job, part: Partition, placement: Placement) -> Tres:
     """The allocation as TRES: cpu, mem, node, billing, then tracked GRES and licences."""
-    found: Tres = {
-        "cpu": placement.cpus,
-        "mem": sum(p.mem for p in placement.parts),
-        "node": len(placement.parts),
-    }
-    for one in placement.parts:
+    found = held_tres(cluster, placement.parts)
+    for name, count in job.licenses.items():
+        if f"license/{name}" in cluster.conf.tracked:
+            found[f"license/{name}"] = count
+    found["billing"] = billing_of(part, found)
+    return found
+
+
+def held_tres(cluster: Cluster, parts: Iterable[Part | NodeShare]) -> Tres:
+    """cpu, mem, node and tracked GRES of what is held on some nodes."""
+    found: Tres = {"cpu": 0, "mem": 0, "node": 0}
+    for one in parts:
+        found["cpu"] += one.cpus
+        found["mem"] += one.mem
+        found["node"] += 1
         for gres in cluster.nodes[one.node].conf.gres:
             bits = dict(one.gres).get(gres.name, 0)
             if not bits:
@@ -218,12 +227,7 @@ def tres_of(cluster: Cluster, job: Job, part: Partition, placement: Placement) -
                 count = (bits & gres.mask(kind)).bit_count() if kind else 0
                 if count:
                     _add(found, f"gres/{gres.name}:{kind}", count)
-    for name, count in job.licenses.items():
-        found[f"license/{name}"] = count
-    tracked = set(cluster.conf.tracked)
-    found = {name: count for name, count in found.items() if "/" not in name or name in tracked}
-    found["billing"] = billing_of(part, found)
-    return found
+    return {name: count for name, count in found.items() if "/" not in name or name in cluster.conf.tracked}
 
 
 def _add(into: Tres, name: str, count: int) -> None:
@@ -240,7 +244,8 @@ def node_alternatives(cluster: Cluster, job: Job, part: Partition) -> list[int]:
         asked.cores_per_socket,
         asked.threads_per_core,
     )
-    key = (part.name, job.exclude, job.features, job.mem_per_node, sizes)
+    per_node = (job.mem_per_node, job.mem_per_cpu, job.cpus_per_task * job.ntasks_per_node)
+    key = (part.name, job.exclude, job.features, per_node, sizes)
     found: list[int] | None = cluster.sets.get(key)
     if found is None:
         if len(cluster.sets) > MOST_SETS:
@@ -303,16 +308,33 @@ def end_of(job: Job, part: Partition, start: int) -> int:
 
 
 def _is_large_enough(node: Node, job: Job) -> bool:
-    """The node's configuration alone (_build_node_list)."""
+    return not _shortage(node, job)
+
+
+def _shortage(node: Node, job: Job) -> str:
+    """What the node's configuration alone has too little of (_build_node_list, _set_err_msg)."""
     request, conf = job.request, node.conf
-    return not (
-        conf.cpus < (request.node_min_cpus or 1)
-        or conf.tmp_disk < (request.min_tmp_disk or 0)
-        or conf.sockets < (request.sockets_per_node or 1)
+    if conf.cpus < max(request.node_min_cpus or 1, job.cpus_per_task * job.ntasks_per_node):
+        return "CPU count per node can not be satisfied"
+    if conf.real_memory < (job.mem_per_node or job.mem_per_cpu or 0):
+        return "Memory specification can not be satisfied"
+    if conf.tmp_disk < (request.min_tmp_disk or 0):
+        return "Temporary disk specification can not be satisfied"
+    if (
+        conf.sockets < (request.sockets_per_node or 1)
         or conf.cores_per_socket < (request.cores_per_socket or 1)
         or conf.threads < (request.threads_per_core or 1)
-        or conf.real_memory < (job.mem_per_node or 0)
-    )
+    ):
+        return "Socket, core and/or thread specification can not be satisfied"
+    return ""
+
+
+def short_of(cluster: Cluster, job: Job, part: Partition) -> tuple[str, ...]:
+    """What a refusal says beside it: the shortage of the last node that has one."""
+    nodes = [cluster.nodes[node] for node in part.nodes if node not in job.exclude]
+    if job.reservation and job.nodelist:
+        return ("Problem using reservation",)
+    return tuple([text for text in (_shortage(node, job) for node in nodes) if text][-1:])
 
 
 def _world(look: Looking, job: Job, part: Partition, uses: Uses | None = None) -> World:

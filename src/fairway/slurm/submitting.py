@@ -127,8 +127,13 @@ def _check_partitions(cluster: Cluster, request: JobRequest, parts: tuple[Partit
             raise SlurmError("PARTITION_NOT_AVAIL")
         if part.root_only and user != "root":
             raise SlurmError("ACCESS_DENIED")
+    least = min(part.min_nodes for part in parts)
+    if request.min_nodes is None:
+        request.min_nodes = max(least, 1)
+    elif request.min_nodes < least <= (request.max_nodes or least):
+        request.min_nodes = least
     wanted = {cluster.node_index[name] for name in request.nodelist}
-    if not any(wanted <= set(part.nodes) for part in parts):
+    if _enforced(cluster) and not any(wanted <= set(part.nodes) for part in parts):
         raise SlurmError("REQUESTED_NODES_NOT_IN_PARTITION")
 
 
@@ -286,7 +291,7 @@ def _check_limits(cluster: Cluster, job: Job, part: Partition, qos: Qos | None, 
     if reason:
         raise SlurmError("ACCOUNTING_POLICY", notes=(reason,))
     if _enforced(cluster):
-        reasons = {partition_reason(job, cluster.partitions[name]) for name in job.partitions}
+        reasons = {partition_reason(cluster, job, cluster.partitions[name]) for name in job.partitions}
         if "" not in reasons:
             raise SlurmError(_PART_ERRORS.get(min(reasons), "REQUESTED_PART_CONFIG_UNAVAILABLE"))
 
@@ -320,9 +325,10 @@ def nodes_text(cluster: Cluster, nodes: tuple[int, ...]) -> str:
     return hostlist.compress_sorted(cluster.names(nodes))
 
 
-def changed(request: JobRequest, changes: Mapping[str, object]) -> JobRequest:
-    """The request with some fields set (`scontrol update job`)."""
+def changed(request: JobRequest, changes: Mapping[str, object], but: tuple[str, ...] = ()) -> JobRequest:
+    """The request with some fields set (`scontrol update job`), but those that are the record's own."""
     made = copy(request)
     for name, value in changes.items():
-        setattr(made, name, value)
+        if name not in but:
+            setattr(made, name, value)
     return made

@@ -84,9 +84,11 @@ def _moves(token: str) -> bool:
 def _is_near(a: str, b: str, usage: bool) -> bool:
     if "T" in a and "T" in b:
         return abs(_seconds_of_stamp(a) - _seconds_of_stamp(b)) <= SECONDS_APART
+    if "T" in a or "T" in b:
+        return False
     if ":" in a and ":" in b:
         return abs(_seconds_of_clock(a) - _seconds_of_clock(b)) <= SECONDS_APART
-    if ":" in a or ":" in b or "T" in a or "T" in b:
+    if ":" in a or ":" in b:
         return False
     x, y = float(a), float(b)
     if usage:

@@ -85,10 +85,5 @@ def joined(values: Iterable[str], columns: Sequence[Column], style: Style) -> st
 
 def help_lines(names: Sequence[str], gap: int, columns: int = 4) -> str:
     """--helpformat: names in columns."""
-    lines, line = [], ""
-    for at, name in enumerate(names, 1):
-        line += name.ljust(gap)
-        if at % columns == 0:
-            lines.append(line)
-            line = ""
-    return "\n".join([*lines, line] if line else lines)
+    cells = [name.ljust(gap - 1) for name in names]
+    return "\n".join(" ".join(cells[at : at + columns]) for at in range(0, len(cells), columns))

@@ -219,6 +219,7 @@ def _extra(options: JobOptions) -> dict[str, object]:
         )
         if options.get(name) is not None
     }
+    extra["submit_line"] = " ".join((options.call.name, *options.call.arguments))
     for field, name in _ASKED.items():
         if options.get(name):
             extra[field] = ",".join(f"gres:gpu:{part}" for part in options.get(name).split(",") if part)

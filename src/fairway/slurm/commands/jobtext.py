@@ -103,11 +103,20 @@ def cpu_count(job: Job) -> int:
 
 
 def node_count(site: Site, job: Job) -> int:
-    """Nodes it has; of a pending job, as many as its CPUs need at least."""
-    if job.nodes:
-        return len(job.nodes)
-    largest = max((node.conf.cpus for node in site.cluster.nodes), default=1)
-    return max(job.min_nodes, -(-job.min_cpus // largest), len(job.scheduled_nodes))
+    """Nodes it has; of a pending job, where it was last thought to go or as many as its tasks need at least.
+
+    Source: _pack_default_job_details, job_mgr.c.
+    """
+    if job.nodes or job.scheduled_nodes:
+        return len(job.nodes or job.scheduled_nodes)
+    cpus = max((node.conf.cpus for node in site.cluster.nodes), default=1)
+    tasks = job.request.num_tasks or 0
+    if job.ntasks_per_node:
+        return max(tasks // job.ntasks_per_node, job.min_nodes)
+    if job.cpus_per_task > 1:
+        each = max(cpus // job.cpus_per_task, 1)
+        return max(tasks // each, job.min_nodes) + (tasks % each > 0)
+    return max(-(-tasks // cpus), job.min_nodes)
 
 
 def min_memory(job: Job) -> int:

@@ -58,7 +58,7 @@ class Row:
 
     @property
     def end(self) -> int:
-        return self.step.end if self.step else self.job.end if self.job.finished or self.job.end else 0
+        return self.step.end if self.step else self.job.end if self.job.finished else 0
 
     @property
     def elapsed(self) -> int:
@@ -146,17 +146,17 @@ def _selected(call: Call, asked: dict[str, Any]) -> list[Row]:
     states = _states(call, asked.get("state"))
     users = _users(call, asked)
     rows = []
-    for job in _runs(call, "duplicates" in asked, ids):
-        if ids is not None:
-            if not any(_is_named(job, number, task) for number, task, _ in ids):
-                continue
-        elif states is not None and not states & {"PENDING"} and job.pending:
-            continue
-        if users is not None and job.user not in users:
-            continue
-        if (ids is None or "starttime" in asked) and not _in_window(call, job, begin, end, states):
-            continue
-        if not _fits(call, asked, job, states):
+    runs = [
+        job
+        for job in _runs(call)
+        if (ids is None or any(_is_named(job, number, task) for number, task, _ in ids))
+        and (users is None or job.user in users)
+        and _is_met(job, begin, end, states, ids is not None)
+        and _fits(call, asked, job)
+    ]
+    newest = {job.job_id: job for job in runs}
+    for job in runs:
+        if "duplicates" not in asked and newest[job.job_id] is not job:
             continue
         steps = [] if "allocations" in asked else [s for s in job.steps if s.start]
         only = {step for number, task, step in ids or () if step and _is_named(job, number, task)}
@@ -168,32 +168,17 @@ def _selected(call: Call, asked: dict[str, Any]) -> list[Row]:
     return rows
 
 
-def _runs(call: Call, duplicates: bool, ids: object) -> list[Job]:
-    """Every run in the order the database got them: a task of an array that kept its array's record comes last."""
+def _runs(call: Call) -> list[Job]:
+    """Every run in sacct's order (_sort_desc_submit_time): tasks of arrays after the other jobs of their second."""
     cluster = call.site.cluster
-    archived = list(cluster.archive)
-    current = list(cluster.jobs.values())
-    seen = {(j.job_id, j.start) for j in archived}
-    last: dict[int, int] = {}
-    for job in (*archived, *current):
-        if job.array_job_id:
-            last[job.array_job_id] = max(last.get(job.array_job_id, 0), job.job_id)
-    whole = [*archived, *(j for j in current if (j.job_id, j.start) not in seen or not j.finished)]
+    seen = {(job.job_id, job.submit) for job in cluster.archive}
+    current = [job for job in cluster.jobs.values() if (job.job_id, job.submit) not in seen]
 
-    def order(job: Job) -> tuple[int, float, int]:
-        own = job.array_job_id == job.job_id
-        again = job.restarts if job.pending or (job.restarts and job in current) else 0
-        return (1 if again else 0, last[job.job_id] + 0.5 if own else float(job.job_id), job.start)
+    def order(job: Job) -> tuple[int, int, int, int]:
+        task = INFINITE if job.array_task is None else job.array_task
+        return job.submit, job.array_job_id, task, job.job_id
 
-    whole.sort(key=order)
-    if duplicates:
-        return whole
-    newest: dict[int, Job] = {}
-    for job in whole:
-        if ids is None and job.pending and job.restarts and job.eligible > call.now:
-            continue  # not eligible again yet: what is seen is the run before
-        newest[job.job_id] = job
-    return [job for job in whole if newest.get(job.job_id) is job]
+    return sorted((*cluster.archive, *current), key=order)
 
 
 def _is_named(job: Job, number: int, task: int | None) -> bool:
@@ -224,24 +209,33 @@ def _window(call: Call, asked: dict[str, Any]) -> tuple[int, int]:
             call.say(str(bad))
             call.quit(1)
 
-    end = moment("endtime", call.now)
-    return moment("starttime", call.now - call.now % 86400 if "state" not in asked else end), end
+    named, stated = "jobs" in asked, "state" in asked
+    begin = moment("starttime", 0 if named else call.now if stated else call.now - call.now % 86400)
+    end = moment("endtime", begin if begin and stated else call.now)
+    return begin, end + (end in (begin, call.now))
 
 
-def _in_window(call: Call, job: Job, begin: int, end: int, states: set[str] | None) -> bool:
+def _is_met(job: Job, begin: int, end: int, states: set[str] | None, named: bool) -> bool:
+    """Was the run there between two moments, and in one of the states? (setup_job_cond_limits, _state_time_string)"""
+    waits = job.pending and job.reason == "JobArrayTaskLimit"
+    eligible = 0 if waits else job.eligible
+    start, ended = _started(job), job.end if job.finished else 0
     if states is None:
-        return (
-            0 < job.eligible <= end
-            and (not job.finished or job.end >= begin)
-            and not (
-                job.pending
-                and not job.start
-                and job.reason
-                in ("Dependency", "JobHeldUser", "JobHeldAdmin", "BeginTime", "DependencyNeverSatisfied")
-            )
-            and not (job.finished and not job.start)
-        )
-    return (job.start or job.eligible) <= end and (not job.finished or job.end >= begin)
+        if not begin and named:
+            return True
+        return 0 < eligible < end and (not ended or ended >= begin)
+    pending = "PENDING" in states and 0 < eligible < end
+    if pending and (begin < start if start else begin < ended if ended else job.pending):
+        return True
+    if "RUNNING" in states and 0 < start < end and (begin < ended if ended else job.state == "RUNNING"):
+        return True
+    state = "REQUEUED" if "REQUEUED" in job.flags else job.state
+    return state in states and (begin <= ended <= end if ended else job.state == "SUSPENDED")
+
+
+def _started(job: Job) -> int:
+    """0 for a run that has not started, or was cancelled before it did."""
+    return job.start if job.shares and not job.pending else 0
 
 
 _STATES = {
@@ -250,12 +244,25 @@ _STATES = {
 }
 
 
+_UNACCOUNTED = (
+    "COMPLETING",
+    "CONFIGURING",
+    "SPECIAL_EXIT",
+    "STAGE_OUT",
+    "STOPPED",
+    "SIGNALING",
+    "RESV_DEL_HOLD",
+)
+
+
 def _states(call: Call, text: str | None) -> set[str] | None:
     if text is None:
         return None
     found = set()
     for word in filter(None, text.split(",")):
         name = _STATES.get(word.upper())
+        if name in _UNACCOUNTED:
+            call.fatal(f"job state {word} is not supported / accounted")
         if name is None:
             call.fatal(f"unrecognized job state value '{word}'")
         found.add(name)
@@ -277,7 +284,7 @@ def _users(call: Call, asked: dict[str, Any]) -> set[str] | None:
     return {call.user}
 
 
-def _fits(call: Call, asked: dict[str, Any], job: Job, states: set[str] | None) -> bool:
+def _fits(call: Call, asked: dict[str, Any], job: Job) -> bool:
     lists = {
         "accounts": [job.account],
         "qos": [job.qos],
@@ -296,13 +303,7 @@ def _fits(call: Call, asked: dict[str, Any], job: Job, states: set[str] | None) 
             low, _, high = str(asked[name]).partition("-")
             if not int(low or 0) <= count <= int(high or low or 0):
                 return False
-    if states is None:
-        return True
-    # A state other than running or pending must be the one it ended in; those two are met by having been in them.
-    ended = states - {"RUNNING", "PENDING"}
-    if job.state in ended or (job.flags & ended):
-        return True
-    return bool(states & {"RUNNING", "PENDING"}) and (bool(job.start) if "RUNNING" in states else job.pending)
+    return True
 
 
 def _nothing(row: Row) -> str:
@@ -330,7 +331,7 @@ def _exit(row: Row) -> str:
     of: Any = row.step or row.job
     if row.step is None and row.job.state in ("CANCELLED", "TIMEOUT", "PREEMPTED", "NODE_FAIL"):
         return "0:0"
-    return jobtext.exit_text(of.exit_code, of.signal)
+    return jobtext.exit_text(of.exit_code & 0x7F, of.signal)
 
 
 def _tres(row: Row, tres: dict[str, int]) -> str:
@@ -403,7 +404,7 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "cluster": lambda r: r.call.site.name,
     "comment": _of_job(lambda r: str(r.job.request.extra.get("comment", ""))),
     "constraints": _of_job(lambda r: r.job.features or ""),
-    "consumedenergy": lambda r: "0" if r.step else "",
+    "consumedenergy": lambda r: "0" if r.step or r.job.finished else "",
     "cputime": lambda r: durations.clock(r.elapsed * _cpus(r)),
     "cputimeraw": lambda r: str(r.elapsed * _cpus(r)),
     "dbindex": lambda r: str(r.job.job_id),
@@ -422,7 +423,13 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "jobidraw": _raw_id,
     "jobname": lambda r: r.step.name if r.step else r.job.request.name,
     "layout": lambda r: (
-        "" if r.step is None else "Unknown" if r.step.step_id in ("batch", "extern") else "Block"
+        ""
+        if r.step is None
+        else "Unknown"
+        if r.step.step_id in ("batch", "extern")
+        else "Block"
+        if r.step.tasks > len(r.step.nodes)
+        else "Cyclic"
     ),
     "ncpus": lambda r: str(_cpus(r)),
     "nnodes": lambda r: str(len(_nodes(r)) or (0 if r.step else r.job.min_nodes)),

@@ -195,8 +195,7 @@ def _job_counts(call: Call, job: Job) -> list[str]:
     nodes = f"{count}"
     if job.pending and job.max_nodes:
         nodes = f"{count}-{max(job.max_nodes, count)}"
-    failed = job.state == "FAILED" and not job.start
-    tasks = "N/A" if job.num_tasks < 1 or (failed and request.num_tasks is None) else str(job.num_tasks)
+    tasks = request.num_tasks or (job.min_nodes if job.pending else len(job.nodes)) or "N/A"
     cores, threads = (
         n if n is not None else "*" for n in (request.cores_per_socket, request.threads_per_core)
     )

@@ -57,6 +57,7 @@ def read_configuration(texts: Mapping[str, str]) -> Configuration:
     conf.problems += gres.problems
     devices = gres_lines(gres.lines, conf.problems)
     conf.nodes = nodes_of(by_kind["nodename"], devices, conf.words("GresTypes"), conf.problems)
+    conf.nodes.sort(key=lambda node: hostlist.host_key(node.name))  # as slurmctld's table of nodes is
     for line in by_kind["nodeset"]:
         conf.node_sets[line.pairs["nodeset"]] = _node_set(line, conf)
     conf.partitions = partitions_of(by_kind["partitionname"], conf.nodes, conf.node_sets, conf.problems)
