@@ -126,6 +126,15 @@ def dra_validation(file: RecordingFile, verbose: Verbose = False, output: Output
     _verify("dra-validation", file, verbose, output)
 
 
+@app.command("kubelet")
+def kubelet(file: RecordingFile, verbose: Verbose = False, output: Output = "table") -> None:
+    """Try the test tables of the kubelet's managers: the same NUMA nodes, CPUs, memory, devices and refusals?
+
+    Example: fairway verify kubelet recordings/kubelet-managers.jsonl.gz -v
+    """
+    _verify("kubelet", file, verbose, output)
+
+
 @app.command("promql")
 def promql(file: RecordingFile, verbose: Verbose = False, output: Output = "table") -> None:
     """Ask recorded queries again: the same series, and values to 1e-9, as a real Prometheus gave?

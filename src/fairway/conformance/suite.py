@@ -29,6 +29,7 @@ CHECKS: dict[str, str] = {
     "dra-validation": "fairway.conformance.dra.validation:verify_validation",
     "slurm-commands": "fairway.conformance.slurm.commands:verify_commands",
     "kubectl": "fairway.conformance.kubectl.playing:verify_session",
+    "kubelet": "fairway.conformance.kubelet:verify_kubelet",
     "promql": "fairway.conformance.promql:verify_promql",
 }
 """`fairway verify CHECK` and the function that does it: Path → Verification."""
