@@ -21,7 +21,7 @@ from fairway.scenario.assertions.alertwords import AlertRow
 from fairway.telemetry.promql import Matrix, query_range
 from fairway.telemetry.promql.evaluating import Evaluation
 from fairway.telemetry.promql.nodes import SCALAR, Binary, Number, kind_of
-from fairway.telemetry.rules.alerts import Alert, Tracker
+from fairway.telemetry.rules.alerts import Alert, Tracker, runs_of
 from fairway.telemetry.rules.evaluating import Outcome as Evaluated
 from fairway.telemetry.rules.evaluating import evaluate
 from fairway.telemetry.rules.reading import KIND, Group, Rule, rules_of
@@ -152,7 +152,7 @@ def thresholds(test: RuleTest, source: SeriesSource, start_ms: int, end_ms: int)
 def _with_threshold(rule: Rule, op: str, value: float, found: Matrix, steps: Any) -> Threshold:
     compare = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}[op]
     tracker = Tracker(replace(rule), "")
-    tracker.follow(steps, found.labels, found.values, found.present & compare(found.values, value))
+    tracker.follow(steps, runs_of(found._replace(present=found.present & compare(found.values, value))))
     fired = [a for a in tracker.alerts if a.fired_ms is not None]
     last = int(steps[-1])
     firing = sum((a.ended_ms if a.ended_ms is not None else last) - (a.fired_ms or 0) for a in fired)

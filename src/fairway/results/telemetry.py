@@ -16,7 +16,7 @@ from fairway.results.stateseries import state_makers
 from fairway.telemetry.dcgm.counters import field_of
 from fairway.telemetry.dcgm.source import DcgmSource
 from fairway.telemetry.steps import StepSource
-from fairway.telemetry.store import Matcher, Series, name_of
+from fairway.telemetry.store import Matcher, Series, Table, name_of
 
 
 class RunSource:
@@ -38,6 +38,13 @@ class RunSource:
             yield from self._devices().select(matchers, start_ms, end_ms)
         if name is None or field_of(name) is None:
             yield from self._steps.select(matchers, start_ms, end_ms)
+
+    def has_tables(self, matchers: Sequence[Matcher]) -> bool:
+        name = name_of(matchers)
+        return name is not None and field_of(name) is not None
+
+    def parts(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Table | Series]:
+        return self._devices().parts(matchers, start_ms, end_ms)
 
     def _devices(self) -> DcgmSource:
         if self._gpus is None:

@@ -9,7 +9,7 @@ Series that were scraped together should share one array of times: whoever evalu
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -82,12 +82,63 @@ def fits(found: Labels, matchers: Sequence[Matcher]) -> bool:
     return all(m.matches(values.get(m.name, "")) for m in matchers)
 
 
+class Table(NamedTuple):
+    """Many series at once: pieces of rows that share their times, which are evenly spaced.
+
+    `values`: float[row, sample], no NaN. Piece `i` is `values[row[i], begin[i]:end[i]]` of series `series[i]`; where
+    `is_over[i]`, a staleness marker is at `end[i]`. Pieces come by row, then by time; `labels(i)` are their series'.
+    """
+
+    times: Times
+    values: npt.NDArray[Any]
+    row: Times
+    begin: Times
+    end: Times
+    series: Times
+    is_over: Bools
+    labels: Callable[[int], Labels]
+
+
 class SeriesSource(Protocol):
     """Who has samples. The same samples come out however a span is cut into several questions."""
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterable[Series]:
         """Series that fit all matchers, with their samples from `start_ms` to `end_ms`, both included."""
         ...
+
+
+class Tabled(Protocol):
+    """A source that can give many series as tables."""
+
+    def has_tables(self, matchers: Sequence[Matcher]) -> bool:
+        """Whether any may come as tables."""
+        ...
+
+    def parts(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Table | Series]:
+        """What `select` gives, as tables where that is possible."""
+        ...
+
+
+def series_of(table: Table) -> Iterator[Series]:
+    """Its series, each with all its pieces and markers."""
+    places: dict[int, list[int]] = {}
+    for place, number in enumerate(table.series.tolist()):
+        places.setdefault(number, []).append(place)
+    begin, end, row, is_over = (
+        part.tolist() for part in (table.begin, table.end, table.row, table.is_over)
+    )
+    for found in places.values():
+        times, values = [], []
+        for i in found:
+            piece = table.values[row[i], begin[i] : end[i]].astype(np.float64)
+            times.append(table.times[begin[i] : end[i] + is_over[i]])
+            values.append(np.append(piece, STALE) if is_over[i] else piece)
+        labels_ = table.labels(found[0])
+        if len(found) == 1:
+            whole = len(times[0]) == len(table.times)
+            yield Series(labels_, table.times if whole else times[0], values[0])
+        else:
+            yield Series(labels_, np.concatenate(times), np.concatenate(values))
 
 
 class MemoryStore:
@@ -165,3 +216,16 @@ class Union:
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Series]:
         for source in self.sources:
             yield from source.select(matchers, start_ms, end_ms)
+
+    def has_tables(self, matchers: Sequence[Matcher]) -> bool:
+        return any(has_tables(source, matchers) for source in self.sources)
+
+    def parts(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Table | Series]:
+        for source in self.sources:
+            ask = source.parts if has_tables(source, matchers) else source.select  # type: ignore[attr-defined]
+            yield from ask(matchers, start_ms, end_ms)
+
+
+def has_tables(source: SeriesSource, matchers: Sequence[Matcher]) -> bool:
+    asked = getattr(source, "has_tables", None)
+    return asked is not None and asked(matchers)

@@ -7,6 +7,7 @@ are worked out for blocks of rows, for the asked window only; all series share i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +15,8 @@ import numpy as np
 from fairway.telemetry.dcgm.counters import field_of, spellings
 from fairway.telemetry.dcgm.identity import Device, Holder, split_labels
 from fairway.telemetry.gpus.fields import COUNTERS, GAUGES, OF_WHOLE_GPUS, Devices
-from fairway.telemetry.gpus.fleet import TICK_S, Fleet
-from fairway.telemetry.store import NAME, STALE, Labels, Matcher, Series, Times, Values, fits, name_of
+from fairway.telemetry.gpus.fleet import TICK_S, Fleet, Ints
+from fairway.telemetry.store import NAME, Labels, Matcher, Series, Table, fits, name_of, series_of
 
 _BLOCK = 1_500_000
 """Samples worked out at once: arrays that stay in a processor's cache pay."""
@@ -41,12 +42,21 @@ class DcgmSource:
         self._fleet = fleet
         self._devices = devices
         self._spans = _spans(fleet, stays)
+        self._has_parts = any(device.profile for device in devices)
         self._labels: dict[tuple[int, Holder], tuple[Labels, Labels]] = {}
 
     def names(self) -> list[str]:
         return sorted({*GAUGES, *COUNTERS, *spellings()}) if len(self._fleet) else []
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Series]:
+        for table in self.parts(matchers, start_ms, end_ms):
+            yield from series_of(table)
+
+    def has_tables(self, matchers: Sequence[Matcher]) -> bool:
+        name = name_of(matchers)
+        return name is not None and field_of(name) is not None
+
+    def parts(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Table]:
         name = name_of(matchers)
         if name is not None:
             rest = [m for m in matchers if m != Matcher(NAME, "=", name)]
@@ -58,7 +68,7 @@ class DcgmSource:
             if all(m.matches(name) for m in asked):
                 yield from self._named(name, rest, start_ms, end_ms)
 
-    def _named(self, name: str, rest: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Series]:
+    def _named(self, name: str, rest: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Table]:
         field = field_of(name)
         first, last = -(-start_ms // _STEP_MS), min(end_ms, self._until_ms) // _STEP_MS + 1
         if len(self._fleet) and field is not None:
@@ -70,39 +80,45 @@ class DcgmSource:
         block = max(1, _BLOCK // len(times))
         for lo in range(0, len(self._fleet), block):
             rows = slice(lo, min(lo + block, len(self._fleet)))
-            wanted = list(self._wanted(name, field, rest, rows, first, last))
-            if not wanted:
+            wanted = self._wanted(name, field, rest, rows, first, last)
+            if not len(wanted):
                 continue
-            values = self._fields.values(field, rows, first, len(times)).astype(np.float64)
-            for row, spans, labels in wanted:
-                if len(spans) == 1:
-                    yield _cut(labels, times, values[row - lo], *spans[0])
-                else:
-                    pieces = [_cut(labels, times, values[row - lo], *span) for span in spans]
-                    joined = (
-                        np.concatenate([getattr(p, part) for p in pieces]) for part in ("times", "values")
-                    )
-                    yield Series(labels, *joined)
+            spans = self._spans
+            begin = np.maximum(spans.first[wanted] - first, 0)
+            end = np.minimum(spans.last[wanted], last) - first
+            yield Table(
+                times,
+                self._fields.values(field, rows, first, len(times)),
+                spans.row[wanted] - lo,
+                begin,
+                np.maximum(end, begin),
+                spans.series[wanted],
+                spans.last[wanted] < last,
+                partial(self._labelled_span, name, wanted),
+            )
 
     def _wanted(
         self, name: str, field: str, rest: Sequence[Matcher], rows: slice, first: int, last: int
-    ) -> Iterator[tuple[int, list[tuple[int, int, bool]], Labels]]:
-        """The series of some rows that fit and have something to say in a window: their samples' places in it, and
-        whether a staleness marker is behind them."""
-        for row in range(rows.start, rows.stop):
-            if field in OF_WHOLE_GPUS and self._devices[row].profile:
-                continue
-            held: dict[Holder, list[tuple[int, int, bool]]] = {}
-            for begins, ends, holder in self._spans[row]:
-                # A marker may be in the window where its span is not.
-                if begins < last and ends >= first:
-                    place = (max(begins - first, 0), min(ends, last) - first, ends < last)
-                    if place[1] > place[0] or place[2]:
-                        held.setdefault(holder, []).append(place)
-            for holder, spans in held.items():
-                labels = self._labelled(name, row, holder)
-                if fits(labels, rest):
-                    yield row, spans, labels
+    ) -> Ints:
+        """The spans of some rows that fit and have something to say in a window."""
+        spans = self._spans
+        some = slice(int(spans.starts[rows.start]), int(spans.starts[rows.stop]))
+        # A marker may be in the window where its span is not.
+        there = (spans.first[some] < last) & (spans.last[some] >= first)
+        there &= (spans.last[some] > first) | (spans.last[some] < last)
+        found: Ints = np.flatnonzero(there) + some.start
+        if field in OF_WHOLE_GPUS and self._has_parts:
+            found = found[[not self._devices[row].profile for row in spans.row[found].tolist()]]
+        if rest:
+            fitting = [fits(self._labelled(name, *self._of(i)), rest) for i in found.tolist()]
+            found = found[fitting]
+        return found
+
+    def _of(self, span: int) -> tuple[int, Holder]:
+        return int(self._spans.row[span]), self._spans.holders[span]
+
+    def _labelled_span(self, name: str, wanted: Ints, place: int) -> Labels:
+        return self._labelled(name, *self._of(int(wanted[place])))
 
     def _labelled(self, name: str, row: int, holder: Holder) -> Labels:
         found = self._labels.get((row, holder))
@@ -111,30 +127,51 @@ class DcgmSource:
         return (*found[0], (NAME, name), *found[1])
 
 
-def _cut(labels: Labels, times: Times, values: Values, begins: int, ends: int, is_over: bool) -> Series:
-    if is_over:
-        return Series(labels, times[begins : ends + 1], np.append(values[begins:ends], STALE))
-    return Series(labels, times[begins:ends], values[begins:ends])
-
-
-_Span = tuple[int, int, Holder]
 _NOBODY = Holder()
 
 
-def _spans(fleet: Fleet, stays: Sequence[Stay]) -> list[list[_Span]]:
-    """By row: who holds it from when to when, nobody included, over the device's life."""
-    spans: list[list[_Span]] = [[] for _ in range(len(fleet))]
+class _Spans(NamedTuple):
+    """Who holds which row from when to when, nobody included, over each device's life. By row, then by time;
+    `starts[row]`: where a row's begin; `series`: a number for each row and holder."""
+
+    row: Ints
+    first: Ints
+    last: Ints
+    series: Ints
+    holders: list[Holder]
+    starts: Ints
+
+
+def _spans(fleet: Fleet, stays: Sequence[Stay]) -> _Spans:
+    found: list[tuple[int, int, int, Holder]] = []
     free = fleet.first.tolist()
     ends = fleet.last.tolist()
+    row = 0
+
+    def rest_until(next_row: int) -> None:
+        """What is left of the rows before it belongs to nobody."""
+        nonlocal row
+        while row < next_row:
+            if free[row] < ends[row]:
+                found.append((row, free[row], ends[row], _NOBODY))
+            row += 1
+
     for stay in stays:
         first, last = max(stay.first, 0), min(stay.last, ends[stay.row])
         if last <= first:
             continue
-        if first > free[stay.row]:
-            spans[stay.row].append((free[stay.row], first, _NOBODY))
-        spans[stay.row].append((first, last, stay.holder))
-        free[stay.row] = max(free[stay.row], last)
-    for row, of_row in enumerate(spans):
-        if free[row] < ends[row]:
-            of_row.append((free[row], ends[row], _NOBODY))
-    return spans
+        rest_until(stay.row)
+        if first > free[row]:
+            found.append((row, free[row], first, _NOBODY))
+        if found and found[-1][0] == row and found[-1][3] == stay.holder and found[-1][2] > first:
+            # Two parts of one device, held by one pod, are one series.
+            found[-1] = (row, found[-1][1], max(last, found[-1][2]), stay.holder)
+        else:
+            found.append((row, first, last, stay.holder))
+        free[row] = max(free[row], last)
+    rest_until(len(fleet))
+    numbers: dict[tuple[int, Holder], int] = {}
+    series = [numbers.setdefault((at, holder), len(numbers)) for at, _, _, holder in found]
+    rows, begins, lasts = (np.array([span[k] for span in found], np.int64) for k in range(3))
+    starts = np.searchsorted(rows, np.arange(len(fleet) + 1))
+    return _Spans(rows, begins, lasts, np.array(series, np.int64), [span[3] for span in found], starts)

@@ -24,7 +24,7 @@ from fairway.telemetry.promql.matrix import (
 from fairway.telemetry.promql.nodes import ARITHMETIC, COMPARISONS, Binary, Matching, PromQLError
 from fairway.telemetry.store import NAME, Labels, Values
 
-_ARITHMETIC: Final[dict[str, Any]] = {
+ARITHMETIC_OPERATIONS: Final[dict[str, Any]] = {
     "+": np.add,
     "-": np.subtract,
     "*": np.multiply,
@@ -33,7 +33,7 @@ _ARITHMETIC: Final[dict[str, Any]] = {
     "^": np.power,
     "atan2": np.arctan2,
 }
-_COMPARISONS: Final[dict[str, Any]] = {
+COMPARING_OPERATIONS: Final[dict[str, Any]] = {
     "==": np.equal,
     "!=": np.not_equal,
     ">": np.greater,
@@ -47,7 +47,7 @@ _GROUPING: Final = "multiple matches for labels: grouping labels must ensure uni
 
 def scalars(op: str, left: Values, right: Values) -> Values:
     with np.errstate(all="ignore"):
-        out: Values = (_COMPARISONS if op in COMPARISONS else _ARITHMETIC)[op](left, right)
+        out: Values = (COMPARING_OPERATIONS if op in COMPARISONS else ARITHMETIC_OPERATIONS)[op](left, right)
         return out.astype(np.float64)
 
 
@@ -57,9 +57,9 @@ def with_scalar(node: Binary, matrix: Matrix, scalar: Values, is_left: bool) -> 
     left, right = (scalar, values) if is_left else (values, scalar)
     with np.errstate(all="ignore"):
         if op in ARITHMETIC:
-            out = _ARITHMETIC[op](left, right)
+            out = ARITHMETIC_OPERATIONS[op](left, right)
         else:
-            keep = _COMPARISONS[op](left, right)
+            keep = COMPARING_OPERATIONS[op](left, right)
             out = keep.astype(np.float64) if node.is_bool else values
             present = present if node.is_bool else present & keep
     if op in ARITHMETIC or node.is_bool:
@@ -144,9 +144,9 @@ def _result(
 ) -> Matrix:
     with np.errstate(all="ignore"):
         if node.op in ARITHMETIC:
-            out, keep = _ARITHMETIC[node.op](a, b), present
+            out, keep = ARITHMETIC_OPERATIONS[node.op](a, b), present
         else:
-            holds = _COMPARISONS[node.op](a, b)
+            holds = COMPARING_OPERATIONS[node.op](a, b)
             out = holds.astype(np.float64) if node.is_bool else a
             keep = present if node.is_bool else present & holds
     matching = node.matching

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from fairway.kube.goregexp import RegexpError
-from fairway.telemetry.promql import binary
+from fairway.telemetry.promql import binary, rowwise
 from fairway.telemetry.promql.aggregating import aggregated
 from fairway.telemetry.promql.functions import DATES, SIMPLE
 from fairway.telemetry.promql.labelling import join_labels, replace_labels, sorted_by_labels
@@ -41,6 +41,7 @@ from fairway.telemetry.promql.rangefunctions import KEEPS_NAME, KERNELS
 from fairway.telemetry.promql.selecting import (
     LOOKBACK_MS,
     Block,
+    Selected,
     at_steps,
     blocks_of,
     blocks_of_matrix,
@@ -70,6 +71,10 @@ class Evaluation:
 
     def of(self, node: Node) -> Answer:
         """Raises: PromQLError."""
+        if isinstance(node, Selector | Binary | Call | Aggregation):
+            known = rowwise.answer(self, node, self._of_loose)
+            if known is not None:
+                return known
         match node:
             case Number():
                 return np.full(len(self.steps), node.value)
@@ -94,6 +99,12 @@ class Evaluation:
                 return self._call(node)
             case Subquery():
                 raise PromQLError("a range vector is not answered at several steps")
+
+    def _of_loose(self, found: list[Series], node: Node) -> Matrix:
+        """The answer of these series alone."""
+        answer = replace(self, source=Selected(found)).of(node)
+        assert isinstance(answer, Matrix), node
+        return answer
 
     def blocks(self, node: Selector | Subquery, ends: Times) -> list[Block]:
         """The samples of a range vector whose windows end at `ends`."""

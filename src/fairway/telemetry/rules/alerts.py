@@ -1,27 +1,23 @@
 """When was an alert pending, firing, resolved? One rule's state over many evaluations at once.
 
 An alert is pending from the first evaluation that finds it, fires when it has been found for `for`, and goes on firing
-for `keep_firing_for` after it is found no longer. Only changes cost: evaluations at which nothing changes are skipped.
+for `keep_firing_for` after it is found no longer. What is found comes as runs: only changes cost.
 
 Source: rules/alerting.go, Eval (Prometheus 3.14).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from fairway.telemetry.promql.matrix import Matrix
 from fairway.telemetry.rules.reading import Rule
-from fairway.telemetry.store import Bools, Labels, Times, Values
-
-INACTIVE: Final = 0
-PENDING: Final = 1
-FIRING: Final = 2
-States = npt.NDArray[np.int8]
+from fairway.telemetry.store import Labels, Times
 
 
 @dataclass(slots=True)
@@ -38,11 +34,34 @@ class Alert:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
+class Run(NamedTuple):
+    """What somebody found at evaluations `first` to `end` (not included), one value each."""
+
+    labels: Labels
+    first: int
+    end: int
+    values: Any
+
+
+def runs_of(matrix: Matrix) -> Iterator[Run]:
+    """Series by series, each in the order of time."""
+    rows, steps = matrix.present.shape
+    edges = np.zeros((rows, steps + 1), np.int8)
+    edges[:, :-1] = matrix.present
+    edges[:, 1:] -= matrix.present
+    row, first = np.nonzero(edges > 0)
+    end = np.nonzero(edges < 0)[1]
+    for r, lo, hi in zip(row.tolist(), first.tolist(), end.tolist(), strict=True):
+        yield Run(matrix.labels[r], lo, hi, matrix.values[r, lo:hi])
+
+
 @dataclass(slots=True)
 class _Live:
     alert: Alert
-    # Since when it has been found no longer, though it is kept firing.
-    missing_since: int | None = None
+    # The first evaluation at which it was found no longer, though it may be kept firing.
+    missing_ms: int | None
+    # The part of the span in which it was last found.
+    part: int
 
 
 class Tracker:
@@ -51,67 +70,45 @@ class Tracker:
     def __init__(self, rule: Rule, group: str) -> None:
         self.rule, self.group = rule, group
         self.alerts: list[Alert] = []
-        # When each became active, time after time.
-        self.began_ms: dict[Labels, list[int]] = {}
+        # The last evaluation, and those that failed: from when to when.
+        self.reached_ms: int | None = None
+        self.failed_ms: list[tuple[int, int]] = []
         self._live: dict[Labels, _Live] = {}
+        self._part = 0
 
-    def follow(
-        self, steps: Times, labels: list[Labels], values: Values, present: Bools
-    ) -> dict[Labels, States]:
-        """The next evaluations: what each found. Returns: every alert's state at each, int8[step]."""
-        states: dict[Labels, States] = {}
-        found = dict(zip(labels, range(len(labels)), strict=True))
-        for one in [*self._live, *(name for name in labels if name not in self._live)]:
-            row = found.get(one)
-            there = present[row] if row is not None else np.zeros(len(steps), np.bool_)
-            state = np.zeros(len(steps), np.int8)
-            self._follow_one(one, steps, there, values[row] if row is not None else None, state)
-            states[one] = state
-        return states
+    def follow(self, steps: Times, runs: Iterable[Run]) -> None:
+        """The next evaluations, and what they found; runs of one series come in the order of time."""
+        grid: list[int] = steps.tolist()
+        self._part += 1
+        for run in runs:
+            live = self._live.get(run.labels)
+            if live is not None and self._is_over(live, grid, run.first):
+                live = None
+            if live is None:
+                alert = Alert(self.rule, self.group, run.labels, grid[run.first], float(run.values[0]))
+                self.alerts.append(alert)
+                live = self._live[run.labels] = _Live(alert, None, self._part)
+            alert = live.alert
+            if alert.fired_ms is None:
+                fires = bisect_left(grid, alert.active_ms + self.rule.for_ms, run.first, run.end)
+                if fires < run.end:
+                    alert.fired_ms, alert.value = grid[fires], float(run.values[fires - run.first])
+            live.part = self._part
+            live.missing_ms = grid[run.end] if run.end < len(grid) else None
+        for labels, live in list(self._live.items()):
+            if self._is_over(live, grid, len(grid)):
+                del self._live[labels]
+        self.reached_ms = grid[-1]
 
-    def _follow_one(
-        self, labels: Labels, steps: Times, there: Bools, values: Values | None, state: States
-    ) -> None:
-        edges = np.flatnonzero(np.diff(there)) + 1
-        for first, end in zip([0, *edges.tolist()], [*edges.tolist(), len(there)], strict=True):
-            if end > first:
-                if there[first]:
-                    assert values is not None
-                    self._found(labels, steps, first, end, values, state)
-                else:
-                    self._missing(labels, steps, first, end, state)
-
-    def _found(
-        self, labels: Labels, steps: Times, first: int, end: int, values: Values, state: States
-    ) -> None:
-        live = self._live.get(labels)
-        if live is None:
-            alert = Alert(self.rule, self.group, labels, int(steps[first]), float(values[first]))
-            self.alerts.append(alert)
-            self.began_ms.setdefault(labels, []).append(alert.active_ms)
-            live = self._live[labels] = _Live(alert)
-        live.missing_since = None
-        alert = live.alert
-        if alert.fired_ms is not None:
-            state[first:end] = FIRING
-            return
-        fires = first + int(np.searchsorted(steps[first:end], alert.active_ms + self.rule.for_ms))
-        state[first:fires] = PENDING
-        state[fires:end] = FIRING
-        if fires < end:
-            alert.fired_ms, alert.value = int(steps[fires]), float(values[fires])
-
-    def _missing(self, labels: Labels, steps: Times, first: int, end: int, state: States) -> None:
-        live = self._live.get(labels)
-        if live is None:
-            return
-        last = first
-        if live.alert.fired_ms is not None and self.rule.keep_firing_ms:
-            if live.missing_since is None:
-                live.missing_since = int(steps[first])
-            over = live.missing_since + self.rule.keep_firing_ms
-            last = first + int(np.searchsorted(steps[first:end], over))
-            state[first:last] = FIRING
-        if last < end:
-            live.alert.ended_ms = int(steps[last])
-            del self._live[labels]
+    def _is_over(self, live: _Live, grid: list[int], until: int) -> bool:
+        """Whether it ended before an evaluation of this part."""
+        if live.part != self._part and live.missing_ms is None and until:
+            live.missing_ms = grid[0]
+        if live.missing_ms is None:
+            return False
+        kept_ms = self.rule.keep_firing_ms if live.alert.fired_ms is not None else 0
+        over = bisect_left(grid, live.missing_ms + kept_ms)
+        if over < until:
+            live.alert.ended_ms = grid[over]
+            return True
+        return False

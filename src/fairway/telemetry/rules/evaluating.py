@@ -15,35 +15,33 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
-from fairway.telemetry.promql import PromQLError, query_instant
+from fairway.telemetry.promql import PromQLError, query_instant, rowwise
 from fairway.telemetry.promql.evaluating import Evaluation, as_vector
 from fairway.telemetry.promql.matrix import SAME_LABELS, Matrix, merged, unnamed, with_label
 from fairway.telemetry.promql.nodes import Aggregation, Binary, Call, Negation, Node, Selector, Subquery
-from fairway.telemetry.rules.alerts import FIRING, INACTIVE, PENDING, Alert, States, Tracker
+from fairway.telemetry.rules.alerts import Alert, Run, Tracker, runs_of
+from fairway.telemetry.rules.alertseries import ALERTS, FOR_STATE, Recorded
 from fairway.telemetry.rules.expanding import expand
 from fairway.telemetry.rules.reading import Group, Rule
 from fairway.telemetry.store import (
     NAME,
     STALE,
     Labels,
-    MemoryStore,
     SeriesSource,
     Times,
     Union,
-    labels,
     name_of,
 )
 
 DAY_MS: Final = 86_400_000
-ALERTS: Final = "ALERTS"
-FOR_STATE: Final = "ALERTS_FOR_STATE"
 _MOST_STEPS: Final = 2_880
 # How often a span with a failing evaluation is halved before the rest of it counts as failing.
 _MOST_TRIES: Final = 64
+_Answer = TypeVar("_Answer")
 _CHANGES: Final = re.compile(r"\$value|\.Value|query|now")
 _SAME: Final = "vector contains metrics with the same labelset after applying {} labels"
 
@@ -65,7 +63,7 @@ class Outcome:
 
     alerts: list[Alert] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    recorded: MemoryStore = field(default_factory=MemoryStore)
+    recorded: Recorded = field(default_factory=Recorded)
     evaluations: int = 0
 
 
@@ -87,6 +85,9 @@ def evaluate(groups: Sequence[Group], source: SeriesSource, start_ms: int, end_m
     outcome = Outcome()
     both = Union((source, outcome.recorded))
     states = [_state_of(group, is_stepwise) for group, is_stepwise in _ordered(groups)]
+    for state in states:
+        for tracker in state.trackers.values():
+            outcome.recorded.follow(tracker, state.group.interval_ms)
     longest = max((group.interval_ms for group in groups), default=0)
     part_ms = max(min(DAY_MS, *(_MOST_STEPS * g.interval_ms for g in groups)), longest) if groups else DAY_MS
     for first in range(start_ms, end_ms + 1, part_ms):
@@ -130,16 +131,18 @@ def _run_group(state: _State, steps: Times, source: SeriesSource, outcome: Outco
     for part in parts:
         for place, rule in enumerate(state.group.rules):
             outcome.evaluations += len(part)
-            for some, found in _tried(partial(_found, state, rule, source), part, rule, state.group, outcome):
-                if rule.alert:
-                    _alerting(state, place, rule, some, found, outcome)
-                else:
+            tracker = state.trackers.get(place)
+            if tracker is None:
+                for some, found in _tried(partial(_found, state, rule, source), part, rule, state, outcome):
                     _record(state, place, some, found, outcome)
+            else:
+                for some, runs in _tried(partial(_runs, state, rule, source), part, rule, state, outcome):
+                    tracker.follow(some, runs)
 
 
 def _tried(
-    act: Callable[[Times], Matrix], steps: Times, rule: Rule, group: Group, outcome: Outcome
-) -> Iterator[tuple[Times, Matrix]]:
+    act: Callable[[Times], _Answer], steps: Times, rule: Rule, state: _State, outcome: Outcome
+) -> Iterator[tuple[Times, _Answer]]:
     """Evaluations that do not fail, in the order of their times; those that do are noted."""
     left, tries = [steps], 0
     while left:
@@ -152,7 +155,10 @@ def _tried(
                 half = len(some) // 2
                 left += [some[half:], some[:half]]
             else:
-                _note(outcome, Failure(rule, group.name, int(some[0]), len(some), str(wrong)))
+                _note(outcome, Failure(rule, state.group.name, int(some[0]), len(some), str(wrong)))
+                for tracker in state.trackers.values():
+                    if tracker.rule is rule:
+                        tracker.failed_ms.append((int(some[0]), int(some[-1])))
 
 
 def _note(outcome: Outcome, failure: Failure) -> None:
@@ -164,12 +170,39 @@ def _note(outcome: Outcome, failure: Failure) -> None:
     outcome.failures.append(failure)
 
 
+def _runs(state: _State, rule: Rule, source: SeriesSource, steps: Times) -> list[Run]:
+    """What an alert's query gives, with the alert's labels. Raises: PromQLError."""
+    group = state.group
+    if not group.limit and not _has_changing_labels(rule):
+        found = rowwise.runs(_asked_at(group, source, steps), rule.node)
+        if found is not None:
+            named: list[Run] = []
+            whose: dict[Labels, Labels] = {}
+            for of, first, end, values in found:
+                name = _alert_labels(state, rule, of, float(values[0]), int(steps[first]), source)
+                if whose.setdefault(name, of) != of:
+                    # Two series under one name: whether they are there at once is looked at below.
+                    break
+                named.append(Run(name, first, end, values))
+            else:
+                return named
+    return list(runs_of(_found(state, rule, source, steps)))
+
+
+def _asked_at(group: Group, source: SeriesSource, steps: Times) -> Evaluation:
+    asked = steps - group.offset_ms
+    return Evaluation(source, asked, int(asked[0]), int(asked[-1]), group.interval_ms, group.interval_ms)
+
+
+def _has_changing_labels(rule: Rule) -> bool:
+    """Whether the value of a moment is in its labels."""
+    return any(_CHANGES.search(text) for text in rule.labels.values() if "{{" in text)
+
+
 def _found(state: _State, rule: Rule, source: SeriesSource, steps: Times) -> Matrix:
     """What a rule's query gives, with the rule's labels. Raises: PromQLError."""
     group = state.group
-    asked = steps - group.offset_ms
-    first, last = int(asked[0]), int(asked[-1])
-    answer = Evaluation(source, asked, first, last, group.interval_ms, group.interval_ms).of(rule.node)
+    answer = _asked_at(group, source, steps).of(rule.node)
     if isinstance(answer, str):
         raise PromQLError("rule result is not a vector or scalar")
     matrix = answer if isinstance(answer, Matrix) else as_vector(answer)
@@ -190,7 +223,7 @@ def _labelled(state: _State, rule: Rule, matrix: Matrix, steps: Times, source: S
         return matrix._replace(
             labels=[_with(unnamed(one), {NAME: rule.record, **rule.labels}) for one in matrix.labels]
         )
-    if not any(_CHANGES.search(text) for text in rule.labels.values() if "{{" in text):
+    if not _has_changing_labels(rule):
         rows = [row for row in range(len(matrix.labels)) if matrix.present[row].any()]
         names = []
         for row in rows:
@@ -241,48 +274,17 @@ def _record(state: _State, place: int, steps: Times, found: Matrix, outcome: Out
     lasting = set()
     for name, values, there in zip(*found, strict=True):
         if there.all():
-            outcome.recorded.extend(name, steps, values)
+            outcome.recorded.store.extend(name, steps, values)
         else:
             marks = there.copy()
             marks[1:] |= there[:-1]
             marks[0] |= name in before
-            outcome.recorded.extend(name, steps[marks], np.where(there, values, STALE)[marks])
+            outcome.recorded.store.extend(name, steps[marks], np.where(there, values, STALE)[marks])
         if there[-1]:
             lasting.add(name)
     for name in before.difference(found.labels):
-        outcome.recorded.extend(name, steps[:1], np.array([STALE]))
+        outcome.recorded.store.extend(name, steps[:1], np.array([STALE]))
     state.last[place] = frozenset(lasting)
-
-
-def _alerting(state: _State, place: int, rule: Rule, steps: Times, found: Matrix, outcome: Outcome) -> None:
-    tracker = state.trackers[place]
-    states = tracker.follow(steps, found.labels, found.values, found.present)
-    names: list[Labels] = []
-    rows: list[States] = []
-    for one, at in states.items():
-        for which, word in ((PENDING, "pending"), (FIRING, "firing")):
-            there = at == which
-            if there.any():
-                pairs = {**dict(one), "alertstate": word}
-                names.append(labels(ALERTS, pairs))
-                rows.append(there)
-    shape = (len(names), len(steps))
-    present = np.array(rows, np.bool_).reshape(shape)
-    active = {one: at != INACTIVE for one, at in states.items() if at.any()}
-    since = [_since(tracker, one, steps) for one in active]
-    names += [labels(FOR_STATE, dict(one)) for one in active]
-    values = np.concatenate([np.ones(shape), np.array(since).reshape(len(since), len(steps))])
-    present = np.concatenate(
-        [present, np.array(list(active.values()), np.bool_).reshape(len(since), len(steps))]
-    )
-    _record(state, place, steps, Matrix(names, values, present), outcome)
-
-
-def _since(tracker: Tracker, one: Labels, steps: Times) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """In seconds since 1970, since when it has been active at each step."""
-    began = tracker.began_ms[one]
-    place = np.searchsorted(np.array(began), steps, "right") - 1
-    return np.array(began, np.float64)[np.maximum(place, 0)] // 1000
 
 
 def _ordered(groups: Sequence[Group]) -> list[tuple[Group, bool]]:
