@@ -25,7 +25,7 @@ from fairway.telemetry.gpus import TICK_S, FleetBuilder, Use
 from fairway.telemetry.gpus.boards import board_of
 from fairway.telemetry.gpus.fleet import TICK_US, Row
 from fairway.telemetry.gpus.kinds import KINDS, NOTEBOOK, SERVING, TRAINING
-from fairway.telemetry.rules.evaluating import evaluate
+from fairway.telemetry.rules.dividing import evaluate_divided
 from fairway.telemetry.rules.reading import rules_of
 
 _GPUS = 8
@@ -50,9 +50,11 @@ def run(quick: bool = False) -> Iterator[BenchRow]:
     spec = {"groups": [{"name": "fleet", "interval": f"{TICK_S}s", "rules": list(_RULES)}]}
     groups, _ = rules_of({"kind": "PrometheusRule", "metadata": {"name": "fleet"}, "spec": spec})
     end_ms = (_START_US + days * _DAY_US) // 1000
-    found = evaluate(groups, source, _START_US // 1000, end_ms - 1)
+    found = evaluate_divided(groups, source, _START_US // 1000, end_ms - 1, is_short_lived=True)
     took_s = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    # Of both processes together; what they share is counted twice.
+    both = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    peak = sum(resource.getrusage(which).ru_maxrss for which in both) / 2**20
     gpus = nodes * _GPUS
     share = gpus * days / (8000 * 30)
     what = f"{gpus:,} GPUs, {days} days, {TICK_S} s, {len(_RULES)} rules"
@@ -62,6 +64,10 @@ def run(quick: bool = False) -> Iterator[BenchRow]:
         "s",
         _LIMIT_S * share / took_s,
         "60 s for 8,000 GPUs and 30 days",
+    )
+    used_s = sum(resource.getrusage(which).ru_utime + resource.getrusage(which).ru_stime for which in both)
+    yield BenchRow(
+        "processor time of both processes", used_s, "s", 2 * _LIMIT_S * share / used_s, "twice 60 s"
     )
     yield BenchRow("of that, who held what", built_s, "s", 0.0, "")
     yield BenchRow("memory at its highest", peak, "GiB", 4.0 / peak, "4 GiB")

@@ -124,9 +124,7 @@ def series_of(table: Table) -> Iterator[Series]:
     places: dict[int, list[int]] = {}
     for place, number in enumerate(table.series.tolist()):
         places.setdefault(number, []).append(place)
-    begin, end, row, is_over = (
-        part.tolist() for part in (table.begin, table.end, table.row, table.is_over)
-    )
+    begin, end, row, is_over = (part.tolist() for part in (table.begin, table.end, table.row, table.is_over))
     for found in places.values():
         times, values = [], []
         for i in found:

@@ -18,7 +18,7 @@ from fairway.telemetry.gpus.fields import COUNTERS, GAUGES, OF_WHOLE_GPUS, Devic
 from fairway.telemetry.gpus.fleet import TICK_S, Fleet, Ints
 from fairway.telemetry.store import NAME, Labels, Matcher, Series, Table, fits, name_of, series_of
 
-_BLOCK = 1_500_000
+_BLOCK = 600_000
 """Samples worked out at once: arrays that stay in a processor's cache pay."""
 _STEP_MS = TICK_S * 1000
 

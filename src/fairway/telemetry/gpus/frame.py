@@ -125,44 +125,66 @@ class Frame:
             sizes = np.diff(np.append(heads, len(gpu)))
             busy, level = (np.repeat(np.add.reduceat(x * share, heads), sizes, axis=0) for x in (busy, level))
         idle, tdp = self._of_board("idle_w"), self._of_board("tdp_w")
-        draws = idle + (tdp * busy - idle * level)
+        draws = np.multiply(busy, tdp)
+        draws -= idle * level
+        draws += idle
         wobble = activity.wobbles(self.fleet, self.rows, self._begin, level.shape[1])
         wobble *= np.float32(0.012)
         wobble += 1
         return np.multiply(draws, wobble, out=draws)
 
     @cached_property
-    def _held_back(self) -> tuple[Floats, Floats, Floats]:
-        """Power drawn, temperature, and the share of clocks that is left."""
-        tdp, limit = self._of_board("tdp_w"), self._of_board("throttle_c")
-        wanted = self._wanted_w
-        capped = np.minimum(wanted, tdp)
+    def _air(self) -> Floats:
+        """°C of what comes in, by row."""
+        air: Floats = _INLET_C + _BEHIND_C * (self.fleet.slot[self.rows][:, None] % 4).astype(np.float32)
+        return air
+
+    @cached_property
+    def _heat(self) -> Floats:
+        """How hot the die would get, from `first` on like everything below."""
+        tdp = self._of_board("tdp_w")
+        capped = np.minimum(self._wanted_w, tdp)
         weights = np.exp(-np.arange(_WARM + 1) * TICK_S / _TAU_S).astype(np.float32)
         weights /= weights.sum()
-        felt = np.zeros((len(wanted), self.ticks), np.float32)
-        for back, weight in enumerate(weights.tolist()):
-            felt += np.float32(weight) * capped[:, _WARM - back : _WARM - back + self.ticks]
-        air = _INLET_C + _BEHIND_C * (self.fleet.slot[self.rows][:, None] % 4).astype(np.float32)
-        rise = _RISE_C / tdp / self.fleet.airflow[self.rows][:, None]
-        heat = air + rise * felt
-        cool = np.minimum(1, (limit - air) / np.maximum(heat - air, 1))
-        draws = _shown(capped) * cool
-        slows = np.cbrt(cool * np.minimum(1, tdp / np.maximum(_shown(wanted), 1)))
-        return draws, np.minimum(heat, limit), slows
+        felt = np.zeros((len(capped), self.ticks), np.float32)
+        part = np.empty_like(felt)
+        for back, weight in enumerate(weights):
+            np.multiply(capped[:, _WARM - back : _WARM - back + self.ticks], weight, out=part)
+            felt += part
+        felt *= _RISE_C / tdp / self.fleet.airflow[self.rows][:, None]
+        felt += self._air
+        return felt
 
-    @property
+    @cached_property
+    def _cool(self) -> Floats:
+        """What share of its power it may draw, hot as it is."""
+        limit, air = self._of_board("throttle_c"), self._air
+        cool: Floats = np.minimum(1, (limit - air) / np.maximum(self._heat - air, 1))
+        return cool
+
+    @cached_property
     def power(self) -> Floats:
         """Watts."""
-        return self._held_back[0]
+        draws: Floats = np.minimum(_shown(self._wanted_w), self._of_board("tdp_w"))
+        draws *= self._cool
+        return draws
 
-    @property
+    @cached_property
     def heat(self) -> Floats:
         """°C of the die."""
-        return self._held_back[1]
+        held: Floats = np.minimum(self._heat, self._of_board("throttle_c"))
+        return held
+
+    @property
+    def _slows(self) -> Floats:
+        """The share of clocks that is left."""
+        tdp = self._of_board("tdp_w")
+        left: Floats = np.cbrt(self._cool * np.minimum(1, tdp / np.maximum(_shown(self._wanted_w), 1)))
+        return left
 
     @cached_property
     def sm_mhz(self) -> Floats:
-        mhz = self._of_board("sm_mhz") * self._held_back[2]
+        mhz = self._of_board("sm_mhz") * self._slows
         return np.where(self.is_held, mhz, self._of_board("rest_mhz"))
 
     @property

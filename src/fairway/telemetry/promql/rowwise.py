@@ -138,12 +138,18 @@ def answer(asking: Asking, node: Node, others: Callable[[list[Series], Node], Ma
 
 
 class Found(NamedTuple):
-    """Values of one series at steps `first` to `end` (not included), all there."""
+    """Values of one series at steps `first` to `end` (not included), all there. The labels are those of the samples."""
 
     labels: Labels
     first: int
     end: int
     values: Any
+
+
+def drops_name(node: Node) -> bool:
+    """Whether what a query finds has no metric's name."""
+    plan = plan_of(node)
+    return plan is not None and plan.drops_name
 
 
 def runs(asking: Asking, node: Node) -> list[Found] | None:
@@ -165,8 +171,7 @@ def runs(asking: Asking, node: Node) -> list[Found] | None:
             key = (flat.number, int(flat.table.series[piece]))
             labels = known.get(key)
             if labels is None:
-                named = flat.table.labels(piece)
-                labels = known[key] = unnamed(named) if plan.drops_name else named
+                labels = known[key] = flat.table.labels(piece)
             part = slice(at, at + (end - first - 1) * grid.stride + 1, grid.stride)
             found.append(Found(labels, first, end, flat.values[part].copy()))
     return None if loose else found
@@ -394,7 +399,8 @@ class _Sums:
     def __init__(self, node: Aggregation, steps: int) -> None:
         self._node, self._steps = node, steps
         names = frozenset((*node.names, NAME) if node.is_without else node.names)
-        self._group = (lambda one: without(one, names)) if node.is_without else (lambda one: only(one, names))
+        part = without if node.is_without else only
+        self._group: Callable[[Labels], Labels] = lambda one: part(one, names)
         self._is_one = not node.names and not node.is_without
         self._rows: dict[Labels, tuple[Values, Values]] = {}
 

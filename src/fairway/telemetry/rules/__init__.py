@@ -4,5 +4,6 @@ In: PrometheusRule objects or rule files, a `SeriesSource`, a span of time. Out:
 were active, fired and ended, what was recorded, and which evaluations failed and why.
 
 Reading order: `reading` (files and objects to groups), `evaluating` (groups over a span), `alerts` (one rule's state),
+`alertseries` (`ALERTS`), `dividing` (in two processes),
 `expanding` and `gotemplates` (labels and annotations).
 """

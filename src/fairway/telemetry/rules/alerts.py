@@ -80,14 +80,18 @@ class Tracker:
         """The next evaluations, and what they found; runs of one series come in the order of time."""
         grid: list[int] = steps.tolist()
         self._part += 1
+        labels: Labels | None = None
+        live: _Live | None = None
         for run in runs:
-            live = self._live.get(run.labels)
+            if run.labels is not labels:
+                labels = run.labels
+                live = self._live.get(labels)
             if live is not None and self._is_over(live, grid, run.first):
                 live = None
             if live is None:
                 alert = Alert(self.rule, self.group, run.labels, grid[run.first], float(run.values[0]))
                 self.alerts.append(alert)
-                live = self._live[run.labels] = _Live(alert, None, self._part)
+                live = self._live[labels] = _Live(alert, None, self._part)
             alert = live.alert
             if alert.fired_ms is None:
                 fires = bisect_left(grid, alert.active_ms + self.rule.for_ms, run.first, run.end)
@@ -95,9 +99,9 @@ class Tracker:
                     alert.fired_ms, alert.value = grid[fires], float(run.values[fires - run.first])
             live.part = self._part
             live.missing_ms = grid[run.end] if run.end < len(grid) else None
-        for labels, live in list(self._live.items()):
-            if self._is_over(live, grid, len(grid)):
-                del self._live[labels]
+        over = [labels for labels, live in self._live.items() if self._is_over(live, grid, len(grid))]
+        for labels in over:
+            del self._live[labels]
         self.reached_ms = grid[-1]
 
     def _is_over(self, live: _Live, grid: list[int], until: int) -> bool:

@@ -39,6 +39,9 @@ class Recorded:
     def follow(self, tracker: Tracker, interval_ms: int) -> None:
         self._followed.append((tracker, interval_ms))
 
+    def trackers(self) -> list[Tracker]:
+        return [tracker for tracker, _ in self._followed]
+
     def names(self) -> list[str]:
         """The metrics there are, sorted."""
         has_alerts = any(tracker.alerts for tracker, _ in self._followed)

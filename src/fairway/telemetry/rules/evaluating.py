@@ -78,6 +78,8 @@ class _State:
     last: dict[int, frozenset[Labels]]
     # Alerts' labels, and those of what their rule found.
     origins: dict[Labels, Labels]
+    # Alerts' labels by what was found, and the other way round, by rule: of rules whose labels do not change.
+    names: dict[int, tuple[dict[Labels, Labels], dict[Labels, Labels]]]
 
 
 def evaluate(groups: Sequence[Group], source: SeriesSource, start_ms: int, end_ms: int) -> Outcome:
@@ -113,7 +115,7 @@ def evaluate(groups: Sequence[Group], source: SeriesSource, start_ms: int, end_m
 def _state_of(group: Group, is_stepwise: bool) -> _State:
     name = f"{group.source};{group.name}"
     trackers = {place: Tracker(rule, name) for place, rule in enumerate(group.rules) if rule.alert}
-    return _State(group, is_stepwise, trackers, {}, {})
+    return _State(group, is_stepwise, trackers, {}, {}, {})
 
 
 def _annotations(alert: Alert, found: Labels, source: SeriesSource) -> dict[str, str]:
@@ -136,7 +138,7 @@ def _run_group(state: _State, steps: Times, source: SeriesSource, outcome: Outco
                 for some, found in _tried(partial(_found, state, rule, source), part, rule, state, outcome):
                     _record(state, place, some, found, outcome)
             else:
-                for some, runs in _tried(partial(_runs, state, rule, source), part, rule, state, outcome):
+                for some, runs in _tried(partial(_runs, state, place, source), part, rule, state, outcome):
                     tracker.follow(some, runs)
 
 
@@ -170,23 +172,39 @@ def _note(outcome: Outcome, failure: Failure) -> None:
     outcome.failures.append(failure)
 
 
-def _runs(state: _State, rule: Rule, source: SeriesSource, steps: Times) -> list[Run]:
+def _runs(state: _State, place: int, source: SeriesSource, steps: Times) -> list[Run]:
     """What an alert's query gives, with the alert's labels. Raises: PromQLError."""
-    group = state.group
+    group, rule = state.group, state.group.rules[place]
     if not group.limit and not _has_changing_labels(rule):
         found = rowwise.runs(_asked_at(group, source, steps), rule.node)
         if found is not None:
-            named: list[Run] = []
-            whose: dict[Labels, Labels] = {}
-            for of, first, end, values in found:
-                name = _alert_labels(state, rule, of, float(values[0]), int(steps[first]), source)
-                if whose.setdefault(name, of) != of:
-                    # Two series under one name: whether they are there at once is looked at below.
-                    break
-                named.append(Run(name, first, end, values))
-            else:
+            named = _named(state, place, found, steps, source)
+            if named is not None:
                 return named
     return list(runs_of(_found(state, rule, source, steps)))
+
+
+def _named(
+    state: _State, place: int, found: list[rowwise.Found], steps: Times, source: SeriesSource
+) -> list[Run] | None:
+    """With the alert's labels; None where two series have the same ones, which may be at one time."""
+    rule = state.group.rules[place]
+    drops_name = rowwise.drops_name(rule.node)
+    names, whose = state.names.setdefault(place, ({}, {}))
+    named: list[Run] = []
+    before: Labels | None = None
+    for of, first, end, values in found:
+        if of is not before:
+            before, known = of, names.get(of)
+            if known is None:
+                plain = unnamed(of) if drops_name else of
+                known = _alert_labels(state, rule, plain, float(values[0]), int(steps[first]), source)
+                names[of] = known
+                if whose.setdefault(known, of) != of:
+                    return None
+            name = known
+        named.append(Run(name, first, end, values))
+    return named
 
 
 def _asked_at(group: Group, source: SeriesSource, steps: Times) -> Evaluation:
@@ -290,7 +308,7 @@ def _record(state: _State, place: int, steps: Times, found: Matrix, outcome: Out
 def _ordered(groups: Sequence[Group]) -> list[tuple[Group, bool]]:
     """Groups after those whose records they ask for, and whether each must go step by step."""
     gives = [_gives(group.rules) for group in groups]
-    asks = [frozenset().union(*(_asked(rule.node) for rule in group.rules)) for group in groups]
+    asks = [frozenset().union(*(asked_names(rule.node) for rule in group.rules)) for group in groups]
     left, ordered = list(range(len(groups))), []
     while left:
         free = [g for g in left if not any(asks[g] & gives[o] for o in left if o != g)]
@@ -307,25 +325,25 @@ def _gives(rules: Sequence[Rule]) -> frozenset[str]:
 
 
 def _asks_itself(group: Group) -> bool:
-    return any(_asked(rule.node) & _gives(group.rules[place:]) for place, rule in enumerate(group.rules))
+    return any(asked_names(rule.node) & _gives(group.rules[place:]) for place, rule in enumerate(group.rules))
 
 
 @lru_cache(maxsize=4096)
-def _asked(node: Node) -> frozenset[str]:
+def asked_names(node: Node) -> frozenset[str]:
     """Metrics that a query asks for by name."""
     match node:
         case Selector():
             name = name_of(node.matchers)
             return frozenset((name,)) if name else frozenset()
         case Binary():
-            return _asked(node.left) | _asked(node.right)
+            return asked_names(node.left) | asked_names(node.right)
         case Call():
-            return frozenset().union(*map(_asked, node.arguments))
+            return frozenset().union(*map(asked_names, node.arguments))
         case Aggregation():
-            return _asked(node.inner) | (
-                _asked(node.parameter) if node.parameter is not None else frozenset()
+            return asked_names(node.inner) | (
+                asked_names(node.parameter) if node.parameter is not None else frozenset()
             )
         case Negation() | Subquery():
-            return _asked(node.inner)
+            return asked_names(node.inner)
         case _:
             return frozenset()
