@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fairway.slurm.serving.behaviours import BadHint, Known, hints, known
+from fairway.slurm.behaviours import BadHint, Known, hints, known
 from fairway.slurm.serving.processes import Processes
 
 

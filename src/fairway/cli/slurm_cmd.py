@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import typer
 
+from fairway.cli import slurmserving_cmd
 from fairway.cli.slurmconvert_cmd import convert
 
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
-    help="Slurm: what its scripts and configuration become on Kubernetes.",
+    help="Slurm: a cluster of it served on this machine; what its scripts and configuration become on Kubernetes.",
 )
+slurmserving_cmd.add_to(app)
 app.command("convert")(convert)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from fairway.slurm.clockwork import SECOND
 from fairway.slurm.conf.partitions import set_field
 from fairway.slurm.controller import Controller
+from fairway.slurm.lifecycle import Behaviour
 from fairway.slurm.model.job import Job
 from fairway.slurm.model.node import Node
 from fairway.slurm.model.partition import Partition, Reservation
@@ -39,7 +40,7 @@ class Slurmctld(Controller):
 
     def update_node(self, names: Iterable[str], changes: Mapping[str, Any], user: str = "root") -> None:
         """`changes`: state, reason, weight, features, active_features, comment. Raises: SlurmError."""
-        if user != "root":
+        if not self.cluster.is_administrator(user):
             raise SlurmError("ACCESS_DENIED")
         nodes = [self._node(name) for name in names]
         state = str(changes.get("state") or "").upper()
@@ -137,6 +138,11 @@ class Slurmctld(Controller):
         else:
             self._end(job, "NODE_FAIL", reason="NodeDown")
 
+    def script_lost(self, job_id: int) -> None:
+        """Its node answers again and knows nothing of the script: as after a reboot, it is requeued or fails."""
+        self.behaviours[job_id] = Behaviour()  # nothing is left to be killed
+        self._lost(self.cluster.jobs[job_id])
+
     def _on_back(self, index: int) -> None:
         node = self.cluster.nodes[index]
         if node.state == "DOWN" and index not in self.dead_nodes:
@@ -177,7 +183,7 @@ class Slurmctld(Controller):
 
     def update_partition(self, name: str, changes: Mapping[str, str], user: str = "root") -> None:
         """`changes`: keys as in slurm.conf. Raises: SlurmError."""
-        if user != "root":
+        if not self.cluster.is_administrator(user):
             raise SlurmError("ACCESS_DENIED")
         part = self.cluster.partitions.get(name)
         if part is None:
@@ -198,7 +204,7 @@ class Slurmctld(Controller):
 
     def create_partition(self, name: str, changes: Mapping[str, str], user: str = "root") -> None:
         """Raises: SlurmError."""
-        if user != "root":
+        if not self.cluster.is_administrator(user):
             raise SlurmError("ACCESS_DENIED")
         if name in self.cluster.partitions:
             raise SlurmError("INVALID_PARTITION_NAME")
@@ -211,7 +217,7 @@ class Slurmctld(Controller):
     def delete_partition(self, name: str, user: str = "root") -> None:
         """Raises: SlurmError PARTITION_IN_USE."""
         cluster = self.cluster
-        if user != "root":
+        if not self.cluster.is_administrator(user):
             raise SlurmError("ACCESS_DENIED")
         if name not in cluster.partitions:
             raise SlurmError("INVALID_PARTITION_NAME")
@@ -224,7 +230,7 @@ class Slurmctld(Controller):
     def create_reservation(self, reservation: Reservation, user: str = "root") -> str:
         """Its nodes and times are set by the caller; the name is made up where it is ''. Raises: SlurmError."""
         cluster = self.cluster
-        if user != "root":
+        if not self.cluster.is_operator(user):
             raise SlurmError("ACCESS_DENIED")
         if not reservation.users and not reservation.accounts and not reservation.groups:
             raise SlurmError("RESERVATION_EMPTY")
@@ -285,7 +291,7 @@ class Slurmctld(Controller):
 
     def update_reservation(self, name: str, changes: Mapping[str, Any], user: str = "root") -> None:
         """`changes`: fields of Reservation. Raises: SlurmError."""
-        if user != "root":
+        if not self.cluster.is_operator(user):
             raise SlurmError("ACCESS_DENIED")
         found = self.cluster.reservations.get(name)
         if found is None:
@@ -297,7 +303,7 @@ class Slurmctld(Controller):
     def delete_reservation(self, name: str, user: str = "root") -> None:
         """Raises: SlurmError RESERVATION_BUSY while a job of it runs."""
         cluster = self.cluster
-        if user != "root":
+        if not self.cluster.is_operator(user):
             raise SlurmError("ACCESS_DENIED")
         found = cluster.reservations.get(name)
         if found is None:

@@ -86,6 +86,18 @@ class Cluster:
             "safe" in enforce,
         )
 
+    def is_administrator(self, user: str) -> bool:
+        """root, SlurmUser, or a user of AdminLevel=Administrator (validate_super_user)."""
+        known = self.accounts.users.get(user)
+        return user in ("root", self.conf.get("SlurmUser", "root")) or (
+            known is not None and known.admin_level == "Administrator"
+        )
+
+    def is_operator(self, user: str) -> bool:
+        """An administrator, or a user of AdminLevel=Operator (validate_operator)."""
+        known = self.accounts.users.get(user)
+        return self.is_administrator(user) or (known is not None and known.admin_level == "Operator")
+
     def take(self, job: Job, *, sign: int = 1, cores: bool = True, rest: bool = True) -> None:
         """The job's shares become used (sign -1: free). `cores` only, or the `rest` (memory, GRES) only."""
         for share in job.shares:

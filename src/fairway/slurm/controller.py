@@ -209,13 +209,14 @@ class Controller(Life):
         if "begin" in changes and job.begin:
             self.clock.at(job.begin * SECOND, "begin", job.job_id)
         if "priority" in changes:
-            if user != "root" and changes["priority"] and changes["priority"] > job.priority:
+            operates = cluster.is_operator(user)
+            if not operates and changes["priority"] and changes["priority"] > job.priority:
                 raise SlurmError("ACCESS_DENIED")
             job.priority = changes["priority"] or 0
             if not job.priority:
-                job.reason = "JobHeldAdmin" if user == "root" else "JobHeldUser"
+                job.reason = "JobHeldAdmin" if operates else "JobHeldUser"
         elif "nice" in changes:
-            if changes["nice"] < 0 and user != "root":
+            if changes["nice"] < 0 and not cluster.is_operator(user):
                 raise SlurmError("ACCESS_DENIED")
             self._renice(job, changes["nice"])
         if "array" in changes and job.array_job_id:
@@ -235,7 +236,7 @@ class Controller(Life):
     def _update_running(self, job: Job, changes: dict[str, Any], user: str) -> None:
         if "time_limit" in changes:
             limit = changes["time_limit"]
-            if user != "root" and (limit >= INFINITE or limit > job.time_limit):
+            if not self.cluster.is_operator(user) and (limit >= INFINITE or limit > job.time_limit):
                 raise SlurmError("ACCESS_DENIED")
             job.time_limit, job.limit_set = limit, True
             job.end = job.start + job.suspended_s + min(limit * 60, YEAR_S)
@@ -250,7 +251,7 @@ class Controller(Life):
             if not job.pending:
                 raise SlurmError("JOB_NOT_PENDING" if not job.finished else "JOB_FINISHED")
             job.priority, job.reason_detail = 0, ""
-            job.reason = "JobHeldAdmin" if user == "root" and job.user != "root" else "JobHeldUser"
+            job.reason = "JobHeldAdmin" if user != job.user else "JobHeldUser"
 
     def release(self, job_id: int, user: str) -> None:
         """Raises: SlurmError ACCESS_DENIED for what an administrator holds."""
@@ -260,7 +261,7 @@ class Controller(Life):
                 raise SlurmError("JOB_NOT_PENDING" if not job.finished else "JOB_FINISHED")
             if job.priority:
                 continue
-            if job.reason == "JobHeldAdmin" and user != "root":
+            if job.reason == "JobHeldAdmin" and not self.cluster.is_operator(user):
                 raise SlurmError("ACCESS_DENIED")
             job.reason = "None"
             job.flags.discard("SPECIAL_EXIT")
@@ -269,7 +270,7 @@ class Controller(Life):
 
     def top(self, job_ids: Iterable[int], user: str) -> None:
         """Before the user's other pending jobs, which give up what these gain (scontrol top)."""
-        if user != "root" and not self.cluster.conf.has_option("enable_user_top"):
+        if not self.cluster.is_operator(user) and not self.cluster.conf.has_option("enable_user_top"):
             raise SlurmError("ACCESS_DENIED")
         chosen = [job for job_id in job_ids for job in self._records(job_id)]
         for job in chosen:
@@ -284,10 +285,22 @@ class Controller(Life):
             job.priority = value
         self.changed()
 
-    def cancel(self, job_id: int, user: str, *, signal: int | None = None, task: int | None = None) -> None:
-        """scancel: end it, or send a signal. Raises: SlurmError (ALREADY_DONE, INVALID_JOB_ID, ACCESS_DENIED)."""
+    def cancel(
+        self,
+        job_id: int,
+        user: str,
+        *,
+        signal: int | None = None,
+        task: int | None = None,
+        alone: bool = False,
+    ) -> None:
+        """scancel: end it, or send a signal; `alone`: this record, though the number names an array as well.
+
+        Raises: SlurmError (ALREADY_DONE, INVALID_JOB_ID, ACCESS_DENIED).
+        """
         jobs = self._records(job_id) if task is None else self._task(job_id, task)
-        if task is None and jobs[0].array_task is not None and jobs[0].array_job_id != job_id:
+        jobs = [job for job in jobs if job.job_id == job_id] if alone else jobs
+        if not alone and task is None and jobs[0].array_task is not None and jobs[0].array_job_id != job_id:
             raise SlurmError(
                 "ALREADY_DONE"
             )  # a task is known to scancel by its array's id alone (job_str_signal)
@@ -329,7 +342,7 @@ class Controller(Life):
 
     def suspend(self, job_id: int, user: str) -> None:
         """Raises: SlurmError."""
-        if user != "root":
+        if not self.cluster.is_operator(user):
             raise SlurmError("ACCESS_DENIED")
         for job in self._records(job_id):
             if job.state != "RUNNING":
@@ -339,7 +352,7 @@ class Controller(Life):
 
     def resume(self, job_id: int, user: str) -> None:
         """Raises: SlurmError."""
-        if user != "root":
+        if not self.cluster.is_operator(user):
             raise SlurmError("ACCESS_DENIED")
         for job in self._records(job_id):
             if job.state != "SUSPENDED":
@@ -379,6 +392,5 @@ class Controller(Life):
         return found
 
     def _may(self, job: Job, user: str) -> None:
-        level = self.cluster.accounts.users.get(user)
-        if user not in ("root", job.user) and (level is None or level.admin_level == "None"):
+        if user != job.user and not self.cluster.is_operator(user):
             raise SlurmError("ACCESS_DENIED")

@@ -39,6 +39,10 @@ class Call:
     out: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     code: int = 0
+    files: dict[str, str | None] = field(default_factory=dict)
+    """What it read of files, by the names it gave."""
+    waits_for: int = 0
+    """The job that has to end before the answer is over."""
 
     def print(self, text: str = "") -> None:
         self.out.append(text + "\n")

@@ -168,10 +168,7 @@ class Conditions:
 
 def privileged(call: Call) -> bool:
     """May the caller write? Slurm asks for an administrator level."""
-    user = call.site.cluster.accounts.users.get(call.user)
-    return call.user in ("root", call.site.conf.get("SlurmUser", "root")) or (
-        user is not None and user.admin_level in ("Administrator", "Operator")
-    )
+    return call.site.cluster.is_operator(call.user)
 
 
 def forbid(call: Call) -> None:

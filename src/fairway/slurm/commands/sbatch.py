@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fairway.slurm.behaviours import BadHint, hints
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.joboptions import REFUSED, JobOptions
 from fairway.slurm.commands.jobrequests import request_of
@@ -27,6 +28,10 @@ def sbatch(call: Call) -> None:
     if operands and wrap is not None:
         call.fail("Script arguments not permitted with --wrap option")
     body = wrapped(wrap) if wrap is not None else _script(call, operands)
+    try:
+        hints(body)
+    except BadHint as wrong:
+        call.fail(f"Invalid #FAIRWAY hint in batch script: {wrong}")
     requests, options = [], early
     components = _components(call.arguments[: len(call.arguments) - len(operands)], body)
     for directives, typed in components:
@@ -46,7 +51,7 @@ def sbatch(call: Call) -> None:
     if not options.get("quiet"):
         call.print(f"{job.job_id}" if options.get("parsable") else f"Submitted batch job {job.job_id}")
     if options.get("wait"):
-        call.site.wait_for(call, job.job_id)
+        call.waits_for = job.job_id
 
 
 def refused_submission(call: Call, refused: SlurmError, request: JobRequest, what: str) -> None:

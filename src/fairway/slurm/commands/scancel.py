@@ -130,9 +130,10 @@ def _cancel(call: Call, asked: dict[str, Any], ids: list[JobId], jobs: list[Job]
     targets: list[tuple[str, Job, list[int] | None]] = []
     if not ids:
         targets = [(jobtext.job_number(job), job, None) for job in jobs]
+    filtered = any(name in asked for name in _FILTERS)
     for number, tasks, _step in ids:
         mine = [j for j in jobs if number in (j.job_id, j.array_job_id, j.het_job_id)]
-        for job in mine:
+        for job in mine if tasks is not None or filtered else mine[:1]:
             if tasks is None:
                 targets.append((str(number), job, None))
             elif job.array_task in tasks:
@@ -151,10 +152,19 @@ def _cancel(call: Call, asked: dict[str, Any], ids: list[JobId], jobs: list[Job]
                 if "batch" in asked
                 else "steps"
             )
-            job.request.extra["signal_only"] = only
+            whole = not filtered and not left and name.isdigit()  # one request for all that the number names
+            for one in jobs if whole else (job,):
+                if one is job or int(name) in (one.array_job_id, one.het_job_id):
+                    one.request.extra["signal_only"] = only
             each: list[int | None] = [*left] if left else [None]
             for task in each:
-                call.site.controller.cancel(job.job_id, call.user, signal=signal, task=task)
+                call.site.controller.cancel(
+                    int(name) if whole else job.job_id,
+                    call.user,
+                    signal=signal,
+                    task=task,
+                    alone=task is None and not whole,
+                )
         except SlurmError as refused:
             if refused.name in ("ALREADY_DONE", "TRANSITION_STATE_NO_UPDATE"):
                 continue

@@ -9,7 +9,6 @@ from typing import Any
 from fairway.slurm.commands.accountlimits import changed_words
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.jobrequests import _gres
-from fairway.slurm.commands.sacctmgr import privileged
 from fairway.slurm.model.partition import Reservation
 from fairway.slurm.words import durations, hostlist, sizes
 from fairway.slurm.words.durations import INFINITE
@@ -47,7 +46,7 @@ def delete(call: Call, words: list[str]) -> None:
             _administrator(call, f"delete_partition {words[0]}")
             call.site.controller.delete_partition(value, "root")
         elif "reservationname".startswith(kind) and len(kind) > 2:
-            _administrator(call, f"delete_reservation {words[0]}")
+            _administrator(call, f"delete_reservation {words[0]}", operator=True)
             call.site.controller.delete_reservation(value, "root")
         else:
             call.say(f"Invalid deletion entity: {words[0]}")
@@ -137,6 +136,8 @@ def update_job(call: Call, pairs: Pairs) -> None:
             call.say("Request aborted")
             call.quit(1)
         field, read = found
+        if field == "time_limit" and sign == "=" and value[:1] in ("+", "-"):
+            sign, value = f"{value[0]}=", value[1:]
         changed = read(call, value)
         if field == "time_limit":
             changed = _time_limit(call, target, sign, value, changed)
@@ -551,9 +552,9 @@ def _merged(call: Call, fields: dict[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _administrator(call: Call, said: str) -> None:
-    """Nodes, partitions and reservations are an administrator's."""
-    if not privileged(call):
+def _administrator(call: Call, said: str, *, operator: bool = False) -> None:
+    """Nodes and partitions are an administrator's, reservations an operator's too."""
+    if not (call.site.cluster.is_operator if operator else call.site.cluster.is_administrator)(call.user):
         call.say(f"{said}: {refusals()['USER_ID_MISSING'][1]}")
         call.quit(1)
 
@@ -575,7 +576,7 @@ def _create_reservation(call: Call, pairs: Pairs) -> None:
     if not fields.keys() & {"users", "accounts", "groups"}:
         call.error("Either Users/Groups and/or Accounts must be specified.  No reservation created.")
         call.quit(1)
-    _administrator(call, "Error creating the reservation")
+    _administrator(call, "Error creating the reservation", operator=True)
     try:
         name = call.site.controller.create_reservation(_reservation(call, fields), "root")
     except SlurmError as refused:
@@ -586,7 +587,7 @@ def _create_reservation(call: Call, pairs: Pairs) -> None:
 
 def _update_reservation(call: Call, pairs: Pairs) -> None:
     fields = _reservation_fields(call, pairs, "update")
-    _administrator(call, "slurm_update error")
+    _administrator(call, "slurm_update error", operator=True)
     try:
         call.site.controller.update_reservation(fields.get("name", ""), _merged(call, fields), "root")
     except SlurmError as refused:

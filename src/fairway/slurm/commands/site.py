@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pwd
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,6 @@ class Site:
     uids: dict[str, int] = field(default_factory=lambda: {"root": 0, "slurm": 64030})
     root: str = ""
     shown: str = ""
-    waiting: Callable[[Call, int], None] | None = None
 
     @property
     def cluster(self) -> Cluster:
@@ -100,16 +99,14 @@ class Site:
 
     def read_file(self, call: Call, path: str) -> str | None:
         """A file the user names, None where it cannot be read."""
-        real = self.real_path(path if path.startswith("/") else f"{call.cwd}/{path}")
-        try:
-            with open(real, "rb") as stream:
-                return stream.read(MAX_SCRIPT).decode("utf-8", "surrogateescape")
-        except OSError:
-            return None
-
-    def wait_for(self, call: Call, job_id: int) -> None:
-        if self.waiting is not None:
-            self.waiting(call, job_id)
+        if path not in call.files:
+            real = self.real_path(path if path.startswith("/") else f"{call.cwd}/{path}")
+            try:
+                with open(real, "rb") as stream:
+                    call.files[path] = stream.read(MAX_SCRIPT).decode("utf-8", "surrogateescape")
+            except OSError:
+                call.files[path] = None
+        return call.files[path]
 
     def job(self, job_id: int) -> Job | None:
         return self.cluster.jobs.get(job_id)

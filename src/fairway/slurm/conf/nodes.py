@@ -46,8 +46,9 @@ def gres_lines(lines: Iterable[Line], problems: list[FieldProblem]) -> list[Gres
 
 def _gres_line(line: Line) -> GresLine:
     pairs = line.pairs
-    file = pairs.get("file") or pairs.get("files") or pairs.get("multiplefiles", "")
-    files = tuple(hostlist.expand(file)) if file else ()
+    file = pairs.get("file") or pairs.get("files") or ""
+    # MultipleFiles: all of them are one device, as a MIG slice is
+    files = tuple(hostlist.expand(file)) or tuple(filter(None, (pairs.get("multiplefiles", ""),)))
     count = _count(pairs["count"]) if "count" in pairs else max(len(files), 1)
     cores = _numbers(pairs.get("cores") or pairs.get("cpus", ""))
     links = tuple(int(word) for word in re.findall(r"-?\d+", pairs.get("links") or pairs.get("link", "")))

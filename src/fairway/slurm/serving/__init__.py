@@ -1,9 +1,10 @@
-"""How do typed commands reach a controller, and who runs the scripts of jobs?
+"""How do typed commands reach a controller, who runs the scripts of jobs, and what is left when the server ends?
 
 `client.py` is what stands on PATH under the commands' names: it tells a Unix socket what was typed and prints the
 answer. `host.py` answers: it runs the commands of `commands/`, moves virtual time, and starts the scripts of jobs as
-processes of this machine, whose `sleep` asks the same clock. Time goes on only when every process waits for it
-(`processes.py`); a script that only sleeps, or carries `#FAIRWAY` hints, is not run at all (`behaviours.py`).
+processes of this machine, whose `sleep` asks the same clock. A script that only sleeps, or carries `#FAIRWAY` hints,
+is not run at all (`slurm/behaviours.py`). `server.py` lets time go with the clock on the wall or faster, and writes
+every request that changes something to `journal.py` before it is answered; a new server plays the journal again.
 
-Reading order: `client`, `behaviours`, `processes`, `host`, `interactive` (srun and salloc), `folder`.
+Reading order: `client`, `processes`, `host`, `interactive` (srun and salloc), `journal`, `server`.
 """

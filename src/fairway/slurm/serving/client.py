@@ -19,8 +19,10 @@ def main() -> int:
         os.path.dirname(os.path.realpath(sys.argv[0])), "socket"
     )
     connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.connect(where)
+    try:  # by the folder's descriptor: an address has at most 108 bytes
+        folder = os.open(os.path.dirname(where) or ".", os.O_PATH)
+        connection.connect(f"/proc/self/fd/{folder}/{os.path.basename(where)}")
+        os.close(folder)
     except OSError:
         sys.stderr.write(f"{name}: error: Unable to contact slurm controller (connect failure)\n")
         return 1
@@ -30,11 +32,9 @@ def main() -> int:
         "arguments": sys.argv[1:],
         "environment": dict(os.environ),
         "cwd": _here(),
-        "pid": os.getpid(),
-        "uid": os.getuid(),
     }
     _send(stream, asked)
-    code = 1
+    code = None
     for line in stream:
         told = json.loads(line)
         sys.stdout.write(told.get("out", ""))
@@ -48,6 +48,10 @@ def main() -> int:
         if "exit" in told:
             code = told["exit"]
             break
+    if code is None:
+        if name != "sleep":
+            sys.stderr.write(f"{name}: error: Zero Bytes were transmitted or received\n")
+        code = 1
     return code
 
 
@@ -110,7 +114,7 @@ def _become(task, writing) -> None:  # type: ignore[no-untyped-def]
 if __name__ == "__main__":
     try:
         status = main()
-    except (BrokenPipeError, KeyboardInterrupt):
+    except (OSError, KeyboardInterrupt):
         status = 1
     sys.stdout.flush()
     os._exit(status)

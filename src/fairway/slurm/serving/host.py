@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import selectors
 import signal
 import socket
-import stat
+import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
+from fairway.slurm.behaviours import BadHint, known
 from fairway.slurm.commands import jobtext
 from fairway.slurm.commands.call import Call, Quit
 from fairway.slurm.commands.environment import batch_variables
 from fairway.slurm.commands.site import Site
 from fairway.slurm.lifecycle import Behaviour
 from fairway.slurm.model.job import Job
-from fairway.slurm.serving.behaviours import BadHint, known
-from fairway.slurm.serving.processes import Processes
+from fairway.slurm.serving.processes import Processes, ticks_of
 from fairway.slurm.words.durations import stamp
 
 COMMANDS = (
@@ -34,28 +36,56 @@ SHIMS = ("sleep", "hostname")
 SECOND = 1_000_000
 REQUEST_MOST = 8 << 20
 """Bytes of one request: an environment and a script from stdin."""
+UNREAD_MOST = 64 << 20
+"""Bytes of answers that a client has not read."""
+CONNECTIONS_MOST = 512
 OPEN_FAILED = 53
 """The signal number a job's exit code tells where its output file could not be opened."""
 
 
+class Record(Protocol):
+    """What makes requests last: told of each after it was carried out and before it is answered."""
+
+    def call(self, connection: Connection, call: Call, code: int | None) -> None: ...
+    def told(self, connection: Connection, told: dict[str, Any]) -> None: ...
+    def gone(self, connection: Connection) -> None: ...
+    def script(self, job: Job, what: str, **more: Any) -> None: ...
+
+
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One client. `then`: what its next message is for."""
+    """One client; without a stream, one of a record that is played again. `then`: what its next message is for."""
 
-    stream: socket.socket
+    stream: socket.socket | None
     data: bytes = b""
     pid: int = 0
+    uid: int = 0
     then: Callable[[dict[str, Any]], None] | None = None
-    call: Call | None = None
-    open: bool = True
+    gone: Callable[[], None] | None = None
+    """Ends what ends with it: the allocation or step of srun and salloc."""
+    number: int = 0
+    """Of its call in the record; 0: not recorded."""
+    held: list[dict[str, Any]] | None = None
+    """Answers that wait for the record."""
+    unsent: bytes = b""
+
+    def release(self) -> None:
+        held, self.held = self.held, None
+        for what in held or ():
+            self.send(**what)
 
     def send(self, **what: Any) -> None:
-        if not self.open:
-            return
-        try:
-            self.stream.sendall(msgspec.json.encode(what) + b"\n")
-        except OSError:
-            self.open = False
+        if self.held is not None:
+            self.held.append(what)
+        elif self.stream is not None:
+            self.unsent += msgspec.json.encode(what) + b"\n"
+            self.push()
+
+    def push(self) -> None:
+        """Send as much as the client takes now; a client that has gone is noticed when it is read from."""
+        with contextlib.suppress(OSError):
+            while self.stream is not None and self.unsent:
+                self.unsent = self.unsent[self.stream.send(self.unsent) :]
 
     def flush(self, call: Call, code: int | None = None) -> None:
         """What the call has printed so far, and its exit code if it is over."""
@@ -64,6 +94,7 @@ class Connection:
         call.errors.clear()
         if code is not None:
             told["exit"] = code
+            self.gone = None
         self.send(**told)
 
 
@@ -85,31 +116,45 @@ class Host:
     waiting: list[tuple[Callable[[], bool], Callable[[], None]]] = field(default_factory=list)
     sessions: set[int] = field(default_factory=set)
     """Sessions beside jobs' whose processes time must wait for."""
-    run_scripts: bool = True
+    record: Record | None = None
+    control: Callable[[Connection, dict[str, Any]], None] | None = None
+    """Answers requests that are no command of Slurm's."""
+    catch_up: Callable[[], None] = lambda: None
+    """Brings time to where it is before anything is done."""
+    replayed: Collection[tuple[int, int, str]] | None = None
+    """While a record is played again: what became of scripts then (job, its version, what)."""
     _listener: socket.socket | None = None
 
     def open(self, path: Path) -> None:
         """Listen at a socket, and put the commands' names beside it."""
         path.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX)
-        listener.bind(str(path))
-        path.chmod(stat.S_IRUSR | stat.S_IWUSR)
+        folder, before = os.open(path.parent, os.O_PATH), os.umask(0o177)
+        try:  # by the folder's descriptor: an address has at most 108 bytes
+            listener.bind(f"/proc/self/fd/{folder}/{path.name}")
+        finally:
+            os.umask(before)
+            os.close(folder)
         listener.listen(128)
         listener.setblocking(False)
         self._listener = listener
         self.selector.register(listener, selectors.EVENT_READ)
+        self.attach()
+
+    def attach(self) -> None:
+        """From now on the controller's jobs are ours to run."""
         controller = self.site.controller
         controller.behave = self.behave
         controller.on_signal = self.on_signal
 
     def close(self) -> None:
-        self.processes.kill_all()
-        for connection in list(self.connections):
-            self._drop(connection)
         if self._listener is not None:
             self.selector.unregister(self._listener)
             self._listener.close()
             self._listener = None
+        self.processes.kill_all()
+        for connection in list(self.connections):
+            self._drop(connection)
         self.selector.close()
 
     # Time
@@ -136,13 +181,17 @@ class Host:
         return max(min(times), self.now_us) if times else None
 
     def _step(self, due: int) -> None:
+        self.step(due)
+        self.settle()
+
+    def step(self, due: int) -> None:
+        """Time moves to the next thing that happens, and no further."""
         self.site.controller.advance(due)
         for entry in sorted(self.sleeping, key=lambda s: s[:2]):
             if entry[0] <= due:
                 self.sleeping.remove(entry)
                 entry[2].send(exit=0)
         self._look()
-        self.settle()
 
     def _look(self) -> None:
         """Do what was waited for."""
@@ -177,31 +226,66 @@ class Host:
                 if quiet < 2 and self.pump(0.001):
                     quiet = 0
 
+    def is_quiet(self) -> bool:
+        """Does every process wait for time to pass? Looked at twice, so that one just waking up is seen."""
+        if not self.processes.live and not self.sessions:
+            return True
+        waits = {c.pid for c in self.connections if c.pid}
+        return not any(
+            self.processes.are_busy(waits, tuple(self.sessions)) or self.pump(0.001) for _ in range(2)
+        )
+
     def pump(self, timeout_s: float) -> bool:
         """Answer what has come, reap what has ended; True if there was anything."""
         acted = False
-        for key, _ in self.selector.select(timeout_s):
+        for key, what in self.selector.select(timeout_s):
             acted = True
             if key.fileobj is self._listener:
                 self._accept()
+            elif what & selectors.EVENT_WRITE:
+                key.data.push()
             else:
                 self._receive(key.data)
         for _, job_id, status in self.processes.ended():
             acted = True
             self._script_ended(job_id, status)
+        for connection in list(self.connections):
+            self._await(connection)
         return acted
+
+    def _await(self, connection: Connection) -> None:
+        """Look for what a client can do next: send, or take what it has not yet read."""
+        assert connection.stream is not None
+        if len(connection.unsent) > UNREAD_MOST:
+            self._drop(connection)
+            return
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.unsent else 0)
+        if self.selector.get_key(connection.stream).events != wanted:
+            self.selector.modify(connection.stream, wanted, connection)
 
     def _accept(self) -> None:
         assert self._listener is not None
-        stream, _ = self._listener.accept()
-        stream.settimeout(30)
-        connection = Connection(stream)
+        try:
+            stream, _ = self._listener.accept()
+        except OSError:  # it has gone again, or there are too many
+            return
+        stream.setblocking(False)
+        told = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        pid, uid, _ = struct.unpack("3i", told)
+        if uid not in (0, os.getuid()) or len(self.connections) >= CONNECTIONS_MOST:
+            stream.close()
+            return
+        connection = Connection(stream, pid=pid, uid=uid)
         self.connections.add(connection)
         self.selector.register(stream, selectors.EVENT_READ, connection)
 
     def _receive(self, connection: Connection) -> None:
+        if connection.stream is None:
+            return
         try:
             data = connection.stream.recv(1 << 16)
+        except BlockingIOError:
+            return
         except OSError:
             data = b""
         if not data or len(connection.data) > REQUEST_MOST:
@@ -211,20 +295,37 @@ class Host:
         while b"\n" in connection.data:
             line, _, connection.data = connection.data.partition(b"\n")
             try:
-                message = msgspec.json.decode(line)
-            except msgspec.DecodeError:
+                message = json.loads(line)
+                if not isinstance(message, dict):
+                    raise ValueError("expected an object")
+                then, connection.then = connection.then, None
+                (then or (lambda m: self._request(connection, m)))(message)
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                if os.environ.get("FAIRWAY_DEBUG"):
+                    raise
                 self._drop(connection)
                 return
-            then, connection.then = connection.then, None
-            (then or (lambda m: self._request(connection, m)))(message)
 
     def _drop(self, connection: Connection) -> None:
         if connection in self.connections:
             self.connections.remove(connection)
+            assert connection.stream is not None
             self.selector.unregister(connection.stream)
             connection.stream.close()
-            connection.open = False
+            connection.stream = None
             self.sleeping = [s for s in self.sleeping if s[2] is not connection]
+            if connection.gone is not None and self._listener is not None:
+                self.left(connection)
+
+    def left(self, connection: Connection) -> None:
+        """Its client has gone: what it held ends."""
+        self.catch_up()
+        gone, connection.gone, connection.then = connection.gone, None, None
+        if gone is not None:
+            gone()
+            if self.record is not None:
+                self.record.gone(connection)
+            self._look()
 
     def try_now(self, job: Job) -> None:
         """Who types srun or salloc waits for the answer: the scheduler looks at once, if nobody is before the job."""
@@ -233,25 +334,23 @@ class Host:
     # Commands
 
     def _request(self, connection: Connection, asked: dict[str, Any]) -> None:
-        connection.pid = int(asked.get("pid", 0))
         name = str(asked.get("name"))
         words = [str(w) for w in asked.get("arguments", [])]
         if name == "sleep":
+            self.catch_up()
             self._sleep(connection, words)
             return
+        if name not in (*COMMANDS, *INTERACTIVE) and self.control is not None:
+            self.control(connection, asked)
+            return
         environment = {str(k): str(v) for k, v in asked.get("environment", {}).items()}
-        user = environment.pop("FAIRWAY_AS", "") or self.site.user(int(asked.get("uid", 0)))
+        user = environment.pop("FAIRWAY_AS", "") or self.site.user(connection.uid)
         cwd = self.site.shown_path(str(asked.get("cwd", "/")))
         call = Call(self.site, name, words, environment, user, cwd)
-        connection.call = call
-        if name in INTERACTIVE:
-            from fairway.slurm.serving import interactive
-
-            interactive.begin(self, connection, call)
-            return
         needs = (name == "sbatch" and not any(w.startswith("--wrap") for w in words)) or name in (
             "scontrol",
             "sacctmgr",
+            "sreport",
         )
         if needs and _reads_stdin(name, words):
             connection.then = lambda told: self._answer(connection, call, str(told.get("stdin", "")))
@@ -261,10 +360,58 @@ class Host:
 
     def _answer(self, connection: Connection, call: Call, stdin: str) -> None:
         call.stdin = stdin
-        connection.flush(call, run(call))
+        self.catch_up()
+        connection.held = []
+        try:
+            code = self.carry_out(connection, call)
+            if self.record is not None:
+                self.record.call(connection, call, code)
+        finally:
+            connection.release()
+        self._look()
+
+    def carry_out(self, connection: Connection, call: Call) -> int | None:
+        """Run a command; returns its exit code, None for one that goes on."""
+        if call.name in INTERACTIVE:
+            from fairway.slurm.serving import interactive
+
+            interactive.begin(self, connection, call)
+            return None
+        code = run(call)
+        if code == 0 and call.waits_for:
+            connection.flush(call)
+            self.when(lambda: self._have_ended(call.waits_for), lambda: self._told_end(connection, call))
+            return None
+        connection.flush(call, code)
+        return code
+
+    def _of(self, number: int) -> list[Job]:
+        """Records of a job, an array or a heterogeneous job."""
+        jobs = self.site.cluster.jobs.values()
+        return [job for job in jobs if number in (job.job_id, job.array_job_id, job.het_job_id)]
+
+    def _have_ended(self, number: int) -> bool:
+        return all(job.finished for job in self._of(number))
+
+    def _told_end(self, connection: Connection, call: Call) -> None:
+        """sbatch --wait ends as its job, or the worst of its tasks, did."""
+        codes = [128 + job.signal if job.signal else job.exit_code for job in self._of(call.waits_for)]
+        connection.flush(call, max(codes, default=0))
+
+    def answer_told(self, connection: Connection, told: dict[str, Any], then: Callable[[], None]) -> None:
+        """What a client says of tasks it ran: recorded before it is answered."""
+        self.catch_up()
+        connection.held = []
+        try:
+            then()
+            if self.record is not None:
+                self.record.told(connection, told)
+        finally:
+            connection.release()
+        self._look()
 
     def _sleep(self, connection: Connection, words: list[str]) -> None:
-        from fairway.slurm.serving.behaviours import seconds_of
+        from fairway.slurm.behaviours import seconds_of
 
         total = 0.0
         for word in words:
@@ -280,19 +427,26 @@ class Host:
         """Called by the controller when a job starts: known beforehand, or run as a process."""
         if not job.batch:
             return Behaviour(None)
-        streams = self._streams(job)
-        if streams is None:
+        again = self.replayed is not None
+        streams = None if again else self._streams(job)
+        if streams is None and (not again or (job.job_id, job.version, "unopened") in (self.replayed or ())):
+            self._script(job, "unopened")
             return Behaviour(0, 0, OPEN_FAILED)
         try:
             does = known(job.request.script)
         except BadHint:
             does = None
-        if does is not None or not self.run_scripts:
-            for one in set(streams):
-                os.close(one)
-            return Behaviour(does.runtime_s if does else 0, does.exit_code if does else 0)
-        self._start_script(job, streams)
-        return Behaviour(None)
+        if does is None:
+            if streams is not None:
+                self._start_script(job, streams)
+            return Behaviour(None)
+        for one in set(streams or ()):
+            os.close(one)
+        return Behaviour(does.runtime_s, does.exit_code)
+
+    def _script(self, job: Job, what: str, **more: Any) -> None:
+        if self.record is not None and self.replayed is None:
+            self.record.script(job, what, **more)
 
     def _streams(self, job: Job) -> tuple[int, int, int] | None:
         """stdin, stdout, stderr; None where one cannot be opened."""
@@ -324,21 +478,29 @@ class Host:
         environment["PATH"] = f"{self.bin / 'jobs'}:{self.bin}:{environment.get('PATH', os.defpath)}"
         cwd = self.site.real_path(job.request.work_dir)
         try:
-            self.processes.start(
+            pid = self.processes.start(
                 job.job_id,
                 [str(path), *job.request.argv],
                 environment,
                 cwd if os.path.isdir(cwd) else "/",
                 streams,
             )
+            self._script(job, "began", pid=pid, ticks=ticks_of(pid))
         except OSError:
+            self._script(job, "ended", status=127 << 8)
             self.site.controller.finish(job.job_id, 127)
         finally:
             for one in set(streams):
                 os.close(one)
 
     def _script_ended(self, job_id: int, status: int) -> None:
+        self.catch_up()
         (self.bin / f"job{job_id}").unlink(missing_ok=True)
+        self._script(self.site.cluster.jobs[job_id], "ended", status=status)
+        self.ended(job_id, status)
+
+    def ended(self, job_id: int, status: int) -> None:
+        """A script has ended so."""
         self.site.controller.finish(
             job_id, os.waitstatus_to_exitcode(status) if status & 0x7F == 0 else 0, status & 0x7F
         )
@@ -346,6 +508,8 @@ class Host:
 
     def on_signal(self, job: Job, number: int) -> None:
         """Told by the controller of every signal a running job is sent."""
+        if self.replayed is not None:
+            return
         final = job.state not in ("RUNNING", "SUSPENDED") or number in (signal.SIGKILL,)
         if final and job.batch:
             why = (

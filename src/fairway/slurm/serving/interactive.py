@@ -70,6 +70,7 @@ def _allocate(
     if options.get("test-only"):
         will_run(call, request)
     job = _submit(call, request)
+    connection.gone = lambda: _revoke(host, job)
     host.try_now(job)
     if job.pending:
         if "immediate" in options.source:
@@ -87,6 +88,12 @@ def _allocate(
         )
         return
     _granted(host, connection, call, options, rest, job, then, False)
+
+
+def _revoke(host: Host, job: Job) -> None:
+    """Whoever waited for the allocation, or held it, has gone."""
+    if not job.finished:
+        host.site.controller.cancel(job.job_id, job.user)
 
 
 def _submit(call: Call, request: JobRequest) -> Job:
@@ -140,7 +147,7 @@ def _salloc(
             host.site.controller.finish(job.job_id, 0)
         connection.flush(call, code)
 
-    connection.then = ended
+    connection.then = lambda told: host.answer_told(connection, told, lambda: ended(told))
     connection.pid = 0
     connection.send(
         run=[{"arguments": command, "environment": variables, "label": "", "stdin": True, "node": ""}]
@@ -224,7 +231,14 @@ def _run_step(
             host.site.controller.finish(job.job_id, 0 if kill else code, kill)
         connection.flush(call, code)
 
-    connection.then = ended
+    def left() -> None:
+        step.state = "CANCELLED"
+        host.site.controller.step_end(job.job_id, step.step_id, 0, signal.SIGKILL)
+        if whole:
+            _revoke(host, job)
+
+    connection.then = lambda told: host.answer_told(connection, told, lambda: ended(told))
+    connection.gone = left
     connection.pid = 0
     connection.send(run=plan)
 

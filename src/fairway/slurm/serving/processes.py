@@ -7,6 +7,7 @@ ours on its way to the socket; that is looked at twice, so that one just waking 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -38,6 +39,7 @@ class Processes:
             stdout=streams[1],
             stderr=streams[2],
             start_new_session=True,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - this process has one thread
         )
         self.live[process.pid] = (process, of)
         return process.pid
@@ -83,6 +85,15 @@ class Processes:
         return False
 
 
+_PR_SET_PDEATHSIG = 1
+_C = ctypes.CDLL(None)
+
+
+def _die_with_parent() -> None:
+    """A script whose server was killed goes no further; what it had started ends with the next server."""
+    _C.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def _state(pid: int) -> tuple[str, int] | None:
     """A process's state letter and session; None where it is gone."""
     try:
@@ -91,6 +102,22 @@ def _state(pid: int) -> tuple[str, int] | None:
         return None
     fields = text.rpartition(")")[2].split()
     return fields[0], int(fields[3])
+
+
+def ticks_of(pid: int) -> int:
+    """When a process started, in the kernel's ticks: with its number it names it for good. 0 where it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0
+    return int(text.rpartition(")")[2].split()[19])
+
+
+def end_leftover(pid: int, ticks: int) -> None:
+    """Kill the session of a script that an earlier process of ours started, if it is still that one."""
+    if ticks_of(pid) in (0, ticks):
+        for one in _session(pid):
+            _kill(one, signal.SIGKILL)
 
 
 def _is_client(pid: int) -> bool:

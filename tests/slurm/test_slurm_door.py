@@ -1,0 +1,419 @@
+"""The served cluster: what was told is there after any end, users have Slurm's rights, time goes as it is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway.errors import InvalidInput, UserError, WorldError
+from fairway.slurm.commands.call import Call
+from fairway.slurm.serving.host import Connection
+from fairway.slurm.serving.server import Server
+
+SECOND = 1_000_000
+SHOWN = (
+    ("squeue",),
+    ("squeue", "-s"),
+    ("sinfo", "-N", "-l"),
+    ("sacct", "-a", "-X", "-P", "--format=ALL"),
+    ("scontrol", "show", "job"),
+    ("scontrol", "show", "node"),
+    ("scontrol", "show", "reservation"),
+    ("sacctmgr", "show", "assoc", "tree", "-P"),
+    ("sprio", "-l"),
+    ("sshare", "-a"),
+)
+
+
+class Noted(Connection):
+    """A client that keeps what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.said: list[dict[str, Any]] = []
+
+    def send(self, **what: Any) -> None:
+        (self.said if self.held is None else self.held).append(what)
+
+
+class Typed:
+    """A served cluster whose time stands until it is moved; commands are typed without a socket."""
+
+    def __init__(self, folder: Path, **more: Any) -> None:
+        self.folder = folder
+        self.server = Server(folder, paused=True, **more)
+        self.server.start()
+
+    def type(self, *words: str, user: str = "root", stdin: str = "") -> tuple[int | None, str, str]:
+        call = Call(self.server.host.site, words[0], list(words[1:]), {"HOME": "/"}, user, str(self.folder))
+        connection = Noted()
+        self.server.host._answer(connection, call, stdin)
+        said = connection.said
+        out, err = ("".join(one.get(key, "") for one in said) for key in ("out", "err"))
+        return next((one["exit"] for one in said if "exit" in one), None), out, err
+
+    def run(self, seconds: float) -> None:
+        """Time passes, however long that takes."""
+        until = self.server.host.now_us + int(seconds * SECOND)
+        while not self.server._move(until):
+            pass
+
+    def shown(self) -> list[tuple[int | None, str, str]]:
+        return [self.type(*words) for words in SHOWN]
+
+    def end(self) -> None:
+        """As if killed: nothing more is written."""
+        self.server.host.record = None
+        self.server.host.close()
+        self.server.journal.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "c").mkdir(mode=0o700)
+    return tmp_path / "c"
+
+
+def lived_in(folder: Path) -> Typed:
+    """A cluster where something of everything has happened."""
+    door = Typed(folder)
+    (folder / "job.sh").write_text(
+        "#!/bin/bash\n#SBATCH --gres=gpu:2\n#FAIRWAY runtime=2h exit=1\npython x\n"
+    )
+    for words in (
+        ("sacctmgr", "-i", "add", "user", "dave", "account=prod", "adminlevel=operator"),
+        ("sacctmgr", "-i", "modify", "account", "prod", "set", "grptres=gres/gpu=4"),
+        ("scontrol", "update", "nodename=a02", "state=drain", "reason=fan"),
+        (
+            "scontrol",
+            "create",
+            "reservation",
+            "starttime=now+60",
+            "duration=60",
+            "nodes=gpu02",
+            "users=alice",
+        ),
+    ):
+        assert door.type(*words)[0] == 0, words
+    for number in range(6):
+        assert door.type("sbatch", "job.sh", user=("alice", "bob", "carol")[number % 3])[0] == 0
+        door.run(7.3)
+    assert door.type("sbatch", "--array=0-9%2", "--wrap", "sleep 100", user="alice")[0] == 0
+    assert door.type("sbatch", "-d", "afternotok:1", "--wrap", "sleep 5", user="bob")[0] == 0
+    door.run(30)
+    for words in (
+        ("scancel", "2"),
+        ("scontrol", "hold", "3"),
+        ("scontrol", "suspend", "1"),
+        ("scontrol", "update", "jobid=4", "timelimit=30"),
+        ("sbatch", "--test-only", "job.sh"),
+        ("sbatch", "-p", "nowhere", "job.sh"),
+    ):
+        door.type(*words)
+        door.run(1.1)
+    door.run(3600)
+    return door
+
+
+def test_a_new_server_shows_what_the_last_one_showed(folder: Path) -> None:
+    first = lived_in(folder)
+    before = first.shown()
+    first.end()
+    second = Typed(folder)
+    assert second.shown() == before
+    used = set(second.type("sacct", "-a", "-X", "-n", "-P", "-o", "jobidraw")[1].split())
+    assert second.type("sbatch", "job.sh")[1].split()[-1] not in used
+    second.run(8 * 3600)
+    later = second.shown()
+    second.end()
+    third = Typed(folder)
+    assert third.shown() == later
+    third.end()
+
+
+def test_a_journal_cut_anywhere_keeps_all_that_was_whole(folder: Path, tmp_path: Path) -> None:
+    first = Typed(folder)
+    for _ in range(3):
+        first.type("sbatch", "--wrap", "sleep 60")
+    first.end()
+    whole = (folder / "journal").read_bytes()
+    ends = [at + 1 for at, byte in enumerate(whole) if byte == 10]
+    for cut in range(ends[0], len(whole) + 1, 97):
+        again = tmp_path / f"at{cut}"
+        again.mkdir()
+        (again / "journal").write_bytes(whole[:cut])
+        door = Typed(again)
+        kept = sum(
+            b'"op":"call"' in line for line in whole[:cut].splitlines(keepends=True) if line.endswith(b"\n")
+        )
+        assert door.type("squeue", "-h", "-o", "%i")[1].split() == [str(n) for n in range(kept, 0, -1)][::-1]
+        assert door.type("sbatch", "--wrap", "sleep 1")[1] == f"Submitted batch job {kept + 1}\n"
+        door.end()
+
+
+def test_damage_before_the_end_is_named_and_nothing_starts(folder: Path) -> None:
+    first = Typed(folder)
+    first.type("sbatch", "--wrap", "sleep 60")
+    first.type("sbatch", "--wrap", "sleep 61")
+    first.end()
+    data = bytearray((folder / "journal").read_bytes())
+    at = data.index(b"sleep 60")
+    data[at] ^= 1
+    (folder / "journal").write_bytes(data)
+    with pytest.raises(WorldError, match=r"journal:4: damaged at byte \d+: .*truncate -s"):
+        Typed(folder)
+
+
+def test_a_cluster_keeps_its_configuration(folder: Path) -> None:
+    Typed(folder).end()
+    with pytest.raises(UserError, match="holds a cluster of another configuration"):
+        Typed(folder, texts={"slurm.conf": "NodeName=x CPUs=4\nPartitionName=p Nodes=x\n"})
+
+
+def test_a_configuration_that_slurm_would_refuse_is_refused_by_line(folder: Path) -> None:
+    texts = {"slurm.conf": "ClusterName=c\nNodeName=x CPUs=4\nPartitionName=p Nodes=x AllowUsers=alice,bob\n"}
+    with pytest.raises(
+        InvalidInput, match=r"slurm.conf:3: allowusers: alice,bob: is no key of PartitionName"
+    ):
+        Typed(folder, texts=texts)
+    assert not (folder / "journal").exists()
+    door = Typed(folder, texts=texts, skip_unknown=True)
+    assert "AllowAccounts=ALL" in door.type("scontrol", "show", "partition")[1]
+    door.end()
+
+
+@pytest.mark.parametrize(
+    ("user", "words", "want"),
+    [
+        ("carol", ("scancel", "1"), "scancel: error: Kill job error on job id 1: Access/permission denied\n"),
+        ("carol", ("scontrol", "update", "jobid=1", "name=x"), "Access/permission denied for job 1\n"),
+        ("alice", ("scontrol", "update", "jobid=1", "timelimit=+60"), "Access/permission denied for job 1\n"),
+        ("alice", ("scontrol", "suspend", "1"), "slurm_suspend error: Access/permission denied\n"),
+        (
+            "dave",
+            ("scontrol", "update", "nodename=a01", "state=drain", "reason=x"),
+            "slurm_update error: Invalid user id\n",
+        ),
+        ("alice", ("scontrol", "update", "jobid=1", "timelimit=1"), ""),
+        ("dave", ("scontrol", "suspend", "1"), ""),
+        ("dave", ("scancel", "1"), ""),
+        ("slurm", ("scontrol", "update", "nodename=a01", "state=drain", "reason=x"), ""),
+    ],
+)
+def test_others_jobs_and_nodes_are_for_operators_and_administrators(
+    folder: Path, user: str, words: tuple[str, ...], want: str
+) -> None:
+    door = Typed(folder)
+    door.type("sacctmgr", "-i", "add", "user", "dave", "account=prod", "adminlevel=operator")
+    door.type("sbatch", "--wrap", "sleep 600", user="alice")
+    door.run(5)
+    code, _, err = door.type(*words, user=user)
+    assert (err, bool(code)) == (want, bool(want))
+    door.end()
+
+
+def test_a_task_of_an_array_is_cancelled_alone(folder: Path) -> None:
+    door = Typed(folder)
+    door.type("sbatch", "--array=0-3", "--wrap", "sleep 600", user="alice")
+    door.run(5)
+    assert door.type("scancel", "1", user="bob")[2].count("\n") == 1
+    assert door.type("scancel", "1_3", user="alice")[0] == 0
+    door.run(5)
+    assert sorted(door.type("squeue", "-h", "-o", "%i")[1].split()) == ["1_0", "1_1", "1_2"]
+    assert door.type("scancel", "1", user="alice")[0] == 0
+    door.run(5)
+    assert door.type("squeue", "-h")[1] == ""
+    door.end()
+
+
+def test_a_hint_that_cannot_be_read_is_refused_and_nothing_submitted(folder: Path) -> None:
+    door = Typed(folder)
+    code, out, err = door.type("sbatch", stdin="#!/bin/sh\n#FAIRWAY runtime=soon\n")
+    assert (code, out) == (1, "")
+    assert err == (
+        "sbatch: error: Invalid #FAIRWAY hint in batch script: runtime=soon: expected a duration such as 90s, 2h or "
+        "1-00:00:00\n"
+    )
+    assert door.type("squeue", "-h")[1] == ""
+    door.end()
+
+
+# As a process, through its socket
+
+
+@dataclass
+class Served:
+    """`fairway slurm up` as a process of its own."""
+
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    def up(self, *more: str) -> None:
+        words = [sys.executable, "-m", "fairway.cli.main", "slurm", "up", str(self.folder), *more]
+        log = self.folder.with_name("log")
+        with open(log, "wb") as out:
+            self.process = subprocess.Popen(words, stdout=out, stderr=out)
+        _until(lambda: "serves a Slurm cluster" in log.read_text() or self.process.poll() is not None)
+        assert self.process.poll() is None, log.read_text()
+
+    def type(self, *words: str, user: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "HOME": str(self.folder)}
+        if user:
+            environment["FAIRWAY_AS"] = user
+        return subprocess.run(
+            list(words),
+            env=environment,
+            cwd=cwd or self.folder,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def end(self, number: int = signal.SIGKILL) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+            self.process.wait(30)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    one = Served(tmp_path / "cluster")
+    try:
+        yield one
+    finally:
+        one.end()
+
+
+def test_a_kill_while_users_submit_loses_no_job_that_was_told(served: Served) -> None:
+    served.up("--speed", "1000")
+    told = []
+    typing = [
+        subprocess.Popen(
+            [
+                "sh",
+                "-c",
+                f"for i in 1 2 3 4 5 6 7 8; do {served.folder}/bin/sbatch -J t$i --wrap 'sleep 3600'; done",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    assert typing[0].stdout is not None
+    told.append(typing[0].stdout.readline())
+    served.end()
+    for one in typing:
+        told += (one.communicate()[0] or "").splitlines(keepends=True)
+    served.up()
+    ids = {line.split()[-1] for line in told}
+    assert ids
+    there = set(served.type("sacct", "-X", "-n", "-o", "jobid").stdout.split())
+    assert ids <= there
+    after = served.type("squeue", "--version")
+    assert (after.returncode, after.stdout) == (0, "slurm-wlm 22.05.8\n")
+
+
+def test_scripts_end_with_their_server_and_their_jobs_run_again(served: Served, tmp_path: Path) -> None:
+    served.up()
+    script = tmp_path / "train.sh"
+    script.write_text(f"#!/bin/bash\nsh -c 'echo $$ >> {tmp_path}/pids; while :; do :; done' &\nwait\n")
+    assert served.type("sbatch", "-o", "out", str(script)).stdout == "Submitted batch job 1\n"
+    _until(lambda: (tmp_path / "pids").exists() and (tmp_path / "pids").read_text().count("\n") == 1)
+    pid = int((tmp_path / "pids").read_text())
+    served.end()
+    served.up()
+    _until(lambda: not _is_alive(pid))
+    _until(lambda: "JobState=PENDING" in served.type("scontrol", "show", "job", "1").stdout)
+    assert "Restarts=1" in served.type("scontrol", "show", "job", "1").stdout
+    assert "NODE_FAIL" in served.type("sacct", "-n", "-X", "-D", "-o", "state").stdout
+    assert _fairway("slurm", "advance", "125s", "--data", str(served.folder)).returncode == 0
+    _until(lambda: (tmp_path / "pids").read_text().count("\n") == 2)
+    assert served.type("scancel", "1").returncode == 0
+
+
+def test_nobody_else_reaches_it(served: Served) -> None:
+    served.up()
+    assert stat.S_IMODE(served.folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((served.folder / "bin" / "socket").stat().st_mode) == 0o600
+    assert stat.S_IMODE((served.folder / "journal").stat().st_mode) == 0o600
+    assert served.process is not None
+    inodes = {os.readlink(f) for f in Path(f"/proc/{served.process.pid}/fd").iterdir() if f.is_symlink()}
+    for table in ("tcp", "tcp6", "udp", "udp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            assert f"socket:[{line.split()[9]}]" not in inodes
+
+
+def test_the_shell_has_the_commands_and_time_is_moved(served: Served, tmp_path: Path) -> None:
+    served.up()
+    at = ("--data", str(served.folder))
+    done = _fairway(
+        "slurm", "shell", *at, "--user", "alice", "sbatch", "--wrap", "sleep 3000; exit 4", cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout) == (0, "Submitted batch job 1\n")
+    assert _fairway("slurm", "advance", "1h", *at).returncode == 0
+    shown = _fairway("slurm", "shell", *at, "sh", "-c", "sacct -a -X -n -P -o user,state,exitcode,elapsed")
+    assert shown.stdout == "alice|FAILED|4:0|00:50:00\n"
+    assert _fairway("slurm", "shell", *at, "sh", "-c", "exit 7").returncode == 7
+    assert "1 ended" in _fairway("slurm", "status", *at).stdout
+    wrong = _fairway("slurm", "advance", "soon", *at)
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+    assert "Traceback" not in wrong.stderr
+    assert _fairway("slurm", "down", *at).returncode == 0
+    gone = _fairway("slurm", "shell", *at, "squeue")
+    assert gone.returncode == 2
+    assert "start one with fairway slurm up -d" in gone.stderr
+    left = served.type("squeue")
+    assert (left.returncode, left.stderr) == (
+        1,
+        "squeue: error: Unable to contact slurm controller (connect failure)\n",
+    )
+
+
+def test_whoever_leaves_an_srun_frees_what_it_held(served: Served) -> None:
+    served.up()
+    typed = subprocess.Popen(
+        [str(served.folder / "bin" / "srun"), "--gres=gpu:8", "-C", "h100", "sleep", "1000"]
+    )
+    _until(lambda: " R " in served.type("squeue", "-h").stdout)
+    typed.kill()
+    typed.wait()
+    _until(lambda: "CANCELLED" in served.type("sacct", "-n", "-X", "-o", "state%20").stdout)
+    assert served.type("srun", "--gres=gpu:8", "-C", "h100", "echo", "free").stdout == "free\n"
+
+
+def _fairway(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "fairway.cli.main", *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=120,
+    )
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    for _ in range(3000):
+        if holds():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it did not come about within a minute")
