@@ -56,7 +56,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "trace": ("trace_cmd", "generate, convert and describe workload traces"),
     "replay": ("replay_cmd", "replay a recorded GPU trace under a placement policy"),
-    "slurm": ("slurm_cmd", "Slurm: a served cluster (up, shell, advance); scripts and slurm.conf as Kubernetes objects"),
+    "slurm": (
+        "slurm_cmd",
+        "Slurm: a served cluster (up, shell, advance); scripts and slurm.conf as Kubernetes objects",
+    ),
     "verify": ("verify_cmd", "check Fairway's decisions against recordings of the real engines"),
     "catalog": ("catalog_cmd", "GPU models, instance types and prices, and what an hour costs"),
     "policy": ("policy_cmd", "admission policies: print the GPU policy set, try policies on manifests"),

@@ -35,13 +35,16 @@ def up(
     ] = None,
     conf: Annotated[
         Path | None,
-        typer.Option("--conf", help="Folder with slurm.conf, gres.conf …, of a new cluster; else a small one."),
+        typer.Option(
+            "--conf", help="Folder with slurm.conf, gres.conf …, of a new cluster; else a small one."
+        ),
     ] = None,
     accounts: Annotated[
         Path | None, typer.Option("--accounts", help="Accounts of a new cluster: what sacctmgr dump wrote.")
     ] = None,
     skip_unknown: Annotated[
-        bool, typer.Option("--skip-unknown", help="Go on without configuration lines that are not understood.")
+        bool,
+        typer.Option("--skip-unknown", help="Go on without configuration lines that are not understood."),
     ] = False,
     speed: Annotated[
         float | None, typer.Option("--speed", help="Virtual seconds per second; as before, or 1.")
@@ -61,7 +64,9 @@ def up(
     from fairway.slurm.serving.server import Server, serve
 
     if speed is not None and not 0 < speed <= 1e6:
-        raise UserError(f"--speed {speed:g}: expected more than 0 and at most 1000000 (--paused lets time stand)")
+        raise UserError(
+            f"--speed {speed:g}: expected more than 0 and at most 1000000 (--paused lets time stand)"
+        )
     where = _folder(data or data_option)
     texts = None if conf is None else _texts(conf)
     dump = None if accounts is None else _text(accounts)
@@ -84,7 +89,9 @@ def _texts(folder: Path) -> dict[str, str]:
 
     if not (folder / "slurm.conf").is_file():
         raise UserError(f"{folder}: has no slurm.conf; --conf names a folder such as /etc/slurm")
-    found = sorted(path for pattern in ("*.conf", "*/*.conf") for path in folder.glob(pattern) if path.is_file())
+    found = sorted(
+        path for pattern in ("*.conf", "*/*.conf") for path in folder.glob(pattern) if path.is_file()
+    )
     if len(found) > _CONF_FILES_MOST:
         raise UserError(f"{folder}: {len(found)} *.conf files, expected at most {_CONF_FILES_MOST}")
     return {str(path.relative_to(folder)): _text(path) for path in found}
@@ -145,7 +152,11 @@ def _say(where: Path) -> None:
     there = "" if where == _folder(None) else f" --data {shlex.quote(str(where))}"
     typer.echo(f"Fairway serves a Slurm cluster{nodes}, state in {where}")
     typer.echo("")
-    for line in (f"fairway slurm shell{there}", f"fairway slurm advance 8h{there}", f"fairway slurm down{there}"):
+    for line in (
+        f"fairway slurm shell{there}",
+        f"fairway slurm advance 8h{there}",
+        f"fairway slurm down{there}",
+    ):
         typer.echo(f"  {line}")
     sys.stdout.flush()
 
@@ -234,7 +245,9 @@ def speed(
     from fairway.errors import UserError
 
     if not 0 < factor <= 1e6:
-        raise UserError(f"{factor:g}: expected more than 0 and at most 1000000 (fairway slurm pause lets time stand)")
+        raise UserError(
+            f"{factor:g}: expected more than 0 and at most 1000000 (fairway slurm pause lets time stand)"
+        )
     _tell(_folder(data), {"name": "fairway-pace", "speed": factor}, output)
 
 
@@ -335,7 +348,9 @@ def _ask(where: Path, asked: dict[str, Any]) -> dict[str, Any]:
     try:
         folder = os.open(where / "bin", os.O_PATH)
     except OSError:
-        raise UserError(f"no Slurm cluster is served from {where}; start one with fairway slurm up -d") from None
+        raise UserError(
+            f"no Slurm cluster is served from {where}; start one with fairway slurm up -d"
+        ) from None
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(f"/proc/self/fd/{folder}/socket")
