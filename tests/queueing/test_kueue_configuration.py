@@ -272,11 +272,11 @@ def test_every_section_reaches_those_it_concerns() -> None:
             "metrics": {"enableClusterQueueResources": True},
         }
     )
-    kueue, door, cycle = config.kueue_settings(), config.webhook_settings(), config.cycle_options(3, 4)
+    kueue, door = config.kueue_settings(), config.webhook_settings()
     assert kueue.pods_ready is not None
     assert (kueue.pods_ready.backoff_limit, kueue.pods_ready.requeues_by_eviction_time) == (2, False)
-    assert (kueue.strategies, cycle.strategies) == (("LessThanInitialShare",),) * 2
-    assert (cycle.uses_fair_sharing, cycle.waits_for_pods_ready) == (True, True)
+    assert (kueue.strategies, kueue.uses_fair_sharing) == (("LessThanInitialShare",), True)
+    assert kueue.pods_ready.blocks_admission
     assert kueue.transformations.apply({"a": 3, "example.com/x": 1}) == {"b": 6}
     assert kueue.usage is not None
     assert (kueue.usage.half_life_s, kueue.usage.sampling_interval_s) == (168 * 3600, 300)

@@ -13,13 +13,11 @@ from typing import Any
 from fairway.kube.durations import duration_ns, duration_us
 from fairway.kube.labels import EVERYTHING, Selector, label_selector
 from fairway.queueing.control.settings import KueueSettings, PodsReady
-from fairway.queueing.cycle.nomination import CycleOptions
 from fairway.queueing.facts.featuregates import DEFAULTS as GATE_DEFAULTS
 from fairway.queueing.facts.gates import FeatureGates, gates_from
 from fairway.queueing.facts.transformations import Transformations, transformations
 from fairway.queueing.integrations.settings import JobSettings
 from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES
-from fairway.queueing.preemption.targets import QueueUsage
 from fairway.queueing.quota.queueusage import UsageSettings, usage_settings
 from fairway.queueing.webhooks.settings import Settings
 
@@ -139,21 +137,6 @@ class Configuration:
             usage=self.usage,
             retained_us=self.retained_us,
             webhooks=self.webhook_settings(),
-        )
-
-    def cycle_options(
-        self, number: int, now_us: int, *, queue_usage: QueueUsage | None = None, all_pods_ready: bool = True
-    ) -> CycleOptions:
-        """What a scheduling cycle goes by."""
-        return CycleOptions(
-            number=number,
-            now_us=now_us,
-            uses_fair_sharing=self.uses_fair_sharing,
-            strategies=self.strategies or DEFAULT_STRATEGIES,
-            queue_usage=queue_usage,
-            ignores_undeclared=self.ignores_undeclared,
-            waits_for_pods_ready=self.pods_ready is not None and self.pods_ready.blocks_admission,
-            all_pods_ready=all_pods_ready,
         )
 
 
