@@ -152,6 +152,12 @@ def test_a_quota_nobody_counted_yet_is_counted_on_the_spot() -> None:
             {"requests": {"memory": "1Gi"}},
             "failed quota: gpu-quota: must specify limits.memory for: cuda; requests.cpu for: cuda",
         ),
+        (
+            "devices are never said to be missing",
+            {"requests_memory": "1Gi"},
+            {"requests": {"memory": "1Gi"}},
+            None,
+        ),
         ("a limit speaks for the request", {"requests_cpu": "4"}, {"limits": {"cpu": "1"}}, None),
         ("devices need not be said", {"requests_nvidia_com__gpu": "4"}, {}, None),
         (

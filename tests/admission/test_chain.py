@@ -276,7 +276,9 @@ def test_a_claim_gets_the_newest_default_class() -> None:
     outcome = world(*classes).mutate(request(CLAIM))
     assert isinstance(outcome, Admitted)
     assert outcome.obj is not None
-    assert outcome.obj["spec"]["storageClassName"] == "fast"
+    assert outcome.obj["spec"] == {**CLAIM["spec"], "storageClassName": "fast"}
+    assert outcome.obj["kind"] == "PersistentVolumeClaim"
+    assert outcome.obj["metadata"].items() >= CLAIM["metadata"].items()
 
 
 def test_a_new_node_is_not_ready() -> None:

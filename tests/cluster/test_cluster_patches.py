@@ -77,6 +77,22 @@ STRATEGIC: dict[str, tuple[str, Any, Any, Any]] = {
         {"$setElementOrder/containers": [{"name": "c"}, {"name": "a"}]},
         _containers("b", "c", "a"),
     ),
+    "a primitive goes from a list in an order": (
+        META,
+        {"finalizers": ["a", "b", "c"]},
+        {"$setElementOrder/finalizers": ["c", "a"], "$deleteFromPrimitiveList/finalizers": ["b"]},
+        {"finalizers": ["c", "a"]},
+    ),
+    "a primitive goes and another comes": (
+        META,
+        {"finalizers": ["a", "b"]},
+        {
+            "$setElementOrder/finalizers": ["a", "z"],
+            "$deleteFromPrimitiveList/finalizers": ["b"],
+            "finalizers": ["z"],
+        },
+        {"finalizers": ["a", "z"]},
+    ),
     "what only the server has keeps its place": (
         POD,
         _containers("sidecar", "a", "b"),

@@ -96,7 +96,7 @@ def _unsaid(wanted: Resources, obj: Obj) -> str:
         return ""
     spec = spec_of(obj)
     stated = [_stated(c) for c in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))]
-    pod_level = _stated(spec)[1] if spec.get("resources") else []
+    pod_level = _stated(spec)[1]
     parts = []
     for name in sorted(n for n in _MUST_BE_SAID if n in wanted and n not in pod_level):
         silent = sorted(container for container, names in stated if name not in names)
