@@ -18,6 +18,7 @@ from typing import Any
 
 from fairway.errors import InvalidInput
 from fairway.kube.objects import Obj
+from fairway.slurm.behaviours import BadHint, known
 from fairway.slurm.cluster import Cluster
 from fairway.slurm.converting import launching
 from fairway.slurm.converting.launching import MPI, PLAIN, TORCH
@@ -25,7 +26,6 @@ from fairway.slurm.converting.layouts import Layout, layout_of
 from fairway.slurm.converting.notes import CHANGED, LABELS, LOST, Note, fixed_notes
 from fairway.slurm.converting.placement import JOB_LABEL, affinity_of, topology_annotations
 from fairway.slurm.converting.scripts import Part, Script
-from fairway.slurm.serving.behaviours import BadHint, known
 from fairway.slurm.submitting import array_tasks
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import SlurmError
