@@ -20,10 +20,13 @@ from fairway.cluster.store import Store
 from fairway.kube.timestamps import SECOND_US
 
 if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
     from fairway.admission.door import Door
     from fairway.apiserver.events import StoredEvents
     from fairway.apiserver.exporter.podmeter import PodMeter
     from fairway.apiserver.exporter.queuemeter import QueueMeter
+    from fairway.apiserver.livealerts import LiveAlerts
     from fairway.apiserver.pump import Pump
     from fairway.apiserver.signingrequests import CertificateSigner
     from fairway.queueing.webhooks.settings import Settings
@@ -61,6 +64,7 @@ class Cluster:
         self.queue_meter: QueueMeter | None = None
         self.pod_meter: PodMeter | None = None
         """Only where nodes are provisioned: what Karpenter observes of pods."""
+        self.alerts: LiveAlerts | None = None
         self.ready = asyncio.Event()
 
     @property
@@ -103,6 +107,7 @@ class Cluster:
         from fairway.apiserver.components import latency_of, served_components
         from fairway.apiserver.events import StoredEvents
         from fairway.apiserver.exporter.queuemeter import QueueMeter
+        from fairway.apiserver.livealerts import live_alerts
         from fairway.apiserver.pump import Pump
         from fairway.twin.containment import Containment
         from fairway.twin.twin import Twin
@@ -126,8 +131,19 @@ class Cluster:
 
             self.pod_meter = PodMeter(self.store)
             self.store.followers.append(self.pod_meter)
+        self.alerts = live_alerts(self.twin)
+        if self.alerts is not None:
+            self.alerts.pages = self._own_pages
         self.pump.poke()
         self.ready.set()
+
+    def _own_pages(self) -> Iterator[Metric]:
+        """What the control plane's controllers say, for the cluster's own rules."""
+        from fairway.apiserver.exporter import machines, queues
+
+        if self.twin is not None and self.queue_meter is not None:
+            yield from queues.collect(self.store, self.twin, self.queue_meter)
+            yield from machines.collect(self.twin, self.pod_meter)
 
     @property
     def containment(self) -> Containment | None:

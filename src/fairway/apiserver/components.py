@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fairway.apiserver.controlplanepods import OF_AUTOSCALER, OF_KARPENTER, ControlPlanePods, Program
 from fairway.apiserver.endpoints import EndpointsController
 from fairway.apiserver.leftout import EVERYTHING, MANAGER, LeftOut
+from fairway.apiserver.livealerts import LiveAlerts
 from fairway.apiserver.namespaced import NamespaceFurniture
 from fairway.apiserver.nodeleases import NodeLeases
 from fairway.apiserver.nodettl import NodeTtl
@@ -53,6 +54,7 @@ def served_components(
         NodeLeases(),
         ControlPlanePods(_programs(cloud), left),
         signer,
+        LiveAlerts(),
     ]
     return [kept for one in found if (kept := _kept(one, left)) is not None] if left.names else found
 

@@ -178,6 +178,19 @@ class MemoryStore:
             self._close(found)
         return sorted(self._by_name)
 
+    def forget(self, before_ms: int) -> None:
+        """Drop samples before a time, and series that have no others."""
+        for found in list(self._open):
+            self._close(found)
+        for group in self._by_name.values():
+            for found, chunks in list(group.items()):
+                times, values = _joined(chunks)
+                first = int(np.searchsorted(times, before_ms))
+                if first == len(times):
+                    del group[found]
+                else:
+                    chunks[:] = [(times[first:].copy(), values[first:].copy())]
+
     def _chunks(self, found: Labels) -> list[tuple[Times, Values]]:
         return self._by_name.setdefault(dict(found).get(NAME, ""), {}).setdefault(found, [])
 

@@ -44,6 +44,8 @@ class MetricsPage:
             if cluster.queue_meter is not None:
                 yield from queues.collect(self._api.store, cluster.twin, cluster.queue_meter)
             yield from machines.collect(cluster.twin, cluster.pod_meter)
+            if cluster.alerts is not None:
+                yield from cluster.alerts.families()
 
     def describe(self) -> list[Metric]:
         """Asked for at registration: names are known when they are collected."""

@@ -34,13 +34,14 @@ from fairway.kube.resources import CPU
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.recorder.gpus import DEFAULT_GPUS
 from fairway.recorder.utilization import behaviour_text
-from fairway.telemetry.dcgm.counters import Counter, default_counters
-from fairway.telemetry.dcgm.identity import Device, Holder
+from fairway.telemetry.dcgm.counters import Counter, default_counters, field_of
+from fairway.telemetry.dcgm.identity import Device, Holder, split_labels
 from fairway.telemetry.exposition import Block, braced, number
 from fairway.telemetry.gpus import FleetBuilder
 from fairway.telemetry.gpus.boards import Board, board_of
 from fairway.telemetry.gpus.fields import COUNTERS, OF_WHOLE_GPUS, Devices, Values
 from fairway.telemetry.gpus.fleet import FAR_TICK, TICK_US, Row, airflow_of
+from fairway.telemetry.store import NAME, Labels
 from fairway.twin.gpuuse import Working, uses_of
 
 _FAR_US = FAR_TICK * TICK_US
@@ -89,6 +90,18 @@ class GpuPages:
                 for labels in several
             ]
             yield Block(counter.name, counter.type, counter.help, lines)
+
+    def samples(self, name: str) -> Iterator[tuple[Labels, float]]:
+        """One metric of every device of the cluster, as a scrape of all exporters has it."""
+        now, field = self._snapshot(), field_of(name)
+        if field is None:
+            return
+        values = self._of_field(now, field)
+        for row, device in enumerate(now.devices):
+            if not (field in OF_WHOLE_GPUS and device.profile):
+                for holder in now.holders.get(row) or (Holder(),):
+                    before, behind = split_labels(device, holder)
+                    yield (*before, (NAME, name), *behind), float(values[row])
 
     def _snapshot(self) -> _Snapshot:
         tick = self._store.now_us // TICK_US

@@ -117,3 +117,22 @@ def kind_of(node: Node) -> str:
             return VECTOR
         case Call():
             return node.returns
+
+
+def reach_ms(node: Node) -> int:
+    """How far back a query looks at most, besides the lookback."""
+    match node:
+        case Selector():
+            return node.range_ms + max(node.offset_ms, 0)
+        case Subquery():
+            return node.range_ms + max(node.offset_ms, 0) + reach_ms(node.inner)
+        case Negation():
+            return reach_ms(node.inner)
+        case Binary():
+            return max(reach_ms(node.left), reach_ms(node.right))
+        case Aggregation():
+            return max(reach_ms(node.inner), 0 if node.parameter is None else reach_ms(node.parameter))
+        case Call():
+            return max((reach_ms(argument) for argument in node.arguments), default=0)
+        case _:
+            return 0

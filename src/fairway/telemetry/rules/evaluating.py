@@ -12,7 +12,7 @@ Source: rules/group.go, rules/recording.go, rules/alerting.go (Prometheus 3.14).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Final, TypeVar
@@ -84,32 +84,69 @@ class _State:
 
 def evaluate(groups: Sequence[Group], source: SeriesSource, start_ms: int, end_ms: int) -> Outcome:
     """From `start_ms` to `end_ms`, both included. Alerts come by the time they became active."""
-    outcome = Outcome()
-    both = Union((source, outcome.recorded))
-    states = [_state_of(group, is_stepwise) for group, is_stepwise in _ordered(groups)]
-    for state in states:
-        for tracker in state.trackers.values():
-            outcome.recorded.follow(tracker, state.group.interval_ms)
+    running = Running(groups, source)
     longest = max((group.interval_ms for group in groups), default=0)
     part_ms = max(min(DAY_MS, *(_MOST_STEPS * g.interval_ms for g in groups)), longest) if groups else DAY_MS
     for first in range(start_ms, end_ms + 1, part_ms):
-        until = min(first + part_ms - 1, end_ms)
-        for state in states:
-            steps = np.arange(
-                -(-first // state.group.interval_ms), until // state.group.interval_ms + 1, dtype=np.int64
-            )
-            steps *= state.group.interval_ms
+        running.go_on(first, min(first + part_ms - 1, end_ms))
+    return running.finished()
+
+
+class Running:
+    """Rules, as time goes on."""
+
+    def __init__(self, groups: Sequence[Group], source: SeriesSource, before: Running | None = None) -> None:
+        """`before`: whose rules these were until now: alerts of a rule that is the same go on."""
+        self.outcome = Outcome()
+        self._both = Union((source, self.outcome.recorded))
+        self._states = [_state_of(group, is_stepwise) for group, is_stepwise in _ordered(groups)]
+        known = {} if before is None else {s.group.identity: s for s in before._states}
+        for state in self._states:
+            old = known.get(state.group.identity)
+            for place, tracker in state.trackers.items():
+                if old is not None and place in old.trackers and old.group.rules[place] == tracker.rule:
+                    state.trackers[place] = old.trackers[place]
+                    state.origins.update(old.origins)
+            for tracker in state.trackers.values():
+                self.outcome.recorded.follow(tracker, state.group.interval_ms)
+
+    @property
+    def alerts(self) -> list[Alert]:
+        """Of all rules, so far."""
+        return [a for state in self._states for tracker in state.trackers.values() for a in tracker.alerts]
+
+    def go_on(self, first_ms: int, until_ms: int) -> None:
+        """The evaluations from one time to another, both included."""
+        for state in self._states:
+            interval_ms = state.group.interval_ms
+            steps = np.arange(-(-first_ms // interval_ms), until_ms // interval_ms + 1, dtype=np.int64)
+            steps *= interval_ms
             steps = steps[steps >= state.group.since_ms]
             if len(steps):
-                _run_group(state, steps, both, outcome)
-    for state in states:
-        for tracker in state.trackers.values():
-            for alert in tracker.alerts:
-                if alert.fired_ms is not None:
-                    alert.annotations = _annotations(alert, state.origins[alert.labels], both)
-            outcome.alerts += tracker.alerts
-    outcome.alerts.sort(key=lambda alert: (alert.active_ms, alert.rule.name, alert.labels))
-    return outcome
+                _run_group(state, steps, self._both, self.outcome)
+
+    def annotate(self, alerts: Iterable[Alert]) -> None:
+        """Fill in what alerts say, as of when they fired."""
+        ours = {id(alert) for alert in alerts}
+        for state in self._states:
+            for tracker in state.trackers.values():
+                for alert in tracker.alerts:
+                    if id(alert) in ours and alert.fired_ms is not None:
+                        alert.annotations = _annotations(alert, state.origins[alert.labels], self._both)
+
+    def forget(self, before_ms: int) -> None:
+        """Alerts that ended, and records, before a time."""
+        self.outcome.recorded.store.forget(before_ms)
+        for state in self._states:
+            for tracker in state.trackers.values():
+                tracker.alerts = [a for a in tracker.alerts if a.ended_ms is None or a.ended_ms >= before_ms]
+
+    def finished(self) -> Outcome:
+        found = self.outcome
+        found.alerts = self.alerts
+        self.annotate(found.alerts)
+        found.alerts.sort(key=lambda alert: (alert.active_ms, alert.rule.name, alert.labels))
+        return found
 
 
 def _state_of(group: Group, is_stepwise: bool) -> _State:

@@ -64,6 +64,10 @@ class Group:
     since_ms: int = 0
     """From when on it is evaluated."""
 
+    @property
+    def identity(self) -> tuple[str, str]:
+        return self.source, self.name
+
 
 def read_rules(path: Path) -> list[Group]:
     """Groups of one file, or of all YAML files in a folder. Raises: InvalidInput, WorldError."""
