@@ -47,6 +47,7 @@ def _row(room: Room, at_us: int) -> ServiceRow:
         lost=found.ends["lost"],
         timed_out=found.ends["timed out"],
         too_long=found.ends["too long"],
+        failed=found.ends["failed"],
         unfinished=found.ends["unfinished"],
         attained_permille=round(1000 * found.attained),
         tokens_written=fleet.load().tokens_written,

@@ -318,6 +318,8 @@ class ServiceRow:
     lost: int
     timed_out: int
     too_long: int
+    failed: int
+    """Answered with an error."""
     unfinished: int
     attained_permille: int
     """Of all requests, those answered within the SLO."""

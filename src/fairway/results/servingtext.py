@@ -71,6 +71,8 @@ def _not_answered(row: ServiceRow) -> str:
     said = []
     if row.too_long:
         said.append(f"{row.too_long} were longer than the cache")
+    if row.failed:
+        said.append(f"{row.failed} were answered with an error")
     if row.timed_out:
         said.append(f"{row.timed_out} were given up by their clients")
     if row.unfinished:

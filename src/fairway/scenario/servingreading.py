@@ -2,6 +2,7 @@
 
 serving:
   - service: chat                   # its pods are the servers; namespace: default
+    route: chat                     # instead: an HTTPRoute, whose weights say which Service a request goes to
     model: llama-3.1-8b             # short name, or a Hugging Face path
     gpu: H100-SXM5-80GB             # a model of the catalog
     tensorParallel: 1
@@ -45,6 +46,7 @@ from fairway.twin.streams import seed_of
 
 _MEMBERS: Final = (
     "service",
+    "route",
     "namespace",
     "model",
     "gpu",
@@ -66,7 +68,7 @@ _TRAFFIC: Final = ("rate", "burstiness", "prompt", "output", "sessions", "trace"
 def read_served(item: Field, base: Path, seed: int, duration_us: int | None) -> Served | None:
     """None where it is wrong; the reading knows why."""
 
-    given = item.members(*_MEMBERS, required=("service", "model", "gpu", "traffic"))
+    given = item.members(*_MEMBERS, required=("model", "gpu", "traffic"))
     catalog = load_catalog()
     gpu = catalog.gpu(given["gpu"].text())
     if gpu is None:
@@ -87,7 +89,11 @@ def read_served(item: Field, base: Path, seed: int, duration_us: int | None) -> 
     except UserError as wrong:
         given["model"].reject(str(wrong))
         return None
-    name = given["service"].required_text()
+    is_route = given["route"].is_given
+    if is_route == given["service"].is_given:
+        item.reject("expected a service, or a route (HTTPRoute) instead")
+        return None
+    name = given["route" if is_route else "service"].required_text()
     gateway = given["gateway"].members("policy", "queue", "holds", "timeout", "retries")
     slo = given["slo"].members("ttft", "tpot", "endToEnd")
     try:
@@ -110,6 +116,7 @@ def read_served(item: Field, base: Path, seed: int, duration_us: int | None) -> 
         ),
         slo=Slo(*(_seconds(slo[which]) for which in ("ttft", "tpot", "endToEnd"))),
         drains=given["drains"].flag(),
+        is_route=is_route,
         endpoint_us=given["endpointDelay"].duration(ENDPOINT_US),
     )
 

@@ -23,7 +23,18 @@ from fairway.kernels import kernel, leaf
 ARRIVED, BEGAN, FIRST, DONE = 0, 1, 2, 3
 PROMPT, OUTPUT, STATUS, WHERE, LEFT, TO_READ, NEXT, JOINED, CONTEXT, SESSION = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 # Of a request.
-COMING, QUEUED, READING, WRITING, DONE_WELL, REFUSED, LOST, TIMED_OUT, TOO_LONG = 0, 1, 2, 3, 4, 5, 6, 7, 8
+COMING, QUEUED, READING, WRITING, DONE_WELL, REFUSED, LOST, TIMED_OUT, TOO_LONG, FAILED = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+)
 (
     STATE,
     STEPS,
@@ -39,13 +50,20 @@ COMING, QUEUED, READING, WRITING, DONE_WELL, REFUSED, LOST, TIMED_OUT, TOO_LONG 
     READ,
     PREEMPTED,
     SEEN,
-) = range(14)
+    SLOW,
+    FAILS,
+    GROUP,
+) = range(17)
+COLUMNS = 17
+# SLOW: steps take so many thousandths of their time. FAILS: so many of a thousand requests get an error at once.
+# GROUP: a bit for every group it is of.
 # Of a replica. One that is closed is sent requests, but does not listen (yet, or any more): they are lost.
 ABSENT, READY, DRAINING, GONE, CLOSED = 0, 1, 2, 3, 4
 ROUND_ROBIN, RANDOM, LEAST_REQUESTS, SESSION_HASH, LEAST_CACHE = 0, 1, 2, 3, 4
 # Limits: sequences at once, tokens a step, tokens of the cache, requests that may wait at a replica (0: any number),
-# and whether requests wait while no replica is ready.
-SEQS, TOKENS, CACHE, QUEUE, HOLDS = 0, 1, 2, 3, 4
+# whether requests wait while no replica is ready, how many groups of replicas share the requests by weight (0: no
+# matter), and those weights.
+SEQS, TOKENS, CACHE, QUEUE, HOLDS, GROUPS, WEIGHTS = 0, 1, 2, 3, 4, 5, 6
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -193,9 +211,8 @@ def _mixed_step(
             rep[READING_NOW] = -1
     if tokens == 0:
         return False
-    clocks[r] += (
-        linear[tokens + writing] + costs[0] * rep[CACHED] * (1.0 if writing else 0.0) + costs[1] * pairs
-    )
+    step_s = linear[tokens + writing] + costs[0] * rep[CACHED] * (1.0 if writing else 0.0) + costs[1] * pairs
+    clocks[r] += step_s * (rep[SLOW] * 0.001)
     rep[STEPS] += 1
     rep[CACHED] += writing
     rep[WRITTEN] += writing + joined
@@ -236,8 +253,9 @@ def _write(
         _preempt_youngest(r, what, replicas, keys, owners)
         return
     steps = min(steps, max(room, 1))
-    each = linear[writing] + costs[0] * rep[CACHED]
-    grows = costs[0] * writing
+    slow = rep[SLOW] * 0.001
+    each = (linear[writing] + costs[0] * rep[CACHED]) * slow
+    grows = costs[0] * writing * slow
     if until_s < np.inf:
         gap = until_s - clocks[r]
         if grows > 0:
@@ -283,12 +301,37 @@ def _advance_one(
 
 
 @leaf
-def _chosen(policy: int, q: int, turn: int, draw: float, what: Ints, replicas: Ints) -> int:
+def _may_get(r: int, group: int, replicas: Ints) -> bool:
+    is_open = replicas[r, STATE] == READY or replicas[r, STATE] == CLOSED
+    return is_open and (group < 0 or (replicas[r, GROUP] >> group) & 1 == 1)
+
+
+@leaf
+def _group_of(q: int, limits: Ints) -> int:
+    """Of the replicas that share requests by weight, whose this one is; -1: there are no groups, -2: nobody's."""
+    if limits[GROUPS] == 0:
+        return -1
+    total = 0
+    for g in range(limits[GROUPS]):
+        total += limits[WEIGHTS + g]
+    if total == 0:
+        return -2
+    at = (q * 2654435761) % 4294967296 * total // 4294967296
+    for g in range(limits[GROUPS]):
+        at -= limits[WEIGHTS + g]
+        if at < 0:
+            return g
+    return -2
+
+
+@leaf
+def _chosen(policy: int, q: int, turn: int, draw: float, what: Ints, replicas: Ints, limits: Ints) -> int:
     """The replica that gets a request; -1: none is ready."""
     n = replicas.shape[0]
+    group = _group_of(q, limits)
     ready = 0
     for r in range(n):
-        ready += replicas[r, STATE] == READY or replicas[r, STATE] == CLOSED
+        ready += _may_get(r, group, replicas)
     if ready == 0:
         return -1
     if policy in (LEAST_REQUESTS, LEAST_CACHE):
@@ -296,8 +339,7 @@ def _chosen(policy: int, q: int, turn: int, draw: float, what: Ints, replicas: I
         best = -1
         for i in range(n):
             r = (turn + i) % n
-            is_open = replicas[r, STATE] == READY or replicas[r, STATE] == CLOSED
-            if is_open and (best < 0 or replicas[r, column] < replicas[best, column]):
+            if _may_get(r, group, replicas) and (best < 0 or replicas[r, column] < replicas[best, column]):
                 best = r
         return best
     if policy == SESSION_HASH:
@@ -307,11 +349,19 @@ def _chosen(policy: int, q: int, turn: int, draw: float, what: Ints, replicas: I
     else:
         nth = turn % ready
     for r in range(n):
-        if replicas[r, STATE] == READY or replicas[r, STATE] == CLOSED:
+        if _may_get(r, group, replicas):
             if nth == 0:
                 return r
             nth -= 1
     return -1
+
+
+@leaf
+def _lot(q: int) -> int:
+    """0 to 999, evenly and without regard to how requests are shared among groups."""
+    x = (q + 1) * 73244475 % 4294967296
+    x = (x ^ (x >> 16)) * 73244475 % 4294967296
+    return (x ^ (x >> 16)) % 1000
 
 
 @leaf
@@ -321,6 +371,10 @@ def _enqueue(
     rep = replicas[r]
     if rep[STATE] == CLOSED:
         what[q, STATUS], what[q, WHERE] = LOST, r
+        when[q, DONE] = at_s
+        return
+    if rep[FAILS] and _lot(q) < rep[FAILS]:
+        what[q, STATUS], what[q, WHERE] = FAILED, r
         when[q, DONE] = at_s
         return
     if what[q, PROMPT] + what[q, OUTPUT] > limits[CACHE]:
@@ -359,7 +413,7 @@ def redirect(
     """Send requests that were on a replica that is gone to others, now. Where none is ready they are lost."""
     for i in range(who.shape[0]):
         q = who[i]
-        r = _chosen(policy, q, q, 0.5, what, replicas)
+        r = _chosen(policy, q, q, 0.5, what, replicas, limits)
         if r < 0:
             what[q, STATUS] = LOST
             when[q, DONE] = at_s
@@ -401,7 +455,7 @@ def advance(
                     _advance_one(
                         r, at_s, when, what, replicas, clocks, keys, owners, joining, linear, costs, limits
                     )
-        r = _chosen(policy, q, q, draws[q % draws.shape[0]], what, replicas)
+        r = _chosen(policy, q, q, draws[q % draws.shape[0]], what, replicas, limits)
         if r < 0:
             if limits[HOLDS]:
                 break

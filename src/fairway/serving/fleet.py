@@ -7,6 +7,7 @@ replica that drains finishes what it holds; one that is killed loses it, or hand
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 
@@ -82,20 +83,23 @@ class Fleet:
         self.what[:, b.SESSION], self.what[:, b.WHERE] = self.requests.session, -1
         self._draws = np.random.Generator(np.random.PCG64(self.seed)).random(min(n, 65_536) or 1)
         limits = (self.deployed.seqs_most, self.deployed.tokens_most, self.times.cache_tokens)
-        self._limits = np.array([*limits, self.gateway.queue_most, int(self.gateway.holds)], dtype=np.int64)
+        self._limits = np.array(
+            [*limits, self.gateway.queue_most, int(self.gateway.holds), 0], dtype=np.int64
+        )
         self._costs = np.array(
             [self.times.cached_token_s, self.times.attended_pair_s, self.gateway.patience_s]
         )
         self._joining = np.zeros(self.deployed.seqs_most + 1, dtype=np.int64)
         self._clocks = np.zeros(0)
-        self.replicas = np.zeros((0, 14), dtype=np.int64)
+        self.replicas = np.zeros((0, b.COLUMNS), dtype=np.int64)
         self._keys = np.zeros((0, self.deployed.seqs_most), dtype=np.int64)
         self._owners = self._keys.copy()
 
     def add(self, count: int = 1) -> range:
         """So many more replicas, ready now."""
         first = len(self.replicas)
-        fresh = np.zeros((count, 14), dtype=np.int64)
+        fresh = np.zeros((count, b.COLUMNS), dtype=np.int64)
+        fresh[:, b.SLOW] = 1000
         fresh[:, b.STATE], fresh[:, [b.HEAD, b.TAIL, b.READING_NOW]] = b.READY, -1
         self.replicas = np.concatenate([self.replicas, fresh])
         self._clocks = np.concatenate([self._clocks, np.full(count, self.now_s)])
@@ -108,6 +112,18 @@ class Fleet:
         if self.replicas[replica, b.STATE] != b.GONE:
             state = (b.READY if listens else b.CLOSED) if gets_requests else b.DRAINING
             self.replicas[replica, b.STATE] = state
+
+    def set_nature(self, replica: int, *, slow_permille: int = 1000, fails_permille: int = 0) -> None:
+        """How much longer its steps take, and how many of a thousand requests it answers with an error."""
+        self.replicas[replica, [b.SLOW, b.FAILS]] = slow_permille, fails_permille
+
+    def set_groups(self, replica: int, groups: Sequence[int]) -> None:
+        """It gets requests of these groups."""
+        self.replicas[replica, b.GROUP] = sum(1 << group for group in groups)
+
+    def set_weights(self, weights: Sequence[int]) -> None:
+        """So many of all requests go to the replicas of each group; none: there are no groups."""
+        self._limits = np.array([*self._limits[: b.GROUPS], len(weights), *weights], dtype=np.int64)
 
     def is_idle(self, replica: int) -> bool:
         return bool(self.replicas[replica, b.HELD] == 0)
@@ -140,7 +156,7 @@ class Fleet:
     def fork(self) -> Fleet:
         """An independent copy; the requests themselves are shared."""
         twin = copy(self)
-        for name in ("when", "what", "replicas", "_clocks", "_keys", "_owners", "_joining"):
+        for name in ("when", "what", "replicas", "_clocks", "_keys", "_owners", "_joining", "_limits"):
             setattr(twin, name, getattr(self, name).copy())
         return twin
 

@@ -18,6 +18,7 @@ ENDS = {
     b.LOST: "lost",
     b.TIMED_OUT: "timed out",
     b.TOO_LONG: "too long",
+    b.FAILED: "failed",
 }
 
 

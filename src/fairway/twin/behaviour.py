@@ -25,6 +25,7 @@ Durations are `90s`, `1h30m` or a bare number of seconds; where it says *varies*
 | `memory-usage` | `2Gi`, or `0s:1Gi,5m:6Gi` | memory in use over work time, in steps; above its limit it is killed |
 | `image-pull-time` | duration (*varies*) | instead of the latency model's |
 | `image-pull-fails` | `true`, or `0s-5m` | when pulling fails, since the pod's start on the node |
+| `serving` | `slowdown=1.5,errors=2%,accuracy=0.91` | what sets this version of a model server apart |
 
 Other annotation names can stand for these: `ALIASES` maps them. A container that says nothing of CPU and memory is
 idle: it uses `IDLE_CPU_MILLI` and `IDLE_MEMORY_BYTES`.
@@ -42,6 +43,7 @@ from typing import Any, Final
 
 from fairway.kube.quantity import QuantityError, milli_ceil, whole_ceil
 from fairway.kube.timestamps import MINUTE_US, SECOND_US, parse_duration
+from fairway.serving.nature import parse_nature
 from fairway.telemetry.gpus.kinds import Activity, parse_activity
 from fairway.twin.commands import understand
 from fairway.twin.distributions import ZERO, Distribution, constant, parse_distribution
@@ -340,6 +342,7 @@ _READERS: Final[dict[str, Any]] = {
     "memory-usage": lambda v: {"memory_bytes": _steps(v, whole_ceil)},
     "image-pull-time": lambda v: {"image_pull": parse_distribution(v)},
     "image-pull-fails": lambda v: {"image_pull_fails": _windows(v)},
+    "serving": lambda v: dict[str, Any]() if parse_nature(v) else {},
 }
 KEYS: Final = tuple(_READERS)
 """Every key, for the documentation's sake."""

@@ -8,6 +8,7 @@ from fairway.autoscaling.load.reading import NO_LOAD, Load
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
 from fairway.scheduling import coscheduling
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
+from fairway.twin.analysisruns import AnalysisRuns
 from fairway.twin.autoscaling.component import Autoscaling
 from fairway.twin.components import Component
 from fairway.twin.controllers import Controllers
@@ -63,6 +64,7 @@ def standard_components(
         components.append(Controllers(volcano.CONTROLLERS, volcano.affected, "vc-controller-manager"))
         if any(coscheduling.NAME in p.permits for p in profiles):
             components.append(Controllers((podgroups.CONTROLLER,), name="scheduler-plugins-controller"))
+        components.append(AnalysisRuns())
     components.append(Autoscaling(load))
     components.append(Kueue(kueue))
     components.append(SchedulerComponent(profiles))

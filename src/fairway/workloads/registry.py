@@ -22,6 +22,7 @@ from fairway.workloads.leaderworkerset import decide as leaderworkerset
 from fairway.workloads.leaderworkerset import groups as leaderworkergroups
 from fairway.workloads.ray import cluster as raycluster
 from fairway.workloads.ray import job as rayjob
+from fairway.workloads.rollouts import decide as rollouts
 from fairway.workloads.statefulset import decide as statefulset
 
 CONTROLLERS: tuple[Controller, ...] = (
@@ -42,6 +43,7 @@ CONTROLLERS: tuple[Controller, ...] = (
     leaderworkerset.CONTROLLER,
     leaderworkergroups.CONTROLLER,
     kserve.CONTROLLER,
+    rollouts.CONTROLLER,
     budget.CONTROLLER,
     resourcequota.CONTROLLER,
     namespaces.CONTROLLER,

@@ -205,3 +205,15 @@ def test_what_is_wrong_is_located(tmp_path: Path, changes: dict[str, str], said:
     with pytest.raises(InvalidInput) as wrong:
         load_scenario(tmp_path)
     assert said in str(wrong.value) and "scenario.yaml:" in str(wrong.value)
+
+
+def test_a_liveness_probe_that_generates_restarts_servers_that_are_only_busy(tmp_path: Path) -> None:
+    """Under a burst, the probe waits in line like everybody; restarts lose what was being written, and so on."""
+    burst = {"{0s: 0, 3m: 0, 3m1s: 4, 18m: 4}": "{0s: 0, 3m: 0, 3m1s: 40, 8m: 40}"}
+    few = {"gpu: L40S\n      traffic": "gpu: L40S\n      maxNumSeqs: 8\n      traffic"}
+    probe = PROBE + "        livenessProbe: {httpGet: {path: PATH, port: 8000}, periodSeconds: 10}\n"
+    probe += "        startupProbe: {httpGet: {path: /health, port: 8000}, periodSeconds: 5, failureThreshold: 60}\n"
+    healthy = played(tmp_path, pods=PODS.replace(PROBE, probe.replace("PATH", "/health")), **burst, **few)
+    assert healthy.lost == 0
+    asked = played(tmp_path, pods=PODS.replace(PROBE, probe.replace("PATH", "/generate")), **burst, **few)
+    assert asked.lost > 100

@@ -296,6 +296,7 @@ FIELDS: Mapping[str, dict[str, FieldOf]] = {
                 ("lost", "lost", "were lost with their server, or found nobody there"),
                 ("timedOut", "timed_out", "were given up by their client"),
                 ("tooLong", "too_long", "did not fit into the cache"),
+                ("failed", "failed", "were answered with an error"),
                 ("unfinished", "unfinished", "had not ended"),
             )
         },

@@ -107,6 +107,17 @@ def on_probe(k: Kubelet, data: tuple[str, int, str, bool, int]) -> None:
     _kill(k, pod, i, probe)
 
 
+def fail_liveness(k: Kubelet, uid: str, i: int, output: str) -> None:
+    """Somebody who knows more of the application says that its liveness probe has failed often enough."""
+    pod = k.pods.get(uid)
+    if pod is None or pod.containers[i].state != RUNNING:
+        return
+    probe = pod.plan.containers[i].liveness
+    if probe is not None:
+        k.tell_of(pod, i, WARNING, "Unhealthy", f"Liveness probe failed: {output}", probe.failure_threshold)
+        _kill(k, pod, i, probe)
+
+
 def _kill(k: Kubelet, pod: PodState, i: int, probe: Probe) -> None:
     """Source: computePodActions: the container is killed, and started again if its policy says so."""
     container = pod.plan.containers[i]

@@ -16,19 +16,26 @@ from typing import Any, Final, NamedTuple
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.conditions import is_condition_true
 from fairway.kube.labels import Selector, label_selector
-from fairway.kube.objects import Obj, meta_of, namespace_of
+from fairway.kube.objects import Key, Obj, meta_of, namespace_of
+from fairway.kube.quantity import whole_ceil
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.serving import batching
 from fairway.serving.fleet import Fleet, Load
+from fairway.serving.nature import PLAIN, Nature, parse_nature
 from fairway.twin.components import Host
-from fairway.twin.kubelet import working
+from fairway.twin.kubelet import probing, working
 from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.kubelet.states import RUNNING, PodState
 from fairway.twin.serving.served import Served
 
 NAME: Final = "serving"
+ROUTE: Final = "HTTPRoute.gateway.networking.k8s.io"
 SCRAPE_US: Final = 15 * SECOND_US
-IN, OUT, UP, CLOSE, GONE = range(5)
+IN, OUT, UP, CLOSE, GONE, PROBE = range(6)
+# What a liveness probe that asks for tokens hears while others wait before it.
+_TIMED_OUT: Final = (
+    'Get "http://{path}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)'
+)
 # What vLLM's servers say of themselves, with or without the colon that some adapters take away.
 _METRICS: Final = {
     "vllm:num_requests_waiting": batching.WAITING,
@@ -46,6 +53,15 @@ class Sample(NamedTuple):
     values: dict[int, dict[int, int]]
 
 
+class GeneratingProbe(NamedTuple):
+    """A liveness probe whose answer has to be generated, so that it waits in line with everybody."""
+
+    path: str
+    period_us: int
+    timeout_s: float
+    failures_most: int
+
+
 @dataclass(slots=True)
 class Endpoint:
     """A run of a pod's container. `steps`: what becomes of it when, in µs, soonest first."""
@@ -55,6 +71,9 @@ class Endpoint:
     gets_requests: bool = False
     listens: bool = False
     is_gone: bool = False
+    probe: GeneratingProbe | None = None
+    failures: int = 0
+    container: int = 0
     steps: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -64,64 +83,128 @@ class Room:
 
     served: Served
     fleet: Fleet
-    selector: Selector | None = None
+    backends: tuple[tuple[str, int], ...] = ()
+    """Services and their weights; one without weights where no route is asked."""
+    routes: list[tuple[int, tuple[tuple[str, int], ...]]] = field(default_factory=list)
+    """Backends to come, and when, in µs."""
+    selectors: dict[str, Selector] = field(default_factory=dict)
+    """Of the Services that are there."""
+    labels: dict[int, dict[str, str]] = field(default_factory=dict)
+    """Of every replica there ever was, for its series."""
+    natures: dict[int, Nature] = field(default_factory=dict)
+    memory_mib: dict[int, float] = field(default_factory=dict)
+    runs: dict[str, list[float]] = field(default_factory=dict)
+    """When containers of a pod began, in seconds."""
+    last_replica: dict[str, int] = field(default_factory=dict)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     due_us: int = -1
 
     def fork(self) -> Room:
         ends = {uid: replace(end, steps=list(end.steps)) for uid, end in self.endpoints.items()}
-        return replace(self, fleet=self.fleet.fork(), endpoints=ends, samples=list(self.samples))
+        return replace(
+            self,
+            fleet=self.fleet.fork(),
+            endpoints=ends,
+            samples=list(self.samples),
+            routes=list(self.routes),
+            selectors=dict(self.selectors),
+            labels={r: dict(given) for r, given in self.labels.items()},
+            natures=dict(self.natures),
+            memory_mib=dict(self.memory_mib),
+            runs={pod: list(at) for pod, at in self.runs.items()},
+            last_replica=dict(self.last_replica),
+        )
+
+    def groups_of(self, labels: dict[str, str]) -> list[int]:
+        """Of a pod with these labels: the backends whose Services find it, that with the most weight first."""
+        found = [
+            (-weight, i)
+            for i, (name, weight) in enumerate(self.backends)
+            if name in self.selectors and self.selectors[name].matches(labels)
+        ]
+        return [i for _, i in sorted(found)]
 
 
 class Serving:
     """One for all served models of a twin."""
 
     name = NAME
-    kinds: tuple[str, ...] = ("Pod", "Service")
+    kinds: tuple[str, ...] = ("Pod", "Service", ROUTE)
 
     def __init__(self, served: Iterable[Served]) -> None:
         self.rooms = [Room(one, Fleet(one.deployed, one.requests, one.gateway)) for one in served]
-        self._began_us = 0
+        for room in self.rooms:
+            if not room.served.is_route:
+                room.backends = ((room.served.name, 1),)
+        self.began_us = 0
 
     def attach(self, host: Host) -> None:
         self.host = host
         self._h_turn = host.loop.register("serving.turn", self._on_turn)
 
     def start(self) -> None:
-        self._began_us = self.host.loop.now_us
+        self.began_us = self.host.loop.now_us
         for number, room in enumerate(self.rooms):
-            self._plan(number, room, self._began_us + SCRAPE_US)
+            self._plan(number, room, self.began_us + SCRAPE_US)
 
     def fork(self) -> Serving:
         twin = object.__new__(Serving)
         twin.rooms = [room.fork() for room in self.rooms]
-        twin._began_us = self._began_us
+        twin.began_us = self.began_us
         return twin
 
     def observe(self, change: Change) -> None:
-        obj = change.obj
-        is_service = obj.get("kind") == "Service"
+        obj, is_there = change.obj, change.type != DELETED
+        kind = obj.get("kind")
         for number, room in enumerate(self.rooms):
             if room.served.namespace != namespace_of(obj):
                 continue
-            if is_service and meta_of(obj)["name"] == room.served.name:
-                self._select(room, None if change.type == DELETED else obj)
-                for pod in self.host.store.objects("Pod", room.served.namespace):
-                    self._see(number, room, pod, is_there=True)
-            elif not is_service:
-                self._see(number, room, obj, is_there=change.type != DELETED)
+            if kind == "Pod":
+                self._see(number, room, obj, is_there=is_there)
+            elif kind == "Service" and any(name == meta_of(obj)["name"] for name, _ in room.backends):
+                self._select(room, obj, is_there=is_there)
+                self._see_all(number, room)
+            elif kind == "HTTPRoute" and room.served.is_route and meta_of(obj)["name"] == room.served.name:
+                self._route(number, room, obj if is_there else {})
 
-    def _select(self, room: Room, service: Obj | None) -> None:
-        labels = ((service or {}).get("spec") or {}).get("selector")
-        room.selector = label_selector({"matchLabels": labels}) if labels else None
+    def _see_all(self, number: int, room: Room) -> None:
+        for pod in self.host.store.objects("Pod", room.served.namespace):
+            self._see(number, room, pod, is_there=True)
+
+    def _select(self, room: Room, service: Obj, *, is_there: bool) -> None:
+        labels = (service.get("spec") or {}).get("selector")
+        name = meta_of(service)["name"]
+        room.selectors.pop(name, None)
+        if labels and is_there:
+            room.selectors[name] = label_selector({"matchLabels": labels})
+
+    def _route(self, number: int, room: Room, route: Obj) -> None:
+        """The weights of its first rule that leads anywhere; gateways hear of them as late as proxies of pods."""
+        rules = (route.get("spec") or {}).get("rules") or ()
+        backends = next((r["backendRefs"] for r in rules if r.get("backendRefs")), [])
+        found = tuple((b["name"], int(b.get("weight", 1))) for b in backends)
+        now_us = self.host.loop.now_us
+        room.routes.append((now_us + room.served.endpoint_us if room.backends else now_us, found))
+        self._turn_at(number, room, room.routes[0][0])
+
+    def _reroute(self, number: int, room: Room, backends: tuple[tuple[str, int], ...]) -> None:
+        """What has come by now went by the old weights."""
+        room.backends = backends
+        room.fleet.set_weights([weight for _, weight in backends] or [0])
+        for name, _ in backends:
+            service = self.host.store.get(Key("Service", room.served.namespace, name))
+            if service is not None:
+                self._select(room, service, is_there=True)
+        self._see_all(number, room)
 
     # Who answers
 
     def _see(self, number: int, room: Room, pod: Obj, *, is_there: bool) -> None:
         """Plan what a pod's state means for its endpoint."""
         now_us, uid = self.host.loop.now_us, meta_of(pod)["uid"]
-        is_ours = room.selector is not None and room.selector.matches(meta_of(pod).get("labels") or {})
+        groups = room.groups_of(meta_of(pod).get("labels") or {})
+        is_ours = bool(groups)
         end = room.endpoints.get(uid)
         state = self._kubelet_state(uid)
         i = state.plan.init_count if state is not None else 0
@@ -134,23 +217,63 @@ class Serving:
                 self._turn_at(number, room, now_us)
                 return
             end = None
-        if not running or not is_ours or state is None:
+        if not running or state is None or (end is None and not is_ours):
             return
         if end is None:
             self._advance(room)
             (replica,) = room.fleet.add()
             room.fleet.set_state(replica, gets_requests=False)
             end = room.endpoints[uid] = Endpoint(replica, _began(state, i))
-            _plan_step(end, end.started_us + working.startup_of(state, i), UP)
+            self._describe(room, replica, pod)
+            up_us = end.started_us + working.startup_of(state, i)
+            _plan_step(end, up_us, UP)
+            end.probe, end.container = _generating_probe(pod, i - state.plan.init_count), i
+            if end.probe is not None:
+                _plan_step(end, up_us + end.probe.period_us, PROBE)
+        if is_ours and room.served.is_route:
+            self._advance(room)
+            room.fleet.set_groups(end.replica, groups)
+        if is_ours:
+            room.labels[end.replica]["service"] = room.backends[groups[0]][0]
         is_leaving = "deletionTimestamp" in meta_of(pod)
-        wanted = is_condition_true((pod.get("status") or {}).get("conditions"), "Ready") and not is_leaving
-        _drop_steps(end, IN, OUT)
-        if wanted != end.gets_requests:
-            _plan_step(end, now_us + room.served.endpoint_us, IN if wanted else OUT)
+        is_ready = is_condition_true((pod.get("status") or {}).get("conditions"), "Ready")
+        wanted = is_ready and is_ours and not is_leaving
+        step = IN if wanted else OUT
+        _drop_steps(end, OUT if wanted else IN)
+        if wanted == end.gets_requests:
+            _drop_steps(end, step)
+        elif not any(planned == step for _, planned in end.steps):
+            _plan_step(end, now_us + room.served.endpoint_us, step)
         if is_leaving and not any(step == CLOSE for _, step in end.steps):
             sigterm_us = _deleted_us(pod) + state.plan.containers[i].pre_stop_us
             _plan_step(end, max(sigterm_us, now_us), CLOSE)
         self._turn_at(number, room, end.steps[0][0] if end.steps else now_us)
+
+    def _describe(self, room: Room, replica: int, pod: Obj) -> None:
+        """What its series are called, and what its annotations say of this version of the server."""
+        meta = meta_of(pod)
+        annotations = meta.get("annotations") or {}
+        nature = (
+            parse_nature(annotations["fairway.dev/serving"])
+            if "fairway.dev/serving" in annotations
+            else PLAIN
+        )
+        room.natures[replica] = nature
+        room.fleet.set_nature(
+            replica, slow_permille=nature.slow_permille, fails_permille=nature.fails_permille
+        )
+        memory = annotations.get("fairway.dev/gpu-memory", "")
+        if memory and ":" not in memory:
+            room.memory_mib[replica] = whole_ceil(memory) / 2**20
+        hash_ = (meta.get("labels") or {}).get("rollouts-pod-template-hash", "")
+        room.labels[replica] = {
+            "namespace": room.served.namespace,
+            "pod": meta["name"],
+            "model_name": room.served.deployed.model.name,
+            "rollouts_pod_template_hash": hash_,
+        }
+        room.runs.setdefault(meta["name"], []).append(self._seconds(self.host.loop.now_us))
+        room.last_replica[meta["name"]] = replica
 
     def _kubelet_state(self, uid: str) -> PodState | None:
         kubelet = self.host.parts.get("kubelet")
@@ -159,7 +282,7 @@ class Serving:
     # Time
 
     def _seconds(self, at_us: int) -> float:
-        return (at_us - self._began_us) / SECOND_US
+        return (at_us - self.began_us) / SECOND_US
 
     def _advance(self, room: Room) -> None:
         at_s = self._seconds(self.host.loop.now_us)
@@ -180,20 +303,43 @@ class Serving:
         if now_us < room.due_us:
             return
         self._advance(room)
+        room.due_us = -1
+        while room.routes and room.routes[0][0] <= now_us:
+            self._reroute(number, room, room.routes.pop(0)[1])
         for uid, end in list(room.endpoints.items()):
             while end.steps and end.steps[0][0] <= now_us:
-                _carry_out(room, end, end.steps.pop(0)[1])
+                step = end.steps.pop(0)[1]
+                if step == PROBE:
+                    self._probe(room, uid, end)
+                else:
+                    _carry_out(room, end, step)
             if end.is_gone:
                 del room.endpoints[uid]
-        if (now_us - self._began_us) % SCRAPE_US == 0:
+        if (now_us - self.began_us) % SCRAPE_US == 0:
             room.samples.append(_sample(room))
-        scrape_us = now_us + SCRAPE_US - (now_us - self._began_us) % SCRAPE_US
+        scrape_us = now_us + SCRAPE_US - (now_us - self.began_us) % SCRAPE_US
         due = [end.steps[0][0] for end in room.endpoints.values() if end.steps]
+        due += [at_us for at_us, _ in room.routes[:1]]
         if not room.fleet.is_over:
             due.append(scrape_us)
         room.due_us = -1
         if due:
             self._plan(number, room, min(due))
+
+    def _probe(self, room: Room, uid: str, end: Endpoint) -> None:
+        """Fails where whoever is first in line has waited longer than the probe would."""
+        probe, kubelet = end.probe, self.host.parts.get("kubelet")
+        if probe is None or not end.listens or not isinstance(kubelet, Kubelet):
+            return
+        row, now_us = room.fleet.replicas[end.replica], self.host.loop.now_us
+        waited_s = 0.0
+        if row[batching.WAITING]:
+            waited_s = self._seconds(now_us) - room.fleet.when[row[batching.HEAD], batching.ARRIVED]
+        end.failures = end.failures + 1 if waited_s > probe.timeout_s else 0
+        if end.failures >= probe.failures_most:
+            probing.fail_liveness(kubelet, uid, end.container, _TIMED_OUT.format(path=probe.path))
+        else:
+            _plan_step(end, now_us + probe.period_us, PROBE)
 
     # What is read
 
@@ -232,7 +378,7 @@ class Serving:
 
     def _holds_until(self) -> int:
         now_us = self.host.loop.now_us
-        return now_us + SCRAPE_US - (now_us - self._began_us) % SCRAPE_US
+        return now_us + SCRAPE_US - (now_us - self.began_us) % SCRAPE_US
 
     def finish(self) -> None:
         """Everything up to now, for whoever reads what requests got."""
@@ -270,6 +416,18 @@ def _carry_out(room: Room, end: Endpoint, step: int) -> None:
     end.gets_requests = step == IN or (end.gets_requests and step != OUT)
     end.listens = step == UP or (end.listens and step != CLOSE)
     room.fleet.set_state(end.replica, gets_requests=end.gets_requests, listens=end.listens)
+
+
+def _generating_probe(pod: Obj, i: int) -> GeneratingProbe | None:
+    containers = (pod.get("spec") or {}).get("containers") or []
+    raw = containers[i].get("livenessProbe") if 0 <= i < len(containers) else None
+    path = str(((raw or {}).get("httpGet") or {}).get("path") or "")
+    if raw is None or not path.rstrip("/").endswith(("/generate", "/completions")):
+        return None
+    period_us = int(raw.get("periodSeconds") or 10) * SECOND_US
+    return GeneratingProbe(
+        path, period_us, float(raw.get("timeoutSeconds") or 1), int(raw.get("failureThreshold") or 3)
+    )
 
 
 def _plan_step(end: Endpoint, at_us: int, step: int) -> None:

@@ -18,7 +18,8 @@ ENDPOINT_US: Final = 2 * SECOND_US
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """`drains`: at SIGTERM its servers stop listening and finish what they have, as long as the pod is given; without
+    """`name`: of the Service, or of the HTTPRoute (`is_route`) whose weights split requests between Services.
+    `drains`: at SIGTERM its servers stop listening and finish what they have, as long as the pod is given; without
     it they drop it, as vLLM's server does."""
 
     name: str
@@ -28,4 +29,5 @@ class Served:
     gateway: Gateway
     slo: Slo
     drains: bool = False
+    is_route: bool = False
     endpoint_us: int = ENDPOINT_US
