@@ -182,7 +182,7 @@ class Serving:
     def _route(self, number: int, room: Room, route: Obj) -> None:
         """The weights of its first rule that leads anywhere; gateways hear of them as late as proxies of pods."""
         rules = (route.get("spec") or {}).get("rules") or ()
-        backends = next((r["backendRefs"] for r in rules if r.get("backendRefs")), [])
+        backends: list[Obj] = next((r["backendRefs"] for r in rules if r.get("backendRefs")), [])
         found = tuple((b["name"], int(b.get("weight", 1))) for b in backends)
         now_us = self.host.loop.now_us
         room.routes.append((now_us + room.served.endpoint_us if room.backends else now_us, found))

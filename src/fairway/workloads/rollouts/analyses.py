@@ -84,12 +84,11 @@ def _judged(
     said: str,
 ) -> Analyses:
     run = runs.get(name)
-    field = "step" if type_ == "Step" else "background"
     if run is None:
         made = Create(_made(view, facts, name, given, type_))
         return found._replace(actions=[*found.actions, made])
     status = run.get("status") or {}
-    found = found._replace(**{field: run})
+    found = found._replace(step=run) if type_ == "Step" else found._replace(background=run)
     if status.get("phase") == INCONCLUSIVE:
         return found._replace(is_unsure=True)
     if status.get("phase") in (FAILED, ERROR):

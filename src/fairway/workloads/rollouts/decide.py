@@ -40,6 +40,7 @@ from fairway.workloads.rollouts.facts import (
     HASH,
     INCONCLUSIVE,
     KIND,
+    MOST_WEIGHT,
     REPLICA_SET,
     REVISION,
     ROLLOUT,
@@ -141,10 +142,7 @@ def _carried_on(view: View, facts: Facts, key: Key, now_us: int) -> Reconciliati
     actions = traffic.services(view, facts)
     if facts.routes_traffic:
         weight = traffic.wanted_weight(facts)
-        if (
-            available_of(facts.stable) * traffic.MOST_WEIGHT
-            >= (traffic.MOST_WEIGHT - weight) * facts.replicas
-        ):
+        if available_of(facts.stable) * MOST_WEIGHT >= (MOST_WEIGHT - weight) * facts.replicas:
             actions += traffic.routed(view, facts, weight)
             weights = traffic.weights_status(facts, weight)
             status["canary"] = {**(status.get("canary") or {}), "weights": weights}
@@ -353,7 +351,7 @@ def _stepped(facts: Facts, status: dict[str, Any], key: Key, found: Analyses, no
         return []
     if facts.routes_traffic and facts.stable is not None:
         weights = (status.get("canary") or {}).get("weights") or {}
-        if weights.get("canary", {}).get("weight") != traffic.MOST_WEIGHT:
+        if weights.get("canary", {}).get("weight") != MOST_WEIGHT:
             return []
     if not facts.routes_traffic and facts.stable is not None and replicas_of(facts.stable) > 0:
         return []
