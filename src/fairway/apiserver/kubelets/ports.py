@@ -1,7 +1,8 @@
 """What answers on a simulated container's port? HTTP, with a line that says whose port it is.
 
 A port that a running container of the pod declares (`containerPort`, TCP) listens once the application is up; every
-other refuses, as a closed port does. Whatever HTTP request comes is answered `200 OK`; an exporter's has its pages.
+other refuses, as a closed port does. Whatever HTTP request comes is answered `200 OK`; an exporter's has its pages, a
+model server answers as OpenAI's API does (`modelserver`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import httptools
 
 from fairway.apiserver.kubelets.interface import Peer
+from fairway.apiserver.kubelets.modelserver import Answering, Engine, json_response, page
 
 # Of one request, head and body. It is read and forgotten.
 _MAX_REQUEST = 4 * 1024 * 1024
@@ -31,6 +33,7 @@ class SimulatedPort:
         self._parser: Any = httptools.HttpRequestParser(self)
         self._received = 0
         self._is_over = False
+        self._content = b""
 
     def receive(self, data: bytes) -> None:
         if self._is_over:
@@ -49,6 +52,10 @@ class SimulatedPort:
 
     def hang_up(self) -> None:
         self._is_over = True
+
+    def on_body(self, body: bytes) -> None:
+        """httptools: a part of the body."""
+        self._content += body
 
     def on_url(self, url: bytes) -> None:
         """httptools: a part of the path."""
@@ -79,3 +86,48 @@ class SimulatedPort:
         if not self._is_over:
             self._is_over = True
             self._peer.end()
+
+
+class ModelServerPort(SimulatedPort):
+    """One connection to a model server. Requests are answered one after the other, as HTTP/1.1 has it."""
+
+    def __init__(self, peer: Peer, said: str, engine: Engine) -> None:
+        super().__init__(peer, said)
+        self._engine = engine
+        self._now: Answering | None = None
+        self._next: list[tuple[str, bytes, bytes]] = []
+
+    def hang_up(self) -> None:
+        super().hang_up()
+        if self._now is not None:
+            self._now.cancel()
+
+    def on_message_complete(self) -> None:
+        """httptools: a whole request."""
+        path = self._url.decode("latin-1").partition("?")[0]
+        self._next.append((path, self._parser.get_method(), self._content))
+        self._url, self._content, self._received = b"", b"", 0
+        self._take_next()
+
+    def _take_next(self) -> None:
+        while self._now is None and self._next and not self._is_over:
+            path, method, body = self._next.pop(0)
+            at_once = page(self._engine, path)
+            if at_once is not None:
+                self._peer.write(at_once)
+            elif path.endswith("/completions") and method == b"POST":
+                self._now = Answering(self._engine, self._write, self._went)
+                self._now.begin(path, body)
+            else:
+                code = 405 if path.endswith("/completions") else 404
+                self._peer.write(
+                    json_response(code, {"detail": "Method Not Allowed" if code == 405 else "Not Found"})
+                )
+
+    def _write(self, data: bytes) -> None:
+        if not self._is_over:
+            self._peer.write(data)
+
+    def _went(self) -> None:
+        self._now = None
+        self._take_next()

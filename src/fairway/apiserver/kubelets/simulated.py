@@ -20,12 +20,14 @@ from fairway.apiserver.kubelets.interface import (
     Process,
     Remote,
 )
+from fairway.apiserver.kubelets.modelserver import Engine, engine_of, is_model_server, port_of
 from fairway.apiserver.kubelets.place import Place
-from fairway.apiserver.kubelets.ports import SimulatedPort
+from fairway.apiserver.kubelets.ports import ModelServerPort, SimulatedPort
 from fairway.apiserver.kubelets.processes import CommandProcess, ShellProcess, attached
 from fairway.apiserver.kubelets.running import SHELLS
 from fairway.cluster.store import Store
-from fairway.kube.objects import Obj
+from fairway.errors import UserError
+from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.twin.kubelet.component import Kubelet as SimulatedNodes
 from fairway.twin.kubelet.states import RUNNING
@@ -53,6 +55,7 @@ class SimulatedKubelet:
         self._pages = pages
         self._nodes = nodes
         self._files: dict[_Run, Files] = {}
+        self._engines: dict[_Run, Engine] = {}
 
     def log(self, pod: Obj, container: str, *, previous: bool) -> LogReader:
         return SimulatedLog(self._store, pod, container, previous=previous)
@@ -74,7 +77,23 @@ class SimulatedKubelet:
         said = (
             f"port {port} of container {name} in pod {meta['namespace']}/{meta['name']}, simulated by Fairway"
         )
+        container = next((c for c in pod["spec"]["containers"] if c["name"] == name), {})
+        if is_model_server(container) and port == port_of(container):
+            try:
+                return ModelServerPort(peer, said, self._engine(pod, container))
+            except UserError as wrong:
+                raise CannotConnect(str(wrong)) from wrong
         return SimulatedPort(peer, said, partial(self._pages, pod))
+
+    def _engine(self, pod: Obj, container: Obj) -> Engine:
+        """Of the container's present run; those of others are forgotten."""
+        started = (status_of(pod, container["name"]).get("state") or {}).get("running") or {}
+        run = (pod["metadata"]["uid"], container["name"], started.get("startedAt") or "")
+        if run not in self._engines:
+            self._engines = {other: e for other, e in self._engines.items() if self._goes_on(other)}
+            node = self._store.get(Key("Node", "", pod["spec"].get("nodeName") or ""))
+            self._engines[run] = engine_of(container, node)
+        return self._engines[run]
 
     def use(self, node: str, at_us: int) -> NodeUse | None:
         nodes = self._nodes()
@@ -129,6 +148,12 @@ class SimulatedKubelet:
                 is_tcp = declared.get("protocol", "TCP") == "TCP"
                 if declared.get("containerPort") == port and is_tcp and self._is_up(pod, container["name"]):
                     return str(container["name"])
+            if (
+                is_model_server(container)
+                and port_of(container) == port
+                and self._is_up(pod, container["name"])
+            ):
+                return str(container["name"])
         return None
 
     def _is_up(self, pod: Obj, container: str) -> bool:

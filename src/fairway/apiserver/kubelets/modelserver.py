@@ -1,0 +1,426 @@
+"""What does a simulated vLLM answer? OpenAI's paths, with text of no meaning in the time that its GPUs would take.
+
+A container is a model server by its image or command; its arguments and its node's GPUs say what it serves, how fast
+and with how much cache. Requests that run at the same time share steps, so each is slower than one alone. Answers come
+in seconds of the wall clock, however fast the cluster's time goes.
+
+Source: vllm/entrypoints/openai (protocol, error bodies), vllm/v1/metrics/loggers.py (names).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from fairway.errors import UserError
+from fairway.kube.objects import Obj
+
+if TYPE_CHECKING:
+    from fairway.catalog.gpus import GpuModel
+    from fairway.serving.steptimes import Deployed, StepTimes
+
+_IMAGES: Final = ("vllm", "sglang", "text-generation-inference", "huggingfaceserver", "tgi")
+_PORTS: Final = {"text-generation-inference": 80, "sglang": 30000, "huggingfaceserver": 8080}
+_TEXT: Final = (
+    "the a of to in and is for that with as on by this from at it are be which one each other may can after before "
+    "over under between time step token cache request answer server node model layer head weight value key"
+)
+_WORDS: Final = tuple(_TEXT.split())
+# So many tokens at once go out in a chunk where steps are shorter than a timer can tell.
+_TICK_S: Final = 0.004
+_CHAT_TOKENS: Final = (24, 220)
+_PROMPT_MOST: Final = 4_000_000
+
+
+@dataclass(slots=True)
+class Engine:
+    """One server process: what it serves, and what runs on it now."""
+
+    model: str
+    context: int
+    times: StepTimes
+    tokens_most: int
+    seqs_most: int
+    running: int = 0
+    waiting: int = 0
+    cached: int = 0
+    done: int = 0
+    read: int = 0
+    written: int = 0
+    started_s: float = field(default_factory=time.time)
+
+    def step_s(self) -> float:
+        """Of a token for everybody who writes."""
+        writing = max(self.running, 1)
+        linear = float(self.times.linear_s[min(writing, len(self.times.linear_s) - 1)])
+        return linear + self.times.cached_token_s * self.cached
+
+    def prompt_s(self, tokens: int) -> float:
+        """Until the prompt is read, with the others' tokens in the same steps."""
+        spent, left, before = 0.0, tokens, 0
+        while left > 0:
+            chunk = min(left, max(self.tokens_most - self.running, 1))
+            linear = float(self.times.linear_s[min(chunk + self.running, len(self.times.linear_s) - 1)])
+            spent += linear + self.times.attended_pair_s * chunk * (before + 0.5 * chunk)
+            before, left = before + chunk, left - chunk
+        return spent
+
+
+def is_model_server(container: Obj) -> bool:
+    text = str(container.get("image", "")).lower()
+    said = " ".join(map(str, (*(container.get("command") or ()), *(container.get("args") or ()))))
+    return any(name in text for name in _IMAGES) or "vllm serve" in said or "vllm.entrypoints" in said
+
+
+def port_of(container: Obj) -> int:
+    """Where it listens, declared or not."""
+    given = _flags(container).get("port")
+    if given and given.isdigit():
+        return int(given)
+    image = str(container.get("image", "")).lower()
+    return next((port for name, port in _PORTS.items() if name in image), 8000)
+
+
+def _flags(container: Obj) -> dict[str, str]:
+    """`--name value` and `--name=value` of its command line, dashes as they are; `serve`: what stands behind that."""
+    words: list[str] = []
+    for one in (*(container.get("command") or ()), *(container.get("args") or ())):
+        words += str(one).split() if " " in str(one) else [str(one)]
+    found: dict[str, str] = {}
+    for i, word in enumerate(words):
+        following = words[i + 1] if i + 1 < len(words) else ""
+        if word.startswith("--"):
+            name, _, value = word[2:].partition("=")
+            found[name.replace("_", "-")] = value or ("" if following.startswith("--") else following)
+        elif word == "serve" and following and not following.startswith("-"):
+            found.setdefault("model", following)
+    for variable in container.get("env") or ():
+        if variable.get("name") in ("MODEL_ID", "MODEL_NAME", "MODEL") and variable.get("value"):
+            found.setdefault("model", str(variable["value"]))
+    return found
+
+
+def engine_of(container: Obj, node: Obj | None) -> Engine:
+    """Raises: UserError: a model or card nobody knows, one that does not fit the other."""
+    from fairway.serving.models import model_named
+    from fairway.serving.steptimes import Deployed, step_times
+
+    flags = _flags(container)
+    path = flags.get("model") or flags.get("model-id") or flags.get("model-path") or "llama-3.1-8b"
+    parts = _gpus(container)
+    deployed: Deployed = Deployed(
+        model=model_named(path),
+        gpu=_gpu_of(node),
+        tensor_parallel=_number(flags.get("tensor-parallel-size") or flags.get("num-shard"), parts),
+        quantization=flags.get("quantization") or "auto",
+        memory_share=float(flags.get("gpu-memory-utilization") or 0.9),
+        seqs_most=_number(flags.get("max-num-seqs"), 256),
+        tokens_most=_number(flags.get("max-num-batched-tokens"), 8192),
+    )
+    times = step_times(deployed)
+    context = _number(flags.get("max-model-len"), deployed.model.context)
+    if context > times.cache_tokens:
+        raise UserError(
+            f"To serve at least one request with the models's max seq len ({context}), more KV cache is needed than is "
+            f"available: {times.cache_tokens} tokens. Try increasing `gpu_memory_utilization` or decreasing "
+            "`max_model_len` when initializing the engine."
+        )
+    name = flags.get("served-model-name") or flags.get("model-name") or path
+    return Engine(name, context, times, deployed.tokens_most, deployed.seqs_most)
+
+
+def _number(text: str | None, otherwise: int) -> int:
+    return int(text) if text and text.isdigit() and int(text) > 0 else otherwise
+
+
+def _gpus(container: Obj) -> int:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    found = [str(count) for name, count in limits.items() if str(name).startswith("nvidia.com/gpu")]
+    return int(found[0]) if found and found[0].isdigit() and int(found[0]) > 0 else 1
+
+
+def _gpu_of(node: Obj | None) -> GpuModel:
+    from fairway.catalog.catalog import load_catalog
+
+    product = ((node or {}).get("metadata") or {}).get("labels", {}).get("nvidia.com/gpu.product", "")
+    catalog = load_catalog()
+    found = catalog.gpu(product) or catalog.gpu(re.sub(r"-(MIG|SHARED).*$", "", product)) or catalog.gpu("L4")
+    if found is None:
+        raise UserError(f"{product!r}: no such GPU in the catalog")
+    return found
+
+
+def text_of(prompt: str, tokens: int) -> list[str]:
+    """Words that the same prompt always gets, one a token."""
+    state = int.from_bytes(hashlib.blake2b(prompt.encode(), digest_size=8).digest(), "big")
+    words = []
+    for i in range(tokens):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        word = _WORDS[(state >> 33) % len(_WORDS)]
+        words.append(word.capitalize() if i == 0 else f" {word}")
+    return words
+
+
+def token_count(text: str) -> int:
+    """As tokenizers do on average: four characters a token."""
+    return max(math.ceil(len(text) / 4), 1)
+
+
+Write = Callable[[bytes], None]
+
+
+class Answering:
+    """One request on its way: what is written when."""
+
+    def __init__(self, engine: Engine, write: Write, done: Callable[[], None]) -> None:
+        self._engine, self._write, self._done = engine, write, done
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_over = False
+        self._held = 0
+        self._waits = False
+
+    def begin(self, path: str, body: bytes) -> None:
+        try:
+            given = json.loads(body or b"{}")
+        except (ValueError, RecursionError):
+            self._error(400, "BadRequestError", "There was an error parsing the body")
+            return
+        if not isinstance(given, dict):
+            self._error(400, "BadRequestError", "Input should be a valid dictionary")
+            return
+        self._is_chat = path.endswith("/chat/completions")
+        prompt = _prompt_of(given, self._is_chat)
+        if prompt is None:
+            field_ = "messages" if self._is_chat else "prompt"
+            self._error(
+                400,
+                "BadRequestError",
+                f"[{{'type': 'missing', 'loc': ('body', '{field_}'), 'msg': 'Field required'}}]",
+            )
+            return
+        engine = self._engine
+        if given.get("model") not in (None, "", engine.model):
+            self._error(404, "NotFoundError", f"The model `{given['model']}` does not exist.")
+            return
+        self._prompt_tokens = token_count(prompt)
+        asked = given.get("max_completion_tokens") or given.get("max_tokens")
+        if asked is not None and not (isinstance(asked, int) and asked > 0):
+            self._error(400, "BadRequestError", f"max_tokens must be at least 1, got {asked}.")
+            return
+        if self._prompt_tokens + (asked or 0) > engine.context:
+            wanted = (
+                f"{self._prompt_tokens} in the messages"
+                if self._is_chat
+                else f"{self._prompt_tokens} in the prompt"
+            )
+            self._error(
+                400,
+                "BadRequestError",
+                f"This model's maximum context length is {engine.context} tokens. However, you requested "
+                f"{self._prompt_tokens + (asked or 0)} tokens ({wanted}, {asked or 0} in the completion). "
+                "Please reduce the length of the messages or completion.",
+            )
+            return
+        low, high = _CHAT_TOKENS
+        natural = low + int.from_bytes(hashlib.blake2b(prompt.encode(), digest_size=2).digest(), "big") % (
+            high - low
+        )
+        most = asked if asked is not None else (natural if self._is_chat else 16)
+        self._tokens = text_of(prompt, min(most, natural) if not given.get("ignore_eos") else most)
+        self._reason = "stop" if len(self._tokens) < most or (asked is None and self._is_chat) else "length"
+        self._streams = bool(given.get("stream"))
+        self._tells_usage = bool((given.get("stream_options") or {}).get("include_usage"))
+        number = hashlib.blake2b(f"{prompt}{time.time_ns()}".encode(), digest_size=12).hexdigest()
+        self._id = f"{'chatcmpl' if self._is_chat else 'cmpl'}-{number}"
+        self._created = int(time.time())
+        self._at = 0
+        engine.waiting += 1
+        self._waits = True
+        self._take_up()
+
+    def cancel(self) -> None:
+        """The client went away."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._leave()
+
+    # Time
+
+    def _later(self, seconds: float, then: Callable[[], None]) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, then)
+
+    def _take_up(self) -> None:
+        engine = self._engine
+        if (
+            engine.running >= engine.seqs_most
+            or engine.cached + self._prompt_tokens > engine.times.cache_tokens
+        ):
+            self._later(engine.step_s(), self._take_up)
+            return
+        engine.waiting -= 1
+        self._waits = False
+        reads_s = engine.prompt_s(self._prompt_tokens)
+        engine.running += 1
+        self._held = self._prompt_tokens
+        engine.cached += self._held
+        self._later(reads_s, self._first)
+
+    def _first(self) -> None:
+        self._engine.read += self._prompt_tokens
+        if self._streams:
+            self._write(
+                b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+                b"Transfer-Encoding: chunked\r\n\r\n"
+            )
+            if self._is_chat:
+                self._send(self._piece({"role": "assistant", "content": ""}, None))
+        self._tell(1)
+
+    def _tell(self, count: int) -> None:
+        """So many tokens are there; on to the next, or the end."""
+        engine = self._engine
+        until = min(self._at + count, len(self._tokens))
+        if self._streams:
+            for token in self._tokens[self._at : until]:
+                self._send(self._piece({"content": token} if self._is_chat else token, None))
+        engine.written += until - self._at
+        engine.cached += until - self._at
+        self._held += until - self._at
+        self._at = until
+        if self._at == len(self._tokens):
+            self._finish()
+            return
+        step_s = engine.step_s()
+        several = max(math.ceil(_TICK_S / step_s), 1) if self._streams else len(self._tokens) - self._at
+        several = min(several, len(self._tokens) - self._at)
+        self._later(step_s * several, lambda: self._tell(several))
+
+    def _finish(self) -> None:
+        self._engine.done += 1
+        if self._streams:
+            self._send(self._piece({} if self._is_chat else "", self._reason))
+            if self._tells_usage:
+                self._send({**self._head("chunk"), "choices": [], "usage": self._usage()})
+            self._chunk(b"data: [DONE]\n\n")
+            self._write(b"0\r\n\r\n")
+        else:
+            text = "".join(self._tokens)
+            choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": self._reason}
+            choice |= {"message": {"role": "assistant", "content": text}} if self._is_chat else {"text": text}
+            self._write(json_response(200, {**self._head(""), "choices": [choice], "usage": self._usage()}))
+        self._leave()
+        self._done()
+
+    def _leave(self) -> None:
+        if not self._is_over and self._held:
+            self._engine.running -= 1
+            self._engine.cached -= self._held
+        if not self._is_over and self._waits:
+            self._engine.waiting -= 1
+        self._is_over = True
+
+    # Words
+
+    def _head(self, part: str) -> dict[str, Any]:
+        kind = ("chat.completion" + (f".{part}" if part else "")) if self._is_chat else "text_completion"
+        return {"id": self._id, "object": kind, "created": self._created, "model": self._engine.model}
+
+    def _usage(self) -> dict[str, int]:
+        written = len(self._tokens)
+        total = self._prompt_tokens + written
+        return {"prompt_tokens": self._prompt_tokens, "completion_tokens": written, "total_tokens": total}
+
+    def _piece(self, what: Any, reason: str | None) -> dict[str, Any]:
+        choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": reason}
+        choice["delta" if self._is_chat else "text"] = what
+        return {**self._head("chunk"), "choices": [choice]}
+
+    def _send(self, event: dict[str, Any]) -> None:
+        self._chunk(b"data: " + json.dumps(event).encode() + b"\n\n")
+
+    def _chunk(self, data: bytes) -> None:
+        self._write(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def _error(self, code: int, type_: str, message: str) -> None:
+        error = {"message": message, "type": type_, "param": None, "code": code}
+        self._write(json_response(code, {"error": error}))
+        self._done()
+
+
+def _prompt_of(given: dict[str, Any], is_chat: bool) -> str | None:
+    if not is_chat:
+        prompt = given.get("prompt")
+        if isinstance(prompt, list):
+            prompt = " ".join(map(str, prompt))
+        return prompt[:_PROMPT_MOST] if isinstance(prompt, str) else None
+    messages = given.get("messages")
+    if not isinstance(messages, list) or not messages or not all(isinstance(m, dict) for m in messages):
+        return None
+    return "\n".join(str(m.get("content") or "") for m in messages)[:_PROMPT_MOST]
+
+
+_REASONS: Final = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    503: "Service Unavailable",
+}
+
+
+def response(code: int, body: bytes, content_type: str) -> bytes:
+    head = f"HTTP/1.1 {code} {_REASONS[code]}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def json_response(code: int, body: Any) -> bytes:
+    return response(code, json.dumps(body).encode(), "application/json")
+
+
+def page(engine: Engine, path: str) -> bytes | None:
+    """What is answered at once; None: generating is asked for, or nothing is there."""
+    path = path.removeprefix("/openai")
+    if path in ("/health", "/ping"):
+        return response(200, b"", "text/plain")
+    if path == "/v1/models":
+        model = {"id": engine.model, "object": "model", "created": int(engine.started_s), "owned_by": "vllm"}
+        data = [{**model, "root": engine.model, "parent": None, "max_model_len": engine.context}]
+        return json_response(200, {"object": "list", "data": data})
+    if path == "/version":
+        return json_response(200, {"version": "0.11.0"})
+    if path == "/metrics":
+        return response(200, _metrics(engine).encode(), "text/plain; version=0.0.4; charset=utf-8")
+    return None
+
+
+def _metrics(engine: Engine) -> str:
+    rows = (
+        (
+            "vllm:num_requests_running",
+            "gauge",
+            "Number of requests in model execution batches.",
+            engine.running,
+        ),
+        ("vllm:num_requests_waiting", "gauge", "Number of requests waiting to be processed.", engine.waiting),
+        (
+            "vllm:kv_cache_usage_perc",
+            "gauge",
+            "KV-cache usage. 1 means 100 percent usage.",
+            engine.cached / engine.times.cache_tokens,
+        ),
+        ("vllm:prompt_tokens_total", "counter", "Number of prefill tokens processed.", engine.read),
+        ("vllm:generation_tokens_total", "counter", "Number of generation tokens processed.", engine.written),
+        ("vllm:request_success_total", "counter", "Count of successfully processed requests.", engine.done),
+    )
+    lines = []
+    for name, type_, said, value in rows:
+        lines += [f"# HELP {name} {said}", f"# TYPE {name} {type_}"]
+        lines.append(f'{name}{{engine="0",model_name="{engine.model}"}} {float(value)}')
+    return "\n".join(lines) + "\n"
