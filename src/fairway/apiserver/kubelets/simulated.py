@@ -77,7 +77,7 @@ class SimulatedKubelet:
         said = (
             f"port {port} of container {name} in pod {meta['namespace']}/{meta['name']}, simulated by Fairway"
         )
-        container = next((c for c in pod["spec"]["containers"] if c["name"] == name), {})
+        container: Obj = next((c for c in pod["spec"]["containers"] if c["name"] == name), {})
         if is_model_server(container) and port == port_of(container):
             try:
                 return ModelServerPort(peer, said, self._engine(pod, container))
