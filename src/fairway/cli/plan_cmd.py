@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairway.cli.plan_serving_cmd import serving
 from fairway.cli.planprices import gpu_price_of, loaded, price_of
 from fairway.cli.slices_cmd import slices
 
@@ -27,6 +28,7 @@ app = typer.Typer(
     "Example: fairway plan spot p4d.24xlarge --interrupted-every 4h --checkpoint-every 30m",
 )
 app.command("slices")(slices)
+app.command("serving")(serving)
 
 Type = Annotated[str, typer.Argument(metavar="INSTANCE-TYPE", help="As in fairway catalog instances.")]
 Books = Annotated[

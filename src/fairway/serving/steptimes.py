@@ -54,6 +54,8 @@ class Deployed:
     """`--max-num-seqs` and `--max-num-batched-tokens`."""
     slowdown: float = 1.0
     """Longer by this factor, for example because others share the GPU."""
+    compute_share: float = 1.0
+    """Of the card's SMs, where it is a slice of one: its memory and bandwidth are then the slice's already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def step_times(deployed: Deployed) -> StepTimes:
     per_weight = bytes_per_weight(deployed.quantization)
     tokens = np.arange(deployed.tokens_most + deployed.seqs_most + 1, dtype=np.float64)
     bandwidth = gpu.bandwidth_gb_per_s * 1e9 * _OF_BANDWIDTH
-    flops = _flops(gpu, deployed.quantization) * _OF_TFLOPS
+    flops = _flops(gpu, deployed.quantization) * _OF_TFLOPS * deployed.compute_share
 
     def product(read: NDArray[np.float64] | float, used: float) -> NDArray[np.float64]:
         return np.hypot(read * per_weight / parts / bandwidth, 2 * used * tokens / parts / flops)
