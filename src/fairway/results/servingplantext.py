@@ -109,7 +109,7 @@ def frontier_drawing(options: Sequence[Option], title: str) -> Drawing:
     at_x, at_y = x(1000 * best.ttft_p95_s), y(best.micros_mean / 1e6)
     anchor = "end" if at_x > middle else "start"
     named = f"{words.counted(best.replicas, 'replica')} of {best.name}"
-    shapes.append(Text(at_x + (-9 if anchor == "end" else 9), at_y + 16, named, "ink", 11, anchor))
+    shapes.append(Text(at_x + (-9 if anchor == "end" else 9), at_y - 8, named, "ink", 11, anchor))
     for i, card in enumerate(cards[:12]):
         column, row = divmod(i, 6)
         left, baseline = WIDTH - _RIGHT - 150 * (2 - column), _TOP + 6 + 16 * row
