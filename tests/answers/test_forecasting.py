@@ -76,6 +76,16 @@ def test_jobs_that_still_run_count_as_at_least_so_long() -> None:
     assert at(times(*ended), job("a-9", 1), 0.9) < 2 * HOUR_US
 
 
+def test_who_was_evicted_and_waits_did_not_go_on_running() -> None:
+    ended = [job(f"a-{i}", 10 * MINUTE_US) for i in range(6)]
+    base = [job(f"a-{i}b", 1, at_us=DAY_US) for i in range(12)]
+    evicted = [PastJob(j.object, j.ask, DAY_US, stopped_us=DAY_US + 12 * MINUTE_US) for j in base]
+    found = times(*ended, *evicted)
+    assert at(found, job("a-9", 1), 0.5) < HOUR_US
+    assert found.at_least_us(evicted[0].object) == 12 * MINUTE_US
+    assert found.at_least_us(ended[0].object) == 0
+
+
 def test_the_bias_of_declared_limits_is_learned() -> None:
     found = times(*[job(f"a-{i}", HOUR_US // 2, limit_s=3600) for i in range(30)])
     of_another_size = job("b-1", 1, limit_s=8 * 3600)
@@ -270,6 +280,20 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
 def test_wrong_input_is_told(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
     assert main(["forecast", "--on", str(EXAMPLE), *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_quota_alone_is_no_run(tmp_path: Path) -> None:
+    folder = world(tmp_path, kueue=True)
+    (folder / "scenario.yaml").write_text(
+        (folder / "scenario.yaml").read_text().replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 4")
+    )
+    found = {j.object: j for j in history_of(open_ground(folder).history().outcome).jobs}
+    one, two = found["Job/default/one"], found["Job/default/two"]
+    assert one.ended_us is not None and two.started_us is not None
+    # Both were admitted at once; the second one's pod had to wait for the first one's.
+    assert two.started_us >= one.ended_us
+    assert two.run_us == pytest.approx(7200 * SECOND_US, abs=5 * SECOND_US)
+    assert two.next_start_us(one.ended_us - HOUR_US // 2) == two.started_us
 
 
 def test_a_recorded_history_knows_who_was_evicted_and_when_it_ran_last(tmp_path: Path) -> None:

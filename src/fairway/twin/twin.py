@@ -100,12 +100,16 @@ class Twin:
         self._feed.after_event()
 
     def _introduce(self) -> None:
-        """Show every component what is there already, as its first list would: nodes, then the rest."""
+        """Show every component what is there already, as its first list would: nodes, then the rest.
+
+        Pods by age: those that wait would otherwise stand in the scheduler's queue by name, and a cluster that goes on
+        would start others first than it would have.
+        """
         kinds = sorted(self.store.kinds(), key=lambda gk: (gk != "Node", gk))
         known = [
             Change(int(o["metadata"]["resourceVersion"]), ADDED, key_of(o), o, None)
             for gk in kinds
-            for o in self.store.objects(gk)
+            for o in (_by_age(self.store.objects(gk)) if gk == "Pod" else self.store.objects(gk))
         ]
         containment = self.host.containment
         for component in self.components:
@@ -254,6 +258,10 @@ class Twin:
         if twin.host.loop.handler_names() != self.host.loop.handler_names():
             raise BugError("a forked component registered other handlers than its original")
         return twin
+
+
+def _by_age(objects: list[Obj]) -> list[Obj]:
+    return sorted(objects, key=lambda obj: obj["metadata"].get("creationTimestamp") or "")
 
 
 def apply_object(store: Store, obj: Obj) -> Obj:

@@ -43,16 +43,16 @@ class Arrivals:
 
     def draw(self, seed: int, until_us: int) -> list[tuple[int, PastJob]]:
         """(µs from now, the past job that comes again), by time."""
-        return [pair for _, block in self.blocks(seed, until_us) for pair in block]
+        return [(at_us, self.jobs[n]) for _, block in self.blocks(seed, until_us) for at_us, n in block]
 
-    def blocks(self, seed: int, until_us: int) -> Iterator[tuple[int, list[tuple[int, PastJob]]]]:
-        """The same, block by block: until when a block reaches, and who comes in it."""
+    def blocks(self, seed: int, until_us: int) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """The same, block by block: until when a block reaches, and who comes in it, as numbers in `jobs`."""
         random = Random(seed)
         if not self.jobs or self.now_us <= self.first_us:
             return
         at_us = 0
         while at_us < until_us:
-            found: list[tuple[int, PastJob]] = []
+            found: list[tuple[int, int]] = []
             # Blocks begin at the same hours every day, so the first one is a part of one.
             begin_us = self.now_us + at_us
             length_us = BLOCK_US - begin_us % BLOCK_US
@@ -61,12 +61,12 @@ class Arrivals:
                 first = bisect_left(self.times, from_us)
                 last = bisect_left(self.times, from_us + length_us)
                 shift_us = at_us - from_us
-                found += [(self.times[n] + shift_us, self.jobs[n]) for n in range(first, last)]
+                found += [(self.times[n] + shift_us, n) for n in range(first, last)]
                 from_us = self._source(random, begin_us, length_us)
             at_us += length_us
             if self.factor < 1:
                 found = [pair for pair in found if random.random() < self.factor]
-            found.sort(key=lambda pair: (pair[0], pair[1].object))
+            found.sort()
             yield at_us, found
 
     def _copies(self, random: Random) -> int:

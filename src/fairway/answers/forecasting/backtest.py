@@ -227,8 +227,7 @@ def _truth(job: PastJob | None, now_us: int, what: str) -> int | None:
         return None
     if what == FINISH:
         return job.ended_us if job.ended_us is not None and job.ended_us > now_us and job.is_whole else None
-    starts = [t for t in (job.first_us, job.started_us) if t is not None and t > now_us]
-    return min(starts, default=None)
+    return job.next_start_us(now_us)
 
 
 def score(rows: Sequence[Answered], horizon_s: float) -> Score:

@@ -26,6 +26,7 @@ from fairway.answers.forecasting.futures import (
     Progressing,
     Question,
     QuickPlayer,
+    Runs,
     TwinPlayer,
     needs_twin,
     play_all,
@@ -146,7 +147,7 @@ def forecast(
         options.seed,
         options.horizon_us / SECOND_US,
         engine,
-        _objects(situation, question.run_times, futures, calibration, options.horizon_us / SECOND_US),
+        _objects(situation, question.runs.times, futures, calibration, options.horizon_us / SECOND_US),
         _ahead(moment.twin, futures),
         gpus_of(moment.store),
         calibration.as_json(),
@@ -158,25 +159,19 @@ def question_of(
     moment: Moment, situation: Situation, history: History, options: Options, *, looks_ahead: bool = True
 ) -> tuple[Question, str]:
     """What futures are drawn from, and which engine plays them and why."""
+    now_us = moment.now_us
+    arrivals = Arrivals(history, now_us, factor=options.load)
     why = needs_twin(moment.store, situation) if options.engine == "auto" else ""
     is_quick = options.engine == "quick" or (options.engine == "auto" and not why)
     player: Player
     if is_quick:
-        player = QuickPlayer(moment.store, situation, _scheduler(moment).profiles[0])
+        player = QuickPlayer(moment.store, situation, arrivals.jobs, _scheduler(moment).profiles[0])
         engine = "kube-scheduler's placement alone"
     else:
-        player = TwinPlayer(base_of(moment, situation), situation)
+        player = TwinPlayer(base_of(moment, situation), situation, arrivals.jobs)
         engine = "all engines" + (f" ({why})" if why else "")
-    now_us = moment.now_us
-    question = Question(
-        situation,
-        RunTimes(history, now_us),
-        Arrivals(history, now_us, factor=options.load),
-        player,
-        options.seed,
-        options.horizon_us,
-        looks_ahead,
-    )
+    runs = Runs(RunTimes(history, now_us), situation, arrivals.jobs)
+    question = Question(situation, runs, arrivals, player, options.seed, options.horizon_us, looks_ahead)
     return question, engine
 
 

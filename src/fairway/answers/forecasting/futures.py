@@ -18,10 +18,13 @@ import numpy.typing as npt
 
 from fairway.answers.forecasting import quick, twins
 from fairway.answers.forecasting.arriving import Arrivals
+from fairway.answers.forecasting.boards import Asking, Board, States, why_not
 from fairway.answers.forecasting.history import PastJob, pattern_of
-from fairway.answers.forecasting.quick import Board, Entry, Played
+from fairway.answers.forecasting.quick import Entry
 from fairway.answers.forecasting.runtimes import Floats, RunTimes
-from fairway.answers.forecasting.situation import Item, Situation
+from fairway.answers.forecasting.situation import Item, Played, Situation
+from fairway.cluster.records import LabelSet, PodRecord
+from fairway.cluster.shapes import PodShape
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import DAY_US, HOUR_US, SECOND_US
@@ -49,8 +52,11 @@ Progressing = Callable[[int, int], None]
 """Futures done, futures in all."""
 
 
-Block = tuple[int, list[tuple[int, PastJob, int]]]
-"""Until when; and who arrives until then: µs from now, which past job again, for how long."""
+Block = tuple[int, list[tuple[int, int, int]]]
+"""Until when; and who arrives until then: µs from now, which past job again (its number among the arrivals'), for how
+long."""
+_GRID: Final = 512
+"""Quantiles of a distribution of run times that are kept."""
 
 
 class Player(Protocol):
@@ -84,7 +90,7 @@ class Question:
     """What futures are drawn from."""
 
     situation: Situation
-    run_times: RunTimes
+    runs: Runs
     arrivals: Arrivals
     player: Player
     seed: int = 0
@@ -92,9 +98,8 @@ class Question:
     looks_ahead: bool = True
 
     def one(self, number: int) -> Played:
-        items, now_us = self.situation.items, self.situation.now_us
         chance = np.random.default_rng(seed_of(self.seed, f"future/{number}"))
-        run_us = draw_runs(self.run_times, items, now_us, chance)
+        run_us = self.runs.draw(chance)
         ahead = self.looks_ahead and number < _AHEAD_FUTURES
         return self.player.play(
             run_us,
@@ -105,39 +110,58 @@ class Question:
         )
 
     def _coming(self, seed: int, chance: np.random.Generator) -> Iterator[Block]:
+        known = self.runs.of_arrivals
         for until_us, block in self.arrivals.blocks(seed, self.horizon_us):
-            yield (
-                until_us,
-                [
-                    (
-                        at_us,
-                        job,
-                        job.run_us or int(self.run_times.of(job.ask, job.limit_us).at(chance.random(1))[0]),
-                    )
-                    for at_us, job in block
-                ],
-            )
+            yield until_us, [(at_us, n, known[n] or self.runs.again(n, chance)) for at_us, n in block]
 
 
-def draw_runs(times: RunTimes, items: Sequence[Item], now_us: int, chance: np.random.Generator) -> list[int]:
-    """The whole run time of each item, the part that has passed included: µs."""
-    groups: dict[tuple[str, str], int] = {}
-    group_of = np.array(
-        [
-            groups.setdefault((i.ask.user or i.ask.namespace, pattern_of(i.ask.job_id)), len(groups))
-            for i in items
-        ],
-        np.int64,
-    )
-    shared, own = chance.standard_normal(len(groups)), chance.standard_normal(len(items))
-    mixed = np.sqrt(TOGETHER) * shared[group_of] + np.sqrt(1 - TOGETHER) * own if len(items) else own
-    quantiles = _normal(mixed)
-    found = []
-    for item, quantile in zip(items, quantiles, strict=True):
-        elapsed_us = item.elapsed_us(now_us)
-        drawn = int(times.of(item.ask, item.limit_us, elapsed_us).at(np.array([quantile]))[0])
-        found.append(max(drawn, elapsed_us + SECOND_US))
-    return found
+class Runs:
+    """How long what is there, and what arrives again, may run."""
+
+    def __init__(self, times: RunTimes, situation: Situation, jobs: Sequence[PastJob]) -> None:
+        """O(items), and as much again for every kind of job."""
+        self.times, self._jobs = times, jobs
+        self.of_arrivals = [job.run_us for job in jobs]
+        """Run times of past jobs, as far as they are known: who comes again takes as long."""
+        items, now_us = situation.items, situation.now_us
+        groups: dict[tuple[str, str], int] = {}
+        named = [(i.ask.user or i.ask.namespace, pattern_of(i.ask.job_id)) for i in items]
+        self._group_of = np.array([groups.setdefault(at, len(groups)) for at in named], np.int64)
+        self._groups = len(groups)
+        grid = (np.arange(_GRID) + 0.5) / _GRID
+        tables: dict[int, int] = {}
+        rows: list[Floats] = []
+        which, least = [], []
+        for item in items:
+            elapsed_us = max(item.elapsed_us(now_us), times.at_least_us(item.object))
+            found = times.of(item.ask, item.limit_us, elapsed_us)
+            if id(found) not in tables:
+                tables[id(found)] = len(rows)
+                rows.append(found.at(grid))
+            which.append(tables[id(found)])
+            least.append(elapsed_us + SECOND_US)
+        self._tables = np.array(rows, np.float64).reshape(-1, _GRID)
+        self._which, self._least = np.array(which, np.int64), np.array(least, np.int64)
+
+    def draw(self, chance: np.random.Generator) -> list[int]:
+        """The whole run time of each item, the part that has passed included: µs."""
+        shared, own = chance.standard_normal(self._groups), chance.standard_normal(len(self._which))
+        if not len(own):
+            return []
+        mixed = np.sqrt(TOGETHER) * shared[self._group_of] + np.sqrt(1 - TOGETHER) * own
+        drawn = self._tables[self._which, (_normal(mixed) * _GRID).astype(np.int64)]
+        found: list[int] = np.maximum(drawn.astype(np.int64), self._least).tolist()
+        return found
+
+    def again(self, number: int, chance: np.random.Generator) -> int:
+        """A run time for a past job whose own is not known."""
+        job = self._jobs[number]
+        return int(self.times.of(job.ask, job.limit_us, _passed_us(job)).at(chance.random(1))[0])
+
+
+def _passed_us(job: PastJob) -> int:
+    """How long it ran at least."""
+    return job.cut_short_us
 
 
 def _normal(values: Floats) -> Floats:
@@ -151,27 +175,56 @@ def _normal(values: Floats) -> Floats:
 
 
 class QuickPlayer:
-    """Kube-scheduler's engine alone."""
+    """Kube-scheduler's choices alone. `jobs`: those that may come again."""
 
-    def __init__(self, store: Store, situation: Situation, profile: Profile = DEFAULT_PROFILE) -> None:
-        accounts = store.accounts.copy()
-        selectors = DefaultSelectors(store)
-        self.board = Board(accounts, Scheduler(accounts, profile, selectors.of, view=store))
-        self.now_us = situation.now_us
-        self.elapsed_us = [item.elapsed_us(situation.now_us) for item in situation.items]
-        self.entries = [self._entry(store, item) for item in situation.items]
-        self._shapes: dict[tuple[object, ...], Entry] = {}
+    def __init__(
+        self,
+        store: Store,
+        situation: Situation,
+        jobs: Sequence[PastJob] = (),
+        profile: Profile = DEFAULT_PROFILE,
+    ) -> None:
+        self._accounts = accounts = store.accounts.copy()
+        scheduler = Scheduler(accounts, profile, DefaultSelectors(store).of, view=store)
+        there = [self._records(store, item) for item in situation.items]
+        # Who comes again is like one that is there: what an API server would add to his pods is in theirs.
+        known = {_likeness(shape): (shape, labels) for shape, labels, _ in there}
+        raw = [self._coming_pod(job) for job in jobs]
+        coming = [known.get(_likeness(shape), (shape, labels)) for shape, labels in raw]
+        shapes = {shape.id: shape for shape, _, _ in there} | {shape.id: shape for shape, _ in coming}
+        self.why_asked = why_not(scheduler, shapes.values())
+        self.board: Board = Asking(accounts, scheduler) if self.why_asked else States(accounts, scheduler)
+        now_us = situation.now_us
+        self.entries = [
+            Entry(
+                self.board.line_of(shape, labels),
+                max(item.ask.replicas, len(records), 1),
+                records,
+                item.elapsed_us(now_us),
+            )
+            for item, (shape, labels, records) in zip(situation.items, there, strict=True)
+        ]
+        lines: dict[tuple[int, int], Entry] = {}
+        self._newcomers = []
+        for job, (shape, labels) in zip(jobs, coming, strict=True):
+            line, pods = self.board.line_of(shape, labels), max(job.ask.replicas, 1)
+            self._newcomers.append(lines.setdefault((line, pods), Entry(line, pods)))
 
-    def _entry(self, store: Store, item: Item) -> Entry:
-        accounts = self.board.accounts
+    def _records(self, store: Store, item: Item) -> tuple[PodShape, LabelSet, list[PodRecord]]:
+        """What its pods are, and those of them that have a node."""
         records, proto = [], None
         for key in item.pods:
-            record = accounts.records.get(key)
+            record = self._accounts.records.get(key)
             if record is not None and record.row >= 0:
                 records.append(record)
-            proto = record or accounts.record(store.require(key), key)
+            proto = record or self._accounts.record(store.require(key), key)
         assert proto is not None
-        return Entry(proto.shape, proto.labels, max(item.ask.replicas, len(records), 1), tuple(records))
+        return proto.shape, proto.labels, records
+
+    def _coming_pod(self, job: PastJob) -> tuple[PodShape, LabelSet]:
+        pod = objects_for(Arriving(JobTrace("", ()), "", kind=POD), job.ask)[0]
+        record = self._accounts.record(pod, Key("Pod", job.ask.namespace, "coming"))
+        return record.shape, record.labels
 
     def play(
         self,
@@ -182,41 +235,24 @@ class QuickPlayer:
         grid_us: Sequence[int],
         seed: int,
     ) -> Played:
-        left = [max(run - gone, 1) for run, gone in zip(run_us, self.elapsed_us, strict=True)]
+        who = self._newcomers
         newcomers = (
-            (known_us, [(self._arriving(at_us, job), run) for at_us, job, run in block])
-            for known_us, block in coming
+            (known_us, [(at_us, who[n], run) for at_us, n, run in block]) for known_us, block in coming
         )
-        found = quick.play(
-            self.board, self.entries, left, until_us=until_us, grid_us=grid_us, seed=seed, coming=newcomers
+        return quick.play(
+            self.board, self.entries, run_us, until_us=until_us, grid_us=grid_us, seed=seed, coming=newcomers
         )
-        count = len(self.entries)
-        return Played(found.start_us[:count], found.finish_us[:count], found.queued, found.held)
 
-    def _arriving(self, at_us: int, job: PastJob) -> Entry:
-        ask = job.ask
-        at = (
-            ask.gpu_milli,
-            ask.cpu_milli,
-            ask.memory_bytes,
-            ask.replicas,
-            ask.gpu_model,
-            ask.namespace,
-            ask.queue,
-        )
-        known = self._shapes.get(at)
-        if known is None:
-            pod = objects_for(Arriving(JobTrace("", ()), "", kind=POD), ask)[0]
-            record = self.board.accounts.record(pod, Key("Pod", ask.namespace, "coming"))
-            known = self._shapes[at] = Entry(record.shape, record.labels, max(ask.replicas, 1))
-        return Entry(known.shape, known.labels, known.pods, (), max(at_us, 1))
+
+def _likeness(shape: PodShape) -> tuple[object, ...]:
+    return (*sorted(shape.requests.items()), shape.priority, shape.selection.node_selector.requirements)
 
 
 class TwinPlayer:
     """All engines."""
 
-    def __init__(self, base: Twin, situation: Situation) -> None:
-        self.base, self.items = base, situation.items
+    def __init__(self, base: Twin, situation: Situation, jobs: Sequence[PastJob] = ()) -> None:
+        self.base, self.items, self._jobs = base, situation.items, jobs
 
     def play(
         self,
@@ -228,7 +264,7 @@ class TwinPlayer:
         seed: int,
     ) -> Played:
         everybody = [one for _, block in coming for one in block]
-        jobs, runs = [(at_us, job) for at_us, job, _ in everybody], [run for _, _, run in everybody]
+        jobs, runs = [(at_us, self._jobs[n]) for at_us, n, _ in everybody], [run for *_, run in everybody]
         return twins.play(self.base, self.items, run_us, jobs, runs, until_us=until_us, grid_us=grid_us)
 
 

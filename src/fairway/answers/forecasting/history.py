@@ -7,8 +7,8 @@ before it started, or at a time that has not come yet, says more about clocks th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -27,16 +27,18 @@ _SKEW_US: Final = 5 * SECOND_US
 
 @dataclass(frozen=True, slots=True)
 class PastJob:
-    """One job. `ask` is what it asked for, `ask.submit_us` in µs since 1970; `started_us` its last start, `ended_us`
-    its end; None: not (yet). `is_whole`: it ran to its own end, so that its run time is known."""
+    """One job. `ask` is what it asked for, `ask.submit_us` in µs since 1970; `started_us` when its pods last began to
+    run, `ended_us` its end; None: not (yet). `is_whole`: it ran to its own end, so that its run time is known."""
 
     object: str
     ask: TraceJob
     started_us: int | None = None
     ended_us: int | None = None
     is_whole: bool = True
-    first_us: int | None = None
-    """When it first started: before `started_us` where it was evicted meanwhile."""
+    stopped_us: int | None = None
+    """Since when it runs no longer though it has not ended: it was evicted, and waits."""
+    earlier: tuple[tuple[int, int], ...] = ()
+    """Starts and ends of runs that were cut short before the last one."""
 
     @property
     def run_us(self) -> int | None:
@@ -49,12 +51,25 @@ class PastJob:
         """What it declared as its longest run time; 0: nothing."""
         return declared_us(dict(self.ask.labels))
 
-    def as_of(self, now_us: int) -> PastJob:
-        """The same job as it was known then."""
-        started_us = self.started_us if self.started_us is not None and self.started_us <= now_us else None
-        ended_us = self.ended_us if self.ended_us is not None and self.ended_us <= now_us else None
-        first_us = self.first_us if self.first_us is not None and self.first_us <= now_us else None
-        return replace(self, started_us=started_us, ended_us=ended_us, first_us=first_us)
+    @property
+    def first_us(self) -> int | None:
+        """When it first began to run."""
+        return self.earlier[0][0] if self.earlier else self.started_us
+
+    @property
+    def cut_short_us(self) -> int:
+        """The longest it ran without getting to its end: it takes longer than that."""
+        runs = [end_us - start_us for start_us, end_us in self.earlier]
+        if self.started_us is not None and self.stopped_us is not None:
+            runs.append(self.stopped_us - self.started_us)
+        return max(runs, default=0)
+
+    def next_start_us(self, now_us: int) -> int | None:
+        """When it began to run after that time; None: never, as far as is known."""
+        starts = [start_us for start_us, _ in self.earlier]
+        if self.started_us is not None:
+            starts.append(self.started_us)
+        return min((t for t in starts if t > now_us), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +78,6 @@ class History:
 
     jobs: tuple[PastJob, ...] = ()
     notes: tuple[str, ...] = ()
-
-    def as_of(self, now_us: int) -> History:
-        known = (job for job in self.jobs if job.ask.submit_us <= now_us)
-        return History(tuple(job.as_of(now_us) for job in known), self.notes)
 
     @property
     def ended(self) -> int:
@@ -149,15 +160,20 @@ def _plain(outcome: Outcome, pods: Mapping[str, list[PodRow]]) -> Iterable[PastJ
         else:
             ended_us, is_whole = workload.finished_us or workload.deleted_us, workload.outcome == "Complete"
             created_us = workload.created_us
-        evicted = any(p.is_evicted for p in rows)
         ask = _ask(rows[0], replicas, created_us, workload.queue if workload else rows[0].queue)
-        yield PastJob(name, ask, last if evicted else first, ended_us, is_whole, first)
+        earlier: tuple[tuple[int, int], ...] = ()
+        stopped_us = None
+        if any(p.is_evicted for p in rows) and last is not None:
+            ends_of = {p.started_us: p.finished_us for p in rows if p.started_us is not None}
+            earlier = tuple((s, e) for s, e in sorted(ends_of.items()) if e is not None and s < last)
+            stopped_us, first = ends_of[last] if ended_us is None else None, last
+        yield PastJob(name, ask, first, ended_us, is_whole, stopped_us, earlier)
 
 
 def _queued(outcome: Outcome, pods: Mapping[str, list[PodRow]]) -> Iterable[PastJob]:
-    held: dict[int, int] = {}
+    holds: dict[int, set[tuple[int, int | None]]] = {}
     for hold in outcome.queues.holds:
-        held[hold.workload] = max(held.get(hold.workload, 0), hold.start_us)
+        holds.setdefault(hold.workload, set()).add((hold.start_us, hold.end_us))
     for number, row in enumerate(outcome.queues.workloads):
         name = f"{row.owner_kind or 'Workload'}/{row.namespace}/{row.owner_name or row.name}"
         mine = pods.get(name, [])
@@ -176,10 +192,31 @@ def _queued(outcome: Outcome, pods: Mapping[str, list[PodRow]]) -> Iterable[Past
             queue=row.queue,
             labels=_kept(labels),
         )
-        started_us = held.get(number) if row.admitted_us is not None else None
         is_whole = row.outcome == "Finished"
         ended_us = row.finished_us if is_whole else row.deleted_us
-        yield PastJob(name, ask, started_us, ended_us, is_whole, row.admitted_us)
+        runs = _runs(sorted(holds.get(number, ()), key=lambda hold: hold[0]), mine)
+        if not runs:
+            yield PastJob(name, ask, None, ended_us, is_whole)
+            continue
+        started_us, stopped_us = runs.pop()
+        earlier = tuple((start_us, end_us) for start_us, end_us in runs if end_us is not None)
+        stopped_us = None if ended_us is not None else stopped_us
+        yield PastJob(name, ask, started_us, ended_us, is_whole, stopped_us, earlier)
+
+
+def _runs(holds: Iterable[tuple[int, int | None]], pods: Sequence[PodRow]) -> list[tuple[int, int | None]]:
+    """When it ran: while it held quota, from when the first of its pods ran. Quota alone is no run: pods may wait for
+    a node long after it was given. Of a Workload without pods nothing else is known."""
+    found: list[tuple[int, int | None]] = []
+    for start_us, end_us in holds:
+        if not pods:
+            found.append((start_us, end_us))
+            continue
+        starts = [p.started_us for p in pods if p.started_us is not None and p.started_us >= start_us]
+        first_us = min((t for t in starts if end_us is None or t <= end_us), default=None)
+        if first_us is not None:
+            found.append((first_us, end_us))
+    return found
 
 
 def _ask(pod: PodRow, replicas: int, submitted_us: int, queue: str) -> TraceJob:

@@ -96,6 +96,9 @@ class RunTimes:
         self._limit: list[int] = []
         self._atoms: dict[tuple[int, Hashable, bool], tuple[Floats, Floats, float]] = {}
         self._known: dict[tuple[object, ...], Distribution] = {}
+        self._at_least = {
+            j.object: j.cut_short_us for j in history.jobs if j.run_us is None and j.cut_short_us
+        }
         for job in sorted(history.jobs, key=lambda j: (j.ended_us or now_us, j.object)):
             self._learn(job, now_us)
 
@@ -104,7 +107,9 @@ class RunTimes:
             return
         run_us, is_end = job.run_us, True
         if run_us is None:
-            run_us, is_end = (job.ended_us or now_us) - job.started_us, False
+            # Who was evicted and waits did not go on running.
+            last_us = job.ended_us or job.stopped_us or now_us
+            run_us, is_end = max(last_us - job.started_us, job.cut_short_us), False
             if run_us <= 0:
                 return
         number = len(self._run)
@@ -113,6 +118,10 @@ class RunTimes:
         self._limit.append(job.limit_us)
         for group, key in zip(self._groups, _keys(job.ask, job.limit_us), strict=True):
             group.setdefault(key, []).append(number)
+
+    def at_least_us(self, name: str) -> int:
+        """How long a job that has not ended ran before it was evicted: it takes longer than that."""
+        return self._at_least.get(name, 0)
 
     def of(self, ask: TraceJob, limit_us: int = 0, elapsed_us: int = 0) -> Distribution:
         """The whole run time, the elapsed part included."""

@@ -20,6 +20,7 @@ from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.traces.arrival import QUEUE_LABEL, USER_LABEL
 from fairway.traces.jobs import TraceJob
 
+NEVER: Final = -1
 _ENDED: Final = ("Succeeded", "Failed")
 _MOST_OWNERS: Final = 8
 
@@ -53,6 +54,19 @@ class Situation:
     @property
     def pending(self) -> list[Item]:
         return [item for item in self.items if item.since_us is None]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of it in one future. start_us, finish_us: of every item, µs from its beginning, `NEVER` where it did
+    not happen. At the grid's times: `queued` objects, and `held` GPUs. `evictions`: how often running work was
+    stopped."""
+
+    start_us: list[int]
+    finish_us: list[int]
+    queued: list[int]
+    held: list[int]
+    evictions: int = 0
 
 
 def situation_of(store: Store, now_us: int) -> Situation:

@@ -11,11 +11,12 @@ from typing import Final
 
 from fairway.answers.forecasting.arriving import again
 from fairway.answers.forecasting.history import PastJob
-from fairway.answers.forecasting.quick import NEVER, Played, gpus_held
-from fairway.answers.forecasting.situation import Item, root_of
+from fairway.answers.forecasting.situation import NEVER, Item, Played, root_of
+from fairway.cluster.accounts import NodeAccounts
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, gk_of, status_of
+from fairway.kube.resources import NVIDIA_GPU
 from fairway.kube.timestamps import HOUR_US
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
 from fairway.queueing.facts import conditions as conds
@@ -238,6 +239,11 @@ def _drawn(store: Store, named: Mapping[str, int], arrived: Mapping[str, int]) -
         return known[uid]
 
     return drawn_us
+
+
+def gpus_held(accounts: NodeAccounts) -> int:
+    column = accounts.column_of.get(NVIDIA_GPU)
+    return 0 if column is None else int(accounts.requested[:, column].sum())
 
 
 def _waiting(store: Store) -> int:

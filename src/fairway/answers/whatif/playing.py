@@ -15,7 +15,7 @@ import numpy as np
 from fairway.answers.forecasting import twins
 from fairway.answers.forecasting.arriving import Arrivals
 from fairway.answers.forecasting.forecast import base_of
-from fairway.answers.forecasting.futures import draw_runs
+from fairway.answers.forecasting.futures import Runs
 from fairway.answers.forecasting.history import history_of
 from fairway.answers.forecasting.runtimes import RunTimes
 from fairway.answers.forecasting.situation import situation_of
@@ -85,14 +85,14 @@ def _future(world: World, number: int, changes: Changes) -> tuple[Outcome, Evide
     here = world.ground.at(world.when)
     situation = situation_of(here.store, here.now_us)
     history = history_of(world.ground.history(world.when).outcome, here.now_us)
-    times = RunTimes(history, here.now_us)
     chance = np.random.default_rng(seed_of(world.seed, f"future/{number}"))
-    runs = draw_runs(times, situation.items, here.now_us, chance)
     arrivals = Arrivals(history, here.now_us, factor=load_of(changes))
-    coming = arrivals.draw(int(chance.integers(1 << 62)), world.span_us)
-    of_coming = [
-        job.run_us or int(times.of(job.ask, job.limit_us).at(chance.random(1))[0]) for _, job in coming
-    ]
+    drawn = Runs(RunTimes(history, here.now_us), situation, arrivals.jobs)
+    runs = drawn.draw(chance)
+    blocks = arrivals.blocks(int(chance.integers(1 << 62)), world.span_us)
+    again = [(at_us, n) for _, block in blocks for at_us, n in block]
+    coming = [(at_us, arrivals.jobs[n]) for at_us, n in again]
+    of_coming = [drawn.of_arrivals[n] or drawn.again(n, chance) for _, n in again]
     twin: Twin = base_of(here, situation, others=(Recorder(),))
     twins.begin(twin, situation.items, runs, coming, of_coming)
     carry_out(twin, changes)
