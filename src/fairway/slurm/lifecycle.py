@@ -78,7 +78,9 @@ class Life:
         self.behaviours: dict[int, Behaviour] = {}
         self.running: dict[tuple[int, str], priority.Running] = {}
         self.totals = self._totals()
-        self.cycles = 0
+        self.cycles = self.passes = 0
+        """Backfill's cycles and the main scheduler's, since statistics were last reset."""
+        self.counted_from = self.clock.now
         if self.weights.multifactor:
             self.clock.at(now_us + self.weights.calc_period_s * SECOND, "decay")
             priority.fair_tree(accounts)
@@ -159,6 +161,7 @@ class Life:
 
     def _pass(self, *, full: bool) -> None:
         self.last_pass_us = self.now_us
+        self.passes += 1
         if not self.cluster.pending:
             return
         depth = (

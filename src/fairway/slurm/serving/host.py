@@ -29,7 +29,8 @@ from fairway.slurm.serving.processes import Processes, ticks_of
 from fairway.slurm.words.durations import stamp
 
 COMMANDS = (
-    "sbatch", "squeue", "sinfo", "scancel", "scontrol", "sacct", "sacctmgr", "sprio", "sshare", "sstat",
+    "sbatch", "squeue", "sinfo", "scancel", "scontrol", "sacct", "sacctmgr", "sdiag", "sprio", "sreport", "sshare",
+    "sstat",
 )  # fmt: skip
 INTERACTIVE = ("srun", "salloc")
 SHIMS = ("sleep", "hostname")

@@ -219,7 +219,8 @@ class Server:
 
     def call(self, connection: Connection, call: Call, code: int | None) -> None:
         words = [word for word in call.arguments if not word.startswith("-")]
-        if call.name not in _CHANGING or (
+        resets = call.name == "sdiag" and any(word in ("-r", "--reset") for word in call.arguments)
+        if (call.name not in _CHANGING and not resets) or (
             call.name in ("scontrol", "sacctmgr") and words and words[0][:3].lower() in _READING
         ):
             return
