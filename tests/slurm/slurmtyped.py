@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fairway.slurm.commands.call import Call
-from fairway.slurm.serving.host import Connection
+from fairway.slurm.serving.host import Kept
 from fairway.slurm.serving.server import Server
 
 SECOND = 1_000_000
@@ -24,17 +24,6 @@ SHOWN = (
 )
 
 
-class Noted(Connection):
-    """A client that keeps what it is told."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
-        self.said: list[dict[str, Any]] = []
-
-    def send(self, **what: Any) -> None:
-        (self.said if self.held is None else self.held).append(what)
-
-
 class Typed:
     """A served cluster whose time stands until it is moved; commands are typed without a socket."""
 
@@ -45,8 +34,8 @@ class Typed:
 
     def type(self, *words: str, user: str = "root", stdin: str = "") -> tuple[int | None, str, str]:
         call = Call(self.server.host.site, words[0], list(words[1:]), {"HOME": "/"}, user, str(self.folder))
-        connection = Noted()
-        self.server.host._answer(connection, call, stdin)
+        connection = Kept(None)
+        self.server.host.answer(connection, call, stdin)
         said = connection.said
         out, err = ("".join(one.get(key, "") for one in said) for key in ("out", "err"))
         return next((one["exit"] for one in said if "exit" in one), None), out, err

@@ -19,12 +19,12 @@ _START_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 20.0
 _CONF_FILES_MOST = 256
 _CONF_BYTES_MOST = 16 << 20
-_FILES = ("journal", "clock", "lock", "server.log", "server.json")
+_FILES = ("journal", "clock", "lock", "server.log", "server.json", "jwt_hs256.key")
 
 
 def add_to(app: typer.Typer) -> None:
     """The commands become those of a group."""
-    for command in (up, advance, pause, resume, speed, status, down):
+    for command in (up, advance, pause, resume, speed, status, restd, down):
         app.command()(command)
     app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(shell)
 
@@ -268,6 +268,28 @@ def status(data: _DATA = None, output: _OUTPUT = "table") -> None:
             typer.echo(f"no Slurm cluster is served from {where}")
         raise typer.Exit(1)
     _tell(where, {"name": "fairway-status"}, output)
+
+
+def restd(
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free one.")] = 6820,
+    data: _DATA = None,
+) -> None:
+    """Serve slurmrestd's API v0.0.38 on loopback, until interrupted; scontrol token has the token it asks for.
+
+    Example: fairway slurm restd --port 6820
+    """
+    from fairway.slurm.serving.restd import Restd
+
+    where = _folder(data)
+    _ask(where, {"name": "fairway-status"})
+    with Restd(port, where / "bin") as server:
+        typer.echo(f"slurmrestd's API is at http://127.0.0.1:{server.server_port}/slurm/v0.0.38/ping")
+        sys.stdout.flush()
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            typer.echo("stopped", err=True)
 
 
 def down(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from fairway.slurm.commands import scontrolassoc, scontrolshow
+from fairway.slurm.commands import scontrolassoc, scontrolshow, tokens
 from fairway.slurm.commands.call import VERSION, Call
 from fairway.slurm.commands.getopt import parse, short_table
 from fairway.slurm.commands.scontrolupdate import create, delete, update
@@ -287,6 +287,24 @@ def _wait_job(call: Call, words: list[str]) -> None:
     )
 
 
+def _token(call: Call, words: list[str]) -> None:
+    """token [lifespan=SECONDS] [username=USER]: what slurmrestd knows a user by."""
+    asked = {"lifespan": "0", "username": call.user}
+    for word in words:
+        key, _, value = word.partition("=")
+        if key.lower() not in asked or "=" not in word:
+            call.say(f"Invalid option: `{word}`")
+            call.quit(1)
+        asked[key.lower()] = value
+    may = asked["username"] == call.user or call.user in ("root", call.site.conf.get("SlurmUser", "root"))
+    if not call.site.token_key or not may or call.site.uid(asked["username"]) is None:
+        call.say("Error fetching token")
+        call.quit(1)
+    lifespan = int(asked["lifespan"]) if asked["lifespan"].isdigit() and len(asked["lifespan"]) < 11 else 0
+    token = tokens.make(call.site.token_key, asked["username"], call.now, lifespan or tokens.LIFESPAN_S)
+    call.print(f"SLURM_JWT={token}")
+
+
 def _notify(call: Call, words: list[str]) -> None:
     job = call.site.job(int(words[0])) if words and words[0].isdigit() else None
     if job is None or job.finished:
@@ -325,6 +343,7 @@ _COMMANDS: dict[str, Command] = {
     "write": _write,
     "wait_job": _wait_job,
     "notify": _notify,
+    "token": _token,
     "errnumstr": _errnumstr,
     "reconfigure": _nothing,
     "setdebug": _nothing,

@@ -30,6 +30,8 @@ class Site:
     uids: dict[str, int] = field(default_factory=lambda: {"root": 0, "slurm": 64030})
     root: str = ""
     shown: str = ""
+    token_key: bytes = b""
+    """Signs slurmrestd's tokens; none: there are no tokens."""
 
     @property
     def cluster(self) -> Cluster:

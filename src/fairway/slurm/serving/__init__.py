@@ -6,5 +6,7 @@ processes of this machine, whose `sleep` asks the same clock. A script that only
 is not run at all (`slurm/behaviours.py`). `server.py` lets time go with the clock on the wall or faster, and writes
 every request that changes something to `journal.py` before it is answered; a new server plays the journal again.
 
+`rest.py` is slurmrestd's API on the same server; `restd.py` the HTTP in front of it, on loopback.
+
 Reading order: `client`, `processes`, `host`, `interactive` (srun and salloc), `journal`, `server`.
 """

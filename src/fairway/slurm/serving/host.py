@@ -99,6 +99,16 @@ class Connection:
         self.send(**told)
 
 
+@dataclass(slots=True, eq=False)
+class Kept(Connection):
+    """A client within this process: it keeps what it is told."""
+
+    said: list[dict[str, Any]] = field(default_factory=list)
+
+    def send(self, **what: Any) -> None:
+        (self.said if self.held is None else self.held).append(what)
+
+
 def _text(parts: list[str]) -> str:
     return "".join(parts).encode("utf-8", "replace").decode("utf-8")
 
@@ -354,12 +364,12 @@ class Host:
             "sreport",
         )
         if needs and _reads_stdin(name, words):
-            connection.then = lambda told: self._answer(connection, call, str(told.get("stdin", "")))
+            connection.then = lambda told: self.answer(connection, call, str(told.get("stdin", "")))
             connection.send(need="stdin")
             return
-        self._answer(connection, call, "")
+        self.answer(connection, call, "")
 
-    def _answer(self, connection: Connection, call: Call, stdin: str) -> None:
+    def answer(self, connection: Connection, call: Call, stdin: str) -> None:
         call.stdin = stdin
         self.catch_up()
         connection.held = []

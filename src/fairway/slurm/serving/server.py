@@ -21,13 +21,15 @@ from typing import Any
 from fairway import __version__
 from fairway.errors import FieldProblem, InvalidInput, UserError, WorldError
 from fairway.slurm.administration import Slurmctld
+from fairway.slurm.commands import tokens
 from fairway.slurm.commands.accountdump import DumpProblem, read_dump
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.site import FIRST_UID, Site
 from fairway.slurm.conf import read_configuration
 from fairway.slurm.model.association import empty_accounts
 from fairway.slurm.model.job import Job
-from fairway.slurm.serving.host import Connection, Host, install
+from fairway.slurm.serving import rest
+from fairway.slurm.serving.host import Connection, Host, Kept, install
 from fairway.slurm.serving.journal import FORMAT, Journal
 from fairway.slurm.serving.processes import end_leftover
 
@@ -38,7 +40,7 @@ SLICE_S = 0.2
 """How long time is moved before requests are looked at again."""
 _READING = ("sho", "lis", "dum", "wri", "pin", "tok", "hel", "ver")
 """How verbs of scontrol and sacctmgr begin that change nothing."""
-_CHANGING = ("sbatch", "srun", "salloc", "scancel", "scontrol", "sacctmgr", "slurmrestd")
+_CHANGING = ("sbatch", "srun", "salloc", "scancel", "scontrol", "sacctmgr")
 
 
 @dataclass(slots=True)
@@ -72,6 +74,7 @@ class Server:
             self._resume()
         else:
             self._create()
+        self.host.site.token_key = tokens.key_of(self.folder)
         self.host.record = self
         self.host.control, self.host.catch_up = self._control, self.catch_up
         self._set_pace(*asked)
@@ -351,8 +354,25 @@ class Server:
             self._status(connection)
         elif name == "fairway-status":
             self._status(connection)
+        elif name == "slurmrestd":
+            status, body = rest.answer(asked, self.host.site.token_key, self.rest_call, self.rest_run)
+            connection.send(status=status, body=body)
         else:
             connection.send(err=f"{name}: error: no such command\n", exit=1)
+
+    def rest_call(self, user: str) -> Call:
+        """A call that a user of slurmrestd's API reads with."""
+        return Call(self.host.site, "slurmrestd", [], {}, user, "/")
+
+    def rest_run(
+        self, user: str, words: list[str], environment: dict[str, str], cwd: str, stdin: str
+    ) -> tuple[int, str, str]:
+        """A command typed for one: recorded as every other. Its exit code, stdout and stderr."""
+        call = Call(self.host.site, words[0], words[1:], environment, user, cwd)
+        connection = Kept(None)
+        self.host.answer(connection, call, stdin)
+        out, err = ("".join(one.get(key, "") for one in connection.said) for key in ("out", "err"))
+        return next((one["exit"] for one in connection.said if "exit" in one), 1), out, err
 
     def _status(self, connection: Connection) -> None:
         cluster = self.host.site.cluster
