@@ -67,7 +67,7 @@ def _examples() -> list[Path]:
     """The examples' directories: of the package, or of the checkout it is installed from."""
     package = Path(__file__).parents[1]
     folder = next(f for f in (package / "examples", package.parents[1] / "examples") if f.is_dir())
-    return sorted(e for e in folder.iterdir() if (e / "scenario.yaml").exists())
+    return sorted(e for e in folder.iterdir() if (e / "README.md").exists())
 
 
 def _title(example: Path) -> str:
