@@ -8,5 +8,6 @@ answered `Unpriced`, with the reason: it is never zero.
 In: YAML files. Out: one `Catalog`. It decides nothing and knows no cluster.
 
 Reading order: `gpus` (models, MIG profiles), `instances` (types, regions), `prices` (entries, the answer to "what
-does it cost"), `reading` (documents into those), `catalog` (everything, and the one loader).
+does it cost"), `reading` (documents into those), `catalog` (everything, and the one loader), `boards` (how servers
+are built).
 """

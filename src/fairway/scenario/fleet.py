@@ -9,6 +9,8 @@ nodes:
     zones: [a, b]              # dealt out in turn
     labels: {pool: train}
     taints: [nvidia.com/gpu=present:NoSchedule]
+    board: dgx-h100            # how CPUs, GPUs and network cards hang together
+    kubelet: kubelet.yaml      # a KubeletConfiguration, or what it says
 """
 
 from __future__ import annotations
@@ -45,6 +47,8 @@ FIELDS = (
     "annotations",
     "taints",
     "unschedulable",
+    "board",
+    "kubelet",
 )
 
 
@@ -75,10 +79,15 @@ def read_fleet(field: Field) -> list[Obj]:
     ):
         if value:
             labels.setdefault(key, value)
-    return [
+    nodes = [
         _node(_name(pattern, first + i), _labels(labels, zones, i), annotations, spec, status)
         for i in range(count)
     ]
+    if parts["board"].is_given or parts["kubelet"].is_given:
+        from fairway.scenario.kubeletreading import with_kubelet
+
+        return with_kubelet(nodes, parts["board"], parts["kubelet"])
+    return nodes
 
 
 def _name(pattern: str, index: int) -> str:

@@ -132,8 +132,8 @@ def test_what_is_let_in_fits_is_aligned_and_comes_back(
 
 
 # GPUs of a DGX-1 with V100: two fours, NVLinks single and double within and across. Source: go-gpuallocator's tests.
-SINGLE_LINKS = ((0, 1), (0, 2), (1, 3), (1, 5), (2, 6), (3, 7), (4, 5), (4, 6), (5, 7))
-DOUBLE_LINKS = ((0, 3), (0, 4), (1, 2), (2, 3), (4, 7), (5, 6), (6, 7))
+SINGLE_LINKS = ((0, 1), (0, 2), (1, 3), (2, 6), (3, 7), (4, 5), (4, 6), (5, 7))
+DOUBLE_LINKS = ((0, 3), (0, 4), (1, 2), (1, 5), (2, 3), (4, 7), (5, 6), (6, 7))
 
 
 def _scores(count: int, links: dict[tuple[int, int], int]) -> tuple[tuple[int, ...], ...]:

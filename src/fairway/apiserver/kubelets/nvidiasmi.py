@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from fairway.apiserver.kubelets import nvidiasmitables as tables
 from fairway.apiserver.kubelets.place import Place, container_of
+from fairway.catalog.boards import board_of, plain_board
 from fairway.catalog.catalog import load_catalog
 from fairway.catalog.drivers import CUDA, DRIVER, gpu_uuid, mig_uuid
 from fairway.catalog.gpus import MIB, GpuModel
@@ -304,10 +305,14 @@ def _monitored(arguments: list[str], devices: list[Device], _place: Place) -> Pr
     return Printed(tables.monitor(devices, rounds or 1))
 
 
-def _topology(arguments: list[str], devices: list[Device], _place: Place) -> Printed:
+def _topology(arguments: list[str], devices: list[Device], place: Place) -> Printed:
     if "-m" not in arguments and "--matrix" not in arguments:
         return Printed("ERROR: Option is missing.\n", _INVALID_ARGUMENT)
-    return Printed(tables.topology(devices))
+    node = place.store.get(Key("Node", "", place.node))
+    board = None if node is None else board_of(node)
+    if board is None or board.gpus <= max(d.slot for d in devices):
+        board = plain_board(max(d.slot for d in devices) + 1, devices[0].model)
+    return Printed(tables.topology(devices, board))
 
 
 def _mig(arguments: list[str], devices: list[Device], _place: Place) -> Printed:

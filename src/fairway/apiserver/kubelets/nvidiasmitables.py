@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from fairway.catalog.boards import Board
 from fairway.catalog.gpus import MigProfile
 from fairway.catalog.placements import placed
 from fairway.kube.timestamps import SECOND_US
@@ -98,8 +99,6 @@ def monitor(devices: Sequence[Device], rounds: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-# GB/s of one NVLink in both directions, by architecture: how many links a pair of GPUs behind a switch has.
-_LINK_GB_PER_S: Final = {"Volta": 50, "Ampere": 50, "Hopper": 50, "Blackwell": 100}
 _LEGEND: Final = """
 Legend:
 
@@ -113,24 +112,35 @@ Legend:
 """
 
 
-def topology(devices: Sequence[Device]) -> str:
-    """`topo -m`. GPUs with NVLink are behind switches; the others share a bridge of their socket, four to each."""
+def topology(devices: Sequence[Device], board: Board) -> str:
+    """`topo -m`: NVLinks where there are any, else how far it is over PCIe; CPUs and NUMA node that each is near."""
     heads = [f"GPU{d.number}" for d in devices]
     lines = ["\t" + "\t".join([*heads, "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"])]
+    cpus = _cpus_near(board)
     for d in devices:
-        cells = [" X " if d is other else _link(d, other) for other in devices]
-        node = d.slot // 4
-        lines.append(
-            "\t".join([f"GPU{d.number}", *cells, f"{node * 48}-{node * 48 + 47}", str(node), "\tN/A"])
-        )
+        cells = [" X " if d is other else _link(d, other, board) for other in devices]
+        node = board.numa[d.slot] if d.slot < board.gpus else 0
+        lines.append("\t".join([f"GPU{d.number}", *cells, cpus[node], str(node), "\tN/A"]))
     return "\n".join(lines) + "\n" + _LEGEND
 
 
-def _link(one: Device, other: Device) -> str:
-    model = one.model
-    if model is not None and model.nvlink_gb_per_s and model.architecture in _LINK_GB_PER_S:
-        return f"NV{model.nvlink_gb_per_s // _LINK_GB_PER_S[model.architecture]}"
-    return "PHB" if one.slot // 4 == other.slot // 4 else "SYS"
+def _cpus_near(board: Board) -> list[str]:
+    """By NUMA node, as Linux numbers them: first threads of all cores, then second ones."""
+    per_node, cores = board.cores_per_numa or 48, board.numa_nodes * (board.cores_per_numa or 48)
+    threads = board.threads if board.cores_per_numa else 1
+    return [
+        ",".join(
+            f"{t * cores + n * per_node}-{t * cores + n * per_node + per_node - 1}" for t in range(threads)
+        )
+        for n in range(board.numa_nodes)
+    ]
+
+
+def _link(one: Device, other: Device, board: Board) -> str:
+    if max(one.slot, other.slot) >= board.gpus:
+        return "SYS"
+    links = board.nvlinks(one.slot, other.slot, one.model)
+    return f"NV{links}" if links else board.pcie(one.slot, other.slot)
 
 
 def profiles(devices: Sequence[Device]) -> str:

@@ -6,7 +6,8 @@ books are passed in and given back.
 
 Reading order: `hints` (the topology manager: which NUMA nodes), `cputopology` and `cpupicking` (which CPUs), `cpus`
 (the CPU manager's static policy), `memory` (the memory manager's), `devices` (the device manager's), `options` (what
-KubeletConfiguration says), `admitting` (a pod at the door of a machine).
+KubeletConfiguration says), `admitting` (a pod at the door of a machine), `machines` (what a
+node is).
 
 Source: pkg/kubelet/cm/{topologymanager,cpumanager,memorymanager,devicemanager} (v1.36). Left out: resources of pods as
 a whole (the alpha gate PodLevelResourceManagers), and allocation after a restart.

@@ -18,6 +18,7 @@ from fairway.cluster.devices import GPU_FAULT, GPU_INDEX_ANNOTATION
 from fairway.cluster.errors import ApiError
 from fairway.devices import operating
 from fairway.devices.assigning import assigned
+from fairway.devices.numa.machines import KUBELET
 from fairway.devices.operating import NodeView, PodFacts, Step, next_steps
 from fairway.devices.policy import NAMESPACE, POLICY, Policy, daemonset, operands, read_policy
 from fairway.devices.upgrading import DONE, REQUIRED, upgrade_steps
@@ -152,6 +153,8 @@ class GpuOperator:
         if said:
             held[key] = tuple(said.split(","))
             return
+        if KUBELET in annotations_of(node):
+            return  # The kubelet's managers choose, and write it on the pod.
         capacity, _ = operating.registered(annotations_of(node))
         strategy = labels_of(node).get("nvidia.com/mig.strategy", "")
         taken = [device for devices in held.values() for device in devices]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway.kube.objects import Key, Obj, status_of
 from fairway.kube.timestamps import parse_rfc3339
-from fairway.twin.kubelet import probing, starting, stopping, working
+from fairway.twin.kubelet import locality, probing, starting, stopping, working
 from fairway.twin.kubelet.states import RUNNING, TERMINATED, ContainerState, Ended, PodState
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ def take_on(k: Kubelet, key: Key, obj: Obj) -> None:
     pod = PodState(uid, key, node.name, k.plans.of(obj), _time_us(status.get("startTime"), k.loop.now_us))
     if k.needs_luck:
         pod.luck = k.host.streams.draws_for("pod", key.namespace, key.name)
+    if node.managers is not None:
+        locality.refusal(k, node, key, obj)
     k.pods[uid] = pod
     node.pods[uid] = None
     for name, amount in pod.plan.requests:

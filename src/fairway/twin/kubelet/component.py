@@ -151,7 +151,7 @@ class Kubelet:
             if current is not None:
                 machines.register(self, current)
             return
-        machines.learn(node, change.obj)
+        machines.learn(self, node, change.obj)
 
     # Timers
 

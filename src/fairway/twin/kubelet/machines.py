@@ -18,7 +18,7 @@ from fairway.kube.resources import PODS, parse_resources
 from fairway.kube.taints import NO_EXECUTE, parse_taints
 from fairway.twin.heartbeats import last_renewal_us
 from fairway.twin.kubeevents import NORMAL
-from fairway.twin.kubelet import starting, stopping, working
+from fairway.twin.kubelet import locality, starting, stopping, working
 from fairway.twin.kubelet.nodestatus import node_status
 from fairway.twin.kubelet.phases import has_ended
 from fairway.twin.kubelet.states import (
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet
 
 _UNKNOWN_EXIT: Final = 255
+_KUBELET: Final = "fairway.dev/kubelet-configuration"
 # Pods of system-critical priority stop last in a graceful shutdown. Source: SystemCriticalPriority.
 CRITICAL_PRIORITY: Final = 2_000_000_000
 
@@ -53,7 +54,7 @@ def register(k: Kubelet, obj: Obj) -> None:
     name = meta["name"]
     k.node_count += 1
     node = k.nodes[name] = NodeState(name, meta["uid"], k.node_count)
-    learn(node, obj)
+    learn(k, node, obj)
     status = status_of(obj)
     for image in status.get("images") or ():
         for image_name in image.get("names") or ():
@@ -70,7 +71,7 @@ def register(k: Kubelet, obj: Obj) -> None:
             starting.admit(k, key, pod)
 
 
-def learn(node: NodeState, obj: Obj) -> None:
+def learn(k: Kubelet, node: NodeState, obj: Obj) -> None:
     """What the kubelet takes from its node object."""
     status = status_of(obj)
     raw = status.get("allocatable") or status.get("capacity")
@@ -83,6 +84,8 @@ def learn(node: NodeState, obj: Obj) -> None:
     notes = annotations_of(obj)
     single = notes.get(SINGLE_REQUESTS)
     node.gpu_fault = notes.get(GPU_FAULT, "")
+    if _KUBELET in notes or node.managers is not None:
+        locality.learn(k, node, obj)
     node.single_requests = tuple(single.split(",")) if single else ()
     taints = spec_of(obj).get("taints")
     node.no_execute = tuple(t for t in parse_taints(taints) if t.effect == NO_EXECUTE) if taints else ()

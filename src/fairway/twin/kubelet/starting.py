@@ -16,7 +16,7 @@ from fairway.kube.durations import go_duration_us
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, format_duration
 from fairway.twin.kubeevents import NORMAL, WARNING, Said
-from fairway.twin.kubelet import gpufaults, mounting, probing, pulling, stopping, working
+from fairway.twin.kubelet import gpufaults, locality, mounting, probing, pulling, stopping, working
 from fairway.twin.kubelet.admission import rejection
 from fairway.twin.kubelet.phases import is_initialized
 from fairway.twin.kubelet.states import (
@@ -65,6 +65,8 @@ def admit(k: Kubelet, key: Key, obj: Obj) -> None:
     if plan.problem is not None:
         k.tell(key, uid, WARNING, "InvalidBehaviour", str(plan.problem))
     refused = rejection(node, plan, spec)
+    if refused is None and node.managers is not None:
+        refused = locality.refusal(k, node, key, obj)
     if refused is not None:
         k.tell(key, uid, WARNING, refused.reason, refused.message)
         k.write_status(key, uid, lambda old: rejected_status(old, refused.reason, refused.message, now_us))

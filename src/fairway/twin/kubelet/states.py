@@ -168,6 +168,8 @@ class NodeState:
         """Shared devices of which a container may ask for one only."""
         self.gpu_fault = ""
         """What is broken of NVIDIA's stack."""
+        self.managers: Any = None
+        """Of CPUs, memory and devices by NUMA node, where its kubelet was told about them."""
 
     def copy(self) -> NodeState:
         twin = NodeState(self.name, self.uid, 0)
@@ -177,6 +179,8 @@ class NodeState:
         twin.unseen = dict(self.unseen)
         twin.owed = {uid: pod.copy() for uid, pod in self.owed.items()}
         twin.images = dict(self.images)
+        if self.managers is not None:
+            twin.managers = self.managers.copy()
         return twin
 
     def take_ip(self) -> str:

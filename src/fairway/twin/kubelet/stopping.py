@@ -18,7 +18,7 @@ from fairway.kube.objects import Key, Obj, meta_of, status_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.behaviour import SIGKILL_EXIT, Behaviour
 from fairway.twin.kubeevents import NORMAL
-from fairway.twin.kubelet import working
+from fairway.twin.kubelet import locality, working
 from fairway.twin.kubelet.phases import FAILED, TERMINAL, has_ended, phase_of
 from fairway.twin.kubelet.states import (
     NO_TICKET,
@@ -215,6 +215,8 @@ def release(k: Kubelet, pod: PodState) -> None:
     node = k.nodes.get(pod.node)
     if node is not None and pod.uid in node.pods:
         del node.pods[pod.uid]
+        if node.managers is not None:
+            locality.leave(node, pod.uid)
         used = node.used
         for name, amount in pod.plan.requests:
             used[name] = left = used[name] - amount
