@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairway.catalog.drivers import DRA_DRIVER, published_devices
+from fairway.catalog.drivers import DRA_DRIVER, published_slices
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.metadata import generated_name
 from fairway.kube.objects import Key, Obj, meta_of, spec_of
@@ -17,6 +17,7 @@ from fairway.twin.components import Host
 from fairway.twin.loop import NODES
 
 NAME: Final = "nvidia-dra-driver"
+_CONTENT: Final = ("devices", "sharedCounters")
 _CLASS_KEY: Final = Key(CLASS, "", DRA_DRIVER)
 
 
@@ -74,25 +75,32 @@ class DevicePublishing:
                 self._settle(node, published.get(name, []), is_installed=is_installed)
 
     def _settle(self, node: Obj, published: list[Obj], *, is_installed: bool) -> None:
-        """Make, renew or take away the slice of one node."""
+        """Make, renew or take away the slices of one node: all of them of one generation."""
+        parts = published_slices(node) if is_installed else []
+        names = [self._name(node, number) for number in range(max(len(parts), len(published)))]
+        if any(meta_of(found)["name"] not in names for found in published):
+            parts = []
+        store, mine = self.host.store, [self.host.store.get(Key(SLICE, "", name)) for name in names]
+        there = [found for found in mine if found is not None]
+        if [{k: v for k, v in spec_of(s).items() if k in _CONTENT} for s in there] == parts:
+            return
+        generation = 1 + max((spec_of(s)["pool"]["generation"] for s in there), default=0)
+        for number, found in enumerate(mine):
+            wanted = None if number >= len(parts) else _slice(node, names[number], parts, number, generation)
+            if found is not None and wanted is not None:
+                store.replace({**found, "spec": wanted["spec"]})
+            elif found is not None:
+                store.delete(Key(SLICE, "", names[number]))
+            elif wanted is not None:
+                store.create(wanted)
+
+    def _name(self, node: Obj, number: int) -> str:
         name, uid = meta_of(node)["name"], meta_of(node)["uid"]
-        serial = int.from_bytes(uid.encode(), "big")
-        key = Key(SLICE, "", generated_name(f"{name}-{DRA_DRIVER}-", self.host.store.seed, serial))
-        others = [found for found in published if meta_of(found)["name"] != key.name]
-        mine = self.host.store.get(key)
-        devices = published_devices(node) if is_installed and not others else []
-        if not devices:
-            if mine is not None:
-                self.host.store.delete(key)
-        elif mine is None:
-            self.host.store.create(_slice(node, key.name, devices))
-        elif spec_of(mine)["devices"] != devices:
-            spec = spec_of(mine)
-            pool = {**spec["pool"], "generation": spec["pool"]["generation"] + 1}
-            self.host.store.replace({**mine, "spec": {**spec, "pool": pool, "devices": devices}})
+        serial = int.from_bytes(uid.encode(), "big") + number
+        return generated_name(f"{name}-{DRA_DRIVER}-", self.host.store.seed, serial)
 
 
-def _slice(node: Obj, name: str, devices: list[Obj]) -> Obj:
+def _slice(node: Obj, name: str, parts: list[Obj], number: int, generation: int) -> Obj:
     of, uid = meta_of(node)["name"], meta_of(node)["uid"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": of, "uid": uid, "controller": True}
     return {
@@ -102,7 +110,7 @@ def _slice(node: Obj, name: str, devices: list[Obj]) -> Obj:
         "spec": {
             "driver": DRA_DRIVER,
             "nodeName": of,
-            "pool": {"name": of, "generation": 1, "resourceSliceCount": 1},
-            "devices": devices,
+            "pool": {"name": of, "generation": generation, "resourceSliceCount": len(parts)},
+            **parts[number],
         },
     }
