@@ -9,5 +9,6 @@ Reading order: `packing` (fewest cards for instances), `migconfig` (mig-parted's
 `advertising` (the device plugin's files, and what nodes say by them), `policy` (ClusterPolicy and its DaemonSets),
 `operating` (what happens next on a node), `upgrading` (drivers), `checklist` (why there are no GPUs), `assigning` (who
 gets which device), `interference` (how fast on a part of a card), `layouts` (which way pays), `mixreading`, `breaking`
-(how cards fail, and how often). `numa/`: where inside a machine CPUs, memory and devices come from.
+(how cards fail, and how often), `collectives` (how long NCCL's operations
+take). `numa/`: where inside a machine CPUs, memory and devices come from.
 """

@@ -84,6 +84,8 @@ class SimulatedLog:
         operand = self._operand()
         if operand is not None:
             lines = _of_operand(operand, self._era, until_us)
+        elif (benchmarked := self._benchmarked()) is not None:
+            lines = [line for line in benchmarked if line[0] <= until_us or self._era.exit_code == 0]
         elif printed is None:
             lines = list(self._framed(until_us) or _minutes(self._pod, self._container, self._era, until_us))
         else:
@@ -101,6 +103,15 @@ class SimulatedLog:
         from fairway.devices.policy import operands
 
         return next((o for o in operands() if o.app == app and o.container == self._container), None)
+
+    def _benchmarked(self) -> list[Line] | None:
+        """What a program of nccl-tests prints; None where none runs."""
+        container = container_in(self._pod, self._container)
+        if not any("_perf" in str(w) for p in ("command", "args") for w in container.get(p) or ()):
+            return None
+        from fairway.apiserver.kubelets import nccltests
+
+        return nccltests.lines(self._store, self._pod, self._container, self._era.started_us)
 
     def _framed(self, until_us: int) -> list[Line]:
         """What a framework wrote by then; nothing where none runs."""

@@ -1,0 +1,152 @@
+"""The table of nccl-tests: of a launcher and its workers, of one container; what falling back to Ethernet looks like."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from fairway.apiserver.kubelets import nccltests
+from fairway.kube.objects import Key, Obj, labels_of, status_of
+from fairway.kube.timestamps import MINUTE_US
+from fairway.twin.latency import latency_named
+from fairway.twin.standard import standard_components
+from fairway.twin.twin import Twin
+
+COMMAND = (
+    "mpirun -np 16 -bind-to none -x NCCL_DEBUG=INFO -x NCCL_IB_HCA=mlx5 /opt/nccl_tests/build/all_reduce_perf "
+    "-b 512M -e 8G -f 2 -g 1"
+)
+
+# A row that somebody published (nccl-tests issue 232): the columns are where it has them.
+PUBLISHED_ROW = (
+    "     2097152        524288     float     sum      -1    113.2   18.53   18.53      0"
+    "    93.35   22.46   22.46      0"
+)
+
+
+def node(name: str, kind: str = "ND96isr_H100_v5", **resources: str) -> Obj:
+    capacity = {"cpu": "96", "memory": "1900Gi", "pods": "110", "nvidia.com/gpu": "8", **resources}
+    labels = {"node.kubernetes.io/instance-type": f"Standard_{kind}" if kind.startswith("N") else kind}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"capacity": capacity},
+    }
+
+
+def mpi_job(command: str = COMMAND, workers: int = 2, **limits: str) -> Obj:
+    def template(container: dict[str, Any]) -> dict[str, Any]:
+        return {"spec": {"containers": [{"image": "nvcr.io/nvidia/pytorch:24.01-py3", **container}]}}
+
+    gpus = {"nvidia.com/gpu": 8, **limits}
+    return {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "nccl-test", "namespace": "training"},
+        "spec": {
+            "slotsPerWorker": 8,
+            "runPolicy": {"cleanPodPolicy": "Running"},
+            "mpiReplicaSpecs": {
+                "Launcher": {
+                    "replicas": 1,
+                    "template": template({"name": "launcher", "command": command.split()}),
+                },
+                "Worker": {
+                    "replicas": workers,
+                    "template": template({"name": "worker", "resources": {"limits": gpus}}),
+                },
+            },
+        },
+    }
+
+
+def log(*objects: Obj) -> tuple[list[str], Twin]:
+    twin = Twin(seed=1, latency=latency_named("zero"), components=standard_components())
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "training"}}
+    twin.apply([space, *objects])
+    twin.run_for(2 * MINUTE_US)
+    launcher = next(
+        (
+            p
+            for p in twin.store.objects("Pod")
+            if labels_of(p).get("training.kubeflow.org/job-role") == "launcher"
+        ),
+        None,
+    )
+    assert launcher is not None
+    found = nccltests.lines(twin.store, launcher, "launcher", 0)
+    return [text for _, text in found or []], twin
+
+
+def rows(lines: list[str]) -> list[list[str]]:
+    return [line.split() for line in lines if re.match(r" +\d+ ", line)]
+
+
+def test_the_guides_job_prints_the_table_of_sixteen_h100() -> None:
+    lines, _ = log(node("a"), node("b"), mpi_job())
+    table = rows(lines)
+    assert [int(row[0]) for row in table] == [2**n for n in range(29, 34)]
+    assert {len(line) for line in lines if re.match(r" +\d+ ", line)} == {len(PUBLISHED_ROW)}
+    bus = [float(row[7]) for row in table]
+    assert bus == sorted(bus) and 360 < bus[-1] < 385
+    assert any("NET/IB : Using [0]mlx5_0:1/IB" in line for line in lines)
+    assert any(line.startswith("# Avg bus bandwidth    : 3") for line in lines)
+    devices = [line for line in lines if line.startswith("#  Rank")]
+    assert len(devices) == 16 and "on nccl-test-worker-1 device  7" in devices[-1]
+
+
+@pytest.mark.parametrize(
+    ("objects", "words"),
+    [
+        (
+            (node("a"), node("b"), mpi_job(COMMAND.replace("NCCL_IB_HCA=mlx5", "NCCL_IB_DISABLE=1"))),
+            "NCCL_IB_DISABLE",
+        ),
+        ((node("a", **{"rdma/hca": "8"}), node("b", **{"rdma/hca": "8"}), mpi_job()), "No device found."),
+        ((node("a", "a3-highgpu-8g"), node("b", "a3-highgpu-8g"), mpi_job()), "No device found."),
+    ],
+)
+def test_ethernet_shows(objects: tuple[Obj, ...], words: str) -> None:
+    lines, _ = log(*objects)
+    assert any(words in line for line in lines)
+    assert any(line.endswith("Using network Socket") for line in lines)
+    assert float(rows(lines)[-1][7]) < 100
+
+
+def test_who_asks_for_the_cards_has_them() -> None:
+    cards = {"rdma/hca": "8"}
+    lines, _ = log(node("a", **cards), node("b", **cards), mpi_job(**cards))
+    assert float(rows(lines)[-1][7]) > 360
+
+
+def test_a_launcher_whose_workers_wait_has_no_table_and_does_not_succeed() -> None:
+    lines, twin = log(mpi_job())
+    assert lines == []
+    found = twin.store.get(Key("MPIJob.kubeflow.org", "training", "nccl-test"))
+    assert all(c["type"] != "Succeeded" for c in status_of(found or {}).get("conditions") or ())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["all_reduce_perf", "-b", "8", "-e", "1M", "-g", "0"],
+        ["all_reduce_perf", "-b", "x", "-e", "9999999999999G", "-f", "1"],
+        ["all_reduce_perf", "-f"],
+        ["mpirun", "-np", "99999999999", "all_reduce_perf"],
+        ["sh", "-c", "all_reduce_perf -b 8 -e 128M -f 2 -g 8"],
+        ["alltoall_perf", "-i", "0", "-e", "1T"],
+    ],
+)
+def test_odd_commands_end(words: list[str]) -> None:
+    twin = Twin(seed=1, latency=latency_named("zero"), components=standard_components())
+    container = {"name": "c", "command": words, "resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    pod = {
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"nodeName": "a", "containers": [container]},
+    }
+    twin.apply([node("a")])
+    found = nccltests.lines(twin.store, pod, "c", 0)
+    assert found is not None and len(found) < 200
