@@ -1,4 +1,4 @@
-"""Collective operations: as fast as people published, never faster than the wires, never faster for being farther apart."""
+"""Collective operations: as fast as people published, never faster than the wires or for being farther apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of nccl-tests: of a launcher and its workers, of one container; what falling back to Ethernet looks like."""
+"""The table of nccl-tests: of a launcher and its workers, of one container; and what a fall-back to Ethernet shows."""
 
 from __future__ import annotations
 
