@@ -112,3 +112,27 @@ def in_turns(demands: Sequence[Demand], at: int) -> Pace:
         return alone(mine)
     load = sum(d.load for d in demands) * SWITCHING
     return _paced(mine, SWITCHING, load, shares=True)
+
+
+def paces(shares: Sequence[float], way: str) -> list[float]:
+    """How many times as long runs take that share one card, by the share of it that each can use alone.
+
+    Time-slicing: turns are equal; who needs less than his turn leaves the rest to the others, and switches cost 5 %.
+    MPS: each has at most 1/n of the threads. Runs wait for nobody and always have work, unlike services.
+    """
+    count = len(shares)
+    if count < 2 or way not in ("time-slicing", "mps"):
+        return [1.0] * count
+    if way == "mps":
+        return [max(1.0, share * count) for share in shares]
+    wanted = [share * SWITCHING for share in shares]
+    return [max(want / turn, 1.0) if turn else 1.0 for want, turn in zip(wanted, _turns(wanted), strict=True)]
+
+
+def _turns(wanted: Sequence[float]) -> list[float]:
+    """Shares of a card's time: as much as wanted, and equal among those who want more."""
+    turns, left, open_ = [0.0] * len(wanted), 1.0, sorted(range(len(wanted)), key=lambda i: wanted[i])
+    for done, i in enumerate(open_):
+        turns[i] = min(wanted[i], left / (len(open_) - done))
+        left -= turns[i]
+    return turns

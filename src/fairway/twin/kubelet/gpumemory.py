@@ -46,11 +46,11 @@ def taken_beside(k: Kubelet, pod: PodState) -> int:
     """Bytes that others may have of the card or instance that this pod shares with them in turns: what each says it
     uses at most. Memory is not divided there, so that who wants it when it is gone gets none."""
     node = k.nodes[pod.node]
-    mine = _devices(k, pod.uid) if node.labels.get(_STRATEGY) == TIME_SLICING else set()
+    mine = devices_of(k, pod.uid) if node.labels.get(_STRATEGY) == TIME_SLICING else set()
     taken = 0
     for uid in node.pods if mine else ():
         other = k.pods[uid]
-        if uid == pod.uid or not mine & _devices(k, uid):
+        if uid == pod.uid or not mine & devices_of(k, uid):
             continue
         i = other.plan.init_count
         if other.containers[i].state == RUNNING:
@@ -58,7 +58,8 @@ def taken_beside(k: Kubelet, pod: PodState) -> int:
     return taken
 
 
-def _devices(k: Kubelet, uid: str) -> set[str]:
+def devices_of(k: Kubelet, uid: str) -> set[str]:
+    """Cards and instances that it has, as they stand on the pod."""
     from fairway.catalog.nodegpus import INSTANCES
 
     pod = k.store.by_uid(uid)

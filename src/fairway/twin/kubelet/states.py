@@ -104,6 +104,8 @@ class PodState:
     scheduled_since = ""
     works: tuple[tuple[int, str], ...] = ()
     """Whose work containers do, by their number, where somebody asked."""
+    pace_milli = 1000
+    """How many thousandths as long its run takes beside those that share its card."""
     gang: Gang | None = None
     """Who else must run for it to get on."""
 
@@ -244,6 +246,7 @@ POD_FIELDS: Final = (
     "scheduled_since",
     "works",
     "gang",
+    "pace_milli",
 )
 NODE_FIELDS: Final = (
     "name",

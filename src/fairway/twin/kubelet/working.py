@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fairway.kube.timestamps import format_duration
 from fairway.twin.behaviour import SIGKILL_EXIT, Behaviour
-from fairway.twin.kubelet import collectives, gpumemory
+from fairway.twin.kubelet import collectives, gpumemory, sharing
 from fairway.twin.kubelet.states import RUNNING, ContainerState, Ended, PodState
 from fairway.twin.kubelet.usage import core_ns
 from fairway.twin.progress import identity_of, wall_us, work_after
@@ -68,6 +68,10 @@ def plan_exit(k: Kubelet, pod: PodState, i: int) -> None:
         state.exit_ticket = k.loop.at(noticed_us, k.h_exit, (pod.uid, i))
     if i == pod.plan.init_count:
         collectives.join(k, pod)
+        node = k.nodes[pod.node]
+        if node.labels.get(sharing.STRATEGY) in sharing.SHARING:
+            pod.pace_milli = 1000
+            sharing.repace(k, node, pod, is_over=False)
 
 
 def _outgrown(behaviour: Behaviour, startup_us: int) -> int | None:
@@ -118,6 +122,7 @@ def settle(k: Kubelet, pod: PodState, i: int, end: Ended) -> None:
     behaviour = pod.plan.behaviours[i]
     gpu_milli = pod.plan.gpu_milli_of(i)
     _spend(k, pod, i, end.finished_us)
+    _leave_card(k, pod, i)
     if pod.gang is not None and i == pod.plan.init_count:
         collectives.settle_wait(k, pod, end.finished_us)
         collectives.leave(k, pod, is_done=end.exit_code == 0)
@@ -131,12 +136,20 @@ def settle(k: Kubelet, pod: PodState, i: int, end: Ended) -> None:
     settle_loss(k, pod, i, end.finished_us)
 
 
+def _leave_card(k: Kubelet, pod: PodState, i: int) -> None:
+    """Those who shared its card have more of it."""
+    node = k.nodes.get(pod.node)
+    if i == pod.plan.init_count and node is not None and node.labels.get(sharing.STRATEGY) in sharing.SHARING:
+        sharing.repace(k, node, pod, is_over=True)
+
+
 def lose_running(k: Kubelet, pod: PodState) -> None:
     """Close the accounts of every running container: its work since the last checkpoint is lost now."""
     now_us = k.loop.now_us
     for i, state in enumerate(pod.containers):
         if state.state == RUNNING:
             _spend(k, pod, i, now_us)
+            _leave_card(k, pod, i)
             if pod.gang is not None and i == pod.plan.init_count:
                 collectives.settle_wait(k, pod, now_us)
                 collectives.leave(k, pod, is_done=False)
