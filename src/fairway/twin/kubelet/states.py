@@ -273,6 +273,7 @@ NODE_FIELDS: Final = (
     "spent_core_ns",
     "single_requests",
     "gpu_fault",
+    "managers",
 )
 
 
