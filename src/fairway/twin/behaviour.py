@@ -353,4 +353,7 @@ _READERS: Final[dict[str, Any]] = {
 KEYS: Final = tuple(_READERS)
 """Every key, for the documentation's sake."""
 # Annotations under our prefix that other rooms read.
-_NOT_OURS: Final = ("queue", "cost-center", "owner", "gpu-share", "gpu-index", "gpu-model")
+_NOT_OURS: Final = (
+    *("queue", "cost-center", "owner", "gpu-share", "gpu-index", "gpu-model"),
+    *("gpu-instances", "numa-nodes", "cpus"),
+)
