@@ -17,6 +17,7 @@ Source: NCCL 2.27 src/graph/{topo.h,tuning.cc}; nccl-tests doc/PERFORMANCE.md (b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, log2
 from typing import Final, NamedTuple
@@ -55,6 +56,8 @@ _PROTOCOLS: Final = {
     "LL128": _Protocol(14.0, 1.9, 4.0, 0.92),
     "Simple": _Protocol(8.4, 3.4, 14.0, 1.0),
 }
+RDMA: Final = ("rdma/", "vpc.amazonaws.com/efa", "openshift.io/")
+"""Resources by which device plugins hand out network cards."""
 _PCIE_STEP: Final = 1.7
 """How much longer a step over PCIe takes than one over NVLink."""
 
@@ -176,6 +179,12 @@ def _latency_s(place: Place, kind: str, algorithm: str, protocol: _Protocol) -> 
         between = rounds * ceil(log2(place.nodes)) if place.nodes > 1 else 0
         inside = rounds * max(place.per_node - 1, 1) if algorithm == TREE else rounds
     return (protocol.base_us + max(inside, 0) * inside_us + between * protocol.between_us) / 1e6
+
+
+def shows_cards(offered: Iterable[str], asked: Iterable[str]) -> bool:
+    """Whether a pod may use its node's network cards: where the node hands them out as a resource, only who asks."""
+    cards = {name for name in offered if name.startswith(RDMA)}
+    return not cards or bool(cards & set(asked))
 
 
 class Published(NamedTuple):

@@ -102,6 +102,10 @@ class Behaviour:
     memory_bytes: tuple[Step, ...] = ()
     memory_limit_bytes: int = 0
     gpu_activity: Activity | None = None
+    step_us: int = 0
+    """Of computing, in a step of training; 0: nobody said."""
+    step_traffic: tuple[tuple[str, int, int], ...] = ()
+    """Of a step: operation, ranks that take part (0: all), bytes."""
     image_pull: Distribution | None = None
     image_pull_fails: tuple[Window, ...] = ()
     is_default: bool = False
@@ -133,6 +137,7 @@ def using(behaviour: Behaviour, cpu_milli: tuple[Step, ...], memory_bytes: tuple
     other.gpu_memory_bytes = behaviour.gpu_memory_bytes
     other.memory_limit_bytes = behaviour.memory_limit_bytes
     other.gpu_activity = behaviour.gpu_activity
+    other.step_us, other.step_traffic = behaviour.step_us, behaviour.step_traffic
     other.image_pull = behaviour.image_pull
     other.image_pull_fails = behaviour.image_pull_fails
     other.is_default = behaviour.is_default
@@ -310,6 +315,30 @@ def _percent_milli(text: str) -> int:
     return round(value * 10)
 
 
+_OPERATIONS: Final = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "broadcast",
+    "reduce",
+    "alltoall",
+    "sendrecv",
+)
+
+
+def _traffic(text: str) -> tuple[tuple[str, int, int], ...]:
+    """`all_reduce=14Gi,alltoall@8=2Gi`."""
+    found = []
+    for part in text.replace(" ", "").split(","):
+        name, sign, size = part.partition("=")
+        kind, _, ranks = name.partition("@")
+        if not sign or kind not in _OPERATIONS or (ranks and not (ranks.isdecimal() and int(ranks[:6]) > 1)):
+            known = ", ".join(_OPERATIONS)
+            raise ValueError(f"expected operations such as all_reduce=14Gi,alltoall@8=2Gi, of {known}")
+        found.append((kind, int(ranks[:6] or 0), whole_ceil(size)))
+    return tuple(found)
+
+
 def _us(value: str) -> int:
     try:
         return parse_duration(value)
@@ -344,6 +373,8 @@ _READERS: Final[dict[str, Any]] = {
     "gpu-utilization": lambda v: {"gpu_utilization_milli": _steps(v, _percent_milli)},
     "gpu-memory": lambda v: {"gpu_memory_bytes": _steps(v, whole_ceil)},
     "gpu-activity": lambda v: {"gpu_activity": parse_activity(v)},
+    "step-time": lambda v: {"step_us": _us(v)},
+    "step-traffic": lambda v: {"step_traffic": _traffic(v)},
     "cpu-usage": lambda v: {"cpu_milli": _steps(v, milli_ceil)},
     "memory-usage": lambda v: {"memory_bytes": _steps(v, whole_ceil)},
     "image-pull-time": lambda v: {"image_pull": parse_distribution(v)},

@@ -33,7 +33,6 @@ _PROGRAM: Final = re.compile(
 _JOB, _ROLE = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _SIZE: Final = re.compile(r"(\d{1,12})([KMG]?)")
-_RDMA: Final = ("rdma/", "vpc.amazonaws.com/efa", "openshift.io/")
 # Rows of one table: from bytes to the largest that fits a card, by factors of two.
 _ROWS_MOST: Final = 64
 _RANKS_MOST: Final = 16_384
@@ -148,13 +147,13 @@ def _why_tcp(asked: _Asked, members: Sequence[_Member]) -> str:
     if asked.environment.get("NCCL_IB_DISABLE") == "1":
         return "disabled"
     for member in members:
-        offered = {n for n in status_of(member.node).get("allocatable") or {} if n.startswith(_RDMA)}
+        offered = status_of(member.node).get("allocatable") or {}
         taken = {
             n
             for c in spec_of(member.pod)["containers"]
             for n in (c.get("resources") or {}).get("limits") or {}
         }
-        if offered and not offered & taken:
+        if not collectives.shows_cards(offered, taken):
             return "no device"
     return ""
 

@@ -8,8 +8,9 @@ Every pod is a small state machine held as data (`states`); nothing waits in a c
 ConfigMaps and Secrets it needs), and what is written: `phases`, `conditions`, `containerstatus`, `status`,
 `nodestatus`. Acting parts: `starting`, `mounting`, `pulling` (images), `probing`, `working` (when runs end, what they
 achieved), `collectives` (members of distributed jobs wait for each other), `usage` (what they use meanwhile),
-`locality` (CPUs, memory and GPUs by NUMA node, where the kubelet was told), `sharing` (runs on one card), `gpufaults`,
-`stopping`, `machines` (nodes that fail, return, shut down), and `component`, which puts them on the loop.
+`locality` (CPUs, memory and GPUs by NUMA node, where the kubelet was told), `sharing` (runs on one card),
+`talking` (steps of a placement), `gpufaults`, `stopping`, `machines` (nodes that fail, return, shut down), and
+`component`, which puts them on the loop.
 
 Source: pkg/kubelet of Kubernetes 1.36.
 """

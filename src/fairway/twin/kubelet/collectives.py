@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from fairway.kube.timestamps import format_duration
+from fairway.twin.kubelet import talking
 from fairway.twin.kubelet.states import NO_TICKET, RUNNING, Ended, PodState
 from fairway.workloads.worldsize import Gang, gang_of
 
@@ -41,7 +42,10 @@ def join(k: Kubelet, pod: PodState) -> None:
     obj = k.store.get(pod.key)
     gang = None if obj is None else gang_of(k.store, obj)
     pod.gang = gang
+    talks = pod.plan.behaviours[pod.plan.init_count].step_us > 0
     if gang is None:
+        if talks:
+            talking.pace(k, [pod])
         return
     members = k.gangs.get(gang.key)
     if members is None:
@@ -51,6 +55,8 @@ def join(k: Kubelet, pod: PodState) -> None:
     if members.are_whole(gang):
         for uid in members.running:
             _go_on(k, k.pods[uid])
+        if talks:
+            talking.pace(k, [k.pods[uid] for uid in members.running])
     else:
         _wait(k, pod, gang, members)
 

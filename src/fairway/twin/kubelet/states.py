@@ -106,6 +106,8 @@ class PodState:
     """Whose work containers do, by their number, where somebody asked."""
     pace_milli = 1000
     """How many thousandths as long its run takes beside those that share its card."""
+    wire_milli = 1000
+    """How many thousandths as long its steps take as their computing alone."""
     gang: Gang | None = None
     """Who else must run for it to get on."""
 
@@ -247,6 +249,7 @@ POD_FIELDS: Final = (
     "works",
     "gang",
     "pace_milli",
+    "wire_milli",
 )
 NODE_FIELDS: Final = (
     "name",

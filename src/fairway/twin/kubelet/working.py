@@ -67,6 +67,7 @@ def plan_exit(k: Kubelet, pod: PodState, i: int) -> None:
         noticed_us = exit_at.finished_us + k.relist_delay(pod)
         state.exit_ticket = k.loop.at(noticed_us, k.h_exit, (pod.uid, i))
     if i == pod.plan.init_count:
+        pod.wire_milli = 1000
         collectives.join(k, pod)
         node = k.nodes[pod.node]
         if node.labels.get(sharing.STRATEGY) in sharing.SHARING:

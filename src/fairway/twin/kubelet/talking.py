@@ -1,0 +1,77 @@
+"""A step of training is computing and talking; how long the talking takes is the placement's doing.
+
+`fairway.dev/step-time: 800ms` is a step's computing, `fairway.dev/step-traffic: all_reduce=14Gi,alltoall@8=2Gi`
+what its ranks tell each other meanwhile (`@8`: in groups of eight). With both, `fairway.dev/run-time` is the
+time of computing alone, and the run takes longer as `devices.collectives` says of the nodes that its members
+are on. Nothing overlaps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from fairway.kube.objects import Key
+from fairway.twin.kubelet import slowing
+from fairway.twin.kubelet.states import PodState
+
+if TYPE_CHECKING:
+    from fairway.devices.collectives import Place
+    from fairway.twin.kubelet.component import Kubelet
+
+_GPU: Final = "nvidia.com/gpu"
+# A job that only talks is told apart from one that never ends.
+_MOST_MILLI: Final = 1_000_000
+
+
+def pace(k: Kubelet, members: list[PodState]) -> None:
+    """All members run: from here on their runs take as long as this placement has it."""
+    place = _place(k, members)
+    if place is None:
+        return
+    for pod in members:
+        behaviour = pod.plan.behaviours[pod.plan.init_count]
+        if not behaviour.step_us or not behaviour.step_traffic:
+            continue
+        talked_us = sum(_talk_us(place, kind, ranks, size) for kind, ranks, size in behaviour.step_traffic)
+        wanted = min(1000 + round(1000 * talked_us / behaviour.step_us), _MOST_MILLI)
+        if wanted != pod.wire_milli and slowing.stretch(k, pod, wanted * 1000 // pod.wire_milli):
+            pod.wire_milli = wanted
+
+
+def _talk_us(place: Place, kind: str, ranks: int, size: int) -> float:
+    from dataclasses import replace
+
+    from fairway.devices.collectives import time_of
+
+    if ranks and ranks < place.ranks:
+        per_node = min(ranks, place.per_node)
+        place = replace(place, nodes=-(-ranks // per_node), per_node=per_node)
+    return time_of(place, kind, size).seconds * 1_000_000
+
+
+def _place(k: Kubelet, members: list[PodState]) -> Place | None:
+    """The nodes of the members; where they are not alike, the one with the least network stands for all."""
+    from fairway.catalog.boards import board_of
+    from fairway.catalog.nodegpus import gpus_of_node
+    from fairway.devices.collectives import Place, shows_cards
+
+    counts: Counter[str] = Counter()
+    has_rdma, found = True, []
+    for pod in members:
+        asked = dict(pod.plan.requests)
+        if not asked.get(_GPU):
+            continue
+        counts[pod.node] += asked[_GPU]
+        has_rdma = has_rdma and shows_cards(k.nodes[pod.node].allocatable or (), asked)
+    for name in sorted(counts):
+        node = k.store.get(Key("Node", "", name))
+        board = None if node is None else board_of(node)
+        model = None if node is None else gpus_of_node(node).model
+        if board is None or model is None:
+            return None
+        found.append((board.nics.count * board.nics.gbit_per_s, name, board, model))
+    if not found:
+        return None
+    _, _, board, model = min(found, key=lambda one: one[:2])
+    return Place(board, model, len(counts), max(counts.values()), has_rdma)

@@ -1,0 +1,84 @@
+"""How long a run takes by where its members are: packed, spread, on Ethernet."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairway.kube.objects import Obj, status_of
+from fairway.kube.timestamps import SECOND_US, parse_rfc3339
+from fairway.twin.behaviour import behaviour_of, said
+from fairway.twin.latency import latency_named
+from fairway.twin.standard import standard_components
+from fairway.twin.twin import Twin
+
+
+def node(name: str, kind: str, **resources: str) -> Obj:
+    capacity = {"cpu": "96", "memory": "1900Gi", "pods": "110", "nvidia.com/gpu": "8", **resources}
+    labels = {"node.kubernetes.io/instance-type": kind, "kubernetes.io/hostname": name}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"capacity": capacity},
+    }
+
+
+def job(workers: int, gpus: int, **said: str) -> Obj:
+    notes = {f"fairway.dev/{k.replace('_', '-')}": v for k, v in {"run_time": "100s", **said}.items()}
+    container = {"name": "pytorch", "image": "i", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    template = {
+        "metadata": {"annotations": notes},
+        "spec": {"containers": [container], "restartPolicy": "Never"},
+    }
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "train", "namespace": "default"},
+        "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": workers, "template": template}}},
+    }
+
+
+def took(*objects: Obj) -> float:
+    """Seconds of the longest run."""
+    twin = Twin(seed=1, latency=latency_named("zero"), components=standard_components())
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+    twin.apply([space, *objects])
+    twin.run_for(20_000 * SECOND_US)
+    found = []
+    for pod in twin.store.objects("Pod"):
+        ended = status_of(pod)["containerStatuses"][0]["state"]["terminated"]
+        found.append((parse_rfc3339(ended["finishedAt"]) - parse_rfc3339(ended["startedAt"])) / SECOND_US)
+    return max(found)
+
+
+H100 = "Standard_ND96isr_H100_v5"
+TALKS = {"step_time": "500ms", "step_traffic": "all_reduce=28Gi"}
+
+
+def test_without_traffic_a_run_takes_what_it_says() -> None:
+    assert took(node("a", H100), job(1, 8)) == pytest.approx(100, abs=1)
+
+
+def test_one_node_is_faster_than_two_and_ethernet_the_slowest() -> None:
+    # 28 GiB over NVLS: 107 ms beside 500 of computing; over two nodes by ring or tree 152 ms.
+    one = took(node("a", H100), job(1, 8, **TALKS))
+    two = took(node("a", H100), node("b", H100), job(2, 8, **TALKS))
+    cards = {"rdma/hca": "8"}
+    tcp = took(node("a", H100, **cards), node("b", H100, **cards), job(2, 8, **TALKS))
+    assert one == pytest.approx(121, abs=2)
+    assert two == pytest.approx(130.5, abs=2)
+    assert tcp > 10 * two
+
+
+def test_groups_inside_a_node_do_not_cross_the_network() -> None:
+    nodes = [node("a", H100), node("b", H100)]
+    inside = took(*nodes, job(2, 8, step_time="500ms", step_traffic="all_reduce@8=28Gi"))
+    assert inside == pytest.approx(took(nodes[0], job(1, 8, **TALKS)), abs=1)
+
+
+@pytest.mark.parametrize(
+    "text", ["all_reduce", "gossip=1Gi", "all_reduce@1=1Gi", "all_reduce@x=1Gi", "all_reduce=much", ""]
+)
+def test_traffic_that_is_none_is_told(text: str) -> None:
+    with pytest.raises(ValueError, match="step-traffic"):
+        behaviour_of({"name": "c"}, "Never", said({"fairway.dev/step-traffic": text}))
