@@ -113,10 +113,11 @@ class _Watch:
     def __init__(self, host: Host, part: LiveAlerts) -> None:
         from fairway.apiserver.scrapes.gpus import GpuPages
         from fairway.telemetry.store import MemoryStore
+        from fairway.twin.gpubreaks import broken_gpus
 
         self._host, self._part = host, part
         self._store: MemoryStore = MemoryStore()
-        self._gpus: GpuPages = GpuPages(host.store)
+        self._gpus: GpuPages = GpuPages(host.store, lambda: broken_gpus(host.parts))
         self._running: Running | None = None
         self._names: list[str] = []
         self._kept_ms = 0

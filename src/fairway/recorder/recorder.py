@@ -17,6 +17,7 @@ from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.cluster.store import Store
 from fairway.kube.objects import Obj, controller_of, meta_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
+from fairway.recorder.breaks import break_table
 from fairway.recorder.facts import facts_of
 from fairway.recorder.gpus import DEFAULT_GPUS, WHOLE, GpuResources
 from fairway.recorder.nodes import NodeLedger, NodeLife, Place, never_joined
@@ -341,6 +342,7 @@ class Recorder:
             queues=queue_outcome(self.queued, now_us - began_us, began_us),
             scalings=scaling_table(self.host.parts),
             services=service_table(self.host.parts),
+            breaks=break_table(self.host.parts),
         )
 
     def _never_joined(self) -> list[NodeLife]:

@@ -303,6 +303,17 @@ class ScalingRow:
 
 
 @dataclass(frozen=True, slots=True)
+class BreakRow:
+    """A GPU that broke. `ended_us` None: it was not mended by the end of the run, or the card itself was well."""
+
+    node: str
+    card: int
+    cause: str
+    at_us: int
+    ended_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceRow:
     """What the requests of a served model got: how they ended, and percentiles of those that were answered (None:
     none was). `queue`, `prefill` and `decode` are where an answer's time went."""
@@ -377,6 +388,8 @@ class Outcome:
     """What autoscalers did, in order; empty without them."""
     services: Table[ServiceRow] = field(default_factory=lambda: Table.of(ServiceRow, []))
     """What requests got; empty where nothing is served."""
+    breaks: Table[BreakRow] = field(default_factory=lambda: Table.of(BreakRow, []))
+    """GPUs that broke, in order."""
 
     @property
     def duration_us(self) -> int:
@@ -389,6 +402,7 @@ class Outcome:
 
 __all__ = [
     "COMPLETE",
+    "BreakRow",
     "GPU_HOUR",
     "INTERRUPTED",
     "RUNNING",

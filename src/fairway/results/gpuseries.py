@@ -21,6 +21,7 @@ from fairway.telemetry.dcgm.source import DcgmSource, Stay
 from fairway.telemetry.gpus import FleetBuilder
 from fairway.telemetry.gpus.boards import Board, board_of
 from fairway.telemetry.gpus.fleet import FAR_TICK, TICK_US, Row, airflow_of, ticks_up
+from fairway.twin.gpubreaks import tell
 from fairway.twin.gpuuse import Working, uses_of
 
 _MILLI = 1000
@@ -77,6 +78,10 @@ def dcgm_source(outcome: Outcome, catalog: Catalog, seed: int = 0) -> DcgmSource
             stays.append(Stay(at, ticks_up(start), ticks_up(end), holder))
             for use in uses_of(working_of(row), start, end, len(rows), builder.memory_of(at)):
                 builder.use(at, use)
+    for broken in outcome.breaks:
+        row = next((r for r, d in enumerate(devices) if (d.node, d.slot) == (broken.node, broken.card)), None)
+        if row is not None:
+            tell(builder, row, broken.cause, broken.at_us, broken.ended_us)
     stays.sort(key=lambda stay: (stay.row, stay.first))
     return DcgmSource(builder.build(), devices, stays, outcome.ended_us // 1000)
 

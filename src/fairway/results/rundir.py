@@ -5,6 +5,7 @@
     workloads.parquet  nodes.parquet  intervals.parquet  series.parquet
     scalings.parquet      what autoscalers did; only of runs with some
   services.parquet      what requests got; only of runs that serve
+  breaks.parquet        GPUs that broke; only of runs in which some did
     queue-*.parquet       what Kueue did, as in `recorder.queuetables`; only of runs with Kueue
     events/00000.parquet  the event log in parts, in order: time_us, component, kind, namespace, name, …
 
@@ -38,6 +39,7 @@ from fairway.recorder.recorder import Recorder
 from fairway.recorder.tables import (
     INTERRUPTED,
     RUNNING,
+    BreakRow,
     IntervalRow,
     NodeRow,
     Outcome,
@@ -72,9 +74,9 @@ TABLES: dict[str, type[Any]] = {
     "intervals": IntervalRow,
     "series": SeriesRow,
 }
-SCALINGS, SERVICES = "scalings", "services"
+SCALINGS, SERVICES, BREAKS = "scalings", "services", "breaks"
 # Tables that only runs with something in them have.
-OPTIONAL: dict[str, type] = {SCALINGS: ScalingRow, SERVICES: ServiceRow}
+OPTIONAL: dict[str, type] = {SCALINGS: ScalingRow, SERVICES: ServiceRow, BREAKS: BreakRow}
 # Of `Outcome.queues`; a run without Kueue has none of them.
 QUEUE_TABLES: dict[str, type[Any]] = {
     "workloads": QueuedRow,
@@ -251,6 +253,7 @@ def load_run(path: Path) -> Run:
         queues=_load_queues(files.directory),
         scalings=_load_optional(files.directory, SCALINGS),
         services=_load_optional(files.directory, SERVICES),
+        breaks=_load_optional(files.directory, BREAKS),
     )
     return Run(info_of(files.summary), outcome, str(path), tuple(missing))
 

@@ -7,7 +7,7 @@ counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,11 +42,13 @@ from fairway.telemetry.gpus.boards import Board, board_of
 from fairway.telemetry.gpus.fields import COUNTERS, OF_WHOLE_GPUS, Devices, Values
 from fairway.telemetry.gpus.fleet import FAR_TICK, TICK_US, Row, airflow_of
 from fairway.telemetry.store import NAME, Labels
+from fairway.twin.gpubreaks import tell
 from fairway.twin.gpuuse import Working, uses_of
 
 _FAR_US = FAR_TICK * TICK_US
 _OVER = ("Succeeded", "Failed")
 _DEEPEST = 8
+_Broken = tuple[str, int, str, int]
 
 
 class _Snapshot(NamedTuple):
@@ -62,8 +64,9 @@ class _Snapshot(NamedTuple):
 class GpuPages:
     """Whoever is asked for many nodes' pages within a tick answers from one snapshot."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, breaks: Callable[[], Mapping[_Broken, int | None]] = dict) -> None:
+        """`breaks`: which GPUs broke: node, card, cause and since when; until when."""
+        self._store, self._breaks = store, breaks
         self._now: _Snapshot | None = None
         self._values: dict[str, Values] = {}
         self._since: dict[Device, int] = {}
@@ -106,7 +109,7 @@ class GpuPages:
     def _snapshot(self) -> _Snapshot:
         tick = self._store.now_us // TICK_US
         if self._now is None or self._now.tick != tick:
-            self._now, self._values = _taken(self._store, tick, self._since), {}
+            self._now, self._values = _taken(self._store, tick, self._since, self._breaks()), {}
             self._since = {device: self._since.get(device, tick) for device in self._now.devices}
         return self._now
 
@@ -128,7 +131,9 @@ class GpuPages:
         return found
 
 
-def _taken(store: Store, tick: int, since: Mapping[Device, int]) -> _Snapshot:
+def _taken(
+    store: Store, tick: int, since: Mapping[Device, int], breaks: Mapping[_Broken, int | None]
+) -> _Snapshot:
     """Devices of all nodes and who holds them. O(nodes + pods)."""
     catalog = load_catalog()
     boards: dict[str, int] = {}
@@ -171,6 +176,10 @@ def _taken(store: Store, tick: int, since: Mapping[Device, int]) -> _Snapshot:
             )
         )
     devices = [device for device, *_ in gpus]
+    for (node_name, card, cause, start_us), end_us in breaks.items():
+        row = next((r for r in rows.get(node_name, ()) if devices[r].slot == card), None)
+        if row is not None:
+            tell(builder, row, cause, start_us, end_us)
     holders = _hold(store, builder, devices, rows)
     return _Snapshot(tick, Devices(builder.build()), devices, rows, holders)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -11,6 +11,7 @@ from fairway.apiserver.controlplanepods import is_hosted
 from fairway.kube.objects import Key, Obj, name_of, namespace_of, spec_of
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.telemetry.exposition import CONTENT_TYPE, Block, text
+from fairway.twin.gpubreaks import broken_gpus
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -62,7 +63,7 @@ class Exporters:
         from fairway.telemetry.dcgm.counters import CountersError, parse_counters
 
         if self._gpus is None:
-            self._gpus = GpuPages(self._api.store)
+            self._gpus = GpuPages(self._api.store, self._broken)
         chosen = self._counters(pod)
         try:
             counters = parse_counters(chosen) if chosen else ()
@@ -70,6 +71,10 @@ class Exporters:
             # An exporter with such a file does not start.
             return ()
         return self._gpus.blocks(str(spec_of(pod).get("nodeName") or ""), counters)
+
+    def _broken(self) -> Mapping[tuple[str, int, str, int], int | None]:
+        twin = self._api.cluster.twin
+        return {} if twin is None else broken_gpus(twin.host.parts)
 
     def _counters(self, pod: Obj) -> str:
         """The file of counters that a volume of the pod brings."""

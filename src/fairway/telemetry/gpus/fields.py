@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from fairway.telemetry.gpus.breaks import ERRORS, XID
 from fairway.telemetry.gpus.fleet import TICK_S, Fleet
 from fairway.telemetry.gpus.frame import Frame
 
@@ -59,7 +60,7 @@ GAUGES: Final[dict[str, _Read]] = {
     "DCGM_FI_DEV_FB_FREE": lambda f: f.total_mib - f.reserved - np.rint(f.memory),
     "DCGM_FI_DEV_FB_RESERVED": lambda f: f.reserved,
     "DCGM_FI_DEV_FB_USED_PERCENT": lambda f: f.memory / (f.total_mib - f.reserved),
-    "DCGM_FI_DEV_XID_ERRORS": _none,
+    XID: lambda f: f.marked(lambda b: (b.xid, b.lasts(XID))),
     "DCGM_FI_DEV_VGPU_LICENSE_STATUS": _none,
     "DCGM_FI_DEV_ROW_REMAP_FAILURE": _none,
     "DCGM_FI_PROF_GR_ENGINE_ACTIVE": lambda f: f.level,
@@ -125,6 +126,8 @@ class Devices:
 
     def values(self, field: str, rows: slice, first: int, ticks: int) -> Numbers:
         """`float[row, tick]`. Raises: KeyError for a field that DCGM does not have, or that nobody models."""
+        if field in ERRORS:
+            return self.frame(rows, first, ticks).marked(lambda b: (1.0, b.lasts(field)), adds=True)
         read = GAUGES.get(field)
         if read is not None:
             return read(self.frame(rows, first, ticks))

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairway.telemetry.gpus.boards import Board
+from fairway.telemetry.gpus.breaks import Break
 from fairway.telemetry.gpus.kinds import IDLE, INPUT_STALLS, KINDS, SERVING
 
 TICK_S: Final = 30
@@ -83,6 +84,7 @@ class Fleet(NamedTuple):
     airflow: Floats
     columns: Mapping[str, npt.NDArray[Any]]
     layers: tuple[tuple[Ints, Ints], ...]
+    breaks: tuple[Break, ...] = ()
 
     def __len__(self) -> int:
         return len(self.board)
@@ -97,6 +99,7 @@ class FleetBuilder:
         self._rows: list[Row] = []
         self._at: list[int] = []
         self._uses: list[Use] = []
+        self._breaks: list[Break] = []
 
     def add(self, row: Row) -> int:
         """Its number. Rows of one GPU come one after the other."""
@@ -110,6 +113,11 @@ class FleetBuilder:
     def use(self, row: int, use: Use) -> None:
         self._at.append(row)
         self._uses.append(use)
+
+    def broke(self, row: int, start_us: int, end_us: int | None, **how: Any) -> None:
+        """The GPU of a row broke (`Break`); `end_us` None: it is not mended."""
+        last = FAR_TICK if end_us is None else ticks_up(end_us)
+        self._breaks.append(Break(self._rows[row].gpu, ticks_up(start_us), last, **how))
 
     def build(self) -> Fleet:
         rows, boards = self._rows, self._boards
@@ -130,6 +138,7 @@ class FleetBuilder:
             airflow=np.array([r.airflow for r in rows], np.float32),
             columns=columns,
             layers=_layers(at, columns["first"], columns["last"], len(rows)),
+            breaks=tuple(self._breaks),
         )
 
 

@@ -7,6 +7,7 @@ or draws more than it may, lowers its clocks. Everything is worked out when it i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from fairway.telemetry.gpus import activity
 from fairway.telemetry.gpus.activity import Runs
+from fairway.telemetry.gpus.breaks import POWER, THERMAL, Break
 from fairway.telemetry.gpus.fleet import TICK_S, Fleet, Floats
 
 _TAU_S = 60.0
@@ -26,7 +28,7 @@ _RISE_C = 42.0
 _BEHIND_C = 1.5
 """Boards further back get warmer air."""
 # Bits of DCGM_FI_DEV_CLOCKS_EVENT_REASONS. Source: nvml.h.
-IDLE_CLOCKS, POWER_CAP, TOO_HOT = 0x1, 0x4, 0x20
+IDLE_CLOCKS, POWER_CAP, TOO_HOT, HARDWARE_TOO_HOT = 0x1, 0x4, 0x20, 0x40
 
 
 Flags = npt.NDArray[np.bool_]
@@ -75,6 +77,27 @@ class Frame:
         is_used = np.arange(len(self.fleet.columns["kind"])) < len(self.fleet.columns["kind"]) - 1
         held = [_shown(runs.spread(is_used)) for runs in self._runs]
         return held[0] if len(held) == 1 else np.any(held, axis=0)
+
+    # What is broken
+
+    def marked(self, read: Callable[[Break], tuple[float, int]], *, adds: bool = False) -> Floats:
+        """What each failure says, from its first tick until a last one; `adds`: together, else the latest."""
+        out = np.zeros((self.rows.stop - self.rows.start, self.ticks), np.float32)
+        gpu = self.fleet.gpu[self.rows]
+        for broken in self.fleet.breaks:
+            value, last = read(broken)
+            lo, hi = max(broken.first - self.first, 0), min(last - self.first, self.ticks)
+            if value and hi > lo:
+                rows = np.flatnonzero(gpu == broken.gpu)[:, None]
+                ticks = np.arange(lo, hi)
+                out[rows, ticks] = out[rows, ticks] + value if adds else value
+        return out
+
+    def _throttled(self, by: str) -> Floats | None:
+        """How many times as long work takes because of it; 0 where nothing holds it back, None where never."""
+        if not any(broken.throttles == by for broken in self.fleet.breaks):
+            return None
+        return self.marked(lambda b: (b.slow if b.throttles == by else 0.0, b.last))
 
     @cached_property
     def memory(self) -> Floats:
@@ -172,14 +195,19 @@ class Frame:
     @cached_property
     def heat(self) -> Floats:
         """°C of the die."""
-        held: Floats = np.minimum(self._heat, self._of_board("throttle_c"))
-        return held
+        limit = self._of_board("throttle_c")
+        held: Floats = np.minimum(self._heat, limit)
+        broken = self._throttled(THERMAL)
+        return held if broken is None else np.where(broken > 0, limit, held)
 
     @property
     def _slows(self) -> Floats:
         """The share of clocks that is left."""
         tdp = self._of_board("tdp_w")
         left: Floats = np.cbrt(self._cool * np.minimum(1, tdp / np.maximum(_shown(self._wanted_w), 1)))
+        for broken in (self._throttled(THERMAL), self._throttled(POWER)):
+            if broken is not None:
+                left = left / np.maximum(broken, 1)
         return left
 
     @cached_property
@@ -199,7 +227,9 @@ class Frame:
 
     @cached_property
     def is_capped(self) -> Flags:
-        return _shown(self._wanted_w) >= self._of_board("tdp_w")
+        capped: Flags = _shown(self._wanted_w) >= self._of_board("tdp_w")
+        broken = self._throttled(POWER)
+        return capped if broken is None else capped | (broken > 0)
 
     @cached_property
     def is_too_hot(self) -> Flags:
@@ -211,6 +241,9 @@ class Frame:
         bits: npt.NDArray[np.int64] = (
             IDLE_CLOCKS * ~self.is_held + POWER_CAP * self.is_capped + TOO_HOT * self.is_too_hot
         )
+        broken = self._throttled(THERMAL)
+        if broken is not None:
+            bits = bits + HARDWARE_TOO_HOT * (broken > 0)
         return bits.astype(np.float32)
 
     # Traffic, bytes a second

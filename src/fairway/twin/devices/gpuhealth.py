@@ -27,6 +27,7 @@ from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.loop import NODES
 
 NAME: Final = "gpu-health"
+_MOST_TOLD: Final = 100_000
 
 
 class GpuHealth:
@@ -39,6 +40,8 @@ class GpuHealth:
         self.kinds: tuple[str, ...] = ()
         self.broken: dict[tuple[str, int], dict[str, None]] = {}
         """Causes by node and card."""
+        self.history: dict[tuple[str, int, str, int], int | None] = {}
+        """Node, card, cause and since when; until when. The latest `_MOST_TOLD`."""
         self._stretched: dict[str, int] = {}
         """By how much pods are slowed, in thousandths, by UID."""
 
@@ -54,6 +57,7 @@ class GpuHealth:
         twin = GpuHealth()
         twin.kinds = self.kinds
         twin.broken = {at: dict(causes) for at, causes in self.broken.items()}
+        twin.history = dict(self.history)
         twin._stretched = dict(self._stretched)
         return twin
 
@@ -76,6 +80,9 @@ class GpuHealth:
         if node is None or card >= count or named in self.broken.get((name, card), ()):
             return
         self.broken.setdefault((name, card), {})[named] = None
+        self.history[name, card, named, self.host.loop.now_us] = None
+        if len(self.history) > _MOST_TOLD:
+            del self.history[next(iter(self.history))]
         key = Key("Node", "", name)
         line = cause.log_line(card)
         if cause.xid or cause.condition:
@@ -108,6 +115,11 @@ class GpuHealth:
         if self.broken.get((name, card), {}).pop(named, 0) == 0:
             return
         cause = cause_named(named)
+        since = next(
+            (s for n, c, was, s in reversed(self.history) if (n, c, was) == (name, card, named)), None
+        )
+        if since is not None:
+            self.history[name, card, named, since] = self.host.loop.now_us
         key = Key("Node", "", name)
         if self.store.get(key) is None:
             return
