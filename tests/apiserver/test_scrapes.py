@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -202,3 +205,30 @@ def test_selectors_of_monitors() -> None:
         ("container_port_name", "web", "keep"),
     ]
     assert found["http_sd_configs"][0]["url"] == "https://h/fairway/discovery?role=pod"
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/metrics",
+        f"{API}/default/pods/dcgm:9400/proxy/metrics",
+        f"{API}/default/pods/state:8080/proxy/metrics",
+        f"{API}/default/pods/machine:9100/proxy/metrics",
+        "/api/v1/nodes/n0/proxy/metrics",
+        "/api/v1/nodes/n0/proxy/metrics/cadvisor",
+    ],
+)
+def test_promtool_reads_every_page(api: Served, path: str) -> None:
+    """Nothing is wrong with a page but how upstream names its metrics."""
+    code, page = api.ask("GET", path)
+    assert code == 200 and len(page.splitlines()) > 5
+    done = subprocess.run(
+        ["promtool", "check", "metrics"], input=page, capture_output=True, text=True, check=False
+    )
+    assert done.returncode in (0, 3), done.stderr
+    named = re.compile(
+        "(DCGM_FI_|node_memory_Mem).* should be written in 'snake_case' not 'camelCase'"
+        '|DCGM_FI_.* (counter metrics should have "_total" suffix|metric name should not include type)'
+    )
+    assert [line for line in done.stderr.splitlines() if not named.match(line)] == []

@@ -160,7 +160,79 @@ CASES: dict[str, tuple[dict[str, str], str, dict[str, str]]] = {
         "90m",
         {"model_name": "m"},
     ),
+    "TrainingInputStarved": (
+        {
+            f"DCGM_FI_DEV_GPU_UTIL{{{GPU}}}": " ".join(["95 30"] * 120),
+            'kube_pod_owner{namespace="team",pod="p",owner_kind="Job"}': "1x240",
+        },
+        "2h",
+        {"pod": "p"},
+    ),
+    "QueueWaitLong": (
+        {
+            'kueue_admission_wait_time_seconds_bucket{cluster_queue="q",le="1280"}': "0+1x180",
+            'kueue_admission_wait_time_seconds_bucket{cluster_queue="q",le="10240"}': "0+10x180",
+            'kueue_admission_wait_time_seconds_bucket{cluster_queue="q",le="+Inf"}': "0+10x180",
+        },
+        "2h",
+        {"cluster_queue": "q"},
+    ),
+    "FleetFull": (
+        {f"DCGM_FI_DEV_GPU_TEMP{{{GPU}}}": "60x180", 'scheduler_pending_pods{queue="active"}': "2x180"},
+        "2h",
+        {},
+    ),
+    "SpotShareLow": (
+        {
+            'kube_node_status_capacity{resource="nvidia_com_gpu",node="n1"}': "8x120",
+            'kube_node_status_capacity{resource="nvidia_com_gpu",node="n2"}': "2x120",
+            'kube_node_labels{node="n2",label_karpenter_sh_capacity_type="spot"}': "1x120",
+        },
+        "1h",
+        {},
+    ),
+    "ServingSLOBurns": (
+        {
+            'vllm:time_to_first_token_seconds_bucket{model_name="m",le="2.5"}': "0+90x500",
+            'vllm:time_to_first_token_seconds_count{model_name="m"}': "0+100x500",
+        },
+        "7h",
+        {"model_name": "m"},
+    ),
 }
+# The same, just on the other side: no alert.
+NEAR: dict[str, dict[str, str]] = {
+    # A GPU that is busy four fifths of the time, and one of a service.
+    "TrainingInputStarved": {
+        f"DCGM_FI_DEV_GPU_UTIL{{{GPU}}}": " ".join(["95 65"] * 120),
+        'kube_pod_owner{namespace="team",pod="p",owner_kind="Job"}': "1x240",
+        'DCGM_FI_DEV_GPU_UTIL{gpu="1",Hostname="n1",namespace="team",pod="s"}': " ".join(["95 30"] * 120),
+        'kube_pod_owner{namespace="team",pod="s",owner_kind="ReplicaSet"}': "1x240",
+    },
+    "QueueWaitLong": {
+        'kueue_admission_wait_time_seconds_bucket{cluster_queue="q",le="1280"}': "0+99x180",
+        'kueue_admission_wait_time_seconds_bucket{cluster_queue="q",le="10240"}': "0+100x180",
+        'kueue_admission_wait_time_seconds_bucket{cluster_queue="q",le="+Inf"}': "0+100x180",
+    },
+    # Full, but nobody waits.
+    "FleetFull": {
+        f"DCGM_FI_DEV_GPU_TEMP{{{GPU}}}": "60x180",
+        'scheduler_pending_pods{queue="active"}': "0x180",
+    },
+    "SpotShareLow": {
+        'kube_node_status_capacity{resource="nvidia_com_gpu",node="n1"}': "4x120",
+        'kube_node_status_capacity{resource="nvidia_com_gpu",node="n2"}': "4x120",
+        'kube_node_labels{node="n2",label_karpenter_sh_capacity_type="spot"}': "1x120",
+    },
+    "ServingSLOBurns": {
+        'vllm:time_to_first_token_seconds_bucket{model_name="m",le="2.5"}': "0+95x500",
+        'vllm:time_to_first_token_seconds_count{model_name="m"}': "0+100x500",
+    },
+}
+
+
+def test_every_alert_has_a_case() -> None:
+    assert set(CASES) == set(ALERTS)
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
@@ -169,8 +241,8 @@ def test_promtool_sees_alerts_fire(tmp_path: Path) -> None:
     tests: list[dict[str, Any]] = []
     for name, (series, at, labels) in CASES.items():
         found = [{"series": key, "values": values} for key, values in series.items()]
-        named = ",".join(f'{key}="{value}"' for key, value in labels.items())
-        query = f'count(ALERTS{{alertname="{name}",alertstate="firing",{named}}}) > 0'
+        named = "".join(f',{key}="{value}"' for key, value in labels.items())
+        query = f'count(ALERTS{{alertname="{name}",alertstate="firing"{named}}}) > 0'
         sample = {"expr": query, "eval_time": at, "exp_samples": [{"labels": "{}", "value": 1}]}
         quiet = {"alertname": name, "eval_time": "0m", "exp_alerts": []}
         tests.append(
@@ -181,6 +253,10 @@ def test_promtool_sees_alerts_fire(tmp_path: Path) -> None:
                 "alert_rule_test": [quiet],
             }
         )
+    for name, series in NEAR.items():
+        found = [{"series": key, "values": values} for key, values in series.items()]
+        quiet = {"alertname": name, "eval_time": CASES[name][1], "exp_alerts": []}
+        tests.append({"interval": "1m", "input_series": found, "alert_rule_test": [quiet]})
     file = tmp_path / "tests.yaml"
     file.write_text(
         yaml.safe_dump({"rule_files": _plain(tmp_path), "evaluation_interval": "1m", "tests": tests})

@@ -207,7 +207,7 @@ class Frame:
         left: Floats = np.cbrt(self._cool * np.minimum(1, tdp / np.maximum(_shown(self._wanted_w), 1)))
         for broken in (self._throttled(THERMAL), self._throttled(POWER)):
             if broken is not None:
-                left = left / np.maximum(broken, 1)
+                left /= np.maximum(broken, 1)
         return left
 
     @cached_property
