@@ -44,7 +44,11 @@ BENCHMARKS: dict[str, Benchmark] = {
     "scheduling": Benchmark("scheduling", "pods scheduled per second on 1,000 and 5,000 nodes"),
     "claims": Benchmark("claims", "claims for devices made, allocated and bound per second"),
     "lifecycles": Benchmark("lifecycles", "100,000 pods, and 100,000 Jobs, from creation to their end"),
-    "forecast": Benchmark("forecast", "200 futures of 1,000 nodes with 500 pending jobs"),
+    "forecast": Benchmark(
+        "forecast",
+        "200 futures of 1,000 nodes with 500 pending jobs; weeks under Kueue, forecast and compared",
+        ("speed", "backtest"),
+    ),
     "provisioning": Benchmark("provisioning", "nodes found for 10,000 pods over 400 instance types"),
     "fleet": Benchmark("fleet", "a month of a 500-node elastic fleet with 100,000 jobs, ledger included"),
     "telemetry": Benchmark(

@@ -1,4 +1,6 @@
-"""How fast is a forecast? 200 futures of 1,000 nodes with 500 pending jobs, and whether the quick way says the same.
+"""How fast is a forecast, and how good? 200 futures of 1,000 nodes with 500 pending jobs, and whether the quick way
+says the same; and backtests of a week under Kueue with preemption, on seeds that nothing was tuned on
+(`forecastworlds`).
 
 The nodes are full of jobs of one to eight GPUs that have run for hours; 500 more wait. The history is a week of such
 jobs, which kept three quarters of the GPUs busy: what runs now is drawn from it, and so is what arrives. The limit of
@@ -10,15 +12,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from fairway.answers.forecasting.backtest import backtest
 from fairway.answers.forecasting.forecast import Options, question_of
 from fairway.answers.forecasting.futures import cores, play_all
 from fairway.answers.forecasting.history import History, PastJob
 from fairway.answers.forecasting.situation import situation_of
 from fairway.bench import BenchRow
+from fairway.bench.forecastworlds import write_lab
+from fairway.ground import open_ground
 from fairway.ground.ground import Moment
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import DAY_US, HOUR_US, MINUTE_US
@@ -35,8 +42,35 @@ _MEDIAN_S, _SIGMA = 2 * 3600, 1.2
 _BUSY = 0.75
 
 
-def run(quick: bool) -> Iterator[BenchRow]:
-    """`quick`: a quarter of the futures."""
+SPEED, BACKTEST = "speed", "backtest"
+_SEEDS, _DAYS, _LOAD = (11, 12), 8, 1.15
+
+
+def run(quick: bool, setup: str = "") -> Iterator[BenchRow]:
+    """`quick`: a quarter of the futures, one week. `setup`: one of the two; both without."""
+    if setup in ("", SPEED):
+        yield from _speed(quick)
+    if setup in ("", BACKTEST):
+        for seed in _SEEDS[:1] if quick else _SEEDS:
+            yield from _backtest(seed, 8 if quick else 16)
+
+
+def _backtest(seed: int, futures: int) -> Iterator[BenchRow]:
+    """Every twelve hours from the fourth day on, 24 hours ahead."""
+    with TemporaryDirectory() as folder:
+        ground = open_ground(write_lab(Path(folder), seed, days=_DAYS, load=_LOAD))
+        moments = [f"{hour}h" for hour in range(72, 169, 12)]
+        found = backtest(ground, moments, options=Options(futures, horizon_us=DAY_US)).scores["start"]
+    if found.coverage is None or found.median_error_s is None or found.best_rule is None:
+        return
+    rule, best_s = found.best_rule
+    name, said = f"forecast/backtest/week-{seed}", f"{found.cases} cases; "
+    yield BenchRow(f"{name}/inside", found.coverage, "%", 0.0, f"{said}75 to 85 % are the goal")
+    error_s = found.median_error_s
+    yield BenchRow(f"{name}/error", error_s, "s", best_s / max(error_s, 1), f"{rule}: {best_s:.0f} s")
+
+
+def _speed(quick: bool) -> Iterator[BenchRow]:
     count = FUTURES // 4 if quick else FUTURES
     moment, history = cluster(NODES, PENDING)
     took_s, _ = asked(moment, history, count, "quick")

@@ -8,7 +8,8 @@ Futures are copies of the cluster run forward: run times drawn from what is know
 by hour and weekday. Nothing here reads the wall clock; all chance comes from one seed.
 
 Reading order: `history` (jobs as they were), `runtimes` (how long may it run, given that it ran so long already),
-`arriving` (what else will come), `quick` and `twins` (one future: arrays, or the true engines), `situation` (what a
-future starts from), `futures` (many of them, on several processes), `forecast` (the answer), `calibration` (intervals
-as wide as they should have been), `baselines` and `backtest` (how good is it, beside simpler ways).
+`arriving` (what else will come), `situation` (what a future starts from), `quick` over `boards` (room on nodes) and
+`quotas` (Kueue's, by way of `claims`), or `twins` (one future: counted, or by the true engines), `futures` (many of
+them, on several processes), `forecast` (the answer), `calibration` (intervals as wide as they should have been),
+`baselines` and `backtest` (how good is it, beside simpler ways).
 """

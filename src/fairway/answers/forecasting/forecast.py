@@ -161,12 +161,15 @@ def question_of(
     """What futures are drawn from, and which engine plays them and why."""
     now_us = moment.now_us
     arrivals = Arrivals(history, now_us, factor=options.load)
-    why = needs_twin(moment.store, situation) if options.engine == "auto" else ""
+    kueue = moment.twin.host.parts.get("kueue")
+    backlog = kueue.backlog if isinstance(kueue, Kueue) and kueue.is_awake else None
+    why = needs_twin(moment.store, situation, backlog) if options.engine == "auto" else ""
     is_quick = options.engine == "quick" or (options.engine == "auto" and not why)
     player: Player
     if is_quick:
-        player = QuickPlayer(moment.store, situation, arrivals.jobs, _scheduler(moment).profiles[0])
-        engine = "kube-scheduler's placement alone"
+        profile = _scheduler(moment).profiles[0]
+        player = QuickPlayer(moment.store, situation, arrivals.jobs, profile, backlog)
+        engine = "kube-scheduler's placement alone" if backlog is None else "placement and quota alone"
     else:
         player = TwinPlayer(base_of(moment, situation), situation, arrivals.jobs)
         engine = "all engines" + (f" ({why})" if why else "")

@@ -16,9 +16,10 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fairway.answers.forecasting import quick, twins
+from fairway.answers.forecasting import claims, quick, twins
 from fairway.answers.forecasting.arriving import Arrivals
 from fairway.answers.forecasting.boards import Asking, Board, States, why_not
+from fairway.answers.forecasting.claims import Claims
 from fairway.answers.forecasting.history import PastJob, pattern_of
 from fairway.answers.forecasting.quick import Entry
 from fairway.answers.forecasting.runtimes import Floats, RunTimes
@@ -28,12 +29,13 @@ from fairway.cluster.shapes import PodShape
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import DAY_US, HOUR_US, SECOND_US
+from fairway.queueing.control.backlog import Backlog
 from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.scheduling.cycle import Scheduler
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.traces.arrival import POD, objects_for
 from fairway.traces.arrival import Arrivals as Arriving
-from fairway.traces.jobs import JobTrace
+from fairway.traces.jobs import JobTrace, TraceJob
 from fairway.twin.owners import DefaultSelectors
 from fairway.twin.streams import seed_of
 from fairway.twin.twin import Twin
@@ -175,7 +177,7 @@ def _normal(values: Floats) -> Floats:
 
 
 class QuickPlayer:
-    """Kube-scheduler's choices alone. `jobs`: those that may come again."""
+    """Kube-scheduler's choices, and Kueue's where it is there. `jobs`: those that may come again."""
 
     def __init__(
         self,
@@ -183,32 +185,45 @@ class QuickPlayer:
         situation: Situation,
         jobs: Sequence[PastJob] = (),
         profile: Profile = DEFAULT_PROFILE,
+        backlog: Backlog | None = None,
     ) -> None:
         self._accounts = accounts = store.accounts.copy()
+        self._now_us = situation.now_us
         scheduler = Scheduler(accounts, profile, DefaultSelectors(store).of, view=store)
         there = [self._records(store, item) for item in situation.items]
         # Who comes again is like one that is there: what an API server would add to his pods is in theirs.
-        known = {_likeness(shape): (shape, labels) for shape, labels, _ in there}
-        raw = [self._coming_pod(job) for job in jobs]
+        known = {
+            _likeness(shape): (shape, labels)
+            for item, (shape, labels, _) in zip(situation.items, there, strict=True)
+            if item.pods
+        }
+        there = [(*known.get(_likeness(shape), (shape, labels)), found) for shape, labels, found in there]
+        raw = [self._coming_pod(job.ask) for job in jobs]
         coming = [known.get(_likeness(shape), (shape, labels)) for shape, labels in raw]
         shapes = {shape.id: shape for shape, _, _ in there} | {shape.id: shape for shape, _ in coming}
         self.why_asked = why_not(scheduler, shapes.values())
         self.board: Board = Asking(accounts, scheduler) if self.why_asked else States(accounts, scheduler)
-        now_us = situation.now_us
         self.entries = [
             Entry(
                 self.board.line_of(shape, labels),
                 max(item.ask.replicas, len(records), 1),
                 records,
-                item.elapsed_us(now_us),
+                item.elapsed_us(situation.now_us),
             )
             for item, (shape, labels, records) in zip(situation.items, there, strict=True)
         ]
-        lines: dict[tuple[int, int], Entry] = {}
+        self._claims = mine = None if backlog is None else Claims(backlog, store, situation)
+        if mine is not None:
+            for item, entry in zip(situation.items, self.entries, strict=True):
+                mine.fill(entry, item.object)
+        lines: dict[tuple[object, ...], Entry] = {}
         self._newcomers = []
         for job, (shape, labels) in zip(jobs, coming, strict=True):
             line, pods = self.board.line_of(shape, labels), max(job.ask.replicas, 1)
-            self._newcomers.append(lines.setdefault((line, pods), Entry(line, pods)))
+            claim = None if mine is None else mine.of_ask(job.ask)
+            entry = Entry(line, pods, claim=claim)
+            entry.limit_us = 0 if claim is None else job.limit_us
+            self._newcomers.append(lines.setdefault((line, pods, id(claim), entry.limit_us), entry))
 
     def _records(self, store: Store, item: Item) -> tuple[PodShape, LabelSet, list[PodRecord]]:
         """What its pods are, and those of them that have a node."""
@@ -218,12 +233,13 @@ class QuickPlayer:
             if record is not None and record.row >= 0:
                 records.append(record)
             proto = record or self._accounts.record(store.require(key), key)
-        assert proto is not None
+        if proto is None:
+            return *self._coming_pod(item.ask), []
         return proto.shape, proto.labels, records
 
-    def _coming_pod(self, job: PastJob) -> tuple[PodShape, LabelSet]:
-        pod = objects_for(Arriving(JobTrace("", ()), "", kind=POD), job.ask)[0]
-        record = self._accounts.record(pod, Key("Pod", job.ask.namespace, "coming"))
+    def _coming_pod(self, ask: TraceJob) -> tuple[PodShape, LabelSet]:
+        pod = objects_for(Arriving(JobTrace("", ()), "", kind=POD), ask)[0]
+        record = self._accounts.record(pod, Key("Pod", ask.namespace, "coming"))
         return record.shape, record.labels
 
     def play(
@@ -240,7 +256,15 @@ class QuickPlayer:
             (known_us, [(at_us, who[n], run) for at_us, n, run in block]) for known_us, block in coming
         )
         return quick.play(
-            self.board, self.entries, run_us, until_us=until_us, grid_us=grid_us, seed=seed, coming=newcomers
+            self.board,
+            self.entries,
+            run_us,
+            until_us=until_us,
+            grid_us=grid_us,
+            seed=seed,
+            coming=newcomers,
+            quotas=None if self._claims is None else self._claims.quotas(),
+            begin_us=self._now_us,
         )
 
 
@@ -268,11 +292,13 @@ class TwinPlayer:
         return twins.play(self.base, self.items, run_us, jobs, runs, until_us=until_us, grid_us=grid_us)
 
 
-def needs_twin(store: Store, situation: Situation) -> str:
-    """Why the quick way would not do, as a phrase; empty where it does."""
+def needs_twin(store: Store, situation: Situation, backlog: Backlog | None = None) -> str:
+    """Why the quick way would not do, as a phrase; empty where it does. `backlog`: Kueue's, where it is there."""
     if store.count(WORKLOAD) or store.count("ClusterQueue.kueue.x-k8s.io"):
-        return "Kueue decides who starts"
-    if any(not item.pods for item in situation.items):
+        why = "Kueue decides who starts" if backlog is None else claims.why_not(backlog, store, situation)
+        if why:
+            return why
+    if any(not (item.pods or item.is_queued) for item in situation.items):
         return "there are jobs without pods"
     for gk, what in (
         ("NodePool.karpenter.sh", "nodes come and go"),
@@ -282,7 +308,8 @@ def needs_twin(store: Store, situation: Situation) -> str:
     ):
         if store.count(gk):
             return what
-    if len({item.priority for item in situation.items}) > 1 or len(store.accounts.pods_by_priority) > 1:
+    priorities = {item.priority for item in situation.items if not item.is_queued}
+    if len(priorities) > 1 or len(store.accounts.pods_by_priority) > 1:
         return "pods have different priorities"
     return ""
 

@@ -73,7 +73,8 @@ def situation_of(store: Store, now_us: int) -> Situation:
     """O(pods + workloads)."""
     found: dict[str, Item] = {}
     for workload in store.objects(WORKLOAD):
-        if not conds.is_true(status_of(workload), conds.FINISHED):
+        # One that was deactivated waits for nothing: it starts when somebody says so.
+        if not conds.is_true(status_of(workload), conds.FINISHED) and spec_of(workload).get("active", True):
             _add_workload(store, workload, found)
     for pod in store.objects("Pod"):
         if status_of(pod).get("phase") in _ENDED or spec_of(pod).get("restartPolicy", "Always") == "Always":
