@@ -22,6 +22,7 @@ from fairway.scenario.model import Scenario
 from fairway.scenario.running import run_scenario
 
 FACTORS: Final = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
+_ROUTE, _KNATIVE = "HTTPRoute.gateway.networking.k8s.io", "Service.serving.knative.dev"
 _HPA, _SCALED = "HorizontalPodAutoscaler.autoscaling", "ScaledObject.keda.sh"
 
 
@@ -73,11 +74,11 @@ def loadtest(scenario: Scenario, catalog: Catalog, seed: int | None = None) -> t
 def _served(
     row: ServiceRow, scenario: Scenario, run: Run, micros: dict[tuple[str, str], int | None]
 ) -> Served:
-    selector = _selector(scenario, row)
+    selectors = _selectors(scenario, row)
     pods = [
         pod
         for pod in run.outcome.pods
-        if pod.namespace == row.namespace and selector and selector.items() <= pod.labels.items()
+        if pod.namespace == row.namespace and any(found.items() <= pod.labels.items() for found in selectors)
     ]
     ended_us = run.outcome.ended_us
     held = sum(p.gpu_milli * ((p.finished_us or ended_us) - p.scheduled_us) for p in pods if p.scheduled_us)
@@ -87,11 +88,22 @@ def _served(
     return Served(row, held / 1000 / HOUR_US, sum(known) if known and len(known) == len(priced) else None)
 
 
-def _selector(scenario: Scenario, row: ServiceRow) -> dict[str, str]:
+def _selectors(scenario: Scenario, row: ServiceRow) -> list[dict[str, str]]:
+    """Labels of the pods behind it: of a Service, a Knative Service, a route's Services, or one that KServe makes."""
+    names = {row.name}
     for obj in scenario.objects:
-        if gk_of(obj) == "Service" and (_space(obj), name_of(obj)) == (row.namespace, row.name):
-            return dict(spec_of(obj).get("selector") or {})
-    return {}
+        if gk_of(obj) == _ROUTE and (_space(obj), name_of(obj)) == (row.namespace, row.name):
+            rules = spec_of(obj).get("rules") or ()
+            names |= {str(b.get("name")) for rule in rules for b in rule.get("backendRefs") or ()}
+    found = [{"app": f"isvc.{row.name}"}]
+    for obj in scenario.objects:
+        if _space(obj) != row.namespace or name_of(obj) not in names:
+            continue
+        if gk_of(obj) == "Service" and spec_of(obj).get("selector"):
+            found.append(dict(spec_of(obj)["selector"]))
+        elif gk_of(obj) == _KNATIVE:
+            found.append({"serving.knative.dev/service": name_of(obj)})
+    return found
 
 
 def _space(obj: Obj) -> str:

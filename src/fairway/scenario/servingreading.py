@@ -11,12 +11,15 @@ serving:
     maxNumBatchedTokens: 8192
     gpuMemoryUtilization: 0.9
     slowdown: 1.0                   # where others share the GPU
+    speculative: {tokens: 4, acceptance: 0.7, draft: 0.1}   # guessed tokens a step; what a guess takes of a step
     traffic:
       rate: 4                       # requests a second; or {0s: 2, 1h: 20, 2h: 2}, straight between
       burstiness: 1                 # coefficient of variation of the gaps: 1 Poisson, 0 even
       prompt: {median: 500, spread: 0.8, max: 4000}
       output: {median: 150, spread: 0.7, max: 2000}
       sessions: 0                   # of so many clients, for SessionAffinity
+      prefixes: {count: 20, tokens: 1000}           # each prompt begins with one of these, cached by whoever read it
+      adapters: {count: 8, load: 2s, resident: 4}   # instead: each wants one of these LoRAs
       name: chat                    # of its luck: services with one name get the same requests; absent: the service's
       trace: requests.csv           # instead of all these: a recording; speed: 2 plays it twice as fast
     gateway: {policy: LeastRequests, queue: 0, holds: false, timeout: 60s, retries: false}
@@ -40,7 +43,7 @@ from fairway.serving.fleet import POLICIES, Gateway
 from fairway.serving.models import model_named
 from fairway.serving.readings import Slo
 from fairway.serving.steptimes import Deployed, step_times
-from fairway.serving.traffic import Requests, Tokens, Traffic, made, recorded
+from fairway.serving.traffic import Requests, Tokens, Traffic, made, recorded, sharing
 from fairway.twin.serving.served import ENDPOINT_US, Served
 from fairway.twin.streams import seed_of
 
@@ -56,13 +59,26 @@ _MEMBERS: Final = (
     "maxNumBatchedTokens",
     "gpuMemoryUtilization",
     "slowdown",
+    "speculative",
     "traffic",
     "gateway",
     "slo",
     "drains",
     "endpointDelay",
 )
-_TRAFFIC: Final = ("rate", "burstiness", "prompt", "output", "sessions", "trace", "speed", "name")
+_TRAFFIC: Final = (
+    "rate",
+    "burstiness",
+    "prompt",
+    "output",
+    "sessions",
+    "prefixes",
+    "adapters",
+    "trace",
+    "speed",
+    "name",
+)
+_THINGS_MOST: Final = 4096
 
 
 def read_served(item: Field, base: Path, seed: int, duration_us: int | None) -> Served | None:
@@ -74,6 +90,7 @@ def read_served(item: Field, base: Path, seed: int, duration_us: int | None) -> 
     if gpu is None:
         given["gpu"].reject(f"expected one of {', '.join(sorted(g.name for g in catalog.gpus()))}")
         return None
+    guess = given["speculative"].members("tokens", "acceptance", "draft")
     try:
         deployed = Deployed(
             model=model_named(given["model"].text()),
@@ -84,6 +101,9 @@ def read_served(item: Field, base: Path, seed: int, duration_us: int | None) -> 
             seqs_most=given["maxNumSeqs"].integer(256, 1, 65_536),
             tokens_most=given["maxNumBatchedTokens"].integer(8192, 16, 1_000_000),
             slowdown=given["slowdown"].number(1.0, 0.01, 1000.0),
+            draft_tokens=guess["tokens"].integer(0, 0, 32),
+            acceptance=guess["acceptance"].number(0.7, 0.0, 1.0),
+            draft_share=guess["draft"].number(0.0, 0.0, 1.0),
         )
         step_times(deployed)
     except UserError as wrong:
@@ -124,21 +144,28 @@ def read_served(item: Field, base: Path, seed: int, duration_us: int | None) -> 
 def _requests(field: Field, base: Path, luck: tuple[int, str], duration_us: int | None) -> Requests:
 
     given = field.members(*_TRAFFIC)
+    seed = seed_of(luck[0], f"serving/{given['name'].text(luck[1])}") % 2**63
     if given["trace"].is_given:
         found = recorded(base / given["trace"].text())
-        return replace(found, arrived_s=found.arrived_s / given["speed"].number(1.0, 1e-6, 1e6))
-    seed = seed_of(luck[0], f"serving/{given['name'].text(luck[1])}") % 2**63
-    rates = _rates(given["rate"], duration_us)
-    return made(
-        Traffic(
-            rates,
-            _tokens(given["prompt"], 512),
-            _tokens(given["output"], 128),
-            given["burstiness"].number(1.0, 0.0, 100.0),
-            given["sessions"].integer(0, 0, 10**9),
-        ),
-        seed,
-    )
+        found = replace(found, arrived_s=found.arrived_s / given["speed"].number(1.0, 1e-6, 1e6))
+    else:
+        rates = _rates(given["rate"], duration_us)
+        prompt, output = _tokens(given["prompt"], 512), _tokens(given["output"], 128)
+        sessions = given["sessions"].integer(0, 0, 10**9)
+        found = made(
+            Traffic(rates, prompt, output, given["burstiness"].number(1.0, 0.0, 100.0), sessions), seed
+        )
+    if given["prefixes"].is_given and given["adapters"].is_given:
+        given["adapters"].reject("expected prefixes or adapters, not both")
+    elif given["prefixes"].is_given:
+        what = given["prefixes"].members("count", "tokens", required=("count", "tokens"))
+        count, tokens = what["count"].integer(1, 1, _THINGS_MOST), what["tokens"].integer(1, 1, 10**6)
+        found = sharing(found, count, tokens, 0.0, 0, seed + 1)
+    elif given["adapters"].is_given:
+        what = given["adapters"].members("count", "load", "resident", required=("count", "load"))
+        count, most = what["count"].integer(1, 1, _THINGS_MOST), what["resident"].integer(0, 0, _THINGS_MOST)
+        found = sharing(found, count, 0, what["load"].duration(0) / SECOND_US, most, seed + 1)
+    return found
 
 
 def _rates(field: Field, duration_us: int | None) -> tuple[tuple[float, float], ...]:

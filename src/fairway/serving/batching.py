@@ -21,7 +21,12 @@ from numpy.typing import NDArray
 from fairway.kernels import kernel, leaf
 
 ARRIVED, BEGAN, FIRST, DONE = 0, 1, 2, 3
-PROMPT, OUTPUT, STATUS, WHERE, LEFT, TO_READ, NEXT, JOINED, CONTEXT, SESSION = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+PROMPT, OUTPUT, STATUS, WHERE, LEFT, TO_READ, NEXT, JOINED, CONTEXT, SESSION, THING, SAVED = range(12)
+# THING: what it would like to find on its replica (a prefix that is cached, an adapter that is loaded), -1: nothing.
+# SAVED: tokens of its prompt that need no computing wherever it goes.
+OF_REQUEST = 12
+# Of a thing: tokens it saves where it is resident, µs it takes to come where it is not.
+SAVES, LOADS = 0, 1
 # Of a request.
 COMING, QUEUED, READING, WRITING, DONE_WELL, REFUSED, LOST, TIMED_OUT, TOO_LONG, FAILED = (
     0,
@@ -53,17 +58,21 @@ COMING, QUEUED, READING, WRITING, DONE_WELL, REFUSED, LOST, TIMED_OUT, TOO_LONG,
     SLOW,
     FAILS,
     GROUP,
-) = range(17)
-COLUMNS = 17
+    RESIDENT,
+    HITS,
+) = range(19)
+COLUMNS = 19
 # SLOW: steps take so many thousandths of their time. FAILS: so many of a thousand requests get an error at once.
-# GROUP: a bit for every group it is of.
+# GROUP: a bit for every group it is of. RESIDENT: tokens of the things it keeps; HITS: how often one was there.
 # Of a replica. One that is closed is sent requests, but does not listen (yet, or any more): they are lost.
 ABSENT, READY, DRAINING, GONE, CLOSED = 0, 1, 2, 3, 4
-ROUND_ROBIN, RANDOM, LEAST_REQUESTS, SESSION_HASH, LEAST_CACHE = 0, 1, 2, 3, 4
+ROUND_ROBIN, RANDOM, LEAST_REQUESTS, SESSION_HASH, LEAST_CACHE, PREFIX = 0, 1, 2, 3, 4, 5
 # Limits: sequences at once, tokens a step, tokens of the cache, requests that may wait at a replica (0: any number),
 # whether requests wait while no replica is ready, how many groups of replicas share the requests by weight (0: no
 # matter), and those weights.
-SEQS, TOKENS, CACHE, QUEUE, HOLDS, GROUPS, WEIGHTS = 0, 1, 2, 3, 4, 5, 6
+SEQS, TOKENS, CACHE, QUEUE, HOLDS, THINGS, DRAFT, GROUPS, WEIGHTS = range(9)
+# THINGS: how many may be resident at once, 0: as the cache lets. DRAFT: tokens that are guessed for each step of a
+# sequence and checked in it.
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -163,6 +172,30 @@ def _drop_impatient(
 
 
 @leaf
+def _find_thing(r: int, t: int, replicas: Ints, resident: Ints, things: Ints, limits: Ints) -> bool:
+    """Whether a thing was resident; it is from now on, and those used longest ago make room."""
+    rep = replicas[r]
+    hit = resident[r, t] > 0
+    if hit:
+        rep[HITS] += 1
+    else:
+        rep[RESIDENT] += things[t, SAVES]
+    resident[r, t] = rep[SEEN] * 1000 + rep[STEPS] + 1
+    while True:
+        count, oldest = 0, -1
+        for i in range(resident.shape[1]):
+            if resident[r, i] > 0:
+                count += 1
+                if i != t and (oldest < 0 or resident[r, i] < resident[r, oldest]):
+                    oldest = i
+        is_full = limits[THINGS] > 0 and count > limits[THINGS]
+        if oldest < 0 or not (is_full or rep[CACHED] + rep[RESIDENT] > limits[CACHE]):
+            return hit
+        resident[r, oldest] = 0
+        rep[RESIDENT] -= things[oldest, SAVES]
+
+
+@leaf
 def _mixed_step(
     r: int,
     when: Floats,
@@ -172,6 +205,8 @@ def _mixed_step(
     keys: Ints,
     owners: Ints,
     joining: Ints,
+    resident: Ints,
+    things: Ints,
     linear: Floats,
     costs: Floats,
     limits: Ints,
@@ -181,7 +216,7 @@ def _mixed_step(
     while rep[CACHED] + rep[RUNNING] > limits[CACHE] and rep[RUNNING] > 1:
         _preempt_youngest(r, what, replicas, keys, owners)
     budget = limits[TOKENS] - rep[RUNNING]
-    writing, tokens, pairs, joined = rep[RUNNING], 0, 0.0, 0
+    writing, tokens, pairs, joined, loads_s = rep[RUNNING], 0, 0.0, 0, 0.0
     while budget > 0:
         if rep[READING_NOW] < 0:
             if rep[WAITING] == 0 or rep[RUNNING] + joined >= limits[SEQS]:
@@ -193,7 +228,14 @@ def _mixed_step(
             rep[WAITING] -= 1
             if rep[WAITING] == 0:
                 rep[TAIL] = -1
-            rep[READING_NOW], rep[READ_LEFT] = q, what[q, TO_READ]
+            saved = what[q, SAVED]
+            if what[q, THING] >= 0:
+                hit = _find_thing(r, what[q, THING], replicas, resident, things, limits)
+                if hit:
+                    saved = max(saved, things[what[q, THING], SAVES])
+                else:
+                    loads_s += things[what[q, THING], LOADS] * 1e-6
+            rep[READING_NOW], rep[READ_LEFT] = q, max(what[q, TO_READ] - saved, 1)
             rep[CACHED] += what[q, TO_READ]
             what[q, STATUS] = READING
             if np.isnan(when[q, BEGAN]):
@@ -211,7 +253,10 @@ def _mixed_step(
             rep[READING_NOW] = -1
     if tokens == 0:
         return False
-    step_s = linear[tokens + writing] + costs[0] * rep[CACHED] * (1.0 if writing else 0.0) + costs[1] * pairs
+    checked = min(tokens + writing * (1 + limits[DRAFT]), linear.shape[1] - 1)
+    step_s = (
+        linear[0, checked] + costs[0] * rep[CACHED] * (1.0 if writing else 0.0) + costs[1] * pairs + loads_s
+    )
     clocks[r] += step_s * (rep[SLOW] * 0.001)
     rep[STEPS] += 1
     rep[CACHED] += writing
@@ -254,8 +299,9 @@ def _write(
         return
     steps = min(steps, max(room, 1))
     slow = rep[SLOW] * 0.001
-    each = (linear[writing] + costs[0] * rep[CACHED]) * slow
-    grows = costs[0] * writing * slow
+    # Guessed tokens that turn out right come for the price of one step.
+    each = (linear[1, writing] + costs[0] * rep[CACHED] / costs[3]) * slow
+    grows = costs[0] * writing * slow / costs[3]
     if until_s < np.inf:
         gap = until_s - clocks[r]
         if grows > 0:
@@ -283,6 +329,8 @@ def _advance_one(
     keys: Ints,
     owners: Ints,
     joining: Ints,
+    resident: Ints,
+    things: Ints,
     linear: Floats,
     costs: Floats,
     limits: Ints,
@@ -292,7 +340,19 @@ def _advance_one(
         if rep[WAITING] and costs[2] < np.inf:
             _drop_impatient(r, costs[2], when, what, replicas, clocks)
         if (rep[WAITING] or rep[READING_NOW] >= 0) and _mixed_step(
-            r, when, what, replicas, clocks, keys, owners, joining, linear, costs, limits
+            r,
+            when,
+            what,
+            replicas,
+            clocks,
+            keys,
+            owners,
+            joining,
+            resident,
+            things,
+            linear,
+            costs,
+            limits,
         ):
             continue
         if rep[RUNNING] == 0:
@@ -325,7 +385,9 @@ def _group_of(q: int, limits: Ints) -> int:
 
 
 @leaf
-def _chosen(policy: int, q: int, turn: int, draw: float, what: Ints, replicas: Ints, limits: Ints) -> int:
+def _chosen(
+    policy: int, q: int, turn: int, draw: float, what: Ints, replicas: Ints, resident: Ints, limits: Ints
+) -> int:
     """The replica that gets a request; -1: none is ready."""
     n = replicas.shape[0]
     group = _group_of(q, limits)
@@ -334,13 +396,22 @@ def _chosen(policy: int, q: int, turn: int, draw: float, what: Ints, replicas: I
         ready += _may_get(r, group, replicas)
     if ready == 0:
         return -1
-    if policy in (LEAST_REQUESTS, LEAST_CACHE):
-        column = HELD if policy == LEAST_REQUESTS else CACHED
+    if policy in (LEAST_REQUESTS, LEAST_CACHE, PREFIX):
+        column = CACHED if policy == LEAST_CACHE else HELD
         best = -1
         for i in range(n):
             r = (turn + i) % n
             if _may_get(r, group, replicas) and (best < 0 or replicas[r, column] < replicas[best, column]):
                 best = r
+        t = what[q, THING]
+        if policy == PREFIX and t >= 0:
+            # Who has it is preferred, unless that would make it wait for far more than elsewhere.
+            most, has = 2 * replicas[best, HELD] + 4, -1
+            for r in range(n):
+                is_fit = _may_get(r, group, replicas) and resident[r, t] > 0 and replicas[r, HELD] <= most
+                if is_fit and (has < 0 or replicas[r, HELD] < replicas[has, HELD]):
+                    has = r
+            return has if has >= 0 else best
         return best
     if policy == SESSION_HASH:
         nth = (what[q, SESSION] * 2654435761) % 4294967296 % ready
@@ -408,12 +479,13 @@ def redirect(
     what: Ints,
     replicas: Ints,
     clocks: Floats,
+    resident: Ints,
     limits: Ints,
 ) -> None:
     """Send requests that were on a replica that is gone to others, now. Where none is ready they are lost."""
     for i in range(who.shape[0]):
         q = who[i]
-        r = _chosen(policy, q, q, 0.5, what, replicas, limits)
+        r = _chosen(policy, q, q, 0.5, what, replicas, resident, limits)
         if r < 0:
             what[q, STATUS] = LOST
             when[q, DONE] = at_s
@@ -435,27 +507,43 @@ def advance(
     keys: Ints,
     owners: Ints,
     joining: Ints,
+    resident: Ints,
+    things: Ints,
     linear: Floats,
     costs: Floats,
     limits: Ints,
 ) -> int:
     """Everything that begins before a time, from request `begin` on; the first request that has not arrived by then.
 
-    A step that is under way at that time is finished: a replica's clock may stand after it. `costs`: seconds for a
-    cached token, for an attended pair, and a client's patience. Where no replica is ready it stops at the request that
-    waits; `resumed_s` is when that was over.
+    A step that is under way at that time is finished: a replica's clock may stand after it. `linear`: float64[2,
+    tokens], a step's time, and that of a token of everybody who writes. `costs`: seconds for a cached token, for an
+    attended pair, a client's patience, tokens of each sequence a step. `resident`: int64[replica, thing], when used
+    last. Where no replica is ready it stops at the request that waits; `resumed_s` is when that was over.
     """
     q, n = begin, replicas.shape[0]
-    looks_at_all = policy in (LEAST_REQUESTS, LEAST_CACHE)
+    looks_at_all = policy in (LEAST_REQUESTS, LEAST_CACHE, PREFIX)
     while q < when.shape[0] and when[q, ARRIVED] < until_s:
         at_s = max(when[q, ARRIVED], resumed_s)
         if looks_at_all:
             for r in range(n):
                 if replicas[r, HELD] and clocks[r] < at_s:
                     _advance_one(
-                        r, at_s, when, what, replicas, clocks, keys, owners, joining, linear, costs, limits
+                        r,
+                        at_s,
+                        when,
+                        what,
+                        replicas,
+                        clocks,
+                        keys,
+                        owners,
+                        joining,
+                        resident,
+                        things,
+                        linear,
+                        costs,
+                        limits,
                     )
-        r = _chosen(policy, q, q, draws[q % draws.shape[0]], what, replicas, limits)
+        r = _chosen(policy, q, q, draws[q % draws.shape[0]], what, replicas, resident, limits)
         if r < 0:
             if limits[HOLDS]:
                 break
@@ -464,12 +552,40 @@ def advance(
             q += 1
             continue
         if not looks_at_all:
-            _advance_one(r, at_s, when, what, replicas, clocks, keys, owners, joining, linear, costs, limits)
+            _advance_one(
+                r,
+                at_s,
+                when,
+                what,
+                replicas,
+                clocks,
+                keys,
+                owners,
+                joining,
+                resident,
+                things,
+                linear,
+                costs,
+                limits,
+            )
         _enqueue(r, q, at_s, when, what, replicas, clocks, limits)
         q += 1
     for r in range(n):
         if replicas[r, HELD]:
             _advance_one(
-                r, until_s, when, what, replicas, clocks, keys, owners, joining, linear, costs, limits
+                r,
+                until_s,
+                when,
+                what,
+                replicas,
+                clocks,
+                keys,
+                owners,
+                joining,
+                resident,
+                things,
+                linear,
+                costs,
+                limits,
             )
     return q

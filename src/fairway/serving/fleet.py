@@ -24,6 +24,7 @@ POLICIES = {
     "LeastRequests": b.LEAST_REQUESTS,
     "SessionAffinity": b.SESSION_HASH,
     "LeastKVCache": b.LEAST_CACHE,
+    "PrefixAware": b.PREFIX,
 }
 _UNFINISHED = (b.QUEUED, b.READING, b.WRITING)
 
@@ -78,22 +79,35 @@ class Fleet:
         self.times = step_times(self.deployed)
         self.when = np.full((n, 4), np.nan)
         self.when[:, b.ARRIVED] = self.requests.arrived_s
-        self.what = np.zeros((n, 10), dtype=np.int64)
+        self.what = np.zeros((n, b.OF_REQUEST), dtype=np.int64)
         self.what[:, b.PROMPT], self.what[:, b.OUTPUT] = self.requests.prompt, self.requests.output
         self.what[:, b.SESSION], self.what[:, b.WHERE] = self.requests.session, -1
+        things = self.requests.things
+        self.what[:, b.THING] = -1 if things is None else things.of
+        self._things = np.zeros((0, 2), dtype=np.int64) if things is None else things.table
+        most = 0 if things is None else things.most
         self._draws = np.random.Generator(np.random.PCG64(self.seed)).random(min(n, 65_536) or 1)
-        limits = (self.deployed.seqs_most, self.deployed.tokens_most, self.times.cache_tokens)
+        deployed, gateway = self.deployed, self.gateway
+        of_server = (deployed.seqs_most, deployed.tokens_most, self.times.cache_tokens)
         self._limits = np.array(
-            [*limits, self.gateway.queue_most, int(self.gateway.holds), 0], dtype=np.int64
+            [*of_server, gateway.queue_most, int(gateway.holds), most, deployed.draft_tokens, 0],
+            dtype=np.int64,
         )
         self._costs = np.array(
-            [self.times.cached_token_s, self.times.attended_pair_s, self.gateway.patience_s]
+            [
+                self.times.cached_token_s,
+                self.times.attended_pair_s,
+                self.gateway.patience_s,
+                self.deployed.tokens_a_step,
+            ]
         )
+        self._linear = np.stack([self.times.linear_s, self.times.writing_s])
         self._joining = np.zeros(self.deployed.seqs_most + 1, dtype=np.int64)
         self._clocks = np.zeros(0)
         self.replicas = np.zeros((0, b.COLUMNS), dtype=np.int64)
         self._keys = np.zeros((0, self.deployed.seqs_most), dtype=np.int64)
         self._owners = self._keys.copy()
+        self._resident = np.zeros((0, len(self._things)), dtype=np.int64)
 
     def add(self, count: int = 1) -> range:
         """So many more replicas, ready now."""
@@ -105,6 +119,8 @@ class Fleet:
         self._clocks = np.concatenate([self._clocks, np.full(count, self.now_s)])
         room = np.zeros((count, self.deployed.seqs_most), dtype=np.int64)
         self._keys, self._owners = np.concatenate([self._keys, room]), np.concatenate([self._owners, room])
+        fresh_things = np.zeros((count, len(self._things)), dtype=np.int64)
+        self._resident = np.concatenate([self._resident, fresh_things])
         return range(first, first + count)
 
     def set_state(self, replica: int, *, gets_requests: bool, listens: bool = True) -> None:
@@ -147,7 +163,15 @@ class Fleet:
         if self.gateway.retries:
             policy = POLICIES[self.gateway.policy]
             b.redirect(
-                held, self.now_s, policy, self.when, self.what, self.replicas, self._clocks, self._limits
+                held,
+                self.now_s,
+                policy,
+                self.when,
+                self.what,
+                self.replicas,
+                self._clocks,
+                self._resident,
+                self._limits,
             )
         else:
             self.what[held, b.STATUS], self.when[held, b.DONE] = b.LOST, self.now_s
@@ -156,7 +180,17 @@ class Fleet:
     def fork(self) -> Fleet:
         """An independent copy; the requests themselves are shared."""
         twin = copy(self)
-        for name in ("when", "what", "replicas", "_clocks", "_keys", "_owners", "_joining", "_limits"):
+        for name in (
+            "when",
+            "what",
+            "replicas",
+            "_clocks",
+            "_keys",
+            "_owners",
+            "_joining",
+            "_limits",
+            "_resident",
+        ):
             setattr(twin, name, getattr(self, name).copy())
         return twin
 
@@ -187,7 +221,9 @@ class Fleet:
             self._keys,
             self._owners,
             self._joining,
-            self.times.linear_s,
+            self._resident,
+            self._things,
+            self._linear,
             self._costs,
             self._limits,
         )

@@ -54,8 +54,19 @@ class Deployed:
     """`--max-num-seqs` and `--max-num-batched-tokens`."""
     slowdown: float = 1.0
     """Longer by this factor, for example because others share the GPU."""
+    draft_tokens: int = 0
+    acceptance: float = 0.0
+    draft_share: float = 0.0
+    """Speculative decoding: tokens guessed a step, how likely each is right where those before were, and what a guess
+    takes as a share of a step for one sequence (0: guessed from the text itself)."""
     compute_share: float = 1.0
     """Of the card's SMs, where it is a slice of one: its memory and bandwidth are then the slice's already."""
+
+    @property
+    def tokens_a_step(self) -> float:
+        """Of each sequence, on average. Source: Leviathan et al. 2023, equation 1."""
+        k, a = self.draft_tokens, self.acceptance
+        return float(k + 1) if a >= 1 else (1 - a ** (k + 1)) / (1 - a)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,8 @@ class StepTimes:
     those who write, and to the pairs of tokens that prompts attend to."""
 
     linear_s: NDArray[np.float64]
+    writing_s: NDArray[np.float64]
+    """float64[sequences]: of one token for each of those who write, guesses and their checking included."""
     cached_token_s: float
     attended_pair_s: float
     cache_tokens: int
@@ -98,7 +111,18 @@ def step_times(deployed: Deployed) -> StepTimes:
     linear[0] = 0.0
     cached = model.cache_values * deployed.kv_bytes / parts / bandwidth * deployed.slowdown
     pair = 4 * model.layers * model.heads * model.head_size / parts / (flops * 0.6) * deployed.slowdown
-    return StepTimes(linear, cached, pair, _cache_tokens(deployed, per_weight))
+    return StepTimes(linear, _writing_s(deployed, linear), cached, pair, _cache_tokens(deployed, per_weight))
+
+
+def _writing_s(deployed: Deployed, linear: NDArray[np.float64]) -> NDArray[np.float64]:
+    guessed = deployed.draft_tokens
+    if not guessed:
+        return linear
+    checked = np.minimum(np.arange(len(linear)) * (guessed + 1), len(linear) - 1)
+    drafts = guessed * deployed.draft_share * linear[1]
+    found: NDArray[np.float64] = (linear[checked] + drafts) / deployed.tokens_a_step
+    found[0] = 0.0
+    return found
 
 
 def _cache_tokens(deployed: Deployed, per_weight: float) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,6 +27,16 @@ _OUTPUTS = ("GeneratedTokens", "output_tokens", "num_decode_tokens", "completion
 
 
 @dataclass(frozen=True, slots=True)
+class Things:
+    """What requests share: prefixes of prompts, adapters. `of`: int64[request], which; `table`: int64[thing, 2], tokens
+    it saves and µs it takes to come; `most` that a server keeps at once (0: as its cache lets)."""
+
+    of: Ints
+    table: Ints
+    most: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Requests:
     """In order of arrival. `arrived_s`: float64[request], seconds since the start; the others int64[request]."""
 
@@ -34,6 +44,7 @@ class Requests:
     prompt: Ints
     output: Ints
     session: Ints
+    things: Things | None = None
 
     def __len__(self) -> int:
         return len(self.arrived_s)
@@ -80,6 +91,18 @@ def made(traffic: Traffic, seed: int) -> Requests:
     n = len(arrived)
     sessions = chance.integers(0, traffic.sessions, n) if traffic.sessions else np.arange(n)
     return Requests(arrived, traffic.prompt.drawn(n, chance), traffic.output.drawn(n, chance), sessions)
+
+
+def sharing(requests: Requests, count: int, tokens: int, load_s: float, most: int, seed: int) -> Requests:
+    """Each with one of so many prefixes (prompts grow by its `tokens`), or adapters (`load_s` to come, `most` at once).
+
+    Few are asked for often: the n-th as often as 1/n (Zipf).
+    """
+    chance = np.random.Generator(np.random.PCG64(seed))
+    weights = 1 / np.arange(1, count + 1)
+    of = chance.choice(count, size=len(requests), p=weights / weights.sum())
+    table = np.tile(np.array([tokens, round(load_s * 1e6)], dtype=np.int64), (count, 1))
+    return replace(requests, prompt=requests.prompt + tokens, things=Things(of.astype(np.int64), table, most))
 
 
 def _unit_times(total: float, burstiness: float, chance: np.random.Generator) -> Floats:

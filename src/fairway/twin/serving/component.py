@@ -29,6 +29,10 @@ from fairway.twin.kubelet.states import RUNNING, PodState
 from fairway.twin.serving.served import Served
 
 NAME: Final = "serving"
+KNATIVE: Final = "serving.knative.dev/service"
+KNATIVE_REVISION: Final = "serving.knative.dev/revision"
+# Source: knative/serving pkg/queue/sharedmain (drainSleepDuration).
+_DRAIN_SLEEP_US: Final = 30 * SECOND_US
 ROUTE: Final = "HTTPRoute.gateway.networking.k8s.io"
 SCRAPE_US: Final = 15 * SECOND_US
 IN, OUT, UP, CLOSE, GONE, PROBE = range(6)
@@ -74,6 +78,7 @@ class Endpoint:
     probe: GeneratingProbe | None = None
     failures: int = 0
     container: int = 0
+    drains: bool = False
     steps: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -175,6 +180,9 @@ class Serving:
     def _select(self, room: Room, service: Obj, *, is_there: bool) -> None:
         labels = (service.get("spec") or {}).get("selector")
         name = meta_of(service)["name"]
+        if not labels and (meta_of(service).get("labels") or {}).get(KNATIVE) == name:
+            # A placeholder: whoever asks for a Knative Service is led to its Revisions' pods.
+            labels = {KNATIVE: name}
         room.selectors.pop(name, None)
         if labels and is_there:
             room.selectors[name] = label_selector({"matchLabels": labels})
@@ -246,6 +254,9 @@ class Serving:
             _plan_step(end, now_us + room.served.endpoint_us, step)
         if is_leaving and not any(step == CLOSE for _, step in end.steps):
             sigterm_us = _deleted_us(pod) + state.plan.containers[i].pre_stop_us
+            if KNATIVE_REVISION in (meta_of(pod).get("labels") or {}):
+                # Its queue-proxy goes on for so long, and lets what was begun be finished.
+                sigterm_us, end.drains = sigterm_us + _DRAIN_SLEEP_US, True
             _plan_step(end, max(sigterm_us, now_us), CLOSE)
         self._turn_at(number, room, end.steps[0][0] if end.steps else now_us)
 
@@ -411,7 +422,7 @@ def _carry_out(room: Room, end: Endpoint, step: int) -> None:
         room.fleet.kill(end.replica)
         end.is_gone, end.steps = True, []
         return
-    if step == CLOSE and not room.served.drains:
+    if step == CLOSE and not room.served.drains and not end.drains:
         room.fleet.abort(end.replica)
     end.gets_requests = step == IN or (end.gets_requests and step != OUT)
     end.listens = step == UP or (end.listens and step != CLOSE)
