@@ -81,7 +81,7 @@ def test_adapters_are_loaded_when_missing_and_so_many_stay() -> None:
 def test_guesses_help_one_and_cost_many() -> None:
     """As measured everywhere: speculative decoding pays while the GPU waits for memory, not where it computes."""
     few, many = requests(rate=0.2), requests(rate=60.0, seconds=120.0)
-    guessing = {"draft_tokens": 4, "acceptance": 0.7, "draft_share": 0.05}
+    guessing: dict[str, Any] = {"draft_tokens": 4, "acceptance": 0.7, "draft_share": 0.05}
     assert deployed(**guessing).tokens_a_step == pytest.approx((1 - 0.7**5) / 0.3)
     alone = served(few, **guessing)[1].means["tpot"] / served(few)[1].means["tpot"]
     crowded = served(many, **guessing)[1].means["tpot"] / served(many)[1].means["tpot"]

@@ -190,7 +190,7 @@ def _find_thing(r: int, t: int, replicas: Ints, resident: Ints, things: Ints, li
                     oldest = i
         is_full = limits[THINGS] > 0 and count > limits[THINGS]
         if oldest < 0 or not (is_full or rep[CACHED] + rep[RESIDENT] > limits[CACHE]):
-            return hit
+            return bool(hit)
         resident[r, oldest] = 0
         rep[RESIDENT] -= things[oldest, SAVES]
 
