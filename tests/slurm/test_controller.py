@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.slurm.slurmworld import world
 
-from fairway.slurm.model.job import Job
+from fairway.slurm.model.job import Job, JobRequest
 from fairway.slurm.words.errors import SlurmError
 
 
@@ -168,3 +168,32 @@ def test_a_count_for_each_node_goes_before_one_for_the_job() -> None:
     )
     w.run(2)
     assert gpus(both) == [("n1", 0b11), ("n2", 0b11)]
+
+
+def test_a_running_job_that_is_held_goes_on_and_stays_held_when_requeued() -> None:
+    w = world()
+    job = w.submit(90)
+    w.run(2)
+    w.ctl.hold(job.job_id, "alice")
+    assert (job.state, job.priority, job.reason) == ("RUNNING", 0, "JobHeldUser")
+    with pytest.raises(SlurmError) as refused:
+        w.ctl.hold(job.job_id, "bob")
+    assert refused.value.name == "USER_ID_MISSING"
+    w.ctl.requeue(job.job_id, "root")
+    w.run(200)
+    assert (job.state, job.reason) == ("PENDING", "JobHeldUser")
+    w.ctl.release(job.job_id, "alice")
+    w.run(4)
+    assert job.state == "RUNNING"
+
+
+def test_a_start_that_is_only_asked_for_counts_the_work_that_waits_before_it() -> None:
+    w = world()
+    running = w.submit(600, min_nodes=1, exclusive="node", time_limit=10)
+    w.run(2)
+    first = w.ctl.test_only(JobRequest(time_limit=5), "alice")
+    waits = w.submit(600, min_nodes=1, exclusive="node", time_limit=20)
+    w.run(4)
+    then = w.ctl.test_only(JobRequest(time_limit=5), "alice")
+    assert running.state == "RUNNING" and waits.state == "PENDING"
+    assert then.start - first.start == 20 * 60

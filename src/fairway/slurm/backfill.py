@@ -267,6 +267,8 @@ def _search(cycle: Cycle, entry: Entry, need: Need, now_only: bool, start: Start
                 continue
             return ""
         when, nodes = found
+        if need.whole_node:
+            job.planned_cpus = sum(cluster.nodes[node].conf.cpus for node in bits(nodes))
         when = max(when, begin)
         if when <= now and nodes & cluster.completing:
             when, later = now + 1, 0
@@ -281,7 +283,8 @@ def _search(cycle: Cycle, entry: Entry, need: Need, now_only: bool, start: Start
             return ""
         if later and when > later:
             continue
-        if when > cycle.begin + settings.window:
+        if when > cycle.begin + settings.window:  # told, but nothing is kept for it
+            job.start = when if not job.start else min(when, job.start)
             return ""
         first = when // settings.resolution * settings.resolution
         last = (when + seconds) // settings.resolution * settings.resolution

@@ -26,6 +26,9 @@ _FROM_REQUEST = (
 """Fields of a pending record that follow from its request."""
 
 
+HELD_AGAIN = "job requeued in held state"
+
+
 @dataclass(frozen=True, slots=True)
 class WillRun:
     """The answer to --test-only; asking uses up a job id."""
@@ -156,17 +159,35 @@ class Controller(Life):
             part = cluster.partitions[name]
             found = backfill.earliest(cycle, job, part)
             if found is not None and (best is None or found[0] < best[0]):
-                best = (*found, part)
+                best = (found[0] + self._queued_before_s(job, part), found[1], part)
         if best is None:
             raise SlurmError("REQUESTED_NODE_CONFIG_UNAVAILABLE", job.job_id)
         start, nodes, part = best
         names = cluster.names(bits(nodes))
-        return WillRun(job.job_id, start, max(job.min_cpus, len(names)), names, part.name)
+        cpus = max(job.min_cpus, len(names))
+        if job.whole_node == "node":
+            cpus = sum(cluster.nodes[node].conf.cpus for node in bits(nodes))
+        return WillRun(job.job_id, start, cpus, names, part.name)
+
+    def _queued_before_s(self, job: Job, part: Partition) -> int:
+        """The work that waits before a job, spread over its partition's CPUs (_delayed_job_start_time)."""
+        cluster = self.cluster
+        if self.weights.multifactor:
+            self._set_priority(job)
+        all_cpus = max(cluster.cpus_of(part), 1)
+        per_node = max(all_cpus // max(len(part.nodes), 1), 1)
+        cpu_minutes = sum(
+            max(other.min_cpus, other.min_nodes * per_node)
+            * (other.time_limit if other.limit_set else part.max_time)
+            for other in cluster.pending.values()
+            if other.partitions[0] == part.name and other.priority >= max(job.priority, 1)
+        )
+        return cpu_minutes // all_cpus * 60
 
     def update_job(self, job_id: int, changes: dict[str, Any], user: str) -> None:
         """Change a pending job, or a running one's limit, comment and the like. Raises: SlurmError."""
         for job in self._records(job_id):
-            self._may(job, user)
+            self._may(job, user, "USER_ID_MISSING")
             if job.finished:
                 raise SlurmError("JOB_FINISHED")
             if "array_throttle" in changes:
@@ -212,7 +233,7 @@ class Controller(Life):
             operates = cluster.is_operator(user)
             if not operates and changes["priority"] and changes["priority"] > job.priority:
                 raise SlurmError("ACCESS_DENIED")
-            job.priority = changes["priority"] or 0
+            job.priority, job.factors = changes["priority"] or 0, {}
             if not job.priority:
                 job.reason = "JobHeldAdmin" if operates else "JobHeldUser"
         elif "nice" in changes:
@@ -245,25 +266,25 @@ class Controller(Life):
             raise SlurmError("JOB_NOT_PENDING")
 
     def hold(self, job_id: int, user: str) -> None:
-        """Raises: SlurmError."""
+        """A running job goes on; should it be requeued, it stays held. Raises: SlurmError."""
         for job in self._records(job_id):
-            self._may(job, user)
-            if not job.pending:
-                raise SlurmError("JOB_NOT_PENDING" if not job.finished else "JOB_FINISHED")
+            self._may(job, user, "USER_ID_MISSING")
+            if job.finished:
+                raise SlurmError("JOB_FINISHED")
             job.priority, job.reason_detail = 0, ""
             job.reason = "JobHeldAdmin" if user != job.user else "JobHeldUser"
 
     def release(self, job_id: int, user: str) -> None:
         """Raises: SlurmError ACCESS_DENIED for what an administrator holds."""
         for job in self._records(job_id):
-            self._may(job, user)
-            if not job.pending:
-                raise SlurmError("JOB_NOT_PENDING" if not job.finished else "JOB_FINISHED")
+            self._may(job, user, "USER_ID_MISSING")
+            if job.finished:
+                raise SlurmError("JOB_FINISHED")
             if job.priority:
                 continue
             if job.reason == "JobHeldAdmin" and not self.cluster.is_operator(user):
                 raise SlurmError("ACCESS_DENIED")
-            job.reason = "None"
+            job.reason, job.reason_detail = "None", ""
             job.flags.discard("SPECIAL_EXIT")
             self._set_priority(job)
         self.changed()
@@ -338,7 +359,10 @@ class Controller(Life):
             self._requeue(job, "REQUEUED")
             if hold or special:
                 job.priority, job.reason = 0, "JobHeldUser"
-                job.flags |= {"REQUEUE_HOLD"} if hold else {"SPECIAL_EXIT"}
+                job.reason_detail = "job requeued in special exit state" if special else HELD_AGAIN
+                job.flags |= {"SPECIAL_EXIT"} if special else set()
+            elif not job.priority:
+                job.reason = "JobHeldUser"
 
     def suspend(self, job_id: int, user: str) -> None:
         """Raises: SlurmError."""
@@ -391,6 +415,6 @@ class Controller(Life):
             raise SlurmError("INVALID_JOB_ID")
         return found
 
-    def _may(self, job: Job, user: str) -> None:
+    def _may(self, job: Job, user: str, refusal: str = "ACCESS_DENIED") -> None:
         if user != job.user and not self.cluster.is_operator(user):
-            raise SlurmError("ACCESS_DENIED")
+            raise SlurmError(refusal)

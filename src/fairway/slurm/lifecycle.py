@@ -200,7 +200,7 @@ class Life:
         self.last_usage = self.now
         priority.fair_tree(accounts)
         for job in self.cluster.pending.values():
-            if job.priority and job.request.priority is None and job.eligible and not job.dependencies:
+            if job.priority and job.request.priority is None:
                 before = job.priority
                 self._set_priority(job)
                 if job.priority != before:
@@ -587,7 +587,7 @@ class Life:
         found = [
             priority.priority_of(job, part, accounts, self.weights, self.totals, self.now) for part in parts
         ]
-        job.priority, job.factors = found[0]
+        job.priority, job.factors = found[-1]  # that of the partition tried last
         job.priority_by_partition = tuple(value for value, _ in found) if len(found) > 1 else ()
 
 

@@ -119,7 +119,7 @@ def _size(job: Job, weights: Weights, totals: Totals) -> float:
     """The mean of its shares of nodes and CPUs (get_priority_factors)."""
     if not weights.size:
         return 0.0
-    nodes, cpus = max(job.min_nodes, 1), max(job.min_cpus, 1)
+    nodes, cpus = max(job.min_nodes, 1), max(job.planned_cpus or job.min_cpus, 1)
     if "SMALL_RELATIVE_TO_TIME" in weights.flags:
         factor = cpus / max(job.time_limit, 1) / max(totals.cpus, 1)
         return 1.0 - factor if weights.favor_small else factor

@@ -42,6 +42,8 @@ def build_queue(cluster: Cluster, rules: preemption.Preemption, now: int, *, min
             if reason:
                 job.reason, job.reason_detail = reason, ""
                 continue
+            if job.reason.startswith("Partition"):
+                job.reason = "None"
             many = job.priority_by_partition
             queue.append(Entry(job, part, many[at] if at < len(many) else job.priority))
     return sort_queue(cluster, rules, queue)

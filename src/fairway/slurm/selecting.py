@@ -92,7 +92,8 @@ def first_look(look: Looking, job: Job, part: Partition) -> Verdict:
         if not fits_ever(need, world, usable.left_of(wide), job.nodelist):
             best = _reserved_verdict(usable)
         elif not required & ~up and fits_ever(need, world, up, job.nodelist):
-            return Verdict("OK")
+            reason = limits.after_select(cluster.policy(job, part), ask_of(cluster, job, part, None))
+            return Verdict("LIMIT", reason=reason) if reason else Verdict("OK")
         else:
             best = _not_available(look, job, part)
     return best

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import fields
 
 from fairway.slurm import dependencies, features, limits, reservations
 from fairway.slurm.cluster import Cluster, billing_of
@@ -27,6 +28,7 @@ MAX_ARRAY_TASKS = 1_001
 
 def make_job(cluster: Cluster, request: JobRequest, user: str, now: int) -> Job:
     """The record of a pending job; counted as submitted by the caller. Raises: SlurmError."""
+    _check_asker(cluster, request, user, now)
     tasks, most_running = array_tasks(cluster, request.array)
     request = copy(request)
     request.nodelist = _known(cluster, request.nodelist)
@@ -55,6 +57,19 @@ def make_job(cluster: Cluster, request: JobRequest, user: str, now: int) -> Job:
     if tasks:
         job.array_job_id, job.array_left, job.array_max_running = job.job_id, tasks, most_running
     return job
+
+
+def _check_asker(cluster: Cluster, request: JobRequest, user: str, now: int) -> None:
+    """What only an administrator may ask for, and times that contradict each other."""
+    plain = not cluster.is_operator(user)
+    if plain and request.nice is not None and request.nice < 0:
+        raise SlurmError("INVALID_NICE")
+    if plain and request.reboot:
+        raise SlurmError("ACCESS_DENIED", notes=("rebooting of nodes is only allowed for admins",))
+    if request.time_min and request.time_limit is not None and request.time_min > request.time_limit:
+        raise SlurmError("INVALID_TIME_MIN_LIMIT")
+    if request.deadline and request.deadline < now:
+        raise SlurmError("INVALID_TIME_LIMIT")
 
 
 def _known(cluster: Cluster, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -105,11 +120,10 @@ def array_tasks(cluster: Cluster, text: str | None) -> tuple[list[int], int]:
     if not text:
         return [], 0
     most = cluster.conf.number("MaxArraySize", MAX_ARRAY_TASKS)
-    body, percent, running = text.partition("%")
-    if percent and not running.isdigit():
-        raise SlurmError("INVALID_ARRAY")
+    body, _, running = text.partition("%")
+    running = running if running.isdigit() else ""
     found: set[int] = set()
-    for part in body.strip("[]").split(","):
+    for part in filter(None, body.strip("[]").split(",")):
         span, colon, step = part.partition(":")
         low, dash, high = span.partition("-")
         if not all(word.isdecimal() for word in (low, *([high] if dash else []), *([step] if colon else []))):
@@ -183,7 +197,7 @@ def _record(
         ntasks_per_node=request.ntasks_per_node or 0,
         mem_per_cpu=per_cpu,
         mem_per_node=per_node,
-        features=request.features or None,
+        features=None if request.features is None else request.features.replace(",", "&"),
         nodelist=tuple(sorted(cluster.node_index[name] for name in request.nodelist)),
         whole_node=request.exclusive if request.exclusive in ("node", "user", "mcs") else "",
         share=True if request.exclusive == "ok" else None,
@@ -311,6 +325,11 @@ def _check_with_id(cluster: Cluster, job: Job) -> None:
         known = {name for node in cluster.nodes for name in node.features}
         if wanted is None or not wanted.names <= known:
             raise SlurmError("INVALID_FEATURE", job.job_id)
+    if job.request.prefer:
+        wanted = features.parse(job.request.prefer)
+        known = {name for node in cluster.nodes for name in node.features}
+        if wanted is None or not wanted.names <= known:
+            raise SlurmError("INVALID_PREFER", job.job_id)
     if job.reservation:
         for name in job.reservation.split(","):
             found = cluster.reservations.get(name)
@@ -325,10 +344,16 @@ def nodes_text(cluster: Cluster, nodes: tuple[int, ...]) -> str:
     return hostlist.compress_sorted(cluster.names(nodes))
 
 
+_FIELDS = {one.name for one in fields(JobRequest)}
+
+
 def changed(request: JobRequest, changes: Mapping[str, object], but: tuple[str, ...] = ()) -> JobRequest:
     """The request with some fields set (`scontrol update job`), but those that are the record's own."""
     made = copy(request)
+    made.extra = dict(request.extra)
     for name, value in changes.items():
-        if name not in but:
+        if name in _FIELDS:
             setattr(made, name, value)
+        elif name not in but:
+            made.extra[name] = value
     return made

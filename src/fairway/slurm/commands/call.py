@@ -72,6 +72,14 @@ class Call:
         self.error(text)
         self.quit(code)
 
+    def check_clusters(self, text: object) -> None:
+        """--clusters may name this one alone."""
+        for name in str(text or self.site.name).split(","):
+            if name not in (self.site.name, "all"):
+                self.error(f"No cluster '{name}' known by database.")
+                hint = "Use 'sacctmgr list clusters' to see available clusters."
+                self.fail(f"'{text}' can't be reached now, or it is an invalid entry for --cluster.  {hint}")
+
     @property
     def now(self) -> int:
         return self.site.now
@@ -79,6 +87,8 @@ class Call:
     def stamp(self, when: int | None) -> str:
         """A time of day, as SLURM_TIME_FORMAT says."""
         form = self.environment.get("SLURM_TIME_FORMAT", "standard")
+        if form == "relative" and when and when - when % 86400 == self.now - self.now % 86400:
+            return durations.stamp(when, "%H:%M:%S")
         if "%" in form and len(form) < 32:
             return durations.stamp(when, form)
         return durations.stamp(when)

@@ -155,7 +155,9 @@ def _nodes(options: JobOptions, value: str | None) -> None:
     text = value or ""
     low, dash, high = text.partition("-")
     counts = []
-    for part in (low, high) if dash else (text,):
+    if dash and not high:
+        options.refuse(f"Maximum node count -1 is less than minimum node count {low}")
+    for part in (low or high, high) if dash else (text,):
         found = re.fullmatch(r"\s*(\d*)\s*([kKmM]?)\s*", part)
         if found is None or (not found[1] and not dash and found[2]):
             options.refuse(f'"{part}" is not a valid node count')
@@ -323,10 +325,82 @@ def _uid(options: JobOptions, value: str | None) -> None:
     options.values["uid"] = value
 
 
+def _gid(options: JobOptions, value: str | None) -> None:
+    if options.call.user != "root":
+        options.refuse("--gid only permitted by root user")
+    options.values["gid"] = value
+
+
+def _clusters(options: JobOptions, value: str | None) -> None:
+    options.call.check_clusters(value)
+    options.values["clusters"] = value
+
+
+def _hint(options: JobOptions, value: str | None) -> None:
+    if value not in ("compute_bound", "memory_bound", "multithread", "nomultithread", "help"):
+        options.call.fail(f'unrecognized --hint argument "{value}", see --hint=help')
+    options.values["hint"] = value
+
+
+def _like(name: str, form: str, said: str, code: int = REFUSED, before: str = "") -> Setter:
+    """A text of some form; `said` is what is told of another, `before` what is told first."""
+
+    def setter(options: JobOptions, value: str | None) -> None:
+        text = value or ""
+        if not re.fullmatch(form, text.lower()):
+            if before:
+                options.call.error(before.format(text))
+            options.call.fail(said.format(text), code)
+        options.values[name] = value
+
+    return setter
+
+
+def _ignored(name: str, said: str) -> Setter:
+    def setter(options: JobOptions, value: str | None) -> None:
+        options.whole(name, value, positive=False)
+        of = "(AllowSpecResourcesUsage = No)"
+        options.call.error(f"Ignoring {said} since it's not allowed by configuration {of}")
+
+    return setter
+
+
+_SPEED = r"(low|medium|high|highm1|\d+)"
+_GPU_SPEED = rf"((memory=)?{_SPEED}(,memory={_SPEED})?(,verbose)?)"
+_GPU_BIND = r"(verbose,)?(closest|none|single:\d+|per_task:\d+|(map|mask)_gpu:[\dxa-f,*]+)(,verbose)?"
+_GOVERNORS = r"(conservative|ondemand|performance|powersave|userspace|schedutil)"
+_LIMITS = r"(all|none|as|core|cpu|data|fsize|memlock|nofile|nproc|rss|stack)"
+
 _SETTERS: dict[str, Setter] = {
+    "acctg-freq": _like(
+        "acctg-freq",
+        r"((task|energy|network|filesystem)=)?\d+(,(task|energy|network|filesystem)=\d+)*",
+        "Invalid --acctg-freq specification: {}",
+    ),
+    "clusters": _clusters,
+    "cpu-freq": _like(
+        "cpu-freq",
+        rf"{_SPEED}(-{_SPEED})?(:{_GOVERNORS})?|{_GOVERNORS}(,{_GOVERNORS})*",
+        "Invalid --cpu-freq argument",
+        before='unrecognized --cpu-freq argument "{}"',
+    ),
+    "gid": _gid,
+    "gpu-bind": _like("gpu-bind", _GPU_BIND, "Invalid --gpu-bind argument: gpu:{}"),
+    "gpu-freq": _like("gpu-freq", _GPU_SPEED, "Invalid --gpu-freq argument: gpu:{}"),
+    "hint": _hint,
+    "profile": _like(
+        "profile",
+        r"(all|none|energy|task|lustre|network)(,(energy|task|lustre|network))*",
+        "invalid --profile={} option",
+    ),
+    "propagate": _like(
+        "propagate", rf"|{_LIMITS}(,{_LIMITS})*", "--propagate={} is not valid.", 1, "Bad rlimit name: {}"
+    ),
+    "thread-spec": _ignored("thread-spec", "--thread-spec"),
+    "wait-all-nodes": _like("wait-all-nodes", "[01]", "Invalid --wait-all-nodes specification"),
     "begin": _moment("begin"),
     "chdir": _chdir,
-    "core-spec": _whole("core-spec", positive=False),
+    "core-spec": _ignored("core-spec", "-S"),
     "cpus-per-task": _whole("cpus-per-task"),
     "deadline": _moment("deadline"),
     "distribution": _distribution,

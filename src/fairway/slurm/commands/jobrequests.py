@@ -97,6 +97,8 @@ def _counts(options: JobOptions, nodelist: list[str]) -> Counts:
         options.get("cpus-per-task", 0),
         options.get("mincpus", -1),
     )
+    if options.get("nodelist") == "":
+        counts.min_nodes, counts.nodes_set = 0, True
     if nodelist:
         counts.min_nodes = max(len(nodelist), counts.min_nodes) if counts.nodes_set else len(nodelist)
         counts.nodes_set = True

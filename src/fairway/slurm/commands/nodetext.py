@@ -114,10 +114,10 @@ def compact_state(node: Node) -> str:
     return _COMPACT.get(word, word) + state[len(word) :]
 
 
-def complete_state(node: Node) -> str:
+def complete_state(node: Node, base: str = "") -> str:
     """`IDLE+DRAIN`: the base state and every flag."""
     flags = flags_of(node)
-    return "+".join([base_state(node), *(flag for flag in _COMPLETE if flag in flags)])
+    return "+".join([base or base_state(node), *(flag for flag in _COMPLETE if flag in flags)])
 
 
 def gres_text(node: Node) -> str:

@@ -154,10 +154,9 @@ def on_jobs(
             ids = _named(call, word)
             act(ids)
         except SlurmError as refused:
+            call.say(f"{refused.message} for job {word}")
             if said:
                 call.say(f"{said} error: {refused.message}")
-            else:
-                call.say(f"{refused.message} for job {word}")
             call.code = 1
 
 
@@ -182,11 +181,14 @@ def _named(call: Call, word: str) -> list[int]:
 
 
 def _hold(call: Call, words: list[str]) -> None:
-    on_jobs(call, words, "hold", _each(lambda one: call.site.controller.hold(one, call.user)))
+    on_jobs(
+        call, words, "hold", _each(lambda one: call.site.controller.hold(one, call.user)), "slurm_suspend"
+    )
 
 
 def _release(call: Call, words: list[str]) -> None:
-    on_jobs(call, words, "release", _each(lambda one: call.site.controller.release(one, call.user)))
+    release = _each(lambda one: call.site.controller.release(one, call.user))
+    on_jobs(call, words, "release", release, "slurm_suspend")
 
 
 def _requeue(call: Call, words: list[str]) -> None:
@@ -207,14 +209,11 @@ def _suspend(call: Call, words: list[str]) -> None:
         words,
         "suspend",
         _each(lambda one: call.site.controller.suspend(one, call.user)),
-        "slurm_suspend",
     )
 
 
 def _resume(call: Call, words: list[str]) -> None:
-    on_jobs(
-        call, words, "resume", _each(lambda one: call.site.controller.resume(one, call.user)), "slurm_resume"
-    )
+    on_jobs(call, words, "resume", _each(lambda one: call.site.controller.resume(one, call.user)))
 
 
 def _top(call: Call, words: list[str]) -> None:

@@ -65,6 +65,9 @@ def sinfo(call: Call) -> None:
     for name, variable in (("all", "SINFO_ALL"), ("partition", "SINFO_PARTITION"), ("sort", "SINFO_SORT")):
         if name not in asked and call.environment.get(variable):
             asked[name] = call.environment[variable]
+    call.check_clusters(asked.get("clusters") or asked.get("cluster"))
+    if "iterate" in asked and not str(asked["iterate"]).lstrip("0").isdigit():
+        call.fail(f"Error: invalid entry for --iterate={asked['iterate']}")
     states = _states(call, asked.get("states"))
     if "reservation" in asked:
         _print_reservations(call, "noheader" not in asked)
@@ -124,7 +127,7 @@ def _widened(fields: list[Field], groups: list[Group], asked: dict[str, Any], by
     lists = [len(_names(g)) for g in groups]
     wide = {"partition": max(9, *names) if names else 9}
     if by_node:
-        wide["node_list"] = max(10, *lists) if lists else 10
+        wide["node_list"] = max(9, *lists) if lists else 9
     return [replace(f, width=wide[f.column]) if f.column in wide and f.column else f for f in fields]
 
 
@@ -149,6 +152,10 @@ _WORDS |= {
     "POW_UP": "POWERING_UP",
     "REBOOT": "REBOOT_REQUESTED",
 }
+_VALID = (
+    "unknown,down,idle,allocated,?,mixed,future,drain,drained,draining,no_respond,reserved,perfctrs,cloud,completing,"
+    "powering_down,powered_down,power_down,powering_up,fail,maint,reboot,reboot^,unknown"
+)
 _ASKABLE = {*nodetext.BASE, *nodetext.FLAGS, "DRAINING", "DRAINED", "FAILING", "PERFCTRS"}
 
 
@@ -160,13 +167,14 @@ def _states(call: Call, text: str | None) -> list[str] | None:
         name = _WORDS.get(word.upper(), word.upper())
         if name not in _ASKABLE:
             call.error(f'Bad state string: "{word}"')
+            call.error(f"valid states: {_VALID}")
             call.quit(1)
         found.append(name)
     return found
 
 
 def _is_in(node: Node, state: str) -> bool:
-    flags, base = nodetext.flags_of(node), nodetext.base_state(node)
+    flags, base = nodetext.flags_of(node), _base(node)
     busy = base in ("ALLOCATED", "MIXED") or "COMPLETING" in flags
     if state == "DRAINING":
         return "DRAIN" in flags and busy
@@ -177,6 +185,12 @@ def _is_in(node: Node, state: str) -> bool:
     if state == "ALLOCATED":
         return node.used_cpus > 0
     return state in flags if state in nodetext.FLAGS else base == state
+
+
+def _base(node: Node) -> str:
+    """sinfo does not tell a draining node's free CPUs from the rest: the whole node is being drained."""
+    base = nodetext.base_state(node)
+    return "ALLOCATED" if base == "MIXED" and "DRAIN" in nodetext.flags_of(node) else base
 
 
 def _groups(
@@ -456,7 +470,7 @@ VALUES: dict[str, Callable[[Group], str]] = {
     "extra": lambda g: "(null)",
     "gres_used": lambda g: nodetext.gres_used_text(g.call.site, g.first) if g.nodes else "(null)",
     "port": _of_first(lambda n: str(n.conf.port)),
-    "state_complete": _of_first(lambda n: nodetext.complete_state(n).lower(), "n/a"),
+    "state_complete": _of_first(lambda n: nodetext.complete_state(n, _base(n)).lower(), "n/a"),
 }
 TABLE: Table[Group] = Table(VALUES)
 

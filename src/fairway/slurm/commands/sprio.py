@@ -105,7 +105,8 @@ def _rows(call: Call, asked: dict[str, Any], users: list[str] | None) -> list[Ro
     partitions = asked["partition"].split(",") if "partition" in asked else None
     rows = []
     for job in call.site.cluster.jobs.values():
-        if not job.pending or not job.priority or (ids and not ids & {job.job_id, job.array_job_id}):
+        waits = job.begin > call.now or not job.pending or not job.priority
+        if waits or (ids and not ids & {job.job_id, job.array_job_id}):
             continue
         if (users is not None and job.user not in users) or job.request.hold:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cmp_to_key
+from itertools import groupby
 from typing import Any
 
 from fairway.slurm import dependencies
@@ -103,6 +103,14 @@ def squeue(call: Call) -> None:
             asked[name] = call.environment[variable]
     if "long" in asked and "format" in asked:
         call.fatal("Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry.")
+    call.check_clusters(asked.get("clusters"))
+    if "iterate" in asked and not str(asked["iterate"]).lstrip("0").isdigit():
+        call.error(f"--iterate={asked['iterate']}")
+        call.say("")
+        call.quit(1)
+    for name in hostlist.expand(asked["nodelist"]) if "nodelist" in asked else ():
+        if name not in call.site.cluster.node_index:
+            call.fail(f"Invalid node name {name}")
     if "steps" in asked:
         _print_steps(call, asked)
     else:
@@ -157,6 +165,7 @@ def _states(call: Call, text: str | None) -> set[str] | None:
         if name is None:
             call.error(f"Invalid job state specified: {word}")
             call.error(f"Valid job states include: {','.join(jobtext.COMPACT)}")
+            call.say("")
             call.quit(1)
         found.add(name)
     return found
@@ -215,7 +224,8 @@ def _users(call: Call, text: Any) -> list[str] | None:
     for word in words:
         uid = call.site.uid(word)
         if uid is None:
-            call.say(f"Invalid user: {word}")
+            call.error(f"Invalid user: {word}")
+            call.say("")
             continue
         names.append(call.site.user(uid))
     return names
@@ -278,20 +288,24 @@ def _task(job: Job, left: list[int], task: int | None) -> Job:
 
 
 def _sorted(call: Call, rows: list[Row], keys: str, by_tier: bool) -> list[Row]:
-    rows = sorted(rows, key=cmp_to_key(_by_start))
+    rows = _by_start(rows, reverse=True)
     at = len(keys) - 1
     while at >= 0:
         letter = keys[at]
         if letter not in ",+-":
             reverse = at > 0 and keys[at - 1] == "-"
-            if letter not in _SORTS and letter not in "cfhnO":
+            if letter == "b":
+                call.say("squeue: Invalid sort specification: b")
+            elif letter not in _SORTS and letter not in "cfhnO":
                 call.error(f"Invalid sort specification: {letter}")
                 call.quit(1)
             if letter == "P" and by_tier:
                 tiers = {p.name: p.priority_tier for p in call.site.cluster.partitions.values()}
                 rows.sort(key=lambda row: -tiers.get(row.partition, 1))
             elif letter == "S":
-                rows.sort(key=cmp_to_key(lambda a, b, r=reverse: _by_start(a, b, r)))  # type: ignore[misc]
+                rows = _by_start(rows, reverse)
+            elif letter == "N":
+                rows = _last_without(rows, lambda r: bool(r.job.nodes), _SORTS["N"], reverse)
             elif letter in _SORTS:
                 rows.sort(key=_SORTS[letter], reverse=False) if not reverse else _sort_down(
                     rows, _SORTS[letter]
@@ -305,13 +319,19 @@ def _sort_down(rows: list[Row], key: Callable[[Row], Any]) -> None:
     rows.sort(key=key, reverse=True)
 
 
-def _by_start(a: Row, b: Row, reverse: bool = True) -> int:
-    """Slurm's comparison: jobs without a start go last, whichever way."""
-    first, second = jobtext.start_time(a.job), jobtext.start_time(b.job)
-    if not first or not second:
-        return (not first) - (not second)
-    sign = -1 if reverse else 1
-    return sign * ((first > second) - (first < second))
+def _by_start(rows: list[Row], reverse: bool) -> list[Row]:
+    return _last_without(
+        rows, lambda r: bool(jobtext.start_time(r.job)), lambda r: jobtext.start_time(r.job), reverse
+    )
+
+
+def _last_without(
+    rows: list[Row], has: Callable[[Row], bool], key: Callable[[Row], Any], reverse: bool
+) -> list[Row]:
+    """Slurm's comparison puts jobs without a value last whichever way, and turns their order about."""
+    with_value = sorted((r for r in rows if has(r)), key=key, reverse=reverse)
+    without = groupby((r for r in rows if not has(r)), key=lambda r: r.job.job_id)
+    return with_value + [row for _, of_job in reversed([(j, list(g)) for j, g in without]) for row in of_job]
 
 
 def _id_key(row: Row) -> tuple[int, int]:
@@ -505,22 +525,22 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "time_pending": lambda r: str(
         (r.job.start if 0 < r.job.start < r.call.now else r.call.now) - r.job.submit
     ),
-    "accrue_time": lambda r: r.call.stamp(r.job.eligible),
+    "accrue_time": lambda r: _moment(r, r.job.eligible),
     "alloc_nodes": lambda r: r.call.site.host,
     "alloc_sid": lambda r: "0",
     "assoc_id": lambda r: str(r.job.assoc_id),
     "batch_flag": lambda r: str(int(r.job.batch)),
-    "boards_per_node": lambda r: "N/A",
+    "boards_per_node": lambda r: "0",
     "cpus_per_task": lambda r: str(r.job.cpus_per_task),
     "derived_ec": lambda r: str(r.job.derived_exit),
     "eligible_time": lambda r: _moment(r, jobtext.eligible_time(r.job)),
     "exit_code": lambda r: str(r.job.exit_code << 8 | r.job.signal),
     "fed_origin": lambda r: "NA",
-    "fed_origin_raw": lambda r: "0",
+    "fed_origin_raw": lambda r: "NA",
     "fed_siblings_active": lambda r: "NA",
-    "fed_siblings_active_raw": lambda r: "0",
+    "fed_siblings_active_raw": lambda r: "NA",
     "fed_siblings_viable": lambda r: "NA",
-    "fed_siblings_viable_raw": lambda r: "0",
+    "fed_siblings_viable_raw": lambda r: "NA",
     "max_cpus": lambda r: str(jobtext.cpu_count(r.job)),
     "max_nodes": lambda r: str(r.job.max_nodes or jobtext.node_count(r.call.site, r.job)),
     "network": _extra("network"),
@@ -549,7 +569,7 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "tres_per_job": _extra("tres_per_job", "N/A"),
     "tres_per_socket": _extra("tres_per_socket", "N/A"),
     "tres_per_task": _extra("tres_per_task", "N/A"),
-    "mcs_label": _extra("mcs_label", "N/A"),
+    "mcs_label": _extra("mcs_label", "(null)"),
     "deadline": lambda r: _moment(r, r.job.request.deadline),
     "het_job_id": lambda r: str(r.job.het_job_id or "N/A"),
     "het_job_offset": lambda r: str(r.job.het_offset) if r.job.het_job_id else "N/A",

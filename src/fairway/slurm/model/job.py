@@ -236,6 +236,8 @@ class Job:
     batch_host: str = ""
     scheduled_nodes: tuple[str, ...] = ()
     """Where backfill would start it."""
+    planned_cpus: int = 0
+    """All CPUs of the whole nodes it was last planned on; its size counts them."""
     scheduler: str = ""
     """Main, Backfill, Builtin: who last looked."""
     last_sched_eval: int = 0
