@@ -47,6 +47,7 @@ class Controller(Life):
         """A new pending job (of an array: its record; of a heterogeneous job: its leader). Raises: SlurmError."""
         if request.het:
             return self._submit_het(request, user)
+        submitting.check_asker(self.cluster, request, user, self.now)
         job = submitting.make_job(self.cluster, request, user, self.now)
         self._enqueue(job)
         try:

@@ -6,11 +6,11 @@ sched_interval; the backfill scheduler every bf_interval if anything changed; li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 
-from fairway.slurm import backfill, dependencies, limits, preemption, priority, selecting
+from fairway.slurm import backfill, dependencies, limits, preemption, priority, selecting, sharing
 from fairway.slurm.clockwork import SECOND, Clockwork
 from fairway.slurm.cluster import Cluster, build_cluster, cluster_tres
 from fairway.slurm.conf import Configuration
@@ -186,6 +186,9 @@ class Life:
     def _look(self) -> Looking:
         return Looking(self.cluster, self.rules, self.now, layers=self._layers)
 
+    def _layers(self, job: Job, part: Partition) -> list[dict[int, int]]:
+        return sharing.layers(self.cluster, self.rules, job, part)
+
     def _on_backfill(self) -> None:
         self.last_backfill_us = self.now_us
         if self.cluster.pending:
@@ -258,7 +261,7 @@ class Life:
 
     def _occupy(self, job: Job) -> None:
         cluster = self.cluster
-        gang = self._overlapping(job)
+        gang = sharing.overlapping(cluster, self.rules, job)
         cluster.take(job)
         for share in job.shares:
             node = cluster.nodes[share.node]
@@ -526,50 +529,6 @@ class Life:
         if self.on_signal:
             self.on_signal(job, 18)
 
-    def _layers(self, job: Job, part: Partition) -> list[dict[int, int]]:
-        """Cores taken, as a job that may share or suspend sees them: one mapping for each further attempt.
-
-        First without the jobs it may suspend (gang scheduling, lower tiers); then row by row of its own partition.
-        """
-        cluster = self.cluster
-        parts = cluster.partitions
-        others = [
-            one
-            for one in cluster.running.values()
-            if one.partition != part.name
-            and (
-                parts[one.partition].priority_tier > part.priority_tier
-                or parts[one.partition].preempt_mode == "OFF"
-            )
-        ]
-        same_tier = [
-            one
-            for one in cluster.running.values()
-            if one.partition != part.name and parts[one.partition].priority_tier == part.priority_tier
-        ]
-        mine = [one for one in cluster.running.values() if one.partition == part.name]
-        blocked = _cores_of(others)
-        layers = [_joined(blocked, _cores_of(same_tier + mine))] if self.rules.gang else []
-        if part.max_share > 1:
-            layers += [_joined(blocked, row) for row in _rows(mine, part.max_share)]
-        return layers
-
-    def _overlapping(self, job: Job) -> list[Job]:
-        """Running jobs of lower tiers whose cores this one was given: they will be suspended."""
-        if not self.rules.gang:
-            return []
-        parts = self.cluster.partitions
-        tier = parts[job.partition].priority_tier
-        mine = {share.node: share.cores for share in job.shares}
-        return [
-            other
-            for other in self.cluster.running.values()
-            if other is not job
-            and other.state == "RUNNING"
-            and parts[other.partition].priority_tier < tier
-            and any(mine.get(share.node, 0) & share.cores for share in other.shares)
-        ]
-
     def _resume_suspended(self, ended: Job) -> None:
         """Gang scheduling: jobs whose cores are free again go on."""
         if not self.rules.gang:
@@ -594,27 +553,3 @@ class Life:
 def close_step(step: Step, now: int, exit_code: int, signal: int) -> None:
     step.end, step.exit_code, step.signal = now, exit_code, signal
     step.state = "COMPLETED" if not exit_code and not signal else "CANCELLED" if signal else "FAILED"
-
-
-def _cores_of(jobs: Iterable[Job]) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for job in jobs:
-        for share in job.shares:
-            found[share.node] = found.get(share.node, 0) | share.cores
-    return found
-
-
-def _joined(a: dict[int, int], b: dict[int, int]) -> dict[int, int]:
-    return a | {node: a.get(node, 0) | cores for node, cores in b.items()}
-
-
-def _rows(jobs: Iterable[Job], most: int) -> list[dict[int, int]]:
-    """Jobs of one partition put into rows in which no core is held twice, the first that has room."""
-    rows: list[dict[int, int]] = [{} for _ in range(most)]
-    for job in jobs:
-        for row in rows:
-            if all(not row.get(share.node, 0) & share.cores for share in job.shares):
-                for share in job.shares:
-                    row[share.node] = row.get(share.node, 0) | share.cores
-                break
-    return rows

@@ -28,7 +28,6 @@ MAX_ARRAY_TASKS = 1_001
 
 def make_job(cluster: Cluster, request: JobRequest, user: str, now: int) -> Job:
     """The record of a pending job; counted as submitted by the caller. Raises: SlurmError."""
-    _check_asker(cluster, request, user, now)
     tasks, most_running = array_tasks(cluster, request.array)
     request = copy(request)
     request.nodelist = _known(cluster, request.nodelist)
@@ -59,7 +58,7 @@ def make_job(cluster: Cluster, request: JobRequest, user: str, now: int) -> Job:
     return job
 
 
-def _check_asker(cluster: Cluster, request: JobRequest, user: str, now: int) -> None:
+def check_asker(cluster: Cluster, request: JobRequest, user: str, now: int) -> None:
     """What only an administrator may ask for, and times that contradict each other."""
     plain = not cluster.is_operator(user)
     if plain and request.nice is not None and request.nice < 0:
