@@ -122,7 +122,7 @@ def export(
     ],
     on: On = None,
     form: Annotated[
-        str, typer.Option("--format", metavar="openmetrics|tsdb|remote-write", help="What to write.")
+        str, typer.Option("--format", metavar="openmetrics|tsdb|remote-write|otlp", help="What to write.")
     ] = "openmetrics",
     match: Annotated[
         list[str] | None,
@@ -135,13 +135,20 @@ def export(
 ) -> None:
     """Write what a run has for another program: OpenMetrics text, a Prometheus' blocks (with promtool), or send it.
 
+    otlp: not series, but what happened to each job and pod, as OpenTelemetry's spans (a JSON export request a line).
+
     Example: fairway metrics export data --on runs/a --format tsdb --match DCGM_FI_DEV_GPU_UTIL
     """
     from fairway.errors import UserError
     from fairway.telemetry.exporting import SENT_TOGETHER_MS, openmetrics, parts, write_requests
 
+    if form == "otlp":
+        if match or start or end:
+            raise UserError("--match, --start and --end choose series; otlp writes all spans")
+        _spans(Path(out), on)
+        return
     if form not in ("openmetrics", "tsdb", "remote-write"):
-        raise UserError(f"--format {form!r}: expected one of openmetrics, tsdb, remote-write")
+        raise UserError(f"--format {form!r}: expected one of openmetrics, tsdb, remote-write, otlp")
     source, began, ended = _source(on)
     first, last = _span(start, end, began, ended)
     selected = _chosen(source, match)
@@ -173,6 +180,21 @@ def export(
         if form == "tsdb":
             text.unlink(missing_ok=True)
     typer.echo(f"fairway: {count} metrics written to {target}", err=True)
+
+
+def _spans(target: Path, on: Path | None) -> None:
+    from fairway.cli.onground import ground_on
+    from fairway.errors import UserError
+    from fairway.results.spans import otlp_lines
+
+    outcome = ground_on(on).history().outcome
+    try:
+        with target.open("w", encoding="utf-8") as file:
+            for line in otlp_lines(outcome):
+                file.write(line)
+    except OSError as failed:
+        raise UserError(f"{target}: cannot be written: {failed.strerror}") from failed
+    typer.echo(f"fairway: spans of {len(outcome.pods):,} pods written to {target}", err=True)
 
 
 def _source(on: Path | None) -> tuple[RunSource, int, int]:
