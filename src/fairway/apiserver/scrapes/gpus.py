@@ -37,7 +37,7 @@ from fairway.recorder.utilization import behaviour_text
 from fairway.telemetry.dcgm.counters import Counter, default_counters, field_of
 from fairway.telemetry.dcgm.identity import Device, Holder, split_labels
 from fairway.telemetry.exposition import Block, braced, number
-from fairway.telemetry.gpus import FleetBuilder
+from fairway.telemetry.gpus import FleetBuilder, Use
 from fairway.telemetry.gpus.boards import Board, board_of
 from fairway.telemetry.gpus.fields import COUNTERS, OF_WHOLE_GPUS, Devices, Values
 from fairway.telemetry.gpus.fleet import FAR_TICK, TICK_US, Row, airflow_of
@@ -69,6 +69,7 @@ class GpuPages:
         self._store, self._breaks = store, breaks
         self._now: _Snapshot | None = None
         self._values: dict[str, Values] = {}
+        self._texts: dict[str, list[str]] = {}
         self._since: dict[Device, int] = {}
         self._reached: dict[str, tuple[int, dict[Device, float]]] = {}
         """By counter: the last tick that was looked at, and every device's sum then."""
@@ -84,12 +85,12 @@ class GpuPages:
             )
             for row in rows
         ]
+        wholes = [head for head in heads if not now.devices[head[0]].profile]
         for counter in counters or default_counters():
-            values = self._of_field(now, counter.field)
+            texts, name = self._texts_of(now, counter.field), counter.name
             lines = [
-                f"{counter.name}{labels} {number(float(values[row]))}\n"
-                for row, several in heads
-                if not (counter.field in OF_WHOLE_GPUS and now.devices[row].profile)
+                f"{name}{labels} {texts[row]}\n"
+                for row, several in (wholes if counter.field in OF_WHOLE_GPUS else heads)
                 for labels in several
             ]
             yield Block(counter.name, counter.type, counter.help, lines)
@@ -110,8 +111,21 @@ class GpuPages:
         tick = self._store.now_us // TICK_US
         if self._now is None or self._now.tick != tick:
             self._now, self._values = _taken(self._store, tick, self._since, self._breaks()), {}
+            self._texts = {}
             self._since = {device: self._since.get(device, tick) for device in self._now.devices}
         return self._now
+
+    def _texts_of(self, now: _Snapshot, field: str) -> list[str]:
+        """Every row's value at the tick, as a page has it."""
+        found = self._texts.get(field)
+        if found is None:
+            values = self._of_field(now, field)
+            if (values == np.rint(values)).all() and np.abs(values).max(initial=0) < 2**53:
+                found = list(map(str, values.astype(np.int64).tolist()))
+            else:
+                found = list(map(number, values.tolist()))
+            self._texts[field] = found
+        return found
 
     def _of_field(self, now: _Snapshot, field: str) -> Values:
         """Every row's value at the tick."""
@@ -263,9 +277,14 @@ def _give(
         _started_us(pod),
         behaviour_text(annotations_of(pod)),
     )
+    holder = Holder(working.namespace, working.name, container)
+    uses: dict[float, list[Use]] = {}
     for row in chosen:
-        holders.setdefault(row, []).append(Holder(working.namespace, working.name, container))
-        for use in uses_of(working, bound_us, _FAR_US, len(chosen), builder.memory_of(row)):
+        holders.setdefault(row, []).append(holder)
+        memory = builder.memory_of(row)
+        if memory not in uses:
+            uses[memory] = list(uses_of(working, bound_us, _FAR_US, len(chosen), memory))
+        for use in uses[memory]:
             builder.use(row, use)
 
 
