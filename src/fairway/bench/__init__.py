@@ -54,6 +54,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "telemetry": Benchmark(
         "telemetry", "a month of 8,000 GPUs' metrics with rules evaluated; a scrape of 1,000 nodes"
     ),
+    "promql": Benchmark("promql", "queries over 1,000 series, beside a real Prometheus where there is one"),
     "autoscaling": Benchmark("autoscaling", "a day of 10,000 autoscaled Deployments"),
     "serving": Benchmark("serving", "10,000,000 requests to 32 model servers"),
     "api": Benchmark("api", "the API server: writes, reads, watchers, boot, memory, lists"),
