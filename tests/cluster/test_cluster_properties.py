@@ -13,7 +13,7 @@ from builders import GPU, HOSTNAME, ZONE, NodeBuilder, PodBuilder, node, pod
 from fairway.cluster.podcounts import PREFERRED, PREFERRED_ANTI, REQUIRED, REQUIRED_ANTI, PodQuestion
 from fairway.cluster.store import Store
 from fairway.kube.labels import label_selector
-from fairway.kube.objects import Key, Obj, key_of
+from fairway.kube.objects import Key, Obj, controller_of, key_of
 
 _ROLES = (REQUIRED_ANTI, REQUIRED, PREFERRED, PREFERRED_ANTI)
 _QUESTIONS = tuple(
@@ -178,6 +178,37 @@ def test_accounts_equal_a_recount(seed: int) -> None:
         fresh.accounts = recount(program.store)
         assert account_state(program.store.accounts) == account_state(fresh.accounts)
         assert _answers(program.store) == _answers(fresh)
+
+
+@_MANY
+@given(st.integers(0, 10**9), st.permutations(range(len(_QUESTIONS))))
+def test_a_question_counts_alike_whenever_it_is_first_asked(seed: int, order: list[int]) -> None:
+    program = Program(seed)
+    for number in order:
+        program.run(6)
+        program.store.accounts.counts.matching(_QUESTIONS[number])
+        if number % 3 == 0:
+            program.store = program.store.fork()
+    fresh = Store()
+    fresh.accounts = recount(program.store)
+    assert _answers(program.store) == _answers(fresh)
+
+
+@_MANY
+@given(st.integers(0, 10**9))
+def test_orphans_are_the_pods_that_no_controller_has(seed: int) -> None:
+    program, dice = Program(seed), Random(seed)
+    for _ in range(6):
+        program.run(8)
+        for found in program.store.objects("Pod"):
+            if dice.random() < 0.3 and "deletionTimestamp" not in found["metadata"]:
+                owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u"}
+                said = [{**owner, "controller": dice.random() < 0.7}] if dice.random() < 0.8 else []
+                program.store.replace({**found, "metadata": {**found["metadata"], "ownerReferences": said}})
+        for store in (program.store, program.store.fork()):
+            for namespace in ("default", "red"):
+                want = [p for p in store.objects("Pod", namespace) if controller_of(p) is None]
+                assert store.orphans("Pod", namespace) == want
 
 
 @_MANY

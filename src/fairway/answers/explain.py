@@ -33,6 +33,7 @@ from fairway.answers.naming import WORKLOAD, find, job_of, named, pods_of, ref, 
 from fairway.answers.places import node_explanation, pool_explanation, queue_explanation
 from fairway.answers.podlinks import pod_links
 from fairway.answers.queuelinks import gang_link, queue_links
+from fairway.answers.scalinglinks import SCALERS, scaler_explanation, scaling_links
 from fairway.errors import UserError
 from fairway.ground import Moment
 from fairway.kube.conditions import get_condition, is_condition_true
@@ -83,7 +84,9 @@ def explain(moment: Moment, key: Key) -> Explanation:
         return pool_explanation(moment, obj)
     if key.gk in (f"ClusterQueue{_KUEUE}", f"LocalQueue{_KUEUE}"):
         return queue_explanation(moment, key)
-    chain = tuple(_chain(moment, key, obj))
+    if key.gk in SCALERS:
+        return scaler_explanation(moment, obj)
+    chain = (*_chain(moment, key, obj), *(scaling_links(moment, obj) if key.gk != "Pod" else ()))
     state = _state(obj)
     return Explanation(
         _written(key),

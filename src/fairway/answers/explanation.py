@@ -7,6 +7,8 @@ from typing import Any, Final
 
 ADMISSION, QUEUE, QUOTA, PREEMPTION, GANG = "admission", "queue", "quota", "preemption", "gang"
 SCHEDULER, VOLUMES, PROVISIONING, KUBELET, NONE = "scheduler", "volumes", "provisioning", "kubelet", "none"
+# Beside the way of a pod: how many there are to be.
+SCALING: Final = "scaling"
 # In the order in which work passes them.
 LAYERS: Final = (ADMISSION, QUEUE, QUOTA, PREEMPTION, GANG, SCHEDULER, VOLUMES, PROVISIONING, KUBELET)
 

@@ -66,7 +66,9 @@ _NUMBER: Final = {"type": "number"}
 _INTEGER: Final = {"type": "integer"}
 _ANYTHING: Final = {"type": "object"}
 # As `explanation` has them, in the order of the chain.
-_LAYER_NAMES: Final = "admission queue quota preemption gang scheduler volumes provisioning kubelet none"
+_LAYER_NAMES: Final = (
+    "admission queue quota preemption gang scheduler volumes provisioning kubelet scaling none"
+)
 _LAYERS: Final = {"enum": _LAYER_NAMES.split()}
 _BLOCKER: Final = _object(layer=_LAYERS, reason=_TEXT, message=_TEXT, numbers=_ANYTHING)
 _STATES: Final = {"enum": ["passed", "blocked", "waits", "unknown", "noted"]}

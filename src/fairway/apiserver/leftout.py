@@ -47,6 +47,7 @@ PROGRAMS: Final[dict[str, Part]] = {
     "mpi-operator": Part(controllers=("mpi-operator",)),
     "kuberay": Part(controllers=("raycluster", "rayjob")),
     "keda": Part(scalers=("keda",)),
+    "knative": Part(("knative-serving",), scalers=("kpa",)),
     "vpa": Part(scalers=("vpa",)),
     "karpenter": Part(("karpenter",)),
     "cluster-autoscaler": Part(("cluster-autoscaler",)),

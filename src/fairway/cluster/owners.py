@@ -1,9 +1,12 @@
-"""Who depends on whom: dependents by owner UID, kept up to date from changes."""
+"""Who depends on whom: dependents by owner UID, and what has no controller, kept up to date from changes."""
 
 from __future__ import annotations
 
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
-from fairway.kube.objects import Key, Obj, meta_of
+from fairway.kube.objects import Key, Obj, controller_of, meta_of
+
+# Kinds of which owners adopt what matches their selector.
+ADOPTED = ("Pod", "ReplicaSet.apps")
 
 
 class OwnerIndex:
@@ -12,6 +15,7 @@ class OwnerIndex:
     def __init__(self) -> None:
         self.key_by_uid: dict[str, Key] = {}
         self._dependents: dict[str, dict[Key, None]] = {}
+        self._orphans: dict[tuple[str, str], dict[Key, None]] = {}
 
     def apply(self, change: Change) -> None:
         meta: Obj = change.obj["metadata"]
@@ -54,11 +58,24 @@ class OwnerIndex:
             return bool(found)
         return any(key.namespace == owner.namespace for key in found)
 
+    def orphans(self, gk: str, namespace: str) -> list[Key]:
+        """Objects of one of the kinds `ADOPTED` that no controller has, sorted."""
+        found = self._orphans.get((gk, namespace))
+        return sorted(found) if found else []
+
     def _link(self, key: Key, obj: Obj) -> None:
+        if key.gk in ADOPTED and controller_of(obj) is None:
+            self._orphans.setdefault((key.gk, key.namespace), {})[key] = None
         for ref in meta_of(obj).get("ownerReferences") or ():
             self._dependents.setdefault(ref.get("uid", ""), {})[key] = None
 
     def _unlink(self, key: Key, obj: Obj) -> None:
+        if key.gk in ADOPTED:
+            orphans = self._orphans.get((key.gk, key.namespace))
+            if orphans is not None:
+                orphans.pop(key, None)
+                if not orphans:
+                    del self._orphans[(key.gk, key.namespace)]
         for ref in meta_of(obj).get("ownerReferences") or ():
             found = self._dependents.get(ref.get("uid", ""))
             if found is not None:
@@ -70,4 +87,5 @@ class OwnerIndex:
         twin = OwnerIndex()
         twin.key_by_uid = dict(self.key_by_uid)
         twin._dependents = {uid: dict(keys) for uid, keys in self._dependents.items()}
+        twin._orphans = {at: dict(keys) for at, keys in self._orphans.items()}
         return twin

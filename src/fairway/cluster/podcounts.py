@@ -36,6 +36,14 @@ class PodQuestion(NamedTuple):
     parts: tuple[tuple[tuple[str, ...] | None, Selector], ...]
     is_live: bool
 
+    @property
+    def home(self) -> str:
+        """The one namespace whose pods it may count; empty where there are several."""
+        for namespaces, _ in self.parts:
+            if namespaces is not None and len(namespaces) == 1:
+                return namespaces[0]
+        return ""
+
     def matches(self, labels: LabelSet) -> bool:
         for namespaces, selector in self.parts:
             if namespaces is not None and labels.namespace not in namespaces:
@@ -88,14 +96,30 @@ class Domains:
         return found
 
 
+class _Placed:
+    """Pods with one label set: how many by row and whether they are being deleted."""
+
+    __slots__ = ("labels", "rows")
+
+    def __init__(self, labels: LabelSet) -> None:
+        self.labels = labels
+        self.rows: dict[tuple[int, bool], int] = {}
+
+
 class PodCounts:
-    """Counts per row, kept up to date."""
+    """Counts per row, kept up to date.
+
+    Most questions are about one namespace (those of default spreading, one for each ReplicaSet): they are kept by
+    it, as are label sets, so that a new question costs O(label sets of its namespace).
+    """
 
     def __init__(self, accounts: NodeAccounts) -> None:
         self._accounts = accounts
         self._rows = 16
         self._questions: dict[PodQuestion, Ints] = {}
-        self._answers: dict[int, list[tuple[Ints, bool]]] = {}
+        self._asked: dict[str, list[PodQuestion]] = {}
+        self._answers: dict[str, dict[int, list[tuple[Ints, bool]]]] = {}
+        self._placed: dict[str, dict[int, _Placed]] | None = None
         self._carried: dict[CarriedTerm, Ints] = {}
         self._carried_by_shape: dict[int, tuple[CarriedTerm, ...]] = {}
         self._term_matches: dict[int, dict[CarriedTerm, bool]] = {}
@@ -131,16 +155,51 @@ class PodCounts:
         found = self._questions.get(question)
         if found is None:
             found = self._questions[question] = np.zeros(self._rows, np.int64)
-            self._answers.clear()
-            for record in self._accounts.records.values():
-                counted = record.row >= 0 and not (question.is_live and record.is_terminating)
-                if counted and question.matches(record.labels):
-                    found[record.row] += 1
+            home = question.home
+            self._asked.setdefault(home, []).append(question)
+            if home:
+                self._answers.pop(home, None)
+            else:
+                self._answers.clear()
+            placed = self._placed_pods()
+            for namespace in (home,) if home else list(placed):
+                for one in placed.get(namespace, {}).values():
+                    if question.matches(one.labels):
+                        for (row, is_terminating), count in one.rows.items():
+                            if not (question.is_live and is_terminating):
+                                found[row] += count
         return found
+
+    def _placed_pods(self) -> dict[str, dict[int, _Placed]]:
+        """By namespace and label set; kept from the first question on."""
+        if self._placed is None:
+            self._placed = {}
+            for record in self._accounts.records.values():
+                if record.row >= 0:
+                    self._place(record, record.row, 1)
+        return self._placed
+
+    def _place(self, record: PodRecord, row: int, sign: int) -> None:
+        if self._placed is None:
+            return
+        labels = record.labels
+        here = self._placed.setdefault(labels.namespace, {})
+        one = here.get(labels.id)
+        if one is None:
+            one = here[labels.id] = _Placed(labels)
+        at = (row, record.is_terminating)
+        left = one.rows.get(at, 0) + sign
+        if left:
+            one.rows[at] = left
+        else:
+            del one.rows[at]
+            if not one.rows:
+                del here[labels.id]
 
     def count(self, record: PodRecord, row: int, sign: int) -> None:
         """A pod came to a row (+1) or left it (-1)."""
         if self._questions:
+            self._place(record, row, sign)
             for counts, is_live in self._questions_about(record.labels):
                 if not (is_live and record.is_terminating):
                     counts[row] += sign
@@ -178,6 +237,7 @@ class PodCounts:
         twin = PodCounts(accounts)
         twin._rows = self._rows
         twin._questions = {q: a.copy() for q, a in self._questions.items()}
+        twin._asked = {home: list(asked) for home, asked in self._asked.items()}
         twin._carried = {t: a.copy() for t, a in self._carried.items()}
         twin._domains = {key: d.copy() for key, d in self._domains.items()}
         return twin
@@ -186,10 +246,12 @@ class PodCounts:
         self._term_matches.clear()
 
     def _questions_about(self, labels: LabelSet) -> list[tuple[Ints, bool]]:
-        found = self._answers.get(labels.id)
+        known = self._answers.setdefault(labels.namespace, {})
+        found = known.get(labels.id)
         if found is None:
-            found = [(counts, q.is_live) for q, counts in self._questions.items() if q.matches(labels)]
-            self._answers[labels.id] = found
+            asked = [*self._asked.get(labels.namespace, ()), *self._asked.get("", ())]
+            found = [(self._questions[q], q.is_live) for q in asked if q.matches(labels)]
+            known[labels.id] = found
         return found
 
     def _terms_of(self, shape: PodShape) -> tuple[CarriedTerm, ...]:

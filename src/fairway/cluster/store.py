@@ -100,6 +100,11 @@ class Store:
         """Keys of the objects that name this UID as an owner, sorted."""
         return self.owners.dependents(uid)
 
+    def orphans(self, gk: str, namespace: str) -> list[Obj]:
+        """Pods (or ReplicaSets) of a namespace that no controller has, by name. O(their number)."""
+        bucket = self._objects.get(gk, {})
+        return [bucket[key] for key in self.owners.orphans(gk, namespace)]
+
     def count(self, gk: str) -> int:
         return len(self._objects.get(gk, ()))
 

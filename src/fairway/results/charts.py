@@ -23,6 +23,7 @@ from fairway.results.plotting import (
 from fairway.results.queuecharts import queue_charts
 from fairway.results.resample import on_grid
 from fairway.results.run import Run
+from fairway.results.scalingcharts import scaling_charts
 from fairway.results.shares import GROUPS, REST, held_by, namespace_colours
 
 # Stretches a line is drawn in at most: two pixels each.
@@ -37,7 +38,7 @@ def charts_of(run: Run) -> dict[str, Drawing]:
         drawing = make(run.outcome)
         if drawing is not None:
             found[name] = drawing
-    return {**found, **queue_charts(run.outcome)}
+    return {**found, **scaling_charts(run.outcome), **queue_charts(run.outcome)}
 
 
 def _edges(outcome: Outcome) -> tuple[int, ...]:

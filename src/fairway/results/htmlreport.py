@@ -21,6 +21,7 @@ from fairway.results.htmlpage import page
 from fairway.results.htmlparts import Cell, card, panel, section, table
 from fairway.results.queuehtml import queue_cards, queue_sections
 from fairway.results.run import Run
+from fairway.results.scalingcharts import scaling_section
 from fairway.results.svg import svg_part
 from fairway.results.textreport import partial_words
 from fairway.results.timeline import Timeline, detailed, heat_map
@@ -51,6 +52,7 @@ def html_report(run: Run) -> str:
             _assertions(run),
             _alerts(run),
             section("Over time", *(panel(svg_part(d, f"chart-{name}")) for name, d in charts.items())),
+            scaling_section(run.outcome),
             _timelines(heat, timeline),
             _waits(figures),
             queue_sections(figures.queues),

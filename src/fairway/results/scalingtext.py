@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from textwrap import wrap
 
 from fairway.kube.timestamps import format_duration
-from fairway.recorder.tables import ScalingRow
+from fairway.recorder.tables import GPU_HOUR, ScalingRow
 from fairway.results import words
 from fairway.results.run import Run
-from fairway.results.textlayout import HEADING, Line, table
+from fairway.results.scalingfigures import ScaledTarget, scaled_targets
+from fairway.results.textlayout import DIM, HEADING, Line, table
 
 # Targets and changes that are listed; the table of the run has all.
 TARGETS_SHOWN = 10
 CHANGES_SHOWN = 12
-
-
-@dataclass(slots=True)
-class _Target:
-    name: str
-    changes: list[ScalingRow]
-
-    @property
-    def row(self) -> list[str]:
-        sizes = [self.changes[0].before, *(c.after for c in self.changes)]
-        flaps = sum(c.is_flap for c in self.changes)
-        return [
-            self.name,
-            str(len(self.changes)),
-            str(flaps),
-            str(min(sizes)),
-            str(max(sizes)),
-            str(sizes[-1]),
-        ]
+# GPU-time below which nothing is said of it: what is written with one digit would be 0.0 hours.
+_WORTH_TELLING = GPU_HOUR // 20
 
 
 def scaling_lines(run: Run, width: int) -> list[Line]:
@@ -40,18 +24,29 @@ def scaling_lines(run: Run, width: int) -> list[Line]:
     rows = run.outcome.scalings
     if not rows:
         return []
-    targets: dict[str, _Target] = {}
-    for row in rows:
-        name = f"{row.kind} {row.namespace}/{row.name}"
-        targets.setdefault(name, _Target(name, [])).changes.append(row)
-    busiest = sorted(targets.values(), key=lambda t: (-len(t.changes), t.name))
-    head = ["target", "changes", "flaps", "least", "most", "end"]
-    body = [t.row for t in busiest[:TARGETS_SHOWN]]
+    targets = scaled_targets(run.outcome)
+    head = ["target", "changes", "flaps", "least", "most", "end", "short", "surplus"]
+    body = [_row(target) for target in targets[:TARGETS_SHOWN]]
     title = f"SCALING  {words.counted(len(rows), 'change')} of {words.counted(len(targets), 'target')}"
     lines = [Line(title, HEADING), *table(head, body, width)]
-    if len(busiest) > TARGETS_SHOWN:
-        lines.append(Line(f"  and {words.counted(len(busiest) - TARGETS_SHOWN, 'target')} more"))
+    if len(targets) > TARGETS_SHOWN:
+        lines.append(Line(f"  and {words.counted(len(targets) - TARGETS_SHOWN, 'target')} more"))
+    starting = sum(t.starting_gpu_milli_us for t in targets)
+    note = "  short: replicas wanted and not ready, over time; surplus: ready and no longer wanted"
+    if starting >= _WORTH_TELLING:
+        note += f"; {words.gpu_hours(starting)} GPU-hours held before ready"
+    lines += [Line(text, DIM) for text in wrap(note, width, subsequent_indent="  ")]
     return [*lines, *_changes(rows[:CHANGES_SHOWN], len(rows), run.outcome.began_us, width)]
+
+
+def _row(target: ScaledTarget) -> list[str]:
+    sizes = target.sizes
+    return [
+        target.title,
+        *map(str, (len(target.changes), target.flaps, min(sizes), max(sizes), sizes[-1])),
+        words.duration(target.short_us),
+        words.duration(target.surplus_us),
+    ]
 
 
 def _changes(rows: Sequence[ScalingRow], count: int, began_us: int, width: int) -> list[Line]:

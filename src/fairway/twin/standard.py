@@ -28,6 +28,7 @@ from fairway.twin.volcano.scheduler import VolcanoScheduler
 from fairway.twin.volumes.binding import VolumeBinder
 from fairway.workloads import concerned, podgroups, resourceclaims
 from fairway.workloads.controller import Controller
+from fairway.workloads.knative import controllers as knative
 from fairway.workloads.registry import CONTROLLERS
 from fairway.workloads.volcanojob import controllers as volcano
 
@@ -62,6 +63,7 @@ def standard_components(
             Controllers(resourceclaims.CONTROLLERS, resourceclaims.affected, "resource-claim-controller")
         )
         components.append(Controllers(volcano.CONTROLLERS, volcano.affected, "vc-controller-manager"))
+        components.append(Controllers(knative.CONTROLLERS, knative.affected, "knative-serving"))
         if any(coscheduling.NAME in p.permits for p in profiles):
             components.append(Controllers((podgroups.CONTROLLER,), name="scheduler-plugins-controller"))
         components.append(AnalysisRuns())

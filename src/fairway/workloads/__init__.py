@@ -8,6 +8,6 @@ Reading order: `controller` (what a controller is), `registry` (all of them), `c
 look after a change), `pods` and `podtemplate` (what they share), then one package or module per controller: `job`,
 `cronjob`, `replicaset`, `deployment`, `statefulset`, `daemonset`, `disruption`, `namespaces`,
 `resourcequota`, `adoption`; then the operators': `jobset`, `kubeflow`, `ray`, `leaderworkerset`, `kserve`, `rollouts`,
-`volcanojob`, `podgroups`, `podwebhooks` (what their webhooks write into pods), and
+`volcanojob`, `knative`, `podgroups`, `podwebhooks` (what their webhooks write into pods), and
 `worldsize` (which pods must run at the same time for any to get on).
 """

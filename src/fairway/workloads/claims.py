@@ -1,7 +1,7 @@
 """Whose pods are these? Adopting what matches a selector and has no owner, letting go of what no longer matches.
 
-Looking through a namespace for orphans costs O(its objects), so owners do it when they are new or their
-wishes changed; an orphan that turns up later is brought to them by `adoption`.
+Owners look for orphans when they are new or their wishes changed; an orphan that turns up later is brought to them by
+`adoption`.
 
 Source: pkg/controller/controller_ref_manager.go (v1.36).
 """
@@ -59,7 +59,7 @@ def claim(view: View, owner: Obj, api_version: str, kind: str, gk: str = "Pod") 
         else:
             actions.append(release(obj, gk, meta["uid"]))
     if status_of(owner).get("observedGeneration") != meta.get("generation"):
-        adopted = [o for o in view.objects(gk, meta["namespace"]) if is_adoptable(o, selector)]
+        adopted = [o for o in view.orphans(gk, meta["namespace"]) if is_adoptable(o, selector)]
         actions.extend(adopt(o, gk, owner, api_version, kind) for o in adopted)
         if adopted:
             kept = sorted([*kept, *adopted], key=lambda o: o["metadata"]["name"])

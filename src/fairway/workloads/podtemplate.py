@@ -22,6 +22,9 @@ MAX_GENERATED_PREFIX_LENGTH: Final = 58
 _NAMES_PER_VERSION: Final = 4096
 
 _SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
+# What hashes were worked out of, by identity.
+_HASHES: Final[dict[tuple[int, int], tuple[object, str]]] = {}
+_HASHES_KEPT: Final = 65_536
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -91,7 +94,13 @@ def stable_hash(value: object, collision_count: int = 0) -> str:
     """Ten letters of Kubernetes' safe alphabet for any plain value; the same in every run.
 
     Unlike kube: upstream's is FNV-32a over Go's printing of the struct, which nothing outside Go can repeat.
+
+    Objects are never changed, and the template of a Deployment is the same one through all of its status: what was
+    worked out of it is kept.
     """
+    known = _HASHES.get((id(value), collision_count))
+    if known is not None:
+        return known[1]
     digest = hashlib.blake2b(_encode(value), digest_size=8)
     if collision_count:
         digest.update(str(collision_count).encode())
@@ -100,4 +109,9 @@ def stable_hash(value: object, collision_count: int = 0) -> str:
     for _ in range(10):
         n, i = divmod(n, len(_SAFE))
         letters.append(_SAFE[i])
-    return "".join(letters)
+    text = "".join(letters)
+    if len(_HASHES) >= _HASHES_KEPT:
+        _HASHES.clear()
+    # With the value itself, so that nothing else gets its identity.
+    _HASHES[(id(value), collision_count)] = (value, text)
+    return text

@@ -10,6 +10,7 @@ Source: horizontal.go reconcileAutoscaler, computeReplicasForMetrics, validateAn
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, Protocol
@@ -250,6 +251,10 @@ def _compute(autoscaler: Obj, scale: Scale, world: World, settings: Settings, dr
     )
 
 
+# Every target's is asked for at every look.
+_parsed: Final = functools.lru_cache(maxsize=65_536)(parse_selector)
+
+
 def _selector(text: str, draft: _Draft) -> Selector | str:
     """Parsed, or why not."""
     if not text:
@@ -259,7 +264,7 @@ def _selector(text: str, draft: _Draft) -> Selector | str:
         draft.set("ScalingActive", False, "InvalidSelector", message)
         return fault
     try:
-        return parse_selector(text)
+        return _parsed(text)
     except SelectorError as error:
         fault = f"couldn't convert selector into a corresponding internal selector object: {error}"
         draft.warn("InvalidSelector", fault)

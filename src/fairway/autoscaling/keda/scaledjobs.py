@@ -78,9 +78,9 @@ def _effective(
     """By the scaling strategy."""
     strategy = spec.get("scalingStrategy") or {}
     kind = strategy.get("strategy") or "default"
-    if kind == "custom":
+    share = _share(strategy.get("customScalingRunningJobPercentage"))
+    if kind == "custom" and share is not None:
         less = int(strategy.get("customScalingQueueLengthDeduction") or 0)
-        share = float(strategy.get("customScalingRunningJobPercentage") or 0)
         return min(wanted.jobs - less - int(running * share), high), wanted.length
     if kind == "accurate":
         if wanted.jobs + running - pending > high:
@@ -89,6 +89,14 @@ def _effective(
     if kind == "eager":
         return min(high - running - pending, wanted.jobs), high
     return wanted.jobs - running, wanted.length
+
+
+def _share(told: Any) -> float | None:
+    """None where it is no number: the custom strategy is then the default one."""
+    try:
+        return float(told or "")
+    except ValueError:
+        return None
 
 
 def job(obj: Obj, name: str) -> Obj:

@@ -84,8 +84,10 @@ def add_memory(usage: Usage, pod: str, size: int, at_us: int, *, is_oom: bool = 
 
 
 def add_oom(usage: Usage, pod: str, requested: int, at_us: int) -> None:
-    """A container ran out of memory: it needs more than it asked for or had."""
+    """A container ran out of memory: it needs more than it asked for or had. Told a window late, it counts no more."""
     peak = usage.peaks.setdefault(pod, Peak())
+    if peak.last_us >= 0 and at_us < peak.last_us - _WINDOW_US:
+        return
     used = max(requested, peak.bytes)
     needed = max(used + _BUMP_BYTES, int(used * _BUMP_RATIO))
     add_memory(usage, pod, needed, at_us, is_oom=True)

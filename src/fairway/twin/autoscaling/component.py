@@ -10,10 +10,11 @@ from fairway.autoscaling.load.reading import NO_LOAD, Load, LoadFault, read_load
 from fairway.autoscaling.vpa.admitting import GK as VERTICAL
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Key, Obj, labels_of, namespace_of
-from fairway.twin.autoscaling import horizontal, keda
+from fairway.twin.autoscaling import horizontal, keda, knative
 from fairway.twin.autoscaling.horizontal import Horizontal
 from fairway.twin.autoscaling.journal import Journal
 from fairway.twin.autoscaling.keda import Keda
+from fairway.twin.autoscaling.knative import Knative
 from fairway.twin.autoscaling.loads import Loads, is_ready
 from fairway.twin.autoscaling.measuring import Measured
 from fairway.twin.autoscaling.podindex import PodIndex
@@ -25,8 +26,8 @@ NAME: Final = "autoscaling"
 # A ConfigMap with this label describes load: every entry of its data.
 LOAD_LABEL: Final = "fairway.dev/load"
 _OF_KEDA: Final = (keda.SCALED_OBJECT, keda.SCALED_JOB, *keda.AUTHENTICATIONS)
-_KINDS: Final = ("ConfigMap", horizontal.GK, VERTICAL, *_OF_KEDA)
-_SCALERS: Final = {"hpa": (horizontal.GK,), "keda": _OF_KEDA, "vpa": (VERTICAL,)}
+_KINDS: Final = ("ConfigMap", horizontal.GK, VERTICAL, *_OF_KEDA, knative.GK)
+_SCALERS: Final = {"hpa": (horizontal.GK,), "keda": _OF_KEDA, "vpa": (VERTICAL,), "kpa": (knative.GK,)}
 
 
 class Autoscaling:
@@ -37,7 +38,7 @@ class Autoscaling:
     def __init__(
         self, load: Load = NO_LOAD, settings: Settings = DEFAULT, without: Collection[str] = ()
     ) -> None:
-        """`without`: which of `hpa`, `keda` and `vpa` somebody else does."""
+        """`without`: which of `hpa`, `keda`, `vpa` and `kpa` somebody else does."""
         self.load = load
         self.without = frozenset(without)
         left = [gk for name, gks in _SCALERS.items() if name in self.without for gk in gks]
@@ -48,6 +49,7 @@ class Autoscaling:
         self.horizontal = Horizontal(self, settings)
         self.keda = Keda(self)
         self.vertical = Vertical(self)
+        self.knative = Knative(self)
         self._index: PodIndex | None = None
 
     def attach(self, host: Host) -> None:
@@ -55,6 +57,7 @@ class Autoscaling:
         self.h_look = host.loop.register("autoscaling.look", self.horizontal.on_look)
         self.h_vertical = host.loop.register("autoscaling.vertical", self.vertical.on_turn)
         self.h_keda = host.loop.register("autoscaling.keda", self.keda.on_turn)
+        self.h_knative = host.loop.register("autoscaling.knative", self.knative.on_look)
         self._h_load = host.loop.register("autoscaling.load", self._on_load)
 
     def start(self) -> None:
@@ -70,6 +73,7 @@ class Autoscaling:
         twin.horizontal = self.horizontal.fork(twin)
         twin.keda = self.keda.fork(twin)
         twin.vertical = self.vertical.fork(twin)
+        twin.knative = self.knative.fork(twin)
         return twin
 
     @property
@@ -117,6 +121,9 @@ class Autoscaling:
         elif gk in _OF_KEDA:
             self._activate()
             self.keda.observe(change)
+        elif gk == knative.GK:
+            self._activate()
+            self.knative.observe(change)
         else:
             self._target_changed(change)
 
@@ -135,6 +142,8 @@ class Autoscaling:
             if turned:
                 self.loads.pod_changed(label)
             self.horizontal.pod_changed(label)
+            if turned and self.knative.entries:
+                self.knative.pod_changed(label)
 
     def usage_changed(self, pod: Obj) -> None:
         """A load lets it use more or less from now on."""
@@ -149,11 +158,15 @@ class Autoscaling:
         self.horizontal.target_changed(change.key)
         if self.keda.entries:
             self.keda.target_changed(change.key)
+        if self.knative.entries:
+            self.knative.target_changed(change)
 
     # Load
 
     def _config_map_changed(self, change: Change) -> None:
         name = f"{change.key.namespace}/{change.key.name}"
+        if change.key == knative.SETTINGS:
+            self.knative.configured(change)
         if change.type == DELETED or labels_of(change.obj).get(LOAD_LABEL) is None:
             if name in self.loads.given:
                 self.loads.drop(name)
@@ -170,6 +183,7 @@ class Autoscaling:
     def _metrics_changed(self) -> None:
         self.horizontal.metrics_changed()
         self.keda.wake_all()
+        self.knative.wake_all()
 
     def _read(self, key: Key, data: dict[str, Any]) -> Load:
         """All entries together; what is wrong with one is said as an event, and the others count."""
