@@ -61,3 +61,12 @@ def test_somebody_else() -> None:
     (told,) = fights([scaler("a")], [], [], {}, {WEB: 4})
     assert "HorizontalPodAutoscaler a and somebody else both set its replicas (4 times)" in told
     assert fights([], [], [], {}, {WEB: 4}) == []
+
+
+def test_replicas_that_no_node_takes() -> None:
+    taint = "untolerated taint {nvidia.com/gpu: present}"
+    (told,) = fights([scaler("a")], [], [], {}, {}, {WEB: taint})
+    assert (
+        "asks for replicas that no node takes: their pods do not tolerate {nvidia.com/gpu: present}" in told
+    )
+    assert fights([], [], [], {}, {}, {WEB: taint}) == []

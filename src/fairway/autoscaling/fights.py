@@ -26,8 +26,10 @@ def fights(
     scaled: Iterable[Obj],
     startup_us: Mapping[Target, int],
     by_others: Mapping[Target, int],
+    untolerated: Mapping[Target, str] | None = None,
 ) -> list[str]:
-    """`startup_us`: the median of a target's pods, from having a node until ready."""
+    """`startup_us`: the median of a target's pods, from having a node until ready. `untolerated`: the taint that kept
+    pods of a target from nodes until the end."""
     of_target: dict[Target, list[Obj]] = {}
     for scaler in horizontal:
         of_target.setdefault(_target(scaler, "scaleTargetRef"), []).append(scaler)
@@ -39,6 +41,13 @@ def fights(
         for target, times in sorted(by_others.items())
         if target in of_target
     ]
+    for target, taint in sorted((untolerated or {}).items()):
+        if target in of_target:
+            bears = taint.removeprefix("untolerated taint ")
+            found.append(
+                f"{_text(target)}: {_names(of_target[target])} asks for replicas that no node takes: their pods do "
+                f"not tolerate {bears}, and machines that bear it are opened, or kept, in vain; add the toleration"
+            )
     return found
 
 

@@ -10,6 +10,7 @@ the scenario itself does.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -41,6 +42,8 @@ from fairway.twin.twin import Progress, Twin, _between_events, _without_collecto
 
 # A week: longer than almost every job; what goes on beyond it is a service, a CronJob, or stuck.
 HORIZON_US = 7 * DAY_US
+# As the scheduler names the taint that a pod does not tolerate.
+_UNTOLERATED = re.compile(r"untolerated taint\(?s?\)? ?\{[^}]*\}")
 # How often a run with random faults looks whether all work is done.
 _LOOK_EVERY_US = 10 * MINUTE_US
 
@@ -279,7 +282,11 @@ def fighting(twin: Twin, outcome: Outcome) -> list[str]:
     if not horizontal:
         return []
     took: dict[tuple[str, str, str], list[int]] = {}
+    untolerated: dict[tuple[str, str, str], str] = {}
     for row in outcome.pods:
+        taint = _UNTOLERATED.search(row.unschedulable)
+        if row.scheduled_us is None and row.deleted_us is None and taint is not None:
+            untolerated.setdefault((row.root_kind, row.namespace, row.root_name), taint[0])
         if row.scheduled_us is not None and row.started_us is not None:
             took.setdefault((row.root_kind, row.namespace, row.root_name), []).append(
                 row.started_us - row.scheduled_us
@@ -291,6 +298,7 @@ def fighting(twin: Twin, outcome: Outcome) -> list[str]:
         store.objects("ScaledObject.keda.sh"),
         {target: sorted(times)[len(times) // 2] for target, times in took.items()},
         by_others,
+        untolerated,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -87,14 +88,38 @@ def test_what_fails_comes_back_or_dies() -> None:
     assert dead.dead == 10_000
 
 
-@given(st.integers(0, 40), st.integers(0, 5), st.integers(1, 500), st.integers(0, 1000), st.integers(0, 3))
-def test_no_message_is_lost(rate: int, ready: int, length: int, fails: int, receives: int) -> None:
+def test_what_fails_is_hidden_until_its_visibility_timeout_is_over() -> None:
+    queue = replace(flow("0", ready=1, length=100, fails=500), visibility_us=120 * SECOND_US)
+    level = advanced(queue, Level(0, 100_000), 1, 0, 10 * SECOND_US)
+    # Twenty were taken, half of them failed: nobody can take those for two minutes.
+    assert (level.waiting, level.hidden) == (80_000, ((130 * SECOND_US, 10_000),))
+    assert length(queue, level, 1, 0) == 90_000
+    assert in_flight(queue, level, 1) == 1000 + 10_000
+    # Without consumers they come back, and all that is left waits.
+    later = advanced(queue, level, 0, 0, 131 * SECOND_US)
+    assert (later.waiting, later.hidden) == (90_000, ())
+    assert changes_at(queue, level, 0, 0) < NEVER_US
+
+
+@given(
+    st.integers(0, 40),
+    st.integers(0, 5),
+    st.integers(1, 500),
+    st.integers(0, 1000),
+    st.integers(0, 3),
+    st.integers(0, 90),
+)
+def test_no_message_is_lost(
+    rate: int, ready: int, length: int, fails: int, receives: int, hidden_s: int
+) -> None:
     queue = flow(f"0s:{rate},50s:3", ready=ready, length=length, fails=fails, receives=receives)
+    queue = replace(queue, visibility_us=hidden_s * SECOND_US)
     level = Level(0, length * 1000)
     for at_s in (7, 13, 60, 300):
         level = advanced(queue, level, ready, 0, at_s * SECOND_US)
+        hidden = sum(amount for _, amount in level.hidden)
         assert level.waiting >= 0
-        assert level.waiting + level.finished + level.dead == length * 1000 + level.arrived
+        assert level.waiting + hidden + level.finished + level.dead == length * 1000 + level.arrived
 
 
 WRONG: dict[str, tuple[Any, str]] = {

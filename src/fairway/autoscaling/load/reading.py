@@ -132,6 +132,7 @@ _OF_QUEUES: Final = [
     "length",
     "fails",
     "maxReceives",
+    "visibilityTimeout",
     "metric",
     "ramp",
     "every",
@@ -154,6 +155,7 @@ def _queue(raw: Any, path: Path) -> Queue:
         _percent(given.get("fails", 0), (*path, "fails")),
         _whole(given.get("maxReceives", 0), (*path, "maxReceives")),
         _text(given, "metric", path, ""),
+        _time(given.get("visibilityTimeout", 0), (*path, "visibilityTimeout")),
     )
 
 
@@ -191,13 +193,17 @@ def _text(given: Mapping[str, Any], name: str, path: Path, default: str | None =
 def _every(given: Mapping[str, Any], path: Path) -> int:
     if given.get("every") is None:
         return 0
-    try:
-        every_us = parse_duration(str(given["every"]))
-    except ValueError:
-        every_us = 0
+    every_us = _time(given["every"], (*path, "every"))
     if every_us <= 0:
         raise LoadFault((*path, "every"), "expected a duration such as 24h")
     return every_us
+
+
+def _time(value: Any, path: Path) -> int:
+    try:
+        return parse_duration(str(value))
+    except ValueError:
+        raise LoadFault(path, "expected a duration such as 24h") from None
 
 
 def _curve(value: Any, path: Path, ramp: bool, every_us: int) -> Curve:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from fairway.autoscaling.hpa.podgroups import ready_condition
+from fairway.autoscaling.keda.scaledjobs import NAME_LABEL
 from fairway.autoscaling.load import queues
 from fairway.autoscaling.load.curves import Curve, constant
 from fairway.autoscaling.load.queues import Level, Queue
@@ -107,6 +108,8 @@ class Loads:
         found = find_kind(kind)
         obj = None if found is None else self._room.host.store.get(Key(found.group_kind, namespace, name))
         raw = dig(obj, "spec", "selector") if obj is not None else None
+        if obj is not None and kind == "ScaledJob":
+            raw = {NAME_LABEL: name}
         if raw is None:
             return EVERYTHING
         plain = "matchLabels" not in raw and "matchExpressions" not in raw
