@@ -19,7 +19,12 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def check(
     files: Annotated[
         list[Path],
-        typer.Option("--filename", "-f", metavar="FILE|DIR|-", help="Manifests; - is standard input."),
+        typer.Option(
+            "--filename",
+            "-f",
+            metavar="FILE|DIR|-",
+            help="Manifests, - is standard input; a Slurm site: scripts.",
+        ),
     ],
     on: On = None,
     at: At = None,
@@ -45,12 +50,18 @@ def check(
     from fairway.answers.check import check as checked
     from fairway.answers.checktext import check_lines
     from fairway.answers.trials import HORIZON_US
+    from fairway.cli import slurmanswers
     from fairway.cli.onground import ground_on
     from fairway.cli.output import check_output, print_json
     from fairway.cli.screen import print_lines
 
     check_output(output)
     limit_us = None if within is None else _duration_us(within)
+    site = slurmanswers.slurm_on(on)
+    if site is not None:
+        who = "root" if as_user == ADMIN.name else as_user
+        slurmanswers.check(site, files, at, who, None if limit_us is None else limit_us / 1e6, output)
+        return
     user = ADMIN if as_user == ADMIN.name else User(as_user, (ALL_AUTHENTICATED,))
     manifests = [m for file in files for m in _read(file)]
     found = checked(ground_on(on).at(at), manifests, user, max(HORIZON_US, limit_us or 0))

@@ -116,6 +116,7 @@ def cost(
 
     Example: fairway cost runs/two-teams --by team --share idle=proportional --html showback.html
     """
+    from fairway.cli import slurmanswers
     from fairway.cli.output import check_output
     from fairway.ground import open_ground
     from fairway.results.costs.answers import cost_report
@@ -124,6 +125,10 @@ def cost(
     from fairway.results.costs.pricing import catalog_of_run
 
     check_output(output)
+    site = slurmanswers.slurm_on(path)
+    if site is not None:
+        slurmanswers.cost(site, by, book or (), output)
+        return
     for file in (export, focus):
         if file is not None:
             check_suffix(file)

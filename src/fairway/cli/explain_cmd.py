@@ -17,7 +17,7 @@ def explain(
         str,
         typer.Argument(
             metavar="OBJECT",
-            help="pod/NAME, job/NAME, workload/NAME, any kind of job, a queue, node/NAME, nodepool/NAME.",
+            help="pod/NAME, job/NAME, workload/NAME, any kind of job, a queue, node/NAME; a Slurm job's id.",
         ),
     ],
     on: On = None,
@@ -41,11 +41,16 @@ def explain(
     from fairway.answers.explain import explain_named
     from fairway.answers.explaintext import explanation_lines
     from fairway.answers.explanation import NONE
+    from fairway.cli import slurmanswers
     from fairway.cli.onground import ground_on
     from fairway.cli.output import check_output, print_json
     from fairway.cli.screen import print_lines
 
     check_output(output)
+    site = slurmanswers.slurm_on(on)
+    if site is not None:
+        slurmanswers.explain(site, name, at, changes, output)
+        return
     moment = ground_on(on).at(at)
     found = explain_named(moment, name, namespace)
     if changes:

@@ -64,6 +64,7 @@ def forecast(
     from fairway.answers.forecasting.forecast import Options
     from fairway.answers.forecasting.forecast import forecast as forecasted
     from fairway.answers.forecasting.forecasttext import forecast_lines
+    from fairway.cli import slurmanswers
     from fairway.cli.onground import ground_on
     from fairway.cli.output import check_output, print_json
     from fairway.errors import UserError
@@ -74,6 +75,12 @@ def forecast(
     if not 0 <= load <= 100:
         raise UserError(f"--load {load:g}: expected a factor from 0 to 100")
     options = Options(futures or 200, seed, read_duration("--horizon", horizon), processes, load, engine)
+    site = slurmanswers.slurm_on(on)
+    if site is not None and not is_backtest:
+        slurmanswers.forecast(
+            site, at, futures, seed, read_duration("--horizon", horizon) // 1_000_000, output
+        )
+        return
     if is_backtest:
         _backtest(on, options, futures, (first, to, every), calibration, output)
         return
@@ -102,6 +109,7 @@ def _backtest(
 
     from fairway.answers.forecasting.backtest import FUTURES, backtest
     from fairway.answers.forecasting.forecasttext import backtest_lines
+    from fairway.cli import slurmanswers
     from fairway.cli.onground import ground_on
     from fairway.cli.output import print_json
     from fairway.errors import UserError
@@ -115,6 +123,10 @@ def _backtest(
             f"--from {times[0]} --to {times[1]} --every {times[2]}: expected 1 to {MOST_MOMENTS} moments in order"
         )
     moments = [f"{at // SECOND_US}s" for at in range(first_us, last_us + 1, every_us)]
+    site = slurmanswers.slurm_on(on)
+    if site is not None:
+        slurmanswers.backtest(site, moments, futures, options.seed, output)
+        return
     counter = Counter("moments")
     found = backtest(
         ground_on(on), moments, options=replace(options, futures=futures or FUTURES), progress=counter

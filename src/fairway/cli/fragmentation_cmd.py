@@ -51,6 +51,7 @@ def fragmentation(
 
     Example: fairway fragmentation cluster.json --shape cpu=8,memory=64Gi,nvidia.com/gpu=1
     """
+    from fairway.cli import slurmanswers
     from fairway.cli.output import check_output, print_json
     from fairway.cli.screen import print_lines
     from fairway.ground import open_ground
@@ -58,6 +59,10 @@ def fragmentation(
     from fairway.results.fragmentationtext import fragmentation_json, fragmentation_lines
 
     check_output(output)
+    site = slurmanswers.slurm_on(path)
+    if site is not None:
+        slurmanswers.fragmentation(site, at, output)
+        return
     moment = open_ground(path, lenient=lenient).at(at)
     store = moment.store
     for note in moment.notes:

@@ -15,7 +15,7 @@ On = Annotated[
     typer.Option(
         "--on",
         metavar="GROUND",
-        help="A scenario, a run, a dump, a data folder of up, a kubeconfig. Default: the cluster up serves.",
+        help="A scenario, run, dump, data folder of up, kubeconfig, Slurm site. Default: the cluster up serves.",
         show_default=False,
     ),
 ]

@@ -38,6 +38,7 @@ def report(
 
     Example: fairway report runs/two-teams --html two-teams.html --plots plots/
     """
+    from fairway.cli import slurmanswers
     from fairway.cli.output import check_output, print_json
     from fairway.cli.screen import print_lines
     from fairway.ground import open_ground
@@ -45,6 +46,10 @@ def report(
     from fairway.results.textreport import report_lines
 
     check_output(output)
+    site = slurmanswers.slurm_on(directory)
+    if site is not None:
+        slurmanswers.report(site, output)
+        return
     run = open_ground(directory).history()
     if output == "json":
         print_json(summary_of(run))

@@ -79,12 +79,17 @@ def what_if(
     from fairway.answers.whatif.searching import search
     from fairway.answers.whatif.whatiftext import search_lines, whatif_lines
     from fairway.catalog.catalog import load_catalog
+    from fairway.cli import slurmanswers
     from fairway.cli.forecast_cmd import Counter, read_duration
     from fairway.cli.onground import ground_on
     from fairway.cli.output import check_output, print_json
     from fairway.errors import UserError
 
     check_output(output)
+    site = slurmanswers.slurm_on(on)
+    if site is not None:
+        slurmanswers.what_if(site, changes or (), at, output)
+        return
     asked = [words.read_change(text) for text in changes or ()]
     others = [words.applied(path) for path in apply or ()]
     others += [words.patched(text) for text in patch or ()] + [words.deleted(name) for name in delete or ()]

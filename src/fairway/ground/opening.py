@@ -54,6 +54,10 @@ def _opened(path: Path, lenient: bool, kueue_config: Path | None, seed: int | No
 
         if is_data_folder(path):
             return ServedGround(path)
+    if (path / "slurm.conf").is_file():
+        raise UserError(
+            f"{path} is a Slurm site: this question is not answered for one (docs/slurm-migration.md)"
+        )
     from fairway.scenario.loading import holds_scenario
 
     if not holds_scenario(path):

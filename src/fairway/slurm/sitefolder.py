@@ -6,7 +6,7 @@ The accounts' file is told by its first words (`Cluster - '…'`), that of QOS b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairway.errors import FieldProblem, InvalidInput
@@ -38,9 +38,11 @@ class SiteFolder:
 
     def controller(self, now_us: int, *, enforce: bool = True) -> Slurmctld:
         """A slurmctld with all nodes idle. `enforce` False: nobody needs an account."""
+        conf = self.conf
         if not enforce or not self.accounts_file:
-            self.conf.set("AccountingStorageEnforce", "")
-        return Slurmctld(self.conf, self.accounts, _over_at_limit, now_us)
+            conf = replace(conf, settings=dict(conf.settings), read={})
+            conf.set("AccountingStorageEnforce", "")
+        return Slurmctld(conf, self.accounts, _over_at_limit, now_us)
 
 
 def _over_at_limit(job: Job, now: int) -> Behaviour:

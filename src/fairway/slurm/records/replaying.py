@@ -1,0 +1,78 @@
+"""All jobs of an accounting, submitted again when they were, and decided about by Slurm's own rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fairway.slurm.administration import Slurmctld
+from fairway.slurm.clockwork import SECOND
+from fairway.slurm.model.job import Job
+from fairway.slurm.records.record import JobRecord, request_of
+from fairway.slurm.records.reviving import new_controller
+from fairway.slurm.sitefolder import SiteFolder
+from fairway.slurm.words.errors import SlurmError
+
+MOST_SHOWN = 20
+ATTEMPT_S = 86_400
+"""What is left after the last submission is played to its end, at most so many days' worth at a time."""
+MOST_DAYS = 400
+
+
+@dataclass(slots=True)
+class Played:
+    """`jobs`: (what was written down, the record of the replay); `refused`: what Slurm would not take."""
+
+    controller: Slurmctld
+    jobs: list[tuple[JobRecord, Job]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+def replay(
+    site: SiteFolder,
+    records: Sequence[JobRecord],
+    *,
+    until: int | None = None,
+    prepare: Callable[[Slurmctld], None] | None = None,
+    on_day: Callable[[int], None] | None = None,
+) -> Played:
+    """From the first submission to the end of the last job, or to `until` (seconds since 1970)."""
+    records = [r for r in records if r.ran_s > 0 or not r.end]
+    first = records[0].submit if records else 0
+    controller = new_controller(site, records, first)
+    if prepare is not None:
+        prepare(controller)
+    played = Played(controller)
+    day = first
+    for record in records:
+        if until is not None and record.submit > until:
+            break
+        controller.advance(record.submit * SECOND)
+        if on_day is not None and record.submit >= day:
+            on_day(record.submit)
+            day = record.submit + ATTEMPT_S
+        _submit(played, record)
+    if until is not None:
+        controller.advance(until * SECOND)
+        return played
+    limit = controller.now + MOST_DAYS * ATTEMPT_S
+    cluster = controller.cluster
+    while (cluster.running or _can_start(cluster.pending.values())) and controller.now < limit:
+        due = controller.next_event_us()
+        if due is None:
+            break
+        controller.advance(due)
+    return played
+
+
+def _can_start(pending: Iterable[Job]) -> bool:
+    return any(job.priority and job.reason != "BadConstraints" for job in pending)
+
+
+def _submit(played: Played, record: JobRecord) -> None:
+    request = request_of(record)
+    request.extra["left_s"] = record.ran_s or max(record.limit * 60, 60)
+    try:
+        played.jobs.append((record, played.controller.submit(request, record.user)))
+    except (SlurmError, ValueError) as refused:
+        played.refused.append(f"job {record.label}: {refused}")
