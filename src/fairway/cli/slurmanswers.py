@@ -110,8 +110,11 @@ def fragmentation(ground: SlurmGround, at: str | None, output: str) -> None:
     found = of(ground.at(at))
     for note in found.notes:
         typer.echo(f"fairway: {note}", err=True)
-    head = f"{found.free} of {found.gpus} GPUs are free; {found.unusable} of them none of the {found.waiting} waiting can use"
-    _say_rows(output, found.as_json(), [head], fragmentation_rows(found))
+    head = [
+        f"{found.free} of {found.gpus} GPUs are free",
+        f"{found.unusable} of them none of the {found.waiting} jobs that wait can use",
+    ]
+    _say_rows(output, found.as_json(), head, fragmentation_rows(found))
     if found.waiting and found.free and found.unusable == found.free:
         raise typer.Exit(1)
 
