@@ -6,6 +6,7 @@ import typer
 
 from fairway.cli import slurmserving_cmd
 from fairway.cli.slurmconvert_cmd import convert
+from fairway.cli.slurmmigrate_cmd import migrate
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -15,6 +16,7 @@ app = typer.Typer(
 )
 slurmserving_cmd.add_to(app)
 app.command("convert")(convert)
+app.command("migrate")(migrate)
 
 
 @app.callback()

@@ -72,6 +72,7 @@ class _Shape(NamedTuple):
     priority_class: str
     gpu_model: str
     scheduler_name: str
+    node_selector: tuple[tuple[str, str], ...]
 
 
 def _shape(arrivals: Arrivals, job: TraceJob) -> _Shape:
@@ -82,6 +83,7 @@ def _shape(arrivals: Arrivals, job: TraceJob) -> _Shape:
         job.priority_class,
         job.gpu_model,
         arrivals.scheduler_name,
+        job.node_selector,
     )
 
 
@@ -171,9 +173,10 @@ def _pod_spec(job: _Shape) -> dict[str, Any]:
     if job.scheduler_name:
         spec["schedulerName"] = job.scheduler_name
     models = [m for m in job.gpu_model.split("|") if m]
-    if len(models) == 1:
-        spec["nodeSelector"] = {MODEL_LABEL: models[0]}
-    elif models:
+    selector = dict(job.node_selector) | ({MODEL_LABEL: models[0]} if len(models) == 1 else {})
+    if selector:
+        spec["nodeSelector"] = selector
+    if len(models) > 1:
         term = {"matchExpressions": [{"key": MODEL_LABEL, "operator": "In", "values": models}]}
         required = {"nodeSelectorTerms": [term]}
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}

@@ -35,6 +35,7 @@ class TraceJob:
     gpu_utilization: str = ""
     checkpoint_interval_us: int = 0
     is_censored: bool = False
+    node_selector: tuple[tuple[str, str], ...] = ()
 
     @property
     def gpu_milli_us(self) -> int:

@@ -8,6 +8,7 @@ from fairway.answers.onslurm.checking import CheckedScript
 from fairway.answers.onslurm.explaining import SlurmExplanation
 from fairway.answers.onslurm.forecasting import Backtest, Estimate
 from fairway.answers.onslurm.free import Fragmentation
+from fairway.answers.onslurm.migrating import Migration
 from fairway.answers.onslurm.owing import SlurmCost
 from fairway.answers.onslurm.telling import Group, Told
 from fairway.slurm.words.durations import clock, stamp
@@ -145,3 +146,49 @@ def check_lines(found: CheckedScript) -> list[str]:
         )
         lines.append(f"  with jobs as long as such jobs are: {ours}")
     return lines
+
+
+def migration_rows(found: Migration) -> Rows:
+    header = ("", *(side.name for side in found.sides))
+    sides = found.sides
+    groups = [("all", [side.told.all for side in sides])]
+    for kind in ("partitions", "accounts"):
+        names = [group.name for group in getattr(sides[0].told, kind)]
+        for name in names:
+            of = [next((g for g in getattr(side.told, kind) if g.name == name), None) for side in sides]
+            groups.append((f"{kind[:-1]} {name}", of))
+    rows = [["jobs", *(str(side.told.jobs) for side in sides)]]
+    rows += [
+        [f"mean wait, {name}", *("none" if g is None else took(g.wait_mean_s) for g in of)]
+        for name, of in groups
+    ]
+    rows.append(["wait p50, all", *(took(side.told.all.wait_p50_s) for side in sides)])
+    rows.append(["wait p90, all", *(took(side.told.all.wait_p90_s) for side in sides)])
+    rows.append(["GPU time held", *(f"{side.told.allocated_gpus:.1%}" for side in sides)])
+    rows.append(["CPU time held", *(f"{side.told.allocated_cpus:.1%}" for side in sides)])
+    rows.append(["fairness (Jain)", *(f"{side.told.jain:.2f}" for side in sides)])
+    rows.append(["all done after", *(took(side.told.span_s) for side in sides)])
+    rows.append(["nodes, USD", *(f"{side.micros / 1e6:,.0f}" for side in sides)])
+    rows.append(["of it idle, USD", *(f"{side.idle_micros / 1e6:,.0f}" for side in sides)])
+    return header, rows, tuple(range(1, len(sides) + 1))
+
+
+def phase_rows(found: Migration) -> Rows:
+    header = ("PHASE", "PARTITIONS", "NODES", "JOBS", "ONE NODE", "THEIR WAIT", "WAS", "ALL WAIT", "WAS", "")
+    rows = [
+        [str(number), ",".join(p.partitions)[:24], str(p.nodes), str(p.jobs), f"{p.fit:.0%}", took(p.moved_wait_s),
+         took(p.moved_before_s), took(p.mean_wait_s), took(p.before_s), "holds" if p.holds else "waits longer"]
+        for number, p in enumerate(found.phases, 1)
+    ]  # fmt: skip
+    return header, rows, (2, 3, 4, 5, 6, 7, 8)
+
+
+THIRD_WAY = """\
+Slinky, the third way
+  slurm-operator   Slurm decides: its column is Slurm's. Scripts, shares, limits, dependencies and
+                   reservations stay; nodes are pods, each takes a whole node, and what they hold
+                   Kubernetes cannot use. It runs Slurm 25.11 and later.
+  slurm-bridge     Kubernetes' pods are Slurm's jobs: one queue for both. A job gets whole nodes
+                   unless its annotation says exclusive: "false"; its annotations know no arrays
+                   and no dependencies. Its column has whole nodes for every job.
+Kueue              no slurmctld left to run; what is lost is in the notes of fairway slurm convert."""

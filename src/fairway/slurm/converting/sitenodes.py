@@ -76,7 +76,9 @@ def switches_of(cluster: Cluster, notes: list[Note]) -> Switches:
     return Switches(lines, levels)
 
 
-def kinds_of(cluster: Cluster, switches: Switches, notes: list[Note]) -> list[Kind]:
+def kinds_of(
+    cluster: Cluster, switches: Switches, notes: list[Note], moved: frozenset[str] | None = None
+) -> list[Kind]:
     """By weight, as Slurm fills nodes."""
     partitions: dict[int, list[str]] = {}
     for partition in cluster.partitions.values():
@@ -84,6 +86,8 @@ def kinds_of(cluster: Cluster, switches: Switches, notes: list[Note]) -> list[Ki
             partitions.setdefault(at, []).append(partition.name)
     groups: dict[Any, list[Node]] = {}
     for node in cluster.nodes:
+        if moved is not None and node.name not in moved:
+            continue
         conf = node.conf
         gres = tuple((one.name, one.types) for one in conf.gres)
         inside = tuple(partitions.get(node.index, ()))

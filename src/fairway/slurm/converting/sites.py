@@ -84,8 +84,8 @@ class ConvertedSite:
     classes: frozenset[str] = frozenset()
 
 
-def convert_site(site: SiteFolder, cluster: Cluster) -> ConvertedSite:
-    """Everything but jobs."""
+def convert_site(site: SiteFolder, cluster: Cluster, moved: frozenset[str] | None = None) -> ConvertedSite:
+    """Everything but jobs. `moved`: of the nodes these alone."""
     made = ConvertedSite()
     notes = made.notes
     for problem in site.conf.problems:
@@ -93,7 +93,7 @@ def convert_site(site: SiteFolder, cluster: Cluster) -> ConvertedSite:
         notes.append(Note(problem.file, problem.line, LOST, text, problem.expected, "Mend it"))
     switches = switches_of(cluster, notes)
     made.levels = switches.levels
-    made.kinds = kinds_of(cluster, switches, notes)
+    made.kinds = kinds_of(cluster, switches, notes, moved)
     _settings(site, notes)
     _limits(site, notes)
     objects = made.objects

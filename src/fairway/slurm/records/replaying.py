@@ -33,10 +33,12 @@ def replay(
     records: Sequence[JobRecord],
     *,
     until: int | None = None,
+    exclusive: bool = False,
     prepare: Callable[[Slurmctld], None] | None = None,
     on_day: Callable[[int], None] | None = None,
 ) -> Played:
-    """From the first submission to the end of the last job, or to `until` (seconds since 1970)."""
+    """From the first submission to the end of the last job, or to `until` (seconds since 1970). `exclusive`: every job
+    has its nodes to itself."""
     records = [r for r in records if r.ran_s > 0 or not r.end]
     first = records[0].submit if records else 0
     controller = new_controller(site, records, first)
@@ -51,7 +53,7 @@ def replay(
         if on_day is not None and record.submit >= day:
             on_day(record.submit)
             day = record.submit + ATTEMPT_S
-        _submit(played, record)
+        _submit(played, record, exclusive)
     if until is not None:
         controller.advance(until * SECOND)
         return played
@@ -69,8 +71,9 @@ def _can_start(pending: Iterable[Job]) -> bool:
     return any(job.priority and job.reason != "BadConstraints" for job in pending)
 
 
-def _submit(played: Played, record: JobRecord) -> None:
+def _submit(played: Played, record: JobRecord, exclusive: bool) -> None:
     request = request_of(record)
+    request.exclusive = "node" if exclusive else None
     request.extra["left_s"] = record.ran_s or max(record.limit * 60, 60)
     try:
         played.jobs.append((record, played.controller.submit(request, record.user)))
