@@ -214,9 +214,15 @@ def backtest(
                 beside.append(abs(one.p50 - actual))
         if progress is not None:
             progress(number + 1, len(moments))
-    mid = lambda values: float(median(values)) if values else 0.0  # noqa: E731
-    mean = lambda values: sum(values) / len(values) if values else 0.0  # noqa: E731
     return Backtest(
-        len(moments), len(ours), mid(ours), mean(ours), inside / len(ours) if ours else 0.0,
-        len(slurm), mid(slurm), mean(slurm), mid(beside), mid(signed),
+        len(moments), len(ours), _middle(ours), _mean(ours), inside / len(ours) if ours else 0.0,
+        len(slurm), _middle(slurm), _mean(slurm), _middle(beside), _middle(signed),
     )  # fmt: skip
+
+
+def _middle(values: Sequence[int]) -> float:
+    return float(median(values)) if values else 0.0
+
+
+def _mean(values: Sequence[int]) -> float:
+    return sum(values) / len(values) if values else 0.0

@@ -151,7 +151,7 @@ def check_lines(found: CheckedScript) -> list[str]:
 def migration_rows(found: Migration) -> Rows:
     header = ("", *(side.name for side in found.sides))
     sides = found.sides
-    groups = [("all", [side.told.all for side in sides])]
+    groups: list[tuple[str, list[Group | None]]] = [("all", [side.told.all for side in sides])]
     for kind in ("partitions", "accounts"):
         names = [group.name for group in getattr(sides[0].told, kind)]
         for name in names:

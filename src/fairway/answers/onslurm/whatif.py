@@ -70,10 +70,8 @@ def _loaded(records: list[JobRecord], load: float) -> list[JobRecord]:
     made = []
     for r in records:
         shift = int((r.submit - first) / load) + first - r.submit
-        moved = {
-            k: getattr(r, k) + shift if getattr(r, k) else 0 for k in ("submit", "start", "end", "eligible")
-        }
-        made.append(replace(r, **moved))
+        times = [at + shift if at else 0 for at in (r.submit, r.start, r.end, r.eligible)]
+        made.append(replace(r, submit=times[0], start=times[1], end=times[2], eligible=times[3]))
     return made
 
 
