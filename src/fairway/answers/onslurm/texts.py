@@ -61,7 +61,7 @@ def _wrapped(text: str) -> list[str]:
 def estimate_rows(found: Sequence[Estimate], now: int) -> Rows:
     header = ("JOBID", "NAME", "USER", "PARTITION", "GPUS", "WAITED", "SLURM SAYS", "P10", "P50", "P90")
     rows = [
-        [e.label, e.name[:12], e.user, e.partition[:9], str(e.gpus), took(e.waits_s),
+        [e.label, e.name[:10], e.user, e.partition[:9], str(e.gpus), took(e.waits_s),
          stamp(e.slurm)[5:16] if e.slurm else "N/A", *(stamp(v)[5:16] if v else "later" for v in e.ours)]
         for e in found
     ]  # fmt: skip
