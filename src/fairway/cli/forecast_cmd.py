@@ -78,7 +78,13 @@ def forecast(
     site = slurmanswers.slurm_on(on)
     if site is not None and not is_backtest:
         slurmanswers.forecast(
-            site, at, futures, seed, read_duration("--horizon", horizon) // 1_000_000, output
+            site,
+            at,
+            futures,
+            seed,
+            read_duration("--horizon", horizon) // 1_000_000,
+            Counter("futures"),
+            output,
         )
         return
     if is_backtest:
@@ -125,7 +131,7 @@ def _backtest(
     moments = [f"{at // SECOND_US}s" for at in range(first_us, last_us + 1, every_us)]
     site = slurmanswers.slurm_on(on)
     if site is not None:
-        slurmanswers.backtest(site, moments, futures, options.seed, output)
+        slurmanswers.backtest(site, moments, futures, options.seed, Counter("moments"), output)
         return
     counter = Counter("moments")
     found = backtest(

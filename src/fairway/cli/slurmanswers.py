@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
 if TYPE_CHECKING:
     from fairway.answers.onslurm.texts import Rows
     from fairway.ground.slurmground import SlurmGround
+
+
+class Counting(Protocol):
+    """Says how far something is, on one line."""
+
+    def __call__(self, done: int, total: int) -> None: ...
+    def end(self) -> None: ...
 
 
 def slurm_on(path: Path | None) -> SlurmGround | None:
@@ -48,16 +55,20 @@ def check(
 
 
 def forecast(
-    ground: SlurmGround, at: str | None, futures: int | None, seed: int, horizon_s: int, output: str
+    ground: SlurmGround,
+    at: str | None,
+    futures: int | None,
+    seed: int,
+    horizon_s: int,
+    counter: Counting,
+    output: str,
 ) -> None:
     from fairway.answers.onslurm.forecasting import FUTURES
     from fairway.answers.onslurm.forecasting import forecast as forecasted
     from fairway.answers.onslurm.texts import estimate_rows
-    from fairway.cli.forecast_cmd import Counter
     from fairway.slurm.words.durations import stamp
 
     moment = ground.at(at)
-    counter = Counter("futures")
     found = forecasted(moment, futures=futures or FUTURES, seed=seed, horizon_s=horizon_s, progress=counter)
     counter.end()
     head = f"{len(found)} jobs wait at {stamp(moment.now)}"
@@ -65,14 +76,17 @@ def forecast(
 
 
 def backtest(
-    ground: SlurmGround, moments: Sequence[str], futures: int | None, seed: int, output: str
+    ground: SlurmGround,
+    moments: Sequence[str],
+    futures: int | None,
+    seed: int,
+    counter: Counting,
+    output: str,
 ) -> None:
     from fairway.answers.onslurm.forecasting import FUTURES
     from fairway.answers.onslurm.forecasting import backtest as tested
     from fairway.answers.onslurm.texts import backtest_lines
-    from fairway.cli.forecast_cmd import Counter
 
-    counter = Counter("moments")
     times = [ground.at(when).now for when in moments]
     by_time = dict(zip(times, moments, strict=True))
     found = tested(
