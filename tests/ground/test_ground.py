@@ -72,6 +72,18 @@ def test_its_twin_goes_on_and_the_moment_stays(night: Moment, tmp_path: Path) ->
     assert waiting(moment) == was
 
 
+def test_what_comes_later_has_a_uid_of_its_own(tmp_path: Path) -> None:
+    # Written down by a cluster of seed 0, and long before the newest of what it made.
+    old = {"name": "old", "namespace": "default", "uid": "00000002-0000-4000-8000-000000000000"}
+    there: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": old}
+    twin = open_ground(dumped(tmp_path / "dump.json", [there])).at().fork()
+    for name in ("new", "newer", "newest"):
+        meta = {"name": name, "namespace": "default"}
+        twin.apply([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}])
+    uids = [o["metadata"]["uid"] for o in twin.store.objects("ConfigMap")]
+    assert len(set(uids)) == len(uids) == 4
+
+
 def test_one_bad_object_is_left_out_and_named(night: Moment, tmp_path: Path) -> None:
     odd: list[Any] = [
         {

@@ -40,6 +40,7 @@ _LEFT_OUT = frozenset({"Event", "Event.events.k8s.io", "Lease.coordination.k8s.i
 _EVENT = "Event"
 _METRICS = frozenset({"NodeMetrics.metrics.k8s.io", "PodMetrics.metrics.k8s.io"})
 _NAMED = 3
+_LATER = 1 << 40
 _KUEUE_FILE = "controller_manager_config.yaml"
 
 
@@ -61,7 +62,8 @@ class Written:
 
 def revived(written: Written, notes: Iterable[str] = ()) -> Moment:
     """Its moment. Raises: UserError where nothing of it can be used."""
-    store = Store(seed=written.seed, now_us=written.now_us)
+    # UIDs follow from the seed: what comes later must not be given that of an object that is there.
+    store = Store(seed=_LATER + written.seed, now_us=written.now_us)
     left_out = _fill(store, written)
     manifests = [m for m in written.manifests if m.broken is None]
     if written.manifests and not store.kinds():
