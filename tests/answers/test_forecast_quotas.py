@@ -105,5 +105,5 @@ def test_quotas_admit_and_evict_as_all_of_kueue_does() -> None:
                 same, apart = same + is_near, apart + (not is_near)
         evicted += twin.evictions
     assert same >= 60 and evicted >= 10
-    # Of Workloads that got their quota within one second, Kueue takes the one with the smaller UID first.
+    # Two of sixteen worlds part by three jobs, both with `reclaimWithinCohort: Any`; the cause is not known.
     assert apart <= 0.05 * same, (same, apart)
