@@ -46,6 +46,7 @@ PROGRAMS: Final[dict[str, Part]] = {
     ),
     "mpi-operator": Part(controllers=("mpi-operator",)),
     "kuberay": Part(controllers=("raycluster", "rayjob")),
+    "kserve": Part(controllers=("inferenceservice",)),
     "keda": Part(scalers=("keda",)),
     "knative": Part(("knative-serving",), scalers=("kpa",)),
     "vpa": Part(scalers=("vpa",)),
