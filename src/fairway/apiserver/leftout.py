@@ -47,6 +47,7 @@ PROGRAMS: Final[dict[str, Part]] = {
     "mpi-operator": Part(controllers=("mpi-operator",)),
     "kuberay": Part(controllers=("raycluster", "rayjob")),
     "kserve": Part(controllers=("inferenceservice",)),
+    "argo-rollouts": Part(controllers=("rollouts",)),
     "keda": Part(scalers=("keda",)),
     "knative": Part(("knative-serving",), scalers=("kpa",)),
     "vpa": Part(scalers=("vpa",)),
