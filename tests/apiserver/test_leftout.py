@@ -111,6 +111,7 @@ def test_every_controller_of_the_manager_can_be_left_out() -> None:
     assert [c.name for c in beside if isinstance(c, Controllers)] == [
         "workload-operators",
         "vc-controller-manager",
+        "knative-serving",
     ]
     left = LeftOut(PARTS)
     for component in standard_components():
