@@ -122,15 +122,16 @@ def test_unknown_fields_are_refused_warned_of_or_pruned(api: Served) -> None:
 
 def test_who_creates_what_nobody_acts_on_is_warned(api: Served) -> None:
     api.until_ready()
-    rules = {
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "PrometheusRule",
+    service = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayService",
         "metadata": {"name": "r"},
-        "spec": {"groups": []},
+        "spec": {
+            "rayClusterConfig": {"headGroupSpec": {"template": {"spec": {"containers": [{"name": "ray"}]}}}}
+        },
     }
-    path = "/apis/monitoring.coreos.com/v1/namespaces/default/prometheusrules"
-    assert warnings_of(api, path, rules) == [
-        '299 - "PrometheusRule.monitoring.coreos.com: stored, but nobody acts on this kind here"'
+    assert warnings_of(api, "/apis/ray.io/v1/namespaces/default/rayservices", service) == [
+        '299 - "RayService.ray.io: stored, but nobody acts on this kind here"'
     ]
     assert warnings_of(api, f"{KUEUE}/v1beta2/clusterqueues", queue("acted", "v1beta2")) == []
 

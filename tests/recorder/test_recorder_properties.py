@@ -132,11 +132,11 @@ def test_a_fork_goes_on_as_the_original_would(seed: int, more: int) -> None:
         each.pod("later", gpus=1)
         each.at((each.twin.now_us - before.began_us) / SECOND_US + more)
     ours, theirs = world.outcome(), fork.outcome()
-    for table in ("pods", "workloads", "nodes", "intervals", "series", "scalings", "services"):
+    for table in ("pods", "workloads", "nodes", "intervals", "series", "scalings", "services", "breaks"):
         assert list(getattr(ours, table)) == list(getattr(theirs, table))
     assert replace(ours, pods=theirs.pods, workloads=theirs.workloads, nodes=theirs.nodes,
                    intervals=theirs.intervals, series=theirs.series,
-                   scalings=theirs.scalings, services=theirs.services) == theirs  # fmt: skip
+                   scalings=theirs.scalings, services=theirs.services, breaks=theirs.breaks) == theirs  # fmt: skip
 
 
 def test_long_runs_have_a_bounded_series_and_exact_integrals() -> None:

@@ -32,6 +32,7 @@ SCRIPTS = ROOT / "examples" / "19-leaving-slurm" / "scripts"
 # One legal value of every option that takes one.
 VALUES = {
     "array": "0-3", "begin": "now+1hour", "chdir": "/home/ann", "core-spec": "1", "cores-per-socket": "2",
+    "cluster": "all", "clusters": "all",
     "cpu-freq": "high", "cpus-per-gpu": "2", "cpus-per-task": "2", "deadline": "now+2days", "delay-boot": "5",
     "dependency": "afterok:7", "distribution": "block", "exclude": "a1", "export": "ALL", "extra-node-info": "2:4:1",
     "gid": "0", "gpu-bind": "closest", "gpu-freq": "high", "gpus": "2", "gpus-per-node": "1", "gpus-per-socket": "1",

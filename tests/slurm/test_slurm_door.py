@@ -96,7 +96,9 @@ def test_a_journal_cut_anywhere_keeps_all_that_was_whole(folder: Path, tmp_path:
         kept = sum(
             b'"op":"call"' in line for line in whole[:cut].splitlines(keepends=True) if line.endswith(b"\n")
         )
-        assert door.type("squeue", "-h", "-o", "%i")[1].split() == [str(n) for n in range(kept, 0, -1)][::-1]
+        assert sorted(door.type("squeue", "-h", "-o", "%i")[1].split()) == [
+            str(n) for n in range(1, kept + 1)
+        ]
         assert door.type("sbatch", "--wrap", "sleep 1")[1] == f"Submitted batch job {kept + 1}\n"
         door.end()
 
@@ -136,9 +138,9 @@ def test_a_configuration_that_slurm_would_refuse_is_refused_by_line(folder: Path
     ("user", "words", "want"),
     [
         ("carol", ("scancel", "1"), "scancel: error: Kill job error on job id 1: Access/permission denied\n"),
-        ("carol", ("scontrol", "update", "jobid=1", "name=x"), "Access/permission denied for job 1\n"),
+        ("carol", ("scontrol", "update", "jobid=1", "name=x"), "Invalid user id for job 1\n"),
         ("alice", ("scontrol", "update", "jobid=1", "timelimit=+60"), "Access/permission denied for job 1\n"),
-        ("alice", ("scontrol", "suspend", "1"), "slurm_suspend error: Access/permission denied\n"),
+        ("alice", ("scontrol", "suspend", "1"), "Access/permission denied for job 1\n"),
         (
             "dave",
             ("scontrol", "update", "nodename=a01", "state=drain", "reason=x"),

@@ -19,7 +19,7 @@ ACTED = [
     "ResourceFlavor.kueue.x-k8s.io",
     "WorkloadPriorityClass.kueue.x-k8s.io",
 ]
-IDLE = ["InferenceService.serving.kserve.io", "RayService.ray.io"]
+IDLE = ["LLMInferenceService.serving.kserve.io", "RayService.ray.io"]
 
 
 def test_what_components_act_on_and_what_they_only_watch() -> None:

@@ -58,7 +58,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("replay_cmd", "replay a recorded GPU trace under a placement policy"),
     "slurm": (
         "slurm_cmd",
-        "Slurm: a served cluster (up, shell, advance); scripts and slurm.conf as Kubernetes objects",
+        "Slurm: a served cluster (up, shell, advance); convert and migrate to Kubernetes",
     ),
     "verify": ("verify_cmd", "check Fairway's decisions against recordings of the real engines"),
     "catalog": ("catalog_cmd", "GPU models, instance types and prices, and what an hour costs"),

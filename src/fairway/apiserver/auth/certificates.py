@@ -5,6 +5,7 @@ All keys are P-256. Private keys are readable by their owner alone.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 import socket
@@ -88,7 +89,8 @@ def _addresses(listen: str) -> list[str]:
     """IP addresses clients may reach the server by."""
     found = ["127.0.0.1", "::1", "10.96.0.1"]
     if listen in ("0.0.0.0", "::"):
-        found += [str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None)]
+        with contextlib.suppress(OSError):  # a host whose own name nobody knows
+            found += [str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None)]
     elif listen not in ("localhost", "127.0.0.1", "::1"):
         found.append(listen)
     return sorted(set(found))
