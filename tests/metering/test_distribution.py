@@ -37,6 +37,11 @@ def test_wrong_weights_are_named(weights: dict[str, float], says: str) -> None:
         distribute(1, OWED, SharingRule.WEIGHTED, weights)
 
 
+def test_debtors_come_by_name_whether_they_bear_or_not() -> None:
+    for common in (0, 10):
+        assert list(distribute(common, {"b": 1, "a": 1}, SharingRule.EVEN)) == ["a", "b"]
+
+
 def test_nobody_to_bear_it() -> None:
     with pytest.raises(UserError, match="nobody to bear"):
         distribute(1, {}, SharingRule.EVEN)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from itertools import product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairway.errors import UserError
 from fairway.metering.planning.commitments import Mix, Offers, cheapest_mix
 
 PRICE = st.integers(0, 100)
@@ -63,3 +65,24 @@ def test_every_hour_is_met_and_what_it_costs_is_what_is_bought(load: list[int], 
 
 def test_of_equal_mixes_the_one_that_reserves_least() -> None:
     assert cheapest_mix([2, 2], Offers(10, one_year_micros=10)) == Mix(0, 0, 4.0, 0.0, 0.0, 40, 40)
+
+
+@pytest.mark.parametrize(
+    ("load", "share", "says"),
+    [
+        ([], 0.5, "the load curve is empty"),
+        ([1, -0.5, 2], 0.5, "says -0.5 machines in hour 1: expected 0 or more"),
+        ([1], 1.01, "the share of load on spot is 1.01: expected 0 to 1"),
+        ([1], -0.01, "the share of load on spot is -0.01: expected 0 to 1"),
+    ],
+)
+def test_impossible_loads_and_shares_are_refused(load: list[float], share: float, says: str) -> None:
+    offers = Offers(10, one_year_micros=7, three_year_micros=5, spot_micros=3, spot_share_most=share)
+    with pytest.raises(UserError, match=says):
+        cheapest_mix(load, offers)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_hours_without_any_machine_cost_nothing(share: float) -> None:
+    offers = Offers(10, one_year_micros=7, three_year_micros=5, spot_micros=3, spot_share_most=share)
+    assert cheapest_mix([0, 0, 0], offers).micros == 0
