@@ -37,6 +37,8 @@ _WORDS: Final = tuple(_TEXT.split())
 _TICK_S: Final = 0.004
 _CHAT_TOKENS: Final = (24, 220)
 _PROMPT_MOST: Final = 4_000_000
+# Of a flag's number: a million.
+_DIGITS_MOST: Final = 6
 
 
 @dataclass(slots=True)
@@ -81,9 +83,9 @@ def is_model_server(container: Obj) -> bool:
 
 def port_of(container: Obj) -> int:
     """Where it listens, declared or not."""
-    given = _flags(container).get("port")
-    if given and given.isdigit():
-        return int(given)
+    given = _number(_flags(container).get("port"), 0)
+    if given:
+        return given
     image = str(container.get("image", "")).lower()
     return next((port for name, port in _PORTS.items() if name in image), 8000)
 
@@ -120,7 +122,7 @@ def engine_of(container: Obj, node: Obj | None) -> Engine:
         gpu=_gpu_of(node),
         tensor_parallel=_number(flags.get("tensor-parallel-size") or flags.get("num-shard"), parts),
         quantization=flags.get("quantization") or "auto",
-        memory_share=float(flags.get("gpu-memory-utilization") or 0.9),
+        memory_share=_share(flags.get("gpu-memory-utilization"), 0.9),
         seqs_most=_number(flags.get("max-num-seqs"), 256),
         tokens_most=_number(flags.get("max-num-batched-tokens"), 8192),
     )
@@ -137,13 +139,24 @@ def engine_of(container: Obj, node: Obj | None) -> Engine:
 
 
 def _number(text: str | None, otherwise: int) -> int:
-    return int(text) if text and text.isdigit() and int(text) > 0 else otherwise
+    """Whoever may create pods writes these: no number that makes tables without end."""
+    if not text or not text.isascii() or not text.isdigit() or len(text) > _DIGITS_MOST:
+        return otherwise
+    return int(text) or otherwise
+
+
+def _share(text: str | None, otherwise: float) -> float:
+    try:
+        share = float(text or otherwise)
+    except ValueError:
+        return otherwise
+    return share if 0 < share <= 1 else otherwise
 
 
 def _gpus(container: Obj) -> int:
     limits = (container.get("resources") or {}).get("limits") or {}
     found = [str(count) for name, count in limits.items() if str(name).startswith("nvidia.com/gpu")]
-    return int(found[0]) if found and found[0].isdigit() and int(found[0]) > 0 else 1
+    return _number(found[0], 1) if found else 1
 
 
 def _gpu_of(node: Obj | None) -> GpuModel:
@@ -159,7 +172,7 @@ def _gpu_of(node: Obj | None) -> GpuModel:
 
 def text_of(prompt: str, tokens: int) -> list[str]:
     """Words that the same prompt always gets, one a token."""
-    state = int.from_bytes(hashlib.blake2b(prompt.encode(), digest_size=8).digest(), "big")
+    state = int.from_bytes(hashlib.blake2b(prompt.encode("utf-8", "replace"), digest_size=8).digest(), "big")
     words = []
     for i in range(tokens):
         state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
@@ -211,7 +224,7 @@ class Answering:
             return
         self._prompt_tokens = token_count(prompt)
         asked = given.get("max_completion_tokens") or given.get("max_tokens")
-        if asked is not None and not (isinstance(asked, int) and asked > 0):
+        if asked is not None and not (type(asked) is int and asked > 0):
             self._error(400, "BadRequestError", f"max_tokens must be at least 1, got {asked}.")
             return
         if self._prompt_tokens + (asked or 0) > engine.context:
@@ -229,15 +242,17 @@ class Answering:
             )
             return
         low, high = _CHAT_TOKENS
-        natural = low + int.from_bytes(hashlib.blake2b(prompt.encode(), digest_size=2).digest(), "big") % (
-            high - low
-        )
+        digest = hashlib.blake2b(prompt.encode("utf-8", "replace"), digest_size=2).digest()
+        natural = low + int.from_bytes(digest, "big") % (high - low)
         most = asked if asked is not None else (natural if self._is_chat else 16)
         self._tokens = text_of(prompt, min(most, natural) if not given.get("ignore_eos") else most)
         self._reason = "stop" if len(self._tokens) < most or (asked is None and self._is_chat) else "length"
         self._streams = bool(given.get("stream"))
-        self._tells_usage = bool((given.get("stream_options") or {}).get("include_usage"))
-        number = hashlib.blake2b(f"{prompt}{time.time_ns()}".encode(), digest_size=12).hexdigest()
+        options = given.get("stream_options")
+        self._tells_usage = isinstance(options, dict) and bool(options.get("include_usage"))
+        number = hashlib.blake2b(
+            f"{prompt}{time.time_ns()}".encode("utf-8", "replace"), digest_size=12
+        ).hexdigest()
         self._id = f"{'chatcmpl' if self._is_chat else 'cmpl'}-{number}"
         self._created = int(time.time())
         self._at = 0
