@@ -167,6 +167,11 @@ class Recorded:
         self.store.delete(Key("Pod", namespace, name), grace_s=0)
         return self
 
+    def leave(self, name: str, namespace: str = "a") -> Self:
+        """It is deleted, and has its grace to stop."""
+        self.store.delete(Key("Pod", namespace, name), grace_s=30)
+        return self
+
     def life(self, name: str, node: str, start: float, end: float, namespace: str = "a", **pod: Any) -> Self:
         """A pod that is created, bound and running at `start` and succeeds at `end`; call in order of time."""
         self.at(start).pod(name, namespace, **pod).bind(name, node, namespace).run(name, namespace)

@@ -123,6 +123,36 @@ CASES: dict[str, Case] = {
         lambda w: w.pod("p", gpus=1, serving=True).bind("p", "n1").run("p").at(7).delete("p"),
         {"is_serving": True, "is_wasted": False, "is_evicted": False},
     ),
+    "a serving pod scaled away: SIGTERM ends it with 143, and the kubelet says Failed before it goes": Case(
+        lambda w: (
+            w.pod("p", gpus=1, serving=True)
+            .bind("p", "n1")
+            .run("p")
+            .at(7)
+            .leave("p")
+            .at(9)
+            .fail("p", code=143)
+            .delete("p")
+        ),
+        {
+            "phase": "Running",
+            "reason": "",
+            "finished_us": 9,
+            "deleted_us": 9,
+            "held_gpu_milli_us": 9000,
+            "is_wasted": False,
+        },
+    ),
+    "a Job's pod sent away while it ran": Case(
+        lambda w: (
+            w.pod("p", gpus=1).bind("p", "n1").run("p").at(7).leave("p").at(9).fail("p", code=143).delete("p")
+        ),
+        {"phase": "Failed", "is_wasted": True},
+    ),
+    "a serving pod that was over before it was deleted": Case(
+        lambda w: w.pod("p", serving=True).bind("p", "n1").run("p").at(7).fail("p").at(8).leave("p"),
+        {"phase": "Failed", "is_wasted": True},
+    ),
     "a serving pod evicted": Case(
         lambda w: (
             w.pod("p", serving=True)

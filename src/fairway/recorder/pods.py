@@ -22,7 +22,7 @@ from fairway.recorder.workloads import NEVER, QUEUE_LABEL, Workload
 
 PHASES: Final = ("Pending", "Running", "Succeeded", "Failed")
 PHASE_CODES: Final = {"Pending": 0, "Unknown": 1, "Running": 1, "Succeeded": 2, "Failed": 3}
-SUCCEEDED, FAILED = 2, 3
+RUNNING, SUCCEEDED, FAILED = 1, 2, 3
 
 # The numbers of a pod: `numbers[row * WIDTH + STARTED]`. PLACE and INTERVAL are indexes, -1 without.
 CREATED, SCHEDULED, STARTED, READY, FINISHED, DELETED_AT, PLACE, INTERVAL, PHASE, RESTARTS = range(10)

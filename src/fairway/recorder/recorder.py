@@ -32,6 +32,7 @@ from fairway.recorder.pods import (
     PLACE,
     READY,
     RESTARTS,
+    RUNNING,
     SCHEDULED,
     STARTED,
     SUCCEEDED,
@@ -254,7 +255,9 @@ class Recorder:
     def _follow_status(self, row: int, obj: Obj, status: dict[str, Any], now: int) -> None:
         numbers, at = self.pods.numbers, row * WIDTH
         phase = PHASE_CODES.get(status.get("phase") or "Pending", 0)
-        if phase != numbers[at + PHASE]:
+        if phase == FAILED and self._was_sent_away(row, obj, status):
+            self.pods.end(row, now)
+        elif phase != numbers[at + PHASE]:
             numbers[at + PHASE] = phase
             if numbers[at + STARTED] == NEVER and (phase != FAILED or _has_run(status)):
                 numbers[at + STARTED] = now
@@ -281,6 +284,16 @@ class Recorder:
                 restarts = sum([c.get("restartCount") or 0 for c in containers])
             if restarts:
                 numbers[at + RESTARTS] = restarts
+
+    def _was_sent_away(self, row: int, obj: Obj, status: dict[str, Any]) -> bool:
+        """Whether a pod that serves ends because it is deleted: its containers answer SIGTERM with 143, so that the
+        kubelet calls it Failed for its last moment. Source: getPhase, podIsTerminal (v1.36)."""
+        is_leaving = "deletionTimestamp" in obj["metadata"] and not status.get("reason")
+        return (
+            is_leaving
+            and self.pods.sorts[row].is_serving
+            and self.pods.numbers[row * WIDTH + PHASE] == RUNNING
+        )
 
     def _note_use(self, row: int, obj: Obj) -> None:
         pods = self.pods
