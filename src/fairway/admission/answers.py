@@ -65,7 +65,7 @@ def invalid(request: AdmissionRequest, plugin: str, problems: Iterable[str]) -> 
     listed = list(problems)
     kind = request.kind
     gk = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
-    said = listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
+    said = aggregated(listed)
     causes = []
     for problem in listed:
         path, _, rest = problem.partition(": ")
@@ -86,3 +86,9 @@ def _cause_reason(text: str) -> str:
         "Forbidden": "FieldValueForbidden",
     }
     return next((reason for word, reason in words.items() if text.startswith(word)), "FieldValueInvalid")
+
+
+def aggregated(errors: Iterable[str]) -> str:
+    """As Go aggregates errors: each once, several in brackets."""
+    said = list(dict.fromkeys(errors))
+    return said[0] if len(said) == 1 else f"[{', '.join(said)}]"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from fairway.admission.answers import aggregated
 from fairway.cluster.actions import View
 from fairway.kube import quantity
 from fairway.kube.objects import Obj, dig, gk_of, meta_of, namespace_of, spec_of
@@ -95,13 +96,8 @@ def refusal(view: View, obj: Obj) -> str | None:
     for limit_range in view.objects(LIMIT_RANGE, namespace_of(obj) or "default"):
         wrong = _wrong_with_pod(limit_range, obj) if gk == "Pod" else _wrong_with_claim(limit_range, obj)
         if wrong:
-            return _joined(wrong)
+            return aggregated(wrong)
     return None
-
-
-def _joined(wrong: list[str]) -> str:
-    """As Go aggregates errors: one plain, several in brackets."""
-    return wrong[0] if len(wrong) == 1 else f"[{', '.join(dict.fromkeys(wrong))}]"
 
 
 def _wrong_with_pod(limit_range: Obj, pod: Obj) -> list[str]:

@@ -16,13 +16,14 @@ Resources = dict[str, int]
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+STORAGE: Final = "storage"
 PODS: Final = "pods"
 NVIDIA_GPU: Final = "nvidia.com/gpu"
 # Thousandths of one GPU, for nodes that share theirs. Ours: Kubernetes has no name for it.
 GPU_MILLI: Final = "fairway.dev/gpu-milli"
 
 # Names without a domain that Kubernetes knows natively. Source: v1helper.IsNativeResource, validation.
-_NATIVE: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE, PODS, "storage"})
+_NATIVE: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE, PODS, STORAGE})
 
 
 def amount(resource: str, value: object) -> int:
@@ -41,7 +42,7 @@ def format_amount(resource: str, value: int) -> str:
     """The quantity text for an amount: cpu 1500 → `1500m`, memory 2^31 → `2Gi`."""
     if resource == CPU:
         return quantity.format_milli(value)
-    if resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith("hugepages-"):
+    if resource in (MEMORY, EPHEMERAL_STORAGE, STORAGE) or resource.startswith("hugepages-"):
         return quantity.format_binary(value)
     return str(value)
 

@@ -123,9 +123,12 @@ def _declared(name: str) -> Any:
 # C++ writes types as LIST<STRING>; cel-go as list(string).
 def _type_name(name: str) -> str:
     lowered = name.lower().replace("<", "(").replace(">", ")")
-    return {"timestamp": "google.protobuf.Timestamp", "duration": "google.protobuf.Duration"}.get(
-        lowered, lowered
-    )
+    own = {
+        "timestamp": "google.protobuf.Timestamp",
+        "duration": "google.protobuf.Duration",
+        "null": "null_type",
+    }
+    return own.get(lowered, lowered)
 
 
 _VARIABLE = re.compile(r"undeclared reference to 'variables\.(\w+)' \(in container ''\)")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fairway.admission.answers import aggregated
 from fairway.admission.podsecurity.evaluation import detail, reason, violations
 from fairway.admission.podsecurity.levels import LEVELS, PRIVILEGED, LevelVersion, Policy, policy_of
 from fairway.admission.request import CREATE, UPDATE, AdmissionRequest
@@ -95,9 +96,7 @@ def _evaluated(policy: Policy, pod: Obj, *, enforce: bool) -> Verdict:
     meta, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     audit: dict[str, str] = {}
     if policy.problems:
-        problems = policy.problems
-        said = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-        audit["error"] = f"Failed to parse policy: {said}"
+        audit["error"] = f"Failed to parse policy: {aggregated(policy.problems)}"
     forbidden = ""
     if enforce:
         audit[f"{_ANNOTATION}enforce-policy"] = str(policy.enforce)

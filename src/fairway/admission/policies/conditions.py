@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from fairway.admission.answers import aggregated
 from fairway.admission.cel.compiling import BOOL, Error, Program, Variables, compiled
 
 Programs = tuple[Program | Error, ...]
@@ -39,4 +40,4 @@ def are_met(programs: Programs, evaluate: Callable[[Program], Any]) -> bool | st
             return False
     if not errors:
         return True
-    return errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]"
+    return aggregated(errors)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from fairway.admission.answers import aggregated
 from fairway.admission.rbac.attributes import RBAC_GROUP, Attributes, Decision, quoted
 from fairway.admission.rbac.rules import Rule, allows, parse_rules
 from fairway.admission.request import SYSTEM_MASTERS, User
@@ -79,9 +80,7 @@ class Authorizer:
                 return Decision(True, f"RBAC: allowed by {grant.source}")
         if not errors:
             return Decision(False)
-        distinct = list(dict.fromkeys(errors))
-        said = distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
-        return Decision(False, f"RBAC: {said}")
+        return Decision(False, f"RBAC: {aggregated(errors)}")
 
     def rules_for(self, user: User, namespace: str) -> list[Rule]:
         """Every rule that applies to a user in a namespace, cluster-wide ones first."""
