@@ -154,6 +154,39 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
             "required"
         ],
     ),
+    "sources that are not allowed, or say too little": (
+        {
+            "resources": {
+                "deviceClassMappings": [
+                    {
+                        "name": "gpus",
+                        "deviceClassNames": ["gpu.example.com"],
+                        "sources": [
+                            {"counter": {"name": "memory", "driver": "a_b", "deviceSelector": {}}},
+                            {"counter": {"driver": "x", "deviceSelector": {"cel": {"expression": "1"}}}},
+                        ],
+                    },
+                    {
+                        "name": "shares",
+                        "deviceClassNames": ["share.example.com"],
+                        "sources": [{"capacity": {"name": "memory", "driver": "x"}}],
+                    },
+                ]
+            }
+        },
+        [
+            'resources.deviceClassMappings[0].sources[0].counter.driver: Invalid value: "a_b": a lowercase RFC '
+            "1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
+            "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+            "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+            "resources.deviceClassMappings[0].sources[0].counter.deviceSelector.cel.expression: Required value",
+            "resources.deviceClassMappings[0].sources[1].counter.name: Required value",
+            'resources.deviceClassMappings[0].sources[1].counter.deviceSelector.cel.expression: Invalid value: "1": '
+            "CEL compilation failed: must evaluate to bool or the unknown type, not int",
+            "resources.deviceClassMappings[1].sources[0].capacity: Invalid value: true: capacity sources require "
+            "KueueDRAIntegrationConsumableCapacity to be enabled",
+        ],
+    ),
     "exclusions where undeclared resources are free": (
         {"resources": {"quotaCheckStrategy": "IgnoreUndeclared", "excludeResourcePrefixes": ["a"]}},
         [
@@ -287,7 +320,7 @@ def test_every_section_reaches_those_it_concerns() -> None:
     assert door.external == ("Foo.example.com",)
     assert door.manages_without_queue_name
     assert not door.is_on("PartialAdmission")
-    assert config.device_classes[0].device_classes == ("gpu.example.com",)
+    assert config.device_classes.resource_of("gpu.example.com") == "gpus"
     assert config.metrics.per_cluster_queue_resources
 
 

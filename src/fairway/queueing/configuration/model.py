@@ -13,6 +13,7 @@ from typing import Any
 from fairway.kube.durations import duration_ns, duration_us
 from fairway.kube.labels import EVERYTHING, Selector, label_selector
 from fairway.queueing.control.settings import KueueSettings, PodsReady
+from fairway.queueing.devices.mapping import DeviceClassMappings, device_class_mappings
 from fairway.queueing.facts.featuregates import DEFAULTS as GATE_DEFAULTS
 from fairway.queueing.facts.gates import FeatureGates, gates_from
 from fairway.queueing.facts.transformations import Transformations, transformations
@@ -22,16 +23,6 @@ from fairway.queueing.quota.queueusage import UsageSettings, usage_settings
 from fairway.queueing.webhooks.settings import Settings
 
 _SECOND_US = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceClassMapping:
-    """Devices of these classes count as this resource. `counters`: names of counters that are summed instead."""
-
-    resource: str
-    device_classes: tuple[str, ...]
-    counters: tuple[str, ...] = ()
-    capacities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +75,7 @@ class Configuration:
     strategies: tuple[str, ...] | None
     usage: UsageSettings | None
     transformations: Transformations
-    device_classes: tuple[DeviceClassMapping, ...]
+    device_classes: DeviceClassMappings
     ignores_undeclared: bool
     retained_us: int | None
     deactivated_retained_us: int | None
@@ -131,6 +122,7 @@ class Configuration:
             pods_ready=self.pods_ready,
             frameworks=self.frameworks,
             transformations=self.transformations,
+            device_classes=self.device_classes,
             uses_fair_sharing=self.uses_fair_sharing,
             strategies=self.strategies or DEFAULT_STRATEGIES,
             ignores_undeclared=self.ignores_undeclared,
@@ -168,7 +160,7 @@ def configuration_of(raw: Mapping[str, Any]) -> Configuration:
         strategies=None if fair is None else tuple(fair["preemptionStrategies"]),
         usage=None if usage is None else _usage(usage),
         transformations=transformations(resources),
-        device_classes=tuple(_device_class(m) for m in resources.get("deviceClassMappings") or ()),
+        device_classes=device_class_mappings(resources.get("deviceClassMappings") or ()),
         ignores_undeclared=checks_quota and resources.get("quotaCheckStrategy") == "IgnoreUndeclared",
         retained_us=duration_us(retention.get("afterFinished")),
         deactivated_retained_us=duration_us(retention.get("afterDeactivatedByKueue")),
@@ -200,16 +192,6 @@ def _usage(section: Mapping[str, Any]) -> UsageSettings:
     names = ("usageHalfLifeTime", "usageSamplingInterval")
     seconds = {name: duration_ns(section[name]) / 1e9 for name in names if section.get(name)}
     return usage_settings({**section, **seconds})
-
-
-def _device_class(mapping: Mapping[str, Any]) -> DeviceClassMapping:
-    sources = mapping.get("sources") or ()
-    return DeviceClassMapping(
-        resource=mapping["name"],
-        device_classes=tuple(mapping.get("deviceClassNames") or ()),
-        counters=tuple(s["counter"]["name"] for s in sources if s.get("counter")),
-        capacities=tuple(s["capacity"]["name"] for s in sources if s.get("capacity")),
-    )
 
 
 def _multi_kueue(section: Mapping[str, Any]) -> MultiKueue:

@@ -15,6 +15,7 @@ from fairway.kube.durations import duration_ns, go_duration
 from fairway.kube.fieldpath import Path
 from fairway.kube.labels import label_selector
 from fairway.queueing.configuration.defaulting import BOTH_STRATEGIES, INCREMENTAL
+from fairway.queueing.configuration.deviceclasses import device_class_faults
 from fairway.queueing.facts.featuregates import DEFAULTS as GATE_DEFAULTS
 from fairway.queueing.facts.featuregates import gate_problem
 from fairway.queueing.webhooks import faults as f
@@ -27,7 +28,6 @@ Raw = Mapping[str, Any]
 _STRATEGY_SETS = ([BOTH_STRATEGIES[0]], [BOTH_STRATEGIES[1]], BOTH_STRATEGIES)
 _MAX_LABELS, _MAX_LABELS_PER_KIND, _MAX_VALUES, _MAX_WORKLOAD_VALUES = 20, 6, 16, 12
 _LABEL_KINDS = {"Cohort": 6, "LocalQueue": 6, "ClusterQueue": 6, "Workload": 2}
-_MAX_MAPPINGS, _MAX_CLASSES, _MAX_NAME = 16, 8, 253
 _KIND_ARG = re.compile(r"[^.]+\.[^.]+\..+")
 _LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 
@@ -45,7 +45,8 @@ def configuration_faults(config: Raw) -> list[Fault]:
     out += _certificate_faults(config.get("internalCertManagement") or {})
     resources = config.get("resources") or {}
     out += _transformation_faults(resources)
-    out += _device_class_faults(resources.get("deviceClassMappings") or ())
+    if resources.get("deviceClassMappings"):
+        out += device_class_faults(resources["deviceClassMappings"], gates)
     out += _namespace_faults(config)
     out += _retention_faults((config.get("objectRetentionPolicies") or {}).get("workloads") or {})
     out += _tls_faults(config.get("tls") or {})
@@ -205,84 +206,6 @@ def _transformation_faults(resources: Raw) -> list[Fault]:
         if name in seen:
             out.append(f.duplicate((*at, "input"), name))
         seen.add(name)
-    return out
-
-
-def _device_class_faults(mappings: Sequence[Raw]) -> list[Fault]:
-    root: Path = ("resources", "deviceClassMappings")
-    out = [f.too_many(root, len(mappings), _MAX_MAPPINGS)] if len(mappings) > _MAX_MAPPINGS else []
-    resources: set[str] = set()
-    taken: dict[str, tuple[str, set[str]]] = {}
-    for i, mapping in enumerate(mappings):
-        at: Path = (*root, i)
-        name, classes = mapping.get("name", ""), mapping.get("deviceClassNames") or []
-        out += _key_faults(name, (*at, "name"))
-        if name in resources:
-            out.append(f.duplicate((*at, "name"), name))
-        resources.add(name)
-        if not classes:
-            out.append(f.required((*at, "deviceClassNames"), "at least one device class name is required"))
-        if len(classes) > _MAX_CLASSES:
-            out.append(f.too_many((*at, "deviceClassNames"), len(classes), _MAX_CLASSES))
-        for j, device_class in enumerate(classes):
-            here: Path = (*at, "deviceClassNames", j)
-            out += _key_faults(device_class, here)
-            if device_class in classes[:j]:
-                out.append(f.duplicate(here, device_class))
-            out += _claimed_faults(device_class, mapping, taken, here)
-        out += _source_faults(mapping, at)
-    return out
-
-
-def _key_faults(name: str, path: Path) -> list[Fault]:
-    complaints = names.label_key(name)
-    out = [f.invalid(path, name, "; ".join(complaints))] if complaints else []
-    if len(name) > _MAX_NAME:
-        out.append(f.invalid(path, name, f"must not exceed {_MAX_NAME} characters"))
-    return out
-
-
-def _claimed_faults(
-    device_class: str, mapping: Raw, taken: dict[str, tuple[str, set[str]]], path: Path
-) -> list[Fault]:
-    """One device class serves several resources only where each counts another counter."""
-    sources = mapping.get("sources") or ()
-    counter = ((sources[0].get("counter") or {}).get("name") or "") if sources else ""
-    if device_class not in taken:
-        taken[device_class] = (mapping.get("name", ""), {counter} if counter else set())
-        return []
-    resource, counters = taken[device_class]
-    if resource == mapping.get("name", ""):
-        return []
-    if not counter or not counters:
-        return [f.invalid(path, device_class, f"device class already mapped to resource {resource}")]
-    if counter in counters:
-        why = f'device class already has a counter source for counter "{counter}"'
-        return [f.invalid(path, device_class, why)]
-    counters.add(counter)
-    return []
-
-
-def _source_faults(mapping: Raw, at: Path) -> list[Fault]:
-    """Unlike kube: the selectors' CEL is not compiled; the engine counts devices by class."""
-    out: list[Fault] = []
-    sources = mapping.get("sources") or ()
-    kinds = set()
-    for i, source in enumerate(sources):
-        here: Path = (*at, "sources", i)
-        given = [name for name in ("counter", "capacity") if source.get(name) is not None]
-        why = "exactly one source type must be set per entry"
-        if not given:
-            out.append(f.required(here, why))
-        elif len(given) > 1:
-            out.append(f.invalid(here, "counter+capacity", why))
-        else:
-            kinds.add(given[0])
-            if not source[given[0]].get("driver"):
-                out.append(f.required((*here, given[0], "driver")))
-    if len(kinds) > 1:
-        why = "cannot mix counter and capacity sources in the same mapping"
-        out.append(f.invalid((*at, "sources"), len(sources), why))
     return out
 
 

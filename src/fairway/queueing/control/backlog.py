@@ -31,8 +31,10 @@ from fairway.queueing.control.touched import Touched
 from fairway.queueing.control.waiting import Waiting
 from fairway.queueing.cycle.admissibility import Namespaces
 from fairway.queueing.cycle.pending import ClusterQueuePending, PendingWorkloads
+from fairway.queueing.devices.needs import needs_charge
 from fairway.queueing.facts import conditions as conds
 from fairway.queueing.facts.objects import LocalQueue
+from fairway.queueing.facts.podsets import Charge
 from fairway.queueing.facts.workloads import Workload, WorkloadReader, key_of
 from fairway.queueing.facts.workloadstate import (
     is_active,
@@ -61,6 +63,8 @@ class Backlog:
         self.owned = OwnedWorkloads()
         self.environment = Environment()
         self.touched = Touched()
+        self.charges: dict[str, Charge] = {}
+        """By Workload: what the devices its pods claim count as, since its controller looked."""
         self.configuring = Configuring(
             self.accounts,
             self.waiting,
@@ -79,6 +83,7 @@ class Backlog:
         twin.owned = self.owned.copy()
         twin.environment = self.environment.copy()
         twin.touched = self.touched.copy()
+        twin.charges = dict(self.charges)
         twin.configuring = self.configuring.copy(twin.accounts, twin.waiting, twin.environment, twin.touched)
         return twin
 
@@ -112,14 +117,26 @@ class Backlog:
             known = self.waiting.facts_of(key_of(obj))
             if known is not None and known.obj is obj:
                 return known
-        return self.reader.read(obj)
+        return self.reader.read(obj, self.charges.get(key_of(obj), ()) if self.charges else ())
+
+    def adjusted(self, obj: Obj) -> Obj:
+        """The Workload as its pods will be: with the defaults and overheads they get."""
+        return self.environment.adjusted(obj)
 
     def read(self, obj: Obj) -> Workload:
         """Facts of a Workload, as its pods will be: with the defaults and overheads they get."""
-        adjusted = self.environment.adjusted(obj)
-        workload = self.reader.read(adjusted)
+        charge = self.charges.get(key_of(obj), ()) if self.charges else ()
+        workload = self.reader.read(self.environment.adjusted(obj), charge)
         workload.obj = obj
         return workload
+
+    def needs_charge(self, obj: Obj) -> bool:
+        """Whether its controller has to say first what the devices it claims count as."""
+        return needs_charge(obj, self.settings.gates, self.environment.backed)
+
+    def charge(self, key: str, charge: Charge) -> None:
+        """What they count as. To be queued anew after this."""
+        self.charges[key] = charge
 
     def cluster_queue_of(self, local_queue: str) -> str | None:
         """The ClusterQueue a LocalQueue names, there or not."""
@@ -241,6 +258,7 @@ class Backlog:
     def _leave(self, key: str, obj: Obj) -> None:
         queue = f"{namespace_of(obj)}/{spec_of(obj).get('queueName') or ''}"
         self.waiting.leave(key, queue)
+        self.charges.pop(key, None)
         self._unqueue(key)
         self.release(key)
         self._wake_of(queue)
@@ -282,6 +300,9 @@ class Backlog:
         """Let it wait for its turn, if it may. `is_filling`: because its LocalQueue came, or came back."""
         if not is_admissible(obj, self.settings.gates):
             self._unqueue(key_of(obj))
+            return
+        if self.needs_charge(obj) and key_of(obj) not in self.charges:
+            self.touched.ask((key_of(obj),))
             return
         workload = self.read(obj)
         if workload.key in self.accounts.holders:

@@ -20,6 +20,7 @@ from fairway.queueing.control.kinds import (
     ADMISSION_CHECK,
     CLUSTER_QUEUE,
     COHORT,
+    DEVICE_CLASS,
     LIMIT_RANGE,
     LOCAL_QUEUE,
     NAMESPACE,
@@ -88,6 +89,9 @@ class Configuring:
             self._namespace(change)
         elif gk in (LIMIT_RANGE, RUNTIME_CLASS):
             self._pod_defaults(change)
+        elif gk == DEVICE_CLASS and self._environment.hear_device_class(change):
+            for local_queue in self._waiting.local_queues:
+                self._touched.ask(self._waiting.members(local_queue))
 
     # Queues
 

@@ -1,11 +1,11 @@
-"""What stands around Workloads and decides about them: namespaces, LimitRanges, RuntimeClasses."""
+"""What stands around Workloads and decides about them: namespaces, LimitRanges, RuntimeClasses, DeviceClasses."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from fairway.cluster.changes import DELETED, Change
-from fairway.kube.objects import Obj, labels_of, name_of, namespace_of
+from fairway.kube.objects import Obj, labels_of, name_of, namespace_of, spec_of
 from fairway.queueing.cycle.admissibility import Namespaces
 from fairway.queueing.facts.adjusting import Defaults, adjusted
 
@@ -23,6 +23,8 @@ class Environment:
         self.namespaces = Namespaces(self._labels, self._ranges)
         self._defaults: dict[str, Defaults] = {}
         self._overheads: dict[str, dict[str, Any]] = {}
+        self.backed: dict[str, tuple[str, ...]] = {}
+        """Extended resource → the DeviceClasses that stand for it."""
 
     def copy(self) -> Environment:
         twin = Environment()
@@ -30,6 +32,7 @@ class Environment:
         twin._ranges.update(self._ranges)
         twin._defaults = dict(self._defaults)
         twin._overheads = dict(self._overheads)
+        twin.backed = dict(self.backed)
         return twin
 
     def know_namespace(self, name: str) -> None:
@@ -79,3 +82,18 @@ class Environment:
             self._overheads.pop(change.key.name, None)
         else:
             self._overheads[change.key.name] = dict(overhead)
+
+    def hear_device_class(self, change: Change) -> bool:
+        """Whether it stands, or stood, for an extended resource."""
+        name, before = change.key.name, change.old or {}
+        old = str(spec_of(before).get("extendedResourceName") or "")
+        new = str(spec_of(change.obj).get("extendedResourceName") or "")
+        for resource in filter(None, dict.fromkeys((old, new))):
+            left = tuple(c for c in self.backed.get(resource, ()) if c != name)
+            if change.type != DELETED and resource == new:
+                left = (*left, name)
+            if left:
+                self.backed[resource] = left
+            else:
+                self.backed.pop(resource, None)
+        return bool(old or new)

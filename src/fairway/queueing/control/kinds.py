@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from fairway.kube.resourceclaims import CLASS
 from fairway.queueing.integrations.ownership import WORKLOAD
 
 CLUSTER_QUEUE: Final = "ClusterQueue.kueue.x-k8s.io"
@@ -16,6 +17,7 @@ NODE: Final = "Node"
 NAMESPACE: Final = "Namespace"
 LIMIT_RANGE: Final = "LimitRange"
 RUNTIME_CLASS: Final = "RuntimeClass.node.k8s.io"
+DEVICE_CLASS: Final = CLASS
 
 WATCHED: Final = (
     WORKLOAD,
@@ -29,4 +31,5 @@ WATCHED: Final = (
     NAMESPACE,
     LIMIT_RANGE,
     RUNTIME_CLASS,
+    DEVICE_CLASS,
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
+from fairway.queueing.devices.mapping import NO_MAPPINGS, DeviceClassMappings
 from fairway.queueing.facts.gates import DEFAULT_GATES, FeatureGates
 from fairway.queueing.facts.transformations import NO_TRANSFORMATIONS, Transformations
 from fairway.queueing.integrations.settings import DEFAULT_SETTINGS, JobSettings
@@ -55,6 +56,7 @@ class KueueSettings:
     pods_ready: PodsReady | None = field(default_factory=PodsReady)
     frameworks: tuple[str, ...] = INSTALLED_FRAMEWORKS
     transformations: Transformations = NO_TRANSFORMATIONS
+    device_classes: DeviceClassMappings = NO_MAPPINGS
     uses_fair_sharing: bool = False
     strategies: tuple[str, ...] = DEFAULT_STRATEGIES
     ignores_undeclared: bool = False

@@ -128,6 +128,8 @@ def _top(heap: list[Item]) -> Item | None:
 def _is_same(old: Pending, new: Workload) -> bool:
     """Nothing changed that could make a difference to whether it can be admitted."""
     before, after = old.workload.obj, new.obj
+    if not _asks_alike(old.workload, new):
+        return False
     if before is after:
         return True
     was, now = status_of(before), status_of(after)
@@ -139,6 +141,13 @@ def _is_same(old: Pending, new: Workload) -> bool:
         and find(was, REQUEUED) == find(now, REQUEUED)
         and has_closed_preemption_gate(before) == has_closed_preemption_gate(after)
     )
+
+
+def _asks_alike(old: Workload, new: Workload) -> bool:
+    """What is counted can change by itself: claims are looked at anew. Source: draRequestsChanged."""
+    return old.shape is new.shape or [(t.name, t.count, t.requests) for t in old.totals] == [
+        (t.name, t.count, t.requests) for t in new.totals
+    ]
 
 
 class ClusterQueuePending:

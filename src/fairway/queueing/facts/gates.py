@@ -25,6 +25,11 @@ class FeatureGates:
     fair_sharing_prioritize_non_borrowing: bool = True
     flavor_fungibility: bool = True
     flavor_fungibility_preserve_scan_progress: bool = True
+    kueue_dra_integration: bool = True
+    kueue_dra_integration_consumable_capacity: bool = False
+    kueue_dra_integration_extended_resource: bool = True
+    kueue_dra_integration_partitionable_devices: bool = True
+    kueue_dra_reject_workloads_when_dra_disabled: bool = True
     partial_admission: bool = True
     prioritize_preemptor_workloads: bool = False
     priority_boost: bool = False
@@ -51,7 +56,7 @@ class FeatureGates:
 
 
 DEFAULT_GATES: Final = FeatureGates()
-_WORD: Final = re.compile(r"TAS|[A-Z][a-z]*")
+_WORD: Final = re.compile(r"TAS|DRA|[A-Z][a-z]*")
 
 
 def field_of(gate: str) -> str:

@@ -7,7 +7,7 @@ Source: apis/kueue/v1beta2/workload_types.go; pkg/workload/workload.go (totalReq
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -50,6 +50,17 @@ class TopologyRequest(NamedTuple):
     slices: tuple[SliceConstraint, ...]
     group: str
     is_explicit: bool
+
+
+class PodSetCharge(NamedTuple):
+    """What claims for devices add to one pod of a pod set, in quota; `replaced`: requests that this stands for."""
+
+    name: str
+    added: tuple[tuple[str, int], ...]
+    replaced: tuple[str, ...]
+
+
+Charge = tuple[PodSetCharge, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +113,23 @@ def new_shape(pod_sets: Sequence[Mapping[str, Any]], transformations: Transforma
             for problem in over_limits(f"spec.podSets[{index}].template.spec", ps.spec)
         ),
     )
+
+
+def charged(shape: Shape, charge: Charge) -> Shape:
+    """The same pods, with what their devices count as in quota."""
+    by_name = {c.name: c for c in charge}
+    return replace(
+        shape,
+        pod_sets=tuple(_charged(ps, by_name[ps.name]) if ps.name in by_name else ps for ps in shape.pod_sets),
+        form_text=shape.form_text + _ENCODER.encode(charge),
+    )
+
+
+def _charged(pod_set: PodSet, charge: PodSetCharge) -> PodSet:
+    per_pod = {n: v for n, v in pod_set.per_pod.items() if n not in charge.replaced}
+    for name, amount in charge.added:
+        per_pod[name] = per_pod.get(name, 0) + amount
+    return replace(pod_set, per_pod=in_rank_order(per_pod))
 
 
 def _pod_set(raw: Mapping[str, Any], transformations: Transformations) -> PodSet:

@@ -21,7 +21,7 @@ from fairway.queueing.facts.amounts import in_rank_order, saturated
 from fairway.queueing.facts.conditions import NO_TIME_US
 from fairway.queueing.facts.gates import DEFAULT_GATES, FeatureGates
 from fairway.queueing.facts.objects import FlavorResource, flavor_resource
-from fairway.queueing.facts.podsets import PodSet, Shape, new_shape, shape_key
+from fairway.queueing.facts.podsets import Charge, PodSet, Shape, charged, new_shape, shape_key
 from fairway.queueing.facts.topologyassignments import TopologyAssignment, read_assignment
 from fairway.queueing.facts.transformations import NO_TRANSFORMATIONS, Transformations
 from fairway.queueing.facts.workloadstate import needs_second_pass
@@ -185,11 +185,14 @@ class WorkloadReader:
         self._forms: dict[bytes, int] = {}
         # What all workloads of a shape ask for alike, by its identity: shapes are never dropped.
         self._asked: dict[int, tuple[PodSetTotal, ...]] = {}
+        self._with_devices: dict[tuple[int, Charge], Shape] = {}
 
-    def read(self, obj: Obj) -> Workload:
-        """O(size of the object) for a new shape, else O(pod sets)."""
+    def read(self, obj: Obj, charge: Charge = ()) -> Workload:
+        """O(size of the object) for a new shape, else O(pod sets). `charge`: for the devices it claims."""
         spec, status, meta = spec_of(obj), status_of(obj), meta_of(obj)
         shape = self.shape_of(spec)
+        if charge:
+            shape = self._charged(shape, charge)
         now = {c["type"]: c for c in status.get("conditions") or ()}
         admission = status.get("admission")
         reclaimable = self._reclaimable(status)
@@ -278,6 +281,15 @@ class WorkloadReader:
             found = new_shape(pod_sets, self.transformations)
             number = self._forms.setdefault(found.form_text, len(self._forms))
             found = self._shapes[key] = replace(found, form=number)
+        return found
+
+    def _charged(self, shape: Shape, charge: Charge) -> Shape:
+        key = id(shape), charge
+        found = self._with_devices.get(key)
+        if found is None:
+            found = charged(shape, charge)
+            number = self._forms.setdefault(found.form_text, len(self._forms))
+            found = self._with_devices[key] = replace(found, form=number)
         return found
 
     def _asked_of(self, shape: Shape) -> tuple[PodSetTotal, ...]:

@@ -6,9 +6,10 @@ Source: pkg/kubelet/lifecycle/predicate.go, pkg/scheduler/eventhandlers.go Admis
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fairway.kube.nodeselection import node_selection
+from fairway.kube.objects import Obj
 from fairway.kube.quantity import whole_ceil
 from fairway.kube.resources import is_extended
 from fairway.kube.taints import NO_EXECUTE, first_untolerated, parse_tolerations
@@ -27,11 +28,12 @@ class Rejection(NamedTuple):
     message: str
 
 
-def rejection(node: NodeState, plan: PodPlan, spec: dict[str, Any]) -> Rejection | None:
+def rejection(node: NodeState, plan: PodPlan, pod: Obj) -> Rejection | None:
     """Why the kubelet refuses the pod, or None."""
+    spec = pod["spec"]
     if node.is_shutting_down:
         return Rejection("NodeShutdown", "Pod was rejected as the node is shutting down.")
-    lack = _lack(node, plan)
+    lack = _lack(node, plan, pod)
     if lack is not None:
         name, requested, used, capacity = lack
         message = (
@@ -57,7 +59,7 @@ def rejection(node: NodeState, plan: PodPlan, spec: dict[str, Any]) -> Rejection
     return None
 
 
-def _lack(node: NodeState, plan: PodPlan) -> tuple[str, int, int, int] | None:
+def _lack(node: NodeState, plan: PodPlan, pod: Obj) -> tuple[str, int, int, int] | None:
     """The first resource that is short: (name, requested, used, capacity)."""
     if node.max_pods is not None and len(node.pods) + 1 > node.max_pods:
         return "pods", 1, len(node.pods), node.max_pods
@@ -74,9 +76,17 @@ def _lack(node: NodeState, plan: PodPlan) -> tuple[str, int, int, int] | None:
             if is_extended(name):
                 continue
             capacity = 0
+        if amount > capacity and name in _claimed(pod):
+            continue
         if used.get(name, 0) + amount > capacity:
             return name, amount, used.get(name, 0), capacity
     return None
+
+
+def _claimed(pod: Obj) -> set[str]:
+    """Extended resources that are devices of the claim made for the pod."""
+    told = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    return {m.get("resourceName") or "" for m in told.get("requestMappings") or ()}
 
 
 def _predicate(name: str, why: str) -> Rejection:

@@ -64,7 +64,7 @@ def admit(k: Kubelet, key: Key, obj: Obj) -> None:
     plan = k.plans.of(obj)
     if plan.problem is not None:
         k.tell(key, uid, WARNING, "InvalidBehaviour", str(plan.problem))
-    refused = rejection(node, plan, spec)
+    refused = rejection(node, plan, obj)
     if refused is None and node.managers is not None:
         refused = locality.refusal(k, node, key, obj)
     if refused is not None:

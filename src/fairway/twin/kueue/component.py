@@ -205,7 +205,7 @@ class Kueue:
         """The first object of Kueue: from now on everything counts that was there before."""
         self.is_awake = True
         store = self.host.store
-        for gk in (kinds.NODE, kinds.NAMESPACE, kinds.LIMIT_RANGE, kinds.RUNTIME_CLASS):
+        for gk in (kinds.NODE, kinds.NAMESPACE, kinds.LIMIT_RANGE, kinds.RUNTIME_CLASS, kinds.DEVICE_CLASS):
             for obj in store.objects(gk):
                 key = Key(gk, meta_of(obj).get("namespace") or "", meta_of(obj)["name"])
                 self.backlog.apply(Change(store.version, ADDED, key, obj, None), self.host.loop.now_us)
@@ -425,13 +425,17 @@ class Kueue:
         self._failures.pop(item, None)
 
     def _retry(self, item: Item, refused: ApiError) -> None:
-        failures = self._failures.get(item, 0)
-        self._failures[item] = failures + 1
         key = item[1]
         self.host.log.record(
             self.host.loop.now_us, self.name, key.gk, key.namespace, key.name, "Refused", refused.message
         )
-        self.enqueue(item, min(_RETRY_BASE_US << min(failures, 18), _RETRY_MAX_US))
+        self.enqueue(item, self.retry_at_us(item) - self.host.loop.now_us)
+
+    def retry_at_us(self, item: Item) -> int:
+        """When to look again at what just failed: ever later."""
+        failures = self._failures.get(item, 0)
+        self._failures[item] = failures + 1
+        return self.host.loop.now_us + min(_RETRY_BASE_US << min(failures, 18), _RETRY_MAX_US)
 
     def tell(self, about: Key, type_: str, reason: str, message: str, component: str) -> None:
         """An event, on record too."""

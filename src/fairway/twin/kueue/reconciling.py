@@ -20,6 +20,7 @@ from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.queueing.integrations.priorities import WORKLOAD_PRIORITY_CLASS
 from fairway.queueing.integrations.reconcile import Kueue as JobWorld
 from fairway.queueing.integrations.reconcile import reconcile_job
+from fairway.twin.kueue import claims
 
 if TYPE_CHECKING:
     from fairway.twin.kueue.component import Kueue
@@ -69,14 +70,18 @@ def reconcile(kueue: Kueue, item: tuple[str, Key]) -> Reconciled:
     if tag == "check":
         return Reconciled(reconcile_check(kueue.host.store, obj, kueue.host.loop.now_us))
     if key.gk == WORKLOAD:
-        return _workload(kueue, obj)
+        return _workload(kueue, key, obj)
     if key.gk == WORKLOAD_PRIORITY_CLASS:
         return _priority_class(kueue, obj)
     return Reconciled(tuple(finalizer_actions(obj, is_in_use=_is_in_use(kueue, key))))
 
 
-def _workload(kueue: Kueue, obj: Obj) -> Reconciled:
+def _workload(kueue: Kueue, key: Key, obj: Obj) -> Reconciled:
     backlog = kueue.backlog
+    if claims.concerns(kueue, obj):
+        looked = claims.look(kueue, key, obj)
+        if looked is not None:
+            return Reconciled(looked[0], kueue.retry_at_us(("look", key)) if looked[1] else None)
     backlog.accounts.settle()
     name = f"{meta_of(obj).get('namespace') or ''}/{spec_of(obj).get('queueName') or ''}"
     local_queue = backlog.local_queues.get(name)
