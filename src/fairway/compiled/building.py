@@ -177,6 +177,9 @@ MODULES: tuple[str, ...] = (
     "apiserver/subresources/binding.py",
     "apiserver/subresources/dispatch.py",
     "apiserver/verbs/writing.py",
+    "answers/forecasting/boards.py",
+    "answers/forecasting/quick.py",
+    "answers/forecasting/quotas.py",
     # Inherits from a compiled class.
     "conformance/dra/playing.py",
 )

@@ -13,8 +13,9 @@ where kube-scheduler stops its search early.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -33,38 +34,42 @@ from fairway.scheduling.verdict import Scheduled
 NOWHERE: Final = -1
 
 
-class Board(Protocol):
+class Board(ABC):
     """A cluster on which futures are played, one after another. Shapes are known by numbers, nodes by rows; a token
     stands for a pod that was placed."""
 
+    @abstractmethod
     def line_of(self, shape: PodShape, labels: LabelSet) -> int: ...
+
+    @abstractmethod
     def begin(self) -> None:
         """All is as it was at first."""
-        ...
 
+    @abstractmethod
     def seat(self, record: PodRecord) -> int:
         """The token of a pod that runs from the beginning."""
-        ...
 
+    @abstractmethod
     def place(self, line: int, draw: int) -> int:
         """Anywhere: its token, or `NOWHERE`. `draw` picks among equals."""
-        ...
 
+    @abstractmethod
     def place_on(self, row: int, line: int, draw: int) -> int:
         """On this node, where `fits` says that it may: its token, or `NOWHERE`."""
-        ...
 
+    @abstractmethod
     def fits(self, row: int, line: int) -> bool: ...
+
+    @abstractmethod
     def leave(self, token: int, line: int) -> int:
         """The row it was on."""
-        ...
 
+    @abstractmethod
     def held(self) -> int:
         """GPUs in use."""
-        ...
 
 
-class States:
+class States(Board):
     """Tokens are rows."""
 
     def __init__(self, accounts: NodeAccounts, scheduler: Scheduler) -> None:
@@ -253,7 +258,7 @@ class States:
         return total
 
 
-class Asking:
+class Asking(Board):
     """Asks kube-scheduler for every pod. Tokens are the numbers of pods in the order in which they came."""
 
     def __init__(self, accounts: NodeAccounts, scheduler: Scheduler) -> None:

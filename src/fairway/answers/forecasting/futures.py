@@ -6,6 +6,7 @@ are. Whoever asks hears of progress after every few futures and may stop; nothin
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -198,8 +199,13 @@ class QuickPlayer:
             if item.pods
         }
         there = [(*known.get(_likeness(shape), (shape, labels)), found) for shape, labels, found in there]
-        raw = [self._coming_pod(job.ask) for job in jobs]
-        coming = [known.get(_likeness(shape), (shape, labels)) for shape, labels in raw]
+        raw = self._coming_pods(jobs)
+        alike: dict[int, tuple[PodShape, LabelSet] | None] = {}
+        coming = []
+        for shape, labels in raw:
+            if shape.id not in alike:
+                alike[shape.id] = known.get(_likeness(shape))
+            coming.append(alike[shape.id] or (shape, labels))
         shapes = {shape.id: shape for shape, _, _ in there} | {shape.id: shape for shape, _ in coming}
         self.why_asked = why_not(scheduler, shapes.values())
         self.board: Board = Asking(accounts, scheduler) if self.why_asked else States(accounts, scheduler)
@@ -236,6 +242,20 @@ class QuickPlayer:
         if proto is None:
             return *self._coming_pod(item.ask), []
         return proto.shape, proto.labels, records
+
+    def _coming_pods(self, jobs: Sequence[PastJob]) -> list[tuple[PodShape, LabelSet]]:
+        """One pod of each; jobs that asked for the same share it."""
+        made: dict[tuple[object, ...], tuple[PodShape, LabelSet]] = {}
+        found = []
+        for job in jobs:
+            ask = job.ask
+            asked = ask.gpu_milli, ask.cpu_milli, ask.memory_bytes, ask.gpu_model, ask.priority_class
+            kind = (*asked, ask.node_selector, ask.namespace, ask.user, ask.queue, ask.labels)
+            pod = made.get(kind)
+            if pod is None:
+                pod = made[kind] = self._coming_pod(ask)
+            found.append(pod)
+        return found
 
     def _coming_pod(self, ask: TraceJob) -> tuple[PodShape, LabelSet]:
         pod = objects_for(Arriving(JobTrace("", ()), "", kind=POD), ask)[0]
@@ -332,7 +352,10 @@ def play_all(
     global _asked
     _asked = question
     # Forked workers inherit the cluster: nothing of it is written down or read again.
-    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork"))
+    # What they inherit stays: a garbage collector that looked through it would copy every page of it.
+    pool = ProcessPoolExecutor(
+        processes, mp_context=multiprocessing.get_context("fork"), initializer=gc.freeze
+    )
     try:
         chunk = max(1, min(8, count // (4 * processes)))
         tasks = [

@@ -68,6 +68,12 @@ _LEVELS: Final = (
 )
 
 
+def _kind(ask: TraceJob, limit_us: int) -> Hashable:
+    """Two jobs that agree in this agree in all of `_keys`."""
+    shape = ask.gpu_milli, ask.cpu_milli, ask.memory_bytes, ask.replicas
+    return (ask.user or ask.namespace, ask.queue, pattern_of(ask.job_id), *shape, limit_us)
+
+
 def _keys(ask: TraceJob, limit_us: int) -> tuple[Hashable, ...]:
     user, name = ask.user or ask.namespace, pattern_of(ask.job_id)
     gpus, shape = ask.gpu_milli * ask.replicas, (ask.gpu_milli, ask.cpu_milli, ask.memory_bytes, ask.replicas)
@@ -90,7 +96,8 @@ class RunTimes:
 
     def __init__(self, history: History, now_us: int) -> None:
         """O(jobs)."""
-        self._groups: list[dict[Hashable, list[int]]] = [{} for _ in _LEVELS]
+        self._groups: list[dict[Hashable, list[list[int]]]] = [{} for _ in _LEVELS]
+        """By level and key: the jobs of each kind that belong to it, as numbers in the order of their ends."""
         self._run: list[float] = []
         self._is_end: list[bool] = []
         self._limit: list[int] = []
@@ -99,10 +106,12 @@ class RunTimes:
         self._at_least = {
             j.object: j.cut_short_us for j in history.jobs if j.run_us is None and j.cut_short_us
         }
+        kinds: dict[Hashable, list[int]] = {}
+        """Jobs of one kind are in the same group on every level."""
         for job in sorted(history.jobs, key=lambda j: (j.ended_us or now_us, j.object)):
-            self._learn(job, now_us)
+            self._learn(job, now_us, kinds)
 
-    def _learn(self, job: PastJob, now_us: int) -> None:
+    def _learn(self, job: PastJob, now_us: int, kinds: dict[Hashable, list[int]]) -> None:
         if job.started_us is None:
             return
         run_us, is_end = job.run_us, True
@@ -115,9 +124,15 @@ class RunTimes:
         number = len(self._run)
         self._run.append(float(run_us))
         self._is_end.append(is_end)
-        self._limit.append(job.limit_us)
-        for group, key in zip(self._groups, _keys(job.ask, job.limit_us), strict=True):
-            group.setdefault(key, []).append(number)
+        limit_us = job.limit_us
+        self._limit.append(limit_us)
+        kind = _kind(job.ask, limit_us)
+        members = kinds.get(kind)
+        if members is None:
+            members = kinds[kind] = []
+            for group, key in zip(self._groups, _keys(job.ask, limit_us), strict=True):
+                group.setdefault(key, []).append(members)
+        members.append(number)
 
     def at_least_us(self, name: str) -> int:
         """How long a job that has not ended ran before it was evicted: it takes longer than that."""
@@ -172,10 +187,10 @@ class RunTimes:
             return None
         return (atoms * limit_us if is_share else atoms), mass, count
 
-    def _atoms_of(self, members: list[int], is_share: bool) -> tuple[Floats, Floats, float]:
+    def _atoms_of(self, kinds: list[list[int]], is_share: bool) -> tuple[Floats, Floats, float]:
         if is_share:
-            members = [n for n in members if self._limit[n]]
-        newest = members[-_NEWEST:]
+            kinds = [members for members in kinds if self._limit[members[0]]]
+        newest = sorted(n for members in kinds for n in members[-_NEWEST:])[-_NEWEST:]
         runs = np.array([self._run[n] / (self._limit[n] if is_share else 1) for n in newest])
         ends = np.array([self._is_end[n] for n in newest], np.bool_)
         weights = _FADING ** np.arange(len(newest) - 1, -1, -1.0)
