@@ -174,7 +174,7 @@ def _start(cron: Cron, now_us: int) -> int | None:
         )
         cron.tell("TooManyMissedTimes", message, warn=True)
     if found.start_us is not None:
-        _start_at(cron, found.start_us, zone, now_us)
+        _start_at(cron, found.start_us, zone)
     return next_look_us(_as_of(cron), schedule, now_us)
 
 
@@ -193,16 +193,8 @@ def _zone(cron: Cron) -> tzinfo | None:
         return None
 
 
-def _start_at(cron: Cron, start_us: int, zone: tzinfo, now_us: int) -> None:
-    deadline_s = cron.spec.get("startingDeadlineSeconds")
-    if deadline_s is not None and start_us + deadline_s * SECOND_US < now_us:
-        moment = datetime.fromtimestamp(start_us // SECOND_US, UTC)
-        when = moment.strftime("%a, %d %b %Y %H:%M:%S +0000")
-        cron.tell("MissSchedule", f"Missed scheduled time to start a job: {when}", warn=True)
-        return
+def _start_at(cron: Cron, start_us: int, zone: tzinfo) -> None:
     name = job_name(cron.obj, start_us)
-    if cron.status.get("lastScheduleTime") == rfc3339(start_us):
-        return
     if any(ref.get("name") == name for ref in cron.active):
         return
     policy = cron.spec.get("concurrencyPolicy")

@@ -106,7 +106,7 @@ def replace(by_node: dict[str, list[Obj]], revision: Revision, limits: Limits) -
             if not revision.is_available(old):
                 out.delete.append(old)
                 unavailable += 1
-            elif unavailable < limits.max_unavailable:
+            else:
                 candidates.append(old)
     out.delete.extend(candidates[: max(limits.max_unavailable - unavailable, 0)])
     return out
@@ -149,7 +149,7 @@ def surge(
                 out.delete.append(old)
         elif not should_run:
             unwanted.append(old)
-        elif surging < limits.max_surge:
+        else:
             candidates.append(node)
     out.delete.extend(unwanted[: max(available - desired, 0)])
     out.surge = [*allowed, *candidates[: max(limits.max_surge - surging, 0)]]
