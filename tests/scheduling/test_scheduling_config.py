@@ -312,7 +312,18 @@ WRONG = {
         "profiles:\n- schedulerName: a\n- schedulerName: a\n",
         '5: profiles[1].schedulerName: "a": Duplicate value',
     ),
-    "extenders": ("extenders: [{urlPrefix: http://x}]\n", "extenders cannot be simulated"),
+    "an extender without a weight": (
+        "extenders: [{urlPrefix: http://x, prioritizeVerb: p}]\n",
+        "must have a positive weight applied to it",
+    ),
+    "an extender of a plain resource": (
+        "extenders: [{urlPrefix: http://x, managedResources: [{name: cpu}]}]\n",
+        "must be an extended resource name",
+    ),
+    "two extenders that bind": (
+        "extenders: [{urlPrefix: http://x, bindVerb: b}, {urlPrefix: http://y, bindVerb: b}]\n",
+        "only one extender can implement bind",
+    ),
 }
 
 WRONG_PROFILE = {

@@ -14,7 +14,7 @@ from fairway.errors import FairwayError
 
 def main() -> int:
     said = msgspec.json.decode(sys.argv[1])
-    for name in ("data", "kubeconfig", "cloud"):
+    for name in ("data", "kubeconfig", "cloud", "scheduler"):
         said[name] = Path(said[name]) if said.get(name) else None
     said["fleet"] = tuple(said["fleet"])
     said["without"] = None if said.get("without") is None else tuple(said["without"])

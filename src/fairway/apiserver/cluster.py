@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fairway.apiserver.signingrequests import CertificateSigner
     from fairway.queueing.webhooks.settings import Settings
     from fairway.scenario.model import CloudPlan
+    from fairway.scheduling.profile import Profile
     from fairway.twin.containment import Containment
     from fairway.twin.kubelet.component import Kubelet
     from fairway.twin.twin import Twin
@@ -99,10 +100,12 @@ class Cluster:
         door: Door,
         signer: CertificateSigner,
         cloud: CloudPlan | None = None,
+        profiles: tuple[Profile, ...] | None = None,
     ) -> None:
         """Load the components and let time run. Takes about half a second the first time.
 
-        `door` is what the components' own new objects pass; `cloud`: where nodes come from. Raises: ApiError.
+        `door` is what the components' own new objects pass; `cloud`: where nodes come from; `profiles`: of
+        kube-scheduler, None: its default. Raises: ApiError.
         """
         from fairway.apiserver.components import latency_of, served_components
         from fairway.apiserver.events import StoredEvents
@@ -116,7 +119,7 @@ class Cluster:
         self.twin = Twin(
             seed=self.store.seed,
             latency=latency_of(self._latency),
-            components=served_components(signer, cloud, self.left),
+            components=served_components(signer, cloud, self.left, profiles),
             start_us=self.store.now_us,
             store=self.store,
             events=self.events,

@@ -17,6 +17,7 @@ from fairway.apiserver.namespaced import NamespaceFurniture
 from fairway.apiserver.nodeleases import NodeLeases
 from fairway.apiserver.nodettl import NodeTtl
 from fairway.apiserver.signingrequests import CertificateSigner
+from fairway.scheduling.profile import Profile
 from fairway.twin.autoscaling.component import Autoscaling
 from fairway.twin.components import Component
 from fairway.twin.controllers import Controllers
@@ -39,14 +40,17 @@ _SERVED = replace(
 
 
 def served_components(
-    signer: CertificateSigner, cloud: CloudPlan | None = None, left: LeftOut = EVERYTHING
+    signer: CertificateSigner,
+    cloud: CloudPlan | None = None,
+    left: LeftOut = EVERYTHING,
+    profiles: tuple[Profile, ...] | None = None,
 ) -> list[Component]:
     """New components, in the order in which they see changes. `cloud`: where nodes come from by themselves; `left`:
-    whose place somebody else takes."""
+    whose place somebody else takes; `profiles`: of kube-scheduler."""
     market, provisioners = _of_cloud(cloud)
     found = [
         *market,
-        *standard_components(),
+        *(standard_components() if profiles is None else standard_components(profiles)),
         *provisioners,
         NamespaceFurniture(),
         EndpointsController(),

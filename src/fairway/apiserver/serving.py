@@ -49,6 +49,7 @@ from fairway.kube.objects import Obj
 
 if TYPE_CHECKING:
     from fairway.scenario.model import CloudPlan
+    from fairway.scheduling.profile import Profile
 
 LOOPBACK = "127.0.0.1"
 # Objects are trees that reference counts free; the cycle collector would only look at them, 100,000 at a time.
@@ -81,6 +82,8 @@ class Settings:
     metrics_server: bool = True
     cloud: Path | None = None
     without: tuple[str, ...] | None = None
+    scheduler: Path | None = None
+    """A KubeSchedulerConfiguration."""
 
 
 class Server:
@@ -208,7 +211,8 @@ class Server:
 
             signer = CertificateSigner(self.pki, self.api.authorizer)
             cloud = await asyncio.to_thread(_cloud, self.settings.cloud, self.api.store.now_us)
-            self.api.cluster.start(self.api.door, signer, cloud)
+            profiles = await asyncio.to_thread(_profiles, self.settings.scheduler)
+            self.api.cluster.start(self.api.door, signer, cloud, profiles)
             _trim()
         except Exception as bug:
             self._fail(bug)
@@ -317,6 +321,15 @@ def _cloud(file: Path | None, now_us: int) -> CloudPlan | None:
     from fairway.scenario.cloudfile import read_cloud_file
 
     return read_cloud_file(file, now_us)
+
+
+def _profiles(file: Path | None) -> tuple[Profile, ...] | None:
+    """What a file says of kube-scheduler; None: it is as it comes. Raises: InvalidInput."""
+    if file is None:
+        return None
+    from fairway.scheduling.config import read_configuration_file
+
+    return read_configuration_file(file).profiles
 
 
 def _trim() -> None:

@@ -33,6 +33,12 @@ def up(
             "--cloud", help="Where nodes come from by themselves: a Scenario with cloud, or its section."
         ),
     ] = None,
+    scheduler_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--scheduler-config", help="KubeSchedulerConfiguration: profiles, arguments, extenders."
+        ),
+    ] = None,
     speed: Annotated[
         float | None, typer.Option("--speed", help="Virtual seconds per second; as before, or 1.")
     ] = None,
@@ -103,10 +109,12 @@ def up(
         "metrics_server": metrics_server,
         "kubeconfig": None if kubeconfig is None else str(kubeconfig.absolute()),
         "cloud": None if cloud is None else str(cloud.absolute()),
+        "scheduler": None if scheduler_config is None else str(scheduler_config.absolute()),
         "without": check_names(without) if without else None,
     }
     _check_latency(latency)
     _check_cloud(cloud)
+    _check_scheduler(scheduler_config)
     if prometheus:
         from fairway.cli.prometheusbeside import check_installed, start
 
@@ -153,6 +161,19 @@ def _check_cloud(file: Path | None) -> None:
         read_cloud_file(file, EPOCH_US)
 
 
+def _check_scheduler(file: Path | None) -> None:
+    """Raises: InvalidInput, UserError, before anything is started."""
+    if file is None:
+        return
+    from fairway.errors import UserError
+    from fairway.scheduling.config import read_configuration_file
+
+    for profile in read_configuration_file(file).profiles:
+        if any(e.bind_verb for e in profile.extenders):
+            # It would bind through this server, which waits for its answer.
+            raise UserError(f"{file}: bindVerb: an extender that binds is called by fairway simulate alone")
+
+
 def _serve(where: Path, settings: dict[str, Any], output: str) -> None:
     from fairway.apiserver.folders import Running
     from fairway.apiserver.process import serve
@@ -163,7 +184,10 @@ def _serve(where: Path, settings: dict[str, Any], output: str) -> None:
 
         _say(Running(os.getpid(), server.url, str(server.kubeconfig)), where, output)
 
-    files = {name: Path(settings[name]) if settings[name] else None for name in ("kubeconfig", "cloud")}
+    files = {
+        name: Path(settings[name]) if settings[name] else None
+        for name in ("kubeconfig", "cloud", "scheduler")
+    }
     serve(Settings(**{**settings, **files, "data": where, "fleet": tuple(settings["fleet"])}), told)
 
 

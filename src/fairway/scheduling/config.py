@@ -2,10 +2,9 @@
 
 In: the file kube-scheduler takes with `--config` (kubescheduler.config.k8s.io/v1). Out: profiles and the few
 settings that change decisions. Everything wrong is reported at once, located, in upstream's words. Settings of
-the process (leader election, profiling, …) are accepted and mean nothing here; extenders are refused, because
-Fairway cannot call them and would otherwise decide something else than the cluster.
+the process (leader election, profiling, …) are accepted and mean nothing here.
 
-Reading order: this, `configplugins` (which plugins run), `configargs` (their arguments).
+Reading order: this, `configplugins` (which plugins run), `configargs` (their arguments), `configextenders`.
 Source: pkg/scheduler/apis/config/v1/defaults.go, validation/validation.go (v1.36).
 """
 
@@ -19,8 +18,10 @@ from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.manifest import Manifest, capped, read_path
 from fairway.kube.timestamps import SECOND_US
 from fairway.scheduling.configargs import Changes, read_args
+from fairway.scheduling.configextenders import read_extenders
 from fairway.scheduling.configfields import DUPLICATE, REQUIRED, Part, root_of
 from fairway.scheduling.configplugins import PLUGINS, read_plugins
+from fairway.scheduling.extenders import Extender
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.scheduling.queue import INITIAL_BACKOFF_US, MAX_BACKOFF_US
 
@@ -106,21 +107,28 @@ def _is_ours(root: Part) -> bool:
 def _read(root: Part) -> SchedulerConfiguration:
     fields = root.members(*_FIELDS)
     fields["parallelism"].integer(16, 1, None, "should be an integer value greater than zero")
-    if fields["extenders"].value:
-        fields["extenders"].reject("extenders cannot be simulated: expected none")
+    extenders, left_to_them = read_extenders(fields["extenders"])
     initial = fields["podInitialBackoffSeconds"].integer(1, 1, _MOST_SECONDS, "must be greater than 0")
     longest = fields["podMaxBackoffSeconds"].integer(10, None, _MOST_SECONDS)
     if longest < initial:
         fields["podMaxBackoffSeconds"].reject("must be greater than or equal to PodInitialBackoffSeconds")
     client = fields["clientConnection"]
     connection = client.members("kubeconfig", "acceptContentTypes", "contentType", "qps", "burst")
+    profiles = _profiles(fields["profiles"], _percentage(fields["percentageOfNodesToScore"], 0))
+    if extenders:
+        profiles = tuple(_with_extenders(p, extenders, left_to_them) for p in profiles)
     return SchedulerConfiguration(
-        profiles=_profiles(fields["profiles"], _percentage(fields["percentageOfNodesToScore"], 0)),
+        profiles=profiles,
         initial_backoff_us=initial * SECOND_US,
         max_backoff_us=longest * SECOND_US,
         client_qps=_number(connection["qps"], DEFAULT_QPS),
         client_burst=connection["burst"].integer(0) or DEFAULT_BURST,
     )
+
+
+def _with_extenders(profile: Profile, extenders: tuple[Extender, ...], ignored: frozenset[str]) -> Profile:
+    """What extenders take care of themselves is ignored instead of what the plugin's arguments say, as upstream."""
+    return replace(profile, extenders=extenders, ignored_resources=ignored or profile.ignored_resources)
 
 
 def _number(part: Part, default: int) -> int:

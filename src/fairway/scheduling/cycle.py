@@ -25,18 +25,19 @@ from fairway.cluster.accounts import NodeAccounts
 from fairway.cluster.actions import View
 from fairway.cluster.records import PodRecord
 from fairway.kube.labels import Selector
-from fairway.kube.objects import Key
+from fairway.kube.objects import Key, Obj
 from fairway.scheduling.devices.selecting import AllocationError
 from fairway.scheduling.diagnosis import Diagnosis as Diagnosis
 from fairway.scheduling.dynamicresources import PLUGIN as DEVICES_PLUGIN
 from fairway.scheduling.dynamicresources import DynamicResources, Plan
+from fairway.scheduling.extenders import ExtenderError, Extenders, Passed
 from fairway.scheduling.filters import DeviceFilter, Filters
 from fairway.scheduling.nodelocal import NodeLocal
 from fairway.scheduling.podaffinity import affinity_scores, normalized
 from fairway.scheduling.podspread import constraints_of, spread_scores
 from fairway.scheduling.profile import DEFAULT_PROFILE, GPU_POLICIES, Profile
 from fairway.scheduling.resourcescores import MAX_SCORE
-from fairway.scheduling.verdict import NO_NODES, Scheduled, ScoreSheet
+from fairway.scheduling.verdict import NO_NODES, Refusal, Scheduled, ScoreSheet
 from fairway.scheduling.volumes import VolumeFilter, VolumePlan, look, plan
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Scheduler:
     """Where claims and volumes are looked up; None: pods' claims are of no account."""
     devices: DynamicResources | None = None
     """Who knows about devices; None: there are none, and nobody asks for any."""
+    extenders: Extenders | None = None
     _locals: dict[int, NodeLocal] = field(default_factory=dict)
     _delegated: frozenset[str] = frozenset()
 
@@ -91,7 +93,14 @@ class Scheduler:
         nominated = dict(self.nominated)
         devices = None if self.devices is None else self.devices.over(accounts)
         return Scheduler(
-            accounts, self.profile, default_selector, self.next_start, nominated, self.view, devices
+            accounts,
+            self.profile,
+            default_selector,
+            self.next_start,
+            nominated,
+            self.view,
+            devices,
+            self.extenders,
         )
 
     def give_devices(self, devices: DynamicResources) -> None:
@@ -124,7 +133,8 @@ class Scheduler:
         local = self.local(pod)
         if self._policies is not None:
             self._policies.see(pod)
-        if self._stands_alone(pod, local):
+        extended = None if self.extenders is None else self.extenders.of(pod.key)
+        if extended is None and self._stands_alone(pod, local):
             alone = self._place_alone(pod, local, draw)
             if alone is not None:
                 return alone
@@ -136,26 +146,56 @@ class Scheduler:
         if filters.devices is not None and filters.devices.look.why:
             return self._nowhere(filters.devices.look.why, DEVICES_PLUGIN)
         try:
-            nominee = self._on_nominated_node(pod, filters)
+            nominee = self._on_nominated_node(pod, filters, extended)
             if nominee is not None:
                 return nominee
             outside = self._outside_pinned(pod)
             rows, evaluated = self._search(filters, outside)
+            passed = None
+            if extended is not None and len(rows):
+                rows, passed = self._extended(extended, rows)
+        except ExtenderError as failed:
+            return Diagnosis(_EMPTY, _EMPTY, _EMPTY.astype(np.bool_), error=str(failed))
         except AllocationError as failed:
             error = f'running "{DEVICES_PLUGIN}" filter plugin: {failed}'
             return Diagnosis(_EMPTY, _EMPTY, _EMPTY.astype(np.bool_), error=error)
         if not len(rows):
-            return self._diagnosis(filters, outside)
+            found_none = self._diagnosis(filters, outside)
+            return found_none if passed is None else self._as_extenders_say(found_none, passed)
         if len(rows) == 1:
             row = int(rows[0])
             return Scheduled(accounts.names[row], 0, 1, evaluated, 1, self._devices(pod, row))
         totals = self._totals(pod, local, rows, filters.devices)
+        if extended is not None and self.extenders is not None:
+            names = [accounts.names[row] for row in rows.tolist()]
+            added = self.extenders.scores(extended, names)
+            totals = totals + np.array([added.get(name, 0) for name in names], np.int64)
         # argmax and nonzero are C calls; max and boolean indexing go through Python and cost more than the work.
         best = int(totals[totals.argmax()])
         tied = rows[(totals == best).nonzero()[0]]
         winner = int(tied[draw % len(tied)])
         devices = self._devices(pod, winner)
         return Scheduled(accounts.names[winner], best, len(rows), evaluated, len(tied), devices)
+
+    def _extended(self, pod: Obj, rows: Ints) -> tuple[Ints, Passed]:
+        """The rows that extenders leave. Raises: ExtenderError."""
+        assert self.extenders is not None
+        by_name = {self.accounts.names[row]: row for row in rows.tolist()}
+        passed = self.extenders.passed(pod, list(by_name))
+        return np.array([by_name[name] for name in passed.nodes], np.int64), passed
+
+    def _as_extenders_say(self, diagnosis: Diagnosis, passed: Passed) -> Diagnosis:
+        """Nodes that filters allow, extenders refused, or nobody asked about: those have no say, and no hope."""
+        rows = self.accounts.row_of
+        said = {rows[name]: words for name, words in passed.refused.items() if name in rows}
+        allowed = diagnosis.refusal == 0
+        diagnosis.is_hopeless |= allowed
+        diagnosis.refusal[allowed] = Refusal.EXTENDER
+        for row in said:
+            diagnosis.refusal[row] = Refusal.EXTENDER
+            diagnosis.is_hopeless[row] = self.accounts.names[row] in passed.hopeless
+        diagnosis.said = said
+        return diagnosis
 
     def _nowhere(self, why: str, plugin: str) -> Diagnosis:
         """A PreFilter refused the pod on every node."""
@@ -273,7 +313,7 @@ class Scheduler:
                 by_row.setdefault(row, []).append(other)
         return by_row
 
-    def _on_nominated_node(self, pod: PodRecord, filters: Filters) -> Scheduled | None:
+    def _on_nominated_node(self, pod: PodRecord, filters: Filters, extended: Obj | None) -> Scheduled | None:
         """A nominated pod tries its node first. Raises: AllocationError."""
         mine = self.nominated.get(pod.key)
         if mine is None:
@@ -284,6 +324,12 @@ class Scheduler:
         filters.ask_devices(np.array([row], np.int64))
         if filters.codes[row] != 0:
             return None
+        if extended is not None and self.extenders is not None:
+            try:
+                if not self.extenders.passed(extended, [mine[1]]).nodes:
+                    return None
+            except ExtenderError:
+                return None
         return Scheduled(mine[1], 0, 1, 1, 1, self._devices(pod, row))
 
     def _outside_pinned(self, pod: PodRecord) -> Bools | None:
@@ -311,7 +357,9 @@ class Scheduler:
         if not count:
             return _EMPTY, 0
         wanted = feasible_nodes_to_find(count, self.profile.percentage_of_nodes_to_score)
-        if not self.profile.weights:
+        if not self.profile.weights and not any(
+            e.filter_verb or e.prioritize_verb for e in self.profile.extenders
+        ):
             wanted = 1
         start = self.next_start % count
         # Most searches end soon: look at as many as are wanted, then at twice as many, then at everything.

@@ -5,8 +5,9 @@ Source: pkg/scheduler/framework/types.go Diagnosis, FitError (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ class Diagnosis:
 
     `short`: bits as in `NodeLocal.short`; `outside`: rows that required node names exclude, if any are;
     `prefilter`: what a PreFilter said that refused the pod everywhere; `error`: what ended the attempt before it could
-    be told whether any node would do.
+    be told whether any node would do; `said`: what extenders said of rows (EXTENDER; some say nothing).
     """
 
     refusal: Ints
@@ -36,6 +37,7 @@ class Diagnosis:
     prefilter: str = ""
     prefilter_plugin: str = ""
     error: str = ""
+    said: Mapping[int, str] = field(default_factory=dict)
 
 
 def reasons_of(diagnosis: Diagnosis, accounts: NodeAccounts) -> tuple[dict[str, int], tuple[str, ...]]:
@@ -51,6 +53,8 @@ def reasons_of(diagnosis: Diagnosis, accounts: NodeAccounts) -> tuple[dict[str, 
         plugins[PLUGINS[Refusal(code)]] = None
         if code == Refusal.FIT:
             _add_shortages(reasons, diagnosis, diagnosis.short[counted][refusal == code])
+        elif code == Refusal.EXTENDER:
+            reasons.update(Counter(diagnosis.said.values()))
         else:
             reasons[REASONS[Refusal(code)]] = count
     if diagnosis.outside is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from fairway.cluster.records import PodRecord
@@ -19,6 +20,7 @@ from fairway.scheduling.diagnosis import Diagnosis, reasons_of
 from fairway.scheduling.dynamicresources import PLUGIN as DEVICES_PLUGIN
 from fairway.scheduling.evictions import NEVER_STARTED, Candidate, victims_on
 from fairway.scheduling.evictions import Budget as Budget
+from fairway.scheduling.extenders import ExtenderError
 from fairway.scheduling.filters import Filters
 from fairway.scheduling.verdict import (
     NEVER_PREEMPTS,
@@ -100,6 +102,8 @@ def _preempt(
         said[NO_VICTIMS] = len(potential)
     elif len(potential) and diagnosis.filters is not None:
         candidates, said = _dry_run(scheduler, diagnosis.filters, potential.tolist(), budgets, draw)
+    if candidates and scheduler.extenders is not None:
+        candidates = _that_extenders_leave(scheduler, pod, candidates)
     if candidates:
         best = _least_harmful(candidates)
         victims = tuple(v.key for v in best.victims)
@@ -142,6 +146,32 @@ def _dry_run(
         else:
             said.update(found)
     return [*clean, *violating], said
+
+
+def _that_extenders_leave(
+    scheduler: Scheduler, pod: PodRecord, candidates: Sequence[Candidate]
+) -> list[Candidate]:
+    """Candidates, with the victims that extenders name. Where one fails that may not be ignored: none."""
+    extenders = scheduler.extenders
+    obj = None if extenders is None else extenders.of(pod.key)
+    if extenders is None or obj is None or scheduler.view is None:
+        return list(candidates)
+    names = scheduler.accounts.names
+    victims = {
+        names[c.row]: ([v for v in map(scheduler.view.get, [p.key for p in c.victims]) if v], c.violations)
+        for c in candidates
+    }
+    try:
+        left = extenders.preempting(obj, victims)
+    except ExtenderError:
+        return []
+    found = []
+    for candidate in candidates:
+        of_node = left.get(names[candidate.row])
+        if of_node is not None:
+            kept = tuple(v for v in candidate.victims if v.uid in of_node[0])
+            found.append(replace(candidate, victims=kept, violations=of_node[1]))
+    return found
 
 
 def _least_harmful(candidates: Sequence[Candidate]) -> Candidate:

@@ -13,6 +13,7 @@ from fairway.kube.labels import NOTHING
 from fairway.kube.nodeselection import Term
 from fairway.kube.resources import CPU, MEMORY
 from fairway.scheduling.coscheduling import DEFAULT_COSCHEDULING, CoschedulingArgs
+from fairway.scheduling.extenders import Extender
 
 LEAST_ALLOCATED = "LeastAllocated"
 MOST_ALLOCATED = "MostAllocated"
@@ -101,6 +102,7 @@ class Profile:
     # Plugins that may keep a pod waiting on its node for others: GangScheduling, Coscheduling.
     permits: frozenset[str] = frozenset()
     coscheduling: CoschedulingArgs = DEFAULT_COSCHEDULING
+    extenders: tuple[Extender, ...] = ()
     # 0: adaptive, 50 % less one per 125 nodes, at least 5 %.
     percentage_of_nodes_to_score: int = 0
 

@@ -18,6 +18,7 @@ from fairway.kube.resourceclaims import CLAIM as RESOURCE_CLAIM
 from fairway.kube.resourceclaims import CLASS as DEVICE_CLASS
 from fairway.kube.resourceclaims import SLICE
 from fairway.kube.volumes import CLAIM, CLASS, VOLUME, name_for
+from fairway.scheduling.extenders import EXTENDER
 from fairway.scheduling.queue import Line, SchedulingQueue
 from fairway.scheduling.volumefacts import CSI_NODE
 from fairway.scheduling.volumes import PLUGINS
@@ -174,6 +175,10 @@ def wake(
     `ignores` says which extended resources no profile checks (NodeResourcesFitArgs.ignoredResources); `uses`, whether a
     pod uses a resource claim.
     """
+    for line in queue.parked():
+        if EXTENDER in line.plugins:
+            # What would change an extender's mind is not known: everything may.
+            queue.unpark(line.key, now_us)
     if isinstance(event, DevicesChanged):
         for line in queue.parked():
             if _devices_may_help(queue, line, event, uses):

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from fairway.kube.objects import Key
+from fairway.scheduling.extenders import EXTENDER
 
 
 class Refusal(IntEnum):
@@ -40,9 +41,10 @@ class Refusal(IntEnum):
     DEVICES = 21
     DEVICES_INVALID = 22
     CLAIM_UNAVAILABLE = 23
+    EXTENDER = 24
 
 
-# Source: the ErrReason constants of each plugin, kube-scheduler v1.36. FIT composes its own.
+# Source: the ErrReason constants of each plugin, kube-scheduler v1.36. FIT composes its own, extenders say theirs.
 REASONS: Final[dict[Refusal, str]] = {
     Refusal.NODE_UNSCHEDULABLE: "node(s) were unschedulable",
     Refusal.NODE_NAME: "node(s) didn't match the requested node name",
@@ -92,6 +94,7 @@ PLUGINS: Final[dict[Refusal, str]] = {
     Refusal.DEVICES: "DynamicResources",
     Refusal.DEVICES_INVALID: "DynamicResources",
     Refusal.CLAIM_UNAVAILABLE: "DynamicResources",
+    Refusal.EXTENDER: EXTENDER,
 }
 
 TOO_MANY_PODS: Final = "Too many pods"

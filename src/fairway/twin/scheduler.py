@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from fairway.cluster.accounts import TERMINAL
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.devices import GPU_INDEX_ANNOTATION, annotation_of
 from fairway.cluster.records import PodRecord
@@ -20,6 +19,7 @@ from fairway.kube.labels import label_selector
 from fairway.kube.objects import Key, Obj, key_of, meta_of, spec_of, status_of
 from fairway.kube.timestamps import rfc3339
 from fairway.scheduling.cycle import Diagnosis, Scheduler
+from fairway.scheduling.extenders import ExtenderError, Extenders
 from fairway.scheduling.preemption import Budget, explain
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.scheduling.queue import PARKED, LineKey, QueuedPod, SchedulingQueue
@@ -31,11 +31,11 @@ from fairway.twin.gangs import Gangs
 from fairway.twin.kubeevents import NORMAL, WARNING
 from fairway.twin.loop import SCHEDULER
 from fairway.twin.owners import DefaultSelectors
+from fairway.twin.podchanges import asks_the_same, changes_nothing_here, is_to_schedule, shortened
 from fairway.twin.volumes.waiting import VolumeWaits
 
 _PDB: Final = "PodDisruptionBudget.policy"
 _CYCLES_AT_ONCE: Final = 32
-_NOTE_LENGTH: Final = 1024
 
 
 @dataclass(slots=True)
@@ -79,6 +79,10 @@ class SchedulerComponent:
         self.schedulers = {}
         for name, profile in self._profiles.items():
             scheduler = Scheduler(self.accounts, profile, self.selectors.of, view=host.store)
+            if profile.extenders:
+                from fairway.twin.extendercalls import call
+
+                scheduler.extenders = Extenders(profile.extenders, call, host.store)
             if name in self._state:
                 scheduler.next_start, scheduler.nominated = self._state[name]
             self.schedulers[name] = scheduler
@@ -129,7 +133,7 @@ class SchedulerComponent:
             self.volumes.observe(change, now_us)
         self.devices.observe(change, now_us)
         if change.key.gk == "Pod":
-            if _changes_nothing_here(change):
+            if changes_nothing_here(change):
                 return
             self._observe_pod(change, now_us)
         elif change.key.gk == "Namespace":
@@ -153,12 +157,12 @@ class SchedulerComponent:
         scheduler = self.schedulers.get(spec.get("schedulerName") or DEFAULT_PROFILE.scheduler_name)
         if scheduler is None:
             return
-        if change.type == DELETED or spec.get("nodeName") or not _is_to_schedule(pod):
+        if change.type == DELETED or spec.get("nodeName") or not is_to_schedule(pod):
             self.queue.remove(key)
             scheduler.nominated.pop(key, None)
             return
         old = change.old
-        if key in self.queue and old is not None and _asks_the_same(old, pod):
+        if key in self.queue and old is not None and asks_the_same(old, pod):
             return
         if key in self.volumes.waiting or key in self.devices.waiting:
             return
@@ -183,7 +187,7 @@ class SchedulerComponent:
         self.queue.add(record, self._line(record), at_us)
 
     def is_to_queue(self, pod: Obj) -> bool:
-        return _is_to_schedule(pod) and not pod["spec"].get("nodeName")
+        return is_to_schedule(pod) and not pod["spec"].get("nodeName")
 
     @property
     def _are_any_nominated(self) -> bool:
@@ -207,6 +211,8 @@ class SchedulerComponent:
             for queued in self.queue.pods():
                 self.queue.add(queued.record, self._line(queued.record), queued.queued_us)
         shape = record.shape
+        if any(p.extenders for p in self._profiles.values()):
+            return (shape.id, record.labels.id, record.key)
         gang = None if self.gangs is None else self.gangs.group_of.get(record.key)
         if gang is not None:
             return (shape.id, record.labels.id, gang)
@@ -381,6 +387,12 @@ class SchedulerComponent:
         if record.shape.claims and self.volumes.reserve(scheduler, record, verdict):
             return
         key = record.key
+        if scheduler.extenders is not None:
+            try:
+                scheduler.extenders.binds(obj, verdict.node)
+            except ExtenderError as failed:
+                self.fail_binding(record, str(failed), now_us)
+                return
         scheduler.nominated.pop(key, None)
         status = {**(obj.get("status") or {})}
         status.pop("nominatedNodeName", None)
@@ -509,7 +521,7 @@ class SchedulerComponent:
             lastProbeTime=None,
         )
         self.host.store.set_status(queued.key, status)
-        self.say(queued.key, queued.record.uid, WARNING, "FailedScheduling", _shortened(message))
+        self.say(queued.key, queued.record.uid, WARNING, "FailedScheduling", shortened(message))
 
     def _evict(self, scheduler: Scheduler, record: PodRecord, verdict: Unschedulable, now_us: int) -> None:
         preemption = verdict.preemption
@@ -571,35 +583,3 @@ class SchedulerComponent:
         host = self.host
         host.events.emit(host.loop.now_us, key, uid, type_, reason, message, self.name)
         host.log.record(host.loop.now_us, self.name, "Pod", key.namespace, key.name, reason, message)
-
-
-def _shortened(message: str) -> str:
-    """As long as an event's note may be. Source: schedule_one.go truncateMessage."""
-    return message if len(message) <= _NOTE_LENGTH else message[: _NOTE_LENGTH - 4] + " ..."
-
-
-def _is_to_schedule(pod: Obj) -> bool:
-    if "deletionTimestamp" in pod["metadata"] or pod["spec"].get("schedulingGates"):
-        return False
-    return bool(status_of(pod).get("phase", "Pending") == "Pending")
-
-
-def _changes_nothing_here(change: Change) -> bool:
-    """A pod that is bound and stays what it was to its node: a report of its kubelet, most of the time."""
-    old, pod = change.old, change.obj
-    if old is None or change.type == DELETED or old["spec"] is not pod["spec"]:
-        return False
-    if not pod["spec"].get("nodeName") or status_of(pod).get("phase") in TERMINAL:
-        return False
-    meta: Obj = pod["metadata"]
-    before: Obj = old["metadata"]
-    return meta.get("labels") is before.get("labels") and ("deletionTimestamp" in meta) == (
-        "deletionTimestamp" in before
-    )
-
-
-def _asks_the_same(old: Obj, new: Obj) -> bool:
-    """Only its status changed: a queued pod keeps its place."""
-    if old["spec"] is not new["spec"] and old["spec"] != new["spec"]:
-        return False
-    return bool(meta_of(old).get("labels") == meta_of(new).get("labels"))
