@@ -97,3 +97,36 @@ def test_a_resize_stays_within_the_quota(api: Served, pod: dict[str, Any]) -> No
         assert code == 403 and "exceeded quota: q" in said["message"], said
     finally:
         api.ask("DELETE", "/api/v1/namespaces/default/resourcequotas/q")
+
+
+def test_a_running_pod_is_resized_in_place(api: Served) -> None:
+    """As `kubectl patch pod r --subresource resize` asks."""
+    api.until_ready()
+    amounts = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "here"}}
+    api.ask("POST", "/api/v1/nodes", {**node, "status": {"capacity": amounts, "allocatable": amounts}})
+    container = {"name": "c", "image": "good", "resources": {"requests": {"cpu": "1"}}}
+    spec = {"containers": [container], "nodeName": "here"}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "r"}, "spec": spec}
+    assert api.ask("POST", PODS, body)[0] == 201
+    media = {"Content-Type": "application/strategic-merge-patch+json"}
+    for cpu, want in (("3", "3"), ("40", "3")):
+        api.ask("POST", "/fairway/clock", {"advanceUs": 120_000_000})
+        asked = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}}
+        code, said = api.ask("PATCH", f"{PODS}/r/resize", asked, headers=media)
+        assert code == 200, said
+        api.ask("POST", "/fairway/clock", {"advanceUs": 120_000_000})
+        _, found = api.ask("GET", f"{PODS}/r")
+        (told,) = found["status"]["containerStatuses"]
+        assert (told["allocatedResources"], told["resources"]["requests"]) == ({"cpu": want}, {"cpu": want})
+    reasons = {c["type"]: c.get("reason") for c in found["status"]["conditions"]}
+    assert reasons["PodResizePending"] == "Deferred"
+    asked = {
+        "spec": {
+            "containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}}]
+        }
+    }
+    asked["spec"]["containers"][0]["resources"] |= {"limits": {"cpu": "1", "memory": "1"}}
+    asked["spec"]["containers"][0]["resources"]["requests"]["memory"] = "1"
+    code, said = api.ask("PATCH", f"{PODS}/r/resize", asked, headers=media)
+    assert code == 422 and "Pod QOS Class may not change as a result of resizing" in said["message"]

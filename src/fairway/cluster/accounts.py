@@ -26,6 +26,7 @@ from fairway.cluster.podcounts import PodCounts
 from fairway.cluster.records import LabelSets, PodRecord, is_preempted, start_time_us
 from fairway.cluster.shapes import HostPort, PodShape, Shapes
 from fairway.kube.objects import Key, Obj, labels_of, meta_of, spec_of, status_of
+from fairway.kube.podresizing import effective, is_settled
 from fairway.kube.resources import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -85,6 +86,8 @@ class NodeAccounts:
         self._free_rows: list[int] = []
         self._taint_set_of: dict[tuple[Taint, ...], int] = {(): 0}
         self._homeless: dict[str, dict[Key, PodRecord]] = {}
+        self._resizing: dict[Key, None] = {}
+        """Pods that wish for something else than they were granted, or than they have."""
         self._born: dict[str, int] = {}
         self._zones: dict[str, list[int]] = {}
         """The rows of each zone, oldest first."""
@@ -179,8 +182,16 @@ class NodeAccounts:
         if change.type == DELETED or not node or status.get("phase") in TERMINAL:
             if record is not None:
                 self._drop(record)
+            if self._resizing:
+                self._resizing.pop(key, None)
+            return
+        if self._resizing and key in self._resizing:
+            self._resized(record, key, pod, node)
             return
         if record is None:
+            if status.get("containerStatuses"):
+                self._resized(None, key, pod, node)
+                return
             self._take(self._announced(pod, key) or self.record(pod, key, change.old), node)
             return
         meta: Obj = pod["metadata"]
@@ -192,11 +203,29 @@ class NodeAccounts:
             and (meta_of(old).get("labels") is meta.get("labels") or record.has_labels(meta.get("labels")))
         )
         if not same or record.is_terminating != ("deletionTimestamp" in meta):
+            if record.node == node and old is not None and old["spec"] is not spec:
+                self._resized(record, key, pod, node)
+                return
             self._drop(record)
             self._take(self.record(pod, key), node)
             return
         record.start_us = start_time_us(status)
         record.is_preempted = is_preempted(meta, status)
+
+    def _resized(self, record: PodRecord | None, key: Key, pod: Obj, node: str) -> None:
+        """A pod that is perhaps resized in place: it counts as the largest of what is wished, granted and had."""
+        counted = effective(pod)
+        if is_settled(pod):
+            self._resizing.pop(key, None)
+        else:
+            self._resizing[key] = None
+        if record is not None:
+            self._drop(record)
+        self._take(self.record(counted, key), node)
+
+    def has_resizes(self, row: int) -> bool:
+        """Whether a pod on this node wishes for something else than it was granted."""
+        return bool(self._resizing) and any(key in self._resizing for key in self.pods[row])
 
     def announce(self, record: PodRecord) -> None:
         """The pod of this record is about to be bound: no need to work it out again."""
@@ -556,6 +585,7 @@ _FLAT: Final = (
     "namespace_labels",
     "born",
     "_free_rows",
+    "_resizing",
     "_taint_set_of",
     "_born",
     "_zone_of",

@@ -117,6 +117,13 @@ class Behaviour:
         return codes[attempt] if attempt < len(codes) else codes[-1]
 
 
+def limited(behaviour: Behaviour, memory_bytes: int) -> Behaviour:
+    """The same container under another memory limit."""
+    other = using(behaviour, behaviour.cpu_milli, behaviour.memory_bytes)
+    other.memory_limit_bytes = memory_bytes
+    return other
+
+
 def using(behaviour: Behaviour, cpu_milli: tuple[Step, ...], memory_bytes: tuple[Step, ...]) -> Behaviour:
     """The same container, using as much as that."""
     other = Behaviour()

@@ -42,13 +42,14 @@ def _check_nodes(kubelet: Kubelet) -> None:
 
 def _check_accounts(host: Host, kubelet: Kubelet) -> None:
     """What is bound to a node fits it. Pods that were bound past the scheduler and wait for a dead kubelet's
-    verdict, and nodes that shrank, are let off."""
+    verdict, nodes that shrank, and wishes for more that no kubelet has granted yet, are let off."""
     accounts = host.store.accounts
     over = (accounts.requested > accounts.allocatable).any(axis=1) & accounts.alive
     for row in over.nonzero()[0].tolist():
         name = accounts.names[row]
         node = kubelet.nodes.get(name)
-        if node is not None and not node.is_shrunk and not node.unseen and node.is_up:
+        is_owed = node is None or node.is_shrunk or node.unseen or not node.is_up
+        if not is_owed and not accounts.has_resizes(row):
             taken, there = accounts.requested[row].tolist(), accounts.allocatable[row].tolist()
             raise InvariantBroken(f"node {name} is over-allocated: {accounts.columns}: {taken} of {there}")
 

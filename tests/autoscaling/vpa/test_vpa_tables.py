@@ -131,3 +131,14 @@ def test_who_is_updated(case: Any) -> None:
     pod = {"status": {"startTime": rfc3339(START_US), "containerStatuses": statuses}}
     found = updating.is_worth_it({"spec": {}}, pod, Priority(outside, True, difference), now_us)
     assert found == want
+
+
+@pytest.mark.parametrize("case", TABLES["inplace"], ids=_id)
+def test_in_place(case: list[Any]) -> None:
+    _, told, may_disturb, minutes, want = case
+    conditions = (
+        [] if told is None else [{"type": told[0], "status": "True", "reason": told[1], "message": told[2]}]
+    )
+    pod = {"status": {"phase": "Running", "conditions": conditions}}
+    now_us = START_US + round(minutes * MINUTE_US)
+    assert updating.in_place(pod, may_disturb=may_disturb, since_us=START_US, now_us=now_us) == want

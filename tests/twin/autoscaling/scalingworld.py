@@ -69,8 +69,8 @@ class World:
         return [(e.reason, e.message) for e in events if e.about.gk.startswith(kind)]
 
 
-def node(name: str) -> Obj:
-    amounts = {"cpu": "64", "memory": "256Gi", "pods": "250", "nvidia.com/gpu": "8"}
+def node(name: str, cpu: str = "64") -> Obj:
+    amounts = {"cpu": cpu, "memory": "256Gi", "pods": "250", "nvidia.com/gpu": "8"}
     return {
         "apiVersion": "v1",
         "kind": "Node",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalingworld import World, deployment
+from scalingworld import World, deployment, node
 
 from fairway.kube.objects import Obj
 
@@ -88,3 +88,36 @@ def test_no_target_and_no_pods() -> None:
     world.apply(deployment("nobody", 0))
     world.run(120)
     assert world.conditions("web", VPA)["NoPodsMatched"] == ("True", "NoPodsMatched")
+
+
+def _restarts(world: World) -> set[tuple[str, int]]:
+    return {
+        (p["metadata"]["uid"], p["status"]["containerStatuses"][0]["restartCount"])
+        for p in world.twin.store.objects("Pod")
+    }
+
+
+def test_in_place_gives_running_pods_what_is_recommended_without_a_restart() -> None:
+    world = World(load=busy(), objects=[deployment("web", 3), vertical("InPlaceOrRecreate")])
+    world.run(30)
+    before = _restarts(world)
+    world.run(1800)
+    assert _restarts(world) == before
+    assert requests(world).isdisjoint({"1"})
+    pods = world.twin.store.objects("Pod")
+    told = {p["status"]["containerStatuses"][0]["resources"]["requests"]["cpu"] for p in pods}
+    assert told == requests(world)
+    assert {"InPlaceResizedByVPA", "ResizeStarted", "ResizeCompleted"} <= {r for r, _ in world.said("Pod")}
+
+
+def test_in_place_evicts_what_does_not_fit_on_its_node_after_five_minutes() -> None:
+    """A full machine defers; the eviction lets a new pod find another."""
+    world = World(load=busy(), nodes=0)
+    for obj in (node("small", cpu="4"), deployment("web", 3), vertical("InPlaceOrRecreate")):
+        world.apply(obj)
+    world.run(30)
+    world.apply(node("large"))
+    world.run(3600)
+    reasons = [r for r, _ in world.said("Pod")]
+    assert "ResizeDeferred" in reasons and "EvictedByVPA" in reasons
+    assert requests(world).isdisjoint({"1"})

@@ -112,6 +112,7 @@ def test_status_is_written_as_a_kubelet_writes_it() -> None:
             "image": "main:1",
             "imageID": "",
             "started": True,
+            "resources": {},
         }
     ]
 

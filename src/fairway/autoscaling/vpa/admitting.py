@@ -52,6 +52,12 @@ def entered(view: Objects, pod: Obj) -> Obj:
     return pod
 
 
+def in_place(autoscaler: Obj, pod: Obj, targets: Mapping[str, Mapping[str, str]]) -> list[Obj]:
+    """The pod's containers as its `resize` subresource is to have them."""
+    containers: list[Obj] = _resized(autoscaler, pod, targets)["spec"]["containers"]
+    return containers
+
+
 def _resized(autoscaler: Obj, pod: Obj, targets: Mapping[str, Mapping[str, str]]) -> Obj:
     containers, said = [], []
     for number, container in enumerate(pod["spec"]["containers"]):

@@ -1,7 +1,7 @@
-"""Which pods are worth a restart, and how many of them may go at once?
+"""Which pods are worth an update, how many of them may be disturbed at once, and which can be resized in place?
 
 Source: pkg/updater/priority/{priority_processor,update_priority_calculator}.go,
-restriction/pods_restriction_factory.go.
+restriction/{pods_restriction_factory,pods_inplace_restriction}.go.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from fairway.autoscaling.vpa.policies import is_scaled
 from fairway.kube.objects import Obj
+from fairway.kube.podresizing import DEFERRED, IN_PROGRESS, PENDING
 from fairway.kube.quantity import milli_ceil
 from fairway.kube.timestamps import HOUR_US, MINUTE_US, parse_rfc3339
 
@@ -20,6 +21,13 @@ _MIN_CHANGE: Final = 0.1
 _QUICK_OOM_US: Final = 10 * MINUTE_US
 # Of a group's pods, half may be gone. Source: --eviction-tolerance.
 _TOLERANCE: Final = 0.5
+# How long a resize in place may be deferred, or under way, before its pod is evicted instead. Source:
+# DeferredResizeUpdateTimeout, InProgressResizeUpdateTimeout.
+_DEFERRED_US: Final = 5 * MINUTE_US
+_IN_PROGRESS_US: Final = HOUR_US
+
+# What becomes of a pod that could be resized in place.
+APPROVED, WAITS, EVICTED = "InPlaceApproved", "InPlaceDeferred", "InPlaceEvict"
 
 
 class Priority(NamedTuple):
@@ -35,11 +43,15 @@ def priority(pod: Obj, recommended: Mapping[str, Mapping[str, Any]]) -> Priority
     outside = scale_up = False
     asked: dict[str, int] = {}
     wanted: dict[str, int] = {}
+    # What a container has, not what it is to have: while a resize waits, it is as far off as before.
+    has = {c["name"]: c.get("resources") for c in (pod.get("status") or {}).get("containerStatuses") or ()}
     for container in pod["spec"]["containers"]:
         told = recommended.get(container["name"])
         if told is None:
             continue
-        requests = (container.get("resources") or {}).get("requests") or {}
+        resources = has.get(container["name"])
+        resources = container.get("resources") if resources is None else resources
+        requests = (resources or {}).get("requests") or {}
         for name, target in told["target"].items():
             wanted[name] = wanted.get(name, 0) + milli_ceil(target)
             if name not in requests:
@@ -77,6 +89,31 @@ def _ran_out_quickly(status: Mapping[str, Any]) -> bool:
     if ended.get("reason") != "OOMKilled" or not ended.get("startedAt"):
         return False
     return parse_rfc3339(ended["finishedAt"]) - parse_rfc3339(ended["startedAt"]) < _QUICK_OOM_US
+
+
+def resizing(pod: Obj) -> Mapping[str, Any] | None:
+    """The condition that says a resize is pending or under way; None without."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    by_type = {c["type"]: c for c in conditions if c["type"] in (PENDING, IN_PROGRESS)}
+    return by_type.get(PENDING) or by_type.get(IN_PROGRESS)
+
+
+def in_place(pod: Obj, *, may_disturb: bool, since_us: int, now_us: int) -> str:
+    """Mode InPlaceOrRecreate. `may_disturb`: whether one more pod of its group may; `since_us`: when its resize was
+    first seen to be pending or under way."""
+    if (pod.get("status") or {}).get("phase") == "Pending":
+        return WAITS
+    condition = resizing(pod)
+    if condition is None:
+        return APPROVED if may_disturb else WAITS
+    if not may_disturb:
+        return WAITS
+    reason, message = condition.get("reason") or "", condition.get("message") or ""
+    if condition["type"] == PENDING and reason == DEFERRED:
+        return EVICTED if now_us - since_us > _DEFERRED_US else WAITS
+    if condition["type"] == IN_PROGRESS and not reason and not message:
+        return EVICTED if now_us - since_us > _IN_PROGRESS_US else WAITS
+    return EVICTED
 
 
 def in_order(pods: Sequence[tuple[Obj, Priority]]) -> list[Obj]:

@@ -1,7 +1,4 @@
-"""VerticalPodAutoscalers on the loop: every minute usage is sampled, recommendations are written, pods are updated.
-
-Unlike VPA: `InPlaceOrRecreate` recreates; pods are not resized in place.
-"""
+"""VerticalPodAutoscalers on the loop: every minute usage is sampled, recommendations are written, pods are updated."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from fairway.autoscaling.vpa import policies, updating
-from fairway.autoscaling.vpa.admitting import GK, selector_of, target_key
+from fairway.autoscaling.vpa.admitting import GK, in_place, selector_of, target_key
 from fairway.autoscaling.vpa.recommending import (
     Recommendation,
     Usage,
@@ -21,9 +18,11 @@ from fairway.autoscaling.vpa.recommending import (
 )
 from fairway.cluster.actions import SetStatus, perform
 from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.metadata import qos_class
 from fairway.kube.objects import Key, Obj, controller_of
 from fairway.kube.quantity import whole_ceil
 from fairway.kube.timestamps import MINUTE_US, parse_rfc3339, rfc3339
+from fairway.kube.validation.validating import changed
 from fairway.twin.loop import CONTROLLERS
 from fairway.workloads.disruption.eviction import evict
 
@@ -41,6 +40,8 @@ class Entry:
     usages: dict[str, Usage] = field(default_factory=dict)
     sampled_us: dict[str, int] = field(default_factory=dict)
     ooms: dict[str, str] = field(default_factory=dict)
+    resizing_us: dict[str, int] = field(default_factory=dict)
+    """Since when pods, by UID, are being resized in place."""
 
 
 class Vertical:
@@ -53,7 +54,12 @@ class Vertical:
     def fork(self, room: Autoscaling) -> Vertical:
         twin = Vertical(room)
         twin.entries = {
-            key: Entry({n: u.copy() for n, u in e.usages.items()}, dict(e.sampled_us), dict(e.ooms))
+            key: Entry(
+                {n: u.copy() for n, u in e.usages.items()},
+                dict(e.sampled_us),
+                dict(e.ooms),
+                dict(e.resizing_us),
+            )
             for key, e in self.entries.items()
         }
         return twin
@@ -166,12 +172,60 @@ class Vertical:
         if not candidates:
             return
         left = self._allowed(autoscaler, pods)
-        for pod in updating.in_order(candidates):
-            owner = controller_of(pod)
-            uid = "" if owner is None else owner["uid"]
+        ordered = updating.in_order(candidates)
+        if policies.mode(autoscaler) == policies.IN_PLACE:
+            ordered = self._resize(key, autoscaler, ordered, by_name, left)
+        for pod in ordered:
+            uid = _owner_uid(pod)
             is_pending = (pod.get("status") or {}).get("phase") == "Pending"
             if (left.get(uid, 0) > 0 or is_pending) and self._evict(key, autoscaler, pod) and not is_pending:
                 left[uid] -= 1
+
+    def _resize(
+        self,
+        key: Key,
+        autoscaler: Obj,
+        pods: list[Obj],
+        recommended: dict[str, Any],
+        left: dict[str, int],
+    ) -> list[Obj]:
+        """Resize in place what can be; returns the pods that are to be evicted instead."""
+        entry, now_us, rest = self.entries[key], self._room.host.loop.now_us, []
+        targets = {name: told["target"] for name, told in recommended.items()}
+        for pod in pods:
+            uid, owner = pod["metadata"]["uid"], _owner_uid(pod)
+            if owner not in left:
+                continue
+            if updating.resizing(pod) is not None:
+                entry.resizing_us.setdefault(uid, now_us)
+            else:
+                entry.resizing_us.pop(uid, None)
+            since_us = entry.resizing_us.get(uid, now_us)
+            found = updating.in_place(pod, may_disturb=left[owner] > 0, since_us=since_us, now_us=now_us)
+            if found == updating.EVICTED or (
+                found == updating.APPROVED and not self._resized(key, autoscaler, pod, targets)
+            ):
+                rest.append(pod)
+            elif found == updating.APPROVED:
+                left[owner] -= 1
+        return rest
+
+    def _resized(self, key: Key, autoscaler: Obj, pod: Obj, targets: dict[str, Any]) -> bool:
+        """Through the `resize` subresource; False where the API server would refuse it."""
+        host = self._room.host
+        about = Key("Pod", key.namespace, pod["metadata"]["name"])
+        old = host.store.get(about)
+        if old is None:
+            return False
+        new = {**old, "spec": {**old["spec"], "containers": in_place(autoscaler, old, targets)}}
+        if changed(new, old, "resize", (qos_class(old["spec"]), qos_class(new["spec"]))):
+            return False
+        host.store.patch(about, {"spec": {"containers": new["spec"]["containers"]}})
+        message = "Pod was resized in place by VPA Updater."
+        now_us, uid = host.loop.now_us, pod["metadata"]["uid"]
+        host.events.emit(now_us, about, uid, "Normal", "InPlaceResizedByVPA", message, UPDATER)
+        host.log.record(now_us, UPDATER, "Pod", about.namespace, about.name, "InPlaceResizedByVPA", message)
+        return True
 
     def _allowed(self, autoscaler: Obj, pods: list[Obj]) -> dict[str, int]:
         """How many of each group may go."""
@@ -205,6 +259,11 @@ class Vertical:
         host.events.emit(now_us, key, autoscaler["metadata"]["uid"], "Normal", "EvictedPod", message, UPDATER)
         host.log.record(now_us, UPDATER, GK, key.namespace, key.name, "EvictedPod", message)
         return True
+
+
+def _owner_uid(pod: Obj) -> str:
+    owner = controller_of(pod)
+    return "" if owner is None else str(owner["uid"])
 
 
 _NO_PODS: Final = ("NoPodsMatched", "No pods match this VPA object")

@@ -6,6 +6,7 @@ Source: pkg/kubelet/lifecycle/predicate.go, pkg/scheduler/eventhandlers.go Admis
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from fairway.kube.nodeselection import node_selection
@@ -63,11 +64,19 @@ def _lack(node: NodeState, plan: PodPlan, pod: Obj) -> tuple[str, int, int, int]
     """The first resource that is short: (name, requested, used, capacity)."""
     if node.max_pods is not None and len(node.pods) + 1 > node.max_pods:
         return "pods", 1, len(node.pods), node.max_pods
-    allocatable = node.allocatable
+    return lack_of(pod, plan.requests, node.used, node.allocatable)
+
+
+def lack_of(
+    pod: Obj,
+    requests: tuple[tuple[str, int], ...],
+    used: Mapping[str, int],
+    allocatable: Mapping[str, int] | None,
+) -> tuple[str, int, int, int] | None:
+    """The first resource that is short beside what is used: (name, requested, used, capacity)."""
     if allocatable is None:
         return None
-    used = node.used
-    for name, amount in plan.requests:
+    for name, amount in requests:
         if amount == 0:
             continue
         capacity = allocatable.get(name)

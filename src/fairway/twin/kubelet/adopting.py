@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway.kube.objects import Key, Obj, status_of
 from fairway.kube.timestamps import parse_rfc3339
-from fairway.twin.kubelet import locality, probing, starting, stopping, working
+from fairway.twin.kubelet import locality, probing, resizing, starting, stopping, working
 from fairway.twin.kubelet.states import RUNNING, TERMINATED, ContainerState, Ended, PodState
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ def take_on(k: Kubelet, key: Key, obj: Obj) -> None:
         starting.admit(k, key, obj)
         return
     uid = obj["metadata"]["uid"]
-    pod = PodState(uid, key, node.name, k.plans.of(obj), _time_us(status.get("startTime"), k.loop.now_us))
+    had = resizing.remember(obj)
+    pod = PodState(uid, key, node.name, k.plans.of(had), _time_us(status.get("startTime"), k.loop.now_us))
     if k.needs_luck:
         pod.luck = k.host.streams.draws_for("pod", key.namespace, key.name)
     if node.managers is not None:
@@ -41,6 +42,8 @@ def take_on(k: Kubelet, key: Key, obj: Obj) -> None:
     _go_on(k, pod)
     if "deletionTimestamp" in obj["metadata"]:
         stopping.delete(k, pod, obj)
+    elif had is not obj:
+        resizing.observe(k, pod, obj)
 
 
 def _remember(pod: PodState, status: dict[str, Any]) -> None:

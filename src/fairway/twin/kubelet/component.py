@@ -11,7 +11,7 @@ from fairway.kube.objects import Key, Obj, spec_of
 from fairway.twin.behaviour import ALIASES
 from fairway.twin.components import Host
 from fairway.twin.kubeevents import Said
-from fairway.twin.kubelet import adopting, machines, probing, pulling, starting, stopping
+from fairway.twin.kubelet import adopting, machines, probing, pulling, resizing, starting, stopping
 from fairway.twin.kubelet.collectives import Members
 from fairway.twin.kubelet.phases import TERMINAL, has_ended, phase_of
 from fairway.twin.kubelet.plans import Plans
@@ -64,6 +64,8 @@ class Kubelet:
         self.h_pull_failed = loop.register("kubelet.pullFailed", partial(pulling.on_pull_failed, self))
         self.h_probe = loop.register("kubelet.probe", partial(probing.on_probe, self))
         self.h_deadline = loop.register("kubelet.deadline", self._on_deadline)
+        self.h_resize = loop.register("kubelet.resize", partial(resizing.on_resize, self))
+        self.h_resizes = loop.register("kubelet.resizes", partial(resizing.on_retry, self))
         self.h_remove = loop.register("kubelet.remove", partial(stopping.on_remove, self))
         self.h_stop_critical = loop.register("kubelet.stopCritical", partial(machines.on_stop_critical, self))
         self._take_latency(host)
@@ -112,6 +114,8 @@ class Kubelet:
                 stopping.drop(self, pod)
             elif "deletionTimestamp" in meta:
                 stopping.delete(self, pod, obj)
+            elif change.old is not None and _asks_for_else(change.old, obj):
+                resizing.observe(self, pod, obj)
             return
         if change.type == DELETED:
             self._forget_waiting(obj)
@@ -226,6 +230,14 @@ class Kubelet:
         if not pod.luck:
             pod.luck = self.host.streams.draws_for("pod", pod.key.namespace, pod.key.name)
         return pod.luck
+
+
+def _asks_for_else(old: Obj, new: Obj) -> bool:
+    """Whether the pod's containers are others than before: of a pod that is bound, only resources and images can be."""
+    was, now = spec_of(old), spec_of(new)
+    if was is now:
+        return False
+    return any(was.get(field) is not now.get(field) for field in ("containers", "initContainers"))
 
 
 PRIORITY: Final = NODES

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
+from fairway.kube.podresizing import IN_PROGRESS, PENDING
 from fairway.kube.timestamps import SECOND_US, rfc3339, rfc3339_of_second
 from fairway.twin.kubelet.phases import FAILED, SUCCEEDED, TERMINAL, is_initialized
 from fairway.twin.kubelet.states import PodState
@@ -19,7 +20,15 @@ from fairway.twin.kubelet.states import PodState
 # would only keep the past.
 SHARED: Final = 4096
 
-_BY_KUBELET: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+_BY_KUBELET: Final = (
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+    PENDING,
+    IN_PROGRESS,
+)
 
 
 def conditions(
@@ -59,6 +68,8 @@ def conditions(
     )
     if scheduled_since is None and scheduled is not None:
         own = [*own[:-1], scheduled]
+    if pod.resize is not None and not terminal:
+        others = [*(others or ()), *pod.resize.conditions]
     if ending is not None and ending.disruption:
         others = [c for c in others or () if c["type"] != "DisruptionTarget"]
         others.append(condition("DisruptionTarget", "True", now_us, ending.disruption, ending.message))

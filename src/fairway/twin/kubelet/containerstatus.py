@@ -8,10 +8,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from fairway.kube.timestamps import SECOND_US, rfc3339_of_second
 from fairway.twin.kubelet.conditions import SHARED
 from fairway.twin.kubelet.plans import ContainerPlan, PodPlan
-from fairway.twin.kubelet.states import RUNNING, TERMINATED, ContainerState, Ended
+from fairway.twin.kubelet.states import RUNNING, TERMINATED, WAITING, ContainerState, Ended
 
 
 def main_statuses(plan: PodPlan, states: list[ContainerState]) -> list[dict[str, Any]]:
@@ -38,7 +40,11 @@ def status_key(plan: ContainerPlan, state: ContainerState) -> tuple[Any, ...]:
     else:
         now = ("waiting", state.reason, state.message)
     last = None if state.last is None else _ended_key(state.last)
-    return plan.name, plan.image, now, last, state.restarts, state.is_ready, state.is_started
+    granted: str | None = plan.resources
+    actual = granted if state.actual is None or state.state != RUNNING else state.actual
+    if state.state == WAITING and last is None:
+        granted = actual = None
+    return plan.name, plan.image, granted, actual, now, last, state.restarts, state.is_ready, state.is_started
 
 
 def _ended_key(end: Ended) -> tuple[Any, ...]:
@@ -60,13 +66,16 @@ def _single(*key: Any) -> list[dict[str, Any]]:
 def container_status(
     name: str,
     image: str,
+    granted: str | None,
+    actual: str | None,
     now: tuple[Any, ...],
     last: tuple[Any, ...] | None,
     restarts: int,
     is_ready: bool,
     is_started: bool,
 ) -> dict[str, Any]:
-    return {
+    """`granted`, `actual`: resources as JSON; None for a container that never ran."""
+    status = {
         "name": name,
         "state": _state(now),
         "lastState": {} if last is None else _state(last),
@@ -76,6 +85,12 @@ def container_status(
         "imageID": "",
         "started": is_started,
     }
+    if granted is not None:
+        requests = msgspec.json.decode(granted).get("requests") if granted else None
+        if requests:
+            status["allocatedResources"] = requests
+        status["resources"] = msgspec.json.decode(actual) if actual else {}
+    return status
 
 
 _shared_status = lru_cache(maxsize=SHARED)(container_status)

@@ -54,6 +54,8 @@ class ContainerPlan:
     pre_stop_us: int
     variables: tuple[Reference, ...]
     """What its environment is taken from."""
+    resources: str
+    """What it asks for, as JSON; empty for nothing."""
 
     def restarts_after(self, exit_code: int) -> bool:
         """Source: podutil.ContainerShouldRestart: rules first, then the policy."""
@@ -278,6 +280,7 @@ def _container(raw: Mapping[str, Any], policy: str, *, is_init: bool, is_sidecar
         liveness=parse_probe(LIVENESS, raw.get("livenessProbe")) if probed else None,
         pre_stop_us=_pre_stop_us((raw.get("lifecycle") or {}).get("preStop")),
         variables=variables_of(raw),
+        resources=msgspec.json.encode(raw["resources"]).decode() if raw.get("resources") else "",
     )
 
 

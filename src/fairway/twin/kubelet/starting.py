@@ -16,7 +16,7 @@ from fairway.kube.durations import go_duration_us
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, format_duration
 from fairway.twin.kubeevents import NORMAL, WARNING, Said
-from fairway.twin.kubelet import gpufaults, locality, mounting, probing, pulling, stopping, working
+from fairway.twin.kubelet import gpufaults, locality, mounting, probing, pulling, resizing, stopping, working
 from fairway.twin.kubelet.admission import rejection
 from fairway.twin.kubelet.phases import is_initialized
 from fairway.twin.kubelet.states import (
@@ -185,6 +185,8 @@ def on_start(k: Kubelet, data: tuple[str, int, int]) -> None:
         node = k.nodes[pod.node]
         pod.ip = node.ip if plan.host_network else node.take_ip()
         pod.ips = [{"ip": pod.ip}]
+    if state.actual is not None:
+        resizing.restarted(k, pod, i)
     node = k.nodes[pod.node]
     if node.gpu_fault and gpufaults.fails_to_start(k, pod, i, node):
         return

@@ -69,6 +69,10 @@ class ContainerState:
     """`work_from_us` as it was when that began."""
     put_off: Ended | None = None
     """How its run would end if it did not wait."""
+    actual: str | None = None
+    """The resources it has, where it was granted others and does not have them yet."""
+    is_resizing = False
+    """Whether it was stopped to be started with what it was granted."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -110,6 +114,8 @@ class PodState:
     """How many thousandths as long its steps take as their computing alone."""
     gang: Gang | None = None
     """Who else must run for it to get on."""
+    resize: Any = None
+    """What its status says of its resize in place, while there is one."""
 
     def __init__(self, uid: str, key: Key, node: str, plan: PodPlan, now_us: int) -> None:
         self.uid = uid
@@ -137,6 +143,9 @@ class PodState:
 
 class NodeState:
     """One machine and its kubelet."""
+
+    resizes: dict[str, Key] | None = None
+    """Pods whose wish for more or less is not granted yet, by UID. Replaced, not changed."""
 
     def __init__(self, name: str, uid: str, number: int) -> None:
         self.name = name
@@ -219,6 +228,8 @@ CONTAINER_FIELDS: Final = (
     "stalled_us",
     "stalled_from_us",
     "put_off",
+    "actual",
+    "is_resizing",
 )
 POD_FIELDS: Final = (
     "uid",
@@ -250,6 +261,7 @@ POD_FIELDS: Final = (
     "gang",
     "pace_milli",
     "wire_milli",
+    "resize",
 )
 NODE_FIELDS: Final = (
     "name",
@@ -277,6 +289,7 @@ NODE_FIELDS: Final = (
     "single_requests",
     "gpu_fault",
     "managers",
+    "resizes",
 )
 
 

@@ -22,7 +22,7 @@ def pod_status(obj: Obj, pod: PodState, node: NodeState, phase: str, now_us: int
     """The status to write now. Keeps what others wrote: conditions not the kubelet's, the nomination."""
     old = status_of(obj)
     plan = pod.plan
-    if plan.is_plain and pod.ending is None and len(old) <= _PLAIN_FIELDS:
+    if plan.is_plain and pod.ending is None and pod.resize is None and len(old) <= _PLAIN_FIELDS:
         plain = _plain_status(old, pod, node, phase, now_us)
         if plain is not None:
             return plain

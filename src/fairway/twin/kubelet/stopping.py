@@ -215,6 +215,8 @@ def release(k: Kubelet, pod: PodState) -> None:
     node = k.nodes.get(pod.node)
     if node is not None and pod.uid in node.pods:
         del node.pods[pod.uid]
+        if node.resizes:
+            loop.at(loop.now_us, k.h_resizes, node.name)
         if node.managers is not None:
             locality.leave(node, pod.uid)
         used = node.used
