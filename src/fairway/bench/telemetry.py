@@ -25,7 +25,7 @@ from fairway.telemetry.gpus import TICK_S, FleetBuilder, Use
 from fairway.telemetry.gpus.boards import board_of
 from fairway.telemetry.gpus.fleet import TICK_US, Row
 from fairway.telemetry.gpus.kinds import KINDS, NOTEBOOK, SERVING, TRAINING
-from fairway.telemetry.rules.dividing import evaluate_divided
+from fairway.telemetry.rules.dividing import evaluate_long
 from fairway.telemetry.rules.reading import rules_of
 
 _GPUS = 8
@@ -50,7 +50,7 @@ def run(quick: bool = False) -> Iterator[BenchRow]:
     spec = {"groups": [{"name": "fleet", "interval": f"{TICK_S}s", "rules": list(_RULES)}]}
     groups, _ = rules_of({"kind": "PrometheusRule", "metadata": {"name": "fleet"}, "spec": spec})
     end_ms = (_START_US + days * _DAY_US) // 1000
-    found = evaluate_divided(groups, source, _START_US // 1000, end_ms - 1, is_short_lived=True)
+    found = evaluate_long(groups, source, _START_US // 1000, end_ms - 1)
     took_s = time.perf_counter() - began
     # Of both processes together; what they share is counted twice.
     both = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)

@@ -112,7 +112,7 @@ def route(
     from fairway.telemetry.alertmanager.configuration import Silence, parse_matchers, read_configuration
     from fairway.telemetry.alertmanager.dispatching import notifications
     from fairway.telemetry.alertmanager.payloads import payload, subject
-    from fairway.telemetry.rules.evaluating import evaluate
+    from fairway.telemetry.rules.dividing import evaluate_long
     from fairway.telemetry.rules.reading import read_rules
 
     check_output(output)
@@ -123,7 +123,7 @@ def route(
         silences = tuple(Silence(tuple(parse_matchers(text)), began, ended + 1) for text in silence or ())
     except ValueError as wrong:
         raise UserError(f"--silence: {wrong}") from None
-    found = evaluate(groups, series_of_run(outcome), began, ended)
+    found = evaluate_long(groups, series_of_run(outcome), began, ended)
     notes = notifications(replace(configuration, silences=silences), found.alerts, ended)
     if out is not None:
         import msgspec

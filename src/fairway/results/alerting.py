@@ -22,8 +22,8 @@ from fairway.telemetry.promql import Matrix, query_range
 from fairway.telemetry.promql.evaluating import Evaluation
 from fairway.telemetry.promql.nodes import SCALAR, Binary, Number, kind_of
 from fairway.telemetry.rules.alerts import Alert, Tracker, runs_of
+from fairway.telemetry.rules.dividing import evaluate_long
 from fairway.telemetry.rules.evaluating import Outcome as Evaluated
-from fairway.telemetry.rules.evaluating import evaluate
 from fairway.telemetry.rules.reading import KIND, Group, Rule, rules_of
 from fairway.telemetry.store import SeriesSource
 from fairway.twin.twin import Twin
@@ -70,7 +70,7 @@ def try_rules(
     groups: Sequence[Group], source: SeriesSource, start_ms: int, end_ms: int
 ) -> tuple[Evaluated, list[RuleTest]]:
     """Rules in their order."""
-    found = evaluate(groups, source, start_ms, end_ms)
+    found = evaluate_long(groups, source, start_ms, end_ms)
     tests = []
     for group in groups:
         for rule in group.rules:
@@ -168,7 +168,7 @@ def alerts_of(twin: Twin, outcome: Outcome) -> list[AlertRow]:
         groups += [replace(group, since_ms=made_ms) for group in rules_of(obj)[0]]
     if not groups:
         return []
-    found = evaluate(groups, series_of_run(outcome), outcome.began_us // 1000, outcome.ended_us // 1000)
+    found = evaluate_long(groups, series_of_run(outcome), outcome.began_us // 1000, outcome.ended_us // 1000)
     return [_row(alert) for alert in found.alerts]
 
 

@@ -46,6 +46,12 @@ class RunSource:
     def parts(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Table | Series]:
         return self._devices().parts(matchers, start_ms, end_ms)
 
+    def row_count(self) -> int:
+        return self._devices().row_count()
+
+    def divided(self, share: float) -> tuple[DcgmSource, DcgmSource]:
+        return self._devices().divided(share)
+
     def _devices(self) -> DcgmSource:
         if self._gpus is None:
             self._gpus = dcgm_source(self._outcome, self._catalog, self._seed)

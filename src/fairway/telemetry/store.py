@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -116,6 +116,21 @@ class Tabled(Protocol):
 
     def parts(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Table | Series]:
         """What `select` gives, as tables where that is possible."""
+        ...
+
+
+@runtime_checkable
+class Dividable(Protocol):
+    """A source of whose tables two can each have a part."""
+
+    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterable[Series]: ...
+
+    def row_count(self) -> int:
+        """How many series a metric has at a time, about."""
+        ...
+
+    def divided(self, share: float) -> tuple[SeriesSource, SeriesSource]:
+        """A share of what comes as tables, and the rest of it."""
         ...
 
 

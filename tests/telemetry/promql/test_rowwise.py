@@ -12,7 +12,7 @@ from fairway.telemetry.gpus import FleetBuilder, Use
 from fairway.telemetry.gpus.boards import board_of
 from fairway.telemetry.gpus.fleet import TICK_US, Row
 from fairway.telemetry.promql import Matrix, query_range
-from fairway.telemetry.rules.dividing import evaluate_divided
+from fairway.telemetry.rules.dividing import evaluate_long
 from fairway.telemetry.rules.evaluating import Outcome, evaluate
 from fairway.telemetry.rules.reading import Group, rules_of
 from fairway.telemetry.store import Matcher, MemoryStore, Series, Union, labels
@@ -151,5 +151,5 @@ def test_rules_over_tables_and_in_two_processes(interval: str) -> None:
     groups = rules(interval)
     plain = shown(evaluate(groups, OneByOne(source), *span))
     assert shown(evaluate(groups, source, *span)) == plain
-    assert shown(evaluate_divided(groups, source, *span)) == plain
+    assert shown(evaluate_long(groups, source, *span, worth=0)) == plain
     assert plain[0]

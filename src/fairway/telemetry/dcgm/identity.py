@@ -6,6 +6,8 @@ container of whoever holds the device).
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from functools import lru_cache
 from typing import NamedTuple
 
 from fairway.catalog.drivers import DRIVER, gpu_uuid
@@ -53,6 +55,20 @@ class Holder(NamedTuple):
 
 def split_labels(device: Device, holder: Holder) -> tuple[Labels, Labels]:
     """A series' labels with what a scrape adds, sorted, before and behind the metric's name."""
+    pairs = list(_of_device(device))
+    for name, value in (
+        ("container", holder.container),
+        ("namespace", holder.namespace),
+        ("pod", holder.pod),
+    ):
+        if value:
+            pairs.insert(bisect_left(pairs, (name,)), (name, value))
+    middle = bisect_left(pairs, (NAME,))
+    return tuple(pairs[:middle]), tuple(pairs[middle:])
+
+
+@lru_cache(maxsize=1 << 15)
+def _of_device(device: Device) -> Labels:
+    """Sorted: one GPU has many holders in a month."""
     scraped = {"node": device.node, "instance": f"{device.node}:{PORT}", "job": JOB}
-    pairs = sorted((device.labels() | holder.labels() | scraped).items())
-    return tuple(p for p in pairs if p[0] < NAME), tuple(p for p in pairs if p[0] > NAME)
+    return tuple(sorted((device.labels() | scraped).items()))

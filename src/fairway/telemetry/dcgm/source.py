@@ -7,6 +7,7 @@ are worked out for blocks of rows, for the asked window only; all series share i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from functools import partial
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from fairway.telemetry.store import NAME, Labels, Matcher, Series, Table, fits, 
 
 _BLOCK = 600_000
 """Samples worked out at once: arrays that stay in a processor's cache pay."""
+_TOGETHER = 64
 _STEP_MS = TICK_S * 1000
 
 
@@ -44,6 +46,23 @@ class DcgmSource:
         self._spans = _spans(fleet, stays)
         self._has_parts = any(device.profile for device in devices)
         self._labels: dict[tuple[int, Holder], tuple[Labels, Labels]] = {}
+        # Where GPUs begin, and behind the last; and which rows are asked for.
+        self._heads = np.append(np.flatnonzero(np.append(True, np.diff(fleet.gpu) != 0)), len(fleet))
+        self._own = slice(0, len(fleet))
+
+    def row_count(self) -> int:
+        return self._own.stop - self._own.start
+
+    def divided(self, share: float) -> tuple[DcgmSource, DcgmSource]:
+        """The first rows, and the rest. No GPU is divided."""
+        cut = self._head(self._own.start + round(self.row_count() * share))
+        parts = copy(self), copy(self)
+        parts[0]._own, parts[1]._own = slice(self._own.start, cut), slice(cut, self._own.stop)
+        return parts
+
+    def _head(self, row: int) -> int:
+        """The first row of a GPU, not before that one."""
+        return int(self._heads[np.searchsorted(self._heads, row)])
 
     def names(self) -> list[str]:
         return sorted({*GAUGES, *COUNTERS, *spellings()}) if len(self._fleet) else []
@@ -77,9 +96,13 @@ class DcgmSource:
         if field is None or last <= first or not len(self._fleet):
             return
         times = np.arange(first, last, dtype=np.int64) * _STEP_MS
-        block = max(1, _BLOCK // len(times))
-        for lo in range(0, len(self._fleet), block):
-            rows = slice(lo, min(lo + block, len(self._fleet)))
+        # The same rows for spans of nearly the same length: what they have in common is worked out once.
+        block = max(1, _BLOCK // len(times) & -_TOGETHER or _BLOCK // len(times))
+        hi = self._own.start
+        while hi < self._own.stop:
+            # What a GPU draws is the sum of its parts': they stay together.
+            lo, hi = hi, min(self._head(min(hi + block, len(self._fleet))), self._own.stop)
+            rows = slice(lo, hi)
             wanted = self._wanted(name, field, rest, rows, first, last)
             if not len(wanted):
                 continue

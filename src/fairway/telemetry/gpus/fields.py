@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from fairway.telemetry.gpus.activity import KeptLevels
 from fairway.telemetry.gpus.breaks import ERRORS, XID
 from fairway.telemetry.gpus.fleet import TICK_S, Fleet
 from fairway.telemetry.gpus.frame import Frame
@@ -30,7 +31,12 @@ def _none(frame: Frame) -> Numbers:
 
 
 def _percent(read: _Read) -> _Read:
-    return lambda frame: np.rint(np.minimum(read(frame) * 100, 100))
+    def percent(frame: Frame) -> Numbers:
+        found = read(frame) * np.float32(100)
+        np.minimum(found, 100, out=found)
+        return np.rint(found, out=found)
+
+    return percent
 
 
 def _whole(read: _Read) -> _Read:
@@ -121,6 +127,7 @@ class Devices:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
+        self._levels = KeptLevels()
         self._frames: OrderedDict[tuple[int, int, int, int], Frame] = OrderedDict()
         self._reached: dict[tuple[str, int, int], dict[int, Values]] = {}
 
@@ -141,7 +148,7 @@ class Devices:
 
     def frame(self, rows: slice, first: int, ticks: int) -> Frame:
         key = (rows.start, rows.stop, first, ticks)
-        found = self._frames.pop(key, None) or Frame(self.fleet, rows, first, ticks)
+        found = self._frames.pop(key, None) or Frame(self.fleet, rows, first, ticks, self._levels)
         self._frames[key] = found
         while len(self._frames) > _FRAMES:
             self._frames.popitem(last=False)
@@ -170,7 +177,7 @@ class Devices:
         return total
 
     def _added(self, field: str, rows: slice, first: int, ticks: int) -> Values:
-        added = COUNTERS[field](Frame(self.fleet, rows, first, ticks)).astype(np.float64)
+        added = COUNTERS[field](Frame(self.fleet, rows, first, ticks, self._levels)).astype(np.float64)
         here = self.fleet.first[rows]
         if int(here.max()) > first:
             added[np.arange(first, first + ticks) < here[:, None]] = 0

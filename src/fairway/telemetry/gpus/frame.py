@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairway.telemetry.gpus import activity
-from fairway.telemetry.gpus.activity import Runs
+from fairway.telemetry.gpus.activity import KeptLevels, Runs
 from fairway.telemetry.gpus.breaks import POWER, THERMAL, Break
 from fairway.telemetry.gpus.fleet import TICK_S, Fleet, Floats
 
@@ -37,8 +37,11 @@ Flags = npt.NDArray[np.bool_]
 class Frame:
     """`rows` of a fleet from tick `first` on; every property is float32[row, tick] unless it says otherwise."""
 
-    def __init__(self, fleet: Fleet, rows: slice, first: int, ticks: int) -> None:
+    def __init__(
+        self, fleet: Fleet, rows: slice, first: int, ticks: int, kept: KeptLevels | None = None
+    ) -> None:
         self.fleet, self.rows, self.first, self.ticks = fleet, rows, first, ticks
+        self._kept = kept or KeptLevels()
         self._begin = first - _WARM
 
     @cached_property
@@ -50,7 +53,7 @@ class Frame:
 
     @cached_property
     def _levels(self) -> list[Floats]:
-        return [activity.levels(self.fleet, runs, self.rows, self._begin) for runs in self._runs]
+        return self._kept.levels(self.fleet, self._runs, self.rows, self._begin)
 
     @cached_property
     def level(self) -> Floats:

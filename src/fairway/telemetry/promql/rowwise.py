@@ -29,7 +29,17 @@ from fairway.telemetry.promql.nodes import (
     Selector,
 )
 from fairway.telemetry.promql.selecting import LOOKBACK_MS, check_cells
-from fairway.telemetry.store import NAME, Labels, Series, SeriesSource, Table, Times, Values, series_of
+from fairway.telemetry.store import (
+    NAME,
+    Labels,
+    Series,
+    SeriesSource,
+    Table,
+    Times,
+    Values,
+    has_tables,
+    series_of,
+)
 
 # Values laid out at once: what fits in a processor's second cache as float64.
 _AT_ONCE: Final = 1 << 16
@@ -113,12 +123,13 @@ def answer(asking: Asking, node: Node, others: Callable[[list[Series], Node], Ma
 
     Raises: PromQLError.
     """
-    tables = getattr(asking.source, "has_tables", None)
-    if tables is None:
-        return None
     group = node if isinstance(node, Aggregation) and node.op in _AGGREGATIONS else None
     plan = plan_of(group.inner if group is not None else node)
-    if plan is None or not tables(plan.selector.matchers) or (group and not _adds_up(plan)):
+    if (
+        plan is None
+        or not has_tables(asking.source, plan.selector.matchers)
+        or (group and not _adds_up(plan))
+    ):
         return None
     loose: list[Series] = []
     if group is None:
@@ -152,14 +163,19 @@ def drops_name(node: Node) -> bool:
     return plan is not None and plan.drops_name
 
 
+def leaves_out(source: SeriesSource, node: Node) -> bool:
+    """Whether a query looks at every series of a table by itself and keeps some samples: what `runs` can answer."""
+    plan = plan_of(node)
+    if plan is None or not has_tables(source, plan.selector.matchers):
+        return False
+    return any(step.op in COMPARISONS and not step.is_bool for step in plan.steps)
+
+
 def runs(asking: Asking, node: Node) -> list[Found] | None:
     """What a query finds, where it is one that leaves something out: by series, each in the order of time. None where
     it is not one for tables alone. Raises: PromQLError."""
-    tables = getattr(asking.source, "has_tables", None)
     plan = plan_of(node)
-    if tables is None or plan is None or not tables(plan.selector.matchers):
-        return None
-    if not any(step.op in COMPARISONS and not step.is_bool for step in plan.steps):
+    if plan is None or not leaves_out(asking.source, node):
         return None
     loose: list[Series] = []
     found: list[Found] = []
@@ -173,7 +189,7 @@ def runs(asking: Asking, node: Node) -> list[Found] | None:
             if labels is None:
                 labels = known[key] = flat.table.labels(piece)
             part = slice(at, at + (end - first - 1) * grid.stride + 1, grid.stride)
-            found.append(Found(labels, first, end, flat.values[part].copy()))
+            found.append(Found(labels, first, end, flat.values[part]))
     return None if loose else found
 
 
@@ -302,18 +318,35 @@ def _laid_out(table: Table, ranged: str, width: int, order: Any, heads: Any, len
     ):
         flat[place : place + hi - lo] = table.values[row, lo:hi]
         there[place : place + hi - lo] = 1
-    counts = np.cumsum(there, dtype=np.int32)
-    counts[width:] -= counts[:-width].copy()
-    counts = counts[width - 1 :]
     if ranged == "count_over_time":
-        out = counts.astype(np.float64)
+        out = _counted(there, width).astype(np.float64)
     else:
         op = np.add if not is_least else (np.minimum if ranged == "min_over_time" else np.maximum)
-        out = _folded(op, flat, width)
+        out = _summed(flat, width) if op is np.add and _is_exact(flat) else _folded(op, flat, width)
     if ranged == "avg_over_time":
-        with np.errstate(invalid="ignore"):
-            out /= counts
-    return _Flat(table, 0, order[heads], out, counts > 0, starts, sample, lengths)
+        out /= _counted(there, width)
+    # Every window has a sample: where none would, a chain has ended.
+    return _Flat(table, 0, order[heads], out, None, starts, sample, lengths)
+
+
+def _counted(there: Any, width: int) -> Any:
+    counts = np.cumsum(there, dtype=np.int32)
+    counts[width:] -= counts[:-width].copy()
+    return counts[width - 1 :]
+
+
+def _is_exact(values: Values) -> bool:
+    """Whether sums of them have no rounding: whole numbers that stay below 2⁵³."""
+    most = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    return most * len(values) < 2**53 and bool((np.rint(values) == values).all())
+
+
+def _summed(values: Values, width: int) -> Values:
+    """Sums of every `width` neighbours; exact where `_is_exact`."""
+    upto = np.cumsum(values)
+    out = upto[width - 1 :].copy()
+    out[1:] -= upto[:-width]
+    return out
 
 
 def _folded(op: np.ufunc, values: Values, width: int) -> Values:
@@ -393,6 +426,18 @@ def _matrix(asking: Asking, plan: Plan, loose: list[Series]) -> Matrix:
     return Matrix(labels, values, present)
 
 
+def _is_partition(flat: _Flat) -> bool:
+    """Whether the pieces are the table as it stands, every sample in one of them."""
+    size, table = flat.table.values.size, flat.table
+    if flat.values.size != size or not size or int(flat.length.sum()) != size:
+        return False
+    if (flat.at != table.row[flat.piece] * len(table.times) + flat.sample).any():
+        return False
+    order = np.argsort(flat.at, kind="stable")
+    at, length = flat.at[order], flat.length[order]
+    return at[0] == 0 and bool((at[1:] == (at + length)[:-1]).all())
+
+
 class _Sums:
     """Sums and counts by group, as pieces come."""
 
@@ -413,6 +458,13 @@ class _Sums:
 
     def add(self, flat: _Flat, grid: _Grid, drops_name: bool) -> None:
         needs_values = self._node.op in ("sum", "avg")
+        if self._is_one and flat.keep is None and _is_partition(flat):
+            shape = flat.table.values.shape
+            here = slice(grid.first, grid.first + (grid.steps - 1) * grid.stride + 1, grid.stride)
+            sums, counts = self._row(())
+            sums += flat.values.reshape(shape)[:, here].sum(axis=0, dtype=np.float64)
+            counts += shape[0]
+            return
         for piece, at, step, count in _left(flat, grid):
             if self._is_one:
                 sums, counts = self._row(())

@@ -1,75 +1,128 @@
-"""Rules over a long span in two processes: alerts that nothing else depends on are found by a second one.
+"""Rules over a long span in two processes: each looks for alerts in about half of the series.
 
-The second process shares the source as it is (fork), and sends back when each alert was active, as columns. Where there
-is no fork, or the second process dies, everything is evaluated here.
+What is divided are alerts that treat every series by itself and ask nothing of other rules; the rest is evaluated
+here. The second process shares the source as it is (fork), and sends back when each alert was active, as columns. Where
+there is no fork, or the second process dies, everything is evaluated here.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Sequence
-from contextlib import nullcontext
+import threading
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from fairway.kube.collectorpause import collector_resting
+from fairway.telemetry.promql import rowwise
 from fairway.telemetry.promql.nodes import Aggregation, Binary, Call, Negation, Node, Selector, Subquery
-from fairway.telemetry.rules.alerts import Alert, Tracker
+from fairway.telemetry.rules.alerts import Alert
 from fairway.telemetry.rules.alertseries import ALERTS, FOR_STATE
-from fairway.telemetry.rules.evaluating import Failure, Outcome, asked_names, evaluate
+from fairway.telemetry.rules.evaluating import (
+    Outcome,
+    asked_names,
+    evaluate,
+    has_changing_labels,
+    in_order,
+)
 from fairway.telemetry.rules.reading import Group, Rule
-from fairway.telemetry.store import SeriesSource
+from fairway.telemetry.store import Dividable, Labels, SeriesSource
 
 # Work of a rule over windows, beside one that looks at single samples. Measured on 8,000 GPUs.
-_WINDOWS = 3
+_WINDOWS: Final = 3
+# Samples looked at by rules that can be divided, from which on a second process pays: some seconds of work.
+_WORTH: Final = 100_000_000
 
 
-def evaluate_divided(
-    groups: Sequence[Group], source: SeriesSource, start_ms: int, end_ms: int, *, is_short_lived: bool = False
+class _Sent(NamedTuple):
+    """Alerts of one rule: `columns` by Alert's fields, of whom by number of `names`."""
+
+    names: list[Labels]
+    columns: list[tuple[Any, ...]]
+
+
+def evaluate_long(
+    groups: Sequence[Group], source: SeriesSource, start_ms: int, end_ms: int, *, worth: int = _WORTH
 ) -> Outcome:
-    """As `evaluate`, in two processes. `is_short_lived`: this process ends soon after, so that what is made need not be
-    looked at for garbage."""
-    with collector_resting() if is_short_lived else nullcontext():
-        away, here = _divided(groups)
-        if not away or "fork" not in multiprocessing.get_all_start_methods():
-            return evaluate(groups, source, start_ms, end_ms)
-        context = multiprocessing.get_context("fork")
-        receiver, sender = context.Pipe(duplex=False)
-        second = context.Process(target=_send, args=(sender, away, source, start_ms, end_ms), daemon=True)
-        second.start()
-        sender.close()
-        outcome = evaluate(here, source, start_ms, end_ms)
-        try:
-            _join(outcome, receiver.recv(), away)
-        except EOFError:
-            outcome = evaluate(groups, source, start_ms, end_ms)
-        second.join()
-        return outcome
+    """As `evaluate`; what takes seconds is done in two processes, without looks for garbage."""
+    own = _divisible(groups, source) if isinstance(source, Dividable) else frozenset()
+    steps = sum((end_ms - start_ms) // g.interval_ms for g in groups for rule in g.rules if id(rule) in own)
+    # Where there are threads, a lock that one of them holds would never be given back in the other process.
+    is_alone = "fork" in multiprocessing.get_all_start_methods() and threading.active_count() == 1
+    if not steps or not is_alone or not isinstance(source, Dividable) or steps * source.row_count() < worth:
+        return evaluate(groups, source, start_ms, end_ms)
+    with collector_resting():
+        return _divided(groups, own, source, start_ms, end_ms)
 
 
-def _divided(groups: Sequence[Group]) -> tuple[list[Group], list[Group]]:
-    """What the second process evaluates, and what stays: about as much work each."""
+def _divided(
+    groups: Sequence[Group], own: Collection[int], source: Dividable, start_ms: int, end_ms: int
+) -> Outcome:
+    # 1. About half of the work away; the rest, and what cannot be divided, here.
+    shared = _some(groups, lambda rule: id(rule) in own)
+    rest = _some(groups, lambda rule: id(rule) not in own)
+    ours, whole = (sum(_work(rule.node) for g in some for rule in g.rules) for some in (shared, rest))
+    mine, theirs = source.divided(max(0.0, (ours - whole) / (2 * ours)))
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    second = context.Process(target=_send, args=(sender, shared, theirs, start_ms, end_ms), daemon=True)
+    second.start()
+    sender.close()
+    outcome = evaluate(rest, source, start_ms, end_ms)
+    part = evaluate(shared, mine, start_ms, end_ms)
+    try:
+        sent: list[_Sent | None] = receiver.recv()
+    except EOFError:
+        sent = []
+    second.join()
+    # 2. A rule that fails in a half, or gives two series the same labels, is evaluated once more as a whole.
+    failed = {id(failure.rule) for failure in part.failures}
+    again: set[int] = set()
+    for place, tracker in enumerate(part.recorded.trackers()):
+        found = sent[place] if sent else None
+        names = {alert.labels for alert in tracker.alerts}
+        if found is None or id(tracker.rule) in failed or not names.isdisjoint(found.names):
+            again.add(id(tracker.rule))
+        else:
+            tracker.alerts += [
+                Alert(tracker.rule, tracker.group, found.names[number], *columns)
+                for number, *columns in found.columns
+            ]
+    # 3. All together.
+    outcome.evaluations += part.evaluations
+    _join(outcome, part, [rule for group in shared for rule in group.rules if id(rule) not in again], groups)
+    if again:
+        few = _some(groups, lambda rule: id(rule) in again)
+        whole_again = evaluate(few, source, start_ms, end_ms)
+        outcome.failures += whole_again.failures
+        _join(outcome, whole_again, [rule for group in few for rule in group.rules], groups)
+    in_order(outcome.alerts)
+    return outcome
+
+
+def _divisible(groups: Sequence[Group], source: SeriesSource) -> frozenset[int]:
+    """Rules (by id) of which every series can be looked at by itself, and comes in a table."""
     rules = [rule for group in groups for rule in group.rules]
     given = {rule.record for rule in rules if rule.record} | {ALERTS, FOR_STATE}
-    asked = frozenset().union(*(asked_names(rule.node) for rule in rules))
-    chosen: list[Rule] = []
-    if not asked & {ALERTS, FOR_STATE}:
-        free = [rule for rule in rules if rule.alert and not asked_names(rule.node) & given]
-        left = sum(_work(rule.node) for rule in rules)
-        taken = 0
-        for rule in sorted(free, key=lambda rule: -_work(rule.node)):
-            if taken + _work(rule.node) <= left - _work(rule.node) + 1:
-                chosen.append(rule)
-                taken += _work(rule.node)
-                left -= _work(rule.node)
-    ours = {id(rule) for rule in chosen}
+    if any(asked_names(rule.node) & {ALERTS, FOR_STATE} for rule in rules):
+        return frozenset()
+    return frozenset(
+        id(rule)
+        for group in groups
+        for rule in group.rules
+        if rule.alert
+        and not group.limit
+        and rowwise.leaves_out(source, rule.node)
+        and not asked_names(rule.node) & given
+        # What is asked in a template is asked of all series.
+        if not has_changing_labels(rule) and not any("query" in text for text in rule.annotations.values())
+    )
 
-    def part(is_away: bool) -> list[Group]:
-        some = [replace(g, rules=tuple(r for r in g.rules if (id(r) in ours) is is_away)) for g in groups]
-        return [group for group in some if group.rules]
 
-    return part(True), part(False)
+def _some(groups: Sequence[Group], chosen: Callable[[Rule], bool]) -> list[Group]:
+    some = [replace(group, rules=tuple(rule for rule in group.rules if chosen(rule))) for group in groups]
+    return [group for group in some if group.rules]
 
 
 def _work(node: Node) -> int:
@@ -91,46 +144,35 @@ def _work(node: Node) -> int:
 def _send(
     sender: Connection, groups: Sequence[Group], source: SeriesSource, start_ms: int, end_ms: int
 ) -> None:
+    """Of every rule what was found; None of those that failed."""
     outcome = evaluate(groups, source, start_ms, end_ms)
-    rules = [rule for group in groups for rule in group.rules]
-    places = {id(rule): place for place, rule in enumerate(rules)}
-    packed = []
+    failed = {id(failure.rule) for failure in outcome.failures}
+    sent: list[_Sent | None] = []
     for tracker in outcome.recorded.trackers():
-        numbers: dict[Any, int] = {}
+        if id(tracker.rule) in failed:
+            sent.append(None)
+            continue
+        numbers: dict[Labels, int] = {}
         columns = [
             (
-                numbers.setdefault(alert.labels, len(numbers)),
-                alert.active_ms,
-                alert.value,
-                alert.fired_ms,
-                alert.ended_ms,
-                alert.annotations,
+                numbers.setdefault(a.labels, len(numbers)),
+                a.active_ms,
+                a.value,
+                a.fired_ms,
+                a.ended_ms,
+                a.annotations,
             )
-            for alert in tracker.alerts
+            for a in tracker.alerts
         ]
-        packed.append(
-            (places[id(tracker.rule)], list(numbers), columns, tracker.reached_ms, tracker.failed_ms)
-        )
-    failures = [(places[id(failure.rule)], failure) for failure in outcome.failures]
-    sender.send((packed, failures, outcome.evaluations))
+        sent.append(_Sent(list(numbers), columns))
+    sender.send(sent)
 
 
-def _join(outcome: Outcome, sent: Any, groups: Sequence[Group]) -> None:
-    packed, failures, evaluations = sent
-    rules = [(rule, group) for group in groups for rule in group.rules]
-    for place, names, columns, reached_ms, failed_ms in packed:
-        rule, group = rules[place]
-        tracker = Tracker(rule, f"{group.source};{group.name}")
-        tracker.reached_ms, tracker.failed_ms = reached_ms, failed_ms
-        tracker.alerts = [
-            Alert(rule, tracker.group, names[number], active, value, fired, ended, said)
-            for number, active, value, fired, ended, said in columns
-        ]
-        outcome.recorded.follow(tracker, group.interval_ms)
-        outcome.alerts += tracker.alerts
-    outcome.alerts.sort(key=lambda alert: (alert.active_ms, alert.rule.name, alert.labels))
-    for place, failure in failures:
-        outcome.failures.append(
-            Failure(rules[place][0], failure.group, failure.first_ms, failure.times, failure.message)
-        )
-    outcome.evaluations += evaluations
+def _join(outcome: Outcome, other: Outcome, rules: Sequence[Rule], groups: Sequence[Group]) -> None:
+    """What another evaluation found of some rules."""
+    intervals = {id(rule): group.interval_ms for group in groups for rule in group.rules}
+    chosen = {id(rule) for rule in rules}
+    for tracker in other.recorded.trackers():
+        if id(tracker.rule) in chosen:
+            outcome.recorded.follow(tracker, intervals[id(tracker.rule)])
+            outcome.alerts += tracker.alerts

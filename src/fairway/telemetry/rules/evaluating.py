@@ -145,8 +145,13 @@ class Running:
         found = self.outcome
         found.alerts = self.alerts
         self.annotate(found.alerts)
-        found.alerts.sort(key=lambda alert: (alert.active_ms, alert.rule.name, alert.labels))
+        in_order(found.alerts)
         return found
+
+
+def in_order(alerts: list[Alert]) -> None:
+    """By the time they became active."""
+    alerts.sort(key=lambda alert: (alert.active_ms, alert.rule.name, alert.labels))
 
 
 def _state_of(group: Group, is_stepwise: bool) -> _State:
@@ -212,7 +217,7 @@ def _note(outcome: Outcome, failure: Failure) -> None:
 def _runs(state: _State, place: int, source: SeriesSource, steps: Times) -> list[Run]:
     """What an alert's query gives, with the alert's labels. Raises: PromQLError."""
     group, rule = state.group, state.group.rules[place]
-    if not group.limit and not _has_changing_labels(rule):
+    if not group.limit and not has_changing_labels(rule):
         found = rowwise.runs(_asked_at(group, source, steps), rule.node)
         if found is not None:
             named = _named(state, place, found, steps, source)
@@ -249,7 +254,7 @@ def _asked_at(group: Group, source: SeriesSource, steps: Times) -> Evaluation:
     return Evaluation(source, asked, int(asked[0]), int(asked[-1]), group.interval_ms, group.interval_ms)
 
 
-def _has_changing_labels(rule: Rule) -> bool:
+def has_changing_labels(rule: Rule) -> bool:
     """Whether the value of a moment is in its labels."""
     return any(_CHANGES.search(text) for text in rule.labels.values() if "{{" in text)
 
@@ -278,7 +283,7 @@ def _labelled(state: _State, rule: Rule, matrix: Matrix, steps: Times, source: S
         return matrix._replace(
             labels=[_with(unnamed(one), {NAME: rule.record, **rule.labels}) for one in matrix.labels]
         )
-    if not _has_changing_labels(rule):
+    if not has_changing_labels(rule):
         rows = [row for row in range(len(matrix.labels)) if matrix.present[row].any()]
         names = []
         for row in rows:
