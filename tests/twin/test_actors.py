@@ -18,8 +18,10 @@ ACTED = [
     "ClusterQueue.kueue.x-k8s.io",
     "ResourceFlavor.kueue.x-k8s.io",
     "WorkloadPriorityClass.kueue.x-k8s.io",
+    "ServingRuntime.serving.kserve.io",
+    "GatewayClass.gateway.networking.k8s.io",
 ]
-IDLE = ["LLMInferenceService.serving.kserve.io", "RayService.ray.io"]
+IDLE = ["InferenceGraph.serving.kserve.io", "RayService.ray.io"]
 
 
 def test_what_components_act_on_and_what_they_only_watch() -> None:

@@ -1,4 +1,8 @@
-"""KServe's ClusterServingRuntimes, as its installation has them: `python -m tools.importing.runtimes --from CLONES`."""
+"""What KServe's installation brings: ClusterServingRuntimes, and LLMInferenceServiceConfigs (presets).
+
+`python -m tools.importing.runtimes --from CLONES`. Of a preset's shell script only the `exec` at its end is kept: what
+comes before looks for network cards and the server's version.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,9 @@ import yaml
 
 from tools.importing.pins import pins
 
-OUT = Path(__file__).parents[2] / "src/fairway/workloads/kserve/data/runtimes.json"
+DATA = Path(__file__).parents[2] / "src/fairway/workloads/kserve/data"
 PINS = Path(__file__).parent / "pins.toml"
-FOLDER = "config/runtimes"
+RUNTIMES, PRESETS = "config/runtimes", "config/llmisvcconfig"
 
 
 def main() -> None:
@@ -25,14 +29,31 @@ def main() -> None:
     clone = parser.parse_args().clones / pin.repository
     revision = pin.source.partition("@")[2]
 
-    def read(name: str) -> Any:
-        said = ["git", "-C", str(clone), "show", f"{revision}:{FOLDER}/{name}"]
+    def read(folder: str, name: str) -> Any:
+        said = ["git", "-C", str(clone), "show", f"{revision}:{folder}/{name}"]
         return yaml.safe_load(subprocess.run(said, check=True, capture_output=True, text=True).stdout)
 
-    custom = read("kustomization.yaml")
+    custom = read(RUNTIMES, "kustomization.yaml")
     images = {one["name"]: f"{one['newName']}:{one['newTag']}" for one in custom["images"]}
-    found = [_runtime(read(name), images) for name in custom["resources"]]
-    OUT.write_text(json.dumps({"source": pin.source, "runtimes": found}, separators=(",", ":")) + "\n")
+    found = [_runtime(read(RUNTIMES, name), images) for name in custom["resources"]]
+    _write("runtimes.json", {"source": pin.source, "runtimes": found})
+    presets = [read(PRESETS, name) for name in read(PRESETS, "kustomization.yaml")["resources"]]
+    specs = {one["metadata"]["name"]: _without_scripts(one["spec"]) for one in presets}
+    _write("llmpresets.json", {"source": pin.source, "presets": specs})
+
+
+def _write(name: str, what: dict[str, Any]) -> None:
+    (DATA / name).write_text(json.dumps(what, separators=(",", ":")) + "\n")
+
+
+def _without_scripts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_scripts(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_without_scripts(v) for v in value]
+    if isinstance(value, str) and "exec vllm serve" in value:
+        return value[value.rindex('eval "exec vllm serve') :]
+    return value
 
 
 def _runtime(given: dict[str, Any], images: dict[str, str]) -> dict[str, Any]:

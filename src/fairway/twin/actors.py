@@ -15,6 +15,13 @@ from fairway.twin.components import EVERY_KIND, Component
 
 # Looked at over the series of a run, once it is over.
 _LATER: Final = ("PrometheusRule.monitoring.coreos.com",)
+# Settings of others: read by whoever acts on these.
+_READ_FOR: Final = {
+    "GatewayClass.gateway.networking.k8s.io": "Gateway.gateway.networking.k8s.io",
+    "LLMInferenceServiceConfig.serving.kserve.io": "LLMInferenceService.serving.kserve.io",
+    "ServingRuntime.serving.kserve.io": "InferenceService.serving.kserve.io",
+    "ClusterServingRuntime.serving.kserve.io": "InferenceService.serving.kserve.io",
+}
 # Of Kubernetes' own kinds: no packet is sent here.
 _WITHOUT_EFFECT: Final = ("Ingress.networking.k8s.io", "NetworkPolicy.networking.k8s.io")
 
@@ -25,6 +32,7 @@ def acted_on(components: Iterable[Component]) -> frozenset[str]:
     for component in components:
         kinds: tuple[str, ...] = getattr(component, "acts_on", component.kinds)
         found.update(gk for gk in kinds if gk != EVERY_KIND)
+    found.update(gk for gk, actor in _READ_FOR.items() if actor in found)
     return frozenset(found)
 
 

@@ -7,7 +7,7 @@ calls on one view give one answer, and carrying the answer out until none is lef
 Reading order: `controller` (what a controller is), `registry` (all of them), `concerned` (who must
 look after a change), `pods` and `podtemplate` (what they share), then one package or module per controller: `job`,
 `cronjob`, `replicaset`, `deployment`, `statefulset`, `daemonset`, `disruption`, `namespaces`,
-`resourcequota`, `adoption`; then the operators': `jobset`, `kubeflow`, `ray`, `leaderworkerset`, `kserve`, `rollouts`,
-`volcanojob`, `knative`, `podgroups`, `podwebhooks` (what their webhooks write into pods), and
+`resourcequota`, `adoption`; then the operators': `jobset`, `kubeflow`, `ray`, `leaderworkerset`, `kserve`,
+`gateways`, `rollouts`, `volcanojob`, `knative`, `podgroups`, `podwebhooks` (what their webhooks write into pods), and
 `worldsize` (which pods must run at the same time for any to get on).
 """

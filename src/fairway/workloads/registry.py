@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from fairway.cluster.quotausage import QUOTA
-from fairway.workloads import adoption, namespaces, replicaset, resourcequota
+from fairway.workloads import adoption, gateways, namespaces, replicaset, resourcequota
 from fairway.workloads.controller import Controller
 from fairway.workloads.cronjob import decide as cronjob
 from fairway.workloads.daemonset import decide as daemonset
@@ -16,6 +16,7 @@ from fairway.workloads.job import cleanup
 from fairway.workloads.job import decide as job
 from fairway.workloads.jobset import decide as jobset
 from fairway.workloads.kserve import decide as kserve
+from fairway.workloads.kserve.llm import decide as llm
 from fairway.workloads.kubeflow import controllers as kubeflow
 from fairway.workloads.kubeflow import mpi
 from fairway.workloads.leaderworkerset import decide as leaderworkerset
@@ -43,6 +44,8 @@ CONTROLLERS: tuple[Controller, ...] = (
     leaderworkerset.CONTROLLER,
     leaderworkergroups.CONTROLLER,
     kserve.CONTROLLER,
+    llm.CONTROLLER,
+    *gateways.CONTROLLERS,
     rollouts.CONTROLLER,
     budget.CONTROLLER,
     resourcequota.CONTROLLER,

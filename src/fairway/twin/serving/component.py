@@ -34,6 +34,9 @@ KNATIVE_REVISION: Final = "serving.knative.dev/revision"
 # Source: knative/serving pkg/queue/sharedmain (drainSleepDuration).
 _DRAIN_SLEEP_US: Final = 30 * SECOND_US
 ROUTE: Final = "HTTPRoute.gateway.networking.k8s.io"
+POOL: Final = "InferencePool.inference.networking.k8s.io"
+# Pods of this role read prompts for others; an endpoint picker sends requests to those who write.
+_ROLE: Final = "llm-d.ai/role"
 SCRAPE_US: Final = 15 * SECOND_US
 IN, OUT, UP, CLOSE, GONE, PROBE = range(6)
 # What a liveness probe that asks for tokens hears while others wait before it.
@@ -122,7 +125,9 @@ class Room:
         )
 
     def groups_of(self, labels: dict[str, str]) -> list[int]:
-        """Of a pod with these labels: the backends whose Services find it, that with the most weight first."""
+        """Of a pod with these labels: the backends (Services, pools) that find it, that with the most weight first."""
+        if labels.get(_ROLE) == "prefill":
+            return []
         found = [
             (-weight, i)
             for i, (name, weight) in enumerate(self.backends)
@@ -135,7 +140,7 @@ class Serving:
     """One for all served models of a twin."""
 
     name = NAME
-    kinds: tuple[str, ...] = ("Pod", "Service", ROUTE)
+    kinds: tuple[str, ...] = ("Pod", "Service", ROUTE, POOL)
 
     def __init__(self, served: Iterable[Served]) -> None:
         self.rooms = [Room(one, Fleet(one.deployed, one.requests, one.gateway)) for one in served]
@@ -167,7 +172,9 @@ class Serving:
                 continue
             if kind == "Pod":
                 self._see(number, room, obj, is_there=is_there)
-            elif kind == "Service" and any(name == meta_of(obj)["name"] for name, _ in room.backends):
+            elif kind in ("Service", "InferencePool") and any(
+                name == meta_of(obj)["name"] for name, _ in room.backends
+            ):
                 self._select(room, obj, is_there=is_there)
                 self._see_all(number, room)
             elif kind == "HTTPRoute" and room.served.is_route and meta_of(obj)["name"] == room.served.name:
@@ -179,6 +186,8 @@ class Serving:
 
     def _select(self, room: Room, service: Obj, *, is_there: bool) -> None:
         labels = (service.get("spec") or {}).get("selector")
+        if service.get("kind") == "InferencePool":
+            labels = (labels or {}).get("matchLabels")
         name = meta_of(service)["name"]
         if not labels and (meta_of(service).get("labels") or {}).get(KNATIVE) == name:
             # A placeholder: whoever asks for a Knative Service is led to its Revisions' pods.
@@ -201,9 +210,10 @@ class Serving:
         room.backends = backends
         room.fleet.set_weights([weight for _, weight in backends] or [0])
         for name, _ in backends:
-            service = self.host.store.get(Key("Service", room.served.namespace, name))
-            if service is not None:
-                self._select(room, service, is_there=True)
+            for gk in ("Service", POOL):
+                service = self.host.store.get(Key(gk, room.served.namespace, name))
+                if service is not None:
+                    self._select(room, service, is_there=True)
         self._see_all(number, room)
 
     # Who answers

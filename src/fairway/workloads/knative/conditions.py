@@ -46,6 +46,10 @@ class Conditions:
         else:
             self._set(READY, UNKNOWN, reason, message)
 
+    def clear(self, type_: str) -> None:
+        """It says nothing any more."""
+        self._of.pop(type_, None)
+
     def copy(self, type_: str, other: Condition | None) -> None:
         """As another object's condition says."""
         if other is not None:

@@ -17,9 +17,6 @@ from typing import Any, Final
 from fairway.cluster.actions import (
     NOTHING_TO_DO,
     Action,
-    Create,
-    Delete,
-    Patch,
     Reconciliation,
     SetStatus,
     View,
@@ -29,6 +26,7 @@ from fairway.kube.objects import Key, Obj, annotations_of, key_of, labels_of
 from fairway.kube.timestamps import rfc3339
 from fairway.workloads.controller import NO_KEYS, WARNING, Controller, event, is_desire_changed, owner_key
 from fairway.workloads.kserve import podspecs, storage
+from fairway.workloads.kserve.children import brought_to, pruned
 from fairway.workloads.kserve.runtimes import CLUSTER_RUNTIME, RUNTIME, Refused, Runtime, chosen
 from fairway.workloads.kserve.status import KNATIVE_SERVICE, STANDARD, Component, status_of_service
 from fairway.workloads.podtemplate import owned_by
@@ -88,7 +86,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     status = status_of_service(view, isvc, mode, components, runtime, failed, rfc3339(now_us))
     ingress = _ingress(isvc, components, status) if mode == STANDARD else None
     if ingress is not None:
-        actions += _brought_to(view, ingress)
+        actions += brought_to(view, ingress)
     if failed is not None and before != status:
         told.append(event(key, "InternalError", failed.error, COMPONENT, WARNING))
     if status != before:
@@ -354,57 +352,12 @@ def _ingress(isvc: Obj, components: Sequence[Component], status: dict[str, Any])
 
 def _carried_out(view: View, isvc: Obj, key: Key, wanted: list[Obj], *, prune: bool) -> list[Action]:
     """Children made, brought up to date, and removed where nothing asks for them any more."""
-    actions = [action for obj in wanted for action in _brought_to(view, obj)]
+    actions = [action for obj in wanted for action in brought_to(view, obj)]
     if prune:
         names = {key_of(obj) for obj in wanted}
         names.add(Key("Ingress.networking.k8s.io", key.namespace, key.name))
-        stays = names if wanted else set()
-        for child in view.dependents(isvc["metadata"]["uid"]):
-            there = view.get(child)
-            if (
-                child.gk in _CHILDREN
-                and child not in stays
-                and there
-                and "deletionTimestamp" not in there["metadata"]
-            ):
-                actions.append(Delete(child, there["metadata"]["uid"]))
+        actions += pruned(view, isvc, _CHILDREN, names if wanted else ())
     return actions
-
-
-def _brought_to(view: View, wanted: Obj) -> list[Action]:
-    key = key_of(wanted)
-    present = view.get(key)
-    if present is None:
-        return [Create(wanted)]
-    if "deletionTimestamp" in present["metadata"]:
-        return []
-    changes: dict[str, Any] = {}
-    meta = {
-        name: value
-        for name in ("labels", "annotations")
-        if (value := wanted["metadata"].get(name)) and not _covers(value, present["metadata"].get(name) or {})
-    }
-    if meta:
-        changes["metadata"] = meta
-    spec = {
-        field: value
-        for field, value in wanted["spec"].items()
-        if not _covers(value, present["spec"].get(field))
-    }
-    if spec:
-        changes["spec"] = spec
-    return [Patch(key, changes)] if changes else []
-
-
-def _covers(wanted: Any, present: Any) -> bool:
-    """Whether what is there says all that is wanted; the API server's defaults may say more."""
-    if isinstance(wanted, dict):
-        return isinstance(present, dict) and all(_covers(v, present.get(k)) for k, v in wanted.items())
-    if isinstance(wanted, list):
-        if not isinstance(present, list) or len(present) != len(wanted):
-            return not wanted and not present
-        return all(_covers(w, p) for w, p in zip(wanted, present, strict=True))
-    return bool(wanted == present or str(wanted) == str(present) or (not wanted and present is None))
 
 
 def map_change(view: View, change: Change) -> Sequence[Key]:

@@ -42,18 +42,22 @@ def with_model(pod: Obj) -> Obj:
         if path:
             mount["subPath"] = path
     else:
-        fetching = {
-            "name": NAME,
-            "image": _IMAGE,
-            "args": [source, MOUNT],
-            "resources": _RESOURCES,
-            "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT}],
-            "terminationMessagePolicy": "FallbackToLogsOnError",
-        }
-        init = [*init, fetching]
+        init = [*init, fetching(source)]
     containers = [
         {**c, "volumeMounts": [*(c.get("volumeMounts") or ()), mount]} if c.get("name") in _SERVERS else c
         for c in spec.get("containers") or ()
     ]
     changed = {**spec, "containers": containers, "volumes": [*(spec.get("volumes") or ()), volume]}
     return {**pod, "spec": {**changed, "initContainers": init} if init else changed}
+
+
+def fetching(source: str) -> dict[str, Any]:
+    """The init container that copies a model from an object store."""
+    return {
+        "name": NAME,
+        "image": _IMAGE,
+        "args": [source, MOUNT],
+        "resources": _RESOURCES,
+        "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT}],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }

@@ -1,0 +1,79 @@
+"""Go's templates as configs of language models use them: values, branches, spaces, errors, names of children."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.workloads.kserve.llm.templates import TemplateError, child_name, filled, rendered
+
+DATA = {
+    "metadata": {"name": "chat", "namespace": "team", "labels": {"a": "b"}},
+    "spec": {"model": {"name": "llama"}, "parallelism": {"tensor": 4}, "replicas": 0},
+    "globalConfig": {"enableTLS": False},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("{{ .Spec.Model.Name }}", "llama"),
+        ("{{ .ObjectMeta.Name }}/{{ .Namespace }}", "chat/team"),
+        ("{{ if .GlobalConfig.EnableTLS }}HTTPS{{else}}HTTP{{- end }}", "HTTP"),
+        (
+            "a {{- if and .Spec.Model .Spec.Parallelism.Tensor }} --tp {{ .Spec.Parallelism.Tensor }}{{- end }} b",
+            "a --tp 4 b",
+        ),
+        ("{{ or .Spec.Parallelism.Data 1 }}", "1"),
+        ("{{ if not .Spec.Replicas }}none{{ end }}", "none"),
+        ("{{ if eq .Spec.Model.Name `llama` }}yes{{ end }}", "yes"),
+        ("{{ if and .Spec.Prefill .Spec.Prefill.Parallelism.Tensor }}x{{ else }}y{{ end }}", "y"),
+        ("{{ ChildName .ObjectMeta.Name `-epp` }}", "chat-epp"),
+        ("{{ shutdownTimeout .Spec.Template 15 }}", "40"),
+        ("{{ if (or .Spec.Prefill (eq 1 2)) }}x{{ end }}|", "|"),
+        ("a  {{- /* said */ -}}  b", "ab"),
+    ],
+)
+def test_what_they_come_to(text: str, wanted: str) -> None:
+    assert rendered(text, DATA) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{{ .Spec.Prefill.Parallelism }}", "nil pointer evaluating Spec.Prefill.Parallelism"),
+        ("{{ if .Spec }}x", "unexpected EOF"),
+        ("x{{ end }}", "unexpected {{end}}"),
+        ("{{ range .Spec }}", 'function "range" not defined'),
+        ("{{ (or .Spec }}", "unclosed left paren"),
+        ("{{ if .Spec }}" * 99, "nested actions"),
+        ("{{ " + "(or " * 99 + " }}", "nested calls"),
+        ("{{ }}", "missing value for command"),
+    ],
+)
+def test_what_go_would_refuse_is_refused(text: str, said: str) -> None:
+    with pytest.raises(TemplateError, match=said.replace("{", r"\{").replace("}", r"\}")):
+        rendered(text, DATA)
+
+
+@given(st.text(alphabet='{}-. ()`"andorif eqelsSpcM1/*', max_size=60))
+def test_no_text_does_more_than_be_refused(text: str) -> None:
+    with contextlib.suppress(TemplateError):
+        filled({"a": [text]}, DATA)
+
+
+@given(
+    st.from_regex(r"[a-z]{1,80}", fullmatch=True),
+    st.sampled_from(["-kserve", "-inference-pool", "-" + "x" * 40]),
+)
+def test_a_childs_name_is_never_longer_than_a_label(parent: str, suffix: str) -> None:
+    found = child_name(parent, suffix)
+    assert len(found) <= 63
+    if len(parent) + len(suffix) <= 63:
+        assert found == parent + suffix
+    elif len(suffix) <= 31:
+        assert found.endswith(hashlib.md5(parent.encode(), usedforsecurity=False).hexdigest() + suffix)
