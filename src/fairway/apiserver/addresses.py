@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
+from fairway.apiserver.statuses import internal
 from fairway.apiserver.statuses import invalid as status_invalid
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
@@ -96,7 +97,7 @@ class Addresses:
         return {**new, "spec": {k: v for k, v in spec.items() if v is not None}}
 
     def allocated(self, service: Obj, old: Obj | None) -> Obj:
-        """The Service with an address and ports of its own. Raises: StatusError (422)."""
+        """The Service with an address and ports of its own. Raises: StatusError (422; 500 where none is left)."""
         spec = spec_of(service)
         kind = spec.get("type") or "ClusterIP"
         if kind == "ExternalName":
@@ -139,17 +140,21 @@ class Addresses:
                 raise status_invalid(kind_named("Service"), service["metadata"]["name"], [problem])
 
     def _free_address(self) -> str:
-        number = next((n for n in range(_FIRST, _LAST) if n not in self._addresses), _LAST)
+        number = next((n for n in range(_FIRST, _LAST + 1) if n not in self._addresses), None)
+        if number is None:
+            raise internal("failed to allocate a serviceIP: range is full")
         return str(IPv4Address(number))
 
     def _with_node_ports(self, ports: Any) -> list[dict[str, Any]]:
         given: list[dict[str, Any]] = []
-        mine: set[int] = set()
+        mine = set(_node_ports({"ports": ports}))
         for port in ports:
             if not port.get("nodePort"):
-                free = next((n for n in _PORTS if n not in self._ports and n not in mine), _PORTS[-1])
+                free = next((n for n in _PORTS if n not in self._ports and n not in mine), None)
+                if free is None:
+                    raise internal("failed to allocate a nodePort: range is full")
+                mine.add(free)
                 port = {**port, "nodePort": free}
-            mine.add(port["nodePort"])
             given.append(port)
         return given
 

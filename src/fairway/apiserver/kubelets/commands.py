@@ -199,11 +199,10 @@ def _head(arguments: list[str], run: Run, stdin: bytes) -> Result:
 
 
 def _tail(arguments: list[str], run: Run, stdin: bytes) -> Result:
-    if "-f" in arguments:
-        found, result = _each("tail", [a for a in arguments if a != "-f"], run, stdin)
-        run.elapsed_us += 0 if result.code else _FOREVER_US
-        return result._replace(out=b"".join(found))
-    return _ends("tail", arguments, run, stdin)
+    result = _ends("tail", [a for a in arguments if a != "-f"], run, stdin)
+    if "-f" in arguments and not result.code:
+        run.elapsed_us += _FOREVER_US
+    return result
 
 
 def _ends(name: str, arguments: list[str], run: Run, stdin: bytes) -> Result:
