@@ -93,9 +93,7 @@ def test_devices_are_counted_as_in_plain_lists(seed: int) -> None:
         assert devices.shared_rows == sum(count > 0 for count in model.count)
         for shape in asked:
             able = [sum(f >= max(shape.gpu_each, 1) for f in model.free[row]) for row in range(_ROWS)]
-            short = [
-                bool(count) and n < shape.gpu_count for count, n in zip(model.count, able, strict=True)
-            ]
+            short = [bool(count) and n < shape.gpu_count for count, n in zip(model.count, able, strict=True)]
             assert devices.short(shape, slice(0, _ROWS)).tolist() == short
             assert devices.short(shape, np.array([2, 0])).tolist() == [short[2], short[0]]
         twin = devices.copy()
@@ -140,7 +138,16 @@ def test_devices_written_and_read() -> None:
         assert text == ",".join(str(i) for i in range(16) if mask & 1 << i)
         assert devices_of({GPU_INDEX_ANNOTATION: text}) == mask
         assert indexes(mask) == [i for i in range(16) if mask & 1 << i]
-    for text, want in {"0, 3": 9, "3,3": 8, "1,,": 2, "15": 1 << 15, "16": 0, "1,16": 0, "-1": 0, "a": 0}.items():
+    for text, want in {
+        "0, 3": 9,
+        "3,3": 8,
+        "1,,": 2,
+        "15": 1 << 15,
+        "16": 0,
+        "1,16": 0,
+        "-1": 0,
+        "a": 0,
+    }.items():
         assert devices_of({GPU_INDEX_ANNOTATION: text}) == want, text
     assert devices_of(None) == devices_of({}) == devices_of({GPU_INDEX_ANNOTATION: ""}) == 0
 
@@ -155,7 +162,15 @@ def test_how_many_devices_and_how_much_of_each() -> None:
 
 @pytest.mark.parametrize(
     ("whole", "milli", "shared"),
-    [(None, None, 0), (4, None, 0), (4, 4000, 4), (None, 2500, 3), (2, 4000, 2), (8, 3000, 3), (None, 40000, 16)],
+    [
+        (None, None, 0),
+        (4, None, 0),
+        (4, 4000, 4),
+        (None, 2500, 3),
+        (2, 4000, 2),
+        (8, 3000, 3),
+        (None, 40000, 16),
+    ],
 )
 def test_a_node_shares_what_it_says(whole: int | None, milli: int | None, shared: int) -> None:
     made = node("n")
