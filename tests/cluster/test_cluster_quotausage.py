@@ -1,6 +1,6 @@
 """What counts towards a quota: every scope against every pod, and each kind under all its names.
 
-Source of the rules: pkg/quota/v1/evaluator/core (pods.go podMatchesScopeFunc, persistent_volume_claims.go, services.go).
+Source of the rules: pkg/quota/v1/evaluator/core (pods.go, persistent_volume_claims.go, services.go).
 """
 
 from __future__ import annotations

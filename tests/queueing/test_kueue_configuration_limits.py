@@ -31,17 +31,20 @@ def _label(name: str, **more: Any) -> Raw:
     return {"name": name, **more}
 
 
-_COUNTER = {"counter": {"name": "n", "driver": "d"}}
-_CAPACITY = {"capacity": {"driver": "d"}}
+_SELECTOR = {"deviceSelector": {"cel": {"expression": "true"}}}
+_COUNTER = {"counter": {"name": "n", "driver": "d", **_SELECTOR}}
+_OTHER = {"counter": {"name": "m", "driver": "d", **_SELECTOR}}
+_CAPACITY = {"capacity": {"name": "n", "driver": "d", **_SELECTOR}}
+_GATE = {"featureGates": {"KueueDRAIntegrationConsumableCapacity": True}}
 
 _FINE: dict[str, Raw] = {
     "sixteen mappings": _mappings(*(_mapping(i) for i in range(16))),
     "eight classes": _mappings(_mapping(0, *(f"c{i}" for i in range(8)))),
     "one class, two counters": _mappings(
         _mapping(0, "c", sources=[_COUNTER]),
-        _mapping(1, "c", sources=[{"counter": {"name": "m", "driver": "d"}}]),
+        _mapping(1, "c", sources=[_OTHER]),
     ),
-    "capacity": _mappings(_mapping(0, sources=[_CAPACITY])),
+    "capacity": _mappings(_mapping(0, sources=[_CAPACITY])) | _GATE,
     "two counters": _mappings(_mapping(0, sources=[_COUNTER, _COUNTER])),
     "the first port": {"visibilityServer": {"bindPort": 1, "bindAddress": "10.0.0.1"}},
     "the last port": {"visibilityServer": {"bindPort": 65535, "bindAddress": "::1"}},
@@ -129,8 +132,8 @@ _WRONG: dict[str, tuple[Raw, list[str]]] = {
     "a counter after three": (
         _mappings(
             _mapping(0, "c", sources=[_COUNTER]),
-            _mapping(1, "c", sources=[{"counter": {"name": "m", "driver": "d"}}]),
-            _mapping(2, "c", sources=[{"counter": {"name": "m", "driver": "d"}}]),
+            _mapping(1, "c", sources=[_OTHER]),
+            _mapping(2, "c", sources=[_OTHER]),
         ),
         [
             f'{_AT}[2].deviceClassNames[0]: Invalid value: "c": device class already has a counter source for '
@@ -154,11 +157,11 @@ _WRONG: dict[str, tuple[Raw, list[str]]] = {
         [f'{_AT}[0].sources[0]: Invalid value: "counter+capacity": {_WHY_ONE}'],
     ),
     "sources that differ": (
-        _mappings(_mapping(0, sources=[_COUNTER, _CAPACITY])),
+        _mappings(_mapping(0, sources=[_COUNTER, _CAPACITY])) | _GATE,
         [f"{_AT}[0].sources: Invalid value: 2: cannot mix counter and capacity sources in the same mapping"],
     ),
     "a counter of no driver": (
-        _mappings(_mapping(0, sources=[{"counter": {"name": "n"}}])),
+        _mappings(_mapping(0, sources=[{"counter": {"name": "n", **_SELECTOR}}])),
         [f"{_AT}[0].sources[0].counter.driver: Required value"],
     ),
     "port 0": (
@@ -215,7 +218,8 @@ _WRONG: dict[str, tuple[Raw, list[str]]] = {
     "a Workload's label of no values": (
         _labels(_label("a", sourceKind="Workload")),
         [
-            "metrics.customLabels[0].trackedValues: Invalid value: null: must not be empty when sourceKind is 'Workload'"
+            "metrics.customLabels[0].trackedValues: Invalid value: null: "
+            "must not be empty when sourceKind is 'Workload'"
         ],
     ),
     "a value twice": (
