@@ -84,21 +84,25 @@ def test_tests_of_a_line_come_narrowest_first(tmp_path: Path) -> None:
     times = tmp_path / "times.xml"
     times.write_text(
         '<testsuites><testsuite><testcase classname="tests.test_m" name="test_wide[1]" time="1.0"/>'
-        '<testcase classname="tests.test_m" name="test_slow" time="600"/></testsuite></testsuites>'
+        '<testcase classname="tests.test_m" name="test_slow" time="600"/>'
+        '<testcase classname="tests.test_m" name="test_many[b]" time="9"/>'
+        '<testcase classname="tests.test_m" name="test_many[a.c]" time="20"/>'
+        '<testcase classname="tests.test_m" name="test_many[all]" time="300"/></testsuite></testsuites>'
     )
     with sqlite3.connect(tmp_path / "data") as data:
         data.executescript(
             "create table context (id, context); create table file (id, path);"
             "create table line_bits (file_id, context_id, numbits);"
             "insert into context values (0, ''), (1, 'test_m.test_wide'), (2, 'tests.test_m.test_one'),"
-            " (3, 'test_m.test_slow');"
+            " (3, 'test_m.test_slow'), (4, 'test_m.test_many');"
             "insert into file values (1, '/x/src/fairway/room/m.py')"
         )
-        for context, bits in ((0, b"\x02"), (1, b"\xf0"), (2, b"\x10"), (3, b"\x10")):
+        for context, bits in ((0, b"\x02"), (1, b"\xf0"), (2, b"\x10"), (3, b"\x10"), (4, b"\x10\xff\xff")):
             data.execute("insert into line_bits values (1, ?, ?)", (context, bits))
     known = coverage_of(tmp_path / "data", [times], tests)
     change = Change("room/m.py", 4, 4, 0, 0, "", "")
-    assert known.tests_of(change) == [f"{file}::test_one", f"{file}::test_wide"]
+    cases = [f"{file}::test_many[{case}]" for case in ("b", "a.c")]
+    assert known.tests_of(change) == [f"{file}::test_one", f"{file}::test_wide", *cases]
     at_import = Change("room/m.py", 1, 1, 0, 0, "", "")
     assert set(known.tests_of(at_import)) == set(known.tests_of(change))
     assert known.tests_of(Change("room/m.py", 30, 30, 0, 0, "", "")) == []

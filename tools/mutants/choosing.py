@@ -32,12 +32,13 @@ def sample(package: Path, room: str, seed: str, count: int) -> list[Change]:
 
 @dataclass(slots=True)
 class Coverage:
-    """Which test functions ran which lines, and how long each took (all its cases together)."""
+    """Which test functions ran which lines, and how long each took: all its cases together, and each of them."""
 
     by_line: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     by_file: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     breadth: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=dict)
+    cases: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
 
     def tests_of(self, change: Change) -> list[str]:
         """Node ids, the narrowest first, within the budget of time. Empty: no test runs the line."""
@@ -48,11 +49,23 @@ class Coverage:
             names = names - {""} or self.by_file.get(change.path, set())
         chosen, left = [], _BUDGET_S
         for name in sorted(names - {""}, key=lambda n: (self.breadth[n], n)):
-            cost = self.seconds.get(name, _SHORTEST_S)
-            if cost <= left:
-                chosen.append(name)
+            for test, cost in self._affordable(name, left):
+                chosen.append(test)
                 left -= cost
         return chosen
+
+    def _affordable(self, name: str, left: float) -> list[tuple[str, float]]:
+        """A function's node id, or those of its quickest cases where all of them together take too long."""
+        together = self.seconds.get(name, _SHORTEST_S)
+        if together <= left:
+            return [(name, together)]
+        found = []
+        for case, cost in sorted(self.cases[name].items(), key=lambda c: (c[1], c[0])):
+            left -= cost
+            if left < 0:
+                break
+            found.append((f"{name}[{case}]", cost))
+        return found
 
 
 def coverage_of(data: Path, times: list[Path], tests: Path) -> Coverage:
@@ -60,9 +73,13 @@ def coverage_of(data: Path, times: list[Path], tests: Path) -> Coverage:
     files = {file.stem: file for file in tests.rglob("test_*.py")}
     found = Coverage()
     for case in (case for file in times for case in ElementTree.parse(file).iter("testcase")):
-        name = _node_id(f"{case.get('classname', '')}.{case.get('name', '').split('[')[0]}", files)
+        function, _, parameters = case.get("name", "").partition("[")
+        name = _node_id(f"{case.get('classname', '')}.{function}", files)
         if name:
-            found.seconds[name] = found.seconds.get(name, 0.0) + float(case.get("time") or 0)
+            took = float(case.get("time") or 0)
+            found.seconds[name] = found.seconds.get(name, 0.0) + took
+            if parameters:
+                found.cases[name][parameters.removesuffix("]")] = took
     with sqlite3.connect(data) as database:
         contexts = {
             row: _node_id(name, files) for row, name in database.execute("select id, context from context")
