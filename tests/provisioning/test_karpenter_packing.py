@@ -369,3 +369,23 @@ def test_the_types_that_may_be_launched_are_capped_by_price() -> None:
     )
     refused = solve(short, [pod("a")], Options(max_instance_types=3)).refused
     assert "couldn’t meet minValues requirements, validating minValues" in str(refused[0][1])
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]},
+        {"containers": [{"name": "c", "resources": {"claims": [{"name": "gpu"}]}}]},
+    ],
+)
+def test_pods_that_claim_devices_are_left_alone(spec: dict[str, Any]) -> None:
+    """Nowhere: not on a node that is there, and without giving up a wish."""
+    claiming = pod("claims", cpu="1")
+    claiming["spec"] = {**claiming["spec"], **spec}
+    found = solve(world(TYPES), [claiming, pod("plain", cpu="1")])
+    assert names(found) == [["plain"]]
+    ((facts, why),) = found.refused
+    assert (facts.name, str(why)) == (
+        "claims",
+        "pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter",
+    )

@@ -1,12 +1,12 @@
 """How much of a whole GPU is this part of one?
 
 Nodes advertise MIG slices and shared replicas under names of their own; a bill speaks of whole devices. A MIG
-instance is as many sevenths of its GPU as it has compute slices (`by memory`: as many of its memory slices): seven
-1g instances are one GPU, and what a layout leaves unused stays unallocated. A replica of a time-sliced or MPS
-GPU is one of as many equal parts as the device plugin makes.
+instance is as large a part of its GPU as it has of the compute slices (`by memory`: of the memory slices): seven 1g
+instances are one GPU, of an A30 four, and what a layout leaves unused stays unallocated. A replica of a
+time-sliced or MPS GPU is one of as many equal parts as the device plugin makes.
 
 Source: NVIDIA k8s-device-plugin (resource names, `nvidia.com/gpu.shared`, label `nvidia.com/gpu.replicas`), MIG user
-guide (seven compute slices on every capable model).
+guide.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def gpus_of(
         return 0.0
     if rule == MigRule.MEMORY:
         return units * profile.memory_slices / model.memory_slices
-    return units * profile.compute_slices / COMPUTE_SLICES
+    return units * profile.compute_slices / model.compute_slices
 
 
 def gpu_memory_of(resource: str, count: int, model: GpuModel, *, replicas: int = 1) -> float:

@@ -2,8 +2,9 @@
 
 A node that shares its GPUs publishes `fairway.dev/gpu-milli` beside `nvidia.com/gpu`, and both come out of
 the same devices: its capacity is the larger of the two, not their sum. A MIG instance counts as its compute
-slices, sevenths of a GPU, rounded down where it is asked for. Where the device plugin calls an instance (MIG strategy
-single) or a share of a GPU `nvidia.com/gpu`, the node's labels say which part of one that is.
+slices (sevenths of a GPU; quarters of those that have four), rounded down where it is asked for. Where the device
+plugin calls an instance (MIG strategy single) or a share of a GPU `nvidia.com/gpu`, the node's labels say which part
+of one that is.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from fairway.kube.integers import natural
 from fairway.kube.resources import CPU, GPU_MILLI, MEMORY, NVIDIA_GPU, parse_resources
@@ -51,13 +53,11 @@ class GpuResources:
     def asked(self, requests: Mapping[str, int], unit: Part = WHOLE) -> int:
         """Milli-GPU a pod asks for, of such GPUs."""
         milli = sum(requests.get(name, 0) for name in self.milli)
-        return (
-            self._whole(requests) * unit[0] // unit[1] + milli + MILLI * _slices(requests) // COMPUTE_SLICES
-        )
+        return self._whole(requests) * unit[0] // unit[1] + milli + _instances(requests)
 
     def capacity(self, allocatable: Mapping[str, int], unit: Part = WHOLE) -> int:
         """Milli-GPU a node has, of whose GPUs one is this part of a whole one."""
-        whole = self._whole(allocatable) * unit[0] // unit[1] + MILLI * _slices(allocatable) // COMPUTE_SLICES
+        whole = self._whole(allocatable) * unit[0] // unit[1] + _instances(allocatable)
         return max(whole, sum(allocatable.get(name, 0) for name in self.milli))
 
     def devices(self, vector: Mapping[str, int]) -> Devices:
@@ -76,17 +76,27 @@ class GpuResources:
         return name in self.whole or name in self.milli or name == SHARED or name.startswith(_MIG_PREFIX)
 
     def _whole(self, vector: Mapping[str, int]) -> int:
-        return MILLI * sum(vector.get(name, 0) for name in self.whole)
+        return MILLI * (sum(vector.get(name, 0) for name in self.whole) + vector.get(SHARED, 0))
 
 
-def _slices(vector: Mapping[str, int]) -> int:
-    """Compute slices of MIG instances."""
-    found = 0
+def _instances(vector: Mapping[str, int]) -> int:
+    """Milli-GPU of MIG instances."""
+    found: dict[int, int] = {}
     for name, count in vector.items():
-        if name.startswith(_MIG_PREFIX):
-            match = _MIG.match(name)
-            found += count * int(match[1]) if match else 0
-    return found
+        match = _MIG.match(name) if name.startswith(_MIG_PREFIX) else None
+        if match:
+            most = _slices_of_card(name.removesuffix(".shared"))
+            found[most] = found.get(most, 0) + count * int(match[1])
+    return sum(MILLI * slices // most for most, slices in found.items())
+
+
+@cache
+def _slices_of_card(resource: str) -> int:
+    """Of the cards that have such instances: seven, where not all of them have fewer."""
+    from fairway.catalog.catalog import load_catalog
+
+    having = [m.compute_slices for m in load_catalog().gpus() if m.profile(resource) is not None]
+    return max(having, default=COMPUTE_SLICES)
 
 
 DEFAULT_GPUS = GpuResources()

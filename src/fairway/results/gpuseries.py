@@ -180,15 +180,16 @@ def parts_of(model: GpuModel | None, offers: Mapping[str, str], labels: Mapping[
     for gpu in range(max(-(-whole // replicas), shares)):
         named = [(n, replicas) for n in (GPU, SHARED) if units.get(n, 0) and gpu * replicas < units[n]]
         found.append(Part(gpu, (*named, *(((GPU_MILLI, replicas),) if gpu < shares else ()))))
+    slices = model.compute_slices if model is not None else 0
     gpu, compute, back = len(found), 0, 0
     for name, count in units.items():
         profile = model.profile(name) if model is not None and name.startswith(MIG_PREFIX) else None
         for _ in range(count if profile is not None else 0):
             assert profile is not None
-            if compute + profile.compute_slices > 7:
+            if compute + profile.compute_slices > slices:
                 gpu, compute, back = gpu + 1, 0, 0
             size = profile.memory_bytes / MIB
-            share = profile.compute_slices / 7
+            share = profile.compute_slices / slices
             found.append(Part(gpu, ((name, 1),), share, size, profile.name, str(back + 1), back))
             compute, back = compute + profile.compute_slices, back + 1
     return found

@@ -155,6 +155,7 @@ def _taken(
     gpus: list[tuple[Device, int, int, MigProfile | None]] = []
     airs: dict[str, float] = {}
     rows: dict[str, range] = {}
+    slices: dict[str, int] = {}
     for node in store.walk("Node"):
         name, found = name_of(node), gpus_of_node(node)
         if not found.count:
@@ -163,6 +164,7 @@ def _taken(
             boards[found.product] = len(kinds)
             kinds.append(board_of(catalog, found.product))
         board = boards[found.product]
+        slices[name] = found.model.compute_slices if found.model is not None else 0
         start, airs[name] = len(gpus), airflow_of(labels_of(node))
         for card, layout in enumerate(found.layouts):
             model = kinds[board].name
@@ -184,7 +186,7 @@ def _taken(
                 f"{device.node}/{device.slot}/{device.instance}",
                 since.get(device, tick) * TICK_US,
                 _FAR_US,
-                share=profile.compute_slices / 7 if profile else 1.0,
+                share=profile.compute_slices / slices[device.node] if profile else 1.0,
                 memory_mib=profile.memory_bytes / MIB if profile else 0.0,
                 airflow=airs[device.node],
             )

@@ -71,6 +71,12 @@ class PodRefusal:
         return "; ".join(str(r) for r in self.reasons)
 
 
+# Unlike kube: always; upstream has the beginnings of an allocator behind --ignore-dra-requests=false.
+_CLAIMS: Final = PodRefusal(
+    ("pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter",)
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Results:
     """What a batch comes to. `pods_on`: existing nodes that were given pods; `is_in_vain`: no pod found a place, not
@@ -200,6 +206,8 @@ class Solver:
     def _schedule(self, pod: PodFacts) -> PodRefusal | None:
         """Place a pod, with fewer wishes if it must be; the refusal is that of its last attempt."""
         shape: Shape = pod.shape
+        if shape.claims_devices:
+            return _CLAIMS
         while True:
             refusal = self._add(pod, shape)
             if refusal is None:

@@ -37,6 +37,7 @@ _SHAPING: Final = (
     "initContainers",
     "overhead",
     "resources",
+    "resourceClaims",
 )
 
 
@@ -55,6 +56,7 @@ class Shape:
     """Everything but the name. Compared by identity: `Shapes` makes one per kind of pod."""
 
     __slots__ = (
+        "claims_devices",
         "host",
         "index",
         "labels",
@@ -94,6 +96,7 @@ class Shape:
         self.strict = affinity_requirements(spec, with_preferred=False)
         self.tolerations = parse_tolerations(spec.get("tolerations"))
         self.ports = host_ports(spec)
+        self.claims_devices = claims_devices(spec)
 
 
 class PodFacts(NamedTuple):
@@ -158,6 +161,15 @@ def facts_of(pod: Obj, shape: Shape, *, is_pending: bool = True) -> PodFacts:
 def requests_of(spec: Mapping[str, Any]) -> Resources:
     """A pod's requests, and the one pod it is."""
     return {**pod_requests(dict(spec)), PODS: 1}
+
+
+def claims_devices(spec: Mapping[str, Any]) -> bool:
+    """Whether a pod needs Dynamic Resource Allocation. Source: HasDRARequirements."""
+    return bool(spec.get("resourceClaims")) or any(
+        (container.get("resources") or {}).get("claims")
+        for field in ("initContainers", "containers")
+        for container in spec.get(field) or ()
+    )
 
 
 def host_ports(spec: Mapping[str, Any]) -> tuple[HostPort, ...]:

@@ -28,7 +28,7 @@ from fairway.provisioning.karpenter.labels import NODEPOOL, REGISTERED
 from fairway.provisioning.karpenter.nodeclaims import INITIALIZED_CONDITION, LAUNCHED
 from fairway.provisioning.karpenter.nodepools import NodePool, node_pool
 from fairway.provisioning.karpenter.nodes import Nodes
-from fairway.provisioning.karpenter.podfacts import HostPort, host_ports, is_owned_by
+from fairway.provisioning.karpenter.podfacts import HostPort, claims_devices, host_ports, is_owned_by
 from fairway.provisioning.karpenter.statenode import StateNode, effective_taints
 from fairway.provisioning.karpenter.volumetopology import (
     Alternatives,
@@ -274,7 +274,9 @@ class ClusterState:
 
     def _daemon_pods(self) -> tuple[Obj, ...]:
         if self._daemons is None:
-            self._daemons = tuple([_daemon_pod(d) for d in self._store.objects(DAEMON_SET)])
+            pods = [_daemon_pod(d) for d in self._store.objects(DAEMON_SET)]
+            # Those that claim devices are not counted on. Source: shouldSkipDaemonPod.
+            self._daemons = tuple([p for p in pods if not claims_devices(spec_of(p))])
         return self._daemons
 
     # Of one claim
