@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.slurm.slurmworld import world
+from tests.slurm.slurmworld import World, world
 
 from fairway.slurm.model.job import Job, JobRequest
+from fairway.slurm.model.partition import Reservation
 from fairway.slurm.words.errors import SlurmError
 
 
@@ -197,3 +198,62 @@ def test_a_start_that_is_only_asked_for_counts_the_work_that_waits_before_it() -
     then = w.ctl.test_only(JobRequest(time_limit=5), "alice")
     assert running.state == "RUNNING" and waits.state == "PENDING"
     assert then.start - first.start == 20 * 60
+
+
+def test_a_node_keeps_a_state_it_may_not_leave_and_the_others_change() -> None:
+    w = world()
+    nodes = w.ctl.cluster.nodes
+    w.ctl.update_node(["n1", "n2"], {"state": "DRAIN", "reason": "fan"})
+    w.ctl.update_node(["n2"], {"state": "FAIL", "reason": "fan"})
+    assert [node.flags for node in nodes[:2]] == [{"DRAIN"}, {"FAIL"}]
+    with pytest.raises(SlurmError) as refused:
+        w.ctl.update_node([node.name for node in nodes], {"state": "RESUME"})
+    assert refused.value.name == "INVALID_NODE_STATE"
+    assert [(node.flags, node.reason) for node in nodes] == [(set(), "")] * 4
+    assert [event[2:4] for event in nodes[0].events] == [("DRAIN", "fan")]
+
+
+def test_active_features_are_a_subset_of_the_available_ones() -> None:
+    w = world()
+    node = w.ctl.cluster.nodes[0]
+    for change in ({"features": ("slow",)}, {"active_features": ("slow",)}, {"features": ()}):
+        with pytest.raises(SlurmError) as refused:
+            w.ctl.update_node(["n1"], {**change, "weight": 9})
+        assert refused.value.name == "ACTIVE_FEATURE_NOT_SUBSET" and node.weight == 1
+    w.ctl.update_node(["n1"], {"features": ("h100", "slow"), "active_features": ("slow",), "weight": 9})
+    assert (node.features, node.active_features, node.weight) == (("h100", "slow"), ("slow",), 9)
+
+
+def reserved(w: World, *nodes: int, flags: tuple[str, ...] = ("SPEC_NODES",)) -> str:
+    start = w.ctl.now
+    one = Reservation("", start, start + 3600, nodes, ("bob",), (), (), flags, duration=3600)
+    return w.ctl.create_reservation(one)
+
+
+def test_a_job_kept_out_by_a_reservation_says_so_and_its_nodes_are_planned() -> None:
+    w = world()
+    name = reserved(w, 0)
+    wide = w.submit(60, partition="p2", min_nodes=2, max_nodes=2)
+    pinned = w.submit(60, partition="p2", nodelist=("n1",))
+    inside = w.submit(60, user="bob", reservation=name)
+    w.run(6)
+    text = "ReqNodeNotAvail, May be reserved for other job"
+    assert (pinned.reason_detail, wide.reason_detail, inside.state) == (text, text, "RUNNING")
+    flags = [node.flags for node in w.ctl.cluster.nodes[:2]]
+    assert "RESERVED" in flags[0] and "PLANNED" in flags[1]
+    with pytest.raises(SlurmError) as refused:
+        w.ctl.delete_reservation(name)
+    assert refused.value.name == "RESERVATION_BUSY"
+    w.ctl.cancel(inside.job_id, "bob")
+    w.run(5)
+    w.ctl.delete_reservation(name)
+    w.run(5)
+    assert (inside.reservation, wide.state) == ("", "RUNNING")
+
+
+def test_maintenance_of_every_node_is_named() -> None:
+    w = world()
+    reserved(w, 0, 1, 2, 3, flags=("MAINT", "SPEC_NODES", "ALL_NODES"))
+    job = w.submit(60, partition="p2")
+    w.run(3)
+    assert job.reason_detail == "ReqNodeNotAvail, Reserved for maintenance"

@@ -14,6 +14,8 @@ from fairway.slurm.model.node import Node
 from fairway.slurm.model.partition import Partition, Reservation
 from fairway.slurm.words.errors import SlurmError
 
+RESERVATIONS_EVERY_S = 5
+"""How often slurmctld looks which reservations are in force (controller.c, last_resv_time)."""
 RETURN_US = 500_000
 """A node set down whose slurmd lives answers the next message and, with ReturnToService=2, is up again."""
 LAUNCH_FAILS_US = 11 * SECOND
@@ -21,102 +23,130 @@ LAUNCH_FAILS_US = 11 * SECOND
 DEAD_AFTER_S = 15
 """A node that does not answer is set down SlurmdTimeout and about half of PING_INTERVAL's slack later; measured."""
 
-_STATES = {
-    "DRAIN",
-    "DOWN",
-    "FAIL",
-    "RESUME",
-    "UNDRAIN",
-    "IDLE",
-    "FUTURE",
-    "POWER_DOWN",
-    "POWER_UP",
-    "CANCEL_REBOOT",
-}
-
 
 class Slurmctld(Controller):
     """The whole controller."""
 
     def update_node(self, names: Iterable[str], changes: Mapping[str, Any], user: str = "root") -> None:
-        """`changes`: state, reason, weight, features, active_features, comment. Raises: SlurmError."""
+        """`changes`: state, reason, weight, features, active_features, comment, extra, cpu_bind, gres.
+
+        A node whose state may not change keeps it, the others change; what was refused last is told.
+        Raises: SlurmError. Source: node_mgr.c, update_node.
+        """
         if not self.cluster.is_administrator(user):
             raise SlurmError("ACCESS_DENIED")
-        nodes = [self._node(name) for name in names]
-        state = str(changes.get("state") or "").upper()
-        if state and state not in _STATES:
-            raise SlurmError("INVALID_NODE_STATE")
-        for node in nodes:
-            if state:
-                self._set_state(node, state)
-            if changes.get("reason"):
-                node.reason, node.reason_user, node.reason_time = changes["reason"], user, self.now
-            if state:
-                self._note(node)
-            self._set_facts(node, changes)
+        asked, refused, nodes = dict(changes), "", []
+        for name in names:
+            if name not in self.cluster.node_index:
+                refused = "INVALID_NODE_NAME"
+                break
+            node = self._node(name)
+            nodes.append(node)
+            refused = self._set_features(node, asked) or refused
+            for fact in ("comment", "extra", "cpu_bind"):
+                if asked.get(fact) is not None:
+                    setattr(node, fact, asked[fact])
+            refused = self._set_condition(node, asked, user) or refused
+        refused = refused or self._set_facts(nodes, asked)
         self.changed()
+        if refused:
+            raise SlurmError(refused)
 
-    def _note(self, node: Node) -> None:
-        """Open or close the node's event."""
-        self.cluster.touch(node)
-        state = "+".join([node.state, *sorted(node.flags & {"DRAIN", "FAIL"})])
-        if node.events and not node.events[-1][1]:
-            node.events[-1] = (node.events[-1][0], self.now, *node.events[-1][2:])
-        if state != "IDLE":
-            node.events.append((self.now, 0, state, node.reason, node.reason_user))
+    def _set_condition(self, node: Node, asked: Mapping[str, Any], user: str) -> str:
+        """State and reason; a node that is neither down nor drained afterwards has no reason."""
+        state, reason = str(asked.get("state") or "").upper(), asked.get("reason") or ""
+        same = not state or state == node.state == "DOWN" or state in node.flags & {"DRAIN", "FAIL"}
+        if same and reason == node.reason:
+            return ""
+        if reason:
+            node.reason, node.reason_user, node.reason_time = reason, user, self.now
+        refused = "INVALID_NODE_STATE" if state and not self._may_become(node, state) else ""
+        if state and not refused:
+            self._set_state(node, state)
+            self._note(node, state)
+        if node.state != "DOWN":
+            _forgive(node)
+        return refused
+
+    def _may_become(self, node: Node, state: str) -> bool:
+        """Source: node_mgr.c, _valid_node_state_change; from scontrol a node is ALLOCATED only by its jobs."""
+        if state in ("DOWN", "DRAIN", "FAIL", "NORESP", "UNDRAIN"):
+            return True
+        if state.startswith("POWER_"):
+            return self.cluster.conf.saves_power
+        if state == "RESUME":
+            held = {"DRAIN", "FAIL", "REBOOT_REQUESTED", "POWERING_DOWN"}
+            return node.state in ("DOWN", "FUTURE") or bool(node.flags & held)
+        if state == "CANCEL_REBOOT":
+            return "REBOOT_REQUESTED" in node.flags
+        if state in ("IDLE", "FUTURE"):
+            return node.state == "DOWN" or (node.state == "IDLE" and not node.allocated)
+        return False
 
     def _node(self, name: str) -> Node:
         if name not in self.cluster.node_index:
             raise SlurmError("INVALID_NODE_NAME")
         return self.cluster.nodes[self.cluster.node_index[name]]
 
-    def _set_facts(self, node: Node, changes: Mapping[str, Any]) -> None:
-        if changes.get("weight") is not None:
-            node.weight = int(changes["weight"])
-            self.cluster.weights[node.index] = node.weight
+    def _set_features(self, node: Node, asked: dict[str, Any]) -> str:
+        """Active features are a subset of the available ones; refused for one node, they change on none after it."""
+        if asked.get("features") is None and asked.get("active_features") is None:
+            return ""
+        refused = ""
+        active = asked.get("active_features")
+        available = asked.get("features")
+        if not set(node.active_features if active is None else active) <= set(
+            node.features if available is None else available
+        ):
+            asked["features"] = asked["active_features"] = None
+            return "ACTIVE_FEATURE_NOT_SUBSET"
+        if available is not None:
+            node.features = tuple(available)
+            if active is None:
+                asked["active_features"] = active = available
+        if active is not None:
+            node.active_features = tuple(active)
         self.cluster.facts_changed()
-        if changes.get("features") is not None:
-            node.features = tuple(changes["features"])
-            if changes.get("active_features") is None:
-                node.active_features = node.features
-        if changes.get("active_features") is not None:
-            active = tuple(changes["active_features"])
-            if not set(active) <= set(node.features):
-                raise SlurmError("ACTIVE_FEATURE_NOT_SUBSET")
-            node.active_features = active
-        if changes.get("comment") is not None:
-            node.comment = changes["comment"]
+        return refused
+
+    def _set_facts(self, nodes: list[Node], asked: Mapping[str, Any]) -> str:
+        """GRES and weight, when nothing before was refused. How many devices there are is gres.conf's word."""
+        if asked.get("gres") is not None:
+            for node in nodes:
+                if not _has_gres(node, asked["gres"]):
+                    return "INVALID_GRES"
+        if asked.get("weight") is not None:
+            for node in nodes:
+                node.weight = int(asked["weight"])
+                self.cluster.weights[node.index] = node.weight
+            self.cluster.facts_changed()
+        return ""
 
     def _set_state(self, node: Node, state: str) -> None:
         if state in ("DRAIN", "FAIL"):
+            node.flags -= {"DRAIN", "FAIL"}
             node.flags.add(state)
         elif state == "DOWN":
             self._down(node)
         elif state == "UNDRAIN":
             node.flags.discard("DRAIN")
-            _forgive(node)
-        elif state == "RESUME":
-            if node.state == "IDLE" and not node.flags & {
-                "DRAIN",
-                "FAIL",
-                "REBOOT_REQUESTED",
-                "REBOOT_ISSUED",
-            }:
-                raise SlurmError("INVALID_NODE_STATE")
-            node.flags -= {"DRAIN", "FAIL", "REBOOT_REQUESTED", "REBOOT_ISSUED"}
-            node.state = "IDLE" if node.state in ("DOWN", "FUTURE") else node.state
-            _forgive(node)
-        elif state == "IDLE":
-            if node.allocated:
-                raise SlurmError("INVALID_NODE_STATE")
-            node.state = "IDLE"
-            _forgive(node)
+        elif state == "NORESP":
+            node.flags.add("NOT_RESPONDING")
+        elif state in ("RESUME", "IDLE"):
+            node.flags -= {"DRAIN", "FAIL"}
+            if state == "RESUME":
+                node.flags -= {"REBOOT_REQUESTED", "REBOOT_ISSUED"}
+            if node.state in ("DOWN", "FUTURE"):
+                node.state = "IDLE"
+                node.flags.discard("NOT_RESPONDING")  # it is asked to register, and does
         elif state == "FUTURE":
+            self._down(node)
             node.state = "FUTURE"
-        elif state == "POWER_DOWN":
-            node.flags.add("POWERED_DOWN")
+            node.flags.clear()
         elif state == "POWER_UP":
             node.flags.discard("POWERED_DOWN")
+        elif state.startswith("POWER_DOWN"):
+            node.flags.add("POWERED_DOWN")
         else:
             node.flags -= {"REBOOT_REQUESTED", "REBOOT_ISSUED"}
 
@@ -193,6 +223,9 @@ class Slurmctld(Controller):
     def _set_partition(self, part: Partition, changes: Mapping[str, str]) -> None:
         for key, value in changes.items():
             wrong = set_field(part, key, value, self.cluster.node_index, self.cluster.conf.node_sets)
+            if key == "default" and part.default:
+                for other in self.cluster.partitions.values():
+                    other.default = other is part
             if wrong:
                 raise SlurmError("INVALID_NODE_NAME" if key.lower() == "nodes" else "INVALID_TIME_LIMIT")
         self.cluster.facts_changed()
@@ -234,18 +267,16 @@ class Slurmctld(Controller):
             raise SlurmError("ACCESS_DENIED")
         if not reservation.users and not reservation.accounts and not reservation.groups:
             raise SlurmError("RESERVATION_EMPTY")
-        if reservation.name in cluster.reservations:
-            raise SlurmError("RESERVATION_NAME_DUP")
         if reservation.end <= reservation.start or reservation.end <= self.now:
             raise SlurmError("INVALID_TIME_VALUE")
-        if not reservation.name:
-            first = (reservation.users or reservation.accounts)[0].lstrip("-")
-            number = 1
-            while f"{first}_{number}" in cluster.reservations:
-                number += 1
-            reservation.name = f"{first}_{number}"
         if not {"MAINT", "OVERLAP"} & set(reservation.flags):
             self._check_overlap(reservation)
+        cluster.reservation_count += 1
+        if not reservation.name:
+            first = (reservation.accounts or reservation.users or reservation.groups)[0].lstrip("-")
+            reservation.name = f"{first}_{cluster.reservation_count}"
+        if reservation.name in cluster.reservations:
+            raise SlurmError("RESERVATION_NAME_DUP")
         cluster.reservations[reservation.name] = reservation
         self._watch_reservation(reservation)
         return reservation.name
@@ -264,7 +295,9 @@ class Slurmctld(Controller):
 
     def _watch_reservation(self, reservation: Reservation) -> None:
         for when in (reservation.start, reservation.end):
-            self.clock.at(when * SECOND, "reservation", reservation.name)
+            since = max(when - 1, self.now) - self.cluster.boot_time
+            shown = self.cluster.boot_time + (since // RESERVATIONS_EVERY_S + 1) * RESERVATIONS_EVERY_S
+            self.clock.at(max(shown, when) * SECOND, "reservation", reservation.name)
         self.changed()
 
     def _on_reservation(self, name: str) -> None:
@@ -286,7 +319,7 @@ class Slurmctld(Controller):
                 found.start, found.end = found.start + again, found.end + again
                 self._watch_reservation(found)
             elif not any(job.reservation == name for job in self.cluster.running.values()):
-                del self.cluster.reservations[name]
+                self._end_reservation(found)
         self.changed()
 
     def update_reservation(self, name: str, changes: Mapping[str, Any], user: str = "root") -> None:
@@ -301,27 +334,47 @@ class Slurmctld(Controller):
         self._watch_reservation(found)
 
     def delete_reservation(self, name: str, user: str = "root") -> None:
-        """Raises: SlurmError RESERVATION_BUSY while a job of it runs."""
+        """Raises: SlurmError RESERVATION_BUSY while a job of it waits or runs."""
         cluster = self.cluster
         if not self.cluster.is_operator(user):
             raise SlurmError("ACCESS_DENIED")
         found = cluster.reservations.get(name)
         if found is None:
             raise SlurmError("RESERVATION_INVALID")
-        if any(job.reservation == name for job in cluster.running.values()):
+        if any(
+            job.reservation == name for group in (cluster.running, cluster.pending) for job in group.values()
+        ):
             raise SlurmError("RESERVATION_BUSY")
-        del cluster.reservations[name]
+        self._end_reservation(found)
+        self.changed()
+
+    def _end_reservation(self, found: Reservation) -> None:
+        """Jobs that asked for it have none any more, and those that wait are held (_clear_job_resv)."""
+        cluster = self.cluster
+        del cluster.reservations[found.name]
         for index in found.nodes:
             cluster.nodes[index].flags -= {"MAINT", "RESERVED"}
-        for job in cluster.pending.values():
-            if job.reservation == name:
-                job.priority, job.reason = 0, "ReservationDeleted"
-            if "maintenance" in job.reason_detail:
+        for job in cluster.jobs.values():
+            if "MAINT" in found.flags and "maintenance" in job.reason_detail:
                 job.reason, job.reason_detail = "None", ""
-        self.changed()
+            if job.reservation != found.name:
+                continue
+            job.reservation = ""
+            if job.pending and "NO_HOLD_JOBS_AFTER_END" not in found.flags and job.reason != "JobHeldUser":
+                job.priority, job.reason, job.reason_detail = 0, "ReservationDeleted", ""
 
 
 def _forgive(node: Node) -> None:
     if not node.flags & {"DRAIN", "FAIL"}:
         node.reason = node.reason_user = ""
         node.reason_time = 0
+
+
+def _has_gres(node: Node, text: str) -> bool:
+    """Are the GRES of a text (`gpu:a100:4`) as many as the node's?"""
+    counts: dict[str, int] = {}
+    for part in filter(None, text.split(",")):
+        words = part.split("(")[0].split(":")
+        count = words[-1] if len(words) > 1 and words[-1].isdigit() else "1"
+        counts[words[0]] = counts.get(words[0], 0) + int(count[:9])
+    return counts == {gres.name: gres.count for gres in node.conf.gres}

@@ -158,7 +158,25 @@ def run_cycle(look: Looking, settings: Settings, start: Start, preempt: Preempt)
         if len(cycle.spaces) >= settings.spaces:
             break
     _start_het(cycle, start)
+    _show_planned(cluster, [plan.nodes for plan in cycle.plans])
     return cycle
+
+
+def _show_planned(cluster: Cluster, plans: list[int]) -> None:
+    """Idle nodes that something is planned on show it until the next cycle (_handle_planned)."""
+    planned = 0
+    for nodes in plans:
+        planned |= nodes
+    for index in bits(cluster.planned & ~planned):
+        cluster.nodes[index].flags.discard("PLANNED")
+    cluster.planned = 0
+    for index in bits(planned):
+        node = cluster.nodes[index]
+        if node.allocated:
+            node.flags.discard("PLANNED")
+        else:
+            node.flags.add("PLANNED")
+            cluster.planned |= 1 << index
 
 
 def new_cycle(look: Looking, settings: Settings) -> Cycle:
@@ -327,9 +345,9 @@ def _conflicts(spaces: list[Space], nodes: int, begin: int, end: int) -> bool:
 def _start(cycle: Cycle, job: Job, part: Partition, free: int, start: Start, preempt: Preempt) -> str:
     """Try to start on these nodes: `started`, '' (a limit, a reservation), or `busy` (planned after all)."""
     look = cycle.look
-    look.closed = ((1 << len(look.cluster.nodes)) - 1) & ~free
+    look.kept = ((1 << len(look.cluster.nodes)) - 1) & ~free
     verdict = select(look, job, part)
-    look.closed = 0
+    look.kept = 0
     if verdict.code == "OK":
         start(job, part, verdict, "Backfill")
         cycle.started += 1

@@ -49,6 +49,10 @@ class Cluster:
     """Bitmap of the nodes a job may start on as far as their state goes."""
     idle_state: int = 0
     """Bitmap of the nodes that are not down, drained ones included."""
+    reservation_count: int = 0
+    """Reservations made so far: nameless ones are numbered by it."""
+    planned: int = 0
+    """Bitmap of the nodes that show they are planned for."""
     completing: int = 0
     """Bitmap of the nodes where a job is completing."""
     owners: dict[int, str] = field(default_factory=dict)

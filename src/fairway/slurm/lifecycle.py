@@ -18,6 +18,7 @@ from fairway.slurm.limits import Ask
 from fairway.slurm.mainpass import main_pass
 from fairway.slurm.model.association import Accounts
 from fairway.slurm.model.job import Job, NodeShare, Step
+from fairway.slurm.model.node import Node
 from fairway.slurm.model.partition import Partition
 from fairway.slurm.queueing import split_task
 from fairway.slurm.selecting import Looking, Verdict
@@ -373,8 +374,26 @@ class Life:
             if job.job_id in node.completing:
                 node.completing.remove(job.job_id)
                 self.cluster.touch(node)
+                if node.flags & {"DRAIN", "FAIL"}:
+                    self._note(node)
         if job.pending:
             job.shares, job.nodes, job.batch_host = [], (), ""
+
+    def _note(self, node: Node, state: str = "") -> None:
+        """Open or close the node's event; a drained node's opens when its last job has ended."""
+        self.cluster.touch(node)
+        held = node.flags & {"DRAIN", "FAIL"}
+        if held and node.state == "IDLE" and (node.allocated or node.completing):
+            return
+        if node.state == "FUTURE" and state != "FUTURE":
+            return
+        if node.events and not node.events[-1][1]:
+            node.events[-1] = (node.events[-1][0], self.now, *node.events[-1][2:])
+        if state == "FUTURE":
+            node.events.append((self.now, 0, "DOWN", "Set to State=FUTURE", ""))
+        elif node.state != "IDLE" or held:
+            word = "DRAIN" if "DRAIN" in held else "FAIL" if held else node.state
+            node.events.append((self.now, 0, word, node.reason, node.reason_user))
 
     def _remove(self, job: Job, state: str) -> None:
         """A pending job is over without having started."""

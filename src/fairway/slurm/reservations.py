@@ -14,7 +14,7 @@ from fairway.slurm.placing.uses import bitmap
 @dataclass(frozen=True, slots=True)
 class Usable:
     """`only`: bitmap of just these nodes (the job's own reservation); `closed`: not these;
-    `cores`: not these cores of a node.
+    `cores`: not these cores of a node; `maintenance`: the whole partition is reserved, for that.
 
     `until`: the end of the first reservation in the way, 0 none; `error`: its reservation cannot be used now.
     """
@@ -47,19 +47,19 @@ def usable_nodes(cluster: Cluster, job: Job, part: Partition, start: int, end: i
         if not flexible and (start < mine.start or start >= mine.end):
             return Usable(error=True)
         others = [r for r in cluster.reservations.values() if r is not mine]
-        return _blocked(cluster, others, job, start, end, None if flexible else bitmap(mine.nodes))
-    return _blocked(cluster, cluster.reservations.values(), job, start, end, None)
+        return _blocked(cluster, others, job, part, (start, end), None if flexible else bitmap(mine.nodes))
+    return _blocked(cluster, cluster.reservations.values(), job, part, (start, end), None)
 
 
 def _blocked(
     cluster: Cluster,
     all_of: Iterable[Reservation],
     job: Job,
-    start: int,
-    end: int,
+    part: Partition,
+    time: tuple[int, int],
     only: int | None,
 ) -> Usable:
-    closed = 0
+    closed, (start, end) = 0, time
     cores: dict[int, int] = {}
     maintenance, until = False, 0
     for one in all_of:
@@ -71,14 +71,23 @@ def _blocked(
             continue
         if "MAGNETIC" in one.flags and may_use(one, job.user, job.account):
             continue
+        until = min(until or one.end, one.end)
+        if not job.reservation and _takes_all(one, part):
+            closed, maintenance = -1, True
+            break
         if one.cores:
             for node, bits in one.cores.items():
                 cores[node] = cores.get(node, 0) | bits
         else:
             closed |= bitmap(one.nodes)
-        maintenance |= "MAINT" in one.flags
-        until = min(until or one.end, one.end)
     return Usable(only, closed, cores, maintenance, until)
+
+
+def _takes_all(one: Reservation, part: Partition) -> bool:
+    """Does it leave nothing of a partition: every node, or maintenance of all that the partition has?"""
+    if "ALL_NODES" in one.flags or ("PART_NODES" in one.flags and one.partition == part.name):
+        return True
+    return "MAINT" in one.flags and set(part.nodes) <= set(one.nodes)
 
 
 def may_use(reservation: Reservation, user: str, account: str) -> bool:

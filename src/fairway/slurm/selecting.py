@@ -41,12 +41,14 @@ class Verdict:
 
 @dataclass(slots=True)
 class Looking:
-    """One look at the cluster. `closed`: bitmap of the nodes the pass has closed (or backfill keeps for others)."""
+    """One look at the cluster. `closed`: bitmap of the nodes the pass has closed; `kept`: those backfill keeps for
+    others, which are no less available for that."""
 
     cluster: Cluster
     rules: preemption.Preemption
     now: int
     closed: int = 0
+    kept: int = 0
     completing_ok: bool = False
     layers: Callable[[Job, Partition], Sequence[Mapping[int, int]]] | None = None
     busy_first: bool = False
@@ -89,8 +91,10 @@ def first_look(look: Looking, job: Job, part: Partition) -> Verdict:
         world = _world(look, job, part)
         if required & ~wide or not fits_ever(need, world, wide, job.nodelist):
             continue
+        if usable.only is not None and required & ~usable.only:
+            continue
         if not fits_ever(need, world, usable.left_of(wide), job.nodelist):
-            best = _reserved_verdict(usable)
+            best = _reserved_verdict(look, job, part, usable)
         elif not required & ~up and fits_ever(need, world, up, job.nodelist):
             reason = limits.after_select(cluster.policy(job, part), ask_of(cluster, job, part, None))
             return Verdict("LIMIT", reason=reason) if reason else Verdict("OK")
@@ -284,7 +288,7 @@ def _pick(look: Looking, job: Job, part: Partition, need: Need) -> Verdict:
             and allowed != wide
             and fits_ever(need, _world(look, job, part), wide, job.nodelist)
         ):
-            verdict = _reserved_verdict(usable)
+            verdict = _reserved_verdict(look, job, part, usable)
         if best is None or _ORDER.index(verdict.code) < _ORDER.index(best.code):
             best = verdict
     return best or Verdict("NEVER", reason="BadConstraints")
@@ -294,12 +298,15 @@ _ORDER = ("BUSY", "RESERVED", "UNAVAILABLE", "NEVER")
 """Of several alternatives, the one nearest to starting says why not."""
 
 
-def _reserved_verdict(usable: reservations.Usable) -> Verdict:
+def _reserved_verdict(look: Looking, job: Job, part: Partition, usable: reservations.Usable) -> Verdict:
+    """Reservations keep it from nodes it would need (_get_req_features, select_nodes)."""
+    if job.reservation:
+        return Verdict("RESERVED", reason="Reservation")
     if usable.maintenance:
         return Verdict(
             "RESERVED", reason="ReqNodeNotAvail", detail="ReqNodeNotAvail, Reserved for maintenance"
         )
-    return Verdict("RESERVED", reason="Reservation")
+    return _not_available(look, job, part)
 
 
 def end_of(job: Job, part: Partition, start: int) -> int:
@@ -363,7 +370,7 @@ def _held(cluster: Cluster, part: Partition) -> Callable[[int], int]:
 def open_nodes(look: Looking, job: Job, nodes: int) -> int:
     """Those of the nodes the job may start on now, whatever is left of them."""
     cluster = look.cluster
-    found = nodes & cluster.up & ~look.closed
+    found = nodes & cluster.up & ~look.closed & ~look.kept
     if not look.completing_ok:
         found &= ~cluster.completing
     return found & ~strangers(cluster, job)
@@ -386,7 +393,7 @@ def _pick_among(
     look: Looking, job: Job, part: Partition, need: Need, nodes: int, cores: Mapping[int, int]
 ) -> Verdict:
     cluster, required = look.cluster, bitmap(job.nodelist)
-    available = nodes & cluster.up & ~look.closed
+    available = nodes & cluster.up & ~look.closed & ~look.kept
     if required & ~nodes:
         return Verdict("NEVER", reason="BadConstraints")
     if required & ~available:

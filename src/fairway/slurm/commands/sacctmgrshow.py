@@ -359,7 +359,8 @@ def _events(call: Call, asked: Asked, where: Conditions) -> None:
             )
         )
         for start, end, state, reason, user in getattr(node, "events", ()):
-            rows.append((node.name, state, reason, f"{user}({site.uid(user)})", start, end))
+            who = f"{user}({site.uid(user)})" if user else ""
+            rows.append((node.name, state, reason, who, start, end))
 
     def value(row: Any, name: str) -> str:
         known: dict[str, str] = {

@@ -251,9 +251,10 @@ def show_node(call: Call, name: str, detail: bool, line: bool) -> None:
     nodes = call.site.cluster.nodes
     if not name:
         for node in nodes:
-            call.write(_joined(node_lines(call, node, detail), line) + ("\n" if line else "\n\n"))
+            if node.state != "FUTURE":
+                call.write(_joined(node_lines(call, node, detail), line) + ("\n" if line else "\n\n"))
         return
-    by_name = {node.name: node for node in nodes}
+    by_name = {node.name: node for node in nodes if node.state != "FUTURE"}
     for one in hostlist.expand(name):
         if one not in by_name:
             call.print(f"Node {one} not found")
@@ -266,7 +267,8 @@ def node_lines(call: Call, node: Node, detail: bool) -> list[str]:
     site, conf = call.site, node.conf
     parts = [p.name for p in site.cluster.partitions.values() if node.index in p.nodes]
     lines = [
-        f"NodeName={node.name} Arch=x86_64 CoresPerSocket={conf.cores_per_socket} ",
+        f"NodeName={node.name} Arch=x86_64 {f'CpuBind={node.cpu_bind} ' if node.cpu_bind else ''}"
+        f"CoresPerSocket={conf.cores_per_socket} ",
         f"CPUAlloc={node.used_cpus} CPUEfctv={conf.cpus - conf.core_spec * conf.threads} CPUTot={conf.cpus} "
         "CPULoad=0.00",
         f"AvailableFeatures={','.join(node.features) or '(null)'}",
@@ -299,6 +301,8 @@ def node_lines(call: Call, node: Node, detail: bool) -> list[str]:
         lines.append(f"Reason={node.reason} [{node.reason_user}@{call.stamp(node.reason_time)}]")
     if node.comment:
         lines.append(f"Comment={node.comment}")
+    if node.extra:
+        lines.append(f"Extra={node.extra}")
     return lines
 
 

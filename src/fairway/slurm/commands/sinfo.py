@@ -213,6 +213,8 @@ def _groups(
             node = cluster.nodes[number]
             if names is not None and node.name not in names:
                 continue
+            if node.state == "FUTURE" and "future" not in asked:
+                continue
             every = all if "&" in str(asked.get("states", "")) else any
             if states is not None and not every(_is_in(node, state) for state in states):
                 continue
@@ -482,7 +484,7 @@ def _print_reservations(call: Call, heading: bool) -> None:
     if not reservations:
         call.print("No reservations in the system")
         return
-    width = max(10, *(len(r.name) for r in reservations))
+    width = max(9, *(len(r.name) for r in reservations))
     if heading:
         columns = (
             f"{'RESV_NAME':<{width}}  {'STATE':>8}  {'START_TIME':>19}  {'END_TIME':>19}  {'DURATION':>11}"

@@ -80,6 +80,12 @@ class Configuration:
         return name in self.words(key)
 
     @property
+    def saves_power(self) -> bool:
+        """Are idle nodes shut down? Needs both programs and a time. Source: power_save.c, _init_power_config."""
+        programs = self.get("SuspendProgram") and self.get("ResumeProgram")
+        return bool(programs) and self.number("SuspendTime", 0xFFFFFFFF) != 0xFFFFFFFF
+
+    @property
     def tracked(self) -> tuple[str, ...]:
         """AccountingStorageTRES beyond the static ones, in order."""
         found: tuple[str, ...] | None = self.read.get(("tracked",))

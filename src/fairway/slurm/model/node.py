@@ -77,6 +77,8 @@ class Node:
     started: int = 0
     last_busy: int = 0
     comment: str = ""
+    extra: str = ""
+    cpu_bind: str = ""
     events: list[tuple[int, int, str, str, str]] = field(default_factory=list)
     """(start, end or 0, state, reason, user) of every time it was down, drained or failing."""
     responding: bool = True
