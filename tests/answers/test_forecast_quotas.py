@@ -105,5 +105,6 @@ def test_quotas_admit_and_evict_as_all_of_kueue_does() -> None:
                 same, apart = same + is_near, apart + (not is_near)
         evicted += twin.evictions
     assert same >= 60 and evicted >= 10
-    # Two of sixteen worlds part by three jobs, both with `reclaimWithinCohort: Any`; the cause is not known.
-    assert apart <= 0.05 * same, (same, apart)
+    # Beyond these seeds, one world of ten parts by one job: it is given quota and loses it at one moment, and whether
+    # a pod of it ran in between is a matter of the order within a microsecond.
+    assert not apart, (same, apart)

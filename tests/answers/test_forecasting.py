@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from fairway.answers.forecasting import baselines
 from fairway.answers.forecasting.arriving import Arrivals
 from fairway.answers.forecasting.backtest import backtest
 from fairway.answers.forecasting.calibration import RAW, Case, calibrated
-from fairway.answers.forecasting.forecast import Options, forecast
+from fairway.answers.forecasting.forecast import Options, forecast, quantiles
 from fairway.answers.forecasting.history import (
     LIMIT_LABEL,
     History,
@@ -118,6 +119,25 @@ def test_arrivals_keep_the_hours_they_came_in() -> None:
     assert Arrivals(History(), NOW_US).draw(1, DAY_US) == []
 
 
+@pytest.mark.parametrize("count", [5, 16, 40, 200])
+def test_eight_of_ten_truths_lie_inside_however_many_futures_were_drawn(count: int) -> None:
+    """Truths and futures come from one distribution: nothing but the number of futures differs."""
+    chance = np.random.default_rng(count)
+    inside = above = 0
+    for _ in range(2_000):
+        low, middle, high = quantiles(chance.lognormal(9, 1.5, count))
+        truth = chance.lognormal(9, 1.5)
+        inside, above = inside + (low <= truth <= high), above + (truth > middle)
+    # Of five draws the outermost two are as far as one can see: two thirds lie between them.
+    assert abs(inside - (1_333 if count == 5 else 1_600)) < 90 and abs(above - 1_000) < 90
+
+
+def test_what_never_came_is_later_than_all_others() -> None:
+    assert quantiles(np.array([np.inf] * 16))[0] == np.inf
+    low, middle, high = quantiles(np.array([60.0] * 10 + [np.inf] * 6))
+    assert low == middle == pytest.approx(60) and high == np.inf
+
+
 def test_calibration_widens_what_was_too_narrow_and_moves_what_was_off() -> None:
     chance = np.random.default_rng(1)
     narrow = [
@@ -128,7 +148,12 @@ def test_calibration_widens_what_was_too_narrow_and_moves_what_was_off() -> None
     above = [c.truth > found.apply(c.p10, c.p50, c.p90)[1] for c in narrow]
     assert 0.77 < np.mean(inside) < 0.83
     assert 0.45 < np.mean(above) < 0.55
+    # What one moment teaches is believed less: all its cases share their luck.
+    together = calibrated([replace(c, at_us=0) for c in narrow])
+    assert 0 < together.shift < found.shift and 1 < together.above < found.above
     assert calibrated(narrow[:20]) == RAW
+    # A P90 beyond the horizon moves the median no further than what is below it does.
+    assert found.apply(3000.0, 3600.0, np.inf)[1] == pytest.approx(3600 * np.exp(0.3), rel=0.1)
     assert RAW.apply(1.0, 2.0, float("inf")) == (1.0, 2.0, float("inf"))
 
 

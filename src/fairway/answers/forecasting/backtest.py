@@ -152,7 +152,7 @@ def backtest(
             name: score([r for r in starts if low <= r.truth_s < high], horizon_s)
             for name, low, high in HORIZONS
         },
-        calibrated([_case(r) for r in starts]),
+        calibrated([_case(r, r.moment) for r in starts]),
         final.notes,
     )
 

@@ -26,6 +26,8 @@ _HALF_S: Final = 60.0
 _BEYOND_S: Final = 1e9
 _FADING: Final = 0.9985
 _LEAST_SPREAD: Final = 0.05
+_DOUBT: Final = 2.0
+"""Moments it takes for half of the belief. Chosen on weeks that no figure of the docs comes from."""
 _WIDEST: Final = 20.0
 
 
@@ -61,7 +63,8 @@ class Calibration:
         low, middle, high = (float(scale(np.array(v))) for v in (p10, p50, p90))
         lower = max(middle - low, _LEAST_SPREAD)
         upper = max(high - middle, _LEAST_SPREAD)
-        centre = middle + self.shift * (upper if self.shift > 0 else lower)
+        # A P90 beyond the horizon says nothing of how far the median is to move.
+        centre = middle + self.shift * (upper if self.shift > 0 and np.isfinite(upper) else lower)
         found = (middle - self.below * lower, centre, middle + self.above * upper)
         a, b, c = sorted(max(0.0, float(unscale(np.array(v)))) if np.isfinite(v) else v for v in found)
         return a, b, c
@@ -112,9 +115,16 @@ def calibrated(cases: Sequence[Case]) -> Calibration:
     off = np.where(truth >= middle, (truth - middle) / upper, (truth - middle) / lower)
     weights = _FADING ** np.arange(len(usable) - 1, -1, -1.0)
     at = [weighted_quantile(off, weights, q) for q in QUANTILES]
+    # Cases of one moment share their luck: what few moments teach is believed in part.
+    moments = len({c.at_us for c in usable})
+    belief = moments / (moments + _DOUBT)
     # A factor below zero would put P10 above the median: then the median itself is off, and is moved.
-    below, above = (float(np.clip(v, -_WIDEST, _WIDEST)) for v in (-at[0], at[2]))
-    return Calibration(float(np.clip(at[1], -_WIDEST, _WIDEST)), below, above, len(usable))
+    below, above = (_partly(float(np.clip(v, -_WIDEST, _WIDEST)), belief) for v in (-at[0], at[2]))
+    return Calibration(belief * float(np.clip(at[1], -_WIDEST, _WIDEST)), below, above, len(usable))
+
+
+def _partly(factor: float, belief: float) -> float:
+    return float(factor**belief) if factor > 0 else belief * factor + 1 - belief
 
 
 def weighted_quantile(values: Floats, weights: Floats, quantile: float) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fairway.answers.forecasting import twins
 from fairway.answers.forecasting.arriving import Arrivals
-from fairway.answers.forecasting.calibration import RAW, Calibration
+from fairway.answers.forecasting.calibration import QUANTILES, RAW, Calibration, scale, unscale
 from fairway.answers.forecasting.futures import (
     AHEAD_HOURS,
     FUTURES,
@@ -227,11 +227,24 @@ def _objects(
 
 
 def quantiles(values: Any) -> tuple[float, float, float]:
-    """P10, P50 and P90, each one of the values: what never came (inf) counts as later than all others."""
+    """P10, P50 and P90. What never came (inf) counts as later than all others.
+
+    Of n draws the k-th smallest is, on average, the quantile k / (n + 1) of what they are drawn from (Weibull 1939);
+    what lies between two is read off on a scale of logarithms. The k nearest to q * n instead would leave a quarter
+    of the truths outside where sixteen futures are drawn.
+    """
     ordered = np.sort(values)
-    count = len(ordered)
-    low, middle, high = (float(ordered[min(int(q * count), count - 1)]) for q in (0.1, 0.5, 0.9))
+    low, middle, high = (_quantile(ordered, q) for q in QUANTILES)
     return low, middle, high
+
+
+def _quantile(ordered: Any, level: float) -> float:
+    place = min(max(level * (len(ordered) + 1) - 1, 0.0), len(ordered) - 1.0)
+    first, share = int(place), place - int(place)
+    before, after = ordered[first], ordered[min(first + 1, len(ordered) - 1)]
+    if not share or not np.isfinite(after):
+        return float(after if share >= 0.5 else before)
+    return float(unscale((1 - share) * scale(before) + share * scale(after)))
 
 
 def _within(values: tuple[float, float, float], horizon_s: float) -> Quantiles:

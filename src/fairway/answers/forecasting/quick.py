@@ -17,7 +17,7 @@ from random import Random
 from typing import Final
 
 from fairway.answers.forecasting.boards import NOWHERE, Board
-from fairway.answers.forecasting.quotas import ADMITTED, Claim, Quotas
+from fairway.answers.forecasting.quotas import ADMITTED, Claim, Quotas, Step
 from fairway.answers.forecasting.situation import NEVER, Played
 from fairway.cluster.records import PodRecord
 
@@ -273,7 +273,10 @@ class _Future:
         """Who is given quota now, and who loses it."""
         if self.quotas is None:
             return
-        for what, number in self.quotas.decide(self.begin_us + now_us):
+        steps = self.quotas.decide(self.begin_us + now_us)
+        if len(steps) > 1:
+            steps = self._lasting(steps)
+        for what, number in steps:
             if what == ADMITTED:
                 self.queued -= 1
                 self.came_us[number] = now_us
@@ -285,6 +288,18 @@ class _Future:
         if self.quotas.stirred and not self.is_waking:
             self.is_waking = True
             self._plan(now_us + self.quotas.settings.wake_batch_us, _WAKE, -1, NOWHERE)
+
+    def _lasting(self, steps: list[Step]) -> list[Step]:
+        """Without those that are given quota and lose it at once: no pod of theirs ever runs."""
+        given: dict[int, int] = {}
+        brief: set[int] = set()
+        for at, (what, number) in enumerate(steps):
+            if what == ADMITTED:
+                given[number] = at
+            elif number in given:
+                brief.update((given.pop(number), at))
+                self.evictions += 1
+        return [step for at, step in enumerate(steps) if at not in brief] if brief else steps
 
     def _stop(self, number: int, now_us: int) -> None:
         """Its pods go; should it run again, it begins anew."""

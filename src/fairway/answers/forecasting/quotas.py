@@ -201,12 +201,19 @@ class Quotas:
         taken: list[tuple[QueueAccount, Usage]] = []
         for entry in may:
             claim = entry.line.claim
-            if entry.reserves:
-                kept = _reserved(entry)
-                entry.account.add_usage(kept, ())
-                taken.append((entry.account, kept))
-                continue
+            asked = tuple(claim.requests.items())
             if any(victim in gone for victim in entry.targets):
+                # Whom it would preempt goes for somebody else: it looks again, as if they had gone.
+                entry.targets, entry.borrowing = [], 0
+                if self._nominate(entry, now_us) and not entry.reserves and not entry.targets:
+                    entry.account.add_usage(asked, ())
+                    taken.append((entry.account, asked))
+                    entry.queue.sticky = entry.rank[2]
+                    continue
+                if not entry.reserves and not entry.targets:
+                    continue
+            if entry.reserves:
+                self._reserve(entry, gone, taken)
                 continue
             for victim in entry.targets:
                 self._out(victim)
@@ -216,7 +223,6 @@ class Quotas:
                 continue
             if entry.targets:
                 gone.update(dict.fromkeys(entry.targets))
-                asked = tuple(claim.requests.items())
                 entry.account.add_usage(asked, ())
                 taken.append((entry.account, asked))
                 entry.queue.sticky = entry.rank[2]
@@ -231,6 +237,16 @@ class Quotas:
             steps.append((EVICTED, victim))
             self.release(victim)
             self.wait(victim, claim, workload.order_us)
+
+    def _reserve(self, entry: _Entry, gone: Iterable[int], taken: list[tuple[QueueAccount, Usage]]) -> None:
+        """Those that go still hold what they hold."""
+        for victim in gone:
+            self._back(victim)
+        kept = _reserved(entry)
+        for victim in gone:
+            self._out(victim)
+        entry.account.add_usage(kept, ())
+        taken.append((entry.account, kept))
 
     def _out(self, number: int) -> None:
         self.accounts.take_out(self.holders[number][1])
