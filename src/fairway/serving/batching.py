@@ -363,7 +363,7 @@ def _advance_one(
 @leaf
 def _may_get(r: int, group: int, replicas: Ints) -> bool:
     is_open = replicas[r, STATE] == READY or replicas[r, STATE] == CLOSED
-    return is_open and (group < 0 or (replicas[r, GROUP] >> group) & 1 == 1)
+    return is_open and (group == -1 or (group >= 0 and (replicas[r, GROUP] >> group) & 1 == 1))
 
 
 @leaf

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
 import math
 import re
@@ -37,6 +38,10 @@ _WORDS: Final = tuple(_TEXT.split())
 _TICK_S: Final = 0.004
 _CHAT_TOKENS: Final = (24, 220)
 _PROMPT_MOST: Final = 4_000_000
+# Of one request: choices, tokens of all of them together, characters of what is repeated to whoever sent it.
+_CHOICES_MOST: Final = 128
+_TOKENS_MOST: Final = 1_000_000
+_SAID_MOST: Final = 200
 # Of a flag's number: a million.
 _DIGITS_MOST: Final = 6
 
@@ -50,6 +55,8 @@ class Engine:
     times: StepTimes
     tokens_most: int
     seqs_most: int
+    others: tuple[str, ...] = ()
+    """Further names it serves the model under."""
     running: int = 0
     waiting: int = 0
     cached: int = 0
@@ -57,6 +64,10 @@ class Engine:
     read: int = 0
     written: int = 0
     started_s: float = field(default_factory=time.time)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return (self.model, *self.others)
 
     def step_s(self) -> float:
         """Of a token for everybody who writes."""
@@ -94,13 +105,15 @@ def _flags(container: Obj) -> dict[str, str]:
     """`--name value` and `--name=value` of its command line, dashes as they are; `serve`: what stands behind that."""
     words: list[str] = []
     for one in (*(container.get("command") or ()), *(container.get("args") or ())):
-        words += str(one).split() if " " in str(one) else [str(one)]
+        words += [word.strip("\"'") for word in str(one).split() if word != "\\"]
     found: dict[str, str] = {}
     for i, word in enumerate(words):
         following = words[i + 1] if i + 1 < len(words) else ""
         if word.startswith("--"):
             name, _, value = word[2:].partition("=")
             found[name.replace("_", "-")] = value or ("" if following.startswith("--") else following)
+            if name == "served-model-name" and not value:
+                found[name] = " ".join(itertools.takewhile(lambda w: not w.startswith("-"), words[i + 1 :]))
         elif word == "serve" and following and not following.startswith("-"):
             found.setdefault("model", following)
     for variable in container.get("env") or ():
@@ -109,8 +122,11 @@ def _flags(container: Obj) -> dict[str, str]:
     return found
 
 
-def engine_of(container: Obj, node: Obj | None) -> Engine:
-    """Raises: UserError: a model or card nobody knows, one that does not fit the other."""
+def engine_of(container: Obj, node: Obj | None, pod: Obj | None = None) -> Engine:
+    """`pod` says where the weights in its folder come from.
+
+    Raises: UserError: a model or card nobody knows, one that does not fit the other.
+    """
     from fairway.serving.models import model_named
     from fairway.serving.steptimes import Deployed, step_times
 
@@ -118,7 +134,7 @@ def engine_of(container: Obj, node: Obj | None) -> Engine:
     path = flags.get("model") or flags.get("model-id") or flags.get("model-path") or "llama-3.1-8b"
     parts = _gpus(container)
     deployed: Deployed = Deployed(
-        model=model_named(path),
+        model=model_named(_fetched(pod) or path if path.startswith("/") else path),
         gpu=_gpu_of(node),
         tensor_parallel=_number(flags.get("tensor-parallel-size") or flags.get("num-shard"), parts),
         quantization=flags.get("quantization") or "auto",
@@ -134,8 +150,16 @@ def engine_of(container: Obj, node: Obj | None) -> Engine:
             f"available: {times.cache_tokens} tokens. Try increasing `gpu_memory_utilization` or decreasing "
             "`max_model_len` when initializing the engine."
         )
-    name = flags.get("served-model-name") or flags.get("model-name") or path
-    return Engine(name, context, times, deployed.tokens_most, deployed.seqs_most)
+    names = (flags.get("served-model-name") or flags.get("model-name") or path).split()
+    return Engine(names[0], context, times, deployed.tokens_most, deployed.seqs_most, tuple(names[1:]))
+
+
+def _fetched(pod: Obj | None) -> str:
+    """What KServe's init container puts into the folder, such as `hf://meta-llama/Llama-3.1-8B-Instruct`."""
+    for container in ((pod or {}).get("spec") or {}).get("initContainers") or ():
+        if container.get("name") == "storage-initializer" and container.get("args"):
+            return str(container["args"][0]).rstrip("/")
+    return ""
 
 
 def _number(text: str | None, otherwise: int) -> int:
@@ -200,52 +224,59 @@ class Answering:
         self._waits = False
 
     def begin(self, path: str, body: bytes) -> None:
+        """Whoever can reach the port writes the body: what is wrong with it is answered, in the server's words."""
         try:
             given = json.loads(body or b"{}")
+            if not isinstance(given, dict):
+                raise _Refused("Input should be a valid dictionary")
+            self._begin(path, given)
+        except _Refused as wrong:
+            self._error(wrong.code, wrong.type, str(wrong))
         except (ValueError, RecursionError):
             self._error(400, "BadRequestError", "There was an error parsing the body")
-            return
-        if not isinstance(given, dict):
-            self._error(400, "BadRequestError", "Input should be a valid dictionary")
-            return
+
+    def _begin(self, path: str, given: dict[str, Any]) -> None:
+        """Raises: _Refused."""
         self._is_chat = path.endswith("/chat/completions")
         prompt = _prompt_of(given, self._is_chat)
         if prompt is None:
             field_ = "messages" if self._is_chat else "prompt"
-            self._error(
-                400,
-                "BadRequestError",
-                f"[{{'type': 'missing', 'loc': ('body', '{field_}'), 'msg': 'Field required'}}]",
-            )
-            return
+            raise _Refused(f"[{{'type': 'missing', 'loc': ('body', '{field_}'), 'msg': 'Field required'}}]")
         engine = self._engine
-        if given.get("model") not in (None, "", engine.model):
-            self._error(404, "NotFoundError", f"The model `{given['model']}` does not exist.")
-            return
+        model = given.get("model")
+        if model is not None and not isinstance(model, str):
+            raise _Refused(_wrong("string_type", "model", "Input should be a valid string"))
+        if model and model not in engine.models:
+            raise _Refused(f"The model `{model[:_SAID_MOST]}` does not exist.", 404, "NotFoundError")
         self._prompt_tokens = token_count(prompt)
-        asked = given.get("max_completion_tokens") or given.get("max_tokens")
-        if asked is not None and not (type(asked) is int and asked > 0):
-            self._error(400, "BadRequestError", f"max_tokens must be at least 1, got {asked}.")
-            return
+        asked = _integer(given, "max_completion_tokens")
+        asked = _integer(given, "max_tokens") if asked is None else asked
+        if asked is not None and asked < 1:
+            raise _Refused(f"max_tokens must be at least 1, got {asked}.")
+        choices = _integer(given, "n")
+        self._choices = 1 if choices is None else choices
+        if self._choices < 1:
+            raise _Refused(f"n must be at least 1, got {choices}.")
         if self._prompt_tokens + (asked or 0) > engine.context:
             wanted = (
                 f"{self._prompt_tokens} in the messages"
                 if self._is_chat
                 else f"{self._prompt_tokens} in the prompt"
             )
-            self._error(
-                400,
-                "BadRequestError",
+            raise _Refused(
                 f"This model's maximum context length is {engine.context} tokens. However, you requested "
                 f"{self._prompt_tokens + (asked or 0)} tokens ({wanted}, {asked or 0} in the completion). "
-                "Please reduce the length of the messages or completion.",
+                "Please reduce the length of the messages or completion."
             )
-            return
         low, high = _CHAT_TOKENS
         digest = hashlib.blake2b(prompt.encode("utf-8", "replace"), digest_size=2).digest()
         natural = low + int.from_bytes(digest, "big") % (high - low)
         most = asked if asked is not None else (natural if self._is_chat else 16)
-        self._tokens = text_of(prompt, min(most, natural) if not given.get("ignore_eos") else most)
+        tokens = most if given.get("ignore_eos") else min(most, natural)
+        if self._choices > _CHOICES_MOST or self._choices * tokens > _TOKENS_MOST:
+            raise _Refused(f"n must be at most {min(_TOKENS_MOST // tokens, _CHOICES_MOST)}, got {choices}.")
+        texts = [text_of(f"{prompt}{'#' * i}", tokens) for i in range(self._choices)]
+        self._texts, self._tokens = texts, texts[0]
         self._reason = "stop" if len(self._tokens) < most or (asked is None and self._is_chat) else "length"
         self._streams = bool(given.get("stream"))
         options = given.get("stream_options")
@@ -282,7 +313,7 @@ class Answering:
         engine.waiting -= 1
         self._waits = False
         reads_s = engine.prompt_s(self._prompt_tokens)
-        engine.running += 1
+        engine.running += self._choices
         self._held = self._prompt_tokens
         engine.cached += self._held
         self._later(reads_s, self._first)
@@ -295,7 +326,8 @@ class Answering:
                 b"Transfer-Encoding: chunked\r\n\r\n"
             )
             if self._is_chat:
-                self._send(self._piece({"role": "assistant", "content": ""}, None))
+                for index in range(self._choices):
+                    self._send(self._piece({"role": "assistant", "content": ""}, None, index))
         self._tell(1)
 
     def _tell(self, count: int) -> None:
@@ -303,11 +335,14 @@ class Answering:
         engine = self._engine
         until = min(self._at + count, len(self._tokens))
         if self._streams:
-            for token in self._tokens[self._at : until]:
-                self._send(self._piece({"content": token} if self._is_chat else token, None))
-        engine.written += until - self._at
-        engine.cached += until - self._at
-        self._held += until - self._at
+            for i in range(self._at, until):
+                for index, tokens in enumerate(self._texts):
+                    what = {"content": tokens[i]} if self._is_chat else tokens[i]
+                    self._send(self._piece(what, None, index))
+        written = (until - self._at) * self._choices
+        engine.written += written
+        engine.cached += written
+        self._held += written
         self._at = until
         if self._at == len(self._tokens):
             self._finish()
@@ -320,22 +355,27 @@ class Answering:
     def _finish(self) -> None:
         self._engine.done += 1
         if self._streams:
-            self._send(self._piece({} if self._is_chat else "", self._reason))
+            for index in range(self._choices):
+                self._send(self._piece({} if self._is_chat else "", self._reason, index))
             if self._tells_usage:
                 self._send({**self._head("chunk"), "choices": [], "usage": self._usage()})
             self._chunk(b"data: [DONE]\n\n")
             self._write(b"0\r\n\r\n")
         else:
-            text = "".join(self._tokens)
-            choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": self._reason}
-            choice |= {"message": {"role": "assistant", "content": text}} if self._is_chat else {"text": text}
-            self._write(json_response(200, {**self._head(""), "choices": [choice], "usage": self._usage()}))
+            choices = []
+            for index, tokens in enumerate(self._texts):
+                text = "".join(tokens)
+                said = (
+                    {"message": {"role": "assistant", "content": text}} if self._is_chat else {"text": text}
+                )
+                choices.append({"index": index, "logprobs": None, "finish_reason": self._reason, **said})
+            self._write(json_response(200, {**self._head(""), "choices": choices, "usage": self._usage()}))
         self._leave()
         self._done()
 
     def _leave(self) -> None:
         if not self._is_over and self._held:
-            self._engine.running -= 1
+            self._engine.running -= self._choices
             self._engine.cached -= self._held
         if not self._is_over and self._waits:
             self._engine.waiting -= 1
@@ -348,12 +388,12 @@ class Answering:
         return {"id": self._id, "object": kind, "created": self._created, "model": self._engine.model}
 
     def _usage(self) -> dict[str, int]:
-        written = len(self._tokens)
+        written = len(self._tokens) * self._choices
         total = self._prompt_tokens + written
         return {"prompt_tokens": self._prompt_tokens, "completion_tokens": written, "total_tokens": total}
 
-    def _piece(self, what: Any, reason: str | None) -> dict[str, Any]:
-        choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": reason}
+    def _piece(self, what: Any, reason: str | None, index: int) -> dict[str, Any]:
+        choice: dict[str, Any] = {"index": index, "logprobs": None, "finish_reason": reason}
         choice["delta" if self._is_chat else "text"] = what
         return {**self._head("chunk"), "choices": [choice]}
 
@@ -373,12 +413,63 @@ def _prompt_of(given: dict[str, Any], is_chat: bool) -> str | None:
     if not is_chat:
         prompt = given.get("prompt")
         if isinstance(prompt, list):
-            prompt = " ".join(map(str, prompt))
+            prompt = _text_of_all(prompt)
         return prompt[:_PROMPT_MOST] if isinstance(prompt, str) else None
     messages = given.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(m, dict) for m in messages):
         return None
-    return "\n".join(str(m.get("content") or "") for m in messages)[:_PROMPT_MOST]
+    return "\n".join(_text_of_all([m.get("content")]) for m in messages)[:_PROMPT_MOST]
+
+
+def _text_of_all(parts: list[Any]) -> str:
+    """Texts as they are, parts of type `text` by their text; token ids as so many tokens."""
+    found: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            found.append(part)
+        elif isinstance(part, dict) and isinstance(part.get("text"), str):
+            found.append(part["text"])
+        elif isinstance(part, list):
+            found += [
+                one
+                if isinstance(one, str)
+                else str(one.get("text") or "")
+                if isinstance(one, dict)
+                else "####"
+                for one in part
+            ]
+        elif part is not None:
+            found.append("###")
+    return " ".join(found)
+
+
+class _Refused(Exception):
+    def __init__(self, message: str, code: int = 400, type_: str = "BadRequestError") -> None:
+        super().__init__(message)
+        self.code, self.type = code, type_
+
+
+def _wrong(type_: str, field_: str, message: str) -> str:
+    """As FastAPI's validation tells it."""
+    return f"[{{'type': '{type_}', 'loc': ('body', '{field_}'), 'msg': '{message}'}}]"
+
+
+def _integer(given: dict[str, Any], name: str) -> int | None:
+    """As pydantic reads one: also from a text or a whole float. Raises: _Refused."""
+    value = given.get(name)
+    if value is None or isinstance(value, int):
+        return None if value is None else int(value)
+    if isinstance(value, float):
+        if value.is_integer():
+            return int(value)
+        fraction = "Input should be a valid integer, got a number with a fractional part"
+        raise _Refused(_wrong("int_from_float", name, fraction))
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*", value):
+        return int(value)
+    if isinstance(value, str):
+        unread = "Input should be a valid integer, unable to parse string as an integer"
+        raise _Refused(_wrong("int_parsing", name, unread))
+    raise _Refused(_wrong("int_type", name, "Input should be a valid integer"))
 
 
 _REASONS: Final = {
@@ -405,8 +496,10 @@ def page(engine: Engine, path: str) -> bytes | None:
     if path in ("/health", "/ping"):
         return response(200, b"", "text/plain")
     if path == "/v1/models":
-        model = {"id": engine.model, "object": "model", "created": int(engine.started_s), "owned_by": "vllm"}
-        data = [{**model, "root": engine.model, "parent": None, "max_model_len": engine.context}]
+        said = {"object": "model", "created": int(engine.started_s), "owned_by": "vllm", "root": engine.model}
+        data = [
+            {"id": name, **said, "parent": None, "max_model_len": engine.context} for name in engine.models
+        ]
         return json_response(200, {"object": "list", "data": data})
     if path == "/version":
         return json_response(200, {"version": "0.11.0"})

@@ -15,8 +15,9 @@ import httptools
 from fairway.apiserver.kubelets.interface import Peer
 from fairway.apiserver.kubelets.modelserver import Answering, Engine, json_response, page
 
-# Of one request, head and body. It is read and forgotten.
+# Of one request, head and body; of those that wait behind one another on a connection, all together, and how many.
 _MAX_REQUEST = 4 * 1024 * 1024
+_MAX_WAITING = 64
 
 
 class SimulatedPort:
@@ -33,7 +34,8 @@ class SimulatedPort:
         self._parser: Any = httptools.HttpRequestParser(self)
         self._received = 0
         self._is_over = False
-        self._content = b""
+        self._content: list[bytes] = []
+        self._content_bytes = 0
 
     def receive(self, data: bytes) -> None:
         if self._is_over:
@@ -45,7 +47,10 @@ class SimulatedPort:
             self._answer(b"400 Bad Request", keeps=False)
             return
         if self._received > _MAX_REQUEST:
-            self._answer(b"413 Request Entity Too Large", keeps=False)
+            self._refuse()
+
+    def _refuse(self) -> None:
+        self._answer(b"413 Request Entity Too Large", keeps=False)
 
     def receive_end(self) -> None:
         self._end()
@@ -55,7 +60,11 @@ class SimulatedPort:
 
     def on_body(self, body: bytes) -> None:
         """httptools: a part of the body."""
-        self._content += body
+        self._content_bytes += len(body)
+        if self._content_bytes > _MAX_REQUEST:
+            self._refuse()
+        elif not self._is_over:
+            self._content.append(body)
 
     def on_url(self, url: bytes) -> None:
         """httptools: a part of the path."""
@@ -63,7 +72,8 @@ class SimulatedPort:
 
     def on_message_complete(self) -> None:
         """httptools: a whole request."""
-        self._received = 0
+        self._received, self._content_bytes = 0, 0
+        self._content.clear()
         page = self._page(self._url.decode("latin-1").partition("?")[0])
         self._url = b""
         if page is not None:
@@ -103,15 +113,22 @@ class ModelServerPort(SimulatedPort):
             self._now.cancel()
 
     def on_message_complete(self) -> None:
-        """httptools: a whole request."""
+        """httptools: a whole request. `_content_bytes` are those of all that wait."""
+        if self._is_over:
+            return
         path = self._url.decode("latin-1").partition("?")[0]
-        self._next.append((path, self._parser.get_method(), self._content))
-        self._url, self._content, self._received = b"", b"", 0
+        self._next.append((path, self._parser.get_method(), b"".join(self._content)))
+        self._url, self._received = b"", 0
+        self._content.clear()
+        if len(self._next) > _MAX_WAITING:
+            self._refuse()
+            return
         self._take_next()
 
     def _take_next(self) -> None:
         while self._now is None and self._next and not self._is_over:
             path, method, body = self._next.pop(0)
+            self._content_bytes -= len(body)
             at_once = page(self._engine, path)
             if at_once is not None:
                 self._peer.write(at_once)

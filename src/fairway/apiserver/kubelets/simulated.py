@@ -92,7 +92,7 @@ class SimulatedKubelet:
         if run not in self._engines:
             self._engines = {other: e for other, e in self._engines.items() if self._goes_on(other)}
             node = self._store.get(Key("Node", "", pod["spec"].get("nodeName") or ""))
-            self._engines[run] = engine_of(container, node)
+            self._engines[run] = engine_of(container, node, pod)
         return self._engines[run]
 
     def use(self, node: str, at_us: int) -> NodeUse | None:
