@@ -27,6 +27,8 @@ from fairway.twin.loop import CONTROLLERS
 from fairway.twin.nodelifecycle import pods_on
 
 NAME: Final = "taint-eviction-controller"
+NOT_AT_ALL: Final = -1
+"""A taint that nothing tolerates, not even for no time: planned evictions are brought forward for it alone."""
 
 
 class Eviction(NamedTuple):
@@ -34,7 +36,6 @@ class Eviction(NamedTuple):
 
     ticket: int
     since_us: int
-    at_us: int
 
 
 class TaintEviction:
@@ -100,7 +101,7 @@ class TaintEviction:
                     self._cancel(key, pod["metadata"]["uid"], tell=True)
 
     def _consider(self, key: Key, taints: tuple[Taint, ...]) -> None:
-        """Plan the eviction of a pod, move it, or call it off. Source: processPodOnNode."""
+        """Plan the eviction of a pod, or call it off. Source: processPodOnNode."""
         pod = self.host.store.get(key)
         if pod is None:
             return
@@ -110,16 +111,13 @@ class TaintEviction:
             self._cancel(key, uid, tell=True)
             return
         planned = self.planned.get(uid)
-        since_us = now_us
-        if planned is not None and tolerated_us > 0:
-            since_us = planned.since_us
-            if since_us + tolerated_us < now_us + tolerated_us and planned.at_us <= since_us + tolerated_us:
-                return
-        if planned is not None:
-            self.host.loop.cancel(planned.ticket)
-        at_us = since_us + tolerated_us
+        if planned is not None and planned.since_us < now_us and tolerated_us != NOT_AT_ALL:
+            # What is planned stands, also where another taint is put up with for a shorter time.
+            return
+        self._cancel(key, uid, tell=tolerated_us == NOT_AT_ALL)
+        at_us = now_us + max(tolerated_us, 0)
         ticket = self.host.loop.at(at_us, self._evict, (key, uid), CONTROLLERS)
-        self.planned[uid] = Eviction(ticket, since_us, at_us)
+        self.planned[uid] = Eviction(ticket, now_us)
 
     def _cancel(self, key: Key, uid: str, *, tell: bool) -> None:
         planned = self.planned.pop(uid, None)
@@ -155,7 +153,7 @@ class TaintEviction:
 
 
 def tolerated_for_us(pod: Obj, taints: tuple[Taint, ...], default_us: int) -> int | None:
-    """How long the pod may stay under these taints: None for ever, 0 not at all.
+    """How long the pod may stay under these taints: None for ever, or NOT_AT_ALL.
 
     Pods that say nothing about not-ready and unreachable nodes put up with them for the default.
     """
@@ -165,7 +163,7 @@ def tolerated_for_us(pod: Obj, taints: tuple[Taint, ...], default_us: int) -> in
     for taint in taints:
         matching = [t for t in tolerations if t.tolerates(taint)]
         if not matching:
-            return 0
+            return NOT_AT_ALL
         for toleration in matching:
             if toleration.seconds is not None:
                 limit_us = max(toleration.seconds, 0) * SECOND_US

@@ -183,7 +183,7 @@ def on_start(k: Kubelet, data: tuple[str, int, int]) -> None:
     state.pull_backoff_us = 0
     if not pod.ip:
         node = k.nodes[pod.node]
-        pod.ip = node.ip if plan.host_network else node.take_ip()
+        pod.ip = node.ip if plan.host_network else node.take_ip({k.pods[uid].ip for uid in node.pods})
         pod.ips = [{"ip": pod.ip}]
     if state.actual is not None:
         resizing.restarted(k, pod, i)

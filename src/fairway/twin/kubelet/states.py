@@ -196,10 +196,14 @@ class NodeState:
             twin.managers = self.managers.copy()
         return twin
 
-    def take_ip(self) -> str:
-        """Addresses of a node's pods go round; a node has never more than 254 at once."""
-        self.next_ip = self.next_ip % 254 + 1
-        return f"{self.cidr}{self.next_ip}"
+    def take_ip(self, taken: set[str]) -> str:
+        """Addresses of a node's pods go round, past those that pods of it still have, as long as 254 are enough."""
+        for _ in range(254):
+            self.next_ip = self.next_ip % 254 + 1
+            address = f"{self.cidr}{self.next_ip}"
+            if address not in taken:
+                break
+        return address
 
 
 # What a copy takes over, by name: compiled classes (see `fairway.compiled`) have no `__dict__` to ask.

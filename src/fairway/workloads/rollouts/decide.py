@@ -169,8 +169,10 @@ def _carried_on(view: View, facts: Facts, key: Key, now_us: int) -> Reconciliati
         status["currentStepIndex"] = 0 if facts.steps and not facts.is_promoted else len(facts.steps)
         status.pop("pauseConditions", None)
         status["controllerPause"] = False
-        problem = str(status.get("message") or f"Rollout aborted update to revision {facts.revision}")
-        problem = problem.removeprefix("RolloutAborted: ")
+        said = str(status.get("message") or "")
+        problem = f"Rollout aborted update to revision {facts.revision}"
+        if said.startswith("RolloutAborted: "):
+            problem = said.removeprefix("RolloutAborted: ")
     status = with_phase(facts, with_counts(facts, status), problem, rfc3339(now_us))
     if not problem and "message" in status and status["phase"] == "Healthy":
         status.pop("message")
