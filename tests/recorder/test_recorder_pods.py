@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from fairway.cluster.gpurequests import GpuResources
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import SECOND_US
-from fairway.recorder.gpus import GpuResources
 from fairway.recorder.tables import PodRow
 from fairway.twin.latency import DEFAULT
 from recorded import Recorded, seconds

@@ -24,10 +24,10 @@ from fairway.twin.loop import CONTROLLERS
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from fairway.apiserver.scrapes.gpus import GpuPages
     from fairway.telemetry.rules.alerts import Alert
     from fairway.telemetry.rules.evaluating import Running
     from fairway.telemetry.store import Labels, MemoryStore
+    from fairway.twin.gpupages import GpuPages
     from fairway.twin.twin import Twin
 
 NAME: Final = "prometheus"
@@ -111,9 +111,9 @@ class _Watch:
     """Rules, what was scraped for them, and how far they are."""
 
     def __init__(self, host: Host, part: LiveAlerts) -> None:
-        from fairway.apiserver.scrapes.gpus import GpuPages
         from fairway.telemetry.store import MemoryStore
         from fairway.twin.gpubreaks import broken_gpus
+        from fairway.twin.gpupages import GpuPages
 
         self._host, self._part = host, part
         self._store: MemoryStore = MemoryStore()

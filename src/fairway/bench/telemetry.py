@@ -14,7 +14,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fairway.apiserver.scrapes.gpus import GpuPages
 from fairway.bench import BenchRow
 from fairway.catalog.catalog import load_catalog
 from fairway.cluster.store import Store
@@ -27,6 +26,7 @@ from fairway.telemetry.gpus.fleet import TICK_US, Row
 from fairway.telemetry.gpus.kinds import KINDS, NOTEBOOK, SERVING, TRAINING
 from fairway.telemetry.rules.dividing import evaluate_long
 from fairway.telemetry.rules.reading import rules_of
+from fairway.twin.gpupages import GpuPages
 
 _GPUS = 8
 _DAY_US = 86_400_000_000

@@ -10,7 +10,7 @@ notes), `facts` (the same as arrays), `steps`, `series`, `demand`, `rows` (what 
 `queuetables`, `queueledger`, `queuerows`, `queueseries` and `queuelending`; without its objects none of it is touched.
 """
 
-from fairway.recorder.gpus import DEFAULT_GPUS, GpuResources
+from fairway.cluster.gpurequests import DEFAULT_GPUS, GpuResources
 from fairway.recorder.recorder import Recorder
 from fairway.recorder.tables import Outcome
 

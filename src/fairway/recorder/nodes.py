@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fairway.kube.objects import Obj, labels_of, spec_of, status_of
-from fairway.kube.resources import CPU, MEMORY
-from fairway.recorder.gpus import (
+from fairway.cluster.gpurequests import (
     WHOLE,
     Devices,
     GpuResources,
@@ -15,6 +13,8 @@ from fairway.recorder.gpus import (
     node_resources,
     unit_of,
 )
+from fairway.kube.objects import Obj, labels_of, spec_of, status_of
+from fairway.kube.resources import CPU, MEMORY
 from fairway.twin.launches import Launch
 
 

@@ -13,10 +13,10 @@ from array import array
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from fairway.cluster.gpurequests import Devices, GpuResources, Part
 from fairway.cluster.shapes import Shapes
 from fairway.kube.objects import Obj
 from fairway.kube.resources import NVIDIA_GPU
-from fairway.recorder.gpus import Devices, GpuResources, Part
 from fairway.recorder.utilization import Uses
 from fairway.recorder.workloads import NEVER, QUEUE_LABEL, Workload
 

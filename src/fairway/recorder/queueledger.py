@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.gpurequests import GpuResources
 from fairway.kube.objects import Obj, meta_of, status_of
 from fairway.queueing.facts import conditions as conds
 from fairway.queueing.facts import objects as facts
@@ -24,7 +25,6 @@ from fairway.queueing.facts.gates import DEFAULT_GATES
 from fairway.queueing.facts.objects import ClusterQueue, Cohort
 from fairway.queueing.facts.workloads import Usage, WorkloadReader
 from fairway.queueing.facts.workloadstate import is_active, is_admissible
-from fairway.recorder.gpus import GpuResources
 from fairway.recorder.workloads import NEVER, created_at
 
 GROUP: Final = ".kueue.x-k8s.io"

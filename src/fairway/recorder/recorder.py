@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
+from fairway.cluster.gpurequests import DEFAULT_GPUS, WHOLE, GpuResources
 from fairway.cluster.store import Store
 from fairway.kube.objects import Obj, controller_of, meta_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.recorder.breaks import break_table
 from fairway.recorder.facts import facts_of
-from fairway.recorder.gpus import DEFAULT_GPUS, WHOLE, GpuResources
 from fairway.recorder.nodes import NodeLedger, NodeLife, Place, never_joined
 from fairway.recorder.past import first_us, stages
 from fairway.recorder.pods import (

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from fairway.cluster.gpurequests import INSTANCE_TYPE_LABELS, MODEL_LABELS, Devices, label_of
 from fairway.recorder.facts import Facts
-from fairway.recorder.gpus import INSTANCE_TYPE_LABELS, MODEL_LABELS, Devices, label_of
 from fairway.recorder.nodes import NodeLife, Offer
 from fairway.recorder.pods import (
     CREATED,
@@ -28,8 +28,8 @@ from fairway.recorder.pods import (
 )
 from fairway.recorder.steps import FAR, Ints, Steps, highest_of_group
 from fairway.recorder.tables import IntervalRow, NodeRow, PodRow, Table, WorkloadRow
-from fairway.recorder.utilization import behaviour_text
 from fairway.recorder.workloads import NEVER, Workload
+from fairway.twin.gpuuse import behaviour_text
 
 _TIMES: Final = (
     (SCHEDULED, "scheduled_us"),

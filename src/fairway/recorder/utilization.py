@@ -8,12 +8,11 @@ annotation says nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fairway.cluster.gpurequests import GpuResources
 from fairway.kube.podrequests import container_requests
-from fairway.recorder.gpus import GpuResources
 from fairway.twin.behaviour import PREFIX, BehaviourError, Said, behaviour_of, said
 
 _KEY = PREFIX + "gpu-utilization"
@@ -46,13 +45,6 @@ def tells_memory(annotations: Mapping[str, str] | None) -> bool:
 
 
 # What else of a pod's words says how it uses GPUs over time.
-_TELLING = (PREFIX + "gpu-", PREFIX + "checkpoint-", PREFIX + "startup-time", PREFIX + "restore-time")
-
-
-def behaviour_text(annotations: Mapping[str, str]) -> str:
-    """The annotations that say how a pod uses its GPUs, from which its metrics are derived: as JSON; empty without."""
-    words = {name: str(value) for name, value in annotations.items() if name.startswith(_TELLING)}
-    return json.dumps(words, sort_keys=True) if words else ""
 
 
 class Profiles:

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairway.cluster.accounts import NodeAccounts
+from fairway.cluster.gpurequests import DEFAULT_GPUS, MODEL_LABELS, GpuResources, label_of
 from fairway.cluster.records import PodRecord
 from fairway.cluster.shapes import PodShape
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, controller_of
 from fairway.kube.resources import CPU, GPU_MILLI, MEMORY, NVIDIA_GPU, Resources, format_amount
-from fairway.recorder.gpus import DEFAULT_GPUS, MODEL_LABELS, GpuResources, label_of
 from fairway.scheduling.cycle import Scheduler
 from fairway.scheduling.filters import Filters
 from fairway.scheduling.podspread import constraints_of

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fairway.recorder.gpus import DEFAULT_GPUS
+from fairway.cluster.gpurequests import DEFAULT_GPUS
 from fairway.recorder.queuetables import QueuedRow, QueueOutcome
 from fairway.recorder.tables import Outcome
 

@@ -84,7 +84,7 @@ def _row(s: Standing, now_us: int) -> tuple[str, ...]:
 
 
 def _gpus(s: Standing) -> int:
-    from fairway.recorder.gpus import DEFAULT_GPUS
+    from fairway.cluster.gpurequests import DEFAULT_GPUS
 
     asked: dict[str, int] = {}
     for total in s.workload.totals:

@@ -1,13 +1,13 @@
 """Takes the measurements that AnalysisRuns ask for, and writes what they come to.
 
-Only the `prometheus` provider is answered, from the series of the served models; others are errors, as an address where
-nobody answers would be. What measurements mean is `fairway.workloads.rollouts.measuring`'s.
+Only the `prometheus` provider is answered, from the twin's series (`twin.queries`); others are errors, as an address
+where nobody answers would be. What measurements mean is `fairway.workloads.rollouts.measuring`'s.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fairway.cluster.actions import SetStatus, perform
 from fairway.cluster.changes import DELETED, Change
@@ -15,9 +15,6 @@ from fairway.kube.objects import Key, Obj
 from fairway.twin.components import Host
 from fairway.workloads.rollouts import measuring
 from fairway.workloads.rollouts.analyses import RUN
-
-if TYPE_CHECKING:
-    from fairway.twin.serving.component import Serving
 
 NAME: Final = "analysis-runs"
 
@@ -93,33 +90,24 @@ class AnalysisRuns:
     def _measured(self, run: Obj, metric: dict[str, Any], now_us: int) -> dict[str, Any]:
         arguments = measuring.argument_values(run)
         try:
-            value: Any = self._asked(metric.get("provider") or {}, arguments, now_us)
+            value: Any = self._asked(metric.get("provider") or {}, arguments)
         except Exception as wrong:
             value = wrong
             if not isinstance(wrong, ValueError | ArithmeticError) and type(wrong).__name__ != "PromQLError":
                 raise
         return measuring.measured(metric, value, arguments, now_us)
 
-    def _asked(self, provider: dict[str, Any], arguments: dict[str, str], now_us: int) -> Any:
+    def _asked(self, provider: dict[str, Any], arguments: dict[str, str]) -> Any:
         """A number, or the numbers of a vector. Raises: ValueError, PromQLError."""
         given = provider.get("prometheus")
         if not given:
             raise ValueError(
                 f"no provider {', '.join(provider) or '(none)'} answers here; expected prometheus"
             )
-        from fairway.telemetry.promql import Matrix, query_instant
-        from fairway.telemetry.store import MemoryStore
+        from fairway.telemetry.promql import Matrix
+        from fairway.twin.queries import ask
 
-        serving: Serving | None = self.host.parts.get("serving")  # type: ignore[assignment]
-        source: Any = MemoryStore()
-        if serving is not None:
-            from fairway.twin.serving.series import ServingSource
-
-            serving.finish()
-            source = ServingSource(serving)
-        answer = query_instant(
-            source, measuring.filled(str(given.get("query", "")), arguments), now_us // 1000
-        )
+        answer = ask(self.host, measuring.filled(str(given.get("query", "")), arguments)).result
         if isinstance(answer, Matrix):
             return [float(v) for v in answer.values[:, 0]]
         if isinstance(answer, float):

@@ -6,14 +6,17 @@ Utilisation, memory, start-up and checkpoints are those of `behaviour`; what nob
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from fairway.catalog.gpus import MIB
 from fairway.telemetry.gpus import Use
 from fairway.telemetry.gpus.kinds import CORES_WANTED, KINDS, STEADY, TRAINING, Activity, guess
-from fairway.twin.behaviour import Behaviour, BehaviourError, behaviour_of, said
+from fairway.twin.behaviour import PREFIX, Behaviour, BehaviourError, behaviour_of, said
+
+# The annotations that say it.
+_TELLING = (PREFIX + "gpu-", PREFIX + "checkpoint-", PREFIX + "startup-time", PREFIX + "restore-time")
 
 
 class Working(NamedTuple):
@@ -27,6 +30,12 @@ class Working(NamedTuple):
     cpu_milli: int
     started_us: int | None
     behaviour: str
+
+
+def behaviour_text(annotations: Mapping[str, str]) -> str:
+    """The annotations that say how a pod uses its GPUs, from which its metrics are derived: as JSON; empty without."""
+    words = {name: str(value) for name, value in annotations.items() if name.startswith(_TELLING)}
+    return json.dumps(words, sort_keys=True) if words else ""
 
 
 def uses_of(row: Working, start_us: int, end_us: int, devices: int, memory_mib: float) -> Iterator[Use]:

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from fairway.apiserver.kubelets.interface import Line
+from fairway.cluster.gpurequests import DEFAULT_GPUS
 from fairway.kube.objects import Obj, annotations_of, controller_of, meta_of, name_of, spec_of, status_of
 from fairway.kube.podrequests import container_requests
 from fairway.kube.timestamps import MINUTE_US, SECOND_US
-from fairway.recorder.gpus import DEFAULT_GPUS
 from fairway.telemetry.gpus.fleet import stable
 from fairway.telemetry.gpus.kinds import NOTEBOOK, SERVING, TRAINING, Activity, guess
 from fairway.twin.behaviour import Behaviour, BehaviourError, behaviour_of, said

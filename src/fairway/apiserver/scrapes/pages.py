@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from fairway.apiserver.asking import Api
-    from fairway.apiserver.scrapes.gpus import GpuPages
+    from fairway.twin.gpupages import GpuPages
     from fairway.twin.kubelet.usage import NodeUse
 
 _IMAGE: Final = re.compile(r"(?:^|/)(dcgm-exporter|kube-state-metrics|node-exporter|node_exporter)(?:[:@]|$)")
@@ -59,8 +59,8 @@ class Exporters:
     # Writers
 
     def _dcgm(self, pod: Obj) -> Iterable[Block]:
-        from fairway.apiserver.scrapes.gpus import GpuPages
         from fairway.telemetry.dcgm.counters import CountersError, parse_counters
+        from fairway.twin.gpupages import GpuPages
 
         if self._gpus is None:
             self._gpus = GpuPages(self._api.store, self._broken)

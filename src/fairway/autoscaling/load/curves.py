@@ -39,6 +39,27 @@ class Curve(NamedTuple):
         to_us, goal = self.steps[number + 1]
         return value + (goal - value) * (since_us - from_us) // (to_us - from_us)
 
+    def total(self, since_us: int) -> int:
+        """What it comes to until then, where the value is what a second adds. O(steps)."""
+        rounds, rest_us = divmod(since_us, self.every_us) if self.every_us else (0, since_us)
+        area = self._area(rest_us) + (rounds * self._area(self.every_us) if rounds else 0)
+        return area // (2 * SECOND_US)
+
+    def _area(self, until_us: int) -> int:
+        """Twice the area under it."""
+        area = 0
+        for number, (from_us, value) in enumerate(self.steps):
+            if from_us >= until_us:
+                break
+            is_last = number + 1 == len(self.steps)
+            to_us = until_us if is_last else min(self.steps[number + 1][0], until_us)
+            end = value
+            if self.ramp and not is_last:
+                next_us, goal = self.steps[number + 1]
+                end = value + (goal - value) * (to_us - from_us) // (next_us - from_us)
+            area += (value + end) * (to_us - from_us)
+        return area
+
     def changes_at(self, since_us: int) -> int:
         """When the value is another for the first time after that; NEVER_US if it stays."""
         began_us = since_us // self.every_us * self.every_us if self.every_us else 0

@@ -6,6 +6,7 @@ workloads:                            # what the pods of a workload use and repo
    each: {memory: 2Gi}}                                                  # for every ready pod
 series:                               # metrics of objects, or external ones
 - {name: queue_depth, labels: {queue: a}, value: "0s:0,5m:200", ramp: true, every: 24h}
+- {name: requests_total, labels: {service: web}, perSecond: "0s:100,10m:900"}   # a counter
 - {name: hits, object: {kind: Service, name: web}, namespace: shop, value: 40}
 queues:                               # messages that arrive and are consumed
 - {name: jobs, arrivals: "0s:2,1h:20", consumers: {kind: Deployment, name: worker, namespace: shop, rate: 1.5}}
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairway.autoscaling.load.curves import Curve, parse_curve
+from fairway.autoscaling.load.curves import GRAIN_US, Curve, parse_curve
 from fairway.autoscaling.load.queues import STILL, Consumers, Queue
 from fairway.kube.quantity import QuantityError, milli_ceil
 from fairway.kube.timestamps import parse_duration
@@ -56,6 +57,16 @@ class Series:
     value: Curve
     labels: tuple[tuple[str, str], ...] = ()
     about: tuple[str, str] | None = None
+    is_counter: bool = False
+    """Whether the value is what every second adds."""
+
+    def at(self, since_us: int) -> int:
+        return self.value.total(since_us) if self.is_counter else self.value.at(since_us)
+
+    def changes_at(self, since_us: int) -> int:
+        return (
+            since_us // GRAIN_US * GRAIN_US + GRAIN_US if self.is_counter else self.value.changes_at(since_us)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +116,20 @@ def _curves(raw: Any, path: Path, ramp: bool, every_us: int) -> Iterator[tuple[s
 
 
 def _series(raw: Any, path: Path) -> Series:
-    given = _mapping(raw, path, ("name", "namespace", "labels", "object", "value", "ramp", "every"))
+    given = _mapping(
+        raw, path, ("name", "namespace", "labels", "object", "value", "perSecond", "ramp", "every")
+    )
     about = None
     if given.get("object") is not None:
         at = (*path, "object")
         described = _mapping(given["object"], at, ("kind", "name", "apiVersion"))
         about = (_text(described, "kind", at), _text(described, "name", at))
-    if "value" not in given:
-        raise LoadFault((*path, "value"), "expected a value, or steps such as 0s:10,5m:90")
-    value = _curve(given["value"], (*path, "value"), bool(given.get("ramp")), _every(given, path))
+    told = "perSecond" if "perSecond" in given else "value"
+    if told not in given or ("value" in given and told != "value"):
+        raise LoadFault(
+            (*path, "value"), "expected a value, or steps such as 0s:10,5m:90; or perSecond instead"
+        )
+    value = _curve(given[told], (*path, told), bool(given.get("ramp")), _every(given, path))
     labels = _mapping(given.get("labels"), (*path, "labels"))
     return Series(
         _text(given, "name", path),
@@ -121,6 +137,7 @@ def _series(raw: Any, path: Path) -> Series:
         value,
         tuple(sorted((str(k), str(v)) for k, v in labels.items())),
         about,
+        told == "perSecond",
     )
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from fairway.cluster.gpurequests import DEFAULT_GPUS
 from fairway.cluster.store import Store
 from fairway.kube.quantity import QuantityError, milli_ceil
 from fairway.metering.borrowing import Borrowed, Holdings, Lender, borrowed
-from fairway.recorder.gpus import DEFAULT_GPUS
 from fairway.results.costs.costing import Costed
 
 GROUP = ".kueue.x-k8s.io"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fairway.recorder.gpus import DEFAULT_GPUS
+from fairway.cluster.gpurequests import DEFAULT_GPUS
 from fairway.recorder.tables import Outcome
 from fairway.scenario.assertions.curves import Curve, ratio
 from fairway.scenario.assertions.grammar import All, Condition, Either, FieldTest, Not

@@ -6,6 +6,7 @@ kubelets' pages, autoscalers, reports) reads the same. It is divided anew whenev
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -196,12 +197,48 @@ class Loads:
                 if selector is not None and not selector.matches(dict(one.labels)):
                     continue
                 since_us = now_us - given.began_us
-                until_us = _until(given.began_us, [one.value], since_us)
-                known.append((one, Value(one.value.at(since_us), until_us)))
+                known.append((one, Value(one.at(since_us), _until(given.began_us, [one], since_us))))
             for labels, namespace, milli, until_us in self._serving.totals(metric) if self._serving else ():
                 if selector is None or selector.matches(dict(labels)):
                     known.append((Series(metric, namespace, constant(milli), labels), Value(milli, until_us)))
         return known
+
+    # As Prometheus would have it
+
+    def described(self, metric: str) -> list[tuple[Given, Series]]:
+        """Series of this name whose past is known: those that a load describes."""
+        return self._by_name.get(metric, [])
+
+    def until_us(self, given: Given, one: Series) -> int:
+        return _until(given.began_us, [one], self._room.host.loop.now_us - given.began_us)
+
+    def of_now(self, metric: str) -> Iterator[tuple[dict[str, str], Value]]:
+        """Labels and values of what only now is known of: served models, queues, and pods by what they report."""
+        for labels, namespace, milli, until_us in self._serving.totals(metric) if self._serving else ():
+            yield {**dict(labels), "namespace": namespace}, Value(milli, until_us)
+        for queue, _level, _ready, length in self.queues():
+            if metric in (queue.metric or queue.name, queue.name):
+                yield {"queue": queue.name, "namespace": queue.namespace}, length
+        for given in self.given.values():
+            for workload in given.load.workloads:
+                if metric not in ("cpu", "memory") and metric in _reported(workload):
+                    for pod in self.ready_pods(workload.kind, workload.namespace, workload.name):
+                        value = self.pod_metric(pod, metric)
+                        if value is not None:
+                            meta = pod["metadata"]
+                            yield {"namespace": meta["namespace"], "pod": meta["name"]}, value
+
+    def has(self, metric: str) -> bool:
+        """Whether any load or served model has a metric of this name."""
+        return metric in self._by_name or metric in self.names()
+
+    def names(self) -> list[str]:
+        """Of all metrics, sorted."""
+        found = {*self._by_name, *(self._serving.metric_names() if self._serving else ())}
+        for given in self.given.values():
+            found |= {name for queue in given.load.queues for name in (queue.metric, queue.name) if name}
+            found |= {n for w in given.load.workloads for n in _reported(w)} - {"cpu", "memory"}
+        return sorted(found)
 
     def has_metrics(self, *, of_objects: bool) -> bool:
         """Whether anybody feeds an adapter of custom (or external) metrics."""
@@ -263,9 +300,13 @@ class Loads:
                     self._ready[who] = ready
 
 
-def _until(began_us: int, curves: list[Curve], since_us: int) -> int:
+def _until(began_us: int, curves: Sequence[Curve | Series], since_us: int) -> int:
     changes_us = min((c.changes_at(since_us) for c in curves), default=NEVER_US)
     return began_us + changes_us if changes_us < NEVER_US else NEVER_US
+
+
+def _reported(workload: WorkloadLoad) -> list[str]:
+    return [name for name, _ in (*workload.total, *workload.each)]
 
 
 def share(workload: WorkloadLoad, metric: str, since_us: int, ready: int) -> int | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import re
+import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
+
+import msgspec
 
 from fairway.autoscaling.keda.triggers import CRON, PODS, QUEUE, Probe, TriggerFault
 from fairway.autoscaling.load import queues
@@ -15,18 +17,10 @@ from fairway.kube.labelparsing import parse_selector
 from fairway.kube.labels import SelectorError
 from fairway.kube.objects import Key, Obj
 from fairway.kube.quantity import milli_ceil
+from fairway.kube.timestamps import MINUTE_US
 
 if TYPE_CHECKING:
     from fairway.twin.autoscaling.component import Autoscaling
-
-_NAMED: Final = re.compile(r"([A-Za-z_:][\w:.-]*)\s*(\{[^}]*\})?(\s*\()?")
-_LABEL: Final = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
-# Words of PromQL that stand where a metric's name might.
-_WORDS: Final = frozenset(
-    ("by", "without", "on", "ignoring", "group_left", "group_right", "offset", "bool", "and", "or", "unless")
-)
-# Regular expressions of queries are tried on labels only as far as this.
-_PATTERN_CHARS: Final = 200
 
 
 class Found(NamedTuple):
@@ -42,6 +36,8 @@ def found(room: Autoscaling, probe: Probe, namespace: str) -> Found:
     """What the trigger says now."""
     if probe.source == CRON:
         return _cron(room, probe)
+    if probe.kind == "prometheus" and probe.sought != probe.metadata.get("metricName"):
+        return _prometheus(room, probe)
     if probe.source == PODS:
         milli, until_us = _pods(room, probe, namespace), NEVER_US
     else:
@@ -109,54 +105,57 @@ def _queue(room: Autoscaling, probe: Probe, namespace: str) -> tuple[int, int] |
         if queue.name == probe.sought and queue.namespace in ("", namespace):
             held = queues.in_flight(queue, level, ready) if leaves_out else 0
             return max(length.milli - held, 0) // 1000 * 1000, length.until_us
-    return _named(room, probe.sought, "", namespace)
+    return _named(room, probe.sought, namespace)
+
+
+def _prometheus(room: Autoscaling, probe: Probe) -> Found:
+    """What the query comes to. Source: pkg/scalers/prometheus_scaler.go, ExecutePromQuery (KEDA 2.17)."""
+    from fairway.telemetry.promql import Matrix, PromQLError
+    from fairway.twin.queries import ask
+
+    try:
+        asked = ask(room.host, probe.sought)
+    except PromQLError as wrong:
+        said = msgspec.json.encode({"status": "error", "errorType": "bad_data", "error": str(wrong)}).decode()
+        status = f"prometheus query api returned error. status: 400 response: {said}"
+        return Found(0, False, room.host.loop.now_us + MINUTE_US, status)
+    until_us = asked.until_us
+    if not isinstance(asked.result, Matrix):
+        # KEDA's client reads vectors only.
+        return Found(0, False, until_us, f"prometheus query {probe.sought} did not return a vector")
+    values = asked.result.values[:, 0].tolist()
+    if len(values) > 1:
+        return Found(0, False, until_us, f"prometheus query {probe.sought} returned multiple elements")
+    ignores = probe.metadata.get("ignoreNullValues", "true").lower() != "false"
+    if not values and asked.missing:
+        # Unlike KEDA, which takes it for 0: nothing here will ever have such a metric.
+        return Found(
+            0, False, until_us, f"prometheus: nothing here has the metric {', '.join(asked.missing)}"
+        )
+    if not values and not ignores:
+        lost = "prometheus metrics 'prometheus' target may be lost, the result is empty"
+        return Found(0, False, until_us, lost)
+    value = values[0] if values else 0.0
+    if math.isinf(value) and not ignores:
+        return Found(0, False, until_us, f"promtheus query returns {'+' if value > 0 else '-'}Inf")
+    milli = int(value * 1000) if math.isfinite(value) else 0
+    return Found(milli, milli > probe.activation_milli, until_us)
 
 
 def _series(room: Autoscaling, probe: Probe, namespace: str) -> tuple[int, int] | None:
-    """Of a query: the sum of the first series it names. Whole PromQL is not understood here."""
-    if probe.kind != "prometheus":
-        return _named(room, probe.sought, "", namespace)
-    for match in _NAMED.finditer(probe.sought):
-        name, labels, calls = match.groups()
-        if calls or name in _WORDS:
-            continue
-        answer = _named(room, name, labels or "", namespace)
-        if answer is not None:
-            return answer
-    return None
+    return _named(room, probe.sought, namespace)
 
 
-def _named(room: Autoscaling, name: str, matchers: str, namespace: str) -> tuple[int, int] | None:
+def _named(room: Autoscaling, name: str, namespace: str) -> tuple[int, int] | None:
+    """The sum of the series of a name, else the length of the queue that is called so."""
     total, until_us, is_there = 0, NEVER_US, False
     for series, value in room.loads.series(name):
-        if series.namespace in ("", namespace) and _fits(dict(series.labels), matchers):
+        if series.namespace in ("", namespace):
             total, until_us, is_there = total + value.milli, min(until_us, value.until_us), True
     for queue, _level, _ready, length in room.loads.queues():
         if name in (queue.metric, queue.name) and queue.namespace in ("", namespace) and not is_there:
             return length.milli, length.until_us
     return (total, until_us) if is_there else None
-
-
-def _fits(labels: dict[str, str], matchers: str) -> bool:
-    for name, operator, value in _LABEL.findall(matchers):
-        has = labels.get(name, "")
-        if operator in ("=", "!="):
-            is_met = has == value
-        else:
-            is_met = len(value) <= _PATTERN_CHARS and _matches(value, has)
-        if is_met == operator.startswith("!"):
-            return False
-    return True
-
-
-def _matches(pattern: str, text: str) -> bool:
-    """Alternatives and `.*`, which is what queries use; anything else is compared as it stands."""
-    return any(
-        "".join(".*" if part == ".*" else re.escape(part) for part in re.split(r"(\.\*)", one)) == ".*"
-        or re.fullmatch("".join(".*" if p == ".*" else re.escape(p) for p in re.split(r"(\.\*)", one)), text)
-        is not None
-        for one in pattern.split("|")
-    )
 
 
 def parameters(room: Autoscaling, trigger: Obj, namespace: str) -> dict[str, str]:

@@ -78,10 +78,10 @@ class ServingSource:
                         yield Series(found, times, values)
 
     def names(self) -> list[str]:
-        return sorted(_NAMES)
+        return sorted(NAMES)
 
 
-_NAMES: Final = (
+NAMES: Final = (
     *(f"{name}_{part}" for name in _HISTOGRAMS for part in ("bucket", "count", "sum")),
     "vllm:request_success_total",
     "vllm:generation_tokens_total",

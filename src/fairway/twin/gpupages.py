@@ -16,6 +16,7 @@ from fairway.catalog.catalog import load_catalog
 from fairway.catalog.gpus import MIB, MigProfile
 from fairway.catalog.nodegpus import INSTANCES, gpus_of_node
 from fairway.cluster.devices import GPU_INDEX_ANNOTATION
+from fairway.cluster.gpurequests import DEFAULT_GPUS
 from fairway.cluster.store import Store
 from fairway.kube.integers import natural
 from fairway.kube.objects import (
@@ -32,18 +33,17 @@ from fairway.kube.objects import (
 from fairway.kube.podrequests import container_requests
 from fairway.kube.resources import CPU
 from fairway.kube.timestamps import parse_rfc3339
-from fairway.recorder.gpus import DEFAULT_GPUS
-from fairway.recorder.utilization import behaviour_text
 from fairway.telemetry.dcgm.counters import Counter, default_counters, field_of
 from fairway.telemetry.dcgm.identity import Device, Holder, split_labels
+from fairway.telemetry.dcgm.source import DcgmSource, Stay
 from fairway.telemetry.exposition import Block, braced, number
 from fairway.telemetry.gpus import FleetBuilder, Use
 from fairway.telemetry.gpus.boards import Board, board_of
 from fairway.telemetry.gpus.fields import COUNTERS, OF_WHOLE_GPUS, Devices, Values
-from fairway.telemetry.gpus.fleet import FAR_TICK, TICK_US, Row, airflow_of
+from fairway.telemetry.gpus.fleet import FAR_TICK, TICK_US, Row, airflow_of, ticks_up
 from fairway.telemetry.store import NAME, Labels
 from fairway.twin.gpubreaks import tell
-from fairway.twin.gpuuse import Working, uses_of
+from fairway.twin.gpuuse import Working, behaviour_text, uses_of
 
 _FAR_US = FAR_TICK * TICK_US
 _OVER = ("Succeeded", "Failed")
@@ -59,6 +59,7 @@ class _Snapshot(NamedTuple):
     devices: list[Device]
     rows: dict[str, range]
     holders: dict[int, list[Holder]]
+    stays: list[Stay]
 
 
 class GpuPages:
@@ -70,7 +71,6 @@ class GpuPages:
         self._now: _Snapshot | None = None
         self._values: dict[str, Values] = {}
         self._texts: dict[str, list[str]] = {}
-        self._since: dict[Device, int] = {}
         self._reached: dict[str, tuple[int, dict[Device, float]]] = {}
         """By counter: the last tick that was looked at, and every device's sum then."""
 
@@ -107,12 +107,16 @@ class GpuPages:
                     before, behind = split_labels(device, holder)
                     yield (*before, (NAME, name), *behind), float(values[row])
 
+    def source(self, until_ms: int) -> DcgmSource:
+        """The series of all devices, with what their holders of now did since they began."""
+        now = self._snapshot()
+        return DcgmSource(now.fields.fleet, now.devices, sorted(now.stays, key=lambda s: s[:2]), until_ms)
+
     def _snapshot(self) -> _Snapshot:
         tick = self._store.now_us // TICK_US
         if self._now is None or self._now.tick != tick:
-            self._now, self._values = _taken(self._store, tick, self._since, self._breaks()), {}
+            self._now, self._values = _taken(self._store, tick, self._breaks()), {}
             self._texts = {}
-            self._since = {device: self._since.get(device, tick) for device in self._now.devices}
         return self._now
 
     def _texts_of(self, now: _Snapshot, field: str) -> list[str]:
@@ -145,15 +149,14 @@ class GpuPages:
         return found
 
 
-def _taken(
-    store: Store, tick: int, since: Mapping[Device, int], breaks: Mapping[_Broken, int | None]
-) -> _Snapshot:
+def _taken(store: Store, tick: int, breaks: Mapping[_Broken, int | None]) -> _Snapshot:
     """Devices of all nodes and who holds them. O(nodes + pods)."""
     catalog = load_catalog()
     boards: dict[str, int] = {}
     kinds: list[Board] = []
     gpus: list[tuple[Device, int, int, MigProfile | None]] = []
     airs: dict[str, float] = {}
+    made: dict[str, int] = {}
     rows: dict[str, range] = {}
     slices: dict[str, int] = {}
     for node in store.walk("Node"):
@@ -166,6 +169,7 @@ def _taken(
         board = boards[found.product]
         slices[name] = found.model.compute_slices if found.model is not None else 0
         start, airs[name] = len(gpus), airflow_of(labels_of(node))
+        made[name] = parse_rfc3339(meta_of(node)["creationTimestamp"])
         for card, layout in enumerate(found.layouts):
             model = kinds[board].name
             gpu = len(gpus)
@@ -184,7 +188,7 @@ def _taken(
                 gpu,
                 device.slot,
                 f"{device.node}/{device.slot}/{device.instance}",
-                since.get(device, tick) * TICK_US,
+                made[device.node],
                 _FAR_US,
                 share=profile.compute_slices / slices[device.node] if profile else 1.0,
                 memory_mib=profile.memory_bytes / MIB if profile else 0.0,
@@ -196,12 +200,17 @@ def _taken(
         row = next((r for r in rows.get(node_name, ()) if devices[r].slot == card), None)
         if row is not None:
             tell(builder, row, cause, start_us, end_us)
-    holders = _hold(store, builder, devices, rows)
-    return _Snapshot(tick, Devices(builder.build()), devices, rows, holders)
+    stays: list[Stay] = []
+    holders = _hold(store, builder, devices, rows, stays)
+    return _Snapshot(tick, Devices(builder.build()), devices, rows, holders, stays)
 
 
 def _hold(
-    store: Store, builder: FleetBuilder, devices: Sequence[Device], rows: Mapping[str, range]
+    store: Store,
+    builder: FleetBuilder,
+    devices: Sequence[Device],
+    rows: Mapping[str, range],
+    stays: list[Stay],
 ) -> dict[int, list[Holder]]:
     """Gives every pod its devices: those it names first, then the others the lowest that are free."""
     holders: dict[int, list[Holder]] = {}
@@ -215,14 +224,14 @@ def _hold(
             continue
         named = list(_named(pod, devices, of_node))
         if named:
-            _give(store, builder, pod, container, named, holders)
+            _give(store, builder, pod, container, named, holders, stays)
         else:
             unnamed.append((pod, container, units, of_node))
     for pod, container, units, of_node in unnamed:
         free = [row for row in of_node if row not in holders]
         # A shared GPU has more users than it has rows.
         chosen = (free or sorted(of_node, key=lambda row: (len(holders.get(row, ())), row)))[:units]
-        _give(store, builder, pod, container, chosen, holders)
+        _give(store, builder, pod, container, chosen, holders, stays)
     return holders
 
 
@@ -264,6 +273,7 @@ def _give(
     container: str,
     chosen: Sequence[int],
     holders: dict[int, list[Holder]],
+    stays: list[Stay],
 ) -> None:
     meta = meta_of(pod)
     bound_us = parse_rfc3339(status_of(pod).get("startTime") or meta["creationTimestamp"])
@@ -283,6 +293,7 @@ def _give(
     uses: dict[float, list[Use]] = {}
     for row in chosen:
         holders.setdefault(row, []).append(holder)
+        stays.append(Stay(row, ticks_up(bound_us), FAR_TICK, holder))
         memory = builder.memory_of(row)
         if memory not in uses:
             uses[memory] = list(uses_of(working, bound_us, _FAR_US, len(chosen), memory))
