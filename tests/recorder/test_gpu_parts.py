@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fairway.catalog.catalog import load_catalog
+from fairway.cluster.gpurequests import DEFAULT_GPUS, unit_of
 from fairway.kube.resources import parse_resources
 from fairway.metering.devices import gpus_of
-from fairway.recorder.gpus import DEFAULT_GPUS, unit_of
 
 CARDS = [(m.name, p.name, m.compute_slices, p.compute_slices) for m in load_catalog().gpus() for p in m.mig]
 

@@ -11,8 +11,8 @@ Reading order: `loop` (time and order), `streams` (chance), `latency` (how long 
 `behaviour` (what containers do), `progress` (work done, saved and lost), `kubelet` (nodes that run pods),
 `nodelifecycle` and `podgc` (what the control plane does about broken nodes and finished pods), `volumes`,
 `operators` (their webhooks), `controllers` (a runner for pure controllers, behind admission), `kueue` (its
-controllers and scheduler), `scheduler`,
-`queries` (PromQL, asked of what there is), `faults` (what goes wrong), `standard`, `twin` and `hugepages` (all of it together). On top, as rooms of
+controllers and scheduler), `scheduler`, `queries` (PromQL, asked of what there is), `faults` (what goes wrong),
+`standard`, `twin` and `hugepages` (all of it together). On top, as rooms of
 their own: `recorder`
 (what came of it), `scenario`, `traces` and `openb` (what is played), `conformance` (what real engines did, replayed).
 """
