@@ -13,8 +13,6 @@ from fairway.catalog.gpus import GpuModel, MigProfile
 from fairway.catalog.placements import Layout, placed
 from fairway.errors import UserError
 
-COMPUTE_SLICES = 7
-
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -74,10 +72,10 @@ def _smallest(service: Service, model: GpuModel) -> MigProfile | None:
         for p in model.mig
         if not p.has_media
         and p.memory_bytes >= service.memory_bytes
-        and p.compute_slices / COMPUTE_SLICES >= service.compute_share - 1e-9
+        and p.compute_slices / model.compute_slices >= service.compute_share - 1e-9
     ]
     found = min(enough, key=lambda p: (p.compute_slices, p.memory_slices, p.name), default=None)
-    return None if found is None or found.compute_slices == COMPUTE_SLICES else found
+    return None if found is None or found.compute_slices == model.compute_slices else found
 
 
 def _packed(wanted: Sequence[tuple[MigProfile, int]], model: GpuModel) -> int:

@@ -1,0 +1,121 @@
+"""Which slice a service gets, and what cutting saves: every model with MIG, both sides of every slice's size."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import ceil, inf
+
+import pytest
+
+from fairway.catalog.catalog import load_catalog
+from fairway.catalog.gpus import GpuModel
+from fairway.errors import UserError
+from fairway.metering.devices import MigRule, gpu_memory_of, gpus_of
+from fairway.metering.planning.hours import cost_of, scale_to_zero
+from fairway.metering.planning.rightsizing import Service, rightsize
+from fairway.metering.planning.spot import (
+    Checkpoints,
+    break_even_hazard,
+    daly_interval_h,
+    slowdown,
+    spot_economics,
+)
+
+_MODELS = ("A30", "A100-SXM4-40GB", "H100-SXM5-80GB")
+
+
+def _model(name: str) -> GpuModel:
+    found = load_catalog().gpu(name)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("name", _MODELS)
+def test_a_service_gets_the_smallest_slice_with_enough(name: str) -> None:
+    model = _model(name)
+    slices = max(p.compute_slices for p in model.mig)
+    assert slices == (4 if name == "A30" else 7)
+    for at, more, share in product(model.mig, (0, 1), range(slices + 1)):
+        memory = at.memory_bytes + more
+        if memory > model.memory_bytes:
+            continue
+        fitting = [
+            p for p in model.mig if not p.has_media and p.memory_bytes >= memory and p.compute_slices >= share
+        ]
+        want = min(fitting, key=lambda p: (p.compute_slices, p.memory_slices, p.name), default=None)
+        is_cut = want is not None and want.compute_slices < slices
+        for replicas in (1, 2, 9):
+            answer = rightsize([Service("s", memory, share / slices, replicas)], model, 10)
+            assert answer.profiles == (("s", want.name if want is not None and is_cut else ""),)
+            cut = ceil(replicas / want.instances_most) if want is not None and is_cut else replicas
+            assert (answer.gpus_whole, answer.gpus_cut) == (replicas, cut), (want, replicas)
+            assert (answer.micros_whole, answer.micros_cut) == (10 * replicas, 10 * cut)
+            assert answer.saving_share == pytest.approx(1 - cut / replicas)
+    for service in (Service("s", model.memory_bytes + 1), Service("s", 1, 1.01)):
+        with pytest.raises(UserError, match="service s: needs"):
+            rightsize([service], model, 1)
+    assert rightsize([Service("s", model.memory_bytes, 1.0)], model, 1).gpus_cut == 1
+    assert rightsize([], model, 1).saving_share == 0.0
+
+
+@pytest.mark.parametrize("name", _MODELS)
+def test_parts_of_a_gpu_are_its_slices(name: str) -> None:
+    model = _model(name)
+    slices = max(p.compute_slices for p in model.mig)
+    for profile, replicas, count in product(model.mig, (0, 1, 4), (1, 3)):
+        units = count / max(replicas, 1)
+        assert gpus_of(profile.resource, count, model, replicas=replicas) == pytest.approx(
+            units * profile.compute_slices / slices
+        )
+        by_memory = gpus_of(profile.resource, count, model, replicas=replicas, rule=MigRule.MEMORY)
+        assert by_memory == pytest.approx(units * profile.memory_slices / model.memory_slices)
+        memory = gpu_memory_of(profile.resource, count, model, replicas=replicas)
+        assert memory == pytest.approx(units * profile.memory_bytes)
+    for resource in ("nvidia.com/gpu", "nvidia.com/gpu.shared"):
+        assert gpus_of(resource, 3, model, replicas=2) == 1.5
+        assert gpu_memory_of(resource, 3, model, replicas=2) == 1.5 * model.memory_bytes
+    assert gpus_of("fairway.dev/gpu-milli", 250, model, replicas=4) == 0.25
+    assert gpus_of("1g.6gb", 1, model) == 0.0 == gpu_memory_of("cpu", 1, model)
+
+
+def test_hours_that_nobody_needs() -> None:
+    for machines, price, needed, span, warm, starts in product(
+        (0, 3), (7, 100), (0, 5), (10,), (0.0, 0.25), (0, 1, 3)
+    ):
+        answer = scale_to_zero(machines, price, needed, span, warm, starts)
+        assert answer.always_micros == machines * price * span == cost_of(machines, price, span)
+        warmup = ceil(machines * price * warm * starts)
+        assert answer.needed_micros == machines * price * needed + warmup
+        assert answer.saving_micros == answer.always_micros - answer.needed_micros
+    assert scale_to_zero(2, 5, 1, 4) == scale_to_zero(2, 5, 1, 4, 0.0, 0)
+
+
+def test_spot_at_its_limits() -> None:
+    plain = Checkpoints(2.0, 0.5, 0.25)
+    calm = spot_economics(10, 4, 0.0, plain, 3)
+    assert (calm.slowdown, calm.lost_share) == (1.25, pytest.approx(0.2))
+    assert (calm.on_demand_micros, calm.spot_micros, calm.effective_micros) == (30, 12, 15)
+    assert calm.kept_saving == pytest.approx(15 / 18)
+    assert calm.best_interval_h is None and calm.young_interval_h is None
+    assert spot_economics(10, 10, 0.1, plain).kept_saving is None
+    assert spot_economics(10, 0, 0.1, plain).break_even_hazard_per_h == inf
+    one, many = spot_economics(10, 4, 0.1, plain), spot_economics(10, 4, 0.1, plain, 5)
+    assert many.break_even_hazard_per_h == pytest.approx(one.break_even_hazard_per_h / 5)
+    assert slowdown(many.break_even_hazard_per_h * 5, plain) == pytest.approx(2.5)
+    assert many.slowdown == slowdown(0.5, plain) > one.slowdown
+    assert daly_interval_h(1.0, 1.99) != 1.0 and daly_interval_h(1.0, 2.0) == daly_interval_h(1.0, 3.0) == 1.0
+    assert daly_interval_h(0.0, 1.0) is None and daly_interval_h(1.0, 0.0) is None
+    assert slowdown(280.0, plain) == inf and slowdown(250.0, plain) < inf
+    assert break_even_hazard(1.25, plain) == 0.0 < break_even_hazard(1.26, plain)
+    for zero in (Checkpoints(1.0), Checkpoints(1.0, 0.0, 0.0)):
+        assert spot_economics(0, 0, 0.0, zero).slowdown == 1.0
+    for wrong, why in (
+        ((-1, 1, 0.1, plain), "the on-demand price is -1"),
+        ((1, -1, 0.1, plain), "the spot price is -1"),
+        ((1, 1, -0.1, plain), "the hazard is -0.1"),
+        ((1, 1, 0.1, Checkpoints(1.0, -1.0)), "the time to save is -1"),
+        ((1, 1, 0.1, Checkpoints(1.0, 0.0, -1.0)), "the time to restore is -1"),
+        ((1, 1, 0.1, plain, 0), "the number of machines is 0: expected 1 or more"),
+    ):
+        with pytest.raises(UserError, match=why):
+            spot_economics(*wrong)
