@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.answers.answerworlds import node, pod
 
 from fairway.answers.forecasting import baselines
 from fairway.answers.forecasting.arriving import Arrivals
 from fairway.answers.forecasting.backtest import backtest
 from fairway.answers.forecasting.calibration import RAW, Case, calibrated
-from fairway.answers.forecasting.forecast import Options, forecast, quantiles
+from fairway.answers.forecasting.forecast import Options, base_of, forecast, quantiles
 from fairway.answers.forecasting.history import (
     LIMIT_LABEL,
     History,
@@ -23,6 +24,8 @@ from fairway.answers.forecasting.history import (
     pattern_of,
 )
 from fairway.answers.forecasting.runtimes import RunTimes
+from fairway.answers.forecasting.situation import situation_of
+from fairway.answers.forecasting.twins import hopeless_of
 from fairway.cli.main import main
 from fairway.ground import open_ground
 from fairway.kube.timestamps import DAY_US, HOUR_US, MINUTE_US, SECOND_US
@@ -236,6 +239,40 @@ def test_both_engines_play_the_same_future(tmp_path: Path, kueue: bool) -> None:
         for a, b in ((one.start, other.start), (one.finish, other.finish)):
             # The twin's stamps are whole seconds where the quick way's are not.
             assert (a.p10, a.p50, a.p90) == pytest.approx((b.p10, b.p50, b.p90), abs=4)
+
+
+def test_no_future_is_run_on_for_what_never_starts(tmp_path: Path) -> None:
+    """`nowhere` fits no node; `wide` does once what runs has ended."""
+    scaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "maxReplicas": 3,
+        },
+    }
+    jobs = [
+        pod("held", 6, nodeName="only"),
+        pod("nowhere", 1, nodeSelector={"zone": "moon"}),
+        pod("wide", 8),
+        scaler,
+    ]
+    dump = tmp_path / "dump.json"
+    for one in jobs:
+        one["metadata"]["creationTimestamp"] = "2026-01-05T09:00:00Z"
+    jobs[0]["status"] = {"phase": "Running", "startTime": "2026-01-05T09:00:00Z"}
+    items = [node("only"), *jobs]
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
+    moment = open_ground(dump).at()
+    situation = situation_of(moment.store, moment.now_us)
+    twin = base_of(moment, situation)
+    names = [item.object for item in situation.items]
+    assert [names[n] for n in hopeless_of(twin, situation.items)] == ["Pod/default/nowhere"]
+    found = forecast(open_ground(dump), options=Options(engine="twin", processes=1, horizon_us=30 * HOUR_US))
+    starts = {one.object: one.start.p90 for one in found.objects}
+    assert starts["Pod/default/nowhere"] is None and starts["Pod/default/wide"] is not None
+    assert found.futures == 20 and any("autoscalers hold still" in note for note in found.notes)
 
 
 def test_the_answer_does_not_depend_on_how_many_processes_there_are() -> None:

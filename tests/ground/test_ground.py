@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from fairway.answers.explanation import NOTED
+from fairway.answers.podlinks import provisioning_links
 from fairway.apiserver.bodies import Bodies
 from fairway.apiserver.journal import Journal, fill
 from fairway.errors import InvalidInput, UserError
@@ -60,6 +62,34 @@ def test_a_dump_and_a_journal_say_what_the_scenario_says(night: Moment, tmp_path
         assert waiting(moment) == waiting(night) != []
     assert journal.at().now_us == night.now_us and not journal.at().unseen
     assert {f.name: f.read_bytes() for f in folder.iterdir()} == before, "a journal is only read"
+
+
+def test_who_opens_nodes_is_assumed_of_a_dump_and_known_of_what_is_served(
+    night: Moment, tmp_path: Path
+) -> None:
+    moment = night.fork()
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "gpus"},
+        "spec": {
+            "template": {
+                "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpus"},
+                    "requirements": [
+                        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
+                    ],
+                }
+            }
+        },
+    }
+    (folder := tmp_path / "data").mkdir()
+    dump = open_ground(dumped(tmp_path / "dump.json", [*everything(moment), pool])).at()
+    fill(Journal(folder, Bodies()), dump.store)
+    journal = open_ground(folder).at()
+    assert "karpenter" in dump.twin.host.parts and "karpenter" not in journal.twin.host.parts
+    (nowhere,) = provisioning_links(journal, next(iter(journal.store.objects("Pod"))))
+    assert nowhere.state == NOTED and "nothing opens nodes" in nowhere.message
 
 
 def test_its_twin_goes_on_and_the_moment_stays(night: Moment, tmp_path: Path) -> None:

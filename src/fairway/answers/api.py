@@ -66,12 +66,12 @@ class Ground:
         self,
         *,
         at: str | None = None,
-        futures: int = 200,
+        futures: int = 0,
         seed: int = 0,
         horizon: str = "72h",
         processes: int = 0,
     ) -> Forecast:
-        """Start and end of everything pending, and what lies ahead."""
+        """Start and end of everything pending, and what lies ahead. `futures` 0: as many as the engine allows."""
         from fairway.answers.forecasting.forecast import Options, forecast
 
         return forecast(self.opened, at, Options(futures, seed, parse_duration(horizon), processes))

@@ -41,6 +41,7 @@ _OF_GANGS = frozenset({coscheduling.NAME, gangscheduling.NAME})
 _NODES_NAMED = 3
 _KUEUE_GATE = "kueue.x-k8s.io/"
 _TYPES_NAMED = 3
+_NOBODY_OPENS = "there are NodePools, but nothing opens nodes for them here (fairway up --cloud FILE)"
 
 
 def pod_links(moment: Moment, pod: Obj) -> list[Link]:
@@ -151,12 +152,14 @@ def _nearest(accounts: NodeAccounts, diagnosis: Diagnosis) -> dict[str, Any] | N
 
 
 def provisioning_links(moment: Moment, pod: Obj) -> list[Link]:
-    """What would be opened for it, or why nothing is; nothing where nobody opens nodes."""
+    """What would be opened for it, or why nothing is; nothing where nobody would."""
     parts = moment.twin.host.parts
     links = []
-    karpenter = parts.get("karpenter")
-    if isinstance(karpenter, Provisioner) and moment.store.count("NodePool.karpenter.sh"):
+    karpenter, pools = parts.get("karpenter"), moment.store.count("NodePool.karpenter.sh")
+    if pools and isinstance(karpenter, Provisioner):
         links.append(_of_karpenter(karpenter, pod))
+    elif pools:
+        links.append(Link(PROVISIONING, NOTED, "", _NOBODY_OPENS, {"node_pools": pools}))
     return links + [_of_autoscaler(p, pod) for p in parts.values() if isinstance(p, ClusterAutoscaler)]
 
 

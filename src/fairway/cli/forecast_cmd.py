@@ -27,7 +27,10 @@ def forecast(
     futures: Annotated[
         int | None,
         typer.Option(
-            min=1, max=MOST_FUTURES, help="Default: 200; with --backtest 40 a moment.", show_default=False
+            min=1,
+            max=MOST_FUTURES,
+            help="Default: 200, 20 where all engines play them; with --backtest 40 a moment.",
+            show_default=False,
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="All chance comes from it.")] = 0,
@@ -74,7 +77,7 @@ def forecast(
         raise UserError(f"--engine {engine!r}: expected auto, quick or twin")
     if not 0 <= load <= 100:
         raise UserError(f"--load {load:g}: expected a factor from 0 to 100")
-    options = Options(futures or 200, seed, read_duration("--horizon", horizon), processes, load, engine)
+    options = Options(futures or 0, seed, read_duration("--horizon", horizon), processes, load, engine)
     site = slurmanswers.slurm_on(on)
     if site is not None and not is_backtest:
         slurmanswers.forecast(

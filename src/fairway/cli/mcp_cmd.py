@@ -93,9 +93,9 @@ def tools(default: str | None) -> list[Any]:
         """What would become of these manifests (YAML): refused, admitted where, when, at what cost?"""
         return ground(on).check(manifests, at=at or None).as_json()
 
-    def forecast(on: str = "", at: str = "", futures: int = 100, horizon: str = "72h") -> dict[str, Any]:
+    def forecast(on: str = "", at: str = "", futures: int = 0, horizon: str = "72h") -> dict[str, Any]:
         """When will everything pending start and end (P10, P50, P90 in seconds from now), and what lies ahead?"""
-        count = max(1, min(futures, 1000))
+        count = max(0, min(futures, 1000))
         return ground(on).forecast(at=at or None, futures=count, horizon=horizon, processes=1).as_json()
 
     def what_if(

@@ -47,7 +47,8 @@ _KUEUE_FILE = "controller_manager_config.yaml"
 @dataclass(frozen=True, slots=True)
 class Written:
     """A cluster as it was written down. `place`: what messages call it ("the dump"). `knows_all`: nothing of it is
-    missing. `refused`: group kinds that could not be read. `trusted`: its objects passed an API server's checks."""
+    missing. `refused`: group kinds that could not be read. `trusted`: its objects passed an API server's checks.
+    `is_served`: by Fairway itself, whose own journal says what opens its nodes, if anything does."""
 
     place: str
     manifests: list[Manifest]
@@ -56,6 +57,7 @@ class Written:
     knows_all: bool = False
     refused: tuple[str, ...] = ()
     trusted: bool = False
+    is_served: bool = False
     cloud: CloudPlan | None = None
     kueue_config: Path | None = None
 
@@ -184,7 +186,8 @@ def _said_of_refused(refused: tuple[str, ...]) -> list[str]:
 
 
 def _components(written: Written, manifests: list[Manifest]) -> list[Component]:
-    cloud = written.cloud or _cloud_of(written, manifests)
+    # What is served says itself where its nodes come from; of others the catalog's cloud is assumed.
+    cloud = written.cloud if written.is_served else written.cloud or _cloud_of(written, manifests)
     market = [] if cloud is None else market_of(cloud)
     provisioners = [] if cloud is None else provisioners_of(cloud)
     return [*market, *standard_components(kueue=_settings(written)), *provisioners, Recorder()]

@@ -64,7 +64,7 @@ class ServedGround:
         # Beside the objects, only the journal says where nodes come from.
         cloud = self._cloud(self._inspected().facts.get("cloud", ""), now_us)
         manifests = [Manifest(obj, self.name) for obj in found.objects]
-        return Written(self.name, manifests, now_us, knows_all=True, trusted=True, cloud=cloud), []
+        return self._written(manifests, now_us, 0, cloud, knows_all=True), []
 
     def _inspected(self) -> Inspection:
         """What a copy of the journal holds."""
@@ -82,8 +82,14 @@ class ServedGround:
         seed = number(found.facts.get("seed", "0"))
         manifests = [Manifest(obj, self.name) for obj in objects]
         cloud = self._cloud(found.facts.get("cloud", ""), now_us)
-        whole = not found.damages
-        return Written(self.name, manifests, now_us, seed, knows_all=whole, trusted=True, cloud=cloud), notes
+        return self._written(manifests, now_us, seed, cloud, knows_all=not found.damages), notes
+
+    def _written(
+        self, manifests: list[Manifest], now_us: int, seed: int, cloud: CloudPlan | None, *, knows_all: bool
+    ) -> Written:
+        return Written(
+            self.name, manifests, now_us, seed, knows_all=knows_all, trusted=True, cloud=cloud, is_served=True
+        )
 
     def _cloud(self, file: str, now_us: int) -> CloudPlan | None:
         """The file it was started with, if it is still there."""

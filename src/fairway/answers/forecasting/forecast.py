@@ -21,6 +21,7 @@ from fairway.answers.forecasting.futures import (
     AHEAD_HOURS,
     FUTURES,
     HORIZON_US,
+    TWIN_FUTURES,
     Futures,
     Player,
     Progressing,
@@ -40,6 +41,7 @@ from fairway.ground.ground import Ground, Moment
 from fairway.kube.resources import NVIDIA_GPU
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.queueing.control.settings import DEFAULT_KUEUE
+from fairway.twin.autoscaling.component import SCALERS
 from fairway.twin.components import Component
 from fairway.twin.kueue.component import Kueue
 from fairway.twin.nodegroups.component import ClusterAutoscaler
@@ -54,9 +56,10 @@ UNCALIBRATED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`load`: so many times the arrivals of the past. `processes` 0: all cores."""
+    """`futures` 0: 200, or 20 where all engines play them. `load`: so many times the arrivals of the past.
+    `processes` 0: all cores."""
 
-    futures: int = FUTURES
+    futures: int = 0
     seed: int = 0
     horizon_us: int = HORIZON_US
     processes: int = 0
@@ -134,16 +137,19 @@ def forecast(
     history = history_of(run.outcome, moment.now_us)
     situation = situation_of(moment.store, moment.now_us)
     question, engine = question_of(moment, situation, history, options)
-    futures = play_all(question, options.futures, processes=options.processes, progress=progress)
+    count = options.futures or (FUTURES if isinstance(question.player, QuickPlayer) else TWIN_FUTURES)
+    futures = play_all(question, count, processes=options.processes, progress=progress)
     notes = [*moment.notes, *run.info.notes, *history.notes]
     if question.arrivals.note:
         notes.append(question.arrivals.note)
     if "Node" in moment.unseen:
         notes.append("no nodes are known: nothing can start in any future")
+    if any(moment.store.count(gk) for kinds in SCALERS.values() for gk in kinds):
+        notes.append("autoscalers hold still in every future: the load that they follow is not known ahead")
     return Forecast(
         ground.name,
         rfc3339(moment.now_us),
-        options.futures,
+        count,
         options.seed,
         options.horizon_us / SECOND_US,
         engine,

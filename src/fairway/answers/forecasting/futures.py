@@ -42,6 +42,8 @@ from fairway.twin.streams import seed_of
 from fairway.twin.twin import Twin
 
 FUTURES: Final = 200
+# Of whole twins, which take a hundred times as long: quantiles are coarser, the answer comes within minutes.
+TWIN_FUTURES: Final = 20
 HORIZON_US: Final = 3 * DAY_US
 AHEAD_HOURS: Final = (1, 2, 4, 8, 12, 24)
 """When queue length, allocation and spend are asked about."""
@@ -297,6 +299,7 @@ class TwinPlayer:
 
     def __init__(self, base: Twin, situation: Situation, jobs: Sequence[PastJob] = ()) -> None:
         self.base, self.items, self._jobs = base, situation.items, jobs
+        self._hopeless = twins.hopeless_of(base, self.items)
 
     def play(
         self,
@@ -309,7 +312,16 @@ class TwinPlayer:
     ) -> Played:
         everybody = [one for _, block in coming for one in block]
         jobs, runs = [(at_us, self._jobs[n]) for at_us, n, _ in everybody], [run for *_, run in everybody]
-        return twins.play(self.base, self.items, run_us, jobs, runs, until_us=until_us, grid_us=grid_us)
+        return twins.play(
+            self.base,
+            self.items,
+            run_us,
+            jobs,
+            runs,
+            until_us=until_us,
+            grid_us=grid_us,
+            hopeless=self._hopeless,
+        )
 
 
 def needs_twin(store: Store, situation: Situation, backlog: Backlog | None = None) -> str:

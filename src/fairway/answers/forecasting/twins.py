@@ -2,11 +2,12 @@
 
 The copy knows what a cluster's objects say, and nothing of what a scenario or a trace has still in store: arrivals
 are those it is given. What containers say of their own run time is overruled by the draw, as nobody knows it.
+Autoscalers hold still: the load that they follow is as unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from fairway.answers.forecasting.arriving import again
@@ -17,7 +18,7 @@ from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, gk_of, status_of
 from fairway.kube.resources import NVIDIA_GPU
-from fairway.kube.timestamps import HOUR_US
+from fairway.kube.timestamps import HOUR_US, SECOND_US
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
 from fairway.queueing.facts import conditions as conds
 from fairway.queueing.integrations.ownership import WORKLOAD
@@ -25,6 +26,7 @@ from fairway.scenario.entering import enter
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.traces.arrival import Arrivals, objects_for
 from fairway.traces.jobs import JobTrace
+from fairway.twin.autoscaling.component import Autoscaling
 from fairway.twin.components import Component, Host
 from fairway.twin.kubelet import working
 from fairway.twin.kubelet.component import Kubelet
@@ -38,6 +40,8 @@ _ENDS: Final = ("Complete", "Completed", "Succeeded", "Failed", "Finished")
 _LEFT_OUT: Final = ("Event", "Event.events.k8s.io", "Lease.coordination.k8s.io")
 # Between two looks whether all that was waited for has happened.
 _LOOK_US: Final = HOUR_US
+# So long a world in which every job takes a second is given to start what can start at all.
+_HOPE_US: Final = 6 * HOUR_US
 _ARRIVED: Final = "fairway-future"
 _OTHER_SEED: Final = 1 << 44
 
@@ -92,6 +96,7 @@ class Watching:
         self.start_us: list[int] = []
         self.finish_us: list[int] = []
         self.unstarted = 0
+        self.hopeless: Collection[int] = ()
         self.evictions = 0
 
     def attach(self, host: Host) -> None:
@@ -103,12 +108,14 @@ class Watching:
     def fork(self) -> Watching:
         return Watching(self.kinds)
 
-    def watch(self, items: Sequence[Item]) -> None:
+    def watch(self, items: Sequence[Item], hopeless: Collection[int] = ()) -> None:
+        """`hopeless`: numbers of items that nobody waits for."""
         self.number_of = {item.uid: n for n, item in enumerate(items)}
         self.start_us = [NEVER if item.since_us is None else 0 for item in items]
         self.finish_us = [NEVER] * len(items)
         self.begin_us = self.host.loop.now_us
-        self.unstarted = sum(item.since_us is None for item in items)
+        self.hopeless = hopeless
+        self.unstarted = sum(item.since_us is None for item in items) - len(hopeless)
 
     def observe(self, change: Change) -> None:
         obj, old = change.obj, change.old
@@ -134,7 +141,7 @@ class Watching:
         at_us = self.host.loop.now_us - self.begin_us
         if self.start_us[number] < 0:
             self.start_us[number] = at_us
-            self.unstarted -= 1
+            self.unstarted -= number not in self.hopeless
         if is_end and self.finish_us[number] < 0:
             self.finish_us[number] = at_us
 
@@ -155,8 +162,8 @@ def copy_of(
     for obj in objects:
         if gk_of(obj) not in _LEFT_OUT and not has_ended(obj):
             store.load(obj)
-    components: list[Component] = [Newcomers(), *standard_components(profiles, kueue=kueue), *others]
-    components.append(Watching(kinds))
+    standard = [c for c in standard_components(profiles, kueue=kueue) if not isinstance(c, Autoscaling)]
+    components: list[Component] = [Newcomers(), *standard, *others, Watching(kinds)]
     return Twin(seed=seed, latency=latency_named("zero"), components=components, start_us=now_us, store=store)
 
 
@@ -181,10 +188,12 @@ def play(
     *,
     until_us: int,
     grid_us: Sequence[int] = (),
+    hopeless: Collection[int] = (),
 ) -> Played:
-    """One future. `run_us`: whole run times of the items, the part that has passed included."""
+    """One future. `run_us`: whole run times of the items, the part that has passed included. It ends when all have
+    started but the `hopeless`, and not before the grid does."""
     twin = base.fork()
-    watching = begin(twin, items, run_us, coming, coming_run_us)
+    watching = begin(twin, items, run_us, coming, coming_run_us, hopeless)
     begin_us = twin.now_us
     queued, held = [], []
     for mark_us in grid_us:
@@ -201,18 +210,29 @@ def play(
     return Played(watching.start_us, finish_us, queued, held, watching.evictions)
 
 
+def hopeless_of(base: Twin, items: Sequence[Item]) -> frozenset[int]:
+    """Numbers of those that would not start though whatever runs ended within a second and nothing new came."""
+    twin = base.fork()
+    watching = begin(twin, items, [SECOND_US] * len(items), (), ())
+    end_us = twin.now_us + _HOPE_US
+    while twin.now_us < end_us and watching.unstarted:
+        twin.run(min(end_us, twin.now_us + _LOOK_US))
+    return frozenset(number for number, start_us in enumerate(watching.start_us) if start_us == NEVER)
+
+
 def begin(
     twin: Twin,
     items: Sequence[Item],
     run_us: Sequence[int],
     coming: Sequence[tuple[int, PastJob]],
     coming_run_us: Sequence[int],
+    hopeless: Collection[int] = (),
 ) -> Watching:
     """Give this twin, made by `copy_of`, the future's luck; run it to see what comes of it."""
     watching, newcomers, kubelet = (twin.host.parts[n] for n in ("watching", "newcomers", "kubelet"))
     assert isinstance(watching, Watching) and isinstance(newcomers, Newcomers)
     assert isinstance(kubelet, Kubelet)
-    watching.watch(items)
+    watching.watch(items, hopeless)
     named = {item.uid: run for item, run in zip(items, run_us, strict=True)}
     arrived = {arrived_name(n): run for n, run in enumerate(coming_run_us)}
     kubelet.drawn_us = _drawn(twin.store, named, arrived)

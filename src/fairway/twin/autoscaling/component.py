@@ -27,7 +27,7 @@ NAME: Final = "autoscaling"
 LOAD_LABEL: Final = "fairway.dev/load"
 _OF_KEDA: Final = (keda.SCALED_OBJECT, keda.SCALED_JOB, *keda.AUTHENTICATIONS)
 _KINDS: Final = ("ConfigMap", horizontal.GK, VERTICAL, *_OF_KEDA, knative.GK)
-_SCALERS: Final = {"hpa": (horizontal.GK,), "keda": _OF_KEDA, "vpa": (VERTICAL,), "kpa": (knative.GK,)}
+SCALERS: Final = {"hpa": (horizontal.GK,), "keda": _OF_KEDA, "vpa": (VERTICAL,), "kpa": (knative.GK,)}
 
 
 class Autoscaling:
@@ -41,7 +41,7 @@ class Autoscaling:
         """`without`: which of `hpa`, `keda`, `vpa` and `kpa` somebody else does."""
         self.load = load
         self.without = frozenset(without)
-        left = [gk for name, gks in _SCALERS.items() if name in self.without for gk in gks]
+        left = [gk for name, gks in SCALERS.items() if name in self.without for gk in gks]
         self.kinds: tuple[str, ...] = tuple(gk for gk in _KINDS if gk not in left)
         self.journal = Journal()
         self.loads = Loads(self)
