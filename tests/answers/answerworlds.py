@@ -10,6 +10,7 @@ from fairway.kube.objects import Obj
 from fairway.kube.timestamps import MINUTE_US
 from fairway.recorder.recorder import Recorder
 from fairway.scenario.entering import create_or_replace
+from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.twin.latency import latency_named
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
@@ -81,9 +82,10 @@ def flavor(name: str, **labels: str) -> Obj:
     return {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": spec}
 
 
-def moment_of(*waves: list[Obj], minutes: int = 2) -> Moment:
+def moment_of(*waves: list[Obj], minutes: int = 2, profile: Profile = DEFAULT_PROFILE) -> Moment:
     """A cluster into which each wave came two minutes after the one before."""
-    twin = Twin(seed=1, latency=latency_named("zero"), components=[*standard_components(), Recorder()])
+    components = [*standard_components((profile,)), Recorder()]
+    twin = Twin(seed=1, latency=latency_named("zero"), components=components)
     for wave in waves:
         for obj in wave:
             create_or_replace(twin.host, obj)

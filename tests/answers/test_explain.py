@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from fairway.errors import UserError
 from fairway.ground import Moment, open_ground
 from fairway.kube.objects import Obj
 from fairway.results.textlayout import as_text
+from fairway.scheduling.profile import DEFAULT_PROFILE
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 _QUEUES = [
@@ -111,6 +113,79 @@ def test_a_claim_that_is_not_there() -> None:
     found = asked("pod/p", [node("n")], [pod("p", 0, volumes=[volume])])
     assert found["blocker"]["layer"] == "volumes"
     assert 'persistentvolumeclaim "data" not found' in found["blocker"]["message"]
+
+
+def _storage_class(name: str, *, is_default: bool = False) -> Obj:
+    annotations = {"storageclass.kubernetes.io/is-default-class": "true"} if is_default else {}
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name, "annotations": annotations},
+        "provisioner": "ebs.csi.aws.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_a_claim_of_a_class_there_is_starts_it(claimed: bool) -> None:
+    """It is not there, or is of a class that is not there; the default class is taken."""
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "gone",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    meta = {"name": "data", "namespace": "default"}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    there = [node("n"), _storage_class("a-slow"), _storage_class("fast", is_default=True)]
+    moment = moment_of([*there, *([claim] if claimed else [])], [pod("p", 0, volumes=[volume])])
+    found = with_changes(moment, explain_named(moment, "pod/p"))
+    assert found.blocker.layer == "volumes" and found.changes
+    assert "StorageClass fast" in found.changes[0].what
+    verb = "kubectl replace --force" if claimed else "kubectl apply"
+    assert verb in found.changes[0].commands[0]
+
+
+def _gang(kind: str, least: int) -> Obj:
+    meta = {"name": "g", "namespace": "default"}
+    if kind == "Coscheduling":
+        version, spec = "scheduling.x-k8s.io/v1alpha1", {"minMember": least}
+    else:
+        version, spec = "scheduling.k8s.io/v1alpha2", {"schedulingPolicy": {"gang": {"minCount": least}}}
+    return {"apiVersion": version, "kind": "PodGroup", "metadata": meta, "spec": spec}
+
+
+def _member(kind: str, index: int) -> Obj:
+    if kind == "GangScheduling":
+        return pod(f"m-{index}", 4, schedulingGroup={"podGroupName": "g"})
+    made = pod(f"m-{index}", 4)
+    made["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+    return made
+
+
+@pytest.mark.parametrize("kind", ["Coscheduling", "GangScheduling"])
+def test_a_gang_that_lacks_members_or_room_is_what_its_pods_wait_for(kind: str) -> None:
+    """Each pod by itself would fit."""
+    profile = replace(DEFAULT_PROFILE, permits=frozenset({kind}))
+    group = _gang(kind, 3)
+    few = moment_of([node("n", 16), group], [_member(kind, i) for i in range(2)], profile=profile)
+    found = explain_named(few, "pod/m-0")
+    assert (found.blocker.layer, found.blocker.reason) == ("gang", kind)
+    tight = moment_of([node("n", 8), group], [_member(kind, i) for i in range(3)], profile=profile)
+    found = with_changes(tight, explain_named(tight, "pod/m-0"))
+    assert (found.blocker.layer, found.blocker.reason) == ("gang", kind)
+    assert found.blocker.numbers == {"group": "g", "least": 3, "placed": 0, "fit": 2, "pods": 3}
+    assert [change.what for change in found.changes or ()] == ["1 more node (like n)"]
+    # What was named is what holds it: with as many pods as fit it is no gang's matter.
+    room = moment_of([node("n", 12), group], [_member(kind, i) for i in range(3)], profile=profile)
+    assert explain_named(room, "pod/m-0").state == "Running"
+
+
+def test_a_group_that_is_not_there() -> None:
+    profile = replace(DEFAULT_PROFILE, permits=frozenset({"Coscheduling"}))
+    moment = moment_of([node("n", 8)], [_member("Coscheduling", 0)], profile=profile)
+    blocker = explain_named(moment, "pod/m-0").blocker
+    assert (blocker.layer, blocker.message) == ("gang", "PodGroup not found")
 
 
 def test_a_crash_is_the_kubelets_to_tell() -> None:

@@ -12,7 +12,7 @@ from fairway.kube.objects import Obj, annotations_of, meta_of, name_of
 
 STORAGE_CLASS = "StorageClass.storage.k8s.io"
 INGRESS_CLASS = "IngressClass.networking.k8s.io"
-_DEFAULT_STORAGE = "storageclass.kubernetes.io/is-default-class"
+DEFAULT_STORAGE = "storageclass.kubernetes.io/is-default-class"
 _DEFAULT_INGRESS = "ingressclass.kubernetes.io/is-default-class"
 
 
@@ -21,7 +21,7 @@ def claim_with_class(view: View, claim: Obj) -> Obj:
     spec = claim.get("spec") or {}
     if spec.get("storageClassName") is not None:
         return claim
-    name = _default(view, STORAGE_CLASS, _DEFAULT_STORAGE)
+    name = _default(view, STORAGE_CLASS, DEFAULT_STORAGE)
     return {**claim, "spec": {**spec, "storageClassName": name}} if name else claim
 
 

@@ -29,10 +29,12 @@ from fairway.kube.objects import Key, Obj, key_of, meta_of, spec_of, status_of
 from fairway.kube.resources import format_amount
 from fairway.provisioning.karpenter.fleet import NO_PRICE
 from fairway.scheduling import coscheduling, gangscheduling
+from fairway.scheduling.cycle import Scheduler
 from fairway.scheduling.diagnosis import Diagnosis
 from fairway.scheduling.verdict import REASONS, Refusal, Scheduled, Unschedulable
 from fairway.twin.kubelet.references import missing, mounts_of, variables_of
 from fairway.twin.nodegroups.component import ClusterAutoscaler
+from fairway.twin.owners import DefaultSelectors
 from fairway.twin.provisioner.component import Provisioner
 from fairway.twin.scheduler import SchedulerComponent
 
@@ -69,6 +71,9 @@ def scheduler_links(moment: Moment, pod: Obj) -> list[Link]:
     verdict, diagnosis = scheduler.asked(pod)
     if isinstance(verdict, Scheduled):
         said = f"{verdict.feasible} of {scheduler.accounts.node_count} nodes would take it; {verdict.node} is next"
+        short = _gang_link(scheduler, pod, said)
+        if short is not None:
+            return [short, *provisioning_links(moment, pod)]
         return [Link(SCHEDULER, WAITS, "", said, {"node": verdict.node, "feasible": verdict.feasible})]
     layer = _layer(verdict)
     if layer == VOLUMES and "PersistentVolumeClaim" in moment.unseen:
@@ -86,6 +91,39 @@ def scheduler_links(moment: Moment, pod: Obj) -> list[Link]:
         layer, NOTED if is_helped else BLOCKED, ",".join(verdict.plugins), verdict.message, numbers, details
     )
     return [refused, *links, *opening]
+
+
+def _gang_link(scheduler: SchedulerComponent, pod: Obj, alone: str) -> Link | None:
+    """Of a pod that has room and whose gang has not: its members are placed one after another on a copy of what is
+    taken. `alone`: what is said of the pod by itself."""
+    company = None if scheduler.gangs is None else scheduler.gangs.company(key_of(pod), pod)
+    if scheduler.gangs is None or company is None:
+        return None
+    group, least, members = company
+    plugin = gangscheduling.NAME if group.gk == gangscheduling.POD_GROUP else coscheduling.NAME
+    if least < 0:
+        return Link(GANG, BLOCKED, plugin, coscheduling.NOT_FOUND, {"group": group.name})
+    store = scheduler.host.store
+    pods = [p for k in members if (p := store.get(k)) is not None]
+    has_place = [bool(spec_of(p).get("nodeName")) or key_of(p) in scheduler.gangs.waiting for p in pods]
+    placed = sum(has_place)
+    accounts = scheduler.accounts.copy()
+    profile = scheduler.schedulers[spec_of(pod).get("schedulerName") or "default-scheduler"].profile
+    asking = Scheduler(accounts, profile, DefaultSelectors(store).of, view=store)
+    fit = 0
+    for other, is_placed in zip(pods, has_place, strict=True):
+        if is_placed or placed + fit >= least:
+            continue
+        record = accounts.record(other, key_of(other))
+        verdict = asking.place(record, 0)
+        if isinstance(verdict, Scheduled):
+            accounts.place(record, accounts.row_of[verdict.node])
+            fit += 1
+    if placed + fit >= least:
+        return None
+    said = f"PodGroup {group.name} needs {least} pods placed together: {placed} have a node, {fit} more would fit"
+    numbers = {"group": group.name, "least": least, "placed": placed, "fit": fit, "pods": len(pods)}
+    return Link(GANG, BLOCKED, plugin, said, numbers, (f"by itself: {alone}",))
 
 
 def _layer(verdict: Unschedulable) -> str:

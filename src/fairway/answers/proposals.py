@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fairway.admission.defaultclasses import DEFAULT_STORAGE, STORAGE_CLASS
 from fairway.answers.explanation import (
     ADMISSION,
     GANG,
@@ -30,6 +31,7 @@ from fairway.ground import Moment
 from fairway.kube.objects import (
     Key,
     Obj,
+    annotations_of,
     key_of,
     labels_of,
     meta_of,
@@ -51,6 +53,8 @@ _PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 _WORKLOAD_CLASS = "WorkloadPriorityClass.kueue.x-k8s.io"
 _CLASS = "PriorityClass.scheduling.k8s.io"
 _HOLDERS, _VALUES, _TYPES, _QUEUES = 4, 3, 3, 4
+_CLAIM, _SIZE = "PersistentVolumeClaim", "10Gi"
+"""How large the work wants it is nowhere said."""
 _GPU = "gpu"
 _MOST_NODES = 8
 
@@ -344,6 +348,7 @@ def _of_placement(moment: Moment, key: Key, job: Obj, blocker: Link) -> Iterator
         return
     pod = waiting[0]
     paths = template_path(job) if job.get("kind") != "Pod" else ((),)
+    yield from _claims(store, pod)
     yield from _tolerations(store, job, paths, pod)
     yield from _selectors(store, job, paths, pod)
     for node in store.objects("Node"):
@@ -453,6 +458,40 @@ def _in_the_way(moment: Moment, pod: Obj) -> list[Key]:
             if least == 1:
                 break
     return best[:1] if least == 1 else best
+
+
+def _claims(store: Store, pod: Obj) -> Iterator[Proposal]:
+    """Claims that are not there or have no volume, of a storage class there is: the default one, or any of them."""
+    classes = list(store.objects(STORAGE_CLASS))
+    defaults = [c for c in classes if annotations_of(c).get(DEFAULT_STORAGE) == "true"]
+    for name in sorted(name_of(c) for c in defaults or classes)[:_VALUES]:
+        steps: list[Step] = []
+        said: list[str] = []
+        for volume in spec_of(pod).get("volumes") or ():
+            key = Key(
+                _CLAIM, namespace_of(pod), (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
+            )
+            claim = store.get(key) if key.name else None
+            if key.name and claim is None:
+                steps.append(Apply(_claim(key, name)))
+                said.append(f"PersistentVolumeClaim {key.name} ({_SIZE}) created")
+            elif claim is not None and not spec_of(claim).get("volumeName"):
+                of_class = {"op": "add", "path": "/spec/storageClassName", "value": name}
+                if spec_of(claim).get("storageClassName") != name:
+                    steps.append(Patch(key, (of_class,)))
+                    said.append(f"PersistentVolumeClaim {key.name}")
+        if steps:
+            yield Proposal(f"{', '.join(said)} with StorageClass {name}", tuple(steps), "claims")
+
+
+def _claim(key: Key, storage_class: str) -> Obj:
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage_class,
+        "resources": {"requests": {"storage": _SIZE}},
+    }
+    meta = {"name": key.name, "namespace": key.namespace}
+    return {"apiVersion": "v1", "kind": _CLAIM, "metadata": meta, "spec": spec}
 
 
 def _limits(store: Store) -> Iterator[Proposal]:

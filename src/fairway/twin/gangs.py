@@ -168,6 +168,27 @@ class Gangs:
             return why
         return coscheduling.why_no_room(read, self._its.accounts, members)
 
+    def company(self, key: Key, pod: Obj) -> tuple[Key, int, tuple[Key, ...]] | None:
+        """Its group, how many pods of it have to start together (-1: it is not there), and who belongs to it; None: it
+        is in no group."""
+        group = self.group_of.get(key) or self._group_named(pod)
+        if group is None:
+            return None
+        found = self._store.get(group)
+        if found is None:
+            return group, -1, ()
+        is_native = group.gk == gangscheduling.POD_GROUP
+        least = (
+            gangscheduling.min_count(found) if is_native else coscheduling.read_group(group, found).min_member
+        )
+        return group, least, tuple(self._members.get(group) or ())
+
+    def plugin_of(self, key: Key, pod: Obj) -> str:
+        """Whose word on its group it is."""
+        group = self.group_of.get(key) or self._group_named(pod)
+        is_native = group is not None and group.gk == gangscheduling.POD_GROUP
+        return gangscheduling.NAME if is_native else coscheduling.NAME
+
     def age_us(self, key: Key, queued_us: int) -> int:
         """QueueSort: a pod is as old as its PodGroup, or as its last rejection."""
         group = self.group_of.get(key)

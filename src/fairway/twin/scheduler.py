@@ -342,7 +342,7 @@ class SchedulerComponent:
         record = self.accounts.record(pod, key)
         why = "" if self.gangs is None else self.gangs.why_not(key, pod)
         began = scheduler.next_start
-        found = scheduler.place(record, 0, self.host.loop.now_us) if not why else self._nowhere(why)
+        found = scheduler.place(record, 0, self.host.loop.now_us) if not why else self._nowhere(why, key, pod)
         scheduler.next_start = began
         if isinstance(found, Scheduled):
             return found, None
@@ -350,9 +350,9 @@ class SchedulerComponent:
             return Unschedulable(found.error, (), (), self.accounts.node_count), found
         return explain(scheduler, record, found, self._budgets()), found
 
-    def _nowhere(self, why: str) -> Diagnosis:
+    def _nowhere(self, why: str, key: Key, pod: Obj) -> Diagnosis:
         assert self.gangs is not None
-        return self.gangs.everywhere(why)
+        return self.gangs.everywhere(why, self.gangs.plugin_of(key, pod))
 
     def _versions(self) -> tuple[int, int]:
         """Two equal pairs: no node and no account changed in between."""
