@@ -1,13 +1,14 @@
 """How properties are tried: no deadlines and no complaints about slow drawing, since machines are shared.
 
-And which tests may be skipped: those for which this machine really lacks something. A run in which any other test is
-skipped has failed.
+And which tests may be skipped: those for which this machine really lacks something. They are counted at the end, each
+with its reason. A run in which any other test is skipped has failed.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,9 +27,13 @@ _LACKS = {
     "promtool is not installed": shutil.which("promtool") is None,
     "the openb traces are not beside the repository": not (_BESIDE / "traces" / "openb").is_dir(),
     "Kueue's decision tables are not beside the repository": not (_BESIDE / "conformance" / "kueue").is_dir(),
+    "../shared/conformance/dra is not there": not (_BESIDE / "conformance" / "dra").is_dir(),
+    "needs Alibaba's cluster-trace-v2026-GenAI": not (_BESIDE / "traces" / "genai").is_dir(),
+    "no C compiler, or no Python headers": building.what_is_missing() is not None,
     "large pages are asked of Linux only, by code that has to be compiled": sys.platform != "linux"
     or building.what_is_missing() is not None,
 }
+_skipped: Counter[str] = Counter()
 _wrongly_skipped: list[str] = []
 
 
@@ -37,6 +42,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> Iterator[None]:
     yield
     if report.skipped and isinstance(report.longrepr, tuple):
         reason = report.longrepr[2].removeprefix("Skipped: ")
+        _skipped[reason] += 1
         if not _LACKS.get(reason) and not (reason.startswith("pure Python") and not loading.is_active()):
             _wrongly_skipped.append(f"{report.nodeid}: {reason}")
 
@@ -47,5 +53,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for reason, count in sorted(_skipped.items()):
+        terminalreporter.write_line(f"skipped {count}: {reason}")
     for line in _wrongly_skipped:
         terminalreporter.write_line(f"skipped although nothing is missing: {line}", red=True)
