@@ -1,11 +1,15 @@
 """Alerts of a run: in assertions, reports and `fairway rules test`."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from fairway.catalog.catalog import load_catalog
+from fairway.catalog.prices import Price
 from fairway.cli.main import main
+from fairway.kube.timestamps import parse_rfc3339
 from fairway.results.alerting import alerts_of
 from fairway.results.rundir import load_run
 from fairway.scenario.assertions import BadAssertion, parse
@@ -99,6 +103,27 @@ def test_rules_are_tried_on_a_run(run_dir: Path, capsys: pytest.CaptureFixture[s
     assert [(t["value"], t["fired"]) for t in idle["thresholds"]][:2] == [(0, 0), (5, 1)]
     assert main(command) == 0
     assert capsys.readouterr().out.splitlines()[1].split()[:3] == ["GPUIdle", "1", "0"]
+
+
+def test_what_idled_before_is_paid_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "priced"
+    shutil.copytree(EXAMPLE, folder)
+    scenario = folder / "scenario.yaml"
+    said = "      gpuModel: NVIDIA-A100-SXM4-80GB\n"
+    labels = "      labels: {node.kubernetes.io/instance-type: p4de.24xlarge}\n"
+    text = scenario.read_text().replace(said, said + labels).replace("nvidia.com/gpu: 4", "nvidia.com/gpu: 8")
+    scenario.write_text(text)
+    command = ["rules", "test", str(folder / "rules.yaml"), "--on", str(folder)]
+    assert main([*command, "-o", "json"]) == 0
+    idle, hot = json.loads(capsys.readouterr().out)["rules"]
+    price = load_catalog().price("p4de.24xlarge", "on-demand", at_us=parse_rfc3339("2026-01-05T08:00:00Z"))
+    assert isinstance(price, Price)
+    hours = idle["idle_gpu_s_before"] / 3600
+    assert idle["idle_usd_before"] == pytest.approx(hours * price.micros_per_hour / 8e6, abs=1e-5)
+    assert hot["idle_usd_before"] is None
+    assert main(command) == 0
+    head, row = capsys.readouterr().out.splitlines()[:2]
+    assert (head.split()[-1], row.split()[-1]) == ("COST", f"${idle['idle_usd_before']:.2f}")
 
 
 def test_rules_that_fail_are_told_with_their_place(

@@ -50,23 +50,27 @@ def test(
 ) -> None:
     """When would each alert have fired, how often, how late, and what did its GPUs waste before?
 
-    Late is how long the condition had held; of rules that point at GPUs, how long these had been idle (below 5 %).
+    Late is how long the condition had held; of rules that point at GPUs, how long these had been idle (below 5 %),
+    and what that cost: their share of their machines' price.
     Exits 1 when an evaluation fails.
 
     Example: fairway rules test rules.yaml --on runs/a --suggest
     """
     from fairway.cli.onground import ground_on
     from fairway.cli.output import check_output, print_json
-    from fairway.results.alerting import thresholds, try_rules
+    from fairway.results.alerting import GpuPrices, thresholds, try_rules
+    from fairway.results.costs.pricing import catalog_of_run
     from fairway.results.telemetry import series_of_run
     from fairway.telemetry.rules.reading import read_rules
     from fairway.telemetry.store import Union
 
     check_output(output)
     groups = read_rules(rules)
-    outcome = ground_on(on).history().outcome
+    run = ground_on(on).history()
+    outcome = run.outcome
     source, began, ended = series_of_run(outcome), outcome.began_us // 1000, outcome.ended_us // 1000
-    found, tests = try_rules(groups, source, began, ended)
+    prices = GpuPrices(outcome, catalog_of_run(run.info))
+    found, tests = try_rules(groups, source, began, ended, prices)
     both = Union((source, found.recorded))
     others = [thresholds(t, both, began, ended) if suggest else [] for t in tests]
     if output == "json":
@@ -159,6 +163,7 @@ def route(
 def _print(found: Outcome, tests: list[RuleTest], others: list[list[Threshold]], began: int) -> None:
     from fairway.cli.output import print_table
     from fairway.kube.timestamps import format_duration
+    from fairway.results.costs.money import dollars
 
     def text(at_ms: int | None) -> str:
         return "" if at_ms is None else format_duration(at_ms * 1000)
@@ -169,9 +174,10 @@ def _print(found: Outcome, tests: list[RuleTest], others: list[list[Threshold]],
         idle = "" if t.idle_gpu_s is None else f"{t.idle_gpu_s / 3600:.1f} GPU-h"
         since = None if first is None else first - began
         cells = (str(len(t.fired)), str(t.brief), str(t.pending_only), text(t.firing_ms), text(since))
-        rows.append((t.rule.alert, *cells, text(t.late_p50_ms), idle))
-    head = ("ALERT", "FIRED", "BRIEF", "PENDING", "FIRING", "FIRST", "LATE", "IDLE BEFORE")
-    print_table(head, rows, (1, 2, 3, 4, 5, 6, 7))
+        cost = "" if t.idle_gpu_s is None else dollars(t.idle_micros)
+        rows.append((t.rule.alert, *cells, text(t.late_p50_ms), idle, cost))
+    head = ("ALERT", "FIRED", "BRIEF", "PENDING", "FIRING", "FIRST", "LATE", "IDLE BEFORE", "COST")
+    print_table(head, rows, (1, 2, 3, 4, 5, 6, 7, 8))
     for t, values in zip(tests, others, strict=True):
         if values:
             typer.echo(f"\n{t.rule.alert}: {t.rule.query}")
@@ -198,6 +204,7 @@ def _json(found: Outcome, tests: list[RuleTest], others: list[list[Threshold]], 
                 "firing_s": t.firing_ms / 1000,
                 "late_p50_s": None if t.late_p50_ms is None else t.late_p50_ms / 1000,
                 "idle_gpu_s_before": t.idle_gpu_s,
+                "idle_usd_before": None if t.idle_micros is None else t.idle_micros / 1e6,
                 "alerts": [
                     {
                         "labels": dict(a.labels),

@@ -13,9 +13,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from fairway.catalog.catalog import Catalog
 from fairway.kube.objects import meta_of
-from fairway.kube.timestamps import parse_rfc3339
-from fairway.recorder.tables import Outcome
+from fairway.kube.timestamps import HOUR_US, parse_rfc3339
+from fairway.metering.rates import UNPRICED
+from fairway.recorder.tables import Outcome as RunOutcome
+from fairway.results.billing import machine_rates
 from fairway.results.telemetry import series_of_run
 from fairway.scenario.assertions.alertwords import AlertRow
 from fairway.telemetry.promql import Matrix, query_range
@@ -41,7 +44,8 @@ _MOST_STEPS: Final = 1_000
 @dataclass(frozen=True, slots=True)
 class RuleTest:
     """One alerting rule over a span. `late_ms`: of each alert that fired, how long its condition had held;
-    `idle_gpu_s`: what its GPUs idled in that time; `brief`: alerts that were over within ten minutes."""
+    `idle_gpu_s`: what its GPUs idled in that time, `idle_micros`: their share of what their machines cost meanwhile
+    (None where nobody says); `brief`: alerts that were over within ten minutes."""
 
     rule: Rule
     group: str
@@ -51,6 +55,7 @@ class RuleTest:
     firing_ms: int
     late_ms: tuple[int, ...]
     idle_gpu_s: float | None
+    idle_micros: int | None = None
 
     @property
     def late_p50_ms(self) -> int | None:
@@ -66,8 +71,36 @@ class Threshold:
     firing_ms: int
 
 
+class GpuPrices:
+    """What a GPU's share of its machine cost, by node."""
+
+    def __init__(self, outcome: RunOutcome, catalog: Catalog) -> None:
+        machines, rates = machine_rates(outcome, catalog)
+        self._began_us = outcome.began_us
+        self._rates: dict[str, list[tuple[int, int, float]]] = {}
+        columns = (rates.machine, rates.start_us, rates.end_us, rates.micros_per_hour)
+        for machine, start, end, micros in zip(*(c.tolist() for c in columns), strict=True):
+            if micros != UNPRICED and machines.gpus[machine] > 0:
+                share = micros / float(machines.gpus[machine])
+                self._rates.setdefault(machines.names[machine], []).append((start, end, share))
+
+    def between(self, node: str, start_ms: int, end_ms: int) -> int | None:
+        """Micro-dollars of one GPU; None where nobody says what it costs."""
+        start, end = start_ms * 1000 - self._began_us, end_ms * 1000 - self._began_us
+        pieces = [
+            (min(end, until) - max(start, since)) * rate / HOUR_US
+            for since, until, rate in self._rates.get(node, ())
+            if min(end, until) > max(start, since)
+        ]
+        return round(sum(pieces)) if pieces else None
+
+
 def try_rules(
-    groups: Sequence[Group], source: SeriesSource, start_ms: int, end_ms: int
+    groups: Sequence[Group],
+    source: SeriesSource,
+    start_ms: int,
+    end_ms: int,
+    prices: GpuPrices | None = None,
 ) -> tuple[Evaluated, list[RuleTest]]:
     """Rules in their order."""
     found = evaluate_long(groups, source, start_ms, end_ms)
@@ -76,14 +109,22 @@ def try_rules(
         for rule in group.rules:
             if rule.alert:
                 ours = [a for a in found.alerts if a.rule is rule]
-                tests.append(_tested(rule, group, ours, source, end_ms))
+                tests.append(_tested(rule, group, ours, source, end_ms, prices))
     return found, tests
 
 
-def _tested(rule: Rule, group: Group, alerts: list[Alert], source: SeriesSource, end_ms: int) -> RuleTest:
+def _tested(
+    rule: Rule,
+    group: Group,
+    alerts: list[Alert],
+    source: SeriesSource,
+    end_ms: int,
+    prices: GpuPrices | None,
+) -> RuleTest:
     fired = tuple(a for a in alerts if a.fired_ms is not None)
     late: list[int] = []
     idle: float | None = None
+    micros: int | None = None
     brief = firing = 0
     for alert in fired:
         assert alert.fired_ms is not None
@@ -91,15 +132,18 @@ def _tested(rule: Rule, group: Group, alerts: list[Alert], source: SeriesSource,
         firing += over - alert.fired_ms
         brief += alert.ended_ms is not None and over - alert.fired_ms < BRIEF_MS
         wasted = _idle_before(alert, source) if len(late) < _MOST_STEPS else None
-        late.append(alert.fired_ms - alert.active_ms if wasted is None else wasted[0])
-        if wasted is not None:
-            idle = (idle or 0.0) + wasted[1]
-    return RuleTest(rule, group.name, fired, len(alerts) - len(fired), brief, firing, tuple(late), idle)
+        late.append(alert.fired_ms - alert.active_ms if wasted is None else max(ms for _, ms in wasted))
+        for node, ms in wasted or ():
+            idle = (idle or 0.0) + ms / 1000.0
+            paid = prices.between(node, alert.fired_ms - ms, alert.fired_ms) if prices is not None else None
+            micros = micros if paid is None else (micros or 0) + paid
+    pending = len(alerts) - len(fired)
+    return RuleTest(rule, group.name, fired, pending, brief, firing, tuple(late), idle, micros)
 
 
-def _idle_before(alert: Alert, source: SeriesSource) -> tuple[int, float] | None:
-    """How long the GPUs it points at had been idle when it fired (ms), and their idle time together (s); None where
-    it points at none, or they were not idle."""
+def _idle_before(alert: Alert, source: SeriesSource) -> list[tuple[str, int]] | None:
+    """Of every GPU that it points at and that was idle when it fired: its node, and how long it had been (ms); None
+    where it points at none, or they were not idle."""
     labels = dict(alert.labels)
     chosen = [f'{name}="{_escaped(labels[name])}"' for name in _WHOSE if name in labels]
     if not chosen or not any(name in labels for name in ("UUID", "gpu", "pod", "namespace", "Hostname")):
@@ -113,15 +157,14 @@ def _idle_before(alert: Alert, source: SeriesSource) -> tuple[int, float] | None
     busy = found.present & (found.values >= IDLE_BELOW)
     idle = found.present & ~busy
     steps = found.values.shape[1]
-    lengths = []
+    lengths: list[tuple[str, int]] = []
     for row in range(len(found.labels)):
         if not idle[row, -1]:
             continue
         stops = np.flatnonzero(~idle[row])
-        lengths.append(steps - 1 - int(stops[-1]) if len(stops) else steps)
-    if not lengths:
-        return None
-    return max(lengths) * step, sum(lengths) * step / 1000.0
+        length = steps - 1 - int(stops[-1]) if len(stops) else steps
+        lengths.append((dict(found.labels[row]).get("Hostname", ""), length * step))
+    return lengths or None
 
 
 def _escaped(text: str) -> str:
@@ -159,7 +202,7 @@ def _with_threshold(rule: Rule, op: str, value: float, found: Matrix, steps: Any
     return Threshold(value, len(fired), firing)
 
 
-def alerts_of(twin: Twin, outcome: Outcome) -> list[AlertRow]:
+def alerts_of(twin: Twin, outcome: RunOutcome) -> list[AlertRow]:
     """What the PrometheusRules that a twin ended with would have raised, each since it was made. Nothing is looked at
     where there are none. A rule that cannot be read raises nothing: `fairway rules test` says why."""
     groups: list[Group] = []

@@ -21,7 +21,7 @@ from fairway.metering.bill import Owners
 from fairway.metering.devices import MIG_PREFIX, REPLICAS_LABEL, gpu_memory_of, gpus_of
 from fairway.metering.ground import UNKNOWN_USE, Machines, Stays
 from fairway.metering.ledger import Ledger, LedgerOptions, ledger_of
-from fairway.metering.rates import Terms, rates_of
+from fairway.metering.rates import Rates, Terms, rates_of
 from fairway.recorder.tables import Outcome
 
 ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
@@ -84,6 +84,12 @@ def metered(
     rates = rates_of(machines, catalog, outcome.began_us, terms)
     owners = _owners(outcome, labels or LabelNames())
     return Metered(ledger_of(machines, stays, rates, options), owners, outcome.began_us, stays)
+
+
+def machine_rates(outcome: Outcome, catalog: Catalog) -> tuple[Machines, Rates]:
+    """What an hour of each machine of a run cost."""
+    machines, _ = _machines(outcome, _sites(outcome, catalog))
+    return machines, rates_of(machines, catalog, outcome.began_us)
 
 
 def _label(labels: Mapping[str, str], names: Sequence[str]) -> str:
