@@ -11,6 +11,8 @@ serving:
     maxNumBatchedTokens: 8192
     gpuMemoryUtilization: 0.9
     slowdown: 1.0                   # where others share the GPU
+    batch: {size: 8, delay: 5ms}    # whole batches (Triton's dynamic batcher) instead of continuous batching
+    pipeline: {start: 2s, step: 60ms, batched: 0.9}   # instead of a language model: `output` are steps; no gpu
     speculative: {tokens: 4, acceptance: 0.7, draft: 0.1}   # guessed tokens a step; what a guess takes of a step
     traffic:
       rate: 4                       # requests a second; or {0s: 2, 1h: 20, 2h: 2}, straight between
@@ -35,12 +37,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from fairway.catalog.catalog import load_catalog
 from fairway.errors import UserError
 from fairway.kube.located import Field
 from fairway.kube.timestamps import SECOND_US, parse_duration
 from fairway.serving.fleet import POLICIES, Gateway
 from fairway.serving.models import model_named
+from fairway.serving.pipelines import Named, Pipeline
 from fairway.serving.readings import Slo
 from fairway.serving.steptimes import Deployed, step_times
 from fairway.serving.traffic import Requests, Tokens, Traffic, made, recorded, sharing
@@ -59,6 +64,8 @@ _MEMBERS: Final = (
     "maxNumBatchedTokens",
     "gpuMemoryUtilization",
     "slowdown",
+    "batch",
+    "pipeline",
     "speculative",
     "traffic",
     "gateway",
@@ -84,30 +91,12 @@ _THINGS_MOST: Final = 4096
 def read_served(item: Field, base: Path, seed: int, duration_us: int | None) -> Served | None:
     """None where it is wrong; the reading knows why."""
 
-    given = item.members(*_MEMBERS, required=("model", "gpu", "traffic"))
-    catalog = load_catalog()
-    gpu = catalog.gpu(given["gpu"].text())
-    if gpu is None:
-        given["gpu"].reject(f"expected one of {', '.join(sorted(g.name for g in catalog.gpus()))}")
-        return None
-    guess = given["speculative"].members("tokens", "acceptance", "draft")
-    try:
-        deployed = Deployed(
-            model=model_named(given["model"].text()),
-            gpu=gpu,
-            tensor_parallel=given["tensorParallel"].integer(1, 1, 64),
-            quantization=given["quantization"].text("auto"),
-            memory_share=given["gpuMemoryUtilization"].number(0.9, 0.05, 1.0),
-            seqs_most=given["maxNumSeqs"].integer(256, 1, 65_536),
-            tokens_most=given["maxNumBatchedTokens"].integer(8192, 16, 1_000_000),
-            slowdown=given["slowdown"].number(1.0, 0.01, 1000.0),
-            draft_tokens=guess["tokens"].integer(0, 0, 32),
-            acceptance=guess["acceptance"].number(0.7, 0.0, 1.0),
-            draft_share=guess["draft"].number(0.0, 0.0, 1.0),
-        )
-        step_times(deployed)
-    except UserError as wrong:
-        given["model"].reject(str(wrong))
+    is_pipeline = "pipeline" in item.value if isinstance(item.value, dict) else False
+    given = item.members(
+        *_MEMBERS, required=("model", "traffic") if is_pipeline else ("model", "gpu", "traffic")
+    )
+    deployed = _pipeline(given) if is_pipeline else _deployed(given)
+    if deployed is None:
         return None
     is_route = given["route"].is_given
     if is_route == given["service"].is_given:
@@ -118,6 +107,9 @@ def read_served(item: Field, base: Path, seed: int, duration_us: int | None) -> 
     slo = given["slo"].members("ttft", "tpot", "endToEnd")
     try:
         requests = _requests(given["traffic"], base, (seed, name), duration_us)
+        if isinstance(deployed, Pipeline):
+            # What it asks for are steps; starting is one whatever it says.
+            requests = replace(requests, prompt=np.ones_like(requests.prompt))
     except UserError as wrong:
         given["traffic"].reject(str(wrong))
         return None
@@ -139,6 +131,59 @@ def read_served(item: Field, base: Path, seed: int, duration_us: int | None) -> 
         is_route=is_route,
         endpoint_us=given["endpointDelay"].duration(ENDPOINT_US),
     )
+
+
+def _deployed(given: dict[str, Field]) -> Deployed | None:
+    catalog = load_catalog()
+    gpu = catalog.gpu(given["gpu"].text())
+    if gpu is None:
+        given["gpu"].reject(f"expected one of {', '.join(sorted(g.name for g in catalog.gpus()))}")
+        return None
+    guess = given["speculative"].members("tokens", "acceptance", "draft")
+    size, delay_s = _batch(given["batch"])
+    try:
+        deployed = Deployed(
+            model=model_named(given["model"].text()),
+            gpu=gpu,
+            tensor_parallel=given["tensorParallel"].integer(1, 1, 64),
+            quantization=given["quantization"].text("auto"),
+            memory_share=given["gpuMemoryUtilization"].number(0.9, 0.05, 1.0),
+            seqs_most=size or given["maxNumSeqs"].integer(256, 1, 65_536),
+            tokens_most=given["maxNumBatchedTokens"].integer(8192, 16, 1_000_000),
+            slowdown=given["slowdown"].number(1.0, 0.01, 1000.0),
+            draft_tokens=guess["tokens"].integer(0, 0, 32),
+            acceptance=guess["acceptance"].number(0.7, 0.0, 1.0),
+            draft_share=guess["draft"].number(0.0, 0.0, 1.0),
+            batch_delay_s=delay_s,
+        )
+        step_times(deployed)
+    except UserError as wrong:
+        given["model"].reject(str(wrong))
+        return None
+    return deployed
+
+
+def _pipeline(given: dict[str, Field]) -> Pipeline:
+    steps = given["pipeline"].members("start", "step", "batched", required=("step",))
+    size, delay_s = _batch(given["batch"])
+    return Pipeline(
+        model=Named(given["model"].text()),
+        start_s=steps["start"].duration(0) / SECOND_US,
+        step_s=steps["step"].duration(1, positive=True)
+        / SECOND_US
+        * given["slowdown"].number(1.0, 0.01, 1000.0),
+        batched=steps["batched"].number(1.0, 0.0, 1.0),
+        seqs_most=size or 1,
+        batch_delay_s=max(delay_s, 0.0),
+    )
+
+
+def _batch(field: Field) -> tuple[int, float]:
+    """Size and delay in seconds; (0, -1) where nothing is said: continuous batching."""
+    if not field.is_given:
+        return 0, -1.0
+    given = field.members("size", "delay", required=("size",))
+    return given["size"].integer(1, 1, 4096), given["delay"].duration(0) / SECOND_US
 
 
 def _requests(field: Field, base: Path, luck: tuple[int, str], duration_us: int | None) -> Requests:

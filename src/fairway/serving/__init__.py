@@ -5,7 +5,7 @@ every request when it was begun, answered and finished, and where; for every rep
 pods: who runs, drains or dies is said by the caller, between two slices of time.
 
 Reading order: `models` (a language model's sizes), `steptimes` (how long one step of a model server takes on a GPU),
-`batching` (continuous batching of a fleet, step by step), `slots` (servers that take whole requests, alone or in
-batches), `traffic` (arrivals), `fleet` (both, with replicas that come and go), `readings` (percentiles, goodput, cost),
-`published` (how far all this is from what others measured).
+`pipelines` (and one of an image pipeline), `batching` (a fleet, step by step: continuous or in whole batches), `slots`
+(one queue of whole requests), `traffic` (arrivals), `fleet` (replicas that come and go), `readings` (percentiles,
+goodput, cost), `published` (how far all this is from what others measured).
 """

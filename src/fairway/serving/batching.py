@@ -28,39 +28,9 @@ OF_REQUEST = 12
 # Of a thing: tokens it saves where it is resident, µs it takes to come where it is not.
 SAVES, LOADS = 0, 1
 # Of a request.
-COMING, QUEUED, READING, WRITING, DONE_WELL, REFUSED, LOST, TIMED_OUT, TOO_LONG, FAILED = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    7,
-    8,
-    9,
-)
-(
-    STATE,
-    STEPS,
-    CACHED,
-    RUNNING,
-    HEAD,
-    TAIL,
-    WAITING,
-    READING_NOW,
-    READ_LEFT,
-    HELD,
-    WRITTEN,
-    READ,
-    PREEMPTED,
-    SEEN,
-    SLOW,
-    FAILS,
-    GROUP,
-    RESIDENT,
-    HITS,
-) = range(19)
+COMING, QUEUED, READING, WRITING, DONE_WELL, REFUSED, LOST, TIMED_OUT, TOO_LONG, FAILED = range(10)
+STATE, STEPS, CACHED, RUNNING, HEAD, TAIL, WAITING, READING_NOW, READ_LEFT, HELD = range(10)
+WRITTEN, READ, PREEMPTED, SEEN, SLOW, FAILS, GROUP, RESIDENT, HITS = range(10, 19)
 COLUMNS = 19
 # SLOW: steps take so many thousandths of their time. FAILS: so many of a thousand requests get an error at once.
 # GROUP: a bit for every group it is of. RESIDENT: tokens of the things it keeps; HITS: how often one was there.
@@ -70,9 +40,9 @@ ROUND_ROBIN, RANDOM, LEAST_REQUESTS, SESSION_HASH, LEAST_CACHE, PREFIX = 0, 1, 2
 # Limits: sequences at once, tokens a step, tokens of the cache, requests that may wait at a replica (0: any number),
 # whether requests wait while no replica is ready, how many groups of replicas share the requests by weight (0: no
 # matter), and those weights.
-SEQS, TOKENS, CACHE, QUEUE, HOLDS, THINGS, DRAFT, GROUPS, WEIGHTS = range(9)
+SEQS, TOKENS, CACHE, QUEUE, HOLDS, THINGS, DRAFT, BATCHES, GROUPS, WEIGHTS = range(10)
 # THINGS: how many may be resident at once, 0: as the cache lets. DRAFT: tokens that are guessed for each step of a
-# sequence and checked in it.
+# sequence and checked in it. BATCHES: whether the next requests are taken up only once all those before have ended.
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -116,12 +86,14 @@ def _remove(keys: Ints, owners: Ints, r: int, size: int, at: int) -> None:
 
 @leaf
 def _finish_due(
-    r: int, when: Floats, what: Ints, replicas: Ints, clocks: Floats, keys: Ints, owners: Ints
+    r: int, is_whole: int, when: Floats, what: Ints, replicas: Ints, clocks: Floats, keys: Ints, owners: Ints
 ) -> None:
-    """Whoever has all its tokens leaves."""
+    """Whoever has all its tokens leaves. `is_whole`: its client hears of it only now."""
     rep = replicas[r]
     while rep[RUNNING] > 0 and keys[r, 0] <= rep[STEPS]:
         q = owners[r, 0]
+        if is_whole:
+            when[q, FIRST] = clocks[r]
         _remove(keys, owners, r, rep[RUNNING], 0)
         rep[RUNNING] -= 1
         rep[CACHED] -= what[q, CONTEXT] + rep[STEPS] - what[q, JOINED]
@@ -221,6 +193,8 @@ def _mixed_step(
         if rep[READING_NOW] < 0:
             if rep[WAITING] == 0 or rep[RUNNING] + joined >= limits[SEQS]:
                 break
+            if limits[BATCHES] and rep[RUNNING] > 0:
+                break
             q = rep[HEAD]
             if rep[CACHED] + what[q, TO_READ] + writing > limits[CACHE]:
                 break
@@ -262,16 +236,21 @@ def _mixed_step(
     rep[CACHED] += writing
     rep[WRITTEN] += writing + joined
     rep[READ] += tokens
-    _finish_due(r, when, what, replicas, clocks, keys, owners)
+    _finish_due(r, limits[BATCHES], when, what, replicas, clocks, keys, owners)
+    longest = 0
+    for i in range(joined):
+        longest = max(longest, what[joining[i], LEFT])
     for i in range(joined):
         q = joining[i]
         if np.isnan(when[q, FIRST]):
             when[q, FIRST] = clocks[r]
         what[q, STATUS], what[q, JOINED], what[q, CONTEXT] = WRITING, rep[STEPS], what[q, TO_READ] + 1
         rep[CACHED] += 1
-        _push(keys, owners, r, rep[RUNNING], rep[STEPS] + what[q, LEFT] - 1, q)
+        # Of a batch all are computed as long as the longest.
+        left = longest if limits[BATCHES] else what[q, LEFT]
+        _push(keys, owners, r, rep[RUNNING], rep[STEPS] + left - 1, q)
         rep[RUNNING] += 1
-    _finish_due(r, when, what, replicas, clocks, keys, owners)
+    _finish_due(r, limits[BATCHES], when, what, replicas, clocks, keys, owners)
     return True
 
 
@@ -315,7 +294,20 @@ def _write(
     rep[STEPS] += steps
     rep[CACHED] += writing * steps
     rep[WRITTEN] += writing * steps
-    _finish_due(r, when, what, replicas, clocks, keys, owners)
+    _finish_due(r, limits[BATCHES], when, what, replicas, clocks, keys, owners)
+
+
+@leaf
+def _batch_begins(r: int, delay_s: float, when: Floats, what: Ints, replicas: Ints, seqs: int) -> float:
+    """When the next batch of an idle server is full, or its oldest has waited long enough for others."""
+    q, count, last = replicas[r, HEAD], 1, 0.0
+    last = when[q, ARRIVED]
+    deadline = last + delay_s
+    while count < seqs and what[q, NEXT] >= 0 and when[what[q, NEXT], ARRIVED] <= deadline:
+        q = what[q, NEXT]
+        last = when[q, ARRIVED]
+        count += 1
+    return float(last if count == seqs else deadline)
 
 
 @leaf
@@ -339,6 +331,11 @@ def _advance_one(
     while clocks[r] < until_s:
         if rep[WAITING] and costs[2] < np.inf:
             _drop_impatient(r, costs[2], when, what, replicas, clocks)
+        if limits[BATCHES] and rep[WAITING] and rep[RUNNING] == 0 and rep[READING_NOW] < 0:
+            begins_s = _batch_begins(r, costs[4], when, what, replicas, limits[SEQS])
+            if begins_s >= until_s:
+                return
+            clocks[r] = max(clocks[r], begins_s)
         if (rep[WAITING] or rep[READING_NOW] >= 0) and _mixed_step(
             r,
             when,
@@ -517,8 +514,9 @@ def advance(
 
     A step that is under way at that time is finished: a replica's clock may stand after it. `linear`: float64[2,
     tokens], a step's time, and that of a token of everybody who writes. `costs`: seconds for a cached token, for an
-    attended pair, a client's patience, tokens of each sequence a step. `resident`: int64[replica, thing], when used
-    last. Where no replica is ready it stops at the request that waits; `resumed_s` is when that was over.
+    attended pair, a client's patience, tokens of each sequence a step, how long a batch waits for others. `resident`:
+    int64[replica, thing], when used last. Where no replica is ready it stops at the request that waits; `resumed_s` is
+    when that was over.
     """
     q, n = begin, replicas.shape[0]
     looks_at_all = policy in (LEAST_REQUESTS, LEAST_CACHE, PREFIX)

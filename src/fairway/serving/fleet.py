@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairway.serving import batching as b
+from fairway.serving.pipelines import Pipeline, pipeline_times
 from fairway.serving.steptimes import Deployed, StepTimes, step_times
 from fairway.serving.traffic import Requests
 
@@ -62,7 +63,7 @@ class Load:
 class Fleet:
     """`when` and `what` are `batching`'s tables, a row a request."""
 
-    deployed: Deployed
+    deployed: Deployed | Pipeline
     requests: Requests
     gateway: Gateway
     seed: int = 1
@@ -76,7 +77,8 @@ class Fleet:
 
     def __post_init__(self) -> None:
         n = len(self.requests)
-        self.times = step_times(self.deployed)
+        served = self.deployed
+        self.times = pipeline_times(served) if isinstance(served, Pipeline) else step_times(served)
         self.when = np.full((n, 4), np.nan)
         self.when[:, b.ARRIVED] = self.requests.arrived_s
         self.what = np.zeros((n, b.OF_REQUEST), dtype=np.int64)
@@ -90,7 +92,15 @@ class Fleet:
         deployed, gateway = self.deployed, self.gateway
         of_server = (deployed.seqs_most, deployed.tokens_most, self.times.cache_tokens)
         self._limits = np.array(
-            [*of_server, gateway.queue_most, int(gateway.holds), most, deployed.draft_tokens, 0],
+            [
+                *of_server,
+                gateway.queue_most,
+                int(gateway.holds),
+                most,
+                deployed.draft_tokens,
+                int(deployed.batch_delay_s >= 0),
+                0,
+            ],
             dtype=np.int64,
         )
         self._costs = np.array(
@@ -99,6 +109,7 @@ class Fleet:
                 self.times.attended_pair_s,
                 self.gateway.patience_s,
                 self.deployed.tokens_a_step,
+                self.deployed.batch_delay_s,
             ]
         )
         self._linear = np.stack([self.times.linear_s, self.times.writing_s])

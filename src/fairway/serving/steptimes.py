@@ -61,6 +61,8 @@ class Deployed:
     takes as a share of a step for one sequence (0: guessed from the text itself)."""
     compute_share: float = 1.0
     """Of the card's SMs, where it is a slice of one: its memory and bandwidth are then the slice's already."""
+    batch_delay_s: float = -1.0
+    """Whole batches, as Triton's dynamic batcher makes them, which wait so long for others; negative: continuous."""
 
     @property
     def tokens_a_step(self) -> float:

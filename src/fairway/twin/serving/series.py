@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fairway.serving import batching as b
+from fairway.serving.steptimes import Deployed
 from fairway.telemetry.store import Labels, Matcher, Series, Times, Values, fits, labels, name_of
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ def _of_pod(
     if is_wanted("model_accuracy") and nature is not None and not math.isnan(nature.accuracy):
         yield labels("model_accuracy", given), np.full(len(at_s), nature.accuracy)
     if is_wanted("DCGM_FI_DEV_FB_USED"):
-        used = room.served.deployed.gpu.memory_bytes * room.served.deployed.memory_share / 2**20
+        served = room.served.deployed
+        used = served.gpu.memory_bytes * served.memory_share / 2**20 if isinstance(served, Deployed) else 0.0
         yield labels("DCGM_FI_DEV_FB_USED", given), np.full(len(at_s), room.memory_mib.get(replica, used))
     if is_wanted("kube_pod_container_status_restarts_total"):
         runs = room.runs.get(given.get("pod", ""), [])

@@ -7,6 +7,7 @@ from typing import Final
 
 from fairway.kube.timestamps import SECOND_US
 from fairway.serving.fleet import Gateway
+from fairway.serving.pipelines import Pipeline
 from fairway.serving.readings import Slo
 from fairway.serving.steptimes import Deployed
 from fairway.serving.traffic import Requests
@@ -24,7 +25,7 @@ class Served:
 
     name: str
     namespace: str
-    deployed: Deployed
+    deployed: Deployed | Pipeline
     requests: Requests = field(repr=False)
     gateway: Gateway
     slo: Slo
