@@ -70,7 +70,7 @@ class Controller(Life):
         for name in job.partitions:
             verdict = selecting.select(self._look(), job, self.cluster.partitions[name])
             if verdict.code == "OK":
-                self._start(job, self.cluster.partitions[name], verdict, "Main")
+                self._start(job, self.cluster.partitions[name], verdict, "Submit")
                 return True
         return False
 

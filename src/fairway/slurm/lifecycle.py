@@ -72,6 +72,8 @@ class Life:
         self.backfill_phase_us: int | None = (
             None  # set: it wakes so long after the boot, then once an interval
         )
+        self.pass_phase_us = 0
+        """How long after a whole second the controller's loop looks for work: it does so once a second."""
         self.last_basic = priority.TOP + 1
         self.last_pass_us = self.last_full_us = self.last_backfill_us = self.last_usage = 0
         self.last_usage = self.clock.now
@@ -146,7 +148,8 @@ class Life:
             self.clock.once(when, "backfill")
 
     def _next_second(self) -> int:
-        return -(-self.now_us // SECOND) * SECOND
+        since = self.now_us - self.pass_phase_us
+        return -(-since // SECOND) * SECOND + self.pass_phase_us
 
     def _on_tick(self) -> None:
         self._pass(full=False)

@@ -24,6 +24,9 @@ class Entry:
     priority: int
 
 
+_ORDINARY = frozenset(("None", "Priority", "Resources"))
+
+
 def build_queue(cluster: Cluster, rules: preemption.Preemption, now: int, *, min_time: bool) -> list[Entry]:
     """Every runnable job and partition, the first to be tried first. Sets the reason of those that are not.
 
@@ -32,6 +35,8 @@ def build_queue(cluster: Cluster, rules: preemption.Preemption, now: int, *, min
     split_corresponding(cluster)
     queue = []
     for job in cluster.pending.values():
+        if job.reason not in _ORDINARY:
+            job.waited_for = job.reason
         if not is_runnable(cluster, job, now):
             continue
         for at, name in enumerate(job.partitions):

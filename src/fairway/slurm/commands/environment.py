@@ -106,17 +106,21 @@ def job_variables(site: Site, job: Job) -> dict[str, str]:
     return found
 
 
-_ASKED = {
-    "gpus": "SLURM_GPUS",
-    "gpus-per-node": "SLURM_GPUS_PER_NODE",
-    "gpus-per-task": "SLURM_GPUS_PER_TASK",
-    "gpus-per-socket": "SLURM_GPUS_PER_SOCKET",
+_TRES = {
     "cpus-per-gpu": "SLURM_CPUS_PER_GPU",
+    "gpus": "SLURM_GPUS",
+    "gpu-bind": "SLURM_GPU_BIND",
+    "gpu-freq": "SLURM_GPU_FREQ",
+    "gpus-per-node": "SLURM_GPUS_PER_NODE",
+    "gpus-per-socket": "SLURM_GPUS_PER_SOCKET",
+    "gpus-per-task": "SLURM_GPUS_PER_TASK",
     "mem-per-gpu": "SLURM_MEM_PER_GPU",
+}
+"""Options that sbatch and salloc, but not srun, repeat (env.c, set_env_from_opts)."""
+_ASKED = {
     "ntasks-per-gpu": "SLURM_NTASKS_PER_GPU",
     "distribution": "SLURM_DISTRIBUTION",
     "hint": "SLURM_HINT",
-    "gpu-bind": "SLURM_GPU_BIND",
     "profile": "SLURM_PROFILE",
     "dependency": "SLURM_JOB_DEPENDENCY",
     "threads-per-core": "SLURM_THREADS_PER_CORE",
@@ -125,12 +129,8 @@ _ASKED = {
 
 
 def asked_variables(values: dict[str, object]) -> dict[str, str]:
-    """Variables that repeat options of sbatch and salloc to the steps of the job."""
-    found = {
-        variable: "1" if values[name] is True else str(values[name])
-        for name, variable in _ASKED.items()
-        if values.get(name)
-    }
+    """Variables that repeat options to the steps of the job."""
+    found = _repeated(values, _ASKED)
     if str(values.get("export", "ALL")).upper() != "ALL":
         found["SLURM_EXPORT_ENV"] = str(values["export"])
     if str(values.get("export", "")).upper() == "NONE":
@@ -138,6 +138,19 @@ def asked_variables(values: dict[str, object]) -> dict[str, str]:
     if values.get("hint") == "nomultithread":
         found["SLURM_THREADS_PER_CORE"] = "1"
     return found
+
+
+def tres_variables(values: dict[str, object]) -> dict[str, str]:
+    """Variables that repeat sbatch's and salloc's wishes for GPUs to the steps of the job."""
+    return _repeated(values, _TRES)
+
+
+def _repeated(values: dict[str, object], variables: dict[str, str]) -> dict[str, str]:
+    return {
+        variable: "1" if values[name] is True else str(values[name])
+        for name, variable in variables.items()
+        if values.get(name)
+    }
 
 
 def gpu_variables(bits: int) -> dict[str, str]:

@@ -25,10 +25,11 @@ from fairway.slurm.words.durations import INFINITE
 
 _OPTIONS = short_table(
     "allusers:a accounts:A: allocations:X associations:x: batch-script:B brief:b completion:c cluster:M: clusters:M: "
-    "constraints:C: delimiter: duplicates:D helpformat:e help:h endtime:E: env-vars file:f: flags:F: format:o: gid:g: "
+    "constraints:C: delimiter: duplicates:D helpformat:e help-fields:e help:h endtime:E: env-vars file:f: flags:F: "
+    "fields:o: format:o: gid:g: "
     "group:g: ncpus:I: nnodes:i: jobs:j: timelimit-min:k: timelimit-max:K: long:l allclusters:L local name: "
     "noconvert nodelist:N: noheader:n parsable:p parsable2:P qos:q: partition:r: state:s: starttime:S: truncate:T "
-    "reason:R: uid:u: user:u: units: usage use-local-uid verbose:v version:V wckeys:W: whole-hetjob? json yaml"
+    "reason: uid:u: user:u: units: usage:U use-local-uid verbose:v version:V wckeys:W: whole-hetjob? json yaml"
 )
 _DEFAULT = "jobid,jobname,partition,account,alloccpus,state,exitcode"
 _BRIEF = "jobid,state,exitcode"
@@ -40,7 +41,7 @@ _LONG = (
     "alloctres,tresusageinave,tresusageinmax,tresusageinmaxn,tresusageinmaxt,tresusageinmin,tresusageinminn,"
     "tresusageinmint,tresusageintot,tresusageoutmax,tresusageoutmaxn,tresusageoutmaxt,tresusageoutave,tresusageouttot"
 )
-_GROUPED = {"uid": "user", "gid": "group", "cluster": "clusters"}
+_GROUPED = {"uid": "user", "gid": "group", "cluster": "clusters", "fields": "format"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,14 @@ def sacct(call: Call) -> None:
         if name == "version":
             call.print(VERSION)
             call.quit(0)
-        if name == "helpformat":
+        if name in ("helpformat", "help-fields"):
             call.print(help_lines([n for n, _, _ in fields_of("sacct")], 20))
             call.quit(0)
-        if name in ("help", "usage"):
+        if name == "help":
             call.print("sacct [<OPTION>]")
+            call.quit(0)
+        if name == "usage":
+            call.print("Usage: sacct [options]\n\tUse --help for help")
             call.quit(0)
         asked[_GROUPED.get(name, name)] = True if value is None else value
     if parsed.rest:
@@ -86,8 +90,8 @@ def sacct(call: Call) -> None:
         call.error("".join(f" {word}" for word in parsed.rest))
         call.quit(1)
     if "completion" in asked:
-        call.print("Slurm job completion is disabled")
-        return
+        call.say("Slurm job completion is disabled")
+        call.quit(1)
     rows = _selected(call, asked)
     if "json" in asked or "yaml" in asked:
         from fairway.slurm.commands.restdata import print_data
@@ -118,6 +122,8 @@ def _columns(call: Call, asked: dict[str, Any]) -> list[Column]:
         else call.environment.get("SACCT_FORMAT") or _DEFAULT
     )
     columns = []
+    if text.lower() == "all":
+        text = ",".join(name for name, _, _ in fields_of("sacct"))
     for word in filter(None, (w.strip() for w in text.split(","))):
         name, percent, size = word.partition("%")
         column = find_column("sacct", f"{name}%{size.lstrip('-')}" if percent else name)
@@ -193,6 +199,8 @@ def _ids(call: Call, text: str | None) -> list[tuple[int, int | None, str]] | No
     found = []
     for word in filter(None, text.split(",")):
         match = re.fullmatch(r"(\d{1,10})(?:_(\d+))?(?:\+\d+)?(?:\.(\w+))?", word)
+        if match is None and re.match(r"\d+_", word):
+            call.fatal(f"Bad job array element specified: {word.partition('_')[0]}")
         if match is None:
             call.fatal(f"Bad job/step specified: {word}")
         found.append((int(match[1]), int(match[2]) if match[2] else None, match[3] or ""))
@@ -285,14 +293,24 @@ def _users(call: Call, asked: dict[str, Any]) -> set[str] | None:
 
 
 def _fits(call: Call, asked: dict[str, Any], job: Job) -> bool:
+    if "timelimit-min" in asked or "timelimit-max" in asked:
+        least, most = (_minutes(call, asked.get(name)) for name in ("timelimit-min", "timelimit-max"))
+        if least is not None and not least <= job.time_limit <= (least if most is None else most):
+            return False
+    if "constraints" in asked and not any(
+        word in (job.features or "") for word in asked["constraints"].split(",")
+    ):
+        return False
+    uid = call.site.uid(job.user)
     lists = {
+        "associations": [str(job.assoc_id)],
         "accounts": [job.account],
         "qos": [job.qos],
         "partition": job.partition.split(","),
         "name": [job.request.name],
         "clusters": [call.site.name],
         "nodelist": list(job.nodes),
-        "group": [job.user],
+        "group": [job.user, str(uid)],
         "wckeys": [str(job.request.extra.get("wckey", ""))],
     }
     for name, values in lists.items():
@@ -304,6 +322,15 @@ def _fits(call: Call, asked: dict[str, Any], job: Job) -> bool:
             if not int(low or 0) <= count <= int(high or low or 0):
                 return False
     return True
+
+
+def _minutes(call: Call, text: str | None) -> int | None:
+    if text is None:
+        return None
+    minutes = durations.minutes(text)
+    if not minutes:
+        call.fatal("Invalid time limit specification")
+    return minutes
 
 
 def _nothing(row: Row) -> str:
@@ -327,9 +354,12 @@ def _state(row: Row) -> str:
     return job.state
 
 
+_WITHOUT_EXIT_CODE = ("CANCELLED", "TIMEOUT", "PREEMPTED", "NODE_FAIL", "REQUEUED")
+
+
 def _exit(row: Row) -> str:
     of: Any = row.step or row.job
-    if row.step is None and row.job.state in ("CANCELLED", "TIMEOUT", "PREEMPTED", "NODE_FAIL"):
+    if row.step is None and _state(row).split()[0] in _WITHOUT_EXIT_CODE:
         return "0:0"
     return jobtext.exit_text(of.exit_code & 0x7F, of.signal)
 
@@ -338,16 +368,15 @@ def _tres(row: Row, tres: dict[str, int]) -> str:
     """As the database gives it: sorted as text, typed GRES before the whole."""
     site = row.call.site
     tracked = set(site.tres_names)
-    parts = [
-        f"{n}={sizes.memory_text(c) if n == 'mem' else c}" for n, c in tres.items() if c and n in tracked
-    ]
+    parts = [f"{n}={_memory(row, c) if n == 'mem' else c}" for n, c in tres.items() if c and n in tracked]
     return ",".join(sorted(parts))
 
 
 def _cpus(row: Row) -> int:
     if row.step:
         return row.step.cpus
-    return 0 if row.job.pending or not row.job.start else row.job.alloc_tres.get("cpu", 0)
+    tres = row.job.req_tres if row.job.pending or not row.job.start else row.job.alloc_tres
+    return tres.get("cpu", 0)
 
 
 def _moment(row: Row, when: int) -> str:
@@ -373,7 +402,11 @@ def _limit(row: Row) -> str:
 
 
 def _requested_memory(row: Row) -> str:
-    amount = row.job.req_tres.get("mem", 0)
+    return _memory(row, row.job.req_tres.get("mem", 0))
+
+
+def _memory(row: Row, amount: int) -> str:
+    """Of MiB, in the unit asked for."""
     if row.units:
         divided = (
             amount / 1024 ** (" MGTP".index(row.units[0].upper()) - 1)
@@ -389,9 +422,12 @@ def _nodes(row: Row) -> tuple[str, ...]:
 
 
 def _reason(row: Row) -> str:
-    return str(
-        row.job.request.extra.get("waited_for") or ("None" if row.job.start else jobtext.reason_text(row.job))
-    )
+    return row.job.waited_for or "None"
+
+
+def _energy(row: Row) -> str:
+    """What is counted of a step that ended between two polls of its tasks."""
+    return "energy=0" if row.step and row.step.end else ""
 
 
 VALUES: dict[str, Callable[[Row], str]] = {
@@ -467,6 +503,8 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "timelimit": _of_job(_limit),
     "timelimitraw": _of_job(lambda r: "UNLIMITED" if r.job.time_limit >= INFINITE else str(r.job.time_limit)),
     "totalcpu": lambda r: "00:00:00",
+    "tresusageinave": _energy,
+    "tresusageintot": _energy,
     "uid": _of_job(lambda r: str(r.call.site.uid(r.job.user))),
     "user": _of_job(lambda r: r.job.user),
     "usercpu": lambda r: "00:00:00",

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from fairway.slurm.behaviours import BadHint, hints
 from fairway.slurm.commands.call import Call
+from fairway.slurm.commands.environment import tres_variables
 from fairway.slurm.commands.joboptions import REFUSED, JobOptions
 from fairway.slurm.commands.jobrequests import request_of
 from fairway.slurm.commands.otherdirectives import other_directives
@@ -208,7 +209,7 @@ def _request(call: Call, options: JobOptions, operands: list[str], wrap: str | N
         name=request.name or name,
         script=body,
         argv=tuple(operands[1:]),
-        environment=_environment(call, options, request),
+        environment=_environment(call, options, request) | tres_variables(options.values),
         extra=request.extra | {key: value for key, value in files.items() if value},
     )
 

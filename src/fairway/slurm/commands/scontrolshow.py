@@ -175,11 +175,12 @@ def _job_times(call: Call, job: Job) -> list[str]:
         lines.append(
             f"PreemptEligibleTime={call.stamp(job.start)} PreemptTime={call.stamp(job.preempt_time)}"
         )
+    scheduler = "Main" if job.scheduler in ("", "Submit") else job.scheduler
     star = ":*" if job.scheduler == "Backfill" and job.pending else ""
     suspended = call.stamp(job.suspend_time) if job.suspend_time else "None"
     lines.append(
         f"SuspendTime={suspended} SecsPreSuspend={job.pre_suspend_s} "
-        f"LastSchedEval={call.stamp(job.last_sched_eval)} Scheduler={job.scheduler or 'Main'}{star}"
+        f"LastSchedEval={call.stamp(job.last_sched_eval)} Scheduler={scheduler}{star}"
     )
     return lines
 

@@ -179,6 +179,8 @@ class Job:
     flags: set[str] = field(default_factory=set)
     """COMPLETING, CONFIGURING, REQUEUED, REQUEUE_HOLD, SPECIAL_EXIT, STOPPED, RESIZING: beside the state."""
     reason: str = "None"
+    waited_for: str = ""
+    """The last reason but want of resources and priority that a pass found it waiting for (state_reason_prev_db)."""
     reason_detail: str = ""
     begin: int = 0
     start: int = 0

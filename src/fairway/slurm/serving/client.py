@@ -97,6 +97,9 @@ def _become(task, writing) -> None:  # type: ignore[no-untyped-def]
         if writing is not None:
             os.dup2(writing, 1)
             os.dup2(writing, 2)
+        for descriptor, path in enumerate(task.get("files", ()), start=1):
+            if path:
+                os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666), descriptor)
         if not task["stdin"]:
             os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
         environment = dict(os.environ) | task["environment"]

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fairway.slurm.commands import jobtext
 from fairway.slurm.commands.call import Call, Quit
-from fairway.slurm.commands.environment import asked_variables, job_variables
+from fairway.slurm.commands.environment import asked_variables, job_variables, tres_variables
 from fairway.slurm.commands.joboptions import JobOptions
 from fairway.slurm.commands.jobrequests import request_of
 from fairway.slurm.commands.sbatch import tell_notes, will_run
@@ -57,6 +58,9 @@ def begin(host: Host, connection: Connection, call: Call) -> None:
         connection.flush(call, left.code)
 
 
+_USERS_OWN = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL)
+"""Signals after which salloc's own exit code is 0: the user most likely sent them."""
+
 Then = Callable[["Host", "Connection", Call, JobOptions, "list[str]", Job], None]
 
 
@@ -73,6 +77,8 @@ def _allocate(
     connection.gone = lambda: _revoke(host, job)
     host.try_now(job)
     if job.pending:
+        if job.reason.startswith("Partition") and job.reason != "PartitionDown":
+            call.info(refusals()["REQUESTED_PART_CONFIG_UNAVAILABLE"][1])
         if "immediate" in options.source:
             call.error(f"Unable to allocate resources: {refusals()['NODES_BUSY'][1]}")
             host.site.controller.cancel(job.job_id, job.user)
@@ -133,19 +139,20 @@ def _salloc(
     call.info(f"Granted job allocation {job.job_id}")
     if options.get("no-shell"):
         call.quit(0)
-    variables = (
-        job_variables(host.site, job) | asked_variables(options.values) | {"SLURM_NODE_ALIASES": "(null)"}
-    )
+    variables = job_variables(host.site, job) | asked_variables(options.values)
+    variables |= tres_variables(options.values) | {"SLURM_NODE_ALIASES": "(null)"}
     command = rest or [call.environment.get("SHELL", "/bin/sh")]
     connection.flush(call)
 
     def ended(told: dict[str, Any]) -> None:
-        code = _code(int(told["ended"][0]))
+        status = int(told["ended"][0])
+        kill = status & 0x7F
         call.info(f"Relinquishing job allocation {job.job_id}")
-        call.info(f"Job allocation {job.job_id} has been revoked.")
+        if job.steps:  # the end of its steps is waited for, and the controller's word comes first
+            call.info(f"Job allocation {job.job_id} has been revoked.")
         if job.active:
-            host.site.controller.finish(job.job_id, 0)
-        connection.flush(call, code)
+            host.site.controller.finish(job.job_id, status >> 8, kill)
+        connection.flush(call, (0 if kill in _USERS_OWN else 1) if kill else status >> 8)
 
     connection.then = lambda told: host.answer_told(connection, told, lambda: ended(told))
     connection.pid = 0
@@ -207,6 +214,7 @@ def _run_step(
     connection.flush(call)
     path = f"{host.bin / 'jobs'}:{host.bin}:{call.environment.get('PATH', '/usr/bin:/bin')}"
     label = options.get("label")
+    files = _files(host, call, job, step, options)
     plan = [
         {
             "arguments": rest,
@@ -214,6 +222,7 @@ def _run_step(
             "label": f"{task.number}: " if label else "",
             "stdin": task.number == 0,
             "node": task.node,
+            "files": [text and _filled(text, task) for text in files],
         }
         for task in tasks
     ]
@@ -241,6 +250,25 @@ def _run_step(
     connection.gone = left
     connection.pid = 0
     connection.send(run=plan)
+
+
+def _files(host: Host, call: Call, job: Job, step: Step, options: JobOptions) -> list[str]:
+    """Where -o and -e send what the tasks write, but for what is a task's own; '' is srun's own output."""
+    found = []
+    for name in ("output", "error"):
+        text = str(options.get(name) or "") if options.source.get(name) == "cli" else ""
+        if text in ("", "all") or text.isdigit():
+            found.append("")
+            continue
+        text = "/dev/null" if text.lower() == "none" else text
+        text = jobtext.filled(host.site, job, text, more={"s": step.step_id, "t": "%t", "n": "%n", "N": "%N"})
+        path = text if text.startswith("/") else f"{call.cwd}/{text}"
+        found.append(path if path == "/dev/null" else host.site.real_path(path))
+    return found if found[1] else [found[0], found[0]]
+
+
+def _filled(text: str, task: Task) -> str:
+    return text.replace("%t", str(task.number)).replace("%N", task.node).replace("%n", "0")
 
 
 def _step_tres(host: Host, job: Job, step: Step) -> dict[str, int]:

@@ -1,0 +1,50 @@
+"""srun, salloc and sacct, played as `fairway verify slurm-commands` plays them. Answers are the real one's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fairway.conformance.slurm.commands import verify_commands
+
+SESSION: list[tuple[str, str, int, str, str]] = [
+    # user, command, exit code, stdout, stderr
+    (
+        "alice",
+        "salloc -J out -p cpu -n1 bash -c 'srun hostname; exit 3'",
+        3,
+        "vm\n",
+        "salloc: Granted job allocation 1\n"
+        "salloc: Relinquishing job allocation 1\n"
+        "salloc: Job allocation 1 has been revoked.\n",
+    ),
+    (
+        "alice",
+        "salloc -p cpu true",
+        0,
+        "",
+        "salloc: Granted job allocation 2\nsalloc: Relinquishing job allocation 2\n",
+    ),
+    ("alice", "srun -t 5 -p cpu -J nm -o out.%j.%t -n2 hostname", 0, "", ""),
+    ("alice", "cat out.3.0 out.3.1", 0, "vm\nvm\n", ""),
+    ("alice", "srun -p cpu --gpus-per-node=0 env | grep GPUS", 1, "", ""),
+    ("alice", "sacct -n -P -X -j 1 -o jobid,state,exitcode,flags", 0, "1|FAILED|3:0|SchedSubmit,StartRecieved\n", ""),
+    ("alice", "sacct -X -n -P -g 1001 -o jobid,gid", 0, "1|1001\n2|1001\n3|1001\n4|1001\n", ""),
+    ("alice", "sacct -X -n -P -k 10 -o jobid", 0, "", ""),
+    ("alice", "sacct -X -n -P -k 1 -K 10 -o jobid,timelimit", 0, "3|00:05:00\n", ""),
+    ("alice", "sacct -X -n -P -j 4_[1-2]", 1, "", "sacct: fatal: Bad job array element specified: 4\n"),
+    ("alice", "sacct -c", 1, "", "Slurm job completion is disabled\n"),
+    ("alice", "sacct --usage", 0, "Usage: sacct [options]\n\tUse --help for help\n", ""),
+    ("alice", "sacct -n -P --units=G -X -j 3 -o reqmem,alloctres", 0, "3.91G|billing=2,cpu=2,mem=3.91G,node=1\n", ""),
+]  # fmt: skip
+
+
+def test_sessions_agree(tmp_path: Path) -> None:
+    rows = [{"op": "group", "group": "g", "seq": 0, "t0_epoch": 1_795_384_416}]
+    for at, (user, command, code, out, err) in enumerate(SESSION, start=1):
+        row = {"op": "cmd", "group": "g", "seq": at, "user": user, "cmd": command, "t": at * 2.0}
+        rows.append(row | {"rc": code, "stdout": out, "stderr": err})
+    file = tmp_path / "r.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = verify_commands(file)
+    assert [(d.where, d.aspect, d.wanted, d.got) for d in found.differences] == []
