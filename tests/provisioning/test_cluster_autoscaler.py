@@ -292,7 +292,8 @@ def test_the_status_says_since_when_it_is_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unready", "nodes", "want"), [(3, 3, True), (4, 8, False), (4, 9, True), (0, 0, True)]
+    ("unready", "nodes", "want"),
+    [(3, 3, True), (4, 8, False), (4, 9, True), (0, 0, True), (9, 20, True), (10, 20, False)],
 )
 def test_too_many_unready_nodes_stop_the_autoscaler(unready: int, nodes: int, *, want: bool) -> None:
     views = [node(f"n{i}", is_ready=i >= unready) for i in range(nodes)]

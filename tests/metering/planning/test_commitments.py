@@ -86,3 +86,24 @@ def test_impossible_loads_and_shares_are_refused(load: list[float], share: float
 def test_hours_without_any_machine_cost_nothing(share: float) -> None:
     offers = Offers(10, one_year_micros=7, three_year_micros=5, spot_micros=3, spot_share_most=share)
     assert cheapest_mix([0, 0, 0], offers).micros == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "three", "want"),
+    [
+        (6, None, (2, 0)),
+        (None, 6, (0, 2)),
+        (6, 5, (0, 2)),
+        (5, 6, (2, 0)),
+        (5, 5, (0, 2)),
+        (None, None, (0, 0)),
+    ],
+)
+def test_the_cheaper_commitment_is_the_one_reserved(
+    one: int | None, three: int | None, want: tuple[int, int]
+) -> None:
+    mix = cheapest_mix([2, 2, 3], Offers(10, one, three))
+    assert (mix.one_year, mix.three_year) == want
+    assert mix.on_demand_hours == (1 if sum(want) else 7)
+    assert mix.on_demand_only_micros == 70
+    assert mix.saving_share == pytest.approx(1 - mix.micros / 70)
