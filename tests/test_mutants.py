@@ -97,7 +97,7 @@ def test_tests_of_a_line_come_narrowest_first(tmp_path: Path) -> None:
             " (3, 'test_m.test_slow'), (4, 'test_m.test_many');"
             "insert into file values (1, '/x/src/fairway/room/m.py')"
         )
-        for context, bits in ((0, b"\x02"), (1, b"\xf0"), (2, b"\x10"), (3, b"\x10"), (4, b"\x10\xff\xff")):
+        for context, bits in ((0, b"\x02"), (1, b"\xf2"), (2, b"\x10"), (3, b"\x10"), (4, b"\x10\xff\xff")):
             data.execute("insert into line_bits values (1, ?, ?)", (context, bits))
     known = coverage_of(tmp_path / "data", [times], tests)
     change = Change("room/m.py", 4, 4, 0, 0, "", "")

@@ -45,8 +45,8 @@ class Coverage:
         names: set[str] = set()
         for line in range(change.line, change.last + 1):
             names |= self.by_line.get((change.path, line), set())
-        if "" in names:  # run at import: whoever uses the module may notice
-            names = names - {""} or self.by_file.get(change.path, set())
+        if "" in names:  # run at import, be it within a test: whoever uses the module may notice
+            names = names | self.by_file.get(change.path, set())
         chosen, left = [], _BUDGET_S
         for name in sorted(names - {""}, key=lambda n: (self.breadth[n], n)):
             for test, cost in self._affordable(name, left):
