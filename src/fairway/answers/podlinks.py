@@ -146,7 +146,9 @@ def _evidence(
     for row in accounts.order().tolist():
         code = int(diagnosis.refusal[row])
         if code not in (Refusal.NONE, Refusal.FIT):
-            by_reason.setdefault(REASONS[Refusal(code)], []).append(accounts.names[row])
+            words = diagnosis.said.get(row, "") if code == Refusal.EXTENDER else REASONS[Refusal(code)]
+            if words:
+                by_reason.setdefault(words, []).append(accounts.names[row])
     details = [_few(reason, names) for reason, names in sorted(by_reason.items())]
     nearest = _nearest(accounts, diagnosis)
     if nearest is not None:

@@ -13,8 +13,9 @@ from fairway.cluster.gpurequests import (
     node_resources,
     unit_of,
 )
-from fairway.kube.objects import Obj, labels_of, spec_of, status_of
+from fairway.kube.objects import Obj, annotations_of, labels_of, spec_of, status_of
 from fairway.kube.resources import CPU, MEMORY
+from fairway.scheduling.hami.cards import REGISTER, cards_of
 from fairway.twin.launches import Launch
 
 
@@ -32,6 +33,7 @@ class NodeLife:
     """One node from creation to deletion. Times are µs since the run began; `deleted` -1: it is still there."""
 
     __slots__ = (
+        "cards",
         "created",
         "deleted",
         "devices",
@@ -60,6 +62,8 @@ class NodeLife:
         self.system = (0, 0)
         self.unit: Part = WHOLE
         """Which part of a GPU its `nvidia.com/gpu` is."""
+        self.cards: dict[str, int] = {}
+        """Where HAMi divides them: MiB by uuid."""
 
     @property
     def gpu_most(self) -> int:
@@ -70,7 +74,7 @@ class NodeLife:
         twin = NodeLife(self.name, self.uid, self.place, self.created)
         twin.labels, twin.launched, twin.deleted = self.labels, self.launched, self.deleted
         twin.offers, twin.devices, twin.system = list(self.offers), self.devices, self.system
-        twin.unit = self.unit
+        twin.unit, twin.cards = self.unit, self.cards
         return twin
 
 
@@ -127,6 +131,10 @@ class NodeLedger:
         labels, unit = labels_of(node), life.unit
         if labels is not life.labels:
             life.labels, life.unit = labels, unit_of(labels)
+        if REGISTER in annotations_of(node):
+            registered = cards_of(node) or []
+            life.cards = {card.id: card.memory for card in registered}
+            life.unit = (1, max((card.count for card in registered), default=1) or 1)
         if old is not None and life.offers and unit == life.unit and _has_the_same(old, node):
             _, gpu, cpu, memory, _ = life.offers[-1]
             devices = life.devices

@@ -83,6 +83,7 @@ class PodLedger:
         """By place: the pods bound there that hold nothing, because no node bears its name."""
         self.units: dict[int, Part] = {}
         """By node life: which part of a GPU its `nvidia.com/gpu` is, where that is not a whole one."""
+        self._shared: dict[int, int] = {}
         self._sorts: dict[tuple[Any, ...], Sort] = {}
         self._asked: dict[int, tuple[Size, Devices]] = {}
 
@@ -152,11 +153,15 @@ class PodLedger:
         self.intervals[at + POD], self.intervals[at + LIFE], self.intervals[at + START] = row, life, now
         self._open.setdefault(life, {})[row] = None
 
+    def share(self, row: int, milli: int) -> None:
+        """What it was given of cards that HAMi divides."""
+        self._shared[row] = milli
+
     def _fit(self, row: int, unit: Part) -> None:
         """What it was given is a part of what its request's name says."""
         sort = self.sorts[row]
         named = dict(sort.devices).get(NVIDIA_GPU, 0) * 1000
-        part = named * unit[0] // unit[1]
+        part = self._shared.pop(row, named * unit[0] // unit[1])
         if sort.size[0] >= named:
             size = (sort.size[0] - named + part, *sort.size[1:])
             self.sorts[row] = self._sort((*sort[:5], size, sort.devices))

@@ -49,6 +49,7 @@ from fairway.recorder.servings import service_table
 from fairway.recorder.tables import COMPLETE, EventCount, Outcome
 from fairway.recorder.utilization import Profiles, tells_memory, tells_use
 from fairway.recorder.workloads import NEVER, Workload, WorkloadLedger, is_workload
+from fairway.scheduling.hami.cards import share_of
 from fairway.twin.components import EVERY_KIND, Host
 from fairway.twin.eventlog import Record
 
@@ -240,6 +241,8 @@ class Recorder:
                 place = self.nodes.place(node)
                 if pods.numbers[at + SCHEDULED] == NEVER:
                     pods.numbers[at + SCHEDULED] = now
+                if place.life >= 0 and self.nodes.lives[place.life].cards:
+                    pods.share(row, share_of(obj, self.nodes.lives[place.life].cards))
                 pods.bind(row, place.index, place.life, now)
         elif (
             old is not None

@@ -7,7 +7,7 @@ Reading order: `verdict` (what can be decided, in kube-scheduler's words), `prof
 arguments) and `config` (KubeSchedulerConfiguration files), `cycle` (one scheduling cycle), `filters` and
 `nodelocal`, `volumes` (with `volumefacts`), `dynamicresources` (with `devices`), `resourcescores` and `plainscores`,
 `podaffinity`, `podspread` (the plugins), `ranking` (the best of those that fit), `diagnosis` (why not), `preemption`
-and `evictions`, `queue` (who
-is next) and `requeue` (what brings a pod back), then `gpushare` (parts of GPUs, and the placement policies of the
-FGD paper).
+and `evictions`, `queue` (who is next) and `requeue` (what brings a pod back), `extenders` (webhooks for placement),
+then `gpushare` (parts of GPUs, and the placement policies of the FGD paper) and `hami` (parts of GPUs as HAMi gives
+them).
 """

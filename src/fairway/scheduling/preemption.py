@@ -10,11 +10,13 @@ Source: pkg/scheduler/framework/preemption/preemption.go and plugins/defaultpree
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from fairway.cluster.records import PodRecord
+from fairway.kube.labels import label_selector
+from fairway.kube.objects import Obj, meta_of, spec_of, status_of
 from fairway.scheduling.cycle import Scheduler
 from fairway.scheduling.diagnosis import Diagnosis, reasons_of
 from fairway.scheduling.dynamicresources import PLUGIN as DEVICES_PLUGIN
@@ -37,6 +39,19 @@ from fairway.scheduling.verdict import (
 )
 
 _PRIORITY_OFFSET: Final = 2**31
+
+
+def budgets_of(objects: Iterable[Obj]) -> list[Budget]:
+    """Of PodDisruptionBudgets."""
+    return [
+        Budget(
+            meta_of(pdb).get("namespace", ""),
+            label_selector(spec_of(pdb).get("selector")),
+            int(status_of(pdb).get("disruptionsAllowed") or 0),
+            frozenset(status_of(pdb).get("disruptedPods") or ()),
+        )
+        for pdb in objects
+    ]
 
 
 def explain(

@@ -1,5 +1,5 @@
 """What the webhooks of the operators that run in this cluster make of an object: JobSet's, LeaderWorkerSet's, Kueue's,
-and VerticalPodAutoscaler's for pods.
+and VerticalPodAutoscaler's and HAMi's for pods.
 
 They are not configured as webhooks and not called over HTTP: admission's door asks them where a real cluster would
 call them, after all others. Kueue's kinds are always checked against their schemas; its webhooks answer only where
@@ -20,7 +20,7 @@ from fairway.cluster.errors import ApiError
 from fairway.cluster.store import Store
 from fairway.kube import published
 from fairway.kube.defaults import apply_defaults
-from fairway.kube.objects import Obj, gk_of, meta_of
+from fairway.kube.objects import Key, Obj, gk_of, meta_of
 from fairway.kube.schema.decoding import strict_error, unknown_fields
 from fairway.kube.schema.structural import tree_of
 from fairway.queueing.webhooks.conversion import converted
@@ -32,6 +32,9 @@ from fairway.workloads import podwebhooks
 KUEUE: Final = "kueue"
 _OF_KUEUE: Final = ".kueue.x-k8s.io"
 _POD_WEBHOOK: Final = "vpod.kb.io"
+_HAMI_WEBHOOK: Final = "vgpu.hami.io"
+HAMI: Final = Key("DaemonSet.apps", "kube-system", "hami-device-plugin")
+"""HAMi is installed where this is."""
 
 
 def settings_of(parts: Mapping[str, object]) -> Settings | None:
@@ -84,6 +87,14 @@ class OperatorWebhooks:
             if isinstance(entered, str):
                 return Denied.by(_POD_WEBHOOK, ApiError(403, "Forbidden", entered))
             obj = entered if "vpa" in self._without else admitting.entered(self._view, entered)
+            if self._view.get(HAMI) is not None:
+                from fairway.scheduling.hami.requests import entered as entered_by_hami
+
+                by_hami = entered_by_hami(obj)
+                if isinstance(by_hami, str):
+                    said = f'admission webhook "{_HAMI_WEBHOOK}" denied the request: {by_hami}'
+                    return Denied.by(_HAMI_WEBHOOK, ApiError(403, "Forbidden", said))
+                obj = by_hami
         settings = self._settings()
         if is_kueue_kind(obj):
             return self._of_kueue(operation, obj, old, settings, strict)

@@ -15,12 +15,12 @@ from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.devices import GPU_INDEX_ANNOTATION, annotation_of
 from fairway.cluster.records import PodRecord
 from fairway.kube.conditions import set_condition
-from fairway.kube.labels import label_selector
 from fairway.kube.objects import Key, Obj, key_of, meta_of, spec_of, status_of
 from fairway.kube.timestamps import rfc3339
 from fairway.scheduling.cycle import Diagnosis, Scheduler
 from fairway.scheduling.extenders import ExtenderError, Extenders
-from fairway.scheduling.preemption import Budget, explain
+from fairway.scheduling.hami.requests import SCHEDULER as HAMI
+from fairway.scheduling.preemption import budgets_of, explain
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.scheduling.queue import PARKED, LineKey, QueuedPod, SchedulingQueue
 from fairway.scheduling.requeue import DEVICES, VOLUMES, happening, wake
@@ -69,6 +69,8 @@ class SchedulerComponent:
         self._tokens_milli = 0
         self._tokens_us = 0
         self._lines_by_labels = False
+        self.is_asked = False
+        """A question is answered: nothing may be changed."""
         self._to_tell: list[tuple[Key, str]] = []
         self._state: dict[str, tuple[int, dict[Key, tuple[PodRecord, str]]]] = {}
 
@@ -76,16 +78,9 @@ class SchedulerComponent:
         self.host = host
         self.accounts = host.store.accounts
         self.selectors = DefaultSelectors(host.store)
-        self.schedulers = {}
-        for name, profile in self._profiles.items():
-            scheduler = Scheduler(self.accounts, profile, self.selectors.of, view=host.store)
-            if profile.extenders:
-                from fairway.twin.extendercalls import call
-
-                scheduler.extenders = Extenders(profile.extenders, call, host.store)
-            if name in self._state:
-                scheduler.next_start, scheduler.nominated = self._state[name]
-            self.schedulers[name] = scheduler
+        self.schedulers: dict[str, Scheduler] = {}
+        for profile in self._profiles.values():
+            self._open(profile)
         self._cycle = host.loop.register(f"{self.name}.cycle", self._on_cycle)
         self._again = host.register_again(f"{self.name}.again", self._on_again)
         self._cycle_us = host.latency.scheduler_cycle.sampler(host.streams.stream(f"{self.name}/cycle"))
@@ -95,6 +90,31 @@ class SchedulerComponent:
             self.gangs.attach(self)
         self.volumes.attach(self)
         self.devices.attach(self)
+
+    def _open(self, profile: Profile) -> Scheduler:
+        """Schedule pods by this profile from now on."""
+        name, store = profile.scheduler_name, self.host.store
+        scheduler = Scheduler(self.accounts, profile, self.selectors.of, view=store)
+        if name == HAMI:
+            from fairway.twin.devices.hami import HamiExtender
+
+            scheduler.extenders = Extenders(profile.extenders, HamiExtender(self), store)
+        elif profile.extenders:
+            from fairway.twin.extendercalls import call
+
+            scheduler.extenders = Extenders(profile.extenders, call, store)
+        if name in self._state:
+            scheduler.next_start, scheduler.nominated = self._state[name]
+        self._profiles[name], self.schedulers[name] = profile, scheduler
+        return scheduler
+
+    def _of_hami(self) -> Scheduler:
+        """HAMi brings a kube-scheduler of its own: opened for its first pod."""
+        from fairway.scheduling.hami.profile import HAMI_PROFILE
+
+        scheduler = self._open(HAMI_PROFILE)
+        self.devices.share_with(scheduler)
+        return scheduler
 
     def start(self) -> None:
         self._tokens_milli = self.host.latency.scheduler_burst * 1000
@@ -155,6 +175,8 @@ class SchedulerComponent:
         if "nodeName" in spec and key not in self.queue and not self._are_any_nominated:
             return
         scheduler = self.schedulers.get(spec.get("schedulerName") or DEFAULT_PROFILE.scheduler_name)
+        if scheduler is None and spec.get("schedulerName") == HAMI and self.name != HAMI:
+            scheduler = self._of_hami()
         if scheduler is None:
             return
         if change.type == DELETED or spec.get("nodeName") or not is_to_schedule(pod):
@@ -342,13 +364,17 @@ class SchedulerComponent:
         record = self.accounts.record(pod, key)
         why = "" if self.gangs is None else self.gangs.why_not(key, pod)
         began = scheduler.next_start
-        found = scheduler.place(record, 0, self.host.loop.now_us) if not why else self._nowhere(why, key, pod)
+        self.is_asked = True
+        try:
+            found = scheduler.place(record, 0, self.host.loop.now_us) if not why else self._nowhere(why, key, pod)
+        finally:
+            self.is_asked = False
         scheduler.next_start = began
         if isinstance(found, Scheduled):
             return found, None
         if found.error:
             return Unschedulable(found.error, (), (), self.accounts.node_count), found
-        return explain(scheduler, record, found, self._budgets()), found
+        return explain(scheduler, record, found, budgets_of(self.host.store.objects(_PDB))), found
 
     def _nowhere(self, why: str, key: Key, pod: Obj) -> Diagnosis:
         assert self.gangs is not None
@@ -420,7 +446,9 @@ class SchedulerComponent:
         if diagnosis.error:
             self._fail(queued, obj, diagnosis.error, now_us)
             return
-        verdict = explain(scheduler, record, diagnosis, self._budgets(), self.draw())
+        verdict = explain(
+            scheduler, record, diagnosis, budgets_of(self.host.store.objects(_PDB)), self.draw()
+        )
         if self.gangs is not None and verdict.preemption is None and not diagnosis.prefilter:
             verdict = self.gangs.after_filters(scheduler, queued, verdict, now_us)
         if verdict.release is not None:
@@ -564,20 +592,6 @@ class SchedulerComponent:
         if obj is not None and "nominatedNodeName" in (obj.get("status") or {}):
             status = {k: v for k, v in obj["status"].items() if k != "nominatedNodeName"}
             self.host.store.set_status(key, status)
-
-    def _budgets(self) -> list[Budget]:
-        budgets = []
-        for pdb in self.host.store.objects(_PDB):
-            status = pdb.get("status") or {}
-            budgets.append(
-                Budget(
-                    meta_of(pdb).get("namespace", ""),
-                    label_selector(spec_of(pdb).get("selector")),
-                    int(status.get("disruptionsAllowed") or 0),
-                    frozenset(status.get("disruptedPods") or ()),
-                )
-            )
-        return budgets
 
     def say(self, key: Key, uid: str, type_: str, reason: str, message: str) -> None:
         host = self.host

@@ -15,6 +15,7 @@ from fairway.twin.controllers import Controllers
 from fairway.twin.devices.evicting import DeviceTaintEviction
 from fairway.twin.devices.gpuhealth import GpuHealth
 from fairway.twin.devices.gpuoperator import GpuOperator
+from fairway.twin.devices.hami import HamiDevicePlugin
 from fairway.twin.devices.publishing import DevicePublishing
 from fairway.twin.faults import Faults
 from fairway.twin.kubelet.component import Kubelet
@@ -50,6 +51,7 @@ def standard_components(
         DevicePublishing(),
         GpuOperator(),
         GpuHealth(),
+        HamiDevicePlugin(),
         NodeLifecycle(),
         TaintEviction(),
         PodGarbageCollector(),

@@ -91,6 +91,11 @@ class Reservations:
             return
         self._book = DeviceBook(self._store)
         for scheduler in self._its.schedulers.values():
+            self.share_with(scheduler)
+
+    def share_with(self, scheduler: Scheduler) -> None:
+        """It knows of devices, once anybody has some."""
+        if self._book is not None:
             scheduler.give_devices(DynamicResources(self._store, self._its.accounts, self._book))
 
     # PreEnqueue
