@@ -366,7 +366,9 @@ class SchedulerComponent:
         began = scheduler.next_start
         self.is_asked = True
         try:
-            found = scheduler.place(record, 0, self.host.loop.now_us) if not why else self._nowhere(why, key, pod)
+            found = (
+                scheduler.place(record, 0, self.host.loop.now_us) if not why else self._nowhere(why, key, pod)
+            )
         finally:
             self.is_asked = False
         scheduler.next_start = began

@@ -20,6 +20,9 @@ AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 PORTS = "node(s) didn't have free ports for the requested pod ports"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 TOO_MANY = "Too many pods"
+CLAIMS = "cannot allocate all claims"
+DEVICES = "deviceclass.resource.kubernetes.io/"
+"""Devices of a class, as a resource that pods ask for and nodes offer."""
 
 
 class Room:
@@ -72,6 +75,9 @@ def static_refusal(shape: Shape, seat: Seat) -> tuple[str, ...]:
 def lacking(requests: Mapping[str, int], left: Mapping[str, int]) -> tuple[str, ...]:
     """`Insufficient cpu` and the like, in the scheduler's order."""
     short = sorted(n for n, amount in requests.items() if amount > 0 and amount > left.get(n, 0))
+    if short and all(n.startswith(DEVICES) for n in short):
+        return (CLAIMS,)
+    short = [n for n in short if not n.startswith(DEVICES)]
     order = {PODS: 0, "cpu": 1, "memory": 2, "ephemeral-storage": 3}
     short.sort(key=lambda n: order.get(n, 4))
     return tuple(TOO_MANY if n == PODS else f"Insufficient {n}" for n in short)

@@ -34,6 +34,7 @@ from fairway.twin.components import Host
 from fairway.twin.kubelet.nodestatus import with_machine
 from fairway.twin.loop import HOUSEKEEPING, NODES
 from fairway.twin.nodegroups import metrics
+from fairway.twin.nodegroups.claiming import Claiming, claiming
 from fairway.twin.nodegroups.grouping import (
     GROUP_LABELS,
     AutoscalerPlan,
@@ -255,9 +256,12 @@ class ClusterAutoscaler:
         waiting = [p for p in found if is_provisionable(p) and not self._is_expendable(p)]
         objects = {meta_of(p)["uid"]: p for p in waiting}
         waiting.sort(key=lambda p: -_priority(p))
+        claims = claiming(self.host.store, waiting)
+        if claims is not None:
+            groups, nodes = claims.groups(groups, nodes), claims.nodes(nodes)
         templates = {g.name: g.template for g in groups}
         snapshot = Snapshot(nodes, [templates[group] for group, _ in self.coming.values()])
-        left = snapshot.place([facts_of(p, shapes.of(p)) for p in waiting])
+        left = snapshot.place(_facts(waiting, shapes, claims))
         asked = None
         if self.requests.is_on:
             left = self._without_consumers(left, objects)
@@ -269,9 +273,12 @@ class ClusterAutoscaler:
     def asked(self, pods: list[Obj]) -> ScaleUp:
         """Which groups would grow for these pods, had they been waiting alone; nothing is changed."""
         shapes = Shapes(respects_preferences=False)
+        claims, groups = claiming(self.host.store, pods), self._views()
+        if claims is not None:
+            groups = claims.groups(groups, self.nodes())
         return scale_up(
-            [facts_of(p, shapes.of(p)) for p in pods],
-            self._views(),
+            _facts(pods, shapes, claims),
+            groups,
             self.plan.options,
             self.host.streams.draw_for("cluster-autoscaler.expander", str(self._serial)),
             nodes_total=len(self.nodes()) + len(self.coming),
@@ -558,6 +565,10 @@ def _frees(change: Change) -> bool:
     placed = (now.get("spec") or {}).get("nodeName") != (old.get("spec") or {}).get("nodeName")
     ended = _phase(now) != _phase(old) and _phase(now) in ("Succeeded", "Failed")
     return placed or ended
+
+
+def _facts(pods: list[Obj], shapes: Shapes, claims: Claiming | None) -> list[PodFacts]:
+    return [facts_of(p, shapes.of(p if claims is None else claims.asking(p))) for p in pods]
 
 
 def _priority(pod: Obj) -> int:
