@@ -125,8 +125,18 @@ class NodeLedger:
         self.lives[place.life].deleted = now
         place.life = -1
 
-    def describe(self, place: Place, node: Obj, old: Obj | None, gpus: GpuResources, now: int) -> None:
-        """Note what the node offers now, where that is news. `old`: the node as it was noted before."""
+    def describe(
+        self,
+        place: Place,
+        node: Obj,
+        old: Obj | None,
+        gpus: GpuResources,
+        now: int,
+        *,
+        published: int = 0,
+    ) -> None:
+        """Note what the node offers now, where that is news. `old`: the node as it was noted before; `published`:
+        milli-GPU that it has for claims."""
         life = self.lives[place.life]
         labels, unit = labels_of(node), life.unit
         if labels is not life.labels:
@@ -141,7 +151,8 @@ class NodeLedger:
         else:
             life.system = kept_for_itself(node)
             found = node_resources(node)
-            gpu, cpu, memory = gpus.capacity(found, life.unit), found.get(CPU, 0), found.get(MEMORY, 0)
+            gpu = max(gpus.capacity(found, life.unit), published)
+            cpu, memory = found.get(CPU, 0), found.get(MEMORY, 0)
             devices = gpus.devices(found)
         offer = Offer(now, gpu, cpu, memory, is_open(node))
         if not life.offers or life.offers[-1][1:] != offer[1:]:

@@ -153,6 +153,12 @@ class PodLedger:
         self.intervals[at + POD], self.intervals[at + LIFE], self.intervals[at + START] = row, life, now
         self._open.setdefault(life, {})[row] = None
 
+    def claim(self, row: int, milli: int) -> None:
+        """It was given so much of GPUs by claims, beside what it asks for."""
+        sort = self.sorts[row]
+        size = (sort.size[0] + milli, *sort.size[1:])
+        self.sorts[row] = self._sort((*sort[:5], size, sort.devices))
+
     def share(self, row: int, milli: int) -> None:
         """What it was given of cards that HAMi divides."""
         self._shared[row] = milli

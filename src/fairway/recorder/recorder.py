@@ -16,9 +16,11 @@ from typing import Any, Final
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.cluster.gpurequests import DEFAULT_GPUS, WHOLE, GpuResources
 from fairway.cluster.store import Store
-from fairway.kube.objects import Obj, controller_of, meta_of
+from fairway.kube.objects import Key, Obj, controller_of, meta_of
+from fairway.kube.resourceclaims import SLICE
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.recorder.breaks import break_table
+from fairway.recorder.claims import Published
 from fairway.recorder.facts import facts_of
 from fairway.recorder.nodes import NodeLedger, NodeLife, Place, never_joined
 from fairway.recorder.past import first_us, stages
@@ -83,6 +85,7 @@ class Recorder:
         self.began_us = 0
         self.pods = PodLedger()
         self.nodes = NodeLedger()
+        self.published = Published()
         self.workloads = WorkloadLedger()
         self.queued = QueueLedger(gpus)
         self._profiles = Profiles(gpus)
@@ -110,6 +113,7 @@ class Recorder:
         twin.workloads, copies = self.workloads.fork()
         twin.pods = self.pods.fork(copies)
         twin.nodes = self.nodes.fork()
+        twin.published = self.published.copy()
         twin.queued = self.queued.fork()
         twin._told = dict(self._told)
         twin._preemptions = list(self._preemptions)
@@ -139,6 +143,8 @@ class Recorder:
             self._observe_pod(change, now)
         elif gk == "Node":
             self._observe_node(change, now)
+        elif gk == SLICE:
+            self._observe_slice(change, now)
         elif gk.endswith(GROUP):
             self.queued.observe(change, now, self.began_us)
         elif is_workload(gk) or self.workloads.get(change.obj["metadata"]["uid"]) is not None:
@@ -169,8 +175,16 @@ class Recorder:
         ):
             self._describe(place, node, old, now)
 
+    def _observe_slice(self, change: Change, now: int) -> None:
+        """A node that publishes GPUs for claims has them, though it offers none as a resource."""
+        name = self.published.see(change)
+        node = self.host.store.get(Key("Node", "", name)) if name else None
+        if node is not None and self.nodes.place(name).life >= 0:
+            self._describe(self.nodes.place(name), node, None, now)
+
     def _describe(self, place: Place, node: Obj, old: Obj | None, now: int) -> None:
-        self.nodes.describe(place, node, old, self.gpus, now)
+        published = self.published.milli_of(place.name)
+        self.nodes.describe(place, node, old, self.gpus, now, published=published)
         unit = self.nodes.lives[place.life].unit
         if unit != WHOLE or place.life in self.pods.units:
             self.pods.units[place.life] = unit
@@ -243,6 +257,9 @@ class Recorder:
                     pods.numbers[at + SCHEDULED] = now
                 if place.life >= 0 and self.nodes.lives[place.life].cards:
                     pods.share(row, share_of(obj, self.nodes.lives[place.life].cards))
+                claimed = self.published.held_by(self.host.store, obj)
+                if claimed:
+                    pods.claim(row, claimed)
                 pods.bind(row, place.index, place.life, now)
         elif (
             old is not None

@@ -69,8 +69,7 @@ class SchedulerComponent:
         self._tokens_milli = 0
         self._tokens_us = 0
         self._lines_by_labels = False
-        self.is_asked = False
-        """A question is answered: nothing may be changed."""
+        self.is_asked = False  # A question is answered: nothing may be changed.
         self._to_tell: list[tuple[Key, str]] = []
         self._state: dict[str, tuple[int, dict[Key, tuple[PodRecord, str]]]] = {}
 
