@@ -15,6 +15,7 @@ from fairway.errors import WorldError
 # Module → the extra that brings it, and what it is for. pyproject.toml has the same extras.
 EXTRAS: dict[str, tuple[str, str]] = {
     "numba": ("placement", "placement policies for shared GPUs and model servers are compiled with Numba"),
+    "grpc": ("grpc", "external scalers of KEDA are called with gRPC"),
     "PIL": ("png", "charts as PNG are painted with Pillow"),
     "mcp": ("mcp", "agents are served over the Model Context Protocol with its Python SDK"),
     "polars": ("cost", "bills, cost exports and Parquet files are made with Polars"),

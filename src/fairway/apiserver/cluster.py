@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from fairway.apiserver.journal import VERSION_GAP, Journal, Saved
 from fairway.apiserver.leftout import EVERYTHING, LeftOut
+from fairway.autoscaling.keda.external import Frozen
 from fairway.cluster.store import Store
 from fairway.kube.timestamps import SECOND_US
 
@@ -26,12 +27,15 @@ if TYPE_CHECKING:
     from fairway.apiserver.events import StoredEvents
     from fairway.apiserver.exporter.podmeter import PodMeter
     from fairway.apiserver.exporter.queuemeter import QueueMeter
+    from fairway.apiserver.externalscalers import ExternalScalers
     from fairway.apiserver.livealerts import LiveAlerts
     from fairway.apiserver.pump import Pump
     from fairway.apiserver.signingrequests import CertificateSigner
+    from fairway.autoscaling.keda.external import Answer, Asked, Outside
     from fairway.queueing.webhooks.settings import Settings
     from fairway.scenario.model import CloudPlan
     from fairway.scheduling.profile import Profile
+    from fairway.twin.autoscaling.component import Autoscaling
     from fairway.twin.containment import Containment
     from fairway.twin.kubelet.component import Kubelet
     from fairway.twin.twin import Twin
@@ -66,6 +70,7 @@ class Cluster:
         self.pod_meter: PodMeter | None = None
         """Only where nodes are provisioned: what Karpenter observes of pods."""
         self.alerts: LiveAlerts | None = None
+        self.scalers: _Scalers | None = None
         self.ready = asyncio.Event()
 
     @property
@@ -112,6 +117,7 @@ class Cluster:
         from fairway.apiserver.exporter.queuemeter import QueueMeter
         from fairway.apiserver.livealerts import live_alerts
         from fairway.apiserver.pump import Pump
+        from fairway.twin.autoscaling.component import Autoscaling
         from fairway.twin.containment import Containment
         from fairway.twin.twin import Twin
 
@@ -126,6 +132,9 @@ class Cluster:
             containment=Containment(),
         )
         self.twin.host.served_door = door
+        room = self.twin.host.parts.get("autoscaling")
+        if isinstance(room, Autoscaling):
+            self.scalers = room.outside = _Scalers(room, self)
         self.pump = Pump(self.twin, self.journal, speed=self.speed, paused=self.paused)
         self.queue_meter = QueueMeter(self.store)
         self.store.followers.append(self.queue_meter)
@@ -176,6 +185,31 @@ class Cluster:
     def stop(self) -> None:
         if self.pump is not None:
             self.pump.stop()
+        if self.scalers is not None:
+            self.scalers.stop()
+
+
+class _Scalers:
+    """External scalers of KEDA. Loaded when the first trigger asks one."""
+
+    def __init__(self, room: Autoscaling, cluster: Cluster) -> None:
+        self._room = room
+        self._cluster = cluster
+        self._real: ExternalScalers | None = None
+
+    def answer(self, asked: Asked) -> Answer | None:
+        if self._real is None:
+            from fairway.apiserver.externalscalers import ExternalScalers
+
+            self._real = ExternalScalers(self._room, self._cluster.store, self._cluster)
+        return self._real.answer(asked)
+
+    def frozen(self) -> Outside:
+        return Frozen({}) if self._real is None else self._real.frozen()
+
+    def stop(self) -> None:
+        if self._real is not None:
+            self._real.stop()
 
 
 def restored(saved: Saved) -> Store:

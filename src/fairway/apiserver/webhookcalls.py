@@ -36,7 +36,7 @@ _AT_ONCE, _IDLE, _PLACES = 64, 4, 256
 _PATH_CHARS = "/%:@!$&'()*+,;=~-._"
 
 
-class _Unresolved(ValueError):
+class Unresolved(ValueError):
     """There is nowhere to send the call. The text is kube-apiserver's."""
 
 
@@ -89,14 +89,14 @@ class Webhooks:
         shown = f"{url}{'&' if '?' in url else '?'}timeout={wanted.timeout_s}s"
         where = ("", 0)
         try:
-            target = _target(url, None if config.get("url") else _resolved(self._view, service))
+            target = _target(url, None if config.get("url") else resolved(self._view, service))
             where = target.address
             body = msgspec.json.encode(wanted.body)
             async with asyncio.timeout(wanted.timeout_s):
                 status, answer = await self._post(target, config.get("caBundle") or "", shown, body)
         except TimeoutError:
             return WebhookAnswer(error=f'Post "{shown}": context deadline exceeded')
-        except _Unresolved as nowhere:
+        except Unresolved as nowhere:
             return WebhookAnswer(error=f'Post "{shown}": {nowhere}')
         except (OSError, ValueError) as failed:
             return WebhookAnswer(error=f'Post "{shown}": {_go_words(failed, where)}')
@@ -190,22 +190,22 @@ def _target(url: str, address: tuple[str, int] | None) -> Target:
     return Target(address or (host, port), host, host if port == _PORT else f"{host}:{port}")
 
 
-def _resolved(view: View, service: dict[str, Any]) -> tuple[str, int]:
+def resolved(view: View, service: dict[str, Any]) -> tuple[str, int]:
     """Where the Service's port leads: its first ready endpoint, or the host of an ExternalName.
 
-    Raises: _Unresolved.
+    Raises: Unresolved.
     """
     namespace, name = service.get("namespace", ""), service.get("name", "")
     port = service.get("port") or _PORT
     found = view.get(Key("Service", namespace, name))
     if found is None:
-        raise _Unresolved(f'service "{name}" not found')
+        raise Unresolved(f'service "{name}" not found')
     spec = found.get("spec") or {}
     if spec.get("type") == "ExternalName":
         return str(spec.get("externalName")), port
     declared = next((p for p in spec.get("ports") or () if p.get("port") == port), None)
     if declared is None:
-        raise _Unresolved(f'no service port {port} found for service "{name}"')
+        raise Unresolved(f'no service port {port} found for service "{name}"')
     for endpoints in view.objects("EndpointSlice.discovery.k8s.io", namespace):
         if labels_of(endpoints).get("kubernetes.io/service-name") != name:
             continue
@@ -214,7 +214,7 @@ def _resolved(view: View, service: dict[str, Any]) -> tuple[str, int]:
             addresses = endpoint.get("addresses")
             if number and addresses and (endpoint.get("conditions") or {}).get("ready") is not False:
                 return str(addresses[0]), number
-    raise _Unresolved(f'no endpoints available for service "{name}"')
+    raise Unresolved(f'no endpoints available for service "{name}"')
 
 
 def _port_of(endpoints: Obj, declared: dict[str, Any]) -> int:

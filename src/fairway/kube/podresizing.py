@@ -41,6 +41,19 @@ def effective(pod: Obj) -> Obj:
     return {**pod, "spec": spec} if is_other else pod
 
 
+def is_carried_out(old: Obj, new: Obj) -> bool:
+    """Whether a resize in place is over now: what it gave back counts as free only from here on."""
+    before, after = status_of(old), status_of(new)
+    # A kubelet's own conditions are five: most pods are done with here.
+    if before is after or len(before.get("conditions") or ()) < 6:
+        return False
+    return _is_resizing(before) and not _is_resizing(after)
+
+
+def _is_resizing(status: Mapping[str, Any]) -> bool:
+    return any(c["type"] == IN_PROGRESS for c in status.get("conditions") or ())
+
+
 def is_settled(pod: Obj) -> bool:
     """Whether what is wished is what was granted and what containers have."""
     status = status_of(pod)

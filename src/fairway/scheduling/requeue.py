@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from fairway.cluster.accounts import TERMINAL, NodeAccounts
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.kube.objects import Key, Obj, meta_of, spec_of, status_of
+from fairway.kube.podresizing import is_carried_out
 from fairway.kube.resourceclaims import CLAIM as RESOURCE_CLAIM
 from fairway.kube.resourceclaims import CLASS as DEVICE_CLASS
 from fairway.kube.resourceclaims import SLICE
@@ -108,7 +109,12 @@ def _pod_moved(change: Change) -> PodMoved | None:
         meta: Obj = change.obj["metadata"]
         relabelled = old_meta.get("labels") != meta.get("labels")
         leaving = "deletionTimestamp" in meta and "deletionTimestamp" not in old_meta
-        if relabelled or leaving or _was_resized(change.old, change.obj):
+        if (
+            relabelled
+            or leaving
+            or _was_resized(change.old, change.obj)
+            or is_carried_out(change.old, change.obj)
+        ):
             # Spreading stops counting a pod the moment its deletion begins.
             return PodMoved(now, came=relabelled, left=True)
     return None

@@ -7,6 +7,7 @@ from typing import Final
 from fairway.cluster.accounts import TERMINAL
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Obj, meta_of, status_of
+from fairway.kube.podresizing import is_carried_out
 
 NOTE_LENGTH: Final = 1024
 
@@ -28,6 +29,8 @@ def changes_nothing_here(change: Change) -> bool:
     if old is None or change.type == DELETED or old["spec"] is not pod["spec"]:
         return False
     if not pod["spec"].get("nodeName") or status_of(pod).get("phase") in TERMINAL:
+        return False
+    if is_carried_out(old, pod):
         return False
     meta: Obj = pod["metadata"]
     before: Obj = old["metadata"]

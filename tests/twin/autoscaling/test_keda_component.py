@@ -165,3 +165,43 @@ def test_jobs_are_made_for_messages() -> None:
     assert len(world.twin.store.objects("Job.batch")) == 3
     assert world.conditions("batch", "ScaledJob.keda.sh")["Active"] == ("True", "ScalerActive")
     assert ("KEDAJobsCreated", "Created 3 jobs") in world.said("ScaledJob")
+
+
+def external(**metadata: str) -> list[Obj]:
+    return [{"type": "external", "metadata": {"scalerAddress": "scaler.shop:6000", **metadata}}]
+
+
+def test_an_external_scaler_that_a_load_describes() -> None:
+    """Its own metric, its own target, and only for triggers it is about."""
+    depth = {"name": "depth", "scaler": "scaler.shop:6000", "labels": {"queue": "a"}, "target": 10}
+    world = World(
+        load={"series": [{**depth, "value": "0s:0,10m:40,30m:0"}]},
+        objects=[deployment("web"), scaled(triggers=external(queue="a"))],
+    )
+    world.run(300)
+    assert world.replicas("web") == 0
+    assert world.status("web", SO)["externalMetricNames"] == ["s0-depth"]
+    (metric,) = world.get(HPA, "keda-hpa-web")["spec"]["metrics"]
+    assert metric["external"]["target"] == {"type": "AverageValue", "averageValue": "10"}
+    world.run(900)
+    assert world.replicas("web") == 4
+    world.run(3600)
+    assert world.replicas("web") == 0
+
+
+def test_an_external_scaler_that_nobody_describes() -> None:
+    world = World(objects=[deployment("web"), scaled(triggers=external())])
+    world.run(60)
+    said = "no metric specs returned from scalers for ScaledObject default/web"
+    (ready,) = [c for c in world.status("web", SO)["conditions"] if c["type"] == "Ready"]
+    assert (ready["status"], ready["message"].endswith(said)) == ("False", True)
+    assert ("KEDAScalerFailed", "external: no load describes a scaler at scaler.shop:6000") in world.said(
+        "ScaledObject"
+    )
+
+
+def test_an_external_scaler_without_an_address() -> None:
+    world = World(objects=[deployment("web"), scaled(triggers=[{"type": "external", "metadata": {}}])])
+    world.run(60)
+    (ready,) = [c for c in world.status("web", SO)["conditions"] if c["type"] == "Ready"]
+    assert 'missing required parameter "scalerAddress" in [triggerMetadata]' in ready["message"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from scalingworld import World, deployment, node
 
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Key, Obj
 
 VPA = "VerticalPodAutoscaler.autoscaling.k8s.io"
 
@@ -121,3 +121,27 @@ def test_in_place_evicts_what_does_not_fit_on_its_node_after_five_minutes() -> N
     reasons = [r for r, _ in world.said("Pod")]
     assert "ResizeDeferred" in reasons and "EvictedByVPA" in reasons
     assert requests(world).isdisjoint({"1"})
+
+
+def _pods(world: World, owner: str) -> list[Obj]:
+    return [p for p in world.twin.store.objects("Pod") if p["metadata"]["name"].startswith(owner)]
+
+
+def test_a_pod_that_waits_gets_what_a_running_one_gives_back() -> None:
+    """Once that is carried out: until then, what the running one had counts."""
+    world = World(objects=[deployment("web", 3)], nodes=0)
+    world.apply(node("small", cpu="3"))
+    world.run(30)
+    world.apply(deployment("late", 1))
+    world.run(60)
+    (late,) = _pods(world, "late")
+    assert late["status"]["phase"] == "Pending"
+    running = _pods(world, "web")[0]
+    (container,) = running["spec"]["containers"]
+    less = {"requests": {**container["resources"]["requests"], "cpu": "0"}}
+    patch = {"spec": {"containers": [{**container, "resources": less}]}}
+    world.twin.store.patch(Key("Pod", "default", running["metadata"]["name"]), patch)
+    world.twin.wake()
+    world.run(5)
+    (late,) = _pods(world, "late")
+    assert late["status"]["phase"] == "Running"

@@ -7,14 +7,18 @@ Source: pkg/scalers/*_scaler.go, pkg/scalers/scalersconfig/typed_config.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fairway.autoscaling.keda.external import Asked, Metric
+from fairway.kube.objects import Key
 from fairway.kube.quantity import QuantityError, format_milli, milli_ceil
 
 # Where a value comes from.
 SERIES, QUEUE, CRON, PODS, RESOURCE = "series", "queue", "cron", "pods", "resource"
+EXTERNAL: Final = "external"
+EXTERNAL_KINDS: Final = ("external", "external-push")
 
 Metadata = Mapping[str, str]
 
@@ -172,6 +176,8 @@ class Probe:
     metric: str
     spec: dict[str, Any] = field(hash=False)
     metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
+    asked: Asked | None = None
+    """Of an external scaler: what it is asked, and `sought` the metric's name as it says it."""
 
 
 def probe(number: int, trigger: Mapping[str, Any], namespace: str, auth: Mapping[str, str]) -> Probe:
@@ -206,6 +212,47 @@ def probe(number: int, trigger: Mapping[str, Any], namespace: str, auth: Mapping
     spec = _external(metric, trigger.get("metricType") or "AverageValue", target)
     called = str(trigger.get("name") or "")
     return Probe(number, kind, called, scaler.source, sought, target, activation, metric, spec, given)
+
+
+def asked_of(
+    key: Key, number: int, trigger: Mapping[str, Any], env: Mapping[str, str], auth: Mapping[str, str]
+) -> Asked:
+    """What a trigger of type external or external-push asks of its scaler. Raises: TriggerFault."""
+    given = {str(k): str(v) for k, v in (trigger.get("metadata") or {}).items()}
+    if not given.get("scalerAddress"):
+        raise TriggerFault(
+            "error parsing external scaler metadata: error parsing external scaler metadata: "
+            f'missing required parameter "scalerAddress" in [{_META}]'
+        )
+    told = {k: env.get(v, "") if k.endswith("FromEnv") else v for k, v in given.items()}
+    metadata = tuple(sorted((k, v) for k, v in told.items() if v or not k.endswith("FromEnv")))
+    is_push = trigger.get("type") == EXTERNAL_KINDS[1]
+    return Asked(key, number, given["scalerAddress"], is_push, metadata, tuple(sorted(auth.items())))
+
+
+def external_probes(asked: Asked, trigger: Mapping[str, Any], metrics: Sequence[Metric]) -> list[Probe]:
+    """One for each metric its scaler offers."""
+    called, kind = str(trigger.get("name") or ""), trigger.get("metricType") or "AverageValue"
+    found = []
+    for one in metrics:
+        metric = f"s{asked.number}-{one.name}"
+        spec = _external(metric, kind, one.target_milli)
+        found.append(
+            Probe(
+                asked.number,
+                str(trigger["type"]),
+                called,
+                EXTERNAL,
+                one.name,
+                one.target_milli,
+                0,
+                metric,
+                spec,
+                dict(asked.metadata),
+                asked,
+            )
+        )
+    return found
 
 
 def _older(kind: str, given: Metadata) -> str:

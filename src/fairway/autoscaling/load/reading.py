@@ -8,6 +8,7 @@ series:                               # metrics of objects, or external ones
 - {name: queue_depth, labels: {queue: a}, value: "0s:0,5m:200", ramp: true, every: 24h}
 - {name: requests_total, labels: {service: web}, perSecond: "0s:100,10m:900"}   # a counter
 - {name: hits, object: {kind: Service, name: web}, namespace: shop, value: 40}
+- {name: depth, scaler: "scaler.shop:6000", target: 10, value: 40}      # what an external scaler of KEDA answers
 queues:                               # messages that arrive and are consumed
 - {name: jobs, arrivals: "0s:2,1h:20", consumers: {kind: Deployment, name: worker, namespace: shop, rate: 1.5}}
 """
@@ -50,7 +51,8 @@ class WorkloadLoad:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A metric. With `about` (kind, name) of that object, else external. An empty namespace is every one."""
+    """A metric. With `about` (kind, name) of that object, with a `scaler` what that address answers (for triggers whose
+    metadata has its labels), else external. An empty namespace is every one."""
 
     name: str
     namespace: str
@@ -59,6 +61,8 @@ class Series:
     about: tuple[str, str] | None = None
     is_counter: bool = False
     """Whether the value is what every second adds."""
+    scaler: str = ""
+    target_milli: int = 0
 
     def at(self, since_us: int) -> int:
         return self.value.total(since_us) if self.is_counter else self.value.at(since_us)
@@ -116,9 +120,22 @@ def _curves(raw: Any, path: Path, ramp: bool, every_us: int) -> Iterator[tuple[s
 
 
 def _series(raw: Any, path: Path) -> Series:
-    given = _mapping(
-        raw, path, ("name", "namespace", "labels", "object", "value", "perSecond", "ramp", "every")
+    known = (
+        "name",
+        "namespace",
+        "labels",
+        "object",
+        "scaler",
+        "target",
+        "value",
+        "perSecond",
+        "ramp",
+        "every",
     )
+    given = _mapping(raw, path, known)
+    scaler, target = _text(given, "scaler", path, ""), _amount(given.get("target", 0), (*path, "target"))
+    if bool(scaler) != bool(target):
+        raise LoadFault((*path, "target"), "expected a target above 0 beside scaler, and none without")
     about = None
     if given.get("object") is not None:
         at = (*path, "object")
@@ -138,6 +155,8 @@ def _series(raw: Any, path: Path) -> Series:
         tuple(sorted((str(k), str(v)) for k, v in labels.items())),
         about,
         told == "perSecond",
+        scaler,
+        target,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from fairway.autoscaling.hpa.settings import DEFAULT, Settings
+from fairway.autoscaling.keda.external import Outside
 from fairway.autoscaling.load.reading import NO_LOAD, Load, LoadFault, read_load
 from fairway.autoscaling.vpa.admitting import GK as VERTICAL
 from fairway.cluster.changes import DELETED, Change
@@ -50,6 +51,8 @@ class Autoscaling:
         self.keda = Keda(self)
         self.vertical = Vertical(self)
         self.knative = Knative(self)
+        self.outside: Outside | None = None
+        """Who asks real external scalers; None: in a simulation, nobody."""
         self._index: PodIndex | None = None
 
     def attach(self, host: Host) -> None:
@@ -68,6 +71,7 @@ class Autoscaling:
     def fork(self) -> Autoscaling:
         twin = Autoscaling(self.load, self.horizontal.settings, self.without)
         twin.kinds = self.kinds
+        twin.outside = None if self.outside is None else self.outside.frozen()
         twin.journal = self.journal.fork()
         twin.loads = self.loads.fork(twin)
         twin.horizontal = self.horizontal.fork(twin)

@@ -14,7 +14,17 @@ from fairway.autoscaling.keda import conditions as states
 from fairway.autoscaling.keda import scaledobjects
 from fairway.autoscaling.keda.formulas import FormulaFault, evaluate
 from fairway.autoscaling.keda.scaledobjects import COMPOSITE, OWNER_LABEL, Activity, Step
-from fairway.autoscaling.keda.triggers import CRON, PODS, RESOURCE, Probe, TriggerFault, probe
+from fairway.autoscaling.keda.triggers import (
+    CRON,
+    EXTERNAL_KINDS,
+    PODS,
+    RESOURCE,
+    Probe,
+    TriggerFault,
+    asked_of,
+    external_probes,
+    probe,
+)
 from fairway.autoscaling.scales import Target, target_of, with_replicas
 from fairway.autoscaling.source import NEVER_US, MetricsError
 from fairway.cluster.actions import SetStatus, perform
@@ -37,6 +47,7 @@ SCALED_OBJECT: Final = "ScaledObject.keda.sh"
 SCALED_JOB: Final = "ScaledJob.keda.sh"
 AUTHENTICATIONS: Final = ("TriggerAuthentication.keda.sh", "ClusterTriggerAuthentication.keda.sh")
 COMPONENT: Final = "keda-operator"
+_NOT_MADE: Final = "failed to ensure HPA is correctly created for ScaledObject"
 _RPC: Final = "rpc error: code = Unknown desc = error when getting metric values"
 
 
@@ -113,6 +124,8 @@ class Keda:
     def wake_all(self) -> None:
         """Loads or pods changed: somebody may find something else."""
         for key, entry in self.entries.items():
+            if entry.probes is None and _asks_outside(self.room.host.store.get(key)):
+                self.reconcile_soon(key)
             self.plan(key, entry, self.room.host.loop.now_us)
 
     def pods_changed(self) -> None:
@@ -220,8 +233,7 @@ class Keda:
         for name in names:
             if names.count(name) > 1:
                 raise TriggerFault(
-                    "failed to ensure HPA is correctly created for ScaledObject: "
-                    f"metricName {name} defined multiple times in ScaledObject {key.name}"
+                    f"{_NOT_MADE}: metricName {name} defined multiple times in ScaledObject {key.name}"
                 )
         status["externalMetricNames"] = names
         status["triggersTypes"] = ",".join(dict.fromkeys(p.kind for p in probes))
@@ -235,16 +247,45 @@ class Keda:
         probes = []
         for number, trigger in enumerate(spec_of(obj).get("triggers") or ()):
             try:
-                one = probe(number, trigger, namespace, probing.parameters(self.room, trigger, namespace))
+                auth = probing.parameters(self.room, trigger, namespace)
+                if trigger.get("type") in EXTERNAL_KINDS:
+                    probes += self._external_probes(obj, number, trigger, auth)
+                    continue
+                one = probe(number, trigger, namespace, auth)
                 fault = probing.cron_fault(one) if one.source == CRON else ""
                 fault = fault or (probing.selector_fault(one) if one.source == PODS else "")
                 if fault:
                     raise TriggerFault(fault)
             except TriggerFault as wrong:
-                what = "failed to ensure HPA is correctly created for ScaledObject"
-                raise TriggerFault(f"{what}: error getting scaler for trigger #{number}: {wrong}") from None
+                raise TriggerFault(
+                    f"{_NOT_MADE}: error getting scaler for trigger #{number}: {wrong}"
+                ) from None
             probes.append(one)
+        if not probes and spec_of(obj).get("triggers"):
+            where = f"{obj['kind']} {namespace}/{obj['metadata']['name']}"
+            raise TriggerFault(f"{_NOT_MADE}: no metric specs returned from scalers for {where}")
         return tuple(probes)
+
+    def _external_probes(self, obj: Obj, number: int, trigger: Obj, auth: dict[str, str]) -> list[Probe]:
+        """As many as its scaler offers metrics. Raises: TriggerFault."""
+        meta = obj["metadata"]
+        key = Key(f"{obj['kind']}.keda.sh", meta["namespace"], meta["name"])
+        asked = asked_of(key, number, trigger, {}, auth)
+        told = probing.external(self.room, asked)
+        if told is not None and told.fault:
+            self.say(key, obj, "Warning", "KEDAScalerFailed", told.fault)
+        return external_probes(asked, trigger, told.metrics if told is not None else ())
+
+    def answered(self, key: Key, *, is_another: bool) -> None:
+        """A scaler outside said something else; `is_another`: it offers other metrics."""
+        entry, now_us = self.entries.get(key), self.room.host.loop.now_us
+        if entry is None:
+            return
+        if is_another or entry.probes is None:
+            self.reconcile_soon(key)
+        else:
+            entry.due_us = now_us
+            self.room.host.loop.at(now_us, self.room.h_keda, (key, False), CONTROLLERS)
 
     def _make(self, key: Key, wanted: Obj) -> None:
         """Create the autoscaler, or let the one that is there be so."""
@@ -255,8 +296,7 @@ class Keda:
             try:
                 host.create(wanted, partial(self.reconcile_soon, key))
             except ApiError as refused:
-                what = "failed to ensure HPA is correctly created for ScaledObject"
-                raise TriggerFault(f"{what}: {refused.message}") from None
+                raise TriggerFault(f"{_NOT_MADE}: {refused.message}") from None
             return
         new = apply_defaults(wanted)
         kept = {
@@ -504,6 +544,12 @@ def _labelled(obj: Obj) -> Obj:
     meta = obj["metadata"]
     labels = {**(meta.get("labels") or {}), OWNER_LABEL: meta["name"]}
     return {**obj, "metadata": {**meta, "labels": labels}}
+
+
+def _asks_outside(obj: Obj | None) -> bool:
+    return obj is not None and any(
+        t.get("type") in EXTERNAL_KINDS for t in spec_of(obj).get("triggers") or ()
+    )
 
 
 def _target_fault(fault: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from fairway.autoscaling.hpa.podgroups import ready_condition
+from fairway.autoscaling.keda.external import Answer, Asked, Metric
 from fairway.autoscaling.keda.scaledjobs import NAME_LABEL
 from fairway.autoscaling.load import queues
 from fairway.autoscaling.load.curves import Curve, constant
@@ -71,7 +72,8 @@ class Loads:
         twin._ready = dict(self._ready)
         for given in twin.given.values():
             for one in given.load.series:
-                twin._by_name.setdefault(one.name, []).append((given, one))
+                if not one.scaler:
+                    twin._by_name.setdefault(one.name, []).append((given, one))
         return twin
 
     def put(self, name: str, load: Load, began_us: int) -> None:
@@ -92,7 +94,8 @@ class Loads:
         self._by_name = {}
         for given in self.given.values():
             for one in given.load.series:
-                self._by_name.setdefault(one.name, []).append((given, one))
+                if not one.scaler:
+                    self._by_name.setdefault(one.name, []).append((given, one))
         self._by_label = {}
         for name, given in self.given.items():
             for number, workload in enumerate(given.load.workloads):
@@ -240,6 +243,22 @@ class Loads:
             found |= {n for w in given.load.workloads for n in _reported(w)} - {"cpu", "memory"}
         return sorted(found)
 
+    def scaler(self, asked: Asked) -> Answer | None:
+        """What an external scaler answers; None where no load describes one at its address."""
+        metrics, values, until_us = [], {}, NEVER_US
+        for given in self.given.values():
+            since_us = self._room.host.loop.now_us - given.began_us
+            for one in given.load.series:
+                is_other = one.scaler != asked.address or one.namespace not in ("", asked.key.namespace)
+                if is_other or not set(one.labels) <= set(asked.metadata):
+                    continue
+                metrics.append(Metric(one.name, one.target_milli))
+                values[one.name] = one.at(since_us)
+                until_us = min(until_us, _until(given.began_us, [one], since_us))
+        if not metrics:
+            return None
+        return Answer(tuple(metrics), values, any(v > 0 for v in values.values()), until_us)
+
     def has_metrics(self, *, of_objects: bool) -> bool:
         """Whether anybody feeds an adapter of custom (or external) metrics."""
         return bool(self.metric_names(of_objects=of_objects))
@@ -253,7 +272,7 @@ class Loads:
                 if series.about is not None and of_objects:
                     kind = find_kind(series.about[0])
                     found[f"{kind.plural if kind else series.about[0].lower()}/{series.name}"] = None
-                elif series.about is None and not of_objects:
+                elif series.about is None and not of_objects and not series.scaler:
                     found[series.name] = None
             if of_objects:
                 named = [n for w in given.load.workloads for n, _ in (*w.total, *w.each)]

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from fairway.autoscaling.keda.external import Answer, Asked
 from fairway.autoscaling.keda.triggers import CRON, PODS, QUEUE, Probe, TriggerFault
 from fairway.autoscaling.load import queues
 from fairway.autoscaling.source import NEVER_US
@@ -38,6 +39,8 @@ def found(room: Autoscaling, probe: Probe, namespace: str) -> Found:
         return _cron(room, probe)
     if probe.kind == "prometheus" and probe.sought != probe.metadata.get("metricName"):
         return _prometheus(room, probe)
+    if probe.asked is not None:
+        return _external(room, probe, probe.asked)
     if probe.source == PODS:
         milli, until_us = _pods(room, probe, namespace), NEVER_US
     else:
@@ -47,6 +50,28 @@ def found(room: Autoscaling, probe: Probe, namespace: str) -> Found:
             return Found(0, False, NEVER_US, f"{probe.kind}: no load describes a {what} {probe.sought}")
         milli, until_us = answer
     return Found(milli, milli > probe.activation_milli, until_us)
+
+
+def external(room: Autoscaling, asked: Asked) -> Answer | None:
+    """What an external scaler says: the one that a load describes, or a real one; None: nothing yet."""
+    told = room.loads.scaler(asked)
+    if told is not None:
+        return told
+    if room.outside is None:
+        return Answer(fault=f"external: no load describes a scaler at {asked.address}")
+    return room.outside.answer(asked)
+
+
+def _external(room: Autoscaling, probe: Probe, asked: Asked) -> Found:
+    told = external(room, asked)
+    if told is None:
+        return Found(0, False, room.host.loop.now_us)
+    until_us = room.host.loop.now_us if room.outside is not None else told.until_us
+    if told.fault:
+        return Found(0, False, until_us, told.fault)
+    if probe.sought not in told.values:
+        return Found(0, False, until_us, f"{probe.kind}: {asked.address} has no metric {probe.sought}")
+    return Found(told.values[probe.sought], told.is_active, until_us)
 
 
 def _cron(room: Autoscaling, probe: Probe) -> Found:
