@@ -7,9 +7,14 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairway.catalog.catalog import load_catalog
+from fairway.catalog.prices import Price
 from fairway.cli.main import main
-from fairway.kube.timestamps import SECOND_US
+from fairway.kube.timestamps import HOUR_US, SECOND_US
+from fairway.results.rundir import load_run
 from fairway.results.scalingfigures import ScaledTarget, _compare, scaled_targets, value_at
+from fairway.results.scalingprices import priced_targets
+from fairway.results.scalingtext import scaling_lines
 from fairway.scenario.loading import load_scenario
 from fairway.scenario.running import run_scenario
 
@@ -103,3 +108,35 @@ def _at(steps: list[tuple[int, int]], at: int) -> int:
             found = value
     assert value_at(steps, at) == found
     return found
+
+
+def test_short_and_surplus_in_dollars(tmp_path: Path) -> None:
+    """A replica with one of eight GPUs, and its cores and memory, costs that part of the machine's price."""
+    labels = (
+        "labels: {node.kubernetes.io/instance-type: p5.48xlarge, topology.kubernetes.io/zone: us-east-1a}"
+    )
+    before = next(line.strip() for line in SCENARIO.splitlines() if line.startswith("  nodes:"))
+    capacity = "{cpu: 192, memory: 2048Gi, nvidia.com/gpu: 8}"
+    node = f"nodes: [{{name: node-1, gpuModel: NVIDIA-H100-80GB-HBM3, {labels}, capacity: {capacity}}}]"
+    (tmp_path / "scenario.yaml").write_text(SCENARIO.replace(before, node))
+    (tmp_path / "objects.yaml").write_text(OBJECTS)
+    assert main(["simulate", str(tmp_path / "scenario.yaml"), "--out", str(tmp_path / "run")]) == 0
+    run = load_run(tmp_path / "run")
+    (target,) = priced_targets(run)
+    catalog = load_catalog()
+    machine = catalog.price("p5.48xlarge", "on-demand", zone="us-east-1a", at_us=run.outcome.began_us)
+    assert isinstance(machine, Price) and target.hourly_micros is not None
+    # Eight such replicas hold all GPUs and nothing of CPUs and memory: less than the machine, more than eight tenths.
+    assert 0.8 * machine.micros_per_hour < 8 * target.hourly_micros < machine.micros_per_hour
+    assert target.short_micros == target.short_us * target.hourly_micros / HOUR_US
+    text = "\n".join(line.text for line in scaling_lines(run, 100))
+    assert "short, $" in text and all(len(line.text) <= 100 for line in scaling_lines(run, 100))
+
+
+def test_machines_without_a_price_have_no_dollars(tmp_path: Path) -> None:
+    (tmp_path / "scenario.yaml").write_text(SCENARIO)
+    (tmp_path / "objects.yaml").write_text(OBJECTS)
+    assert main(["simulate", str(tmp_path / "scenario.yaml"), "--out", str(tmp_path / "run")]) == 0
+    run = load_run(tmp_path / "run")
+    assert [t.hourly_micros for t in priced_targets(run)] == [None]
+    assert "$" not in "\n".join(line.text for line in scaling_lines(run, 100))

@@ -166,6 +166,11 @@ def _count(text: str | None) -> int:
     return int(text) if text and text.isdecimal() else 0
 
 
+def machines_of(outcome: Outcome, catalog: Catalog) -> tuple[Machines, dict[str, list[tuple[int, int]]]]:
+    """The machines of a run, and by a node's name the lives that bore it: (start, row), the oldest first."""
+    return _machines(outcome, _sites(outcome, catalog))
+
+
 def _machines(outcome: Outcome, sites: Sequence[_Site]) -> tuple[Machines, dict[str, list[tuple[int, int]]]]:
     """The machines, and by a node's name the lives that bore it: (start, row), the oldest first."""
     nodes, began = outcome.nodes.columns, outcome.began_us

@@ -52,7 +52,7 @@ def html_report(run: Run) -> str:
             _assertions(run),
             _alerts(run),
             section("Over time", *(panel(svg_part(d, f"chart-{name}")) for name, d in charts.items())),
-            scaling_section(run.outcome),
+            scaling_section(run),
             _timelines(heat, timeline),
             _waits(figures),
             queue_sections(figures.queues),

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from fairway.recorder.tables import Outcome, ScalingRow
 from fairway.results import words
+from fairway.results.costs.money import dollars
 from fairway.results.drawing import Box, Drawing, Line
 from fairway.results.htmlparts import Cell, panel, section, table
 from fairway.results.plotting import frame, legend, plot_for, step_area, step_points
+from fairway.results.run import Run
 from fairway.results.scalingfigures import ScaledTarget, scaled_targets, value_at
 
 # Targets with a chart of their own, and changes that the page lists.
@@ -51,11 +53,14 @@ def _chart(outcome: Outcome, target: ScaledTarget) -> Drawing:
     return Drawing(plot.width, plot.height, title, tuple(shapes), readout)
 
 
-def scaling_section(outcome: Outcome) -> str:
+def scaling_section(run: Run) -> str:
     """What was scaled, what it took, and every change."""
-    targets = scaled_targets(outcome)
-    if not targets:
+    outcome = run.outcome
+    if not outcome.scalings:
         return ""
+    from fairway.results.scalingprices import priced_targets
+
+    targets = priced_targets(run)
     head = (
         "target",
         "changes",
@@ -65,10 +70,13 @@ def scaling_section(outcome: Outcome) -> str:
         "end",
         "short",
         "surplus",
+        "short, $",
+        "surplus, $",
         "GPU-hours before ready",
     )
     note = (
-        '<p class="note">short: replicas wanted and not ready, over time; surplus: ready and no longer wanted. '
+        '<p class="note">short: replicas wanted and not ready, over time; surplus: ready and no longer wanted; '
+        "$: at the price of a replica's part of its machine. "
         "A flap goes against the change before it within ten minutes.</p>"
     )
     rows = list(outcome.scalings)
@@ -86,11 +94,12 @@ def _row(target: ScaledTarget) -> Sequence[Cell]:
     sizes = target.sizes
     counts = (len(target.changes), target.flaps, min(sizes), max(sizes), sizes[-1])
     times = (words.duration(target.short_us), words.duration(target.surplus_us))
+    money = (dollars(target.short_micros), dollars(target.surplus_micros))
     held = words.gpu_hours(target.starting_gpu_milli_us) if target.starting_gpu_milli_us else ""
     return (
         Cell(target.title, "name"),
         *(Cell(words.count(c), "n") for c in counts),
-        *(Cell(t, "n") for t in (*times, held)),
+        *(Cell(t, "n") for t in (*times, *money, held)),
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from fairway.kube.timestamps import HOUR_US
 from fairway.recorder.tables import Outcome, PodRow, ScalingRow
 
 # (From, value): the value holds until the next one begins.
@@ -20,7 +21,8 @@ Steps = list[tuple[int, int]]
 
 @dataclass(slots=True)
 class ScaledTarget:
-    """`short_us`, `surplus_us`: replicas times µs. `starting_gpu_milli_us`: GPUs held by pods not ready yet."""
+    """`short_us`, `surplus_us`: replicas times µs, `…_micros`: what those would cost. `starting_gpu_milli_us`: GPUs
+    held by pods that are not ready yet."""
 
     kind: str
     namespace: str
@@ -31,6 +33,9 @@ class ScaledTarget:
     short_us: int = 0
     surplus_us: int = 0
     starting_gpu_milli_us: int = 0
+    pods: list[PodRow] = field(default_factory=list)
+    hourly_micros: float | None = None
+    """What an hour of one replica costs; None where nobody asked, or nobody says (see `scalingprices`)."""
 
     @property
     def title(self) -> str:
@@ -39,6 +44,14 @@ class ScaledTarget:
     @property
     def sizes(self) -> list[int]:
         return [self.changes[0].before, *(change.after for change in self.changes)]
+
+    @property
+    def short_micros(self) -> float | None:
+        return None if self.hourly_micros is None else self.short_us * self.hourly_micros / HOUR_US
+
+    @property
+    def surplus_micros(self) -> float | None:
+        return None if self.hourly_micros is None else self.surplus_us * self.hourly_micros / HOUR_US
 
     @property
     def flaps(self) -> int:
@@ -60,6 +73,7 @@ def scaled_targets(outcome: Outcome) -> list[ScaledTarget]:
                 pods[at].append(pod)
                 break
     for at, target in found.items():
+        target.pods = pods[at]
         _follow(target, pods[at], outcome.began_us, outcome.ended_us)
     return sorted(found.values(), key=lambda t: (-len(t.changes), t.title))
 
