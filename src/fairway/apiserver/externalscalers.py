@@ -16,8 +16,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from fairway.apiserver.cluster import Cluster
-from fairway.apiserver.webhookcalls import Unresolved, resolved
+from fairway.apiserver.serviceaddresses import Unresolved, resolved
 from fairway.autoscaling.keda import external
 from fairway.autoscaling.keda.external import Answer, Asked, Frozen, ScalerFault
 from fairway.cluster.actions import View
@@ -26,6 +25,7 @@ from fairway.extras import need
 from fairway.kube.objects import Key
 
 if TYPE_CHECKING:
+    from fairway.apiserver.cluster import Cluster
     from fairway.twin.autoscaling.component import Autoscaling
 
 CALL_S: Final = 10.0

@@ -24,20 +24,16 @@ import msgspec
 from fairway.admission.door import Settle, Steps
 from fairway.admission.request import CallWebhook, Outcome, WebhookAnswer
 from fairway.apiserver.cluster import Cluster
+from fairway.apiserver.serviceaddresses import Unresolved, resolved
 from fairway.apiserver.wire.client import Link, Target, Unanswered
 from fairway.cluster.actions import View
 from fairway.cluster.errors import ApiError
-from fairway.kube.objects import Key, Obj, labels_of
 
 log = logging.getLogger("fairway.apiserver")
 _PORT = 443
 # Connections in use for one place at a time, and kept for it; places known.
 _AT_ONCE, _IDLE, _PLACES = 64, 4, 256
 _PATH_CHARS = "/%:@!$&'()*+,;=~-._"
-
-
-class Unresolved(ValueError):
-    """There is nowhere to send the call. The text is kube-apiserver's."""
 
 
 @dataclass(slots=True)
@@ -188,41 +184,6 @@ def _target(url: str, address: tuple[str, int] | None) -> Target:
         raise ValueError(f"invalid host in webhook URL: {url}")
     port = parts.port or _PORT
     return Target(address or (host, port), host, host if port == _PORT else f"{host}:{port}")
-
-
-def resolved(view: View, service: dict[str, Any]) -> tuple[str, int]:
-    """Where the Service's port leads: its first ready endpoint, or the host of an ExternalName.
-
-    Raises: Unresolved.
-    """
-    namespace, name = service.get("namespace", ""), service.get("name", "")
-    port = service.get("port") or _PORT
-    found = view.get(Key("Service", namespace, name))
-    if found is None:
-        raise Unresolved(f'service "{name}" not found')
-    spec = found.get("spec") or {}
-    if spec.get("type") == "ExternalName":
-        return str(spec.get("externalName")), port
-    declared = next((p for p in spec.get("ports") or () if p.get("port") == port), None)
-    if declared is None:
-        raise Unresolved(f'no service port {port} found for service "{name}"')
-    for endpoints in view.objects("EndpointSlice.discovery.k8s.io", namespace):
-        if labels_of(endpoints).get("kubernetes.io/service-name") != name:
-            continue
-        number = _port_of(endpoints, declared)
-        for endpoint in endpoints.get("endpoints") or ():
-            addresses = endpoint.get("addresses")
-            if number and addresses and (endpoint.get("conditions") or {}).get("ready") is not False:
-                return str(addresses[0]), number
-    raise Unresolved(f'no endpoints available for service "{name}"')
-
-
-def _port_of(endpoints: Obj, declared: dict[str, Any]) -> int:
-    """The endpoints' port that goes by the Service port's name."""
-    for port in endpoints.get("ports") or ():
-        if (port.get("name") or "") == (declared.get("name") or ""):
-            return int(port.get("port") or 0)
-    return 0
 
 
 def _go_words(failed: Exception, where: tuple[str, int]) -> str:

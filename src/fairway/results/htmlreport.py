@@ -20,10 +20,9 @@ from fairway.results.figures import ALL, Figures, figures_of, why_not
 from fairway.results.htmlpage import page
 from fairway.results.htmlparts import Cell, card, panel, section, table
 from fairway.results.queuehtml import queue_cards, queue_sections
-from fairway.results.run import Run
+from fairway.results.run import Run, partial_words
 from fairway.results.scalingcharts import scaling_section
 from fairway.results.svg import svg_part
-from fairway.results.textreport import partial_words
 from fairway.results.timeline import Timeline, detailed, heat_map
 
 # Pods in the table: about 200 bytes each.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairway.recorder.tables import Outcome
+from fairway.recorder.tables import RUNNING, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +53,15 @@ class Run:
     @property
     def status(self) -> str:
         return self.outcome.status
+
+
+def partial_words(run: Run) -> str:
+    """What a run that is not complete has to say for itself."""
+    reason = f" ({run.info.reason})" if run.info.reason else ""
+    if run.status == RUNNING:
+        text = f"This run is still going on, or was killed{reason}: what follows is what it had written."
+    else:
+        text = f"This run was interrupted{reason}: everything below ends at that moment."
+    if run.missing:
+        text += f" Missing: {', '.join(run.missing)}."
+    return text

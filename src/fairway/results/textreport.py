@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fairway.kube.timestamps import format_duration
-from fairway.recorder.tables import COMPLETE, RUNNING
+from fairway.recorder.tables import COMPLETE
 from fairway.results import words
 from fairway.results.alerttext import alert_lines
 from fairway.results.figures import ALL, Figures, Group, Waits, figures_of
 from fairway.results.queuetext import queue_lines
 from fairway.results.resample import on_grid
-from fairway.results.run import Run
+from fairway.results.run import Run, partial_words
 from fairway.results.scalingtext import scaling_lines
 from fairway.results.servingtext import serving_lines
 from fairway.results.textlayout import (
@@ -82,18 +82,6 @@ def _head(run: Run, width: int) -> list[Line]:
     when = f"{words.span(outcome.began_us, outcome.ended_us)} ({spent} simulated)"
     lines.append(Line(words.cut(f"{when}{size}{latency}", width)))
     return lines
-
-
-def partial_words(run: Run) -> str:
-    """What a run that is not complete has to say for itself."""
-    reason = f" ({run.info.reason})" if run.info.reason else ""
-    if run.status == RUNNING:
-        text = f"This run is still going on, or was killed{reason}: what follows is what it had written."
-    else:
-        text = f"This run was interrupted{reason}: everything below ends at that moment."
-    if run.missing:
-        text += f" Missing: {', '.join(run.missing)}."
-    return text
 
 
 def _assertions(run: Run, width: int) -> list[Line]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -267,3 +268,37 @@ def test_several_triggers_of_a_job(how: str, want: int) -> None:
     spec = {"scalingStrategy": {"multipleScalersCalculation": how}}
     asked = [scaledjobs.asked([n * 1000], 1000, True, spec) for n in (2, 8)]
     assert scaledjobs.demand(spec, asked).jobs == want
+
+
+@pytest.mark.parametrize(
+    ("formula", "wanted"),
+    [
+        ("sum(map([2, 3], {# * 2}))", 10),
+        ("sum([1, 2], {# + 1})", 5),
+        ("len(filter([1, 2, 3], {# > 1}))", 2),
+        ("any([0, 2], {# > 1}) ? 1 : 0", 1),
+        ("all([0, 2], {# > 1}) ? 1 : 0", 0),
+        ("none([], {# > 1}) ? 1 : 0", 1),
+        ("one([0, 2], {# > 1}) ? 1 : 0", 1),
+        ("count([1, 2], {count([3, 4], {# > 3}) == # }) + 0", 1),
+        ("2 in [1, 2] ? 7 : 0", 7),
+        ("a == 0 ? 5 : 10 / a", 5),
+    ],
+)
+def test_lists_in_formulas(formula: str, wanted: float) -> None:
+    assert evaluate(formula, {"a": 0.0}) == wanted
+
+
+@pytest.mark.parametrize(
+    ("formula", "said"),
+    [
+        ("1 / 0", "comes to inf"),
+        ("count(1, {# > 0})", "expects a list and a predicate"),
+        ("# + 1", "unknown name #"),
+        ("count([1], {# > 0)", "expected }"),
+        (f"count([{'1,' * 300}1], {{count([{'1,' * 300}1], {{# > 0}}) > 0}})", "at most at 20000 values"),
+    ],
+)
+def test_formulas_that_come_to_nothing(formula: str, said: str) -> None:
+    with pytest.raises(FormulaFault, match=re.escape(said)):
+        evaluate(formula, {})

@@ -1,7 +1,8 @@
 """Scaling modifiers: one value from the values of several triggers.
 
 The part of the expression language that formulas use: numbers, triggers by name, arithmetic, comparison, `and`/`&&`,
-`or`/`||`, `not`/`!`, `a ? b : c`, `a ?? b`, lists and a dozen functions.
+`or`/`||`, `not`/`!`, `in`, `a ? b : c`, `a ?? b`, lists, a dozen functions, and predicates
+over lists such as `count([a, b], {# > 1})`.
 
 Source: expr-lang/expr docs/language-definition.md, KEDA pkg/scaling/modifiers.
 """
@@ -17,8 +18,10 @@ from typing import Any, Final
 # Longer formulas are refused before they cost anything.
 CHARS_MOST: Final = 2_000
 _DEPTH_MOST: Final = 50
+# Values looked at in one evaluation: predicates within predicates multiply.
+_STEPS_MOST: Final = 20_000
 _TOKEN: Final = re.compile(
-    r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*)|(\*\*|<=|>=|==|!=|&&|\|\||\?\?|[-+*/%^<>!?:(),\[\]]))"
+    r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*)|(\*\*|<=|>=|==|!=|&&|\|\||\?\?|[-+*/%^<>!?:(),\[\]{}#]))"
 )
 
 
@@ -44,11 +47,22 @@ _FUNCTIONS: Final[dict[str, Callable[..., float]]] = {
     "float": float,
     "int": int,
 }
+# What becomes of a list and of what a predicate says of each of its elements.
+_OVER_LISTS: Final[dict[str, Callable[[list[Any], list[Any]], Any]]] = {
+    "count": lambda _, said: sum(map(bool, said)),
+    "all": lambda _, said: all(said),
+    "any": lambda _, said: any(said),
+    "none": lambda _, said: not any(said),
+    "one": lambda _, said: sum(map(bool, said)) == 1,
+    "filter": lambda values, said: [v for v, keeps in zip(values, said, strict=True) if keeps],
+    "map": lambda _, said: said,
+    "sum": lambda _, said: _sum(said),
+}
 _LEVELS: Final = (
     ("??",),
     ("||", "or"),
     ("&&", "and"),
-    ("==", "!=", "<", "<=", ">", ">="),
+    ("==", "!=", "<", "<=", ">", ">=", "in"),
     ("+", "-"),
     ("*", "/", "%"),
     ("**", "^"),
@@ -62,8 +76,10 @@ def _flat(values: tuple[Any, ...]) -> list[float]:
 def evaluate(formula: str, values: Mapping[str, float | None]) -> float:
     """Raises: FormulaFault."""
     try:
-        found = _Reader(formula, values).whole()
-        return float(found)
+        found = float(_Reader(formula, values).whole())
+        if not math.isfinite(found):
+            raise FormulaFault(f"{formula!r}: comes to {found}, which is no amount")
+        return found
     except FormulaFault:
         raise
     except (ArithmeticError, TypeError, ValueError) as wrong:
@@ -81,6 +97,8 @@ class _Reader:
         self.tokens = self._tokens(formula)
         self.at = 0
         self.depth = 0
+        self.steps = 0
+        self.elements: list[Any] = []
 
     def _tokens(self, text: str) -> list[str]:
         found, at = [], 0
@@ -133,6 +151,9 @@ class _Reader:
         return left
 
     def unary(self) -> Any:
+        self.steps += 1
+        if self.steps > _STEPS_MOST:
+            raise FormulaFault(f"a formula may look at most at {_STEPS_MOST} values")
         token = self.take()
         if token == "-":
             return -self.unary()
@@ -146,17 +167,45 @@ class _Reader:
             return self.listed("]")
         if token[0].isdigit():
             return float(token)
+        if token == "#" and self.elements:
+            return self.elements[-1]
         if token in ("true", "false", "nil"):
             return {"true": True, "false": False, "nil": None}[token]
         if self.next == "(":
             self.take()
-            function = _FUNCTIONS.get(token)
-            if function is None:
-                raise FormulaFault(f"{self.formula!r}: unknown name {token}")
-            return function(*self.listed(")"))
+            return self.called(token)
         if token not in self.values:
             raise FormulaFault(f"{self.formula!r}: unknown name {token}")
         return self.values[token]
+
+    def called(self, name: str) -> Any:
+        """A function of what stands in brackets."""
+        given = [] if self.next == ")" else [self.choice()]
+        while self.next == ",":
+            self.take()
+            if name in _OVER_LISTS and self.next == "{":
+                return self.over(name, given)
+            given.append(self.choice())
+        self.take(")")
+        function = _FUNCTIONS.get(name)
+        if function is None:
+            raise FormulaFault(f"{self.formula!r}: unknown name {name}")
+        return function(*given)
+
+    def over(self, name: str, given: list[Any]) -> Any:
+        """A predicate, tried on every element of a list."""
+        if len(given) != 1 or not isinstance(given[0], list):
+            raise FormulaFault(f"{self.formula!r}: {name} expects a list and a predicate")
+        self.take("{")
+        start, said = self.at, []
+        for element in given[0] or [0.0]:
+            self.at = start
+            self.elements.append(element)
+            said.append(self.choice())
+            self.elements.pop()
+        self.take("}")
+        self.take(")")
+        return _OVER_LISTS[name](given[0], said if given[0] else [])
 
     def listed(self, end: str) -> list[Any]:
         found = []
@@ -185,9 +234,17 @@ def _apply(operator: str, left: Any, right: Any) -> Any:
         "+": lambda: left + right,
         "-": lambda: left - right,
         "*": lambda: left * right,
-        "/": lambda: left / right,
+        "in": lambda: left in right,
+        "/": lambda: _quotient(left, right),
         "%": lambda: math.fmod(left, right),
         "**": lambda: math.pow(left, right),
         "^": lambda: math.pow(left, right),
     }
     return operations[operator]()
+
+
+def _quotient(left: float, right: float) -> float:
+    """As Go divides: by nothing is endless, and no fault in a branch that is not taken."""
+    if right:
+        return left / right
+    return math.nan if not left else math.copysign(math.inf, left)

@@ -14,6 +14,7 @@ from fairway.results.costs.budgets import BudgetState
 from fairway.results.costs.figures import CostFigures
 from fairway.results.costs.money import dollars, how_many, owed
 from fairway.results.costs.showback import Month
+from fairway.results.run import partial_words
 from fairway.results.textlayout import (
     BAD,
     GOOD,
@@ -25,7 +26,6 @@ from fairway.results.textlayout import (
     table,
     wrapped,
 )
-from fairway.results.textreport import partial_words
 
 LINES_SHOWN = 20
 UNPRICED_SHOWN = 6
