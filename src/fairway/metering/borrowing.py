@@ -137,4 +137,4 @@ def _lent(
     nobody = max(float(money.sum()) - sum(weights), 0.0)
     claims = np.array([*weights, nobody])
     shares = apportion(np.array([borrowed_micros], np.int64), np.zeros(len(claims), np.int64), claims)
-    return {n: (int(shares[i]) if borrowed_micros else 0, amounts[i]) for i, n in enumerate(members)}
+    return {n: (int(shares[i]), amounts[i]) for i, n in enumerate(members)}

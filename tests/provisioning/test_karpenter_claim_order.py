@@ -1,0 +1,72 @@
+"""The order in which pods try the claims of their batch, against sorting all of them anew before every pod."""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from fairway.provisioning.karpenter.claimline import ClaimLine, Tried
+from fairway.provisioning.karpenter.claims import Claim
+from fairway.provisioning.karpenter.gosort import LONG, SHORT, Slice
+from fairway.provisioning.karpenter.requirements import Requirements
+
+
+def _labels(name: str) -> Requirements:
+    return cast(Requirements, name)
+
+
+class _Model:
+    """Go's sort over all claims, each time."""
+
+    def __init__(self, claims: list[Claim]) -> None:
+        self.claims = claims
+        self.order: list[int] = []
+
+    def settle(self) -> None:
+        Slice(self.order, [len(c.pods) for c in self.claims]).sort()
+
+
+@pytest.mark.parametrize("most", [3, SHORT - 1, SHORT + 3, LONG + 20])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_claim_with_the_fewest_pods_is_tried_first(seed: int, most: int) -> None:
+    draw, line = Random(seed * 100 + most), ClaimLine()
+    model = _Model(line.claims)
+    shapes = [Tried() for _ in range(3)]
+    for _ in range(220 if most > SHORT else 90):
+        line.settle()
+        model.settle()
+        tried = draw.choice(shapes)
+        if draw.random() < 0.05:
+            tried.closed.add(draw.choice(line.classes() or [_labels("z")]))
+        classes = [labels for labels in line.classes() if labels not in tried.closed]
+        want = [i for i in model.order if line.claims[i].requirements in classes and i not in tried.never]
+        taken = -1
+        seen: list[int] = []
+        walk = line.walk(classes, tried)
+        for index in walk:
+            seen.append(index)
+            if draw.random() < 0.3:
+                taken = index
+                break
+            if draw.random() < 0.5:
+                tried.never.add(index)
+        walk.close()  # type: ignore[attr-defined]
+        assert seen == want[: len(seen)]
+        if taken < 0:
+            assert len(seen) == len(want)
+        if taken < 0 or (len(line.claims) < most and draw.random() < 0.5):
+            if len(line.claims) >= most:
+                continue
+            made: Any = SimpleNamespace(pods=[0], requirements=_labels(draw.choice("ab")), rank=(0, 0))
+            assert line.append(made) == len(line.claims) - 1
+            model.order.append(len(line.claims) - 1)
+        else:
+            claim = line.claims[taken]
+            was = claim.requirements
+            claim.pods.append(cast(Any, 0))
+            if draw.random() < 0.2:
+                claim.requirements = _labels(draw.choice("abc"))
+            line.moved(taken, was)
