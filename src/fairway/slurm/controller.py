@@ -99,7 +99,7 @@ class Controller(Life):
         limits.count_submitted(cluster.policy(job, part), job.user, job.account, max(len(job.array_left), 1))
         if request.hold or request.priority == 0:
             job.reason = "JobHeldUser" if request.hold != "admin" else "JobHeldAdmin"
-        elif request.priority is not None:
+        elif request.priority is not None and cluster.is_operator(job.user):
             job.priority = request.priority
         else:
             self._set_priority(job)
@@ -237,6 +237,8 @@ class Controller(Life):
             job.priority, job.factors = changes["priority"] or 0, {}
             if not job.priority:
                 job.reason = "JobHeldAdmin" if operates else "JobHeldUser"
+            elif not operates:
+                raise SlurmError("PRIO_RESET_FAIL")
         elif "nice" in changes:
             if changes["nice"] < 0 and not cluster.is_operator(user):
                 raise SlurmError("ACCESS_DENIED")

@@ -34,13 +34,18 @@ def parse(cluster: Cluster, text: str, job_id: int) -> list[Dependency]:
             kind, rest, colon = "afterany", part, ":"
         if kind.lower() not in KINDS or not colon:
             raise SlurmError("DEPENDENCY")
+        if kind.lower() == "expand" and not cluster.conf.has_option("permit_job_expansion"):
+            raise SlurmError("NOT_SUPPORTED")
         for target in rest.split(":"):
             match = _TARGET.match(target)
             if match is None or int(match[1]) == job_id or len(found) >= MAX_TERMS:
                 raise SlurmError("DEPENDENCY")
             task = None if match[2] in (None, "*") else int(match[2])
             minutes = int(match[3] or 0) if kind.lower() == "after" else 0
-            found.append(Dependency(kind.lower(), int(match[1]), task, minutes, any_of=any_of))
+            whole = task is None and int(match[1]) in cluster.arrays
+            found.append(
+                Dependency(kind.lower(), int(match[1]), task, minutes, any_of=any_of, whole_array=whole)
+            )
     if _circular(cluster, found, job_id, MAX_DEPTH):
         raise SlurmError("CIRCULAR_DEPENDENCY")
     return found
@@ -93,7 +98,7 @@ def written(job: Job) -> str:
 
 
 def cluster_suffix(term: Dependency) -> str:
-    return "" if term.task is None else f"_{term.task}"
+    return ("_*" if term.whole_array else "") if term.task is None else f"_{term.task}"
 
 
 def _targets(cluster: Cluster, term: Dependency) -> list[Job]:

@@ -39,6 +39,8 @@ REACHED_AFTER_S = 0.03
 """How long after it was typed a command is taken to reach the controller."""
 BACKFILL_PHASE_US = SECOND * 7 // 20
 """When the backfill scheduler wakes within its interval: that which agrees best with what was recorded."""
+PASS_PHASE_US = SECOND * 2 // 5
+"""When the controller's loop looks for work within its second: likewise."""
 COMMAND_MOST_S = 60
 """How long a recorded command was waited for."""
 _FIELDS = {
@@ -104,6 +106,7 @@ class Session:
         accounts = empty_accounts(conf.get("ClusterName", "cluster"))
         controller = Slurmctld(conf, accounts, _unknown, (at - UP_BEFORE_S) * SECOND)
         controller.backfill_phase_us = BACKFILL_PHASE_US
+        controller.pass_phase_us = PASS_PHASE_US
         uids = {"root": 0, "slurm": 64030} | {user: 1001 + number for number, user in enumerate(USERS)}
         site = Site(controller, host="vm", uids=uids, root=str(self.folder), shown=SHOWN)
         for line in self.texts["accounts_setup.sh"].splitlines():

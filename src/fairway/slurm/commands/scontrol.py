@@ -17,9 +17,13 @@ _OPTIONS = short_table(
     "uid:u: usage verbose:v version:V"
 )
 _SHOW: dict[str, tuple[scontrolshow.Shower, int]] = {
+    "aliases": (scontrolshow.show_nothing, 1),
     "assoc_mgr": (scontrolassoc.show_assoc_mgr, 2),
+    "burstbuffer": (scontrolshow.show_nothing, 1),
     "config": (scontrolshow.show_config, 1),
     "daemons": (scontrolshow.show_daemons, 1),
+    "federation": (scontrolshow.show_nothing, 2),
+    "frontend": (scontrolshow.show_frontend, 2),
     "hostlist": (scontrolshow.show_hostlist, 5),
     "hostlistsorted": (scontrolshow.show_hostlist_sorted, 9),
     "hostnames": (scontrolshow.show_hostnames, 5),
@@ -36,9 +40,10 @@ _SHOW: dict[str, tuple[scontrolshow.Shower, int]] = {
 
 
 def scontrol(call: Call) -> None:
-    detail = line = False
+    detail = line = quiet = False
     parsed = parse(call, _OPTIONS, call.arguments)
     for name, _ in parsed:
+        quiet |= name == "quiet"
         if name == "version":
             call.print(VERSION)
             call.quit(0)
@@ -49,10 +54,14 @@ def scontrol(call: Call) -> None:
         detail |= name == "details"
         line |= name == "oneliner"
     words = parsed.rest
-    if not words:
-        _interactive(call, detail, line)
-        return
-    _do(call, words, detail, line)
+    try:
+        if words:
+            _do(call, words, detail, line)
+        else:
+            _interactive(call, detail, line)
+    finally:
+        if quiet:
+            call.errors.clear()
 
 
 def _interactive(call: Call, detail: bool, line: bool) -> None:
@@ -105,6 +114,9 @@ def _show(call: Call, words: list[str], detail: bool, line: bool) -> None:
     found = next((s for n, (s, least) in _SHOW.items() if len(word) >= least and n.startswith(word)), None)
     if found is None:
         call.say(f"invalid entity:{entity} for keyword:show ")
+        call.quit(1)
+    if len(words) > 2 and found is not scontrolassoc.show_assoc_mgr:
+        call.say("too many arguments for keyword:show")
         call.quit(1)
     name = name or " ".join(words[1:])
     if found not in (scontrolassoc.show_assoc_mgr, scontrolshow.show_hostnames, scontrolshow.show_hostlist):
@@ -231,7 +243,9 @@ def _version(call: Call, words: list[str]) -> None:
 def _list_pids(call: Call, words: list[str]) -> None:
     call.print("PID      JOBID    STEPID   LOCALID GLOBALID")
     call.error("stepd_available: Couldn't find nodename")
-    call.say("No job steps exist on this node.")
+    call.say(
+        f"JobId={words[0]} does not exist on node (null)." if words else "No job steps exist on this node."
+    )
     call.quit(1)
 
 
@@ -260,7 +274,7 @@ def _write(call: Call, words: list[str]) -> None:
     job = call.site.job(int(words[1])) if words[1].isdigit() else None
     if job is None or not job.request.script:
         call.say(f"job script retrieval failed: {refusals()['INVALID_JOB_ID'][1]}")
-        call.quit(1)
+        return
     if words[2:] == ["-"]:
         call.write(job.request.script)
         return
@@ -279,11 +293,7 @@ def _wait_job(call: Call, words: list[str]) -> None:
     if job is None:
         call.say(f"scontrol: Problem running job {words[0]}")
         call.quit(1)
-    call.print(
-        f"scontrol: Nodes {','.join(job.nodes)} are ready for job"
-        if job.active
-        else "scontrol: Job is no longer running"
-    )
+    call.info(f"Nodes are ready for job {job.job_id}" if job.active else "Job is no longer running")
 
 
 def _token(call: Call, words: list[str]) -> None:
@@ -318,9 +328,27 @@ def _errnumstr(call: Call, words: list[str]) -> None:
 
 
 def _nothing(call: Call, words: list[str]) -> None:
-    """What would reread or reload: this controller has nothing stale."""
+    """What only changes how later commands print."""
 
 
+def _ask(said: str, refusal: str = "", told: str = "") -> Command:
+    """An administrator's word to the controller; this one has nothing stale to reread, and no log.
+
+    `told`: what an administrator hears where this controller does not do it.
+    """
+
+    def ask(call: Call, words: list[str]) -> None:
+        if not call.site.cluster.is_administrator(call.user):
+            call.say(f"{said} error: {refusal or refusals()['USER_ID_MISSING'][1]}")
+            call.quit(1)
+        if told:
+            call.error(told)
+            call.quit(1)
+
+    return ask
+
+
+_ENDED = "this controller ends with `fairway slurm down`"
 _COMMANDS: dict[str, Command] = {
     "show": _nothing,
     "hold": _hold,
@@ -344,7 +372,15 @@ _COMMANDS: dict[str, Command] = {
     "notify": _notify,
     "token": _token,
     "errnumstr": _errnumstr,
-    "reconfigure": _nothing,
-    "setdebug": _nothing,
-    "schedloglevel": _nothing,
+    "reconfigure": _ask("slurm_reconfigure"),
+    "setdebug": _ask("slurm_set_debug_level", "Permission denied"),
+    "schedloglevel": _ask("slurm_set_schedlog_level", "Permission denied"),
+    "shutdown": _ask("slurm_shutdown", told=_ENDED),
+    "abort": _ask("slurm_shutdown", told=_ENDED),
+    "details": _nothing,
+    "oneliner": _nothing,
+    "all": _nothing,
+    "hide": _nothing,
+    "quiet": _nothing,
+    "verbose": _nothing,
 }

@@ -12,6 +12,10 @@ from fairway.slurm.model.association import FAIRSHARE_PARENT, Association, Count
 def show_assoc_mgr(call: Call, name: str, detail: bool, line: bool) -> None:
     wanted = {k.lower(): v.split(",") for k, _, v in (w.partition("=") for w in name.split())}
     flags = {f.lower() for f in wanted.get("flags", ["users", "assoc", "qos"])}
+    for word in wanted.get("flags", ()):
+        if not word.lower().startswith(("user", "assoc", "qos")):
+            call.say(f"invalid flag '{word}', valid options are 'Assoc, QOS, and/or Users'")
+            return
     users = wanted.get("users") or wanted.get("user")
     accounts = wanted.get("accounts") or wanted.get("account")
     qos = wanted.get("qos")

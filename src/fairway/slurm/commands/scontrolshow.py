@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
@@ -14,7 +15,6 @@ from fairway.slurm.commands.steps import StepRow, step_rows
 from fairway.slurm.model.job import Job, NodeShare
 from fairway.slurm.model.node import Node
 from fairway.slurm.model.partition import Partition, Reservation
-from fairway.slurm.model.tres import order
 from fairway.slurm.words import durations, hostlist, sizes
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import refusals
@@ -36,7 +36,11 @@ def show_job(call: Call, name: str, detail: bool, line: bool) -> None:
             j for j in wanted if j.array_job_id and not j.array_left
         ][::-1]
         if task is not None:
-            wanted = [j for j in wanted if task == j.array_task or task in j.array_left]
+            wanted = [
+                replace(j, array_task=task, array_left=[]) if task in j.array_left else j
+                for j in wanted
+                if task == j.array_task or task in j.array_left
+            ]
         if not wanted:
             call.say(f"slurm_load_jobs error: {refusals()['INVALID_JOB_ID'][1]}")
             call.quit(1)
@@ -130,7 +134,7 @@ def job_lines(call: Call, job: Job, detail: bool) -> list[str]:
     lines.append("Power=")
     if request.gres_flags:
         lines.append(
-            "GresEnforceBind=Yes" if "enforce-binding" in request.gres_flags else "GresDisableBind=Yes"
+            "GresEnforceBind=Yes" if "enforce-binding" in request.gres_flags else "GresEnforceBind=No"
         )
     if request.kill_on_invalid_dep is not None:
         lines.append(f"KillOInInvalidDependent={'Yes' if request.kill_on_invalid_dep else 'No'}")
@@ -163,10 +167,11 @@ def _job_times(call: Call, job: Job) -> list[str]:
     least = durations.clock_of_minutes(request.time_min) if request.time_min else "N/A"
     end = "Unknown" if job.time_limit >= INFINITE and not job.finished else call.stamp(jobtext.end_time(job))
     waits = job.pending and (job.begin > call.now or job.reason in ("BeginTime", "Dependency"))
-    accrued = job.eligible if not waits and not job.request.hold else 0
+    eligible = 0 if job.pending and job.reason == "JobArrayTaskLimit" else jobtext.eligible_time(job)
+    accrued = eligible if not waits and not job.request.hold else 0
     lines = [
         f"RunTime={durations.clock(jobtext.seconds_used(job, call.now))} TimeLimit={limit} TimeMin={least}",
-        f"SubmitTime={call.stamp(job.submit)} EligibleTime={call.stamp(jobtext.eligible_time(job))}",
+        f"SubmitTime={call.stamp(job.submit)} EligibleTime={call.stamp(eligible)}",
         f"AccrueTime={call.stamp(accrued)}",
         f"StartTime={call.stamp(jobtext.start_time(job))} EndTime={end} "
         f"Deadline={call.stamp(request.deadline) if request.deadline else 'N/A'}",
@@ -424,6 +429,8 @@ def show_step(call: Call, name: str, detail: bool, line: bool) -> None:
     if name and not rows:
         call.say(f"slurm_get_job_steps error: {refusals()['INVALID_JOB_ID'][1]}")
         call.quit(1)
+    if not name:
+        rows = [r for r in rows if not r.job.array_job_id]
     if not rows:
         call.print("No job steps in the system")
     for row in rows:
@@ -455,7 +462,7 @@ def show_config(call: Call, name: str, detail: bool, line: bool) -> None:
         "BOOT_TIME": call.stamp(call.site.cluster.boot_time),
         "NEXT_JOB_ID": str(call.site.cluster.next_job_id),
         "MaxNodeCount": str(len(call.site.cluster.nodes)),
-        "AccountingStorageTRES": ",".join(order(call.site.tres_names, call.site.conf.tracked)),
+        "AccountingStorageTRES": ",".join(call.site.tres_names),
         "SLURM_VERSION": VERSION.split()[1],
         "SlurmUser": f"{slurm}({call.site.uid(slurm)})",
         "SlurmctldHost[0]": call.site.conf.get("SlurmctldHost", call.site.host),
@@ -536,6 +543,14 @@ def show_topology(call: Call, name: str, detail: bool, line: bool) -> None:
             call.print(
                 f"SwitchName={one.name} Level={level} LinkSpeed={one.speed} Nodes={hostlist.compress(one.nodes)}{below}"
             )
+
+
+def show_frontend(call: Call, name: str, detail: bool, line: bool) -> None:
+    call.print("No nodes in the system")
+
+
+def show_nothing(call: Call, name: str, detail: bool, line: bool) -> None:
+    """Aliases, burst buffers and federations: there are none."""
 
 
 def show_daemons(call: Call, name: str, detail: bool, line: bool) -> None:

@@ -150,6 +150,8 @@ class Dependency:
     """`fulfilled`, `failed`."""
     any_of: bool = False
     """Terms were joined by `?`."""
+    whole_array: bool = False
+    """The job was an array when it was named: it is told as `1_*`."""
 
 
 @dataclass(slots=True)
