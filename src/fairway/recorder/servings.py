@@ -29,7 +29,8 @@ def _row(room: Room, at_us: int) -> ServiceRow:
 
     fleet, served = room.fleet, room.served
     come = fleet.arrived
-    found = readings(fleet.when[:come], fleet.what[:come], served.slo)
+    when, what = fleet.tables()
+    found = readings(when[:come], what[:come], served.slo)
     spans = {
         f"{name}_us_p{p}": None if value != value else round(value * _US)
         for name in _SPANS

@@ -13,6 +13,7 @@ serving:
     slowdown: 1.0                   # where others share the GPU
     batch: {size: 8, delay: 5ms}    # whole batches (Triton's dynamic batcher) instead of continuous batching
     pipeline: {start: 2s, step: 60ms, batched: 0.9}   # instead of a language model: `output` are steps; no gpu
+    prefill: {gpu: H100-SXM5-80GB, tensorParallel: 1, linkGBPerSecond: 50}   # prompts are read on pods of their own
     speculative: {tokens: 4, acceptance: 0.7, draft: 0.1}   # guessed tokens a step; what a guess takes of a step
     traffic:
       rate: 4                       # requests a second; or {0s: 2, 1h: 20, 2h: 2}, straight between
@@ -66,6 +67,7 @@ _MEMBERS: Final = (
     "slowdown",
     "batch",
     "pipeline",
+    "prefill",
     "speculative",
     "traffic",
     "gateway",
@@ -85,6 +87,7 @@ _TRAFFIC: Final = (
     "speed",
     "name",
 )
+_PREFILL: Final = ("gpu", "tensorParallel", "linkGBPerSecond")
 _THINGS_MOST: Final = 4096
 
 
@@ -98,6 +101,7 @@ def read_served(item: Field, base: Path, seed: int, duration_us: int | None) -> 
     deployed = _pipeline(given) if is_pipeline else _deployed(given)
     if deployed is None:
         return None
+    reads = _reading(given["prefill"], deployed)
     is_route = given["route"].is_given
     if is_route == given["service"].is_given:
         item.reject("expected a service, or a route (HTTPRoute) instead")
@@ -129,6 +133,9 @@ def read_served(item: Field, base: Path, seed: int, duration_us: int | None) -> 
         slo=Slo(*(_seconds(slo[which]) for which in ("ttft", "tpot", "endToEnd"))),
         drains=given["drains"].flag(),
         is_route=is_route,
+        reads=reads,
+        link_bytes_per_s=given["prefill"].members(*_PREFILL)["linkGBPerSecond"].number(50.0, 0.001, 1e6)
+        * 1e9,
         endpoint_us=given["endpointDelay"].duration(ENDPOINT_US),
     )
 
@@ -161,6 +168,28 @@ def _deployed(given: dict[str, Field]) -> Deployed | None:
         given["model"].reject(str(wrong))
         return None
     return deployed
+
+
+def _reading(field: Field, deployed: Deployed | Pipeline) -> Deployed | None:
+    """Who reads prompts, where that is somebody else: as the others, but for what is said."""
+    if not field.is_given:
+        return None
+    if isinstance(deployed, Pipeline):
+        field.reject("expected a language model: a pipeline reads no prompts")
+        return None
+    given = field.members(*_PREFILL)
+    gpu = load_catalog().gpu(given["gpu"].text(deployed.gpu.name))
+    if gpu is None:
+        given["gpu"].reject("expected a GPU of the catalog")
+        return None
+    parallel = given["tensorParallel"].integer(deployed.tensor_parallel, 1, 64)
+    reads = replace(deployed, gpu=gpu, tensor_parallel=parallel, draft_tokens=0)
+    try:
+        step_times(reads)
+    except UserError as wrong:
+        field.reject(str(wrong))
+        return None
+    return reads
 
 
 def _pipeline(given: dict[str, Field]) -> Pipeline:

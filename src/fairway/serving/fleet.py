@@ -240,6 +240,10 @@ class Fleet:
         )
         self.now_s = until_s
 
+    def tables(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """`when` and `what` of every request, in order of arrival."""
+        return self.when, self.what
+
     def drain(self) -> None:
         """To the end of all that was offered."""
         self.advance(math.inf)

@@ -20,8 +20,10 @@ from fairway.kube.objects import Key, Obj, meta_of, namespace_of
 from fairway.kube.quantity import whole_ceil
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.serving import batching
+from fairway.serving.disaggregated import Apart
 from fairway.serving.fleet import Fleet, Load
 from fairway.serving.nature import PLAIN, Nature, parse_nature
+from fairway.serving.steptimes import Deployed
 from fairway.twin.components import Host
 from fairway.twin.kubelet import probing, working
 from fairway.twin.kubelet.component import Kubelet
@@ -82,6 +84,8 @@ class Endpoint:
     failures: int = 0
     container: int = 0
     drains: bool = False
+    reads: bool = False
+    """Only prompts: a server of the fleet before."""
     steps: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -124,9 +128,12 @@ class Room:
             last_replica=dict(self.last_replica),
         )
 
+    def fleet_of(self, end: Endpoint) -> Fleet:
+        return self.fleet.before if end.reads and isinstance(self.fleet, Apart) else self.fleet
+
     def groups_of(self, labels: dict[str, str]) -> list[int]:
         """Of a pod with these labels: the backends (Services, pools) that find it, that with the most weight first."""
-        if labels.get(_ROLE) == "prefill":
+        if labels.get(_ROLE) == "prefill" and not isinstance(self.fleet, Apart):
             return []
         found = [
             (-weight, i)
@@ -143,7 +150,7 @@ class Serving:
     kinds: tuple[str, ...] = ("Pod", "Service", ROUTE, POOL)
 
     def __init__(self, served: Iterable[Served]) -> None:
-        self.rooms = [Room(one, Fleet(one.deployed, one.requests, one.gateway)) for one in served]
+        self.rooms = [Room(one, _fleet(one)) for one in served]
         for room in self.rooms:
             if not room.served.is_route:
                 room.backends = ((room.served.name, 1),)
@@ -208,7 +215,8 @@ class Serving:
     def _reroute(self, number: int, room: Room, backends: tuple[tuple[str, int], ...]) -> None:
         """What has come by now went by the old weights."""
         room.backends = backends
-        room.fleet.set_weights([weight for _, weight in backends] or [0])
+        for fleet in (room.fleet, room.fleet.before) if isinstance(room.fleet, Apart) else (room.fleet,):
+            fleet.set_weights([weight for _, weight in backends] or [0])
         for name, _ in backends:
             for gk in ("Service", POOL):
                 service = self.host.store.get(Key(gk, room.served.namespace, name))
@@ -239,10 +247,12 @@ class Serving:
             return
         if end is None:
             self._advance(room)
-            (replica,) = room.fleet.add()
-            room.fleet.set_state(replica, gets_requests=False)
-            end = room.endpoints[uid] = Endpoint(replica, _began(state, i))
-            self._describe(room, replica, pod)
+            reads = (meta_of(pod).get("labels") or {}).get(_ROLE) == "prefill"
+            end = Endpoint(-1, _began(state, i), reads=reads)
+            (end.replica,) = room.fleet_of(end).add()
+            room.fleet_of(end).set_state(end.replica, gets_requests=False)
+            room.endpoints[uid] = end
+            self._describe(room, end, pod)
             up_us = end.started_us + working.startup_of(state, i)
             _plan_step(end, up_us, UP)
             end.probe, end.container = _generating_probe(pod, i - state.plan.init_count), i
@@ -250,8 +260,8 @@ class Serving:
                 _plan_step(end, up_us + end.probe.period_us, PROBE)
         if is_ours and room.served.is_route:
             self._advance(room)
-            room.fleet.set_groups(end.replica, groups)
-        if is_ours:
+            room.fleet_of(end).set_groups(end.replica, groups)
+        if is_ours and not end.reads:
             room.labels[end.replica]["service"] = room.backends[groups[0]][0]
         is_leaving = "deletionTimestamp" in meta_of(pod)
         is_ready = is_condition_true((pod.get("status") or {}).get("conditions"), "Ready")
@@ -270,8 +280,11 @@ class Serving:
             _plan_step(end, max(sigterm_us, now_us), CLOSE)
         self._turn_at(number, room, end.steps[0][0] if end.steps else now_us)
 
-    def _describe(self, room: Room, replica: int, pod: Obj) -> None:
-        """What its series are called, and what its annotations say of this version of the server."""
+    def _describe(self, room: Room, end: Endpoint, pod: Obj) -> None:
+        """What its series are called, and what its annotations say of this version of the server.
+
+        Who only reads prompts has no series.
+        """
         meta = meta_of(pod)
         annotations = meta.get("annotations") or {}
         nature = (
@@ -279,10 +292,13 @@ class Serving:
             if "fairway.dev/serving" in annotations
             else PLAIN
         )
-        room.natures[replica] = nature
-        room.fleet.set_nature(
+        replica = end.replica
+        room.fleet_of(end).set_nature(
             replica, slow_permille=nature.slow_permille, fails_permille=nature.fails_permille
         )
+        if end.reads:
+            return
+        room.natures[replica] = nature
         memory = annotations.get("fairway.dev/gpu-memory", "")
         if memory and ":" not in memory:
             room.memory_mib[replica] = whole_ceil(memory) / 2**20
@@ -352,10 +368,11 @@ class Serving:
         probe, kubelet = end.probe, self.host.parts.get("kubelet")
         if probe is None or not end.listens or not isinstance(kubelet, Kubelet):
             return
-        row, now_us = room.fleet.replicas[end.replica], self.host.loop.now_us
+        fleet, now_us = room.fleet_of(end), self.host.loop.now_us
+        row = fleet.replicas[end.replica]
         waited_s = 0.0
         if row[batching.WAITING]:
-            waited_s = self._seconds(now_us) - room.fleet.when[row[batching.HEAD], batching.ARRIVED]
+            waited_s = self._seconds(now_us) - fleet.when[row[batching.HEAD], batching.ARRIVED]
         end.failures = end.failures + 1 if waited_s > probe.timeout_s else 0
         if end.failures >= probe.failures_most:
             probing.fail_liveness(kubelet, uid, end.container, _TIMED_OUT.format(path=probe.path))
@@ -372,7 +389,7 @@ class Serving:
         for room in self.rooms:
             end = room.endpoints.get(meta_of(pod)["uid"])
             if end is not None:
-                values = room.samples[-1].values.get(end.replica, {}) if room.samples else {}
+                values = room.samples[-1].values.get(_key(end), {}) if room.samples else {}
                 return _milli(room, column, values.get(column, 0), 1), self._holds_until()
         return None
 
@@ -417,26 +434,37 @@ def _milli(room: Room, column: int, value: int, replicas: int) -> int:
     return round(1000 * value / (room.fleet.times.cache_tokens * replicas))
 
 
+def _key(end: Endpoint) -> int:
+    """Of a sample's values; servers that only read prompts below zero."""
+    return -1 - end.replica if end.reads else end.replica
+
+
+def _fleet(served: Served) -> Fleet:
+    if served.reads is None or not isinstance(served.deployed, Deployed):
+        return Fleet(served.deployed, served.requests, served.gateway)
+    return Apart(served.deployed, served.requests, served.gateway, served.reads, served.link_bytes_per_s)
+
+
 def _sample(room: Room) -> Sample:
-    rows = room.fleet.replicas
     columns = sorted(set(_METRICS.values()))
     values = {
-        end.replica: {column: int(rows[end.replica, column]) for column in columns}
+        _key(end): {column: int(room.fleet_of(end).replicas[end.replica, column]) for column in columns}
         for end in room.endpoints.values()
     }
     return Sample(room.fleet.load(), values)
 
 
 def _carry_out(room: Room, end: Endpoint, step: int) -> None:
+    fleet = room.fleet_of(end)
     if step == GONE:
-        room.fleet.kill(end.replica)
+        fleet.kill(end.replica)
         end.is_gone, end.steps = True, []
         return
     if step == CLOSE and not room.served.drains and not end.drains:
-        room.fleet.abort(end.replica)
+        fleet.abort(end.replica)
     end.gets_requests = step == IN or (end.gets_requests and step != OUT)
     end.listens = step == UP or (end.listens and step != CLOSE)
-    room.fleet.set_state(end.replica, gets_requests=end.gets_requests, listens=end.listens)
+    fleet.set_state(end.replica, gets_requests=end.gets_requests, listens=end.listens)
 
 
 def _generating_probe(pod: Obj, i: int) -> GeneratingProbe | None:

@@ -100,8 +100,9 @@ def _of_pod(
         return wanted is None or wanted == name
 
     come = room.fleet.arrived
-    mine = np.flatnonzero(room.fleet.what[:come, b.WHERE] == replica)
-    when, what = room.fleet.when[mine], room.fleet.what[mine]
+    when, what = room.fleet.tables()
+    mine = np.flatnonzero(what[:come, b.WHERE] == replica)
+    when, what = when[mine], what[mine]
     good = what[:, b.STATUS] == b.DONE_WELL
     for name, bounds in _HISTOGRAMS.items():
         if wanted is None or wanted.startswith(name):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fairway.kube.timestamps import SECOND_US
+from fairway.serving.disaggregated import LINK_BYTES_PER_S
 from fairway.serving.fleet import Gateway
 from fairway.serving.pipelines import Pipeline
 from fairway.serving.readings import Slo
@@ -31,4 +32,7 @@ class Served:
     slo: Slo
     drains: bool = False
     is_route: bool = False
+    reads: Deployed | None = None
+    """Prompts are read on pods of their own (of the role `prefill`), as this says; None: by whoever answers."""
+    link_bytes_per_s: float = LINK_BYTES_PER_S
     endpoint_us: int = ENDPOINT_US
