@@ -317,6 +317,7 @@ def test_a_trial_keeps_what_goes_in_and_names_what_does_not() -> None:
     assert [(f.file, f.outcome, f.subject) for f in found.findings] == [("f.yaml", "denied", "Pod team-a/b")]
     assert "exceeded quota: q" in found.findings[0].message
     assert found.is_denied
+    assert judge([manifest(config("a"))], [], user).judged == 1, "nothing need be there before"
     again = judge([manifest(config("a", x="1"))], [], user, store)
     assert again.findings == ()
     held = next(c for c in store.objects("ConfigMap", "team-a"))

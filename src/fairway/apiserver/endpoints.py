@@ -69,9 +69,9 @@ class EndpointsController:
             return
         known = self._selectors.get(key.namespace) or {}
         if known:
-            labels = labels_of(change.obj)
+            seen = [labels_of(pod) for pod in (change.obj, change.old) if pod is not None]
             for name, selector in known.items():
-                if all(labels.get(k) == v for k, v in selector.items()):
+                if any(all(labels.get(k) == v for k, v in selector.items()) for labels in seen):
                     self._plan(key.namespace, name)
 
     def _plan(self, namespace: str, name: str) -> None:
