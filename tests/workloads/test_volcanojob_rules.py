@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fairway.cluster.actions import Emit, perform
+from fairway.cluster.actions import Create, Emit, perform
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
@@ -450,3 +450,16 @@ def test_a_group_for_pods_that_have_none() -> None:
     ]
     assert looked_at("p", annotations={"scheduling.k8s.io/group-name": "mine"}) == []
     assert looked_at("p", spec={"schedulerName": "default-scheduler"}) == []
+
+
+def test_no_more_pods_than_can_be_made_at_once() -> None:
+    world = World(a_task("t", 300), a_task("u", 300), let_in=False)
+    (group,) = world.store.objects("PodGroup.scheduling.volcano.sh", "default")
+    key = Key("PodGroup.scheduling.volcano.sh", "default", group["metadata"]["name"])
+    world.store.set_status(key, {"phase": "Inqueue"})
+    look = decide.reconcile(world.store, KEY, START)
+    made = [
+        a.obj["metadata"]["name"] for a in look.actions if isinstance(a, Create) and a.obj["kind"] == "Pod"
+    ]
+    assert len(made) == 500
+    assert (made[0], made[299], made[300], made[-1]) == ("vj-t-0", "vj-t-299", "vj-u-0", "vj-u-199")
