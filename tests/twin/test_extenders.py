@@ -229,3 +229,51 @@ def test_calls_fail_in_the_words_of_the_client() -> None:
         call(Extender(url), "filter", {})
     with served(b"<html>") as (url, _), pytest.raises(ExtenderError, match="invalid character"):
         call(Extender(url), "filter", {})
+
+
+ODD: tuple[Any, ...] = (
+    *(None, 1, 1.5, True, "x", [], {}, [1], [["a"]]),
+    *({"nodenames": [1]}, {"nodenames": [{}]}, {"nodenames": "n"}, {"nodes": 5}, {"nodes": {"items": 7}}),
+    {"nodes": {"items": [1, {"metadata": {"name": 5}}, {"metadata": {}}]}},
+    {"failedNodes": [1], "nodenames": ["n", "n"]},
+    *({"nodeNameToMetaVictims": {"n": 5}}, {"nodeNameToMetaVictims": [1]}),
+    {"nodeNameToMetaVictims": {"n": {"pods": [5], "numPDBViolations": "x"}}},
+    *([{"host": "n", "score": 10**40}], [{"host": "n", "score": "a"}], [{"score": 1}]),
+)
+
+
+@pytest.mark.parametrize("verb", ["filter_verb", "prioritize_verb", "preempt_verb", "bind_verb"])
+@pytest.mark.parametrize("caches_nodes", [False, True])
+def test_odd_answers_are_errors_and_never_more(verb: str, caches_nodes: bool) -> None:
+    asking = {"metadata": {"name": "p", "namespace": "d", "uid": "u"}, "spec": {"containers": []}}
+    victim = {"metadata": {"name": "v", "namespace": "d", "uid": "v"}}
+    store = Twin(seed=1, latency=NONE, components=[]).store
+    for odd in ODD:
+        verbs: dict[str, Any] = {verb: "verb"}
+        extender = Extender(URL, caches_nodes=caches_nodes, **verbs)
+
+        def answers(*_: Any, odd: Any = odd) -> Any:
+            return odd
+
+        asked = Extenders([extender], answers, store)
+        steps: list[tuple[Callable[..., Any], Any]] = [
+            (asked.passed, ["n"]),
+            (asked.scores, ["n"]),
+            (asked.preempting, {"n": ([victim], 0)}),
+            (asked.binds, "n"),
+        ]
+        for step, about in steps:
+            try:
+                found = step(asking, about)
+            except ExtenderError:
+                continue
+            named = found.nodes if hasattr(found, "nodes") else found
+            assert not named or set(named) <= {"n"}
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "http://x:99999", "http://127.0.0.1:1/ a", "https://127.0.0.1:1"]
+)
+def test_addresses_that_lead_nowhere(url: str) -> None:
+    with pytest.raises(ExtenderError):
+        call(Extender(url, timeout_s=0.5), "filter", {})

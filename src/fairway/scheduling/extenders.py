@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairway.cluster.actions import View
-from fairway.kube.objects import Key, Obj, meta_of, name_of
+from fairway.kube.objects import Key, Obj, meta_of
 
 # Scores of extenders reach to 10, those of plugins to 100. Source: extender/v1 MaxExtenderPriority.
 _SCALE: Final = 10
+_MOST_SCORE: Final = 2**31
 _FIELDS: Final[dict[str, str]] = {
     name.lower(): name
     for name in (
@@ -135,7 +136,7 @@ class Extenders:
                 continue
             try:
                 answer = self._call(extender, extender.prioritize_verb, self._args(extender, pod, nodes))
-                entries = [(str(e["host"]), int(e["score"])) for e in answer or ()]
+                entries = [(str(e["host"]), _score(e["score"])) for e in answer or ()]
             except (ExtenderError, TypeError, KeyError, ValueError):
                 continue
             for host, score in entries:
@@ -158,13 +159,7 @@ class Extenders:
                 answer = _mapping(
                     self._call(extender, extender.preempt_verb, _preemption(extender, pod, left, objects))
                 )
-                now = {
-                    str(node): (
-                        [str(p.get("uid") or "") for p in of_node.get("pods") or ()],
-                        int(of_node.get("numPDBViolations") or 0),
-                    )
-                    for node, of_node in (answer.get("nodeNameToMetaVictims") or {}).items()
-                }
+                now = _victims(answer.get("nodeNameToMetaVictims") or {})
                 _check_victims(extender, now, left)
             except ExtenderError:
                 if extender.is_ignorable:
@@ -221,17 +216,23 @@ def _left(extender: Extender, answer: Mapping[str, Any], handed: Sequence[str]) 
     names = answer.get("nodenames")
     if extender.caches_nodes and isinstance(names, list):
         for name in names:
-            if name not in handed:
+            if not isinstance(name, str) or name not in handed:
                 raise ExtenderError(
                     f'extender "{extender.url}" claims a filtered node "{name}" which is not found in the input '
                     "node list"
                 )
-        return tuple(names)
+        return tuple(dict.fromkeys(names))
     nodes = answer.get("nodes")
     items = nodes.get("items") if isinstance(nodes, dict) else None
-    found = [name_of(n) for n in items or () if isinstance(n, dict) and isinstance(n.get("metadata"), dict)]
+    if not isinstance(items, list):
+        items = []
+    found = [
+        n["metadata"].get("name")
+        for n in items
+        if isinstance(n, dict) and isinstance(n.get("metadata"), dict)
+    ]
     # Unlike kube: nodes that were not handed in are left out; kube-scheduler would go on with them.
-    return tuple(n for n in found if n in handed)
+    return tuple(dict.fromkeys(n for n in found if isinstance(n, str) and n in handed))
 
 
 def _preemption(
@@ -248,6 +249,28 @@ def _preemption(
         for node, (uids, broken) in left.items()
     }
     return {"pod": pod, "nodeNameToVictims": whole, "nodeNameToMetaVictims": None}
+
+
+def _score(value: Any) -> int:
+    """Within 32 bits: what is more would not fit a sum of scores. Raises: ValueError."""
+    found = int(value)
+    if abs(found) > _MOST_SCORE:
+        raise ValueError
+    return found
+
+
+def _victims(answer: Any) -> dict[str, tuple[list[str], int]]:
+    """Raises: ExtenderError, where it is not shaped as one."""
+    try:
+        return {
+            str(node): (
+                [str(p.get("uid") or "") for p in of_node.get("pods") or ()],
+                int(of_node.get("numPDBViolations") or 0),
+            )
+            for node, of_node in answer.items()
+        }
+    except (AttributeError, TypeError, ValueError) as wrong:
+        raise ExtenderError("json: cannot unmarshal nodeNameToMetaVictims into Go value") from wrong
 
 
 def _check_victims(

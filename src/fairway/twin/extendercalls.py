@@ -19,8 +19,8 @@ _MOST_BYTES: Final = 64 << 20
 def call(extender: Extender, verb: str, args: Any) -> Any:
     """Its answer. Raises: ExtenderError, in the words of Go's client."""
     address = f"{extender.url.rstrip('/')}/{verb}"
-    parts = urlsplit(address)
     try:
+        parts = urlsplit(address)
         connection = _connection(extender, parts.scheme, parts.hostname or "", parts.port)
     except (OSError, ValueError) as failed:
         raise ExtenderError(f'Post "{address}": {failed}') from failed
@@ -33,7 +33,7 @@ def call(extender: Extender, verb: str, args: Any) -> Any:
     except TimeoutError as failed:
         what = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
         raise ExtenderError(f'Post "{address}": {what}') from failed
-    except (OSError, http.client.HTTPException) as failed:
+    except (OSError, http.client.HTTPException, ValueError) as failed:
         raise ExtenderError(f'Post "{address}": {_words(failed, parts.hostname, parts.port)}') from failed
     finally:
         connection.close()
