@@ -74,6 +74,8 @@ def test_whole_gpus() -> None:
     found, twin = recorded(node("n", 4), two, pod("p", {"resourceClaimTemplateName": "two"}))
     assert twin.store.require(Key("Pod", "d", "p"))["spec"]["nodeName"] == "n"
     assert (offered(found), held(found)) == (4000, [2000])
+    assert found.nodes.lives[0].devices == (("nvidia.com/gpu", 4),)
+    assert found.pods.sorts[0].devices == (("fairway.dev/gpu-milli", 2000),)
 
 
 def test_instances_are_parts() -> None:

@@ -14,7 +14,7 @@ from fairway.cluster.gpurequests import (
     unit_of,
 )
 from fairway.kube.objects import Obj, annotations_of, labels_of, spec_of, status_of
-from fairway.kube.resources import CPU, MEMORY
+from fairway.kube.resources import CPU, MEMORY, NVIDIA_GPU
 from fairway.scheduling.hami.cards import REGISTER, cards_of
 from fairway.twin.launches import Launch
 
@@ -153,7 +153,9 @@ class NodeLedger:
             found = node_resources(node)
             gpu = max(gpus.capacity(found, life.unit), published)
             cpu, memory = found.get(CPU, 0), found.get(MEMORY, 0)
-            devices = gpus.devices(found)
+            # Parts that HAMi makes, and what is published for claims, are so many GPUs all the same.
+            is_whole = bool(life.cards) or published > 0
+            devices = ((NVIDIA_GPU, gpu // 1000),) if is_whole else gpus.devices(found)
         offer = Offer(now, gpu, cpu, memory, is_open(node))
         if not life.offers or life.offers[-1][1:] != offer[1:]:
             if gpu and gpu >= life.gpu_most:

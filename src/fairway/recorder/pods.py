@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from fairway.cluster.gpurequests import Devices, GpuResources, Part
 from fairway.cluster.shapes import Shapes
 from fairway.kube.objects import Obj
-from fairway.kube.resources import NVIDIA_GPU
+from fairway.kube.resources import GPU_MILLI, NVIDIA_GPU
 from fairway.recorder.utilization import Uses
 from fairway.recorder.workloads import NEVER, QUEUE_LABEL, Workload
 
@@ -157,20 +157,24 @@ class PodLedger:
         """It was given so much of GPUs by claims, beside what it asks for."""
         sort = self.sorts[row]
         size = (sort.size[0] + milli, *sort.size[1:])
-        self.sorts[row] = self._sort((*sort[:5], size, sort.devices))
+        devices = (*(d for d in sort.devices if d[0] != GPU_MILLI), (GPU_MILLI, milli))
+        self.sorts[row] = self._sort((*sort[:5], size, devices))
 
     def share(self, row: int, milli: int) -> None:
         """What it was given of cards that HAMi divides."""
-        self._shared[row] = milli
+        if milli:
+            self._shared[row] = milli
 
     def _fit(self, row: int, unit: Part) -> None:
         """What it was given is a part of what its request's name says."""
         sort = self.sorts[row]
         named = dict(sort.devices).get(NVIDIA_GPU, 0) * 1000
-        part = self._shared.pop(row, named * unit[0] // unit[1])
+        shared = self._shared.pop(row, None)
+        part = named * unit[0] // unit[1] if shared is None else shared
         if sort.size[0] >= named:
             size = (sort.size[0] - named + part, *sort.size[1:])
-            self.sorts[row] = self._sort((*sort[:5], size, sort.devices))
+            devices = sort.devices if shared is None else ((GPU_MILLI, shared),)
+            self.sorts[row] = self._sort((*sort[:5], size, devices))
 
     def release(self, row: int, now: int) -> None:
         """It holds nothing any more."""

@@ -102,8 +102,11 @@ def test_readings_count_what_was_given() -> None:
     assert isinstance(recorder, Recorder)
     sizes = sorted(recorder.pods.interval_sizes[i][0] for i in range(2))
     assert sizes == [100, 300]
+    devices = sorted(sort.devices for sort in recorder.pods.sorts if sort.devices)
+    assert devices == [(("fairway.dev/gpu-milli", 100),), (("fairway.dev/gpu-milli", 300),)]
     (life,) = [n for n in recorder.nodes.lives if n.name == "n"]
     assert life.offers[-1].gpu == 2000
+    assert life.devices == (("nvidia.com/gpu", 2),)
 
 
 def test_without_hami_nothing_changes() -> None:
