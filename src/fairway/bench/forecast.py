@@ -43,7 +43,7 @@ _BUSY = 0.75
 
 
 SPEED, BACKTEST = "speed", "backtest"
-_SEEDS, _DAYS, _LOAD = (11, 12), 8, 1.15
+_SEEDS, _DAYS, _LOAD = (11, 12, 13), 8, 1.15
 
 
 def run(quick: bool, setup: str = "") -> Iterator[BenchRow]:

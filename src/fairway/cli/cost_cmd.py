@@ -20,94 +20,109 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 _LABEL = "label:"
 
 
+_Ground = Annotated[
+    Path,
+    typer.Argument(
+        metavar="GROUND", help="A run, a scenario to run first, a dump, a data folder, a kubeconfig."
+    ),
+]
+_By = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        metavar="COLUMN[,…]",
+        help="namespace, team, project, queue, workload, gpu_model, capacity_type, …, or label:KEY.",
+    ),
+]
+_Basis = Annotated[str, typer.Option("--basis", metavar="request|usage", help="Owe what is held, or used.")]
+_Measure = Annotated[str, typer.Option("--measure", metavar="sm|memory", help="By what use is judged.")]
+_Split = Annotated[
+    str,
+    typer.Option("--split", metavar="residual|gpu|ratio", help="How much of a node's price is its GPUs."),
+]
+_Commitment = Annotated[
+    str, typer.Option("--commitment", metavar="1y|3y", help="On-demand nodes at this plan's price.")
+]
+_Book = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--book",
+        "--prices",
+        "-b",
+        metavar="FILE|DIR",
+        exists=True,
+        help="Prices that win over ours and the scenario's.",
+    ),
+]
+_Share = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--share", metavar="WHAT[=RULE]", help="Lay idle, booting, system, unused, namespace/X on others."
+    ),
+]
+_Weight = Annotated[
+    list[str] | None, typer.Option("--weight", metavar="NAME=N", help="For --share …=weighted.")
+]
+_Budget = Annotated[
+    list[Path] | None,
+    typer.Option("--budget", metavar="FILE|DIR", help="Budgets; exit 1 when overspent."),
+]
+_Enforce = Annotated[
+    bool, typer.Option("--enforce", help="Run the commands of budgets whose enforcement is due.")
+]
+_Decisions = Annotated[
+    Path | None, typer.Option("--decisions", metavar="FILE", help="Write what is due as JSON lines.")
+]
+_Epochs = Annotated[
+    list[str] | None, typer.Option("--epochs", metavar="NS/KIND/NAME=N", help="Epochs of a workload.")
+]
+_Requests = Annotated[
+    list[str] | None, typer.Option("--requests", metavar="NS/KIND/NAME=N", help="Requests it answered.")
+]
+_Top = Annotated[int, typer.Option("--top", min=0, max=1000, help="Top consumers to name.")]
+_Showback = Annotated[bool, typer.Option("--showback", help="Month by month, too.")]
+_Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write the showback as one HTML file.")
+]
+_Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the showback as CSV.")]
+_Plots = Annotated[
+    Path | None, typer.Option("--plots", metavar="DIR", help="Write the trends as SVG and PNG.")
+]
+_Export = Annotated[
+    Path | None, typer.Option("--export", metavar="FILE", help="Every row, as .csv or .parquet.")
+]
+_Focus = Annotated[
+    Path | None, typer.Option("--focus", metavar="FILE", help="In FOCUS columns, .csv or .parquet.")
+]
+_Seed = Annotated[int | None, typer.Option(help="Of a scenario, instead of its own.", show_default=False)]
+_Output = Annotated[str, typer.Option("--output", "-o", metavar="table|json", help="How to print.")]
+
+
 @app.command()
 def cost(
-    path: Annotated[
-        Path,
-        typer.Argument(
-            metavar="GROUND", help="A run, a scenario to run first, a dump, a data folder, a kubeconfig."
-        ),
-    ],
-    by: Annotated[
-        str,
-        typer.Option(
-            "--by",
-            metavar="COLUMN[,…]",
-            help="namespace, team, project, queue, workload, gpu_model, capacity_type, …, or label:KEY.",
-        ),
-    ] = "namespace",
-    basis: Annotated[
-        str, typer.Option("--basis", metavar="request|usage", help="Owe what is held, or used.")
-    ] = ("request"),
-    measure: Annotated[
-        str, typer.Option("--measure", metavar="sm|memory", help="By what use is judged.")
-    ] = "sm",
-    split: Annotated[
-        str,
-        typer.Option("--split", metavar="residual|gpu|ratio", help="How much of a node's price is its GPUs."),
-    ] = "residual",
-    commitment: Annotated[
-        str, typer.Option("--commitment", metavar="1y|3y", help="On-demand nodes at this plan's price.")
-    ] = "",
-    book: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--book",
-            "--prices",
-            "-b",
-            metavar="FILE|DIR",
-            exists=True,
-            help="Prices that win over ours and the scenario's.",
-        ),
-    ] = None,
-    share: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--share", metavar="WHAT[=RULE]", help="Lay idle, booting, system, unused, namespace/X on others."
-        ),
-    ] = None,
-    weight: Annotated[
-        list[str] | None, typer.Option("--weight", metavar="NAME=N", help="For --share …=weighted.")
-    ] = None,
-    budget: Annotated[
-        list[Path] | None,
-        typer.Option("--budget", metavar="FILE|DIR", help="Budgets; exit 1 when overspent."),
-    ] = None,
-    enforce: Annotated[
-        bool, typer.Option("--enforce", help="Run the commands of budgets whose enforcement is due.")
-    ] = False,
-    decisions: Annotated[
-        Path | None, typer.Option("--decisions", metavar="FILE", help="Write what is due as JSON lines.")
-    ] = None,
-    epochs: Annotated[
-        list[str] | None, typer.Option("--epochs", metavar="NS/KIND/NAME=N", help="Epochs of a workload.")
-    ] = None,
-    requests: Annotated[
-        list[str] | None, typer.Option("--requests", metavar="NS/KIND/NAME=N", help="Requests it answered.")
-    ] = None,
-    top: Annotated[int, typer.Option("--top", min=0, max=1000, help="Top consumers to name.")] = 5,
-    showback: Annotated[bool, typer.Option("--showback", help="Month by month, too.")] = False,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write the showback as one HTML file.")
-    ] = None,
-    csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write the showback as CSV.")
-    ] = None,
-    plots: Annotated[
-        Path | None, typer.Option("--plots", metavar="DIR", help="Write the trends as SVG and PNG.")
-    ] = None,
-    export: Annotated[
-        Path | None, typer.Option("--export", metavar="FILE", help="Every row, as .csv or .parquet.")
-    ] = None,
-    focus: Annotated[
-        Path | None, typer.Option("--focus", metavar="FILE", help="In FOCUS columns, .csv or .parquet.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Of a scenario, instead of its own.", show_default=False)
-    ] = None,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="table|json", help="How to print.")
-    ] = "table",
+    path: _Ground,
+    by: _By = "namespace",
+    basis: _Basis = "request",
+    measure: _Measure = "sm",
+    split: _Split = "residual",
+    commitment: _Commitment = "",
+    book: _Book = None,
+    share: _Share = None,
+    weight: _Weight = None,
+    budget: _Budget = None,
+    enforce: _Enforce = False,
+    decisions: _Decisions = None,
+    epochs: _Epochs = None,
+    requests: _Requests = None,
+    top: _Top = 5,
+    showback: _Showback = False,
+    html: _Html = None,
+    csv: _Csv = None,
+    plots: _Plots = None,
+    export: _Export = None,
+    focus: _Focus = None,
+    seed: _Seed = None,
+    output: _Output = "table",
 ) -> None:
     """Say what a run cost, where the money went, and who owes it, to the micro-dollar.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +12,8 @@ import typer
 from fairway.cli.onground import At, On
 
 if TYPE_CHECKING:
+    from fairway.answers.whatif.changes import Alteration
+    from fairway.answers.whatif.playing import World
     from fairway.scenario.assertions.grammar import Assertion
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -19,49 +21,59 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 MOST_SEEDS = 1_000
 
 
+_Changes = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[CHANGE…]",
+        help="nodes=+4, nodes/PREFIX=-2, quota/QUEUE/FLAVOR/RESOURCE=+8, priority/CLASS=1000, load=2.",
+        show_default=False,
+    ),
+]
+_Apply = Annotated[
+    list[Path] | None,
+    typer.Option("--apply", "-f", metavar="FILE", help="Manifests: flavors, queues, policies, …"),
+]
+_Patch = Annotated[list[str] | None, typer.Option(metavar="KIND/NAME=JSON", help="A merge patch.")]
+_Delete = Annotated[list[str] | None, typer.Option(metavar="KIND/NAME", help="This is gone.")]
+_Seeds = Annotated[int, typer.Option(min=1, max=MOST_SEEDS, help="Runs of each way.")]
+_Span = Annotated[
+    str, typer.Option("--for", metavar="DURATION", help="How long; a scenario runs to its own end.")
+]
+_Seed = Annotated[int, typer.Option(help="The first seed.")]
+_Processes = Annotated[int, typer.Option(min=0, max=256, help="0: as many as there are cores.")]
+_Book = Annotated[
+    list[Path] | None,
+    typer.Option("--book", "-b", metavar="FILE|DIR", exists=True, help="Prices that win over ours."),
+]
+_Find = Annotated[
+    str | None,
+    typer.Option(
+        "--search",
+        metavar="OBJECTIVE",
+        help="Find the smallest amount of the last CHANGE that meets it.",
+        show_default=False,
+    ),
+]
+_Between = Annotated[str, typer.Option(metavar="LOW..HIGH", help="--search: amounts to look at.")]
+_Output = Annotated[str, typer.Option("--output", "-o", metavar="table|json", help="How to print.")]
+
+
 @app.command("what-if")
 def what_if(
-    changes: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[CHANGE…]",
-            help="nodes=+4, nodes/PREFIX=-2, quota/QUEUE/FLAVOR/RESOURCE=+8, priority/CLASS=1000, load=2.",
-            show_default=False,
-        ),
-    ] = None,
+    changes: _Changes = None,
     on: On = None,
     at: At = None,
-    apply: Annotated[
-        list[Path] | None,
-        typer.Option("--apply", "-f", metavar="FILE", help="Manifests: flavors, queues, policies, …"),
-    ] = None,
-    patch: Annotated[list[str] | None, typer.Option(metavar="KIND/NAME=JSON", help="A merge patch.")] = None,
-    delete: Annotated[list[str] | None, typer.Option(metavar="KIND/NAME", help="This is gone.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=MOST_SEEDS, help="Runs of each way.")] = 5,
-    span: Annotated[
-        str, typer.Option("--for", metavar="DURATION", help="How long; a scenario runs to its own end.")
-    ] = "24h",
-    seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-    processes: Annotated[int, typer.Option(min=0, max=256, help="0: as many as there are cores.")] = 0,
-    book: Annotated[
-        list[Path] | None,
-        typer.Option("--book", "-b", metavar="FILE|DIR", exists=True, help="Prices that win over ours."),
-    ] = None,
-    find: Annotated[
-        str | None,
-        typer.Option(
-            "--search",
-            metavar="OBJECTIVE",
-            help="Find the smallest amount of the last CHANGE that meets it.",
-            show_default=False,
-        ),
-    ] = None,
-    between: Annotated[
-        str, typer.Option(metavar="LOW..HIGH", help="--search: amounts to look at.")
-    ] = "0..64",
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="table|json", help="How to print.")
-    ] = "table",
+    apply: _Apply = None,
+    patch: _Patch = None,
+    delete: _Delete = None,
+    seeds: _Seeds = 5,
+    span: _Span = "24h",
+    seed: _Seed = 0,
+    processes: _Processes = 0,
+    book: _Book = None,
+    find: _Find = None,
+    between: _Between = "0..64",
+    output: _Output = "table",
 ) -> None:
     """The same cluster with the same luck, once as it is and once changed: waits, evictions, fairness, dollars.
 
@@ -73,62 +85,96 @@ def what_if(
     Example: fairway what-if nodes=+2 --on examples/06-load-130 --seeds 3
     Example: fairway what-if nodes=+0 --on examples/06-load-130 --search "wait p90 < 1h" --between 0..16
     """
-    from fairway.answers.whatif import changes as words
-    from fairway.answers.whatif.comparing import what_if as compared
     from fairway.answers.whatif.playing import World
-    from fairway.answers.whatif.searching import search
-    from fairway.answers.whatif.whatiftext import search_lines, whatif_lines
-    from fairway.catalog.catalog import load_catalog
     from fairway.cli import slurmanswers
-    from fairway.cli.forecast_cmd import Counter, read_duration
+    from fairway.cli.forecast_cmd import read_duration
     from fairway.cli.onground import ground_on
-    from fairway.cli.output import check_output, print_json
-    from fairway.errors import UserError
+    from fairway.cli.output import check_output
 
     check_output(output)
     site = slurmanswers.slurm_on(on)
     if site is not None:
         slurmanswers.what_if(site, changes or (), at, output)
         return
-    asked = [words.read_change(text) for text in changes or ()]
-    others = [words.applied(path) for path in apply or ()]
-    others += [words.patched(text) for text in patch or ()] + [words.deleted(name) for name in delete or ()]
+    asked, others = _asked(changes or (), apply or (), patch or (), delete or ())
+    objective, amounts = _objective(find), _between(between)
+    world = World(ground_on(on), at, read_duration("--for", span), seed)
+    if objective is not None:
+        _search(world, asked, others, objective, amounts, min(seeds, 3), output)
+    else:
+        _compare(world, (*asked, *others), seeds, processes, book or (), output)
+
+
+def _asked(
+    changes: Sequence[str], apply: Sequence[Path], patch: Sequence[str], delete: Sequence[str]
+) -> tuple[list[Alteration], list[Alteration]]:
+    """Changes with an amount, and the others."""
+    from fairway.answers.whatif import changes as words
+    from fairway.errors import UserError
+
+    asked = [words.read_change(text) for text in changes]
+    others = [words.applied(path) for path in apply]
+    others += [words.patched(text) for text in patch] + [words.deleted(name) for name in delete]
     if not asked and not others:
         raise UserError(
             "nothing to change: expected a CHANGE such as nodes=+4, or --apply, --patch, --delete"
         )
-    objective, amounts = _objective(find), _between(between)
-    world = World(ground_on(on), at, read_duration("--for", span), seed)
-    counter = Counter("runs" if find else "seeds")
-    if objective is not None:
-        if not asked:
-            raise UserError(
-                "--search: expected a CHANGE whose amount is looked for, such as nodes=+0 or quota/…=0"
-            )
-        varied, fixed = asked[-1], (*asked[:-1], *others)
-        searched = search(
-            world, fixed, varied, objective, between=amounts, seeds=min(seeds, 3), progress=counter
+    return asked, others
+
+
+def _search(
+    world: World,
+    asked: Sequence[Alteration],
+    others: Sequence[Alteration],
+    objective: Assertion,
+    amounts: tuple[int, int],
+    seeds: int,
+    output: str,
+) -> None:
+    """The smallest amount of the last change that meets the objective."""
+    from fairway.answers.whatif.searching import search
+    from fairway.answers.whatif.whatiftext import search_lines
+    from fairway.cli.forecast_cmd import Counter
+    from fairway.errors import UserError
+
+    if not asked:
+        raise UserError(
+            "--search: expected a CHANGE whose amount is looked for, such as nodes=+0 or quota/…=0"
         )
-        counter.end()
-        _print(output, searched.as_json(), search_lines(searched), print_json)
-        if searched.smallest is None:
-            raise typer.Exit(1)
-        return
-    found = compared(
-        world,
-        (*asked, *others),
-        seeds=seeds,
-        processes=processes,
-        catalog=load_catalog(book or ()),
-        progress=counter,
-    )
+    counter = Counter("runs")
+    varied, fixed = asked[-1], (*asked[:-1], *others)
+    found = search(world, fixed, varied, objective, between=amounts, seeds=seeds, progress=counter)
+    counter.end()
+    _print(output, found.as_json(), search_lines(found))
+    if found.smallest is None:
+        raise typer.Exit(1)
+
+
+def _compare(
+    world: World,
+    changes: tuple[Alteration, ...],
+    seeds: int,
+    processes: int,
+    book: Sequence[Path],
+    output: str,
+) -> None:
+    """As it is and changed, side by side."""
+    from fairway.answers.whatif.comparing import what_if as compared
+    from fairway.answers.whatif.whatiftext import whatif_lines
+    from fairway.catalog.catalog import load_catalog
+    from fairway.cli.forecast_cmd import Counter
+
+    counter, catalog = Counter("seeds"), load_catalog(book)
+    found = compared(world, changes, seeds=seeds, processes=processes, catalog=catalog, progress=counter)
     counter.end()
     for note in found.notes:
         typer.echo(f"fairway: {note}", err=True)
-    _print(output, found.as_json(), whatif_lines(found), print_json)
+    _print(output, found.as_json(), whatif_lines(found))
 
 
-def _print(output: str, data: Any, lines: list[str], print_json: Callable[[Any], None]) -> None:
+def _print(output: str, data: Any, lines: list[str]) -> None:
+    from fairway.cli.output import print_json
+
     if output == "json":
         print_json(data)
     else:
