@@ -73,6 +73,9 @@ SESSION: list[tuple[str, str, int, str, str]] = [
         "StdOut=/srv/slurm/home/alice/slurm-5_3.out\n",
         "",
     ),
+    ("alice", "scancel 7.batch", 1, "", "scancel: error: Invalid job id 7.batch\n"),
+    ("alice", "sbatch --parsable -H -p cpu -t 5 --array=%2 --wrap 'sleep 600'", 0, "9\n", ""),
+    ("alice", "squeue -h -j 9 -o '%i %r'", 0, "9_[0%2] JobHeldUser\n", ""),
     ("alice", "sacct --usage", 0, "Usage: sacct [options]\n\tUse --help for help\n", ""),
     ("alice", "sacct -n -P --units=G -X -j 3 -o reqmem,alloctres", 0, "3.91G|billing=2,cpu=2,mem=3.91G,node=1\n", ""),
 ]  # fmt: skip

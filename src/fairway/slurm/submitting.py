@@ -131,6 +131,8 @@ def array_tasks(cluster: Cluster, text: str | None) -> tuple[list[int], int]:
         if last < first or last >= most or (colon and (by <= 0 or by >= most)):
             raise SlurmError("INVALID_ARRAY")
         found.update(range(first, last + 1, by))
+    if running and not body:
+        found.add(0)
     return sorted(found), int(running or 0)
 
 

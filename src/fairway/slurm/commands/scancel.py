@@ -30,6 +30,12 @@ _VARIABLES = {
     "user": "SCANCEL_USER",
     "verbose": "SCANCEL_VERBOSE",
 }
+_USAGE = """\
+Usage: scancel [-A account] [--batch] [--full] [--interactive] [-n job_name]
+               [-p partition] [-Q] [-q qos] [-R reservation] [-s signal | integer]
+               [-t PENDING | RUNNING | SUSPENDED] [--usage] [-u user_name]
+               [--hurry] [-V] [-v] [-w hosts...] [--wckey=wckey]
+               [job_id[_array_id][.step_id]]"""
 REFUSED = 210
 """The exit code where a job was not the caller's: the error's number, cut to a byte, as Slurm does it."""
 _FILTERS = ("account", "name", "nodelist", "partition", "qos", "reservation", "state", "user", "wckey")
@@ -44,7 +50,9 @@ def scancel(call: Call) -> None:
             call.print(VERSION)
             call.quit(0)
         if name in ("help", "usage"):
-            call.print("Usage: scancel [OPTIONS] [job_id[_array_id][.step_id]]")
+            call.print(
+                _USAGE if name == "usage" else "Usage: scancel [OPTIONS] [job_id[_array_id][.step_id]]"
+            )
             call.quit(0)
         if name == "me":
             name, value = "user", call.user
@@ -87,7 +95,7 @@ JobId = tuple[int, set[int] | None, str]
 
 
 def _job_id(call: Call, word: str) -> JobId:
-    match = re.fullmatch(r"(\d{1,10})(?:_(?:(\d+)|\[([\d,-]+)\]))?(?:\+\d+)?(?:\.(\w+))?", word)
+    match = re.fullmatch(r"(\d{1,10})(?:_(?:(\d+)|\[([\d,-]+)\]))?(?:\+\d+)?(?:\.(\d+))?", word)
     if match is None:
         call.fail(f"Invalid job id {word}")
     tasks = (
