@@ -12,6 +12,7 @@ from fairway.autoscaling.vpa.admitting import GK as VERTICAL
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Key, Obj, labels_of, namespace_of
 from fairway.twin.autoscaling import horizontal, keda, knative
+from fairway.twin.autoscaling.adapting import CONFIG, Adapter, is_adapters
 from fairway.twin.autoscaling.horizontal import Horizontal
 from fairway.twin.autoscaling.journal import Journal
 from fairway.twin.autoscaling.keda import Keda
@@ -53,6 +54,7 @@ class Autoscaling:
         self.knative = Knative(self)
         self.outside: Outside | None = None
         """Who asks real external scalers; None: in a simulation, nobody."""
+        self.adapter = Adapter(self)
         self._index: PodIndex | None = None
 
     def attach(self, host: Host) -> None:
@@ -78,6 +80,7 @@ class Autoscaling:
         twin.keda = self.keda.fork(twin)
         twin.vertical = self.vertical.fork(twin)
         twin.knative = self.knative.fork(twin)
+        twin.adapter = self.adapter.fork(twin)
         return twin
 
     @property
@@ -88,9 +91,9 @@ class Autoscaling:
 
     def metric_names(self, *, of_objects: bool) -> list[str]:
         """What the adapter of custom (or external) metrics lists."""
-        names = self.loads.metric_names(of_objects=of_objects)
+        names = [*self.loads.metric_names(of_objects=of_objects), *self.adapter.names(of_objects=of_objects)]
         if of_objects:
-            return names
+            return sorted(set(names))
         of_keda = (p.metric for e in self.keda.entries.values() for p in e.probes or () if p.metric)
         return sorted({*names, *of_keda})
 
@@ -171,6 +174,8 @@ class Autoscaling:
         name = f"{change.key.namespace}/{change.key.name}"
         if change.key == knative.SETTINGS:
             self.knative.configured(change)
+        if is_adapters(change.key.name):
+            self._adapter_changed(change)
         if change.type == DELETED or labels_of(change.obj).get(LOAD_LABEL) is None:
             if name in self.loads.given:
                 self.loads.drop(name)
@@ -183,6 +188,21 @@ class Autoscaling:
         began = self.loads.given.get(name)
         self.loads.put(name, load, self.host.loop.now_us if began is None else began.began_us)
         self._metrics_changed()
+
+    def _adapter_changed(self, change: Change) -> None:
+        was_there = self.adapter.drop(change.key)
+        text = (change.obj.get("data") or {}).get(CONFIG)
+        if change.type != DELETED and isinstance(text, str):
+            self._activate()
+            try:
+                self.adapter.put(change.key, text)
+            except ValueError as wrong:
+                uid, now_us = str(change.obj["metadata"].get("uid", "")), self.host.loop.now_us
+                said = f"{CONFIG}: {wrong}"
+                self.host.events.emit(now_us, change.key, uid, "Warning", "InvalidConfig", said, NAME)
+            was_there = True
+        if was_there:
+            self._metrics_changed()
 
     def _metrics_changed(self) -> None:
         self.horizontal.metrics_changed()

@@ -259,10 +259,6 @@ class Loads:
             return None
         return Answer(tuple(metrics), values, any(v > 0 for v in values.values()), until_us)
 
-    def has_metrics(self, *, of_objects: bool) -> bool:
-        """Whether anybody feeds an adapter of custom (or external) metrics."""
-        return bool(self.metric_names(of_objects=of_objects))
-
     def metric_names(self, *, of_objects: bool) -> list[str]:
         """As an adapter lists them: `pods/NAME` and `services/NAME`, or the names of external ones. Sorted."""
         served = self._serving.metric_names() if self._serving else []

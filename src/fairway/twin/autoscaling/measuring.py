@@ -75,6 +75,12 @@ class Measured:
     ) -> Mapping[str, PodValue]:
         loads, now_us = self._room.loads, self._room.host.loop.now_us
         found: dict[str, PodValue] = {}
+        if len(self._room.adapter):
+            names = [pod["metadata"]["name"] for pod in self._room.index.pods(namespace, selector)]
+            adapted = self._room.adapter.of_resource("pods", namespace, metric, names, metric_selector)
+            if adapted:
+                self._holds(min(one.until_us for one in adapted.values()))
+                return {name: PodValue(now_us, MINUTE_US, one.milli) for name, one in adapted.items()}
         for pod in self._room.index.pods(namespace, selector):
             value = loads.pod_metric(pod, metric)
             if value is not None:
@@ -85,7 +91,7 @@ class Measured:
                 if used is not None:
                     found[pod["metadata"]["name"]] = PodValue(now_us, MINUTE_US, used)
         if not found:
-            if not loads.has_metrics(of_objects=True):
+            if not self._room.metric_names(of_objects=True):
                 raise MetricsError(NO_CUSTOM_API)
             raise MetricsError(f"the server could not find the metric {metric} for pods")
         return found
@@ -112,15 +118,25 @@ class Measured:
     def of_object(
         self, namespace: str, metric: str, described: Mapping[str, str], metric_selector: Selector | None
     ) -> int:
-        loads = self._room.loads
+        loads, kind = self._room.loads, find_kind(described["kind"])
+        adapted = self._room.adapter.of_resource(
+            kind.plural if kind else described["kind"].lower(),
+            namespace,
+            metric,
+            (described["name"],),
+            metric_selector,
+        )
+        if adapted:
+            one = adapted.get(described["name"]) or next(iter(adapted.values()))
+            self._holds(one.until_us)
+            return one.milli
         for series, value in loads.series(metric, metric_selector):
             about = (described["kind"], described["name"])
             if series.about == about and series.namespace in ("", namespace):
                 self._holds(value.until_us)
                 return value.milli
-        if not loads.has_metrics(of_objects=True):
+        if not self._room.metric_names(of_objects=True):
             raise MetricsError(NO_CUSTOM_API)
-        kind = find_kind(described["kind"])
         resource = described["kind"].lower() if kind is None else kind.plural
         if kind is not None and kind.group:
             resource = f"{resource}.{kind.group}"
@@ -142,6 +158,11 @@ class Measured:
             return [((), milli) for milli, _ in of_keda]
         loads = self._room.loads
         found: list[tuple[tuple[tuple[str, str], ...], int]] = []
+        adapted = self._room.adapter.external(namespace, metric, metric_selector)
+        if adapted is not None:
+            for one in adapted:
+                self._holds(one.until_us)
+            return [(one.labels, one.milli) for one in adapted]
         for series, value in loads.series(metric, metric_selector):
             if series.about is None and series.namespace in ("", namespace):
                 self._holds(value.until_us)

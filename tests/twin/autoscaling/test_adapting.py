@@ -1,0 +1,139 @@
+"""Prometheus Adapter in a twin: what its rules make of series, and autoscalers that go by it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scalingworld import World, deployment, node
+
+from fairway.kube.objects import Obj
+from fairway.twin.autoscaling.adapting import AdapterFault, read_adapter
+
+RATE = """
+rules:
+- seriesQuery: 'DCGM_FI_DEV_GPU_UTIL{namespace!="",pod!=""}'
+  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
+  name: {matches: ^DCGM_FI_DEV_(.*)$, as: "gpu_${1}_avg"}
+  metricsQuery: avg(avg_over_time(<<.Series>>{<<.LabelMatchers>>}[2m])) by (<<.GroupBy>>)
+- seriesQuery: 'hits_total'
+  resources: {template: <<.Resource>>}
+  name: {matches: (.*)_total}
+  metricsQuery: sum(rate(<<.Series>>{<<.LabelMatchers>>}[5m])) by (<<.GroupBy>>)
+externalRules:
+- seriesQuery: '{__name__=~"^http_.*"}'
+  seriesFilters: [{isNot: _errors_}]
+  resources: {namespaced: false}
+  name: {matches: ^(.*)_total$, as: "${1}_per_second"}
+  metricsQuery: sum(rate(<<.Series>>{<<.LabelMatchers>>}[2m]))
+"""
+
+
+def adapter(text: str) -> Obj:
+    meta = {"name": "prometheus-adapter", "namespace": "monitoring"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"config.yaml": text}}
+
+
+def autoscaler(*metrics: dict[str, Any]) -> Obj:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 20, "metrics": list(metrics)}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web"},
+        "spec": spec,
+    }
+
+
+LOAD = {
+    "series": [
+        {"name": "http_requests_total", "labels": {"service": "a"}, "perSecond": "0s:20,20m:90"},
+        {"name": "http_requests_total", "labels": {"service": "b"}, "perSecond": 500},
+        {"name": "http_errors_total", "perSecond": 7},
+        {"name": "hits_total", "labels": {"service": "front"}, "namespace": "default", "perSecond": 60},
+    ]
+}
+
+
+def test_an_external_metric_of_a_query() -> None:
+    chosen = {"matchLabels": {"service": "a"}}
+    metric = {"name": "http_requests_per_second", "selector": chosen}
+    told = {
+        "type": "External",
+        "external": {"metric": metric, "target": {"type": "AverageValue", "averageValue": 10}},
+    }
+    world = World(load=LOAD, objects=[adapter(RATE), deployment("web"), autoscaler(told)])
+    world.run(900)
+    assert world.replicas("web") == 2
+    world.run(900)
+    assert world.replicas("web") == 9
+    assert world.room.metric_names(of_objects=False)[:2] == ["hits_total", "http_errors_total"]
+    assert "http_requests_per_second" in world.room.metric_names(of_objects=False)
+    assert not any(name.startswith("http_errors_per") for name in world.room.metric_names(of_objects=False))
+
+
+def test_a_metric_of_an_object() -> None:
+    described = {"apiVersion": "v1", "kind": "Service", "name": "front"}
+    target = {"type": "Value", "value": 20}
+    told = {
+        "type": "Object",
+        "object": {"metric": {"name": "hits"}, "describedObject": described, "target": target},
+    }
+    world = World(load=LOAD, objects=[adapter(RATE), deployment("web", 1), autoscaler(told)])
+    world.run(600)
+    measured = world.room.measured
+    assert measured.of_object("default", "hits", described, None) == pytest.approx(60_000, abs=2)
+    assert "services/hits" in world.room.metric_names(of_objects=True)
+    # Three times what it should be, whatever the number of pods: it grows to its most.
+    assert world.replicas("web") == 20
+
+
+def test_what_pods_gpus_do() -> None:
+    web = deployment("web")
+    template: dict[str, Any] = web["spec"]["template"]
+    template["metadata"]["annotations"] = {"fairway.dev/gpu-utilization": "80"}
+    template["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    target = {"type": "AverageValue", "averageValue": 40}
+    told = {"type": "Pods", "pods": {"metric": {"name": "gpu_GPU_UTIL_avg"}, "target": target}}
+    board = node("gpu-0")
+    board["metadata"]["labels"] = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    world = World(nodes=0, objects=[board, adapter(RATE), web, autoscaler(told)])
+    world.run(900)
+    current = world.status("web")["currentMetrics"][0]["pods"]["current"]["averageValue"]
+    assert (
+        75_000 <= int(str(current).removesuffix("m")) * (1 if str(current).endswith("m") else 1000) <= 85_000
+    )
+    # Twice what each should be: it grows beyond the eight that have a GPU.
+    assert world.replicas("web") > 8
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rules: 3", "rules: expected a list"),
+        ("- a", "expected a mapping"),
+        ("rules: [{seriesQuery: a}]", "rules[0]: metricsQuery: expected a query"),
+        ("rules: [{metricsQuery: a, name: {matches: '(a'}}]", "rules[0]: "),
+        ("rules: [{metricsQuery: a, name: {matches: '(a)(b)'}}]", "must specify an 'as' value"),
+        (
+            "rules: [{metricsQuery: a, resources: {overrides: {x: {resource: thing}}}}]",
+            "unable to map resource",
+        ),
+    ],
+)
+def test_what_is_wrong_with_rules(text: str, said: str) -> None:
+    with pytest.raises(AdapterFault) as wrong:
+        read_adapter(text)
+    assert said in str(wrong.value)
+
+
+def test_an_adapter_that_cannot_be_read_is_told_and_gone() -> None:
+    world = World(load=LOAD, objects=[adapter("rules: 3")])
+    world.run(5)
+    assert ("InvalidConfig", "config.yaml: rules: expected a list of at most 1000 rules") in world.said(
+        "ConfigMap"
+    )
+    assert len(world.room.adapter) == 0
+    world.apply(adapter(RATE))
+    world.run(5)
+    assert len(world.room.adapter) == 1
