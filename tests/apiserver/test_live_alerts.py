@@ -96,6 +96,24 @@ def test_alerts_fire_and_end_as_time_goes_on(api: Served) -> None:
     assert ("AlertResolved", "GPUIdle: idle leaves its GPU idle") in events(api)
 
 
+def test_rules_see_kubelets_and_node_exporters(api: Served) -> None:
+    queries = {
+        "Memory": 'node_memory_MemTotal_bytes{job="node-exporter"} > 0',
+        "Kubelet": 'label_replace(kubelet_node_name{job="kubelet"}, "pod", "$1", "node", "(.*)") == 1',
+        "Queue": 'label_replace(scheduler_pending_pods{queue="active"}, "node", "n0", "", "") >= 0',
+        "Container": 'rate(container_cpu_usage_seconds_total{container="main"}[5m]) >= 0',
+    }
+    rules = [{"alert": name, "expr": f"sum by (pod, node) ({query})"} for name, query in queries.items()]
+    assert api.ask("POST", RULES, rule("machines", *rules))[0] == 201
+    advance(api, 120)
+    page = str(api.ask("GET", "/metrics")[1])
+    for name in queries:
+        lines = [line for line in page.splitlines() if line.startswith("ALERTS{") and f'"{name}"' in line]
+        assert lines, name
+        assert all('node="n0"' in line for line in lines)
+    assert api.ask("DELETE", f"{RULES}/machines")[0] == 200
+
+
 def test_a_rule_that_cannot_be_read_is_told_of(api: Served) -> None:
     code, said = api.ask("POST", RULES, rule("wrong", {"alert": "X", "expr": "sum(("}))
     if code == 201:

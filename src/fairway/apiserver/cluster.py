@@ -151,9 +151,10 @@ class Cluster:
 
     def _own_pages(self) -> Iterator[Metric]:
         """What the control plane's controllers say, for the cluster's own rules."""
-        from fairway.apiserver.exporter import machines, queues
+        from fairway.apiserver.exporter import components, machines, queues
 
         if self.twin is not None and self.queue_meter is not None:
+            yield from components.of_scheduler(self.store, self.twin)
             yield from queues.collect(self.store, self.twin, self.queue_meter)
             yield from machines.collect(self.twin, self.pod_meter)
 

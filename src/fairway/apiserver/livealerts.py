@@ -1,12 +1,12 @@
 """Which alerts fire on a served cluster now? Its PrometheusRules, evaluated as its time goes on.
 
 Where there is a PrometheusRule, the metrics that rules ask for are looked at every 30 seconds of the cluster's time, as
-a Prometheus would scrape them off dcgm-exporter, kube-state-metrics and the control plane, and groups are evaluated at
-their intervals. An alert that fires or ends is an Event of its rule; `/metrics` has the `ALERTS` of now. Without a
-PrometheusRule nothing of this is loaded or done.
+a Prometheus would scrape them off dcgm-exporter, kube-state-metrics, kubelets, node-exporters and the control plane,
+and groups are evaluated at their intervals. An alert that fires or ends is an Event of its rule; `/metrics` has the
+`ALERTS` of now. Without a PrometheusRule nothing of this is loaded or done.
 
 Unlike Prometheus: a group of a shorter interval is evaluated every 30 seconds; alerts begin anew when the server does;
-what the kubelets and node-exporter say is left to a real Prometheus (`fairway up --prometheus`).
+kubelets and node-exporters are called by their node's name (`instance`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from fairway.cluster.changes import DELETED, Change
-from fairway.kube.objects import Key, meta_of
-from fairway.kube.timestamps import HOUR_US, SECOND_US
+from fairway.kube.objects import Key, meta_of, name_of
+from fairway.kube.timestamps import HOUR_US, SECOND_US, parse_rfc3339
 from fairway.twin.components import Host
 from fairway.twin.kubeevents import NORMAL, WARNING
 from fairway.twin.loop import CONTROLLERS
@@ -34,6 +34,7 @@ NAME: Final = "prometheus"
 KIND: Final = "PrometheusRule.monitoring.coreos.com"
 _TICK_US: Final = 30 * SECOND_US
 _KEPT_MS: Final = HOUR_US // 1000
+_OF_NODES: Final = ("container_", "kubelet_", "machine_", "node_")
 _MOST_SAID: Final = 200
 """Characters of an alert's summary in an Event."""
 
@@ -218,6 +219,8 @@ class _Watch:
                         yield labels(name, {**own, **more}), value
             else:
                 others.append(name)
+        if any(name.startswith(_OF_NODES) for name in others):
+            yield from self._of_nodes(frozenset(others))
         if others:
             wanted = frozenset(others)
             found: Any
@@ -225,3 +228,35 @@ class _Watch:
                 for found in metric.samples:
                     if found.name in wanted:
                         yield labels(found.name, found.labels), float(found.value)
+
+    def _of_nodes(self, wanted: frozenset[str]) -> Iterator[tuple[Labels, float]]:
+        """What kubelets and node-exporters of simulated nodes say."""
+        from prometheus_client.parser import text_string_to_metric_families
+
+        from fairway.apiserver.scrapes.nodes import cadvisor, kubelet, node_exporter
+        from fairway.telemetry.store import labels
+        from fairway.twin.kubelet.component import Kubelet
+        from fairway.twin.kubelet.usage import node_use
+
+        store, kubelets = self._host.store, self._host.parts.get("kubelet")
+        if not isinstance(kubelets, Kubelet):
+            return
+        for obj in store.walk("Node"):
+            name, state = name_of(obj), kubelets.nodes.get(name_of(obj))
+            if state is None or not (state.is_up and state.is_reachable):
+                continue
+            since_us, at_us = parse_rfc3339(meta_of(obj)["creationTimestamp"]), store.now_us
+            use = node_use(state, kubelets.pods, since_us, at_us)
+            keys = ((pod.namespace, pod.name) for pod in use.pods)
+            pods = {key: pod for key in keys if (pod := store.get(Key("Pod", *key))) is not None}
+            own = {"node": name, "instance": name}
+            for job, blocks in (
+                ("kubelet", kubelet(obj, use)),
+                ("kubelet", cadvisor(obj, use, pods, at_us)),
+                ("node-exporter", node_exporter(obj, use, since_us, at_us)),
+            ):
+                for block in blocks:
+                    if block.name in wanted:
+                        for family in text_string_to_metric_families("".join(block.lines)):
+                            for one in family.samples:
+                                yield labels(one.name, {"job": job, **own, **one.labels}), float(one.value)

@@ -16,6 +16,7 @@ from fairway.twin.scheduler import SchedulerComponent
 
 if TYPE_CHECKING:
     from fairway.apiserver.asking import Api
+    from fairway.cluster.store import Store
     from fairway.twin.containment import Containment
     from fairway.twin.twin import Twin
 
@@ -25,14 +26,14 @@ _QUEUES = (("active", ACTIVE), ("backoff", BACKING_OFF), ("unschedulable", PARKE
 def collect(api: Api) -> Iterator[Metric]:
     yield from _clock(api)
     if api.cluster.twin is not None:
-        yield _pending(api, api.cluster.twin)
+        yield _pending(api.store, api.cluster.twin)
     if api.cluster.containment is not None:
         yield from _contained(api.cluster.containment)
 
 
-def of_scheduler(api: Api, twin: Twin) -> Iterator[Metric]:
+def of_scheduler(store: Store, twin: Twin) -> Iterator[Metric]:
     """What kube-scheduler's own page has."""
-    yield _pending(api, twin)
+    yield _pending(store, twin)
 
 
 def _contained(contained: Containment) -> Iterator[Metric]:
@@ -54,7 +55,7 @@ def _contained(contained: Containment) -> Iterator[Metric]:
     yield failing
 
 
-def _pending(api: Api, twin: Twin) -> Metric:
+def _pending(store: Store, twin: Twin) -> Metric:
     pending = GaugeMetricFamily(
         "scheduler_pending_pods",
         "[STABLE] Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means "
@@ -66,7 +67,7 @@ def _pending(api: Api, twin: Twin) -> Metric:
     found = [c.queue.counts() for c in twin.components if isinstance(c, SchedulerComponent)]
     for name, state in _QUEUES:
         pending.add_metric((name,), sum(counts[state] for counts in found))
-    gated = sum(bool(pod["spec"].get("schedulingGates")) for pod in api.store.walk("Pod"))
+    gated = sum(bool(pod["spec"].get("schedulingGates")) for pod in store.walk("Pod"))
     pending.add_metric(("gated",), gated)
     return pending
 

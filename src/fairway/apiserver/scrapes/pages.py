@@ -132,7 +132,7 @@ class Exporters:
             elif name.startswith(("karpenter", "cluster-autoscaler")):
                 found = machines.collect(cluster.twin, cluster.pod_meter)
             elif name.startswith("kube-scheduler"):
-                found = components.of_scheduler(self._api, cluster.twin)
+                found = components.of_scheduler(self._api.store, cluster.twin)
         return generate_latest(_Collected(found))
 
     def _use(self, name: str) -> tuple[Obj | None, NodeUse | None]:
