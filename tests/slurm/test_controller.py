@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.slurm.slurmworld import World, world
 
+from fairway.slurm import priority
 from fairway.slurm.model.job import Job, JobRequest
 from fairway.slurm.model.partition import Reservation
 from fairway.slurm.words.errors import SlurmError
@@ -257,3 +258,21 @@ def test_maintenance_of_every_node_is_named() -> None:
     job = w.submit(60, partition="p2")
     w.run(3)
     assert job.reason_detail == "ReqNodeNotAvail, Reserved for maintenance"
+
+
+def test_one_jobs_run_is_charged_as_the_sum_over_running_jobs_is() -> None:
+    seen = []
+    for one_by_one in (True, False):
+        w = world()
+        job = w.submit(600, gpus=3)
+        w.run(3)
+        accounts = w.ctl.cluster.accounts
+        if one_by_one:
+            priority.charge_run(accounts, job, 77, 604_800)
+        else:
+            running = priority.Running()
+            running.change(job, 1, 0)
+            priority.add_usage(accounts, {(job.assoc_id, job.qos): running}, 77, 604_800)
+        usages = [a.usage for a in accounts.associations.values()] + [q.usage for q in accounts.qos.values()]
+        seen.append([(usage.raw, usage.wall, usage.tres) for usage in usages])
+    assert seen[0] == seen[1] and any(raw for raw, _, _ in seen[0])

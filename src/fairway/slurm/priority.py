@@ -199,9 +199,17 @@ def _joined(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
 
 def charge_run(accounts: Accounts, job: Job, seconds: int, half_life_s: int) -> None:
     """One job ran `seconds` more: at its end, between two looks."""
-    one = Running()
-    one.change(job, 1, 0)
-    add_usage(accounts, {(job.assoc_id, job.qos): one}, seconds, half_life_s)
+    kept = decay_of(half_life_s, seconds)
+    qos = accounts.qos.get(job.qos)
+    factor = (qos.usage_factor if qos else 1.0) * kept
+    wall = seconds * factor
+    used = {tres: count * seconds * factor for tres, count in job.alloc_tres.items()}
+    if qos:
+        _charge(qos.usage, wall, used, 1 / kept if "NoDecay" in qos.flags else 1.0)
+    at: int | None = job.assoc_id
+    while at is not None and (assoc := accounts.associations.get(at)) is not None:
+        _charge(assoc.usage, wall, used, 1.0)
+        at = assoc.parent
 
 
 def _charge(usage: Usage, wall: float, used: Mapping[str, float], factor: float) -> None:
