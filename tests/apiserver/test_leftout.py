@@ -104,6 +104,9 @@ def test_every_name_leaves_out_something_that_is_there(name: str) -> None:
     assert part.components or part.controllers or part.scalers
 
 
+_OF_MACHINES = ("faults", "gpu-operator", "gpu-health", "hami-device-plugin")
+
+
 def test_every_controller_of_the_manager_can_be_left_out() -> None:
     """None is left when all of kube-controller-manager's and the operators' are out."""
     assert [c.name for c in standard_components() if isinstance(_kept(c, LeftOut(PARTS)), Controllers)] == []
@@ -119,8 +122,8 @@ def test_every_controller_of_the_manager_can_be_left_out() -> None:
         if isinstance(kept, Autoscaling):
             assert kept.kinds == ("ConfigMap",)
         else:
-            # Machines break, and have drivers, whoever controls the cluster.
-            assert kept is None or kept.name in ("faults", "gpu-operator", "gpu-health")
+            # Machines break, have drivers and say what cards they have, whoever controls the cluster.
+            assert kept is None or kept.name in _OF_MACHINES
 
 
 def test_what_is_told() -> None:
