@@ -5,6 +5,15 @@ from __future__ import annotations
 from itertools import product
 
 from fairway.catalog.catalog import load_catalog
+from fairway.provisioning.karpenter import batching, launching, nodeclaims
+from fairway.provisioning.karpenter.disruption import (
+    balanced,
+    budgets,
+    consolidation,
+    multinode,
+    recheck,
+    settled,
+)
 from fairway.provisioning.karpenter.instancetypes import overhead_of
 from fairway.provisioning.karpenter.requirement import GT, GTE, IN, LT, LTE, NOT_IN, requirement
 
@@ -71,3 +80,28 @@ def test_bounds_of_a_requirement() -> None:
     values = [str(n) for n in range(5)]
     assert str(requirement("k", IN, values)) == "k In [0 1 2 3 4]"
     assert str(requirement("k", NOT_IN, [*values, "5"])) == "k NotIn [0 1 2 3 4 and 1 others]"
+
+
+def test_upstreams_numbers() -> None:
+    """As Karpenter's sources name them."""
+    assert {
+        "BATCH_IDLE_DURATION": batching.IDLE_US,
+        "BATCH_MAX_DURATION": batching.MAX_US,
+        "UnavailableOfferingsTTL": launching.UNAVAILABLE_US,
+        "launchTTL": nodeclaims.LAUNCH_TIMEOUT_US,
+        "registrationTTL": nodeclaims.REGISTRATION_TIMEOUT_US,
+        "consolidationTTL": recheck.RECHECK_AFTER_US,
+        "ConsolidationState": settled.LOOK_AGAIN_US,
+    } == {
+        "BATCH_IDLE_DURATION": 1_000_000,
+        "BATCH_MAX_DURATION": 10_000_000,
+        "UnavailableOfferingsTTL": 180_000_000,
+        "launchTTL": 300_000_000,
+        "registrationTTL": 900_000_000,
+        "consolidationTTL": 15_000_000,
+        "ConsolidationState": 300_000_000,
+    }
+    assert multinode.MOST_AT_ONCE == 100
+    assert consolidation.SPOT_TO_SPOT_TYPES == 15
+    assert balanced.K == 2
+    assert budgets.UNBOUNDED == 2**31 - 1

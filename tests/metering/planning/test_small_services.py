@@ -105,6 +105,10 @@ def test_spot_at_its_limits() -> None:
     assert many.slowdown == slowdown(0.5, plain) > one.slowdown
     assert daly_interval_h(1.0, 1.99) != 1.0 and daly_interval_h(1.0, 2.0) == daly_interval_h(1.0, 3.0) == 1.0
     assert daly_interval_h(0.0, 1.0) is None and daly_interval_h(1.0, 0.0) is None
+    # Daly's equation 37: δ half an hour, M ten hours.
+    ratio = 0.5 / 20
+    want = (2 * 0.5 * 10) ** 0.5 * (1 + ratio**0.5 / 3 + ratio / 9) - 0.5
+    assert daly_interval_h(0.1, 0.5) == pytest.approx(want)
     assert slowdown(280.0, plain) == inf and slowdown(250.0, plain) < inf
     assert break_even_hazard(1.25, plain) == 0.0 < break_even_hazard(1.26, plain)
     for zero in (Checkpoints(1.0), Checkpoints(1.0, 0.0, 0.0)):
