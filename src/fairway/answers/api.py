@@ -6,7 +6,8 @@
     ground.explain("job/train-1", at="2h").sentence
 
 Every answer is a frozen dataclass with `as_json()`; `schemas` describes what that returns. Nothing is written to what
-is asked. Raises what the commands say: `fairway.errors.FairwayError`.
+is asked, but `calibration.json` into a run's directory by `backtest`. Raises what the commands say:
+`fairway.errors.FairwayError`.
 """
 
 from __future__ import annotations
@@ -70,18 +71,25 @@ class Ground:
         seed: int = 0,
         horizon: str = "72h",
         processes: int = 0,
+        calibration: str | Path | None = None,
     ) -> Forecast:
-        """Start and end of everything pending, and what lies ahead. `futures` 0: as many as the engine allows."""
+        """Start and end of everything pending, and what lies ahead. `futures` 0: as many as the engine allows.
+        `calibration`: a file that --backtest wrote; None: what is kept beside a run."""
         from fairway.answers.forecasting.forecast import Options, forecast
+        from fairway.answers.forecasting.keeping import read_calibration
 
-        return forecast(self.opened, at, Options(futures, seed, parse_duration(horizon), processes))
+        known = None if calibration is None else read_calibration(Path(calibration))
+        options = Options(futures, seed, parse_duration(horizon), processes)
+        return forecast(self.opened, at, options, calibration=known)
 
     def backtest(self, moments: Sequence[str], *, futures: int = 40, horizon: str = "72h") -> Backtest:
         """How good forecasts would have been at these moments of a scenario, ascending."""
         from fairway.answers.forecasting.backtest import backtest
         from fairway.answers.forecasting.forecast import Options
+        from fairway.answers.forecasting.keeping import kept
 
-        return backtest(self.opened, moments, options=Options(futures, horizon_us=parse_duration(horizon)))
+        options = Options(futures, horizon_us=parse_duration(horizon))
+        return kept(self.opened, backtest(self.opened, moments, options=options))
 
     def what_if(
         self, *changes: str, at: str | None = None, seeds: int = 5, span: str = "24h", processes: int = 0

@@ -44,7 +44,12 @@ def _calibrated(schema: dict[str, Any]) -> None:
     for part in schema["$defs"].values():
         if "calibration" in part.get("properties", {}) and "object" not in part["properties"]:
             part["properties"]["calibration"] = _object(
-                cases=_INTEGER, shift=_NUMBER, below=_NUMBER, above=_NUMBER
+                cases=_INTEGER,
+                shift=_NUMBER,
+                below=_NUMBER,
+                above=_NUMBER,
+                until=_TEXT,
+                coverage=_or_null(_NUMBER),
             )
 
 

@@ -11,7 +11,6 @@ import typer
 from fairway.cli.onground import At, On
 
 if TYPE_CHECKING:
-    from fairway.answers.forecasting.calibration import Calibration
     from fairway.answers.forecasting.forecast import Options
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -51,7 +50,11 @@ def forecast(
     every: Annotated[str, typer.Option(metavar="DURATION", help="--backtest: between moments.")] = "2h",
     calibration: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Written by --backtest, used by forecasts.", show_default=False),
+        typer.Option(
+            metavar="FILE",
+            help="Written by --backtest, used by forecasts. Default: calibration.json in a run directory.",
+            show_default=False,
+        ),
     ] = None,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="table|json", help="How to print.")
@@ -67,6 +70,7 @@ def forecast(
     from fairway.answers.forecasting.forecast import Options
     from fairway.answers.forecasting.forecast import forecast as forecasted
     from fairway.answers.forecasting.forecasttext import forecast_lines
+    from fairway.answers.forecasting.keeping import read_calibration
     from fairway.cli import slurmanswers
     from fairway.cli.onground import ground_on
     from fairway.cli.output import check_output, print_json
@@ -93,7 +97,7 @@ def forecast(
     if is_backtest:
         _backtest(on, options, futures, (first, to, every), calibration, output)
         return
-    known = _calibration(calibration)
+    known = None if calibration is None else read_calibration(calibration)
     counter = Counter("futures")
     found = forecasted(ground_on(on), at, options, calibration=known, progress=counter)
     counter.end()
@@ -110,14 +114,14 @@ def _backtest(
     options: Options,
     futures: int | None,
     times: tuple[str, str, str],
-    kept: Path | None,
+    calibration: Path | None,
     output: str,
 ) -> None:
-    import json
     from dataclasses import replace
 
     from fairway.answers.forecasting.backtest import FUTURES, backtest
     from fairway.answers.forecasting.forecasttext import backtest_lines
+    from fairway.answers.forecasting.keeping import kept, text_of
     from fairway.cli import slurmanswers
     from fairway.cli.onground import ground_on
     from fairway.cli.output import print_json
@@ -137,36 +141,19 @@ def _backtest(
         slurmanswers.backtest(site, moments, futures, options.seed, Counter("moments"), output)
         return
     counter = Counter("moments")
-    found = backtest(
-        ground_on(on), moments, options=replace(options, futures=futures or FUTURES), progress=counter
-    )
+    ground = ground_on(on)
+    found = backtest(ground, moments, options=replace(options, futures=futures or FUTURES), progress=counter)
     counter.end()
+    if calibration is None:
+        found = kept(ground, found)
     for note in found.notes:
         typer.echo(f"fairway: {note}", err=True)
-    if kept is not None:
-        kept.write_text(json.dumps(found.calibration.as_json()) + "\n", encoding="utf-8")
+    if calibration is not None:
+        calibration.write_text(text_of(found.calibration), encoding="utf-8")
     if output == "json":
         print_json(found.as_json())
     else:
         typer.echo("\n".join(backtest_lines(found)))
-
-
-def _calibration(path: Path | None) -> Calibration:
-    import json
-
-    from fairway.answers.forecasting.calibration import RAW, Calibration
-    from fairway.errors import FieldProblem, InvalidInput
-
-    if path is None:
-        return RAW
-    try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        return Calibration(
-            float(said["shift"]), float(said["below"]), float(said["above"]), int(said["cases"])
-        )
-    except (OSError, ValueError, KeyError, TypeError) as wrong:
-        expected = f"expected what `fairway forecast --backtest --calibration FILE` writes ({wrong})"
-        raise InvalidInput((FieldProblem(str(path), 0, "", "", expected),)) from wrong
 
 
 def read_duration(name: str, text: str) -> int:

@@ -11,5 +11,5 @@ Reading order: `history` (jobs as they were), `runtimes` (how long may it run, g
 `arriving` (what else will come), `situation` (what a future starts from), `quick` over `boards` (room on nodes) and
 `quotas` (Kueue's, by way of `claims`), or `twins` (one future: counted, or by the true engines), `futures` (many of
 them, on several processes), `forecast` (the answer), `calibration` (intervals as wide as they should have been),
-`baselines` and `backtest` (how good is it, beside simpler ways).
+`baselines` and `backtest` (how good is it, beside simpler ways), `keeping` (what was learnt, for later forecasts).
 """

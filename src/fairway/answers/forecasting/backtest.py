@@ -138,6 +138,8 @@ def backtest(
     truth = {job.object: job for job in final.jobs}
     answered = {what: _answer(asked, truth, what, options.horizon_us) for what in (START, FINISH)}
     starts, horizon_s = answered[START], options.horizon_us / SECOND_US
+    scores = {what: score(rows, horizon_s) for what, rows in answered.items()}
+    learnt = calibrated([_case(r, r.moment) for r in starts])
     if not starts:
         raise UserError(
             f"{ground.name}: nothing that was pending at {len(times)} moments started later: no forecast to compare"
@@ -146,13 +148,13 @@ def backtest(
         ground.name,
         tuple(rfc3339(a.situation.now_us) for a in asked),
         options.futures,
-        {what: score(rows, horizon_s) for what, rows in answered.items()},
+        scores,
         {what: score(rows[len(rows) // 2 :], horizon_s) for what, rows in answered.items()},
         {
             name: score([r for r in starts if low <= r.truth_s < high], horizon_s)
             for name, low, high in HORIZONS
         },
-        calibrated([_case(r, r.moment) for r in starts]),
+        replace(learnt, until=rfc3339(twin.now_us), coverage=scores[START].coverage),
         final.notes,
     )
 
@@ -161,9 +163,11 @@ def _scenario(ground: Ground) -> Scenario:
     """Raises: UserError where the history is a record that cannot be stood in."""
     if isinstance(ground, ScenarioGround):
         return ground.scenario
-    source = load_run(Path(ground.name)).info.source if isinstance(ground, RunGround) else ""
-    if source and Path(source).exists():
-        return load_scenario(Path(source))
+    if isinstance(ground, RunGround):
+        info = load_run(Path(ground.name)).info
+        if info.source and Path(info.source).exists():
+            scenario = load_scenario(Path(info.source))
+            return scenario if info.seed is None else replace(scenario, seed=info.seed)
     raise UserError(
         f"{ground.name}: a {ground.kind} cannot be asked at earlier moments: expected a scenario (one with a trace "
         "plays a recorded history), or a run whose scenario is still there"

@@ -28,7 +28,7 @@ _FADING: Final = 0.9985
 _LEAST_SPREAD: Final = 0.05
 _DOUBT: Final = 2.0
 """Moments it takes for half of the belief. Chosen on weeks that no figure of the docs comes from."""
-_WIDEST: Final = 20.0
+WIDEST: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,10 @@ class Calibration:
     below: float = 1.0
     above: float = 1.0
     cases: int = 0
+    until: str = ""
+    """Truths were read at that time."""
+    coverage: float | None = None
+    """Percent of truths that were inside, each calibrated by those before it."""
 
     def apply(self, p10: float, p50: float, p90: float) -> tuple[float, float, float]:
         """Calibrated seconds; what is beyond the horizon (inf) stays there."""
@@ -69,12 +73,20 @@ class Calibration:
         a, b, c = sorted(max(0.0, float(unscale(np.array(v)))) if np.isfinite(v) else v for v in found)
         return a, b, c
 
+    @property
+    def words(self) -> str:
+        told = [f"until {self.until}"] if self.until else []
+        told += [] if self.coverage is None else [f"{self.coverage:g} % inside"]
+        return f"by {self.cases} earlier forecasts" + (f" ({', '.join(told)})" if told else "")
+
     def as_json(self) -> dict[str, Any]:
         return {
             "cases": self.cases,
             "shift": round(self.shift, 3),
             "below": round(self.below, 3),
             "above": round(self.above, 3),
+            "until": self.until,
+            "coverage": self.coverage,
         }
 
 
@@ -119,8 +131,8 @@ def calibrated(cases: Sequence[Case]) -> Calibration:
     moments = len({c.at_us for c in usable})
     belief = moments / (moments + _DOUBT)
     # A factor below zero would put P10 above the median: then the median itself is off, and is moved.
-    below, above = (_partly(float(np.clip(v, -_WIDEST, _WIDEST)), belief) for v in (-at[0], at[2]))
-    return Calibration(belief * float(np.clip(at[1], -_WIDEST, _WIDEST)), below, above, len(usable))
+    below, above = (_partly(float(np.clip(v, -WIDEST, WIDEST)), belief) for v in (-at[0], at[2]))
+    return Calibration(belief * float(np.clip(at[1], -WIDEST, WIDEST)), below, above, len(usable))
 
 
 def _partly(factor: float, belief: float) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fairway.answers.forecasting import twins
 from fairway.answers.forecasting.arriving import Arrivals
-from fairway.answers.forecasting.calibration import QUANTILES, RAW, Calibration, scale, unscale
+from fairway.answers.forecasting.calibration import QUANTILES, Calibration, scale, unscale
 from fairway.answers.forecasting.futures import (
     AHEAD_HOURS,
     FUTURES,
@@ -33,6 +33,7 @@ from fairway.answers.forecasting.futures import (
     play_all,
 )
 from fairway.answers.forecasting.history import History, history_of
+from fairway.answers.forecasting.keeping import found_beside
 from fairway.answers.forecasting.runtimes import RunTimes
 from fairway.answers.forecasting.situation import Situation, situation_of
 from fairway.answers.trials import price_of
@@ -50,7 +51,7 @@ from fairway.twin.scheduler import SchedulerComponent
 from fairway.twin.twin import Twin
 
 UNCALIBRATED: Final = (
-    "not calibrated: no forecast of this cluster was compared with what came (--backtest does)"
+    "not calibrated: nothing known of how earlier forecasts did is used here (--backtest learns it)"
 )
 
 
@@ -127,10 +128,13 @@ def forecast(
     at: str | None = None,
     options: Options | None = None,
     *,
-    calibration: Calibration = RAW,
+    calibration: Calibration | None = None,
     progress: Progressing | None = None,
 ) -> Forecast:
-    """Raises: UserError, InvalidInput, WorldError."""
+    """`calibration` None: what a backtest kept beside a run, if it did.
+
+    Raises: UserError, InvalidInput, WorldError.
+    """
     options = options or Options()
     moment = ground.at(at)
     run = ground.history(at)
@@ -140,6 +144,9 @@ def forecast(
     count = options.futures or (FUTURES if isinstance(question.player, QuickPlayer) else TWIN_FUTURES)
     futures = play_all(question, count, processes=options.processes, progress=progress)
     notes = [*moment.notes, *run.info.notes, *history.notes]
+    if calibration is None:
+        calibration, told = found_beside(ground, moment.now_us)
+        notes += told
     if question.arrivals.note:
         notes.append(question.arrivals.note)
     if "Node" in moment.unseen:
@@ -211,7 +218,7 @@ def _objects(
     situation: Situation, times: RunTimes, futures: Futures, calibration: Calibration, horizon_s: float
 ) -> tuple[ObjectForecast, ...]:
     found = []
-    said = f"by {calibration.cases} earlier forecasts" if calibration.cases else UNCALIBRATED
+    said = f"calibrated {calibration.words}" if calibration.cases else UNCALIBRATED
     for number, item in enumerate(situation.items):
         if item.since_us is not None:
             continue
@@ -250,7 +257,7 @@ def _quantile(ordered: Any, level: float) -> float:
     before, after = ordered[first], ordered[min(first + 1, len(ordered) - 1)]
     if not share or not np.isfinite(after):
         return float(after if share >= 0.5 else before)
-    return float(unscale((1 - share) * scale(before) + share * scale(after)))
+    return max(0.0, float(unscale((1 - share) * scale(before) + share * scale(after))))
 
 
 def _within(values: tuple[float, float, float], horizon_s: float) -> Quantiles:
