@@ -208,7 +208,7 @@ def _scope(outcome: Outcome, from_us: int, to_us: int, namespace: str | None) ->
         for p in outcome.pods
         if (p.finished_us or p.deleted_us or to_us) >= from_us and namespace in (None, p.namespace)
     ]
-    struck = [p for p in pods if p.phase == "Failed" or p.disruption or p.refusals]
+    struck = [p for p in pods if p.phase == "Failed" or p.is_evicted or p.refusals]
     waited = 0.0
     for row in outcome.series:
         overlap_us = min(row.end_us, to_us) - max(row.start_us, from_us)
@@ -218,7 +218,7 @@ def _scope(outcome: Outcome, from_us: int, to_us: int, namespace: str | None) ->
         tuple(sorted({p.namespace for p in struck})),
         len(pods),
         sum(p.phase == "Failed" for p in pods),
-        sum(bool(p.disruption) for p in pods),
+        sum(p.is_evicted for p in pods),
         sum(r.time_us >= from_us for r in outcome.queues.evictions),
         tuple(lost),
         waited,
