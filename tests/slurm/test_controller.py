@@ -276,3 +276,20 @@ def test_one_jobs_run_is_charged_as_the_sum_over_running_jobs_is() -> None:
         usages = [a.usage for a in accounts.associations.values()] + [q.usage for q in accounts.qos.values()]
         seen.append([(usage.raw, usage.wall, usage.tres) for usage in usages])
     assert seen[0] == seen[1] and any(raw for raw, _, _ in seen[0])
+
+
+def test_gpus_for_each_task_go_where_they_leave_least_over() -> None:
+    w = world()
+    held = [
+        w.submit(600, gpus=gpus, partition="p4", nodelist=(name,)) for name, gpus in (("n1", 7), ("n2", 4))
+    ]
+    w.run(3)
+    job = w.submit(600, partition="p4", num_tasks=2, tres_per_task={"gpu:h100": 2})
+    wide = w.submit(600, partition="p4", num_tasks=5, tres_per_task={"gpu": 4})
+    w.run(3)
+    assert [one.state for one in (*held, job, wide)] == ["RUNNING"] * 3 + ["PENDING"]
+    assert [(share.node, share.gres["gpu"]) for share in job.shares] == [(1, 0xF0)]
+    w.ctl.cancel(held[0].job_id, "alice")
+    w.ctl.cancel(job.job_id, "alice")
+    w.run(8)
+    assert [(share.node, share.gres["gpu"].bit_count()) for share in wide.shares] == [(0, 4), (2, 8), (3, 8)]

@@ -39,6 +39,9 @@ def some_job(random: Random) -> dict[str, Any]:
         asked |= {"exclusive": "node"}
     elif kind < 0.35:
         asked |= {"gpus": 0, "tres_per_job": {"gpu": random.randint(1, 12)}, "partition": "p4"}
+    elif kind < 0.45:
+        tasks = {"num_tasks": random.randint(1, 6), "tres_per_task": {"gpu": random.randint(1, 4)}}
+        asked |= {"gpus": 0, "cpus_per_task": random.choice([1, 4]), "partition": "p4", **tasks}
     return asked
 
 

@@ -6,7 +6,7 @@ Pure: a `Verdict` says where, or why not; the controller carries it out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairway.slurm import limits, preemption, reservations
 from fairway.slurm.cluster import Cluster, billing_of
@@ -144,7 +144,7 @@ def _need(cluster: Cluster, job: Job, part: Partition) -> Need:
         mem_per_cpu=job.mem_per_cpu,
         mem_per_node=job.mem_per_node,
         mem_set=request.mem_per_cpu is not None or request.mem_per_node is not None,
-        gres=gres_needs(job),
+        gres=tuple(_for_the_job(one, job.num_tasks) for one in gres_needs(job)),
         whole_node=whole,
         overcommit=request.overcommit,
         contiguous=request.contiguous,
@@ -159,6 +159,11 @@ def _need(cluster: Cluster, job: Job, part: Partition) -> Need:
         one_task_per_core="CR_ONE_TASK_PER_CORE" in params,
         serial_at_end=conf.has_option("pack_serial_at_end"),
     )
+
+
+def _for_the_job(one: GresNeed, tasks: int) -> GresNeed:
+    """A count for each task is one for the job too (_test_gres_cnt): what a node has beyond it weighs nothing."""
+    return replace(one, per_job=one.per_task * tasks) if one.per_task and not one.per_job else one
 
 
 def _is_block(distribution: str | None) -> bool:

@@ -12,7 +12,7 @@ FREE: Use = (0, 0, ())
 
 @dataclass(frozen=True, slots=True)
 class GresNeed:
-    """One GRES asked for. Exactly one of `per_job`, `per_node`, `per_socket`, `per_task` leads; 0 is not asked."""
+    """One GRES asked for. 0 is not asked; `per_job` may stand beside another, as what they come to for the job."""
 
     name: str
     kind: str = ""
