@@ -38,7 +38,9 @@ def build_twin(
     if scenario.cloud is not None:
         components += market_of(scenario.cloud)
     kueue = DEFAULT_KUEUE if scenario.kueue is None else scenario.kueue.kueue_settings()
-    components += standard_components(scenario.profiles, kueue=kueue, load=scenario.load)
+    components += standard_components(
+        scenario.profiles, kueue=kueue, load=scenario.load, stores=scenario.stores
+    )
     if scenario.cloud is not None:
         components += provisioners_of(scenario.cloud)
     if scenario.serving:

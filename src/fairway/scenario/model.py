@@ -21,6 +21,7 @@ from fairway.scenario.assertions.grammar import Assertion
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.traces.sources import TraceUse
 from fairway.twin.distributions import Distribution
+from fairway.twin.kubelet.stores import Store
 from fairway.twin.latency import DEFAULT, Latency
 from fairway.twin.markets.plan import Market
 from fairway.twin.nodegroups.grouping import AutoscalerPlan
@@ -118,6 +119,8 @@ class Scenario:
     """What pods use and report beyond their behaviour, series of metrics, and queues."""
     serving: tuple[Served, ...] = ()
     """Services that model servers answer, with their requests."""
+    stores: tuple[Store, ...] = ()
+    """Where init containers fetch models from."""
     description: str = ""
     skipped: tuple[FieldProblem, ...] = field(default=())
     """What lenient reading left out."""

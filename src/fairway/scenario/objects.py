@@ -7,7 +7,7 @@ a dump of a real cluster says about identity and state is left out: here the obj
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from fairway.kube.validation.checking import check, field_problem, subject_of
 from fairway.queueing.webhooks.door import new_refusals
 from fairway.scenario.model import BehaviourProfile
 from fairway.scenario.profiles import template_path, with_profiles
+from fairway.scenario.storereading import unknown_weights
 from fairway.twin.behaviour import problems as behaviour_problems
 
 # Metadata that belongs to the cluster an object was dumped from.
@@ -102,9 +103,13 @@ def _read(field: Field, path: Path) -> list[Manifest]:
 
 
 def complete(
-    manifests: Iterable[Manifest], behaviours: tuple[BehaviourProfile, ...] = (), *, lenient: bool = False
+    manifests: Iterable[Manifest],
+    behaviours: tuple[BehaviourProfile, ...] = (),
+    *,
+    lenient: bool = False,
+    models: Collection[str] = (),
 ) -> Loaded:
-    """Checked, defaulted objects in the order of their creation.
+    """Checked, defaulted objects in the order of their creation. `models`: those that stores have.
 
     Raises: InvalidInput with every problem, unless lenient.
     """
@@ -116,7 +121,7 @@ def complete(
     for obj in without_dependents(checked.objects):
         manifest = by_object[id(obj)]
         wrong = [
-            *_annotation_problems(manifest),
+            *_annotation_problems(manifest, models),
             *_zone_problems(manifest),
             *(_rule_problems(manifest) or _kueue_problems(manifest)),
             *_autoscaling_problems(manifest),
@@ -164,7 +169,7 @@ def as_new(obj: Obj) -> Obj:
     return new
 
 
-def _annotation_problems(manifest: Manifest) -> list[FieldProblem]:
+def _annotation_problems(manifest: Manifest, models: Collection[str]) -> list[FieldProblem]:
     """What is wrong with behaviour annotations of a pod or a pod template."""
     found = []
     for path in template_path(manifest.obj):
@@ -172,7 +177,7 @@ def _annotation_problems(manifest: Manifest) -> list[FieldProblem]:
         for step in path:
             at = at[int(step)] if isinstance(at, list) else at.get(step) or {}
         annotations = (at.get("metadata") or {}).get("annotations") or {}
-        for wrong in behaviour_problems(annotations):
+        for wrong in (*behaviour_problems(annotations), *unknown_weights(annotations, models)):
             place = (*path, "metadata", "annotations", MapKey(wrong.annotation))
             found.append(
                 FieldProblem(

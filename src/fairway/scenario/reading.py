@@ -19,6 +19,7 @@ from fairway.scenario.assertions.grammar import Assertion
 from fairway.scenario.fleet import read_fleet
 from fairway.scenario.model import BehaviourProfile, CloudPlan, FaultProcess, Scenario
 from fairway.scenario.objects import Loaded, Within, complete, manifests_of
+from fairway.scenario.storereading import read_stores, unknown_weights
 from fairway.scenario.tracereading import read_trace_use
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.traces.jobs import JobTrace
@@ -48,6 +49,7 @@ SPEC = (
     "cloud",
     "load",
     "serving",
+    "stores",
     "assertions",
 )
 NODE_FAILURE, SPOT_PREEMPTION, GPU_FAILURE = "NodeFailure", "SpotPreemption", "GPUFailure"
@@ -77,16 +79,20 @@ def read_scenario(manifest: Manifest, beside: list[Manifest], *, lenient: bool =
     base = Path(manifest.file).parent
     spec = root["spec"].members(*SPEC)
     start_us = spec["startTime"].moment(0, EPOCH_US)
-    behaviours = tuple(b for item in spec["behaviours"].items() if (b := _behaviour(item)) is not None)
+    stores = read_stores(spec["stores"])
+    models = frozenset(model for store in stores for model, _ in store.models)
+    behaviours = tuple(
+        b for item in spec["behaviours"].items() if (b := _behaviour(item, models)) is not None
+    )
     manifests = [*beside, *(m for item in spec["manifests"].one_or_many() for m in manifests_of(item, base))]
-    loaded = _objects(reading, spec, manifests, behaviours, lenient)
+    loaded = _objects(reading, spec, manifests, behaviours, lenient, models)
     traces = tuple(
         use
         for item in spec["traces"].items()
         if (use := read_trace_use(item, base, start_us, lenient)) is not None
     )
     left_out = [p for use in traces if isinstance(use.source, JobTrace) for p in use.source.skipped]
-    context = Context(start_us, lambda field: _applied(field, base, behaviours))
+    context = Context(start_us, lambda field: _applied(field, base, behaviours, models))
     scenario = Scenario(
         name=str((manifest.obj.get("metadata") or {}).get("name") or base.name),
         file=manifest.file,
@@ -107,6 +113,7 @@ def read_scenario(manifest: Manifest, beside: list[Manifest], *, lenient: bool =
         cloud=cloud_of(spec["cloud"], manifests, base, start_us),
         load=_load(spec["load"]),
         serving=_serving(spec, base),
+        stores=stores,
         description=spec["description"].text(),
         skipped=(*loaded.skipped, *left_out),
     )
@@ -132,13 +139,14 @@ def _objects(
     manifests: list[Manifest],
     behaviours: tuple[BehaviourProfile, ...],
     lenient: bool,
+    models: frozenset[str],
 ) -> Loaded:
     """What is there at the start: the fleet, the manifests named, and the documents of the same file."""
     nodes = [node for item in spec["nodes"].one_or_many() for node in read_fleet(item)]
     file = reading.manifest.file
     fleet = [Manifest(node, file) for node in nodes]
     try:
-        return complete([*fleet, *manifests], behaviours, lenient=lenient)
+        return complete([*fleet, *manifests], behaviours, lenient=lenient, models=models)
     except InvalidInput as wrong:
         reading.problems.extend(wrong.problems)
         return Loaded([], [], [])
@@ -153,10 +161,12 @@ def cloud_of(field: Field, manifests: list[Manifest], base: Path, start_us: int)
     return read_cloud(field, node_pools(manifests), base, start_us)
 
 
-def _applied(field: Field, base: Path, behaviours: tuple[BehaviourProfile, ...]) -> Loaded:
+def _applied(
+    field: Field, base: Path, behaviours: tuple[BehaviourProfile, ...], models: frozenset[str]
+) -> Loaded:
     """The objects an `apply` names."""
     try:
-        return complete(manifests_of(field, base), behaviours)
+        return complete(manifests_of(field, base), behaviours, models=models)
     except InvalidInput as wrong:
         field.reading.problems.extend(wrong.problems)
         return Loaded([], [], [])
@@ -219,14 +229,15 @@ def _kueue(field: Field, base: Path) -> Configuration | None:
     return None
 
 
-def _behaviour(field: Field) -> BehaviourProfile | None:
+def _behaviour(field: Field, models: frozenset[str]) -> BehaviourProfile | None:
     parts = field.members("match", "set", "override", required=("set",))
     match = parts["match"].members(*MATCH)
     annotations = {name.removeprefix(PREFIX): value for name, value in parts["set"].words().items()}
-    for wrong in behaviour_problems({f"{PREFIX}{n}": v for n, v in annotations.items()}):
+    prefixed = {f"{PREFIX}{n}": v for n, v in annotations.items()}
+    for wrong in (*behaviour_problems(prefixed), *unknown_weights(prefixed, models)):
         name = wrong.annotation.removeprefix(PREFIX)
         place = Field(field.reading, (*parts["set"].path, name), wrong.value)
-        known = name.partition(".")[0] in KEYS
+        known = name.partition(".")[0] in (*KEYS, "weights")
         place.reject(wrong.expected if known else did_you_mean(name, KEYS))
     return BehaviourProfile(
         annotations=tuple(annotations.items()),

@@ -393,5 +393,5 @@ KEYS: Final = tuple(_READERS)
 # Annotations under our prefix that other rooms read.
 _NOT_OURS: Final = (
     *("queue", "cost-center", "owner", "gpu-share", "gpu-index", "gpu-model"),
-    *("gpu-instances", "numa-nodes", "cpus"),
+    *("gpu-instances", "numa-nodes", "cpus", "weights"),
 )

@@ -19,6 +19,7 @@ from fairway.twin.devices.hami import HamiDevicePlugin
 from fairway.twin.devices.publishing import DevicePublishing
 from fairway.twin.faults import Faults
 from fairway.twin.kubelet.component import Kubelet
+from fairway.twin.kubelet.stores import Store
 from fairway.twin.kueue.component import Kueue
 from fairway.twin.nodelifecycle import NodeLifecycle
 from fairway.twin.ownergc import OwnerGarbageCollector
@@ -40,6 +41,7 @@ def standard_components(
     *,
     kueue: KueueSettings = DEFAULT_KUEUE,
     load: Load = NO_LOAD,
+    stores: tuple[Store, ...] = (),
 ) -> list[Component]:
     """New components, in the order in which they see changes."""
     # The registry knows which of its controllers a change concerns; of any others all are asked.
@@ -47,7 +49,7 @@ def standard_components(
     profiles = tuple(profiles)
     components: list[Component] = [
         Faults(),
-        Kubelet(),
+        Kubelet(stores=stores),
         DevicePublishing(),
         GpuOperator(),
         GpuHealth(),

@@ -17,6 +17,7 @@ from fairway.twin.kubelet.phases import TERMINAL, has_ended, phase_of
 from fairway.twin.kubelet.plans import Plans
 from fairway.twin.kubelet.states import NodeState, PodState
 from fairway.twin.kubelet.status import pod_status
+from fairway.twin.kubelet.stores import Store, Stores
 from fairway.twin.loop import NODES
 from fairway.twin.progress import Progress
 
@@ -33,7 +34,7 @@ class Kubelet:
     kinds: tuple[str, ...] = ("Pod", "Node")
     skips_pod_status = True
 
-    def __init__(self, aliases: Mapping[str, str] = ALIASES) -> None:
+    def __init__(self, aliases: Mapping[str, str] = ALIASES, stores: tuple[Store, ...] = ()) -> None:
         self.nodes: dict[str, NodeState] = {}
         self.pods: dict[str, PodState] = {}
         self.homeless: dict[str, dict[str, Key]] = {}
@@ -43,6 +44,8 @@ class Kubelet:
         self.gangs: dict[str, Members] = {}
         """Members of distributed jobs, by the UID of the job."""
         self.node_count = 0
+        self.stores = Stores(stores) if stores else None
+        """Where init containers fetch models from; None: as long as they say themselves."""
         self.pull_slowdown_milli = 1000
         """How slow the registry is, against the model: 1000 is as modelled."""
         self.drawn_us: Callable[[Key], int | None] | None = None
@@ -68,6 +71,8 @@ class Kubelet:
         self.h_resizes = loop.register("kubelet.resizes", partial(resizing.on_retry, self))
         self.h_remove = loop.register("kubelet.remove", partial(stopping.on_remove, self))
         self.h_stop_critical = loop.register("kubelet.stopCritical", partial(machines.on_stop_critical, self))
+        if self.stores is not None:
+            self.h_fetched = loop.register("kubelet.fetched", partial(self.stores.on_fetched, self))
         self._take_latency(host)
 
     def _take_latency(self, host: Host) -> None:
@@ -97,6 +102,7 @@ class Kubelet:
         twin.gangs = {job: members.copy() for job, members in self.gangs.items()}
         twin.node_count = self.node_count
         twin.pull_slowdown_milli = self.pull_slowdown_milli
+        twin.stores = None if self.stores is None else self.stores.copy()
         return twin
 
     # Watching

@@ -28,6 +28,8 @@ def plan_exit(k: Kubelet, pod: PodState, i: int) -> None:
     state.resumed_us = 0
     state.work_us = 0
     state.work_from_us = now_us + startup_us
+    if k.stores is not None and k.stores.fetches(k, pod, i):
+        return
     exit_at: Ended | None = None
     if behaviour.run is not None:
         run_us = behaviour.run.a_us
@@ -124,6 +126,8 @@ def settle(k: Kubelet, pod: PodState, i: int, end: Ended) -> None:
     gpu_milli = pod.plan.gpu_milli_of(i)
     _spend(k, pod, i, end.finished_us)
     _leave_card(k, pod, i)
+    if k.stores is not None:
+        k.stores.leave(k, (pod.uid, i))
     if pod.gang is not None and i == pod.plan.init_count:
         collectives.settle_wait(k, pod, end.finished_us)
         collectives.leave(k, pod, is_done=end.exit_code == 0)
@@ -151,6 +155,8 @@ def lose_running(k: Kubelet, pod: PodState) -> None:
         if state.state == RUNNING:
             _spend(k, pod, i, now_us)
             _leave_card(k, pod, i)
+            if k.stores is not None:
+                k.stores.leave(k, (pod.uid, i))
             if pod.gang is not None and i == pod.plan.init_count:
                 collectives.settle_wait(k, pod, now_us)
                 collectives.leave(k, pod, is_done=False)

@@ -1,6 +1,6 @@
 """What KServe's webhook adds to a pod so that its model is there: an init container that fetches it, or a claim.
 
-How long fetching takes is the init container's `fairway.dev/run-time.storage-initializer`.
+How long fetching takes: the init container's `fairway.dev/run-time.storage-initializer`, or what a store gives.
 
 Source: pkg/webhook/admission/pod/storage_initializer_injector.go.
 """
