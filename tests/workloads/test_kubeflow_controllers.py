@@ -310,6 +310,15 @@ def test_when_a_job_has_succeeded(case: str) -> None:
     assert world.status(key_of(kind))["completionTime"]
 
 
+@pytest.mark.parametrize("case", SUCCESS)
+def test_a_job_does_not_run_before_a_pod_does(case: str) -> None:
+    kind, roles, spec, _, _ = SUCCESS[case]
+    world = World(kubelet=False)
+    world.apply(job(kind, {r: role(n) for r, n in roles.items()}, **spec))
+    assert {pod["status"]["phase"] for pod in world.pods()} == {"Pending"}
+    assert true_conditions(world, kind) == ["Created"]
+
+
 def test_an_mpi_job_succeeds_with_its_launcher() -> None:
     world = World()
     world.apply(job("MPIJob", {"Launcher": role(1), "Worker": role(2)}, {"cleanPodPolicy": "Running"}))

@@ -162,6 +162,23 @@ def test_workers_make_it_a_leader_worker_set(tmp_path: Path) -> None:
         if all(pod["metadata"]["labels"].get(k) == v for k, v in selector.items())
     ]
     assert selected == ["chat-kserve-mn-0"]
+    pods = [group[which]["spec"] for which in ("leaderTemplate", "workerTemplate")]
+    assert [pod["serviceAccountName"] for pod in pods] == ["chat-kserve-mn", "chat-kserve-mn"]
+    assert "chat-kserve-mn" in world.names("ServiceAccount")
+
+
+@pytest.mark.parametrize(("leader", "worker", "used"), [("", "b", "b"), ("a", "", "a"), ("a", "b", "a")])
+def test_one_account_serves_a_whole_group(tmp_path: Path, leader: str, worker: str, used: str) -> None:
+    """As kserve's `expectedMultiNodeMainServiceAccount`: the leader's comes first, and none is made beside it."""
+    given = {
+        "template": {**MAIN, "serviceAccountName": leader},
+        "worker": {**MAIN, "serviceAccountName": worker},
+    }
+    world = World(tmp_path, llm(replicas=1, parallelism={"data": 4, "dataLocal": 2}, **given))
+    group = world.get(LWS, "chat-kserve-mn")["spec"]["leaderWorkerTemplate"]
+    pods = [group[which]["spec"] for which in ("leaderTemplate", "workerTemplate")]
+    assert [pod["serviceAccountName"] for pod in pods] == [used, used]
+    assert "chat-kserve-mn" not in world.names("ServiceAccount")
 
 
 def test_a_missing_gateway_is_told_as_kserve_tells_it(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 from scalingworld import World, autoscaler, cpu, deployment, external, of_pods
 
 from fairway.autoscaling.hpa.settings import Settings
+from fairway.autoscaling.source import MetricsError
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.autoscaling.component import Autoscaling
@@ -143,3 +144,25 @@ def test_a_deleted_autoscaler_is_forgotten() -> None:
     world.run(100)
     assert world.replicas("web") == 2
     assert world.room.horizontal.entries == {}
+
+
+def test_a_metric_of_one_object_is_not_that_of_another() -> None:
+    def fed(value: int, name: str, namespace: str = "") -> dict[str, object]:
+        return {
+            "name": "hits",
+            "value": value,
+            "namespace": namespace,
+            "object": {"kind": "Service", "name": name},
+        }
+
+    series = [fed(1, "other"), fed(2, "front", "apart"), fed(3, "front", "default"), fed(4, "everywhere")]
+    measured = World(load={"series": series}).room.measured
+
+    def told(name: str, namespace: str = "default") -> int:
+        return measured.of_object(namespace, "hits", {"kind": "Service", "name": name}, None)
+
+    assert (told("front"), told("front", "apart"), told("everywhere", "apart")) == (3000, 2000, 4000)
+    with pytest.raises(MetricsError, match="could not find the metric hits for services none"):
+        told("none")
+    with pytest.raises(MetricsError, match="could not find the metric hits for services front"):
+        told("front", "elsewhere")

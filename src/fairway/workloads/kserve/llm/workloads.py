@@ -138,12 +138,18 @@ def _leader_worker_set(
     if part.get("template") is None:
         # Without a leader of their own, workers are what the pool selects.
         workers |= {SELECTED: "workload", ROLE: "prefill" if suffix else "decode"}
-    account = _account(service, name, labelled(service, f"workload{suffix}"))
+    # One account for all pods: what the leader is given, else what workers are, else one made for the set.
+    account = (
+        (part.get("template") or {}).get("serviceAccountName")
+        or part["worker"].get("serviceAccountName")
+        or name
+    )
+    made = [_account(service, name, labelled(service, f"workload{suffix}"))] if account == name else []
     more, told = part.get("labels") or {}, _told(part)
 
     def pod(template: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
         filled = _with_sidecar(template, service, spec) if _has_sidecar(template) else template
-        filled = {**filled, "serviceAccountName": template.get("serviceAccountName") or name}
+        filled = {**filled, "serviceAccountName": account}
         metadata = {"labels": {**labels, **more}, "annotations": told}
         return {"metadata": metadata, "spec": with_weights(filled, spec)}
 
@@ -168,7 +174,7 @@ def _leader_worker_set(
         found["replicas"] = part["replicas"]
     own = meta(service, name, workers, _passed(annotations_of(service), _ANNOTATIONS))
     kind = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}
-    return [account, {**kind, "metadata": own, "spec": found}]
+    return [*made, {**kind, "metadata": own, "spec": found}]
 
 
 def size_of(part: dict[str, Any]) -> int:
