@@ -86,6 +86,10 @@ def test_no_discount_breaks_even_at_once() -> None:
     assert break_even_hazard(1.0, Checkpoints(1.0, 0.1)) == 0.0
 
 
+def test_no_interruption_hurts_where_next_to_nothing_can_be_lost() -> None:
+    assert break_even_hazard(2.5, Checkpoints(1e-309)) == inf
+
+
 def test_a_gang_is_interrupted_as_often_as_all_its_machines() -> None:
     alone = spot_economics(100, 40, 0.01, Checkpoints(1.0, 0.1))
     gang = spot_economics(100, 40, 0.01, Checkpoints(1.0, 0.1), machines=16)
