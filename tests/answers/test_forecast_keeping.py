@@ -97,7 +97,8 @@ def test_a_run_keeps_what_its_backtest_learnt(run: Path, capsys: pytest.CaptureF
     of_api = Ground(run).forecast(**ASK, processes=1)
     assert found == json.loads(json.dumps(of_api.as_json()))
     main(["forecast", "--on", str(run), *FORECAST[:-2]])
-    out = capsys.readouterr().out
+    # Only the path of the run is as long as it is.
+    out = capsys.readouterr().out.replace(str(run), "run")
     assert f"intervals are calibrated {words}" in out and max(map(len, out.splitlines())) <= 100
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from tests.provisioning.karpenterworlds import pool
 
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US, rfc3339
@@ -30,7 +31,7 @@ _NIGHT = Budget("0", None, "0 22 * * *", 8 * HOUR_US)
 
 
 def _pool(*budgets: Budget) -> NodePool:
-    return cast(NodePool, SimpleNamespace(budgets=budgets))
+    return replace(pool(), budgets=budgets)
 
 
 def test_a_scheduled_budget_holds_from_its_start_to_its_end() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
 from random import Random
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,11 +11,19 @@ import pytest
 from fairway.provisioning.karpenter.claimline import ClaimLine, Tried
 from fairway.provisioning.karpenter.claims import Claim
 from fairway.provisioning.karpenter.gosort import LONG, SHORT, Slice
-from fairway.provisioning.karpenter.requirements import Requirements
+from fairway.provisioning.karpenter.requirements import Requirements, one_of
 
 
+@cache
 def _labels(name: str) -> Requirements:
-    return cast(Requirements, name)
+    return Requirements([one_of("team", (name,))])
+
+
+def _claim(requirements: Requirements) -> Claim:
+    """One with a pod; of which NodePool does not matter."""
+    made = Claim.__new__(Claim)
+    made.pods, made.requirements, made.rank = [cast(Any, 0)], requirements, (0, 0)
+    return made
 
 
 class _Model:
@@ -60,8 +68,7 @@ def test_the_claim_with_the_fewest_pods_is_tried_first(seed: int, most: int) -> 
         if taken < 0 or (len(line.claims) < most and draw.random() < 0.5):
             if len(line.claims) >= most:
                 continue
-            made: Any = SimpleNamespace(pods=[0], requirements=_labels(draw.choice("ab")), rank=(0, 0))
-            assert line.append(made) == len(line.claims) - 1
+            assert line.append(_claim(_labels(draw.choice("ab")))) == len(line.claims) - 1
             model.order.append(len(line.claims) - 1)
         else:
             claim = line.claims[taken]

@@ -19,6 +19,8 @@ from fairway.queueing.cycle.entries import CycleOutcome, Head, Outcome
 from fairway.queueing.cycle.nomination import CycleOptions
 from fairway.queueing.facts import objects as facts
 from fairway.queueing.facts.gates import gates_from
+from fairway.queueing.facts.podsets import new_shape
+from fairway.queueing.facts.transformations import Transformations
 from fairway.queueing.facts.workloads import Workload, WorkloadReader
 from fairway.queueing.preemption.fairsharing import DEFAULT_STRATEGIES
 from fairway.queueing.quota.accounts import Accounts
@@ -53,6 +55,30 @@ def quotas(amounts: Mapping[str, Any], resource: str = "gpu") -> list[Obj]:
             entry["lendingLimit"] = str(lend)
         flavors.append({"name": name, "resources": [entry]})
     return [{"coveredResources": [resource], "flavors": flavors}]
+
+
+def workload_of(**facts: Any) -> Workload:
+    """One that asks for nothing and holds nothing but what is said."""
+    plain: dict[str, Any] = {
+        "key": "ns/w",
+        "uid": "w",
+        "obj": {},
+        "shape": new_shape((), Transformations()),
+        "queue": "ns/q",
+        "priority": 0,
+        "base_priority": facts.get("priority", 0),
+        "order_us": 0,
+        "totals": (),
+        "alike": (),
+        "cluster_queue": "",
+        "has_quota": False,
+        "is_admitted": False,
+        "is_evicted": False,
+        "reserved_us": -1,
+        "usage": (),
+        "topology_usage": (),
+    }
+    return Workload(**(plain | facts))
 
 
 def queue(name: str, gpu: Any = 0, **more: Any) -> Obj:

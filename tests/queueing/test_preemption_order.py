@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import product
 from random import Random
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from tests.queueing.queueworld import queue, workload_of
 
+from fairway.queueing.facts import objects
 from fairway.queueing.facts.objects import (
     ANY,
     LOWER_OR_NEWER_EQUAL_PRIORITY,
@@ -16,8 +17,9 @@ from fairway.queueing.facts.objects import (
     NEVER,
     FlavorResource,
 )
-from fairway.queueing.facts.workloads import Workload
+from fairway.queueing.facts.workloads import PodSetTotal, Workload
 from fairway.queueing.preemption.targets import Attempt, in_order, rank, satisfies_policy, uses_any_of
+from fairway.queueing.quota.accounts import Accounts
 
 _NOW = 1000
 
@@ -33,7 +35,7 @@ def _workload(number: int, **facts: Any) -> Workload:
         "uid": f"u{number}",
         "key": f"ns/w{number}",
     }
-    return cast(Workload, SimpleNamespace(**(plain | facts)))
+    return workload_of(**(plain | facts))
 
 
 def _goes_first(a: Workload, b: Workload) -> bool | None:
@@ -80,19 +82,16 @@ def test_the_local_queue_that_used_most_gives_first_where_use_counts(seed: int) 
         )
         for i in range(7)
     ]
-    queues = {n: SimpleNamespace(spec=SimpleNamespace(uses_usage_ordering=on)) for n, on in counts.items()}
+    accounts = Accounts()
+    for name, on in counts.items():
+        spec = queue(name, 1)
+        spec["spec"]["admissionScope"] = {"admissionMode": "UsageBasedAdmissionFairSharing" if on else "None"}
+        accounts.set_cluster_queue(objects.cluster_queue(spec))
+    accounts.settle()
+    assert {n: accounts.queues[n].spec.uses_usage_ordering for n in counts} == counts
 
     def attempt(by_usage: Any) -> Attempt:
-        return Attempt(
-            cast(Any, SimpleNamespace(queues=queues)),
-            cast(Any, SimpleNamespace(name="a")),
-            _workload(99),
-            {},
-            (),
-            {},
-            _NOW,
-            by_usage,
-        )
+        return Attempt(accounts, accounts.queues["a"], _workload(99), {}, (), {}, _NOW, by_usage)
 
     plain = [w.key for w in sorted(workloads, key=lambda w: rank(w, "a", _NOW))]
     assert [w.key for w in in_order(workloads, attempt(None))] == plain
@@ -137,11 +136,11 @@ def test_who_may_be_asked() -> None:
 
 
 def test_only_those_that_hold_what_is_short() -> None:
-    totals = [SimpleNamespace(flavors={"cpu": "x"}), SimpleNamespace(flavors={"gpu": "y", "cpu": "z"})]
-    one = cast(Workload, SimpleNamespace(totals=totals))
+    held = ({"cpu": "x"}, {"gpu": "y", "cpu": "z"})
+    one = workload_of(totals=tuple(PodSetTotal(f"p{n}", 1, {}, flavors) for n, flavors in enumerate(held)))
     for flavor, resource in product("xyzw", ("cpu", "gpu", "memory")):
         want = (resource, flavor) in {("cpu", "x"), ("gpu", "y"), ("cpu", "z")}
         assert uses_any_of(one, [FlavorResource(flavor, resource)]) == want
         assert uses_any_of(one, [FlavorResource("w", "cpu"), FlavorResource(flavor, resource)]) == want
     assert not uses_any_of(one, [])
-    assert not uses_any_of(cast(Workload, SimpleNamespace(totals=[])), [FlavorResource("x", "cpu")])
+    assert not uses_any_of(workload_of(), [FlavorResource("x", "cpu")])

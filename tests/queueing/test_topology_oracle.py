@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from random import Random
-from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import pytest
+from tests.queueing.queueworld import workload_of
 
 from fairway.queueing.facts.gates import gates_from
 from fairway.queueing.facts.objects import ResourceFlavor, Topology, TopologyNode
 from fairway.queueing.facts.podsets import new_shape
 from fairway.queueing.facts.topologyassignments import DomainCount, TopologyAssignment
 from fairway.queueing.facts.transformations import Transformations
-from fairway.queueing.facts.workloads import DomainUse, Workload
+from fairway.queueing.facts.workloads import DomainUse
 from fairway.queueing.tas.replacement import replacement_domain, without_node
 from fairway.queueing.tas.requests import DEFAULT_SEARCH, EMPTY_SEARCH, PodSetRequest
 from fairway.queueing.tas.search import find_for_flavor
@@ -48,7 +48,7 @@ def _found(
     topology: FlavorTopology, request: PodSetRequest, *, mixed: bool, empty: bool = False
 ) -> Placed | None:
     gates, _ = gates_from({"TASProfileMixed": mixed})
-    nobody = cast(Workload, SimpleNamespace(unhealthy_nodes=()))
+    nobody = workload_of()
     options = EMPTY_SEARCH if empty else DEFAULT_SEARCH
     result = find_for_flavor(topology, [request], nobody, options, {}, gates)["main"]
     if result.assignment is None:
