@@ -24,6 +24,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "c"
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs write their output where they were submitted: not into the repository."""
+    monkeypatch.chdir(tmp_path)
+
+
 def lived_in(folder: Path) -> Typed:
     """A cluster where something of everything has happened."""
     door = Typed(folder)
