@@ -77,3 +77,23 @@ def test_a_childs_name_is_never_longer_than_a_label(parent: str, suffix: str) ->
         assert found == parent + suffix
     elif len(suffix) <= 31:
         assert found.endswith(hashlib.md5(parent.encode(), usedforsecurity=False).hexdigest() + suffix)
+
+
+def test_one_is_a_number_and_true_a_word() -> None:
+    data = {"spec": {"tensor": 1, "none": 0, "on": True}}
+    assert rendered("{{ .Spec.Tensor }} {{ .Spec.None }} {{- .Spec.On -}} !", data) == "1 0true!"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{" * 500_000,
+        "{{" + " " * 900_000 + "x",
+        "{{ .ObjectMeta.Annotations.long }}" * 30_000,
+        '{{ shutdownTimeout nil "soon" }}',
+    ],
+)
+def test_hostile_templates_end_soon_and_small(text: str) -> None:
+    data = {"metadata": {"annotations": {"long": "x" * 200_000}}}
+    with pytest.raises(TemplateError):
+        filled({"a": [text]}, data)

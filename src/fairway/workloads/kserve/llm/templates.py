@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-_ACTION: Final = re.compile(r"\{\{(-?)\s*(.*?)\s*(-?)\}\}", re.S)
 _WORD: Final = re.compile(r'"(?:[^"\\]|\\.)*"|`[^`]*`|\(|\)|[^\s()]+')
 _SPECIAL: Final = {
     "ObjectMeta": "metadata",
@@ -22,6 +21,9 @@ _SPECIAL: Final = {
 }
 _OF_META: Final = ("Name", "Namespace", "Labels", "Annotations")
 _DEPTH_MOST: Final = 32
+_ACTION_MOST: Final = 4096
+# Characters of all texts of one tree: an object of the API server is no larger.
+_TEXT_MOST: Final = 1_500_000
 _NAME_MOST: Final = 63
 _MD5: Final = 32
 Node = tuple[str, Any, Any, Any]
@@ -33,19 +35,23 @@ class TemplateError(ValueError):
 
 def filled(value: Any, data: Mapping[str, Any]) -> Any:
     """Every text in a tree with its templates carried out. Raises: TemplateError."""
+    return _filled(value, data, [_TEXT_MOST])
+
+
+def _filled(value: Any, data: Mapping[str, Any], left: list[int]) -> Any:
     if isinstance(value, dict):
-        return {k: filled(v, data) for k, v in value.items()}
+        return {k: _filled(v, data, left) for k, v in value.items()}
     if isinstance(value, list):
-        return [filled(v, data) for v in value]
-    return rendered(value, data) if isinstance(value, str) and "{{" in value else value
+        return [_filled(v, data, left) for v in value]
+    return rendered(value, data, left) if isinstance(value, str) and "{{" in value else value
 
 
-def rendered(text: str, data: Mapping[str, Any]) -> str:
-    """Raises: TemplateError."""
+def rendered(text: str, data: Mapping[str, Any], left: list[int] | None = None) -> str:
+    """`left`: how many characters may still be said. Raises: TemplateError."""
     nodes, rest, end = _parsed(_tokens(text), 0, 0)
     if end or rest:
         raise TemplateError(f"template: config: unexpected {{{{{end}}}}}")
-    return _text(nodes, data)
+    return _text(nodes, data, [_TEXT_MOST] if left is None else left)
 
 
 def child_name(parent: str, suffix: str) -> str:
@@ -65,11 +71,18 @@ def _tokens(text: str) -> list[tuple[str, str]]:
     """("text", …) and ("do", …), spaces trimmed where a dash says so."""
     found: list[tuple[str, str]] = []
     at, trims = 0, False
-    for match in _ACTION.finditer(text):
-        before = text[at : match.start()]
+    while (start := text.find("{{", at)) >= 0:
+        end = text.find("}}", start + 2)
+        if end < 0 or end - start > _ACTION_MOST:
+            raise TemplateError(
+                f"template: config: unclosed action, or one of more than {_ACTION_MOST} characters"
+            )
+        before, action = text[at:start], text[start + 2 : end]
         before = before.lstrip() if trims else before
-        found += [("text", before.rstrip() if match[1] else before), ("do", match[2])]
-        at, trims = match.end(), bool(match[3])
+        found.append(("text", before.rstrip() if action.startswith("-") else before))
+        trims = action.endswith("-")
+        found.append(("do", action.removeprefix("-").removesuffix("-").strip()))
+        at = end + 2
     rest = text[at:]
     return [*found, ("text", rest.lstrip() if trims else rest)]
 
@@ -99,23 +112,23 @@ def _parsed(tokens: list[tuple[str, str]], at: int, depth: int) -> tuple[list[No
     return nodes, 0, ""
 
 
-def _text(nodes: list[Node], data: Mapping[str, Any]) -> str:
+def _text(nodes: list[Node], data: Mapping[str, Any], left: list[int]) -> str:
     said = []
     for kind, what, then, otherwise in nodes:
-        if kind == "text":
-            said.append(what)
-        elif kind == "if":
-            said.append(_text(then if _value(what, data) else otherwise, data))
-        else:
-            found = _value(what, data)
-            said.append(
-                "<no value>"
-                if found is None
-                else str(found).lower()
-                if found in (True, False)
-                else str(found)
-            )
+        if kind == "if":
+            said.append(_text(then if _value(what, data) else otherwise, data, left))
+            continue
+        said.append(what if kind == "text" else _said(_value(what, data)))
+        left[0] -= len(said[-1])
+        if left[0] < 0:
+            raise TemplateError(f"template: config: more than {_TEXT_MOST} characters")
     return "".join(said)
+
+
+def _said(value: Any) -> str:
+    if value is None:
+        return "<no value>"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _value(expression: str, data: Mapping[str, Any]) -> Any:
@@ -195,8 +208,11 @@ def _shutdown(given: list[Any]) -> int:
     """Seconds that vLLM may take, of a pod's grace period less its preStop."""
     pod, pre_stop = (*given, None, 0)[:2]
     grace = (pod or {}).get("terminationGracePeriodSeconds") if isinstance(pod, Mapping) else None
-    grace = 60 if grace is None else int(grace)
-    return max(grace - int(pre_stop or 0) - min(5, grace), 0)
+    try:
+        grace, stop = 60 if grace is None else int(grace), int(pre_stop or 0)
+    except (TypeError, ValueError) as wrong:
+        raise TemplateError("template: config: error calling shutdownTimeout: expected integer") from wrong
+    return max(grace - stop - min(5, grace), 0)
 
 
 _FUNCTIONS: Final[dict[str, Callable[[list[Any]], Any]]] = {
