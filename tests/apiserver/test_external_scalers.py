@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from apiserver_serving import Served
+from apiserver_serving import Served, served
 
 grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'fairway[grpc]'")
 
@@ -59,6 +59,13 @@ class Scaler:
             if self.pushes.wait(0.1):
                 self.pushes.clear()
                 yield b"\x08\x01"
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A cluster that may call this machine."""
+    with served(tmp_path_factory.mktemp("cluster"), call=("127.0.0.1",)) as found:
+        yield found
 
 
 @pytest.fixture
@@ -177,6 +184,20 @@ def test_only_hosts_and_ports_are_called(api: Served, target: str, address: str)
     until(
         api, lambda: f"external: {address}: expected an address such as my-scaler.default:6000" in said(api)
     )
+
+
+def test_a_host_outside_that_nobody_allowed_is_not_called(api: Served, target: str) -> None:
+    """Whoever may write a ScaledObject may not look around in the machine's network; a Service is no way around."""
+    for address in ("localhost:1", "169.254.169.254:80", "detour.default:80"):
+        services = "/api/v1/namespaces/default/services"
+        spec = {"type": "ExternalName", "externalName": "inner.example"}
+        api.ask("POST", services, {"metadata": {"name": "detour"}, "spec": spec})
+        scaled(api, address)
+        led = address.replace("detour.default", "inner.example")
+        words = f"external: {address}: {led} is outside the cluster: fairway up --call {led} allows it"
+        until(api, lambda words=words: words in said(api))
+        api.ask("DELETE", f"{OBJECTS}/web")
+        api.ask("DELETE", f"{services}/detour")
 
 
 def test_nobody_answers(api: Served, target: str) -> None:

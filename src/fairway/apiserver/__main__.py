@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import msgspec
 
 from fairway.apiserver.process import serve
-from fairway.apiserver.serving import Settings
+from fairway.apiserver.serving import settings_of
 from fairway.errors import FairwayError
 
 
 def main() -> int:
-    said = msgspec.json.decode(sys.argv[1])
-    for name in ("data", "kubeconfig", "cloud", "scheduler"):
-        said[name] = Path(said[name]) if said.get(name) else None
-    said["fleet"] = tuple(said["fleet"])
-    said["without"] = None if said.get("without") is None else tuple(said["without"])
     try:
-        return serve(Settings(**said))
+        return serve(settings_of(msgspec.json.decode(sys.argv[1])))
     except FairwayError as failed:
         sys.stderr.write(f"fairway: {failed}\n")
         return failed.exit_code

@@ -55,10 +55,13 @@ class Cluster:
         speed: float,
         paused: bool,
         left: LeftOut = EVERYTHING,
+        outside: tuple[str, ...] = (),
     ) -> None:
-        """`left`: components whose place somebody else takes."""
+        """`left`: components whose place somebody else takes. `outside`: hosts beyond the cluster that tenants' objects
+        may have it call, with a port or with all of theirs."""
         self.store = store
         self.left = left
+        self.outside = outside
         self._latency = latency
         self.journal = journal
         self.speed = speed
@@ -202,7 +205,9 @@ class _Scalers:
         if self._real is None:
             from fairway.apiserver.externalscalers import ExternalScalers
 
-            self._real = ExternalScalers(self._room, self._cluster.store, self._cluster)
+            self._real = ExternalScalers(
+                self._room, self._cluster.store, self._cluster, self._cluster.outside
+            )
         return self._real.answer(asked)
 
     def frozen(self) -> Outside:

@@ -3,7 +3,9 @@
 KEDA's loop asks for what is known; to ask is to have the scaler asked again, one call of each trigger at a time and not
 more often than every second. What has changed wakes the trigger's object. A scaler of type `external-push` is also
 listened to. A scaler is somebody else's program: an answer has ten seconds and 64 KiB; only addresses (host and port,
-or a Service of this cluster) are called, no sockets of files. Needs the extra `grpc`.
+or a Service of this cluster) are called, no sockets of files, and of them only those that whoever started the cluster
+allows (`fairway up --call`): the server sees this machine and its network, whoever writes a ScaledObject may not. Needs
+the extra `grpc`.
 
 Source: kedacore/keda pkg/scalers/external_scaler.go.
 """
@@ -65,8 +67,9 @@ class _Known:
 class ExternalScalers:
     """All scalers of a served cluster."""
 
-    def __init__(self, room: Autoscaling, view: View, cluster: Cluster) -> None:
+    def __init__(self, room: Autoscaling, view: View, cluster: Cluster, allowed: tuple[str, ...]) -> None:
         self._room = room
+        self._allowed = frozenset(allowed)
         self._view = view
         self._cluster = cluster
         self._known: dict[Asked, _Known] = {}
@@ -200,6 +203,10 @@ class ExternalScalers:
         )
         if is_inside and self._view.get(Key("Service", parts[1], parts[0])) is not None:
             host, port = resolved(self._view, {"name": parts[0], "namespace": parts[1], "port": port})
+        if not self._allowed & {host, f"{host}:{port}"}:
+            raise ScalerFault(
+                f"{host}:{port} is outside the cluster: fairway up --call {host}:{port} allows it"
+            )
         return f"{host}:{port}"
 
 

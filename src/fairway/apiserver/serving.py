@@ -17,6 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import msgspec
+
 from fairway.admission.rbac.authorizer import Authorizer
 from fairway.apiserver import apiservices, bootstrap, kubeconfig
 from fairway.apiserver.addresses import Addresses
@@ -84,6 +86,13 @@ class Settings:
     without: tuple[str, ...] | None = None
     scheduler: Path | None = None
     """A KubeSchedulerConfiguration."""
+    call: tuple[str, ...] = ()
+    """Hosts outside the cluster, with or without a port, that objects of tenants may have called."""
+
+
+def settings_of(said: dict[str, Any]) -> Settings:
+    """Settings as the command line has them: plain values, paths as text."""
+    return msgspec.convert(said, Settings, dec_hook=lambda kind, value: kind(value))
 
 
 class Server:
@@ -129,7 +138,15 @@ class Server:
         journal.begin(store)
         journal.failed = self._fail
         speed, paused = _pace(self.settings, saved.notes)
-        cluster = Cluster(store, journal, self.settings.latency, speed=speed, paused=paused, left=left)
+        cluster = Cluster(
+            store,
+            journal,
+            self.settings.latency,
+            speed=speed,
+            paused=paused,
+            left=left,
+            outside=self.settings.call,
+        )
         resources = Resources(self.settings.metrics_server)
         self.api = _api(store, cluster, journal, bodies, self.pki, resources)
         await self._listen(saved.notes)

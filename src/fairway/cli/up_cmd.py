@@ -63,6 +63,14 @@ def up(
             help="Leave components out, so that real ones take their place; none: all run.",
         ),
     ] = None,
+    call: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--call",
+            metavar="HOST[:PORT]",
+            help="Address outside the cluster that tenants' objects may have called (external scalers).",
+        ),
+    ] = None,
     recover: Annotated[
         bool,
         typer.Option("--recover", help="Drop what is damaged of the cluster's state, say what, and start."),
@@ -111,6 +119,7 @@ def up(
         "cloud": None if cloud is None else str(cloud.absolute()),
         "scheduler": None if scheduler_config is None else str(scheduler_config.absolute()),
         "without": check_names(without) if without else None,
+        "call": [_checked_address(text) for text in call or ()],
     }
     _check_latency(latency)
     _check_cloud(cloud)
@@ -130,6 +139,16 @@ def up(
         _say(server, where, output)
     else:
         _serve(where, settings, output)
+
+
+def _checked_address(text: str) -> str:
+    """Raises: UserError."""
+    from fairway.errors import UserError
+
+    host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
+    if (colon and not (host and port.isdigit() and 0 < int(port) < 65536)) or not text.strip() or "/" in text:
+        raise UserError(f"--call {text}: expected HOST or HOST:PORT, such as 127.0.0.1:6000")
+    return text
 
 
 def _recover(where: Path) -> None:
@@ -177,18 +196,14 @@ def _check_scheduler(file: Path | None) -> None:
 def _serve(where: Path, settings: dict[str, Any], output: str) -> None:
     from fairway.apiserver.folders import Running
     from fairway.apiserver.process import serve
-    from fairway.apiserver.serving import Server, Settings
+    from fairway.apiserver.serving import Server, settings_of
 
     def told(server: Server) -> None:
         import os
 
         _say(Running(os.getpid(), server.url, str(server.kubeconfig)), where, output)
 
-    files = {
-        name: Path(settings[name]) if settings[name] else None
-        for name in ("kubeconfig", "cloud", "scheduler")
-    }
-    serve(Settings(**{**settings, **files, "data": where, "fleet": tuple(settings["fleet"])}), told)
+    serve(settings_of(settings), told)
 
 
 def _detached(where: Path, settings: dict[str, Any]) -> Running:
