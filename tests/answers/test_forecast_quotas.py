@@ -85,7 +85,9 @@ class World:
 
 def test_quotas_admit_and_evict_as_all_of_kueue_does() -> None:
     same = apart = evicted = 0
-    for seed in range(16):
+    # In 23, 36 and 37 a job is given quota and loses it at one moment, once it ran for no time at all; in 68 one comes
+    # back to its queue at the moment at which another is tried again. 46 worlds in a row, and 66 to 71, agree.
+    for seed in (*range(16), 23, 36, 37, 68):
         world = World(seed)
         kueue = world.twin.component("kueue")
         assert isinstance(kueue, Kueue)
@@ -105,6 +107,4 @@ def test_quotas_admit_and_evict_as_all_of_kueue_does() -> None:
                 same, apart = same + is_near, apart + (not is_near)
         evicted += twin.evictions
     assert same >= 60 and evicted >= 10
-    # Beyond these seeds, one world of ten parts by one job: it is given quota and loses it at one moment, and whether
-    # a pod of it ran in between is a matter of the order within a microsecond.
     assert not apart, (same, apart)

@@ -213,7 +213,8 @@ def _runs(holds: Iterable[tuple[int, int | None]], pods: Sequence[PodRow]) -> li
             found.append((start_us, end_us))
             continue
         starts = [p.started_us for p in pods if p.started_us is not None and p.started_us >= start_us]
-        first_us = min((t for t in starts if end_us is None or t <= end_us), default=None)
+        # A pod that ran for no time at all did not start: its quota was given and taken in one moment.
+        first_us = min((t for t in starts if end_us is None or t < end_us), default=None)
         if first_us is not None:
             found.append((first_us, end_us))
     return found

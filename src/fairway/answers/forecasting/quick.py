@@ -150,10 +150,11 @@ class _Future:
                     rows.append(self._left(number, token, sequence))
             if rows:
                 self._fill(rows, now_us)
-                self._decide(now_us)
-            elif heap and heap[0][0] == now_us:
+            while heap and heap[0][0] == now_us and heap[0][1] != _LEAVE:
                 _, what, number, _, token = heappop(heap)
                 self._happen(what, number, token, now_us)
+            # Kueue looks when all that happens at one time has happened.
+            self._decide(now_us)
         while mark < len(grid_us):
             queued.append(self.queued)
             held.append(self.board.held())
@@ -208,7 +209,6 @@ class _Future:
             assert self.quotas is not None
             self.is_waking = False
             self.quotas.wake()
-            self._decide(now_us)
             return
         entry = self.entries[number]
         if what in (_ARRIVE, _RETURN):
@@ -232,7 +232,6 @@ class _Future:
                 self._return_later(number, now_us)
             else:
                 self.queued -= 1
-        self._decide(now_us)
 
     def _return_later(self, number: int, now_us: int) -> None:
         """Its pods were not there in time: it waits longer each time, and then behind others."""
@@ -273,10 +272,7 @@ class _Future:
         """Who is given quota now, and who loses it."""
         if self.quotas is None:
             return
-        steps = self.quotas.decide(self.begin_us + now_us)
-        if len(steps) > 1:
-            steps = self._lasting(steps)
-        for what, number in steps:
+        for what, number in self.quotas.decide(self.begin_us + now_us):
             if what == ADMITTED:
                 self.queued -= 1
                 self.came_us[number] = now_us
@@ -288,18 +284,6 @@ class _Future:
         if self.quotas.stirred and not self.is_waking:
             self.is_waking = True
             self._plan(now_us + self.quotas.settings.wake_batch_us, _WAKE, -1, NOWHERE)
-
-    def _lasting(self, steps: list[Step]) -> list[Step]:
-        """Without those that are given quota and lose it at once: no pod of theirs ever runs."""
-        given: dict[int, int] = {}
-        brief: set[int] = set()
-        for at, (what, number) in enumerate(steps):
-            if what == ADMITTED:
-                given[number] = at
-            elif number in given:
-                brief.update((given.pop(number), at))
-                self.evictions += 1
-        return [step for at, step in enumerate(steps) if at not in brief] if brief else steps
 
     def _stop(self, number: int, now_us: int) -> None:
         """Its pods go; should it run again, it begins anew."""
@@ -319,6 +303,10 @@ class _Future:
         self.left[number] = entry.pods
         self.finish[number] = NEVER
         self.queued += 1
+        # Who is given quota and loses it at one moment has not started: nothing of it ever ran.
+        if self.start[number] == now_us and not entry.records:
+            self.start[number] = NEVER
+            self.unstarted += number < self.asked
         if rows:
             self._fill(rows, now_us)
 

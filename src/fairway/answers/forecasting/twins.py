@@ -119,7 +119,11 @@ class Watching:
 
     def observe(self, change: Change) -> None:
         obj, old = change.obj, change.old
-        if change.type == DELETED or not self.number_of:
+        if not self.number_of:
+            return
+        if change.type == DELETED:
+            if change.key.gk == "Pod":
+                self._take_back(obj)
             return
         status, before = status_of(obj), status_of(old or {})
         if change.key.gk == "Pod":
@@ -144,6 +148,16 @@ class Watching:
             self.unstarted -= number not in self.hopeless
         if is_end and self.finish_us[number] < 0:
             self.finish_us[number] = at_us
+
+    def _take_back(self, pod: Obj) -> None:
+        """A pod that went the moment it began to run, without an end of its own, was no start."""
+        number = self.number_of.get(root_of(self.host.store, pod)["metadata"]["uid"])
+        if number is None or status_of(pod).get("phase") == "Succeeded" or self.finish_us[number] >= 0:
+            return
+        at_us = self.host.loop.now_us - self.begin_us
+        if at_us and self.start_us[number] == at_us:
+            self.start_us[number] = NEVER
+            self.unstarted += number not in self.hopeless
 
 
 def copy_of(
