@@ -17,7 +17,7 @@ from random import Random
 from typing import Final
 
 from fairway.answers.forecasting.boards import NOWHERE, Board
-from fairway.answers.forecasting.quotas import ADMITTED, Claim, Quotas, Step
+from fairway.answers.forecasting.quotas import ADMITTED, Claim, Quotas
 from fairway.answers.forecasting.situation import NEVER, Played
 from fairway.cluster.records import PodRecord
 
