@@ -28,3 +28,9 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def leaf(function: Callable[P, R]) -> Callable[P, R]:
     """A piece of kernels: not kept on disk, since the kernels that use it contain it."""
     return cast(Callable[P, R], njit(nogil=True, error_model="numpy")(function))
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """A leaf that is written out where it is called: for those called often with a bundle of arrays, each of which
+    would be counted as used once more at every call."""
+    return cast(Callable[P, R], njit(nogil=True, error_model="numpy", inline="always")(function))

@@ -7,18 +7,19 @@ the cache are free; where the cache runs out, the youngest sequence is put back 
 Steps in which nobody joins or leaves are not counted one by one: their times grow evenly with the cache, so their sum
 is closed. A request costs its joins and its leave, whatever its length.
 
-Tables: `when` float64[request, ARRIVED…], `what` int64[request, PROMPT…], `replicas` int64[replica, STATE…], `clocks`
-float64[replica], heaps int64[replica, sequence]. Times are seconds since the run's start.
+All it goes by and writes is in one bundle of arrays (`Tables`). Times are seconds since the run's start.
 
 Source: vllm/v1/core/sched/scheduler.py.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from fairway.kernels import kernel, leaf
+from fairway.kernels import inlined, kernel, leaf
 
 ARRIVED, BEGAN, FIRST, DONE = 0, 1, 2, 3
 PROMPT, OUTPUT, STATUS, WHERE, LEFT, TO_READ, NEXT, JOINED, CONTEXT, SESSION, THING, SAVED = range(12)
@@ -46,6 +47,35 @@ SEQS, TOKENS, CACHE, QUEUE, HOLDS, THINGS, DRAFT, BATCHES, GROUPS, WEIGHTS = ran
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+class Tables(NamedTuple):
+    """Requests, replicas, and what both go by."""
+
+    when: Floats
+    """float64[request, ARRIVED…]"""
+    what: Ints
+    """int64[request, PROMPT…]"""
+    replicas: Ints
+    """int64[replica, STATE…]"""
+    clocks: Floats
+    """float64[replica]: may stand after the time that was asked for, as a step that is under way is finished."""
+    keys: Ints
+    """int64[replica, sequence]: heaps of the steps at which who writes is done; `owners`: who."""
+    owners: Ints
+    joining: Ints
+    """int64[sequence]: room for those whose prompt was read in one step."""
+    resident: Ints
+    """int64[replica, thing]: when used last."""
+    things: Ints
+    """int64[thing, SAVES…]"""
+    linear: Floats
+    """float64[2, tokens]: a step's time, and that of a token of everybody who writes."""
+    costs: Floats
+    """Seconds for a cached token, for an attended pair, a client's patience, tokens of each sequence a step, how long a
+    batch waits for others."""
+    limits: Ints
+    """SEQS…"""
 
 
 @leaf
@@ -84,11 +114,10 @@ def _remove(keys: Ints, owners: Ints, r: int, size: int, at: int) -> None:
     keys[r, at], owners[r, at] = key, owner
 
 
-@leaf
-def _finish_due(
-    r: int, is_whole: int, when: Floats, what: Ints, replicas: Ints, clocks: Floats, keys: Ints, owners: Ints
-) -> None:
+@inlined
+def _finish_due(t: Tables, r: int, is_whole: int) -> None:
     """Whoever has all its tokens leaves. `is_whole`: its client hears of it only now."""
+    when, what, replicas, clocks, keys, owners = t.when, t.what, t.replicas, t.clocks, t.keys, t.owners
     rep = replicas[r]
     while rep[RUNNING] > 0 and keys[r, 0] <= rep[STEPS]:
         q = owners[r, 0]
@@ -103,7 +132,8 @@ def _finish_due(
 
 
 @leaf
-def _preempt_youngest(r: int, what: Ints, replicas: Ints, keys: Ints, owners: Ints) -> None:
+def _preempt_youngest(t: Tables, r: int) -> None:
+    what, replicas, keys, owners = t.what, t.replicas, t.keys, t.owners
     rep = replicas[r]
     youngest = 0
     for i in range(rep[RUNNING]):
@@ -125,10 +155,9 @@ def _preempt_youngest(r: int, what: Ints, replicas: Ints, keys: Ints, owners: In
 
 
 @leaf
-def _drop_impatient(
-    r: int, patience_s: float, when: Floats, what: Ints, replicas: Ints, clocks: Floats
-) -> None:
+def _drop_impatient(t: Tables, r: int, patience_s: float) -> None:
     """Whose client went away before anything was said is not begun."""
+    when, what, replicas, clocks = t.when, t.what, t.replicas, t.clocks
     rep = replicas[r]
     while rep[WAITING] > 0:
         q = rep[HEAD]
@@ -144,21 +173,22 @@ def _drop_impatient(
 
 
 @leaf
-def _find_thing(r: int, t: int, replicas: Ints, resident: Ints, things: Ints, limits: Ints) -> bool:
+def _find_thing(t: Tables, r: int, thing: int) -> bool:
     """Whether a thing was resident; it is from now on, and those used longest ago make room."""
+    replicas, resident, things, limits = t.replicas, t.resident, t.things, t.limits
     rep = replicas[r]
-    hit = resident[r, t] > 0
+    hit = resident[r, thing] > 0
     if hit:
         rep[HITS] += 1
     else:
-        rep[RESIDENT] += things[t, SAVES]
-    resident[r, t] = rep[SEEN] * 1000 + rep[STEPS] + 1
+        rep[RESIDENT] += things[thing, SAVES]
+    resident[r, thing] = rep[SEEN] * 1000 + rep[STEPS] + 1
     while True:
         count, oldest = 0, -1
         for i in range(resident.shape[1]):
             if resident[r, i] > 0:
                 count += 1
-                if i != t and (oldest < 0 or resident[r, i] < resident[r, oldest]):
+                if i != thing and (oldest < 0 or resident[r, i] < resident[r, oldest]):
                     oldest = i
         is_full = limits[THINGS] > 0 and count > limits[THINGS]
         if oldest < 0 or not (is_full or rep[CACHED] + rep[RESIDENT] > limits[CACHE]):
@@ -167,53 +197,68 @@ def _find_thing(r: int, t: int, replicas: Ints, resident: Ints, things: Ints, li
         rep[RESIDENT] -= things[oldest, SAVES]
 
 
-@leaf
-def _mixed_step(
-    r: int,
-    when: Floats,
-    what: Ints,
-    replicas: Ints,
-    clocks: Floats,
-    keys: Ints,
-    owners: Ints,
-    joining: Ints,
-    resident: Ints,
-    things: Ints,
-    linear: Floats,
-    costs: Floats,
-    limits: Ints,
-) -> bool:
-    """One step with prompts in it. False: no prompt may be taken up now."""
+@inlined
+def _take_up(t: Tables, r: int, joined: int) -> float:
+    """The next in the queue is begun: seconds until what it needs is there; -1: nobody may be begun now."""
+    when, what, replicas, things, limits = t.when, t.what, t.replicas, t.things, t.limits
     rep = replicas[r]
+    if rep[WAITING] == 0 or rep[RUNNING] + joined >= limits[SEQS] or (limits[BATCHES] and rep[RUNNING] > 0):
+        return -1.0
+    q = rep[HEAD]
+    if rep[CACHED] + what[q, TO_READ] + rep[RUNNING] > limits[CACHE]:
+        return -1.0
+    rep[HEAD] = what[q, NEXT]
+    rep[WAITING] -= 1
+    if rep[WAITING] == 0:
+        rep[TAIL] = -1
+    saved, loads_s = what[q, SAVED], 0.0
+    if what[q, THING] >= 0:
+        if _find_thing(t, r, what[q, THING]):
+            saved = max(saved, things[what[q, THING], SAVES])
+        else:
+            loads_s = things[what[q, THING], LOADS] * 1e-6
+    rep[READING_NOW], rep[READ_LEFT] = q, max(what[q, TO_READ] - saved, 1)
+    rep[CACHED] += what[q, TO_READ]
+    what[q, STATUS] = READING
+    if np.isnan(when[q, BEGAN]):
+        when[q, BEGAN] = t.clocks[r]
+    return loads_s
+
+
+@inlined
+def _join(t: Tables, r: int, joined: int) -> None:
+    """Those whose prompts were read in this step have their first token, and write from now on."""
+    when, what, rep = t.when, t.what, t.replicas[r]
+    longest = 0
+    for i in range(joined):
+        longest = max(longest, what[t.joining[i], LEFT])
+    for i in range(joined):
+        q = t.joining[i]
+        if np.isnan(when[q, FIRST]):
+            when[q, FIRST] = t.clocks[r]
+        what[q, STATUS], what[q, JOINED], what[q, CONTEXT] = WRITING, rep[STEPS], what[q, TO_READ] + 1
+        rep[CACHED] += 1
+        # Of a batch all are computed as long as the longest.
+        left = longest if t.limits[BATCHES] else what[q, LEFT]
+        _push(t.keys, t.owners, r, rep[RUNNING], rep[STEPS] + left - 1, q)
+        rep[RUNNING] += 1
+
+
+@leaf
+def _mixed_step(t: Tables, r: int) -> bool:
+    """One step with prompts in it. False: no prompt may be taken up now."""
+    what, linear, costs, limits = t.what, t.linear, t.costs, t.limits
+    rep = t.replicas[r]
     while rep[CACHED] + rep[RUNNING] > limits[CACHE] and rep[RUNNING] > 1:
-        _preempt_youngest(r, what, replicas, keys, owners)
-    budget = limits[TOKENS] - rep[RUNNING]
+        _preempt_youngest(t, r)
     writing, tokens, pairs, joined, loads_s = rep[RUNNING], 0, 0.0, 0, 0.0
+    budget = limits[TOKENS] - writing
     while budget > 0:
         if rep[READING_NOW] < 0:
-            if rep[WAITING] == 0 or rep[RUNNING] + joined >= limits[SEQS]:
+            comes_s = _take_up(t, r, joined)
+            if comes_s < 0:
                 break
-            if limits[BATCHES] and rep[RUNNING] > 0:
-                break
-            q = rep[HEAD]
-            if rep[CACHED] + what[q, TO_READ] + writing > limits[CACHE]:
-                break
-            rep[HEAD] = what[q, NEXT]
-            rep[WAITING] -= 1
-            if rep[WAITING] == 0:
-                rep[TAIL] = -1
-            saved = what[q, SAVED]
-            if what[q, THING] >= 0:
-                hit = _find_thing(r, what[q, THING], replicas, resident, things, limits)
-                if hit:
-                    saved = max(saved, things[what[q, THING], SAVES])
-                else:
-                    loads_s += things[what[q, THING], LOADS] * 1e-6
-            rep[READING_NOW], rep[READ_LEFT] = q, max(what[q, TO_READ] - saved, 1)
-            rep[CACHED] += what[q, TO_READ]
-            what[q, STATUS] = READING
-            if np.isnan(when[q, BEGAN]):
-                when[q, BEGAN] = clocks[r]
+            loads_s += comes_s
         q = rep[READING_NOW]
         chunk = min(budget, rep[READ_LEFT])
         before = what[q, TO_READ] - rep[READ_LEFT]
@@ -222,7 +267,7 @@ def _mixed_step(
         budget -= chunk
         rep[READ_LEFT] -= chunk
         if rep[READ_LEFT] == 0:
-            joining[joined] = q
+            t.joining[joined] = q
             joined += 1
             rep[READING_NOW] = -1
     if tokens == 0:
@@ -231,50 +276,27 @@ def _mixed_step(
     step_s = (
         linear[0, checked] + costs[0] * rep[CACHED] * (1.0 if writing else 0.0) + costs[1] * pairs + loads_s
     )
-    clocks[r] += step_s * (rep[SLOW] * 0.001)
+    t.clocks[r] += step_s * (rep[SLOW] * 0.001)
     rep[STEPS] += 1
     rep[CACHED] += writing
     rep[WRITTEN] += writing + joined
     rep[READ] += tokens
-    _finish_due(r, limits[BATCHES], when, what, replicas, clocks, keys, owners)
-    longest = 0
-    for i in range(joined):
-        longest = max(longest, what[joining[i], LEFT])
-    for i in range(joined):
-        q = joining[i]
-        if np.isnan(when[q, FIRST]):
-            when[q, FIRST] = clocks[r]
-        what[q, STATUS], what[q, JOINED], what[q, CONTEXT] = WRITING, rep[STEPS], what[q, TO_READ] + 1
-        rep[CACHED] += 1
-        # Of a batch all are computed as long as the longest.
-        left = longest if limits[BATCHES] else what[q, LEFT]
-        _push(keys, owners, r, rep[RUNNING], rep[STEPS] + left - 1, q)
-        rep[RUNNING] += 1
-    _finish_due(r, limits[BATCHES], when, what, replicas, clocks, keys, owners)
+    _finish_due(t, r, limits[BATCHES])
+    _join(t, r, joined)
+    _finish_due(t, r, limits[BATCHES])
     return True
 
 
 @leaf
-def _write(
-    r: int,
-    until_s: float,
-    when: Floats,
-    what: Ints,
-    replicas: Ints,
-    clocks: Floats,
-    keys: Ints,
-    owners: Ints,
-    linear: Floats,
-    costs: Floats,
-    limits: Ints,
-) -> None:
+def _write(t: Tables, r: int, until_s: float) -> None:
     """Steps without prompts: to the next that finishes, the end of the cache, or the first that ends at the time."""
+    replicas, clocks, keys, linear, costs, limits = t.replicas, t.clocks, t.keys, t.linear, t.costs, t.limits
     rep = replicas[r]
     writing = rep[RUNNING]
     steps = keys[r, 0] - rep[STEPS]
     room = (limits[CACHE] - rep[CACHED]) // writing
     if room <= 0 and writing > 1:
-        _preempt_youngest(r, what, replicas, keys, owners)
+        _preempt_youngest(t, r)
         return
     steps = min(steps, max(room, 1))
     slow = rep[SLOW] * 0.001
@@ -294,12 +316,13 @@ def _write(
     rep[STEPS] += steps
     rep[CACHED] += writing * steps
     rep[WRITTEN] += writing * steps
-    _finish_due(r, limits[BATCHES], when, what, replicas, clocks, keys, owners)
+    _finish_due(t, r, limits[BATCHES])
 
 
 @leaf
-def _batch_begins(r: int, delay_s: float, when: Floats, what: Ints, replicas: Ints, seqs: int) -> float:
+def _batch_begins(t: Tables, r: int, delay_s: float, seqs: int) -> float:
     """When the next batch of an idle server is full, or its oldest has waited long enough for others."""
+    when, what, replicas = t.when, t.what, t.replicas
     q, count, last = replicas[r, HEAD], 1, 0.0
     last = when[q, ARRIVED]
     deadline = last + delay_s
@@ -311,61 +334,35 @@ def _batch_begins(r: int, delay_s: float, when: Floats, what: Ints, replicas: In
 
 
 @leaf
-def _advance_one(
-    r: int,
-    until_s: float,
-    when: Floats,
-    what: Ints,
-    replicas: Ints,
-    clocks: Floats,
-    keys: Ints,
-    owners: Ints,
-    joining: Ints,
-    resident: Ints,
-    things: Ints,
-    linear: Floats,
-    costs: Floats,
-    limits: Ints,
-) -> None:
+def _advance_one(t: Tables, r: int, until_s: float) -> None:
+    replicas, clocks, costs, limits = t.replicas, t.clocks, t.costs, t.limits
     rep = replicas[r]
     while clocks[r] < until_s:
         if rep[WAITING] and costs[2] < np.inf:
-            _drop_impatient(r, costs[2], when, what, replicas, clocks)
+            _drop_impatient(t, r, costs[2])
         if limits[BATCHES] and rep[WAITING] and rep[RUNNING] == 0 and rep[READING_NOW] < 0:
-            begins_s = _batch_begins(r, costs[4], when, what, replicas, limits[SEQS])
+            begins_s = _batch_begins(t, r, costs[4], limits[SEQS])
             if begins_s >= until_s:
                 return
             clocks[r] = max(clocks[r], begins_s)
-        if (rep[WAITING] or rep[READING_NOW] >= 0) and _mixed_step(
-            r,
-            when,
-            what,
-            replicas,
-            clocks,
-            keys,
-            owners,
-            joining,
-            resident,
-            things,
-            linear,
-            costs,
-            limits,
-        ):
+        if (rep[WAITING] or rep[READING_NOW] >= 0) and _mixed_step(t, r):
             continue
         if rep[RUNNING] == 0:
             return
-        _write(r, until_s, when, what, replicas, clocks, keys, owners, linear, costs, limits)
+        _write(t, r, until_s)
 
 
-@leaf
-def _may_get(r: int, group: int, replicas: Ints) -> bool:
+@inlined
+def _may_get(t: Tables, r: int, group: int) -> bool:
+    replicas = t.replicas
     is_open = replicas[r, STATE] == READY or replicas[r, STATE] == CLOSED
     return is_open and (group == -1 or (group >= 0 and (replicas[r, GROUP] >> group) & 1 == 1))
 
 
 @leaf
-def _group_of(q: int, limits: Ints) -> int:
+def _group_of(t: Tables, q: int) -> int:
     """Of the replicas that share requests by weight, whose this one is; -1: there are no groups, -2: nobody's."""
+    limits = t.limits
     if limits[GROUPS] == 0:
         return -1
     total = 0
@@ -382,15 +379,14 @@ def _group_of(q: int, limits: Ints) -> int:
 
 
 @leaf
-def _chosen(
-    policy: int, q: int, turn: int, draw: float, what: Ints, replicas: Ints, resident: Ints, limits: Ints
-) -> int:
+def _chosen(t: Tables, policy: int, q: int, turn: int, draw: float) -> int:
     """The replica that gets a request; -1: none is ready."""
+    what, replicas, resident = t.what, t.replicas, t.resident
     n = replicas.shape[0]
-    group = _group_of(q, limits)
+    group = _group_of(t, q)
     ready = 0
     for r in range(n):
-        ready += _may_get(r, group, replicas)
+        ready += _may_get(t, r, group)
     if ready == 0:
         return -1
     if policy in (LEAST_REQUESTS, LEAST_CACHE, PREFIX):
@@ -398,14 +394,14 @@ def _chosen(
         best = -1
         for i in range(n):
             r = (turn + i) % n
-            if _may_get(r, group, replicas) and (best < 0 or replicas[r, column] < replicas[best, column]):
+            if _may_get(t, r, group) and (best < 0 or replicas[r, column] < replicas[best, column]):
                 best = r
-        t = what[q, THING]
-        if policy == PREFIX and t >= 0:
+        thing = what[q, THING]
+        if policy == PREFIX and thing >= 0:
             # Who has it is preferred, unless that would make it wait for far more than elsewhere.
             most, has = 2 * replicas[best, HELD] + 4, -1
             for r in range(n):
-                is_fit = _may_get(r, group, replicas) and resident[r, t] > 0 and replicas[r, HELD] <= most
+                is_fit = _may_get(t, r, group) and resident[r, thing] > 0 and replicas[r, HELD] <= most
                 if is_fit and (has < 0 or replicas[r, HELD] < replicas[has, HELD]):
                     has = r
             return has if has >= 0 else best
@@ -417,7 +413,7 @@ def _chosen(
     else:
         nth = turn % ready
     for r in range(n):
-        if _may_get(r, group, replicas):
+        if _may_get(t, r, group):
             if nth == 0:
                 return r
             nth -= 1
@@ -433,9 +429,8 @@ def _lot(q: int) -> int:
 
 
 @leaf
-def _enqueue(
-    r: int, q: int, at_s: float, when: Floats, what: Ints, replicas: Ints, clocks: Floats, limits: Ints
-) -> None:
+def _enqueue(t: Tables, r: int, q: int, at_s: float) -> None:
+    when, what, replicas, clocks, limits = t.when, t.what, t.replicas, t.clocks, t.limits
     rep = replicas[r]
     if rep[STATE] == CLOSED:
         what[q, STATUS], what[q, WHERE] = LOST, r
@@ -468,56 +463,26 @@ def _enqueue(
 
 
 @kernel
-def redirect(
-    who: Ints,
-    at_s: float,
-    policy: int,
-    when: Floats,
-    what: Ints,
-    replicas: Ints,
-    clocks: Floats,
-    resident: Ints,
-    limits: Ints,
-) -> None:
+def redirect(t: Tables, who: Ints, at_s: float, policy: int) -> None:
     """Send requests that were on a replica that is gone to others, now. Where none is ready they are lost."""
+    when, what = t.when, t.what
     for i in range(who.shape[0]):
         q = who[i]
-        r = _chosen(policy, q, q, 0.5, what, replicas, resident, limits)
+        r = _chosen(t, policy, q, q, 0.5)
         if r < 0:
             what[q, STATUS] = LOST
             when[q, DONE] = at_s
         else:
-            _enqueue(r, q, at_s, when, what, replicas, clocks, limits)
+            _enqueue(t, r, q, at_s)
 
 
 @kernel
-def advance(
-    begin: int,
-    resumed_s: float,
-    until_s: float,
-    policy: int,
-    draws: Floats,
-    when: Floats,
-    what: Ints,
-    replicas: Ints,
-    clocks: Floats,
-    keys: Ints,
-    owners: Ints,
-    joining: Ints,
-    resident: Ints,
-    things: Ints,
-    linear: Floats,
-    costs: Floats,
-    limits: Ints,
-) -> int:
+def advance(t: Tables, begin: int, resumed_s: float, until_s: float, policy: int, draws: Floats) -> int:
     """Everything that begins before a time, from request `begin` on; the first request that has not arrived by then.
 
-    A step that is under way at that time is finished: a replica's clock may stand after it. `linear`: float64[2,
-    tokens], a step's time, and that of a token of everybody who writes. `costs`: seconds for a cached token, for an
-    attended pair, a client's patience, tokens of each sequence a step, how long a batch waits for others. `resident`:
-    int64[replica, thing], when used last. Where no replica is ready it stops at the request that waits; `resumed_s` is
-    when that was over.
+    Where no replica is ready it stops at the request that waits; `resumed_s` is when that was over.
     """
+    when, what, replicas, clocks, limits = t.when, t.what, t.replicas, t.clocks, t.limits
     q, n = begin, replicas.shape[0]
     looks_at_all = policy in (LEAST_REQUESTS, LEAST_CACHE, PREFIX)
     while q < when.shape[0] and when[q, ARRIVED] < until_s:
@@ -525,23 +490,8 @@ def advance(
         if looks_at_all:
             for r in range(n):
                 if replicas[r, HELD] and clocks[r] < at_s:
-                    _advance_one(
-                        r,
-                        at_s,
-                        when,
-                        what,
-                        replicas,
-                        clocks,
-                        keys,
-                        owners,
-                        joining,
-                        resident,
-                        things,
-                        linear,
-                        costs,
-                        limits,
-                    )
-        r = _chosen(policy, q, q, draws[q % draws.shape[0]], what, replicas, resident, limits)
+                    _advance_one(t, r, at_s)
+        r = _chosen(t, policy, q, q, draws[q % draws.shape[0]])
         if r < 0:
             if limits[HOLDS]:
                 break
@@ -550,40 +500,10 @@ def advance(
             q += 1
             continue
         if not looks_at_all:
-            _advance_one(
-                r,
-                at_s,
-                when,
-                what,
-                replicas,
-                clocks,
-                keys,
-                owners,
-                joining,
-                resident,
-                things,
-                linear,
-                costs,
-                limits,
-            )
-        _enqueue(r, q, at_s, when, what, replicas, clocks, limits)
+            _advance_one(t, r, at_s)
+        _enqueue(t, r, q, at_s)
         q += 1
     for r in range(n):
         if replicas[r, HELD]:
-            _advance_one(
-                r,
-                until_s,
-                when,
-                what,
-                replicas,
-                clocks,
-                keys,
-                owners,
-                joining,
-                resident,
-                things,
-                linear,
-                costs,
-                limits,
-            )
+            _advance_one(t, r, until_s)
     return q

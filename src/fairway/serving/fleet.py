@@ -172,18 +172,7 @@ class Fleet:
         row[[b.HELD, b.RUNNING, b.WAITING, b.CACHED]] = 0
         row[[b.HEAD, b.TAIL, b.READING_NOW]] = -1
         if self.gateway.retries:
-            policy = POLICIES[self.gateway.policy]
-            b.redirect(
-                held,
-                self.now_s,
-                policy,
-                self.when,
-                self.what,
-                self.replicas,
-                self._clocks,
-                self._resident,
-                self._limits,
-            )
+            b.redirect(self._tables(), held, self.now_s, POLICIES[self.gateway.policy])
         else:
             self.what[held, b.STATUS], self.when[held, b.DONE] = b.LOST, self.now_s
         return len(held)
@@ -219,12 +208,12 @@ class Fleet:
         """Everything that begins before this time."""
         if not np.isin(self.replicas[:, b.STATE], (b.READY, b.CLOSED)).any():
             self._resumed_s = max(until_s, self._resumed_s) if self.gateway.holds else self._resumed_s
-        self._next = b.advance(
-            self._next,
-            min(self._resumed_s, until_s),
-            until_s,
-            POLICIES[self.gateway.policy],
-            self._draws,
+        resumed_s, policy = min(self._resumed_s, until_s), POLICIES[self.gateway.policy]
+        self._next = b.advance(self._tables(), self._next, resumed_s, until_s, policy, self._draws)
+        self.now_s = until_s
+
+    def _tables(self) -> b.Tables:
+        return b.Tables(
             self.when,
             self.what,
             self.replicas,
@@ -238,7 +227,6 @@ class Fleet:
             self._costs,
             self._limits,
         )
-        self.now_s = until_s
 
     def tables(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """`when` and `what` of every request, in order of arrival."""
