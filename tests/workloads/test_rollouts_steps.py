@@ -288,6 +288,17 @@ def test_an_abort_takes_everything_back_and_a_retry_starts_over() -> None:
         assert world.sizes()["v2"] == 2
 
 
+def test_who_aborts_by_hand_writes_no_time_and_may_abort_again() -> None:
+    world = World(**ROUTED, abortScaleDownDelaySeconds=5).image("v2")
+    for _ in range(2):
+        world.write(abort=True)
+        assert world.status["abortedAt"] == rfc3339(world.store.now_us)
+        assert (world.after(4).sizes()["v2"], world.after(1).sizes()["v2"]) == (2, 0)
+        world.write(abort=False)
+        assert "abortedAt" not in world.status
+        assert world.sizes()["v2"] == 2
+
+
 @pytest.mark.parametrize(("delay", "stays"), [(0, None), (5, 5)])
 def test_how_long_an_aborted_canary_stays(delay: int, stays: int | None) -> None:
     world = World(**ROUTED, abortScaleDownDelaySeconds=delay).image("v2")

@@ -166,6 +166,8 @@ def _carried_on(view: View, facts: Facts, key: Key, now_us: int) -> Reconciliati
         again_us = _earlier(again_us, _pause_step(facts, status, now_us))
         actions += _stepped(facts, status, key, found, now_us)
     if status.get("abort"):
+        # Whoever aborts by hand writes no time. Source: argo-rollouts rollout/pause.go CalculatePauseStatus.
+        status.setdefault("abortedAt", rfc3339(now_us))
         status["currentStepIndex"] = 0 if facts.steps and not facts.is_promoted else len(facts.steps)
         status.pop("pauseConditions", None)
         status["controllerPause"] = False
@@ -173,6 +175,8 @@ def _carried_on(view: View, facts: Facts, key: Key, now_us: int) -> Reconciliati
         problem = f"Rollout aborted update to revision {facts.revision}"
         if said.startswith("RolloutAborted: "):
             problem = said.removeprefix("RolloutAborted: ")
+    else:
+        status.pop("abortedAt", None)
     status = with_phase(facts, with_counts(facts, status), problem, rfc3339(now_us))
     if not problem and "message" in status and status["phase"] == "Healthy":
         status.pop("message")
@@ -212,7 +216,8 @@ def _scaled(facts: Facts, key: Key, now_us: int) -> tuple[list[Action], int | No
     again_us: int | None = None
     if facts.is_aborted and facts.routes_traffic and facts.new is not facts.stable:
         delay_s = facts.canary.get("abortScaleDownDelaySeconds", _ABORT_DELAY_S)
-        until_us = parse_rfc3339(facts.status["abortedAt"]) + int(delay_s) * SECOND_US if delay_s else None
+        aborted_us = parse_rfc3339(facts.status.get("abortedAt") or rfc3339(now_us))
+        until_us = aborted_us + int(delay_s) * SECOND_US if delay_s else None
         if until_us is None or now_us < until_us:
             new, again_us = replicas_of(facts.new), until_us
     if facts.new is not None and replicas_of(facts.new) != new:
