@@ -407,7 +407,7 @@ def test_beside_nodes_tried_in_vain_a_node_waits_for_the_next_five_minutes() -> 
     karpenter = twin.component("karpenter")
     assert isinstance(karpenter, Provisioner)
     assert _types(twin) == ["large", "small"]
-    look_us = karpenter._settled.since_us + 5 * MINUTE_US
+    look_us = karpenter.disruption.settled.since_us + 5 * MINUTE_US
     twin.run(look_us - SECOND_US)
     assert _types(twin) == ["large", "small"]
     twin.run(look_us + 20 * SECOND_US)

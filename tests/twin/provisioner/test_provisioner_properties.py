@@ -47,7 +47,7 @@ def a_load(seed: int) -> Twin:
 
 def _holds(twin: Twin) -> None:
     check(twin.host)
-    known = _provisioner(twin)._known
+    known = _provisioner(twin).known
     to_place, anew = (_seen(twin, s, is_to_place=True) for s in (known, ClusterState(twin.store.fork())))
     assert [_placing(n) for n in to_place] == [_placing(n) for n in anew]
     assert _seen(twin, known) == anew
@@ -65,7 +65,7 @@ def _provisioner(twin: Twin) -> Provisioner:
 def _seen(twin: Twin, state: ClusterState, *, is_to_place: bool = False) -> list[dict[str, Any]]:
     """What a decision would see now: the same from a state kept change by change and from one made anew."""
     karpenter = _provisioner(twin)
-    going = dict.fromkeys(node for u in karpenter.underway for node in u.nodes)
+    going = karpenter.disruption.going()
     fleet, promised = Fleet(TYPES), karpenter.promised
     world = state.world(fleet, going=going, nominated=promised, now_us=twin.now_us, is_to_place=is_to_place)
     return [_facts_of(node) for node in world.nodes]

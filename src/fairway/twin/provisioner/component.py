@@ -10,7 +10,7 @@ disruption loop rests while nothing changes and no consolidateAfter runs, so tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from fairway.cluster.changes import DELETED, MODIFIED, Change
 from fairway.cluster.errors import ApiError
@@ -20,36 +20,21 @@ from fairway.kube.resources import parse_resources
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.provisioning.karpenter.batching import Batch
 from fairway.provisioning.karpenter.claimfacts import CONSOLIDATABLE
-from fairway.provisioning.karpenter.disruption.budgets import next_change_us
-from fairway.provisioning.karpenter.disruption.commands import DELETE, Command
-from fairway.provisioning.karpenter.disruption.context import DRIFTED_REASON, DisruptionContext
 from fairway.provisioning.karpenter.disruption.marks import consolidatable_at_us
-from fairway.provisioning.karpenter.disruption.methods import DRIFT, EMPTINESS, decide
-from fairway.provisioning.karpenter.disruption.recheck import RECHECK_AFTER_US, Abandoned, recheck
-from fairway.provisioning.karpenter.disruption.settled import Settled
 from fairway.provisioning.karpenter.events import (
     FAILED_SCHEDULING,
     KarpenterEvent,
-    consolidation_candidate,
-    consolidation_rejected,
     failed_scheduling,
     insufficient_capacity,
-    launching,
     no_compatible_types,
     nominated,
-    noticed,
-    terminating,
-    waiting_on_readiness,
 )
 from fairway.provisioning.karpenter.fleet import Fleet
 from fairway.provisioning.karpenter.labels import (
-    DISRUPTED_TAINT,
     INITIALIZED,
-    NODEPOOL,
 )
 from fairway.provisioning.karpenter.launching import UNAVAILABLE_US, launch_choices, no_capacity_text
 from fairway.provisioning.karpenter.nodeclaims import (
-    DISRUPTION_REASON,
     DRIFTED,
     INITIALIZED_CONDITION,
     launched,
@@ -71,9 +56,11 @@ from fairway.twin.containment import culprits
 from fairway.twin.loop import CONTROLLERS, HOUSEKEEPING
 from fairway.twin.provisioner import metrics, spot
 from fairway.twin.provisioner.cloud import Cloud, Offered, fleet_without
+from fairway.twin.provisioner.disrupting import Disruption
 from fairway.twin.provisioner.gathering import (
     NODE_CLAIM,
     NODE_POOL,
+    POLL_US,
     ClusterState,
     by_claims,
     claim_key,
@@ -83,26 +70,16 @@ from fairway.twin.provisioner.gathering import (
     node_key,
 )
 from fairway.twin.provisioner.joining import Joining
-from fairway.twin.provisioner.marking import Marks
 from fairway.twin.provisioner.speaking import Speaker
 from fairway.twin.provisioner.terminating import Termination
 
 NAME: Final = "karpenter"
-POLL_US: Final = 10 * SECOND_US
 # Source: nodeclaim/podevents/controller.go dedupeTimeout.
 POD_EVENTS_APART_US: Final = 10 * SECOND_US
 NOMINATED_US: Final = 20 * SECOND_US
 # How many kinds of pods are remembered from batch to batch.
 _MOST_SHAPES: Final = 1024
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-
-
-class Underway(NamedTuple):
-    """A command that is carried out: nodes going once these claims are initialized."""
-
-    nodes: tuple[str, ...]
-    claims: tuple[str, ...]
-    reason: str
 
 
 class Provisioner:
@@ -119,36 +96,30 @@ class Provisioner:
         self.promised: dict[str, int] = {}
         """Nodes that pods are meant for, until when."""
         self.unavailable: dict[Offered, int] = {}
-        self.waiting: Command | None = None
-        """Decided, to be decided again before it is carried out."""
-        self.underway: tuple[Underway, ...] = ()
         self.joining = Joining()
         self.termination = Termination()
-        self._tick_at_us = -1
-        self._whole_fleet = Fleet(cloud.types)
-        self._seen_fleet = (frozenset[Offered](), self._whole_fleet)
+        self.disruption = Disruption()
+        self.whole_fleet = Fleet(cloud.types)
+        self._seen_fleet = (frozenset[Offered](), self.whole_fleet)
         self._shapes = Shapes()
-        self._marks = Marks()
         self._words = Speaker()
         self.tally = metrics.new_tally()
         self.refused = self.ignored = 0
         """Pods that found no place in the last simulation, and those that were left out of it."""
-        self._settled = Settled()
         self._in_vain = Unplaceable()
         self._launched = 0
         """Machines launched so far: the n-th boots as long under every policy."""
 
     def attach(self, host: Host) -> None:
         self.host = host
-        self._known = ClusterState(host.store, self._leave_pool_out)
+        self.known = ClusterState(host.store, self._leave_pool_out)
         self._words.attach(host)
         register = host.loop.register
         self._h_batch = register("karpenter.batch", self._on_batch)
-        self._h_tick = register("karpenter.disrupt", self._on_tick)
-        self._h_recheck = register("karpenter.recheck", self._on_recheck)
         self._h_pod = host.register_again("karpenter.pod", self._on_pod)
         self._h_pool = register("karpenter.pool", self._on_pool)
         self.termination.attach(self)
+        self.disruption.attach(self)
         self.joining.attach(self)
         self._h_again = register("karpenter.again", self._on_again)
         self._names = host.streams.stream("karpenter.names")
@@ -160,15 +131,13 @@ class Provisioner:
     def fork(self) -> Provisioner:
         twin = Provisioner(self.cloud)
         twin.batch = None if self.batch is None else self.batch.copy()
-        twin.waiting, twin.underway = self.waiting, self.underway
         twin.pending = dict(self.pending)
         twin.promised, twin.unavailable = dict(self.promised), dict(self.unavailable)
-        twin.termination, twin._tick_at_us = self.termination.copy(), self._tick_at_us
+        twin.termination, twin.disruption = self.termination.copy(), self.disruption.copy()
         twin._launched = self._launched
-        twin._whole_fleet, twin._seen_fleet = self._whole_fleet, self._seen_fleet
+        twin.whole_fleet, twin._seen_fleet = self.whole_fleet, self._seen_fleet
         twin._words, twin.tally, twin.refused = self._words.copy(), self.tally.copy(), self.refused
         twin.ignored = self.ignored
-        twin._marks, twin._settled = self._marks.copy(), self._settled.copy()
         return twin
 
     # What changes
@@ -184,8 +153,10 @@ class Provisioner:
         elif gk in VOLUMES:
             self._trigger_pending()
         else:
-            self._marks.stale.update(dict.fromkeys(name_of(c) for c in self.host.store.objects(NODE_CLAIM)))
-            self._settled.changed(self.host.loop.now_us)
+            self.disruption.marks.stale.update(
+                dict.fromkeys(name_of(c) for c in self.host.store.objects(NODE_CLAIM))
+            )
+            self.disruption.changed()
             self._look_again()
 
     def _observe_pod(self, change: Change) -> None:
@@ -198,7 +169,7 @@ class Provisioner:
             self.pending.pop(change.key, None)
         was = "" if change.old is None else spec_of(change.old).get("nodeName")
         if change.type == DELETED or (node and not was):
-            self._settled.changed(self.host.loop.now_us)
+            self.disruption.changed()
         if node:
             self._trigger_pending()
             if is_pod_event(change):
@@ -206,7 +177,7 @@ class Provisioner:
 
     def _pod_event(self, node: str) -> None:
         """A pod came to a node or left it: its consolidateAfter starts anew."""
-        claim, now_us = self._known.claim(node), self.host.loop.now_us
+        claim, now_us = self.known.claim(node), self.host.loop.now_us
         if claim is None:
             return
         last_us = claim.last_pod_event_us
@@ -220,39 +191,39 @@ class Provisioner:
 
     def _let_rest(self, name: str, written: Obj) -> None:
         """Of a claim that had a pod event most need no look: it is not due for a while, and did not drift."""
-        claim = self._known.claim(name)
-        pool = None if claim is None else self._known.pool_named(claim.pool)
+        claim = self.known.claim(name)
+        pool = None if claim is None else self.known.pool_named(claim.pool)
         due_us = None if claim is None or pool is None else consolidatable_at_us(claim, pool)
         is_plain = claim is not None and not claim.is_going and not claim.is_true(DRIFTED)
         if is_plain and due_us is not None and due_us > self.host.loop.now_us + POLL_US:
-            self._marks.rest(name, written, due_us)
+            self.disruption.marks.rest(name, written, due_us)
         else:
-            self._marks.stale[name] = None
+            self.disruption.marks.stale[name] = None
 
     def _observe_claim(self, change: Change) -> None:
         name = change.key.name
         if change.type != MODIFIED:
-            self._settled.changed(self.host.loop.now_us)
+            self.disruption.changed()
         if change.type != DELETED:
-            is_news = self._marks.hear(change.obj)
-            if is_news or self._marks.ripe:
-                self._arm_tick(self.host.loop.now_us + POLL_US)
-            elif (due_us := self._marks.due_us) is not None:
-                self._arm_tick(due_us)
+            is_news = self.disruption.marks.hear(change.obj)
+            if is_news or self.disruption.marks.ripe:
+                self.disruption.rouse()
+            elif (due_us := self.disruption.marks.due_us) is not None:
+                self.disruption.arm(due_us)
         if change.type == DELETED:
             self.promised.pop(name, None)
-            self._marks.forget(name)
-            self.underway = tuple(u for u in self.underway if name not in u.nodes)
+            self.disruption.marks.forget(name)
+            self.disruption.is_gone(name)
             self._look_again()
         elif "deletionTimestamp" in meta_of(change.obj) and name not in self.termination.since_us:
-            self._settled.changed(self.host.loop.now_us)
-            self._taint(name, on=True)
+            self.disruption.changed()
+            self.disruption.taint(name, on=True)
             self.termination.begin(name)
 
     def _observe_node(self, change: Change) -> None:
         if change.type != MODIFIED:
-            self._settled.changed(self.host.loop.now_us)
-        claim = self._known.claim(change.key.name)
+            self.disruption.changed()
+        claim = self.known.claim(change.key.name)
         if claim is None:
             return
         if change.type == DELETED:
@@ -261,14 +232,14 @@ class Provisioner:
             self._initialize(change.key.name)
 
     def _look_again(self) -> None:
-        self._arm_tick(self.host.loop.now_us + POLL_US)
+        self.disruption.rouse()
         self._trigger_pending()
 
     def _trigger_pending(self) -> None:
         if self.pending:
             self._trigger(self.pending)
 
-    def _pending_pods(self) -> list[Obj]:
+    def pending_pods(self) -> list[Obj]:
         found = (self.host.store.get(key) for key in sorted(self.pending))
         return [p for p in found if p is not None and is_provisionable(p)]
 
@@ -295,10 +266,8 @@ class Provisioner:
         now_us = self.host.loop.now_us
         self.unavailable = {o: until for o, until in self.unavailable.items() if until > now_us}
         fleet = self._fleet(frozenset(self.unavailable))
-        going = {node: None for u in self.underway for node in u.nodes} | dict.fromkeys(
-            self.termination.since_us
-        )
-        return self._known.world(
+        going = self.disruption.going() | dict.fromkeys(self.termination.since_us)
+        return self.known.world(
             fleet, going=going, nominated=self.promised, now_us=now_us, is_to_place=is_to_place
         )
 
@@ -312,7 +281,7 @@ class Provisioner:
         world = self.world(is_to_place=True)
         if not world.pools:
             return
-        waiting, refused = by_claims(self.host.store, self._pending_pods())
+        waiting, refused = by_claims(self.host.store, self.pending_pods())
         self.ignored = len(refused)
         for pod, problem in refused:
             self.tell(key_of(pod), failed_scheduling(problem))
@@ -334,7 +303,7 @@ class Provisioner:
                 self._tell_pod(facts.namespace, facts.name, event)
         used = world.nodes.usage()
         for plan in results.claims:
-            self._create(plan, used)
+            self.create(plan, used)
 
     def _solved(self, world: World, waiting: list[Obj], moving: list[Obj]) -> Results:
         """Without pods that the solver stumbles over: they are tried again later."""
@@ -369,12 +338,12 @@ class Provisioner:
         pool = self.host.store.get(key)
         if pool is not None:
             node_pool(pool)
-            self._known.forget_pools()
+            self.known.forget_pools()
             self._trigger_pending()
 
     def _simulated(self, world: World, waiting: list[Obj], moving: list[Obj]) -> Results:
         """Where pods that wait and pods that have to move would go."""
-        shapes = self._shapes_so_far()
+        shapes = self.shapes_so_far()
 
         def simulate(pods: Sequence[Obj]) -> Results:
             solver = Solver(world, shapes, moving=[meta_of(p)["uid"] for p in pods])
@@ -391,7 +360,7 @@ class Provisioner:
         solver = Solver(self.world(is_to_place=True).without_going(), shapes)
         return solver.solve([facts_of(p, shapes.of(p, ())) for p in pods])
 
-    def _shapes_so_far(self) -> Shapes:
+    def shapes_so_far(self) -> Shapes:
         """Pods of one kind come again and again; not for ever."""
         if len(self._shapes) > _MOST_SHAPES:
             self._shapes = Shapes()
@@ -400,9 +369,9 @@ class Provisioner:
     def _promise(self, node: str) -> None:
         """Pods are meant for it: for a while it is no candidate."""
         self.promised[node] = self.host.loop.now_us + NOMINATED_US
-        self._known.touch(node)
+        self.known.touch(node)
 
-    def _create(self, plan: PlannedClaim, used: Usage, reason: str = metrics.PROVISIONED) -> str | None:
+    def create(self, plan: PlannedClaim, used: Usage, reason: str = metrics.PROVISIONED) -> str | None:
         """Write a claim and launch it; its name, or None where nothing was to be had. `used` is kept up to date."""
         if limit_exceeded(plan.pool, used.get(plan.pool.name, {})) is not None:
             return None
@@ -465,163 +434,20 @@ class Provisioner:
         up = with_condition(claim, INITIALIZED_CONDITION, "True", INITIALIZED_CONDITION, "", now_us)
         self.host.store.set_status(claim_key(name), up["status"])
         self.host.store.patch(node_key(name), {"metadata": {"labels": {INITIALIZED: "true"}}})
-        self._settled.changed(now_us)
-        self._carry_on()
+        self.disruption.changed()
+        self.disruption.carry_on()
         self._look_again()
-
-    # Disruption
-
-    def _arm_tick(self, at_us: int) -> None:
-        if self._tick_at_us < 0 or at_us < self._tick_at_us:
-            self._tick_at_us = at_us
-            self.host.loop.at(at_us, self._h_tick, at_us, HOUSEKEEPING)
-
-    def _on_tick(self, at_us: int) -> None:
-        if at_us != self._tick_at_us:
-            return
-        self._tick_at_us = -1
-        self._mark()
-        if self.waiting is not None or not self._marks.ripe:
-            return
-        context = self.context()
-        outcome = decide(context)
-        for notice in outcome.notices:
-            kind, _, name = notice.about.partition("/")
-            both = (node_key(name), claim_key(name)) if kind == "Node" else (Key(NODE_POOL, "", name),)
-            for about in both:
-                self.tell(about, noticed(notice))
-        self._settled.mark(outcome.in_vain, context.now_us)
-        command = outcome.command
-        if command is None:
-            self._await_budgets(context)
-            if outcome.skipped:
-                self._arm_tick(self._settled.ask_again_us())
-            return
-        if command.method not in (DRIFT, EMPTINESS):
-            for name in command.names:
-                self.tell_both(name, consolidation_candidate(command, name))
-        if command.method == DRIFT:
-            self._carry_out(command)
-        else:
-            self.waiting = command
-            self.host.loop.at(self.host.loop.now_us + RECHECK_AFTER_US, self._h_recheck, None, HOUSEKEEPING)
-
-    def _await_budgets(self, context: DisruptionContext) -> None:
-        """Look again when the next budget opens or closes, while there is a node that it may concern."""
-        at_us = next_change_us(context.world.pools, context.now_us)
-        if at_us is not None and any(node.is_managed for node in context.world.nodes):
-            self._arm_tick(at_us)
-
-    def context(self) -> DisruptionContext:
-        store = self.host.store
-        return DisruptionContext(
-            world=self.world(),
-            now_us=self.host.loop.now_us,
-            pending=tuple(self._pending_pods()),
-            budgets=tuple(store.objects("PodDisruptionBudget.policy")),
-            disrupting=frozenset(node for u in self.underway for node in u.nodes),
-            spot_to_spot=self.cloud.spot_to_spot,
-            consolidated=self._settled.done(self.host.loop.now_us),
-            shapes=self._shapes_so_far(),
-        )
-
-    def _mark(self) -> None:
-        """Bring conditions up to date; look again when the next consolidateAfter is over."""
-        due_us = self._marks.bring_up_to_date(
-            self.host.store, self._known, self._whole_fleet, self.host.loop.now_us
-        )
-        if due_us is not None:
-            self._arm_tick(due_us)
-
-    def _on_recheck(self, _data: None) -> None:
-        command, self.waiting = self.waiting, None
-        if command is None:
-            return
-        self._mark()
-        found = recheck(command, self.context())
-        if isinstance(found, Abandoned):
-            metrics.dropped(self.tally, command)
-            for name in command.names if command.method != EMPTINESS else ():
-                self.tell_both(name, consolidation_rejected(command, name, found.kind))
-            self._arm_tick(self.host.loop.now_us + POLL_US)
-        else:
-            self._carry_out(found)
-
-    def _carry_out(self, command: Command) -> None:
-        """Keep pods off the nodes, open what replaces them, and let them go once that is up."""
-        for name in command.names:
-            self._taint(name, on=True)
-            self._say_why(name, command.reason)
-        used = self.world(is_to_place=True).nodes.usage() if command.replacements else {}
-        made = [self._create(plan, used, command.reason) for plan in command.replacements]
-        opened = tuple(name for name in made if name is not None)
-        if len(opened) < len(made):
-            for name in opened:
-                self.remove(claim_key(name))
-            for name in command.names:
-                self._taint(name, on=False)
-                self._say_why(name, "")
-            self._arm_tick(self.host.loop.now_us + POLL_US)
-            return
-        for name in opened:
-            self.tell(claim_key(name), launching(command.reason))
-            self.tell(claim_key(name), waiting_on_readiness())
-        metrics.performed(self.tally, command)
-        self.underway = (*self.underway, Underway(command.names, opened, command.reason))
-        if command.decision == DELETE:
-            self._carry_on()
-
-    def _carry_on(self) -> None:
-        """Commands whose replacements are initialized: their nodes go."""
-        for command in self.underway:
-            claims = [self._known.claim(c) for c in command.claims]
-            if all(c is not None and c.is_true(INITIALIZED_CONDITION) for c in claims):
-                for name in command.nodes:
-                    self._let_go(name, command.reason)
-
-    def _let_go(self, name: str, reason: str) -> None:
-        claim = self.host.store.get(claim_key(name))
-        if claim is None or "deletionTimestamp" in meta_of(claim):
-            return
-        self.tell(node_key(name), terminating("Node", reason))
-        self.tell(claim_key(name), terminating("NodeClaim", reason))
-        is_drift = reason == DRIFTED_REASON
-        pool = None if is_drift else self._known.pool_named(labels_of(claim).get(NODEPOOL) or "")
-        metrics.disrupted(self.tally, self.host.store, claim, reason, pool)
-        self.remove(claim_key(name))
 
     def finish(self, name: str) -> None:
         """The instance is gone: nothing holds its claim any more."""
         self.termination.since_us.pop(name, None)
         self.host.launches.lose(name, self.host.loop.now_us)
-        self.underway = tuple(u for u in self.underway if name not in u.nodes)
+        self.disruption.is_gone(name)
         claim = self.host.store.get(claim_key(name))
         if claim is not None:
             metrics.terminated(self.tally, claim, self.host.loop.now_us)
             self.host.store.set_finalizers(claim_key(name), [])
             self.remove(claim_key(name))
-
-    def _say_why(self, name: str, reason: str) -> None:
-        """On its claim, why a node is disrupted; no reason: it is not."""
-        claim = self.host.store.get(claim_key(name))
-        if claim is None:
-            return
-        if reason:
-            marked = with_condition(claim, DISRUPTION_REASON, "True", reason, reason, self.host.loop.now_us)
-            self.host.store.set_status(claim_key(name), marked["status"])
-        else:
-            status = claim.get("status") or {}
-            left = without_condition(status.get("conditions"), DISRUPTION_REASON)
-            self.host.store.set_status(claim_key(name), {**status, "conditions": left})
-
-    def _taint(self, name: str, *, on: bool) -> None:
-        node = self.host.store.get(node_key(name))
-        if node is None:
-            return
-        taints = [t for t in spec_of(node).get("taints") or () if t.get("key") != DISRUPTED_TAINT]
-        if on:
-            taints.append({"key": DISRUPTED_TAINT, "effect": "NoSchedule"})
-        self.host.store.patch(node_key(name), {"spec": {"taints": taints or None}})
 
     # Words
 

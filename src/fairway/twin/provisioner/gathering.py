@@ -19,6 +19,7 @@ from fairway.kube.conditions import is_condition_true
 from fairway.kube.objects import Key, Obj, labels_of, meta_of, name_of, namespace_of, spec_of, status_of
 from fairway.kube.resources import PODS, Resources, add_into, parse_resources
 from fairway.kube.taints import Taint, parse_taints
+from fairway.kube.timestamps import SECOND_US
 from fairway.kube.volumes import CLAIM
 from fairway.provisioning.karpenter.claimfacts import NO_CLAIM, ClaimFacts
 from fairway.provisioning.karpenter.disruption.evictions import budgets_of, is_currently_reschedulable
@@ -40,6 +41,8 @@ from fairway.provisioning.karpenter.world import World
 NODE_CLAIM: Final = "NodeClaim.karpenter.sh"
 NODE_POOL: Final = "NodePool.karpenter.sh"
 DAEMON_SET: Final = "DaemonSet.apps"
+POLL_US: Final = 10 * SECOND_US
+"""How often Karpenter looks at its cluster. Source: disruption/controller.go pollingPeriod."""
 
 
 def claim_key(name: str) -> Key:

@@ -56,7 +56,7 @@ _FROM_LABELS = {
 
 def samples(provisioner: Provisioner) -> list[Sample]:
     """Counters so far, and gauges as of now; of pods by themselves `podmeter` of the API server tells."""
-    context = provisioner.context()
+    context = provisioner.disruption.context()
     world = context.world
     out = provisioner.tally.samples()
     out += _of_pools(world)
