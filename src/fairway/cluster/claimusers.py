@@ -9,7 +9,7 @@ from typing import Final
 
 from fairway.cluster.actions import View
 from fairway.cluster.changes import DELETED, Change, Follower
-from fairway.kube.objects import Key, Obj, meta_of
+from fairway.kube.objects import Key, Obj, meta_of, spec_of, status_of
 from fairway.kube.resourceclaims import CLAIM, TEMPLATE, pod_claims
 
 _POD: Final = "Pod"
@@ -31,6 +31,8 @@ class ClaimUsers:
     def apply(self, change: Change) -> None:
         if change.key[0] != _POD or "resourceClaims" not in change.obj["spec"]:
             return
+        if change.type != DELETED and change.old is not None and _names_the_same(change.old, change.obj):
+            return
         if change.old is not None:
             for name in _named(change.key, change.old):
                 users = self._users.get(name, {})
@@ -43,6 +45,12 @@ class ClaimUsers:
     def _put(self, key: Key, pod: Obj) -> None:
         for name in _named(key, pod):
             self._users.setdefault(name, {})[key] = None
+
+
+def _names_the_same(old: Obj, new: Obj) -> bool:
+    if spec_of(old).get("resourceClaims") is not spec_of(new).get("resourceClaims"):
+        return False
+    return status_of(old).get("resourceClaimStatuses") is status_of(new).get("resourceClaimStatuses")
 
 
 def _named(key: Key, pod: Obj) -> list[Key]:

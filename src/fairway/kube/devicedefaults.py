@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from fairway.kube.memos import memo
 from fairway.kube.objects import Obj
 
 # Fields of features that are off in 1.36: whoever sends them finds them dropped.
@@ -15,8 +16,24 @@ _LISTS: Final = ("bools", "ints", "strings", "versions")
 _MAPPINGS: Final = "nodeAllocatableResourceMappings"
 
 
+_MEMO_SIZE: Final = 4096
+_specs: dict[int, tuple[Obj, Obj]] = memo()
+"""By the id of a claim's spec (kept, so that the id stays taken): its defaulted form. Claims of one template share one."""
+
+
 def claim_defaults(claim: Obj) -> Obj:
-    return _with(claim, "spec", claim_spec_defaults)
+    return _with(claim, "spec", _remembered)
+
+
+def _remembered(spec: Obj) -> Obj:
+    known = _specs.get(id(spec))
+    if known is not None and known[0] is spec:
+        return known[1]
+    filled = claim_spec_defaults(spec)
+    if len(_specs) >= _MEMO_SIZE:
+        _specs.clear()
+    _specs[id(spec)] = (spec, filled)
+    return filled
 
 
 def claim_template_defaults(template: Obj) -> Obj:

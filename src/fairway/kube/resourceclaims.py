@@ -5,7 +5,7 @@ Source: k8s.io/dynamic-resource-allocation/resourceclaim (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from fairway.kube.objects import Obj, meta_of, spec_of, status_of
@@ -31,20 +31,36 @@ class PodClaim(NamedTuple):
     is_made: bool
 
 
-def pod_claims(pod: Obj) -> Iterator[PodClaim]:
+_Entries = tuple[list[Any], list[Any] | None, tuple[PodClaim, ...]]
+_last: _Entries = ([], None, ())
+"""The entries that were read last: whoever hears of a pod asks for them, one after another."""
+
+
+def pod_claims(pod: Obj) -> tuple[PodClaim, ...]:
     """In the pod's order."""
-    entries: list[Any] = spec_of(pod).get("resourceClaims") or []
+    global _last
+    entries: list[Any] | None = spec_of(pod).get("resourceClaims")
     if not entries:
-        return
-    made = {
-        s.get("name"): s.get("resourceClaimName") for s in status_of(pod).get("resourceClaimStatuses") or ()
-    }
+        return ()
+    statuses: list[Any] | None = status_of(pod).get("resourceClaimStatuses")
+    known = _last
+    if known[0] is entries and known[1] is statuses:
+        return known[2]
+    read = _read(entries, statuses or ())
+    _last = (entries, statuses, read)
+    return read
+
+
+def _read(entries: Sequence[Any], statuses: Sequence[Any]) -> tuple[PodClaim, ...]:
+    made = {s.get("name"): s.get("resourceClaimName") for s in statuses}
+    found: list[PodClaim] = []
     for entry in entries:
         name, template = entry.get("name") or "", entry.get("resourceClaimTemplateName") or ""
         if entry.get("resourceClaimName") is not None:
-            yield PodClaim(name, entry["resourceClaimName"], "", False)
+            found.append(PodClaim(name, entry["resourceClaimName"], "", False))
         else:
-            yield PodClaim(name, made.get(name, ""), template, True)
+            found.append(PodClaim(name, made.get(name, ""), template, True))
+    return tuple(found)
 
 
 def is_for_pod(pod: Obj, claim: Obj) -> bool:
@@ -52,14 +68,18 @@ def is_for_pod(pod: Obj, claim: Obj) -> bool:
     if (meta_of(claim).get("namespace") or "") != (meta_of(pod).get("namespace") or ""):
         return False
     uid = meta_of(pod).get("uid")
-    return any(
-        o.get("controller") and o.get("uid") == uid for o in meta_of(claim).get("ownerReferences") or ()
-    )
+    for owner in meta_of(claim).get("ownerReferences") or ():
+        if owner.get("controller") and owner.get("uid") == uid:
+            return True
+    return False
 
 
 def is_reserved_for(pod: Obj, claim: Obj) -> bool:
     uid = meta_of(pod).get("uid")
-    return any(r.get("uid") == uid for r in status_of(claim).get("reservedFor") or ())
+    for user in status_of(claim).get("reservedFor") or ():
+        if user.get("uid") == uid:
+            return True
+    return False
 
 
 def can_be_reserved(claim: Obj) -> bool:

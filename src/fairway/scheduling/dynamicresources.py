@@ -48,19 +48,23 @@ BINDING_TIMEOUT_S: Final = 600
 _MOST_ALTERNATIVES: Final = 8
 NOT_ASKED: Final = -1
 _ANSWERS_KEPT: Final = 256
+_SOLUTIONS_KEPT: Final = 65536
 _SPECIAL: Final = "<extended-resources>"
 
 
 @dataclass(slots=True)
 class Answers:
-    """What each row said of one set of claims: `codes` (-1: not asked yet) and raw `scores`."""
+    """What each row said of one set of claims: `codes` (-1: not asked yet) and raw `scores`. `held`: of a pod that stands
+    for itself, whose identity must stay taken."""
 
-    specs: tuple[Obj, ...]
+    held: Obj | None
     codes: Ints
     scores: Ints
     published: int
     moved: int
     respecced: int
+    solutions: dict[int, Solution] = field(default_factory=dict)
+    """By row, what was found where the code is 0: good as long as the code is."""
 
 
 class Binding(NamedTuple):
@@ -138,9 +142,12 @@ class DynamicResources:
 
     def __init__(self, view: View, accounts: NodeAccounts, book: DeviceBook) -> None:
         self._view, self._accounts, self._book = view, accounts, book
-        self._answers: dict[tuple[object, ...], Answers] = {}
+        self._answers: dict[tuple[str, ...], Answers] = {}
         self._rows_of: tuple[int, dict[PoolId, list[int]]] | None = None
         self._pools: dict[str, tuple[tuple[int, int], tuple[Pool, ...]]] = {}
+        self._last: PodLook | None = None
+        """The latest look: who has found a node for a pod asks what is to be written next."""
+        self._solutions_kept = 0
 
     def over(self, accounts: NodeAccounts) -> DynamicResources:
         """The same, over a copy of the nodes."""
@@ -182,7 +189,20 @@ class DynamicResources:
             found.stale = None if known is None else self._view.get(known)
         for claim in claims:
             found.why = found.why or self._look_at(found, claim, obj, now_us)
+        self._last = found
         return found
+
+    def _look_again(self, pod: PodRecord) -> PodLook | None:
+        """As `look`, of what has not changed since the last time: no claim of the pod was written."""
+        last = self._last
+        if last is None or last.why or last.resources or last.stale is not None:
+            return self.look(pod)
+        if self._view.get(pod.key) is not last.pod:
+            return self.look(pod)
+        for claim in last.claims:
+            if self._view.get(_key(claim)) is not claim:
+                return self.look(pod)
+        return last
 
     def _look_at(self, found: PodLook, claim: Obj, pod: Obj, now_us: int) -> str:
         allocation = allocation_of(claim)
@@ -213,17 +233,19 @@ class DynamicResources:
     def codes(self, look: PodLook) -> Answers:
         """What is known of every row. Ask `code_at` where it is -1."""
         book, accounts = self._book, self._accounts
-        specs = tuple(spec_of(c) for c in look.claims if allocation_of(c) is None)
-        key: tuple[object, ...] = (*map(repr, specs), look.resources and id(spec_of(look.pod)))
+        key = tuple([claim.text for claim in look.to_allocate])
+        # What it gets for extended resources depends on its containers: it stands for itself.
+        own = spec_of(look.pod) if look.resources else None
+        if own is not None:
+            key = (*key, f"{id(own)}")
         found = self._answers.get(key)
         rows = accounts.alive.shape[0]
         if found is None or found.published != book.published_version or len(found.codes) != rows:
             if len(self._answers) >= _ANSWERS_KEPT:
                 self._answers.clear()
             fresh = np.full(rows, NOT_ASKED, np.int64)
-            held = (*specs, spec_of(look.pod))
             found = self._answers[key] = Answers(
-                held,
+                own,
                 fresh,
                 np.zeros(rows, np.int64),
                 book.published_version,
@@ -293,7 +315,25 @@ class DynamicResources:
         if isinstance(solution, NoSolution):
             return int(Refusal.DEVICES_INVALID if solution.invalid else Refusal.DEVICES)
         answers.scores[row] = 0 if solution is None else _score(solution)
+        if solution is not None:
+            self._keep(answers, row, solution)
         return 0
+
+    def _keep(self, answers: Answers, row: int, solution: Solution) -> None:
+        if self._solutions_kept >= _SOLUTIONS_KEPT:
+            for one in self._answers.values():
+                one.solutions.clear()
+            self._solutions_kept = 0
+        self._solutions_kept += 1
+        answers.solutions[row] = solution
+
+    def _solved(self, look: PodLook, row: int) -> Solution | NoSolution | None:
+        """As `_solve`: what the filter found there, if it still holds."""
+        if not look.to_allocate and not look.resources:
+            return None
+        answers = self.codes(look)
+        known = answers.solutions.get(row) if answers.codes[row] == 0 else None
+        return self._solve(look, row) if known is None else known
 
     def _solve(self, look: PodLook, row: int) -> Solution | NoSolution | None:
         """None: there is nothing to allocate. Raises: AllocationError."""
@@ -346,10 +386,10 @@ class DynamicResources:
 
     def plan(self, pod: PodRecord, node: str) -> Plan:
         """What is to be written so that the pod has its devices on this node. Raises: AllocationError."""
-        look, row = self.look(pod), self._accounts.row_of.get(node)
+        look, row = self._look_again(pod), self._accounts.row_of.get(node)
         if look is None or row is None or look.why or look.is_empty:
             return Plan()
-        solution = self._solve(look, row)
+        solution = self._solved(look, row)
         bindings, number = [], 0
         claims = self._claims_at(look, row)
         for claim in look.claims:

@@ -123,6 +123,13 @@ class Device:
     failing: tuple[str, ...]
     matches: dict[str, bool] = field(default_factory=dict)
 
+    @property
+    def content(self) -> str:
+        """All that an expression can see of it: two devices of one content differ in name, place or use."""
+        obj = self.obj
+        seen = (obj.get("attributes"), obj.get("capacity"), self.is_shared)
+        return f"{self.id.driver} {seen!r}"
+
     def attribute(self, name: str) -> Obj | None:
         """By its full name; a bare one is of the driver's domain."""
         found = self.attributes.get(name)
@@ -198,6 +205,8 @@ class Claim:
     requests: tuple[tuple[str, tuple[Request, ...]], ...]
     constraints: tuple[Constraint, ...]
     configs: tuple[Config, ...]
+    text: str
+    """Two claims of one text ask for the same."""
 
     @property
     def title(self) -> str:
@@ -218,13 +227,13 @@ def class_of(obj: Obj) -> Class:
 def claim_of(obj: Obj) -> Claim:
     meta = meta_of(obj)
     namespace, name = meta.get("namespace") or "", meta.get("name") or ""
-    requests, constraints, configs = _remembered(_specs, spec_of(obj), _spec)
-    return Claim(namespace, name, requests, constraints, configs)
+    requests, constraints, configs, text = _remembered(_specs, spec_of(obj), _spec)
+    return Claim(namespace, name, requests, constraints, configs, text)
 
 
 _slices: dict[int, tuple[Obj, Slice]] = {}
 _classes: dict[int, tuple[Obj, Class]] = {}
-_Spec = tuple[tuple[tuple[str, tuple[Request, ...]], ...], tuple[Constraint, ...], tuple[Config, ...]]
+_Spec = tuple[tuple[tuple[str, tuple[Request, ...]], ...], tuple[Constraint, ...], tuple[Config, ...], str]
 _specs: dict[int, tuple[Obj, _Spec]] = {}
 
 
@@ -352,7 +361,7 @@ def _spec(spec: Obj) -> _Spec:
     configs = tuple(
         Config(tuple(c.get("requests") or ()), _without_requests(c)) for c in devices.get("config") or ()
     )
-    return requests, constraints, configs
+    return requests, constraints, configs, repr(spec)
 
 
 def _entries(request: Obj) -> tuple[Request, ...]:

@@ -1,11 +1,18 @@
 """Do the selectors of a class or a request hold for a device?
 
-What an expression says of a device does not change while the device stays the same: it is asked once.
+What an expression says of a device does not change while the device stays the same, and is the same of devices that
+differ in their names alone: it is asked once. A fleet of a thousand equal nodes evaluates a selector once.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairway.scheduling.devices.facts import Device
+
+_VERDICTS_KEPT: Final = 65536
+_verdicts: dict[tuple[str, str], bool] = {}
+"""By expression and a device's content."""
 
 
 class AllocationError(Exception):
@@ -20,10 +27,21 @@ def holds(expressions: tuple[str, ...], device: Device, subject: str) -> bool:
     for index, expression in enumerate(expressions):
         known = device.matches.get(expression)
         if known is None:
-            known = device.matches[expression] = _asked(expression, device, f"{subject}: selector #{index}")
+            known = device.matches[expression] = _verdict(expression, device, subject, index)
         if not known:
             return False
     return True
+
+
+def _verdict(expression: str, device: Device, subject: str, index: int) -> bool:
+    """Raises: AllocationError; a failure is not remembered: its words name who asked."""
+    key = (expression, device.content)
+    known = _verdicts.get(key)
+    if known is None:
+        if len(_verdicts) >= _VERDICTS_KEPT:
+            _verdicts.clear()
+        known = _verdicts[key] = _asked(expression, device, f"{subject}: selector #{index}")
+    return known
 
 
 def _asked(expression: str, device: Device, subject: str) -> bool:
