@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from fairway.cluster.actions import View
-from fairway.cluster.changes import DELETED, Change, Follower
+from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.following import index_of
 from fairway.kube.objects import Key, Obj, meta_of, spec_of, status_of
 from fairway.kube.resourceclaims import CLAIM, TEMPLATE, pod_claims
 
@@ -65,11 +66,4 @@ def _named(key: Key, pod: Obj) -> list[Key]:
 
 def claim_users(store: View) -> ClaimUsers:
     """The index of this store."""
-    followers: list[Follower] | None = getattr(store, "followers", None)
-    for follower in followers or ():
-        if isinstance(follower, ClaimUsers):
-            return follower
-    made = ClaimUsers(store)
-    if followers is not None:
-        followers.append(made)
-    return made
+    return index_of(store, ClaimUsers, ClaimUsers)

@@ -76,10 +76,7 @@ def is_for_pod(pod: Obj, claim: Obj) -> bool:
 
 def is_reserved_for(pod: Obj, claim: Obj) -> bool:
     uid = meta_of(pod).get("uid")
-    for user in status_of(claim).get("reservedFor") or ():
-        if user.get("uid") == uid:
-            return True
-    return False
+    return any(r.get("uid") == uid for r in status_of(claim).get("reservedFor") or ())
 
 
 def can_be_reserved(claim: Obj) -> bool:

@@ -54,8 +54,8 @@ _SPECIAL: Final = "<extended-resources>"
 
 @dataclass(slots=True)
 class Answers:
-    """What each row said of one set of claims: `codes` (-1: not asked yet) and raw `scores`. `held`: of a pod that stands
-    for itself, whose identity must stay taken."""
+    """What each row said of one set of claims: `codes` (-1: not asked yet) and raw `scores`. `held`: of a pod that
+    stands for itself, whose identity must stay taken."""
 
     held: Obj | None
     codes: Ints

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from fairway.cluster.actions import View
+from fairway.cluster.changes import Change
+from fairway.cluster.following import index_of
 from fairway.kube.cel.devices import is_match, selector
 from fairway.kube.cel.operators import CelError
 from fairway.kube.fieldpath import Path
@@ -18,6 +20,7 @@ from fairway.queueing.webhooks.faults import OMITTED, Fault, invalid
 
 INTERNAL: Final = "Internal error"
 _REMEMBERED: Final = 1 << 18
+_MOST_MATCHES: Final = 256
 
 _answers: dict[tuple[str, int], tuple[Obj, bool]] = {}
 
@@ -68,8 +71,87 @@ def complete_pools(slices: Iterable[Obj], driver: str) -> Iterator[Obj]:
             yield from of_pool
 
 
-def published(view: View) -> list[Obj]:
-    return view.objects(SLICE)
+class Match(NamedTuple):
+    """A device that selectors choose, by its place in the line; or the place where they failed."""
+
+    place: int
+    failed: CelError | None
+
+
+class Matches:
+    """The devices of a line that selectors choose, in its order, found as far as anybody has asked."""
+
+    def __init__(self, devices: Sequence[Published], selectors: tuple[str, ...]) -> None:
+        self._devices, self._selectors = devices, selectors
+        self._found: list[Match] = []
+        self._asked = 0
+
+    def __iter__(self) -> Iterator[Match]:
+        number = 0
+        while True:
+            while number < len(self._found):
+                yield self._found[number]
+                number += 1
+            if self._asked >= len(self._devices):
+                return
+            self._ask()
+
+    def _ask(self) -> None:
+        place = self._asked
+        self._asked += 1
+        try:
+            if all_hold(self._selectors, self._devices[place]):
+                self._found.append(Match(place, None))
+        except CelError as failed:
+            self._found.append(Match(place, failed))
+
+
+class PublishedDevices:
+    """What drivers publish in one store, and what selectors choose of it: read again when a slice has changed."""
+
+    def __init__(self, store: View) -> None:
+        self._store = store
+        self._lines: dict[tuple[str, ...], list[Published]] = {}
+        self._matches: dict[tuple[tuple[str, ...], tuple[str, ...]], Matches] = {}
+        self._complete: dict[str, list[Published]] = {}
+
+    def apply(self, change: Change) -> None:
+        if change.key[0] == SLICE:
+            self._lines.clear()
+            self._matches.clear()
+            self._complete.clear()
+
+    def of(self, drivers: tuple[str, ...]) -> list[Published]:
+        """The devices of some drivers, one driver after the other; of none: all there are."""
+        known = self._lines.get(drivers)
+        if known is None:
+            slices = self._store.objects(SLICE)
+            if drivers:
+                slices = [s for d in dict.fromkeys(drivers) for s in slices if spec_of(s).get("driver") == d]
+            known = self._lines[drivers] = list(devices_of(slices))
+        return known
+
+    def matches(self, drivers: tuple[str, ...], selectors: tuple[str, ...]) -> Matches:
+        key = drivers, selectors
+        known = self._matches.get(key)
+        if known is None:
+            if len(self._matches) >= _MOST_MATCHES:
+                self._matches.clear()
+            known = self._matches[key] = Matches(self.of(drivers), selectors)
+        return known
+
+    def complete(self, driver: str) -> list[Published]:
+        """Those of the driver's complete pools."""
+        known = self._complete.get(driver)
+        if known is None:
+            slices = self._store.objects(SLICE)
+            known = self._complete[driver] = list(devices_of(complete_pools(slices, driver)))
+        return known
+
+
+def published(view: View) -> PublishedDevices:
+    """The index of this store."""
+    return index_of(view, PublishedDevices, PublishedDevices)
 
 
 def compile_faults(selectors: Sequence[Obj], at: Path, context: str) -> list[Fault]:
@@ -128,7 +210,7 @@ def chosen(
     Raises: Faulty.
     """
     found = []
-    for device in devices_of(complete_pools(published(view), driver)):
+    for device in published(view).complete(driver):
         for whose, selectors in steps:
             try:
                 holds = all_hold(selectors, device)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fairway.cluster.actions import View
 from fairway.kube.cel.operators import CelError
 from fairway.kube.fieldpath import Path
-from fairway.kube.objects import Obj, spec_of
+from fairway.kube.objects import Obj
 from fairway.queueing.devices.mapping import DeviceClassMappings
 from fairway.queueing.devices.matching import (
     Faulty,
-    Published,
-    all_hold,
+    Match,
     class_selectors,
     compile_faults,
-    devices_of,
     expressions,
     internal,
     published,
@@ -72,7 +70,7 @@ def selection_faults(view: View, mappings: DeviceClassMappings, spec: Obj, at: P
     asked = [(i, r["exactly"]) for i, r in enumerate(requests_of(spec)) if _has_selectors(r)]
     if not asked:
         return []
-    devices = _candidates(view, mappings, [exactly for _, exactly in asked])
+    devices, drivers = published(view), _drivers(mappings, [exactly for _, exactly in asked])
     taken: set[int] = set()
     out: list[Fault] = []
     for index, exactly in asked:
@@ -80,7 +78,8 @@ def selection_faults(view: View, mappings: DeviceClassMappings, spec: Obj, at: P
         name, wanted = exactly.get("deviceClassName") or "", count_of(exactly)
         try:
             of_class = class_selectors(view, name, at, index)
-            found = _take(devices, (*of_class, *expressions(exactly["selectors"])), taken, wanted)
+            selectors = (*of_class, *expressions(exactly["selectors"]))
+            found = _take(devices.matches(drivers, selectors), taken, wanted)
         except Faulty as wrong:
             out += wrong.faults
         except CelError as failed:
@@ -98,31 +97,32 @@ def _has_selectors(request: Obj) -> bool:
     return any(s.get("cel") for s in (request.get("exactly") or {}).get("selectors") or ())
 
 
-def _candidates(view: View, mappings: DeviceClassMappings, asked: Sequence[Obj]) -> list[Published]:
-    """All devices; or those of the drivers that sources name, where every class has sources."""
-    slices = published(view)
+def _drivers(mappings: DeviceClassMappings, asked: Sequence[Obj]) -> tuple[str, ...]:
+    """Those that sources name, where every class has sources; else none: the devices of all drivers count."""
     drivers: list[str] = []
     for exactly in asked:
         name = exactly.get("deviceClassName") or ""
         of_class = [s.driver for _, s in mappings.counters_of(name)]
         of_class += [s.driver for s in mappings.capacities_of(name)]
         if not of_class:
-            return list(devices_of(slices))
+            return ()
         drivers += of_class
-    return [
-        device
-        for driver in dict.fromkeys(drivers)
-        for device in devices_of(s for s in slices if spec_of(s).get("driver") == driver)
-    ]
+    return tuple(dict.fromkeys(drivers))
 
 
-def _take(devices: Sequence[Published], selectors: tuple[str, ...], taken: set[int], wanted: int) -> int:
-    """How many are found, up to what is wanted; each counts for one request only."""
+def _take(matches: Iterable[Match], taken: set[int], wanted: int) -> int:
+    """How many are found, up to what is wanted; each counts for one request only.
+
+    Raises: CelError, where a selector fails on a device before enough are found.
+    """
     found = 0
-    for index, device in enumerate(devices):
-        if index not in taken and all_hold(selectors, device):
-            taken.add(index)
-            found += 1
-            if found >= wanted:
-                break
+    for match in matches:
+        if match.place in taken:
+            continue
+        if match.failed is not None:
+            raise match.failed.with_traceback(None)
+        taken.add(match.place)
+        found += 1
+        if found >= wanted:
+            break
     return found

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from fairway.cluster.actions import View
+from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.following import index_of
 from fairway.kube.integers import natural
-from fairway.kube.objects import Obj, annotations_of, meta_of, status_of
+from fairway.kube.objects import Key, Obj, annotations_of, key_of, meta_of, status_of
 
 REGISTER: Final = "hami.io/node-nvidia-register"
 NODE: Final = "hami.io/vgpu-node"
@@ -20,6 +24,8 @@ VENDOR: Final = "NVIDIA"
 _OVER: Final = ("Succeeded", "Failed")
 # Of an annotation that anybody may write.
 _MOST_CARDS, _MOST_BYTES = 1024, 1 << 20
+_TEXTS_KEPT, _LONGEST_KEPT = 4096, 16 << 10
+_POD: Final = "Pod"
 
 
 class Held(NamedTuple):
@@ -71,13 +77,24 @@ def cards_of(node: Obj) -> list[Card] | None:
     said = annotations_of(node).get(REGISTER)
     if said is None or len(said) > _MOST_BYTES:
         return None
+    raw = _remembered(said) if len(said) <= _LONGEST_KEPT else _read(said)
+    return None if raw is None else [Card(one) for one in raw]
+
+
+@lru_cache(_TEXTS_KEPT)
+def _remembered(said: str) -> tuple[Mapping[str, Any], ...] | None:
+    """A node says the same until its cards change, and is asked for every pod."""
+    return _read(said)
+
+
+def _read(said: str) -> tuple[Mapping[str, Any], ...] | None:
     try:
         raw = json.loads(said)
     except (ValueError, RecursionError):
         return None
     if not isinstance(raw, list) or len(raw) > _MOST_CARDS:
         return None
-    return [Card(one) for one in raw if isinstance(one, dict)]
+    return tuple(one for one in raw if isinstance(one, dict))
 
 
 def registration(cards: Iterable[Mapping[str, Any]]) -> str:
@@ -87,17 +104,50 @@ def registration(cards: Iterable[Mapping[str, Any]]) -> str:
     )
 
 
-def holding(pods: Iterable[Obj], but: str = "") -> dict[str, list[tuple[Held, ...]]]:
-    """By node: what each pod that was given cards, and is not over, holds. `but`: a pod's uid."""
-    found: dict[str, list[tuple[Held, ...]]] = {}
-    for pod in pods:
+Holdings = dict[str, list[tuple[Held, ...]]]
+
+
+class CardHolders:
+    """By node, what each pod that was given cards, and is not over, holds: kept by following a store's changes."""
+
+    def __init__(self, store: View) -> None:
+        self._of_node: dict[str, dict[Key, tuple[str, tuple[Held, ...]]]] = {}
+        for pod in store.objects(_POD):
+            self._put(key_of(pod), pod)
+
+    def on(self, nodes: Iterable[str], but: str = "") -> Holdings:
+        """Of these nodes. `but`: a pod's uid. O(who holds something there)."""
+        found: Holdings = {}
+        for node in nodes:
+            of_node = self._of_node.get(node)
+            if of_node:
+                found[node] = [held for uid, held in of_node.values() if uid != but]
+        return found
+
+    def apply(self, change: Change) -> None:
+        if change.key[0] != _POD:
+            return
+        if change.old is not None:
+            node = annotations_of(change.old).get(NODE)
+            of_node = self._of_node.get(node) if node else None
+            if node and of_node and of_node.pop(change.key, None) is not None and not of_node:
+                del self._of_node[node]
+        if change.type != DELETED:
+            self._put(change.key, change.obj)
+
+    def _put(self, key: Key, pod: Obj) -> None:
         said = annotations_of(pod)
         node = said.get(NODE)
-        if node and status_of(pod).get("phase") not in _OVER and meta_of(pod).get("uid") != but:
-            held = tuple(h for of_container in decoded(said.get(ALLOCATED, "")) for h in of_container)
-            if held:
-                found.setdefault(node, []).append(held)
-    return found
+        if not node or status_of(pod).get("phase") in _OVER:
+            return
+        held = tuple(h for of_container in decoded(said.get(ALLOCATED, "")) for h in of_container)
+        if held:
+            self._of_node.setdefault(node, {})[key] = (meta_of(pod).get("uid") or "", held)
+
+
+def card_holders(store: View) -> CardHolders:
+    """The index of this store."""
+    return index_of(store, CardHolders, CardHolders)
 
 
 def decoded(text: str) -> list[tuple[Held, ...]]:

@@ -158,7 +158,7 @@ class HamiExtender:
         store = self._scheduler.host.store
         nodes = [(name, node) for name in names if (node := store.get(Key("Node", "", name))) is not None]
         uid = pod["metadata"]["uid"]
-        found = answer(pod, nodes, cards.holding(store.objects("Pod"), but=uid))
+        found = answer(pod, nodes, cards.card_holders(store).on(names, but=uid))
         if found.chosen is None:
             self._tell(pod, len(names), found.refused)
             return {"failedNodes": dict(found.refused)}
