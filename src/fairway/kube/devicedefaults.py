@@ -18,7 +18,7 @@ _MAPPINGS: Final = "nodeAllocatableResourceMappings"
 
 _MEMO_SIZE: Final = 4096
 _specs: dict[int, tuple[Obj, Obj]] = memo()
-"""By the id of a claim's spec (kept, so that the id stays taken): its defaulted form, which a template's claims share."""
+"""By the id of a claim's spec (kept, so that the id stays taken): its defaulted form, one for a template's claims."""
 
 
 def claim_defaults(claim: Obj) -> Obj:
