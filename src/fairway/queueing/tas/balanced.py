@@ -34,8 +34,6 @@ class _Greedy(NamedTuple):
 def place_balanced(topology: FlavorTopology, plan: Plan) -> LevelFit | None:
     """Domains with what each is to take; None where best fit has to do."""
     domains, threshold = _best_siblings(topology, plan)
-    if threshold <= 0:
-        return None
     level = plan.requested_level
     if plan.requested_level < plan.slice_level:
         chosen = _fewest_domains(domains, plan, by_entropy=True)
@@ -185,7 +183,7 @@ def _fewest_domains(domains: Sequence[Domain], plan: Plan, *, by_entropy: bool) 
 
 
 def _place_slices(domains: Sequence[Domain], plan: Plan, threshold: int) -> list[Domain] | str:
-    """The threshold for each, the rest to the first with room; else why not."""
+    """The threshold for each, the rest to the first with room; else why not. The first has the leader."""
     chosen = _fewest_domains(domains, plan, by_entropy=False)
     if chosen is None:
         return _NO_SET
@@ -198,7 +196,6 @@ def _place_slices(domains: Sequence[Domain], plan: Plan, threshold: int) -> list
     for domain in ranked:
         if leaders_left > 0:
             more = min(domain.slices_with_leader - threshold, extra)
-            domain.leaders = 1
             leaders_left -= 1
         elif extra > 0:
             more = min(domain.slices - threshold, extra)
