@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairway.admission.crdrules import escape, problems, rule_problems
+from fairway.admission.crdrules import definition_problems, escape, judged, problems
 
 Schema = dict[str, Any]
 
@@ -178,6 +178,107 @@ CASES: dict[str, tuple[Schema, Any, Any, list[str]]] = {
         None,
         ["<nil>: Invalid value: failed rule: self.metadata.name != 'x'"],
     ),
+    "a number may be whole": (
+        spec(a={"type": "number", "x-kubernetes-validations": [{"rule": "self > 1.5 && self < 2.5"}]}),
+        {"spec": {"a": 2}},
+        None,
+        [],
+    ),
+    "an int or string is either": (
+        spec(
+            a={
+                "type": "string",
+                "x-kubernetes-int-or-string": True,
+                "x-kubernetes-validations": [{"rule": "self == 4 || self == '4'"}],
+            }
+        ),
+        {"spec": {"a": 4}},
+        None,
+        [],
+    ),
+    "what is no date is text": (
+        spec(
+            t={
+                "type": "string",
+                "format": "date",
+                "x-kubernetes-validations": [{"rule": "self == timestamp('2026-01-01T00:00:00Z')"}],
+            }
+        ),
+        {"spec": {"t": "soon"}},
+        None,
+        [
+            "spec.t: Invalid value: \"string\": Unexpected value type for 'self': str. (Expected TIMESTAMP) "
+            "evaluating rule: self == timestamp('2026-01-01T00:00:00Z')"
+        ],
+    ),
+    "a duplicate": (
+        spec(
+            {"rule": "false", "reason": "FieldValueDuplicate", "fieldPath": ".a['b c']['it\\'s']"}, a=NUMBER
+        ),
+        {"spec": {"a": 1}},
+        None,
+        ["spec.a.b c.it's: Duplicate value: failed rule: false"],
+    ),
+    "a rule that does not compile": (
+        spec({"rule": "1", "fieldPath": ".a"}, a=NUMBER),
+        {"spec": {"a": 1}},
+        None,
+        ['spec.a: Invalid value: "object": rule compile error: must evaluate to bool but got int'],
+    ),
+    "messages that say nothing": (
+        spec(
+            {"rule": "1 > 2", "message": " so ", "messageExpression": "' '"},
+            {"rule": "2 > 3", "message": "so", "messageExpression": "'a\\nb'"},
+            {"rule": "3 > 4", "message": "so", "messageExpression": "self.missing"},
+            {"rule": "4 > 5", "message": "so", "messageExpression": "1"},
+            {"rule": " 5 > 6 ", "message": "  "},
+            {"rule": "6 > 7", "message": "so", "messageExpression": "' because '"},
+            a=NUMBER,
+        ),
+        {"spec": {"a": 1}},
+        None,
+        [
+            *["spec: Invalid value: so"] * 4,
+            "spec: Invalid value: failed rule: 5 > 6",
+            "spec: Invalid value: because",
+        ],
+    ),
+    "several scalars": (
+        spec(
+            s={"type": "string", "x-kubernetes-validations": [{"rule": "self.size() > 1"}]},
+            b={"type": "boolean", "x-kubernetes-validations": [{"rule": "!self"}]},
+        ),
+        {"spec": {"s": "x", "b": True, "other": 1}},
+        None,
+        [
+            'spec.s: Invalid value: "x": failed rule: self.size() > 1',
+            "spec.b: Invalid value: true: failed rule: !self",
+        ],
+    ),
+    "nothing is not asked": (
+        spec(a={"type": "object", "nullable": True, "x-kubernetes-validations": [{"rule": "false"}]}),
+        {"spec": {"a": None}},
+        None,
+        [],
+    ),
+    "keys of a map before": (
+        spec(m={"type": "object", "additionalProperties": schema({"rule": "self.a >= oldSelf.a"}, a=NUMBER)}),
+        {"spec": {"m": {"x": {"a": 1}, "y": {"a": 1}, "z": {"a": 1}}}},
+        {"spec": {"m": {"x": {"a": 1}, "y": {"a": 2}}}},
+        ["spec.m[y]: Invalid value: failed rule: self.a >= oldSelf.a"],
+    ),
+    "the root sees how it is to be called": (
+        schema({"rule": "self.metadata.generateName == 'x-' && self.kind == 'A'"}),
+        {"kind": "A", "metadata": {"generateName": "x-", "namespace": "n"}},
+        None,
+        [],
+    ),
+    "metadata that is not the root's is all there": (
+        spec({"rule": "self.metadata.labels.x == 'y'"}, metadata={"type": "object"}),
+        {"spec": {"metadata": {"labels": {"x": "y"}}}},
+        None,
+        [],
+    ),
     "a date": (
         spec(
             t={
@@ -199,16 +300,83 @@ def test_rules(name: str) -> None:
     assert [str(p) for p in problems(of_kind, obj, old)] == want
 
 
+def definition(of_spec: Schema) -> Schema:
+    versions = [{"name": "v1"}, {"name": "v2", "schema": {"openAPIV3Schema": schema(spec=of_spec)}}]
+    return {"kind": "CustomResourceDefinition", "spec": {"versions": versions}}
+
+
 def test_rules_that_do_not_compile_are_the_definitions_fault() -> None:
-    broken = schema(spec=schema({"rule": "self.a =="}, {"rule": ""}, {"rule": "1"}))
-    found = [str(p) for p in rule_problems(broken, "openAPIV3Schema")]
-    path = "openAPIV3Schema.properties[spec].x-kubernetes-validations"
-    assert found[0].startswith(
-        f'{path}[0].rule: Invalid value: apiextensions.ValidationRule{{Rule:"self.a ==", Message:"",'
+    rules = schema(
+        {"rule": "self.a =="},
+        {"rule": " "},
+        {"rule": "1", "message": "m", "fieldPath": ".a"},
+        {"rule": "true", "messageExpression": "self.a +"},
+        {"rule": "true", "messageExpression": "1"},
+        {"rule": "oldSelf.hasValue()", "optionalOldSelf": True},
+        l={"type": "array", "items": {"type": "string", "x-kubernetes-validations": [{"rule": "self > 1"}]}},
+        m={"type": "object", "additionalProperties": {"type": "integer", "x-kubernetes-validations": [{}]}},
     )
-    assert "compilation failed: ERROR: <input>:1:" in found[0]
-    assert found[1] == f"{path}[1].rule: Required value: rule is not specified"
-    assert found[2].endswith("must evaluate to bool but got int")
+    found = [str(p) for p in definition_problems(definition(rules))]
+    at = "spec.versions[1].schema.openAPIV3Schema.properties[spec]"
+    rule = f"{at}.x-kubernetes-validations"
+    go = "apiextensions.ValidationRule{Rule:"
+    nil = "Reason:(*apiextensions.FieldValueErrorReason)(nil)"
+    assert [line.split("compilation failed")[0] for line in found] == [
+        f'{rule}[0].rule: Invalid value: {go}"self.a ==", Message:"", MessageExpression:"", {nil}, '
+        'FieldPath:"", OptionalOldSelf:(*bool)(nil)}: ',
+        f"{rule}[1].rule: Required value: rule is not specified",
+        f'{rule}[2].rule: Invalid value: {go}"1", Message:"m", MessageExpression:"", {nil}, '
+        'FieldPath:".a", OptionalOldSelf:(*bool)(nil)}: must evaluate to bool but got int',
+        f'{rule}[3].messageExpression: Invalid value: {go}"true", Message:"", MessageExpression:"self.a +", {nil}, '
+        'FieldPath:"", OptionalOldSelf:(*bool)(nil)}: messageExpression ',
+        f'{rule}[4].messageExpression: Invalid value: {go}"true", Message:"", MessageExpression:"1", {nil}, '
+        'FieldPath:"", OptionalOldSelf:(*bool)(nil)}: messageExpression must evaluate to string but got int',
+        f'{at}.properties[l].items.x-kubernetes-validations[0].rule: Invalid value: {go}"self > 1", '
+        f'Message:"", MessageExpression:"", {nil}, FieldPath:"", OptionalOldSelf:(*bool)(nil)}}: ',
+        f"{at}.properties[m].additionalProperties.x-kubernetes-validations[0].rule: Required value: "
+        "rule is not specified",
+    ]
+    assert definition_problems(definition(schema(a=NUMBER))) == []
+    assert definition_problems({"spec": {}}) == []
+
+
+def test_rules_are_asked_where_the_rest_lets_them() -> None:
+    limits = schema(
+        {"rule": "self.a > 5", "message": "a is small"}, a={"type": "integer", "maximum": 3}, b=TEXT
+    )
+    version = {"name": "v1", "schema": {"openAPIV3Schema": schema(spec=limits)}}
+
+    def said(of_spec: Any) -> list[str]:
+        return [str(p) for p in judged(version, {"spec": of_spec})]
+
+    assert judged({"name": "v1"}, {"spec": 1}) == []
+    assert said({"a": 4}) == [
+        "spec.a: Invalid value: 4: spec.a in body should be less than or equal to 3",
+        "spec: Invalid value: a is small",
+    ]
+    assert said({"a": "x"}) == [
+        'spec.a: Invalid value: "string": spec.a in body must be of type integer: "string"',
+        "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; "
+        "correct the existing errors to complete validation",
+    ]
+    del limits["x-kubernetes-validations"]
+    plain = {"name": "v1", "schema": {"openAPIV3Schema": schema(spec=schema(a=NUMBER))}}
+    assert [str(p) for p in judged(plain, {"spec": {"a": "x"}})] == [
+        'spec.a: Invalid value: "string": spec.a in body must be of type integer: "string"'
+    ]
+
+
+def test_all_rules_of_an_object_share_one_budget() -> None:
+    """A loop costs five for each member of the largest list; ten million are there."""
+    of_kind = spec(
+        *[{"rule": f"self.l.all(x, x >= {-n})"} for n in range(200)], l={"type": "array", "items": NUMBER}
+    )
+    assert problems(of_kind, {"spec": {"l": [1] * 9_000}}) == []
+    found = problems(of_kind, {"spec": {"l": [1] * 10_100}})
+    assert [str(p) for p in found] == [
+        '<nil>: Invalid value: "object": validation failed due to running out of cost budget, '
+        "no further validation rules will be run"
+    ]
 
 
 def test_rules_that_cost_too_much_stop() -> None:

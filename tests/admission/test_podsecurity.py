@@ -302,3 +302,49 @@ def test_of_a_running_pod_only_images_matter() -> None:
 def test_subresources_are_not_asked() -> None:
     world = World(namespace("team-a", {f"{P}enforce": "restricted"}))
     assert isinstance(world.validate(request(pod(), UPDATE, pod(), subresource="status")), Admitted)
+
+
+def test_an_update_of_labels_asks_the_pods_only_where_more_is_enforced() -> None:
+    world = World(namespace("team-a"), pod("a", hostPID=True))
+    told = "a: host namespaces"
+
+    def warned(old: dict[str, str], new: dict[str, str]) -> Any:
+        before, after = namespace("team-a", old), namespace("team-a", new)
+        outcome = world.validate(request(after, UPDATE, before))
+        return (
+            outcome.warnings[1:] if isinstance(outcome, Admitted) else outcome.message.split(": Invalid")[0]
+        )
+
+    baseline, restricted = {f"{P}enforce": "baseline"}, {f"{P}enforce": "restricted"}
+    newer = {**baseline, f"{P}enforce-version": "v1.25"}
+    wrong = {**baseline, f"{P}warn": "strict"}
+    assert warned({}, baseline) == (told,)
+    assert warned(baseline, baseline) == ()
+    assert warned(restricted, baseline) == ()
+    assert warned(restricted, {}) == ()
+    assert warned(baseline, newer) == (told,)
+    assert warned(baseline, {f"{P}enforce": "privileged", f"{P}enforce-version": "v1.25"}) == ()
+    said = 'Namespace "team-a" is invalid: metadata.labels[pod-security.kubernetes.io/warn]'
+    assert warned(baseline, wrong) == said
+    assert warned(wrong, wrong) == ()
+    assert warned(wrong, {**wrong, f"{P}audit": "strict"}) == (
+        'Namespace "team-a" is invalid: [metadata.labels[pod-security.kubernetes.io/audit]'
+    )
+
+
+def test_each_controller_has_a_pod_looked_at_before_its_others() -> None:
+    """3,000 pods are looked at: the last controller's is among them where the first has as many."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": True}
+    world = World(namespace("team-a"))
+    for i in range(3000):
+        kin = pod(f"a{i:04}")
+        kin["metadata"]["ownerReferences"] = [owner]
+        world.add(kin)
+    world.add(pod("z", hostPID=True), pod("y", hostPID=True), pod("x", hostPID=True))
+    old = world.store.require(Key("Namespace", "", "team-a"))
+    new = {**old, "metadata": {**old["metadata"], "labels": {f"{P}enforce": "baseline"}}}
+    assert world.validate(request(new, UPDATE, old)).warnings == (
+        "new PodSecurity enforce level only checked against the first 3000 of 3003 existing pods",
+        'existing pods in namespace "team-a" violate the new PodSecurity enforce level "baseline:latest"',
+        "x (and 2 other pods): host namespaces",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -10,7 +11,7 @@ from admissionrequests import ALICE, World, namespace, pod, request
 
 from fairway.admission.policies.matching import matcher_of
 from fairway.admission.policies.mutating import as_maps
-from fairway.admission.request import DELETE, UPDATE, Admitted, Denied
+from fairway.admission.request import DELETE, UPDATE, Admitted, CallWebhook, Denied, WebhookAnswer
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
 
@@ -407,6 +408,76 @@ def test_a_json_patch_is_applied() -> None:
     assert isinstance(outcome, Admitted)
     assert outcome.obj is not None
     assert outcome.obj["metadata"]["labels"] == {"x/y": "z"}
+
+
+@pytest.mark.parametrize(
+    ("mutation", "said"),
+    [
+        (patch("'x'"), "type mismatch: JSONPatchType.expression should evaluate to array"),
+        (patch("[1]"), "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch"),
+        (apply("[1]"), "unsupported return type from ApplyConfiguration expression: list"),
+    ],
+)
+def test_what_is_no_patch_refuses(mutation: dict[str, Any], said: str) -> None:
+    outcome = world(*mutating(mutation)).mutate(request(pod()))
+    assert isinstance(outcome, Denied)
+    assert outcome.message == f"policy 'm' with binding 'm' denied request: {said}"
+
+
+def _labelled(name: str, expression: str, **spec: Any) -> list[Obj]:
+    return mutating(
+        apply(f"Object{{metadata: Object.metadata{{labels: {{'{name}': {expression}}}}}}}"), name=name, **spec
+    )
+
+
+def test_policies_that_asked_for_it_see_what_webhooks_made() -> None:
+    """A second round: only those that wish it and were in the first."""
+    counted = "has(object.metadata.labels) && 'hook' in object.metadata.labels ? 'late' : 'early'"
+    added = [{"op": "add", "path": "/metadata/labels/hook", "value": "x"}]
+    operations = base64.b64encode(json.dumps(added).encode()).decode()
+    hook = {
+        "apiVersion": API,
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "w"},
+        "webhooks": [
+            {"name": "w.x.io", "rules": [PODS], "sideEffects": "None", "admissionReviewVersions": ["v1"]}
+        ],
+    }
+
+    def call(asked: CallWebhook) -> WebhookAnswer:
+        response = {
+            "uid": asked.body["request"]["uid"],
+            "allowed": True,
+            "patchType": "JSONPatch",
+            "patch": operations,
+        }
+        return WebhookAnswer({**asked.body, "response": response})
+
+    again = _labelled("again", counted, reinvocationPolicy="IfNeeded")
+    here = world(
+        hook,
+        *again,
+        *_labelled("once", counted),
+        *_labelled(
+            "other",
+            "'other'",
+            reinvocationPolicy="IfNeeded",
+            matchConditions=[{"name": "n", "expression": "false"}],
+        ),
+    )
+    outcome = here.mutate(request(pod()), call)
+    assert isinstance(outcome, Admitted)
+    assert outcome.obj is not None
+    assert outcome.obj["metadata"]["labels"] == {"again": "late", "once": "early", "hook": "x"}
+    late = _labelled(
+        "fails",
+        "has(object.metadata.labels) && 'hook' in object.metadata.labels ? object.x : 'a'",
+        reinvocationPolicy="IfNeeded",
+    )
+    refused = world(hook, *late).mutate(request(pod()), call)
+    assert isinstance(refused, Denied)
+    assert refused.plugin == "MutatingAdmissionPolicy"
+    assert "no such key: x" in refused.message
 
 
 def test_a_failed_test_leaves_the_object_alone() -> None:

@@ -176,6 +176,154 @@ CASES: dict[str, tuple[Obj, list[str]]] = {
         ),
         [],
     ),
+    "a kind without any checks": ({"kind": "Pod", "spec": {}}, []),
+    "a message in two lines": (
+        policy(
+            validations=[
+                {"expression": "true", "message": " a\nb "},
+                {"expression": "true", "message": "a\n"},
+            ]
+        ),
+        ['spec.validations[0].message: Invalid value: " a\\nb ": message must not contain line breaks'],
+    ),
+    "only annotations": (
+        policy(validations=None, auditAnnotations=[{"key": "k", "valueExpression": "'x'"}]),
+        [],
+    ),
+    "an annotation of the wrong type": (
+        policy(
+            auditAnnotations=[{"key": "k", "valueExpression": "1"}, {"key": "l", "valueExpression": "null"}]
+        ),
+        [
+            'spec.auditAnnotations[0].valueExpression: Invalid value: "1": must evaluate to one of '
+            "[string null_type dyn] but got int"
+        ],
+    ),
+    "parameters of no kind": (
+        policy(paramKind={"kind": "Limit"}),
+        ["spec.paramKind.apiVersion: Required value"],
+    ),
+    "parameters of no version": (
+        policy(paramKind={"apiVersion": "v1"}),
+        ["spec.paramKind.kind: Required value"],
+    ),
+    "constraints without rules": (
+        policy(matchConstraints={}),
+        ["spec.matchConstraints.resourceRules: Required value"],
+    ),
+    "an unknown match policy": (
+        policy(matchConstraints={"resourceRules": [RULE], "matchPolicy": "Nearly"}),
+        [
+            'spec.matchConstraints.matchPolicy: Unsupported value: "Nearly": supported values: "Equivalent", "Exact"'
+        ],
+    ),
+    "a rule about nothing": (
+        policy(matchConstraints={"resourceRules": [RULE, {}]}),
+        [
+            f"spec.matchConstraints.resourceRules[1].{field}: Required value"
+            for field in ("operations", "apiGroups", "apiVersions", "resources")
+        ],
+    ),
+    "a variable without a name": (
+        policy(variables=[{"expression": "1"}]),
+        ["spec.variables[0].name: Required value: name is not specified"],
+    ),
+    "a variable sees those before it": (
+        policy(
+            variables=[
+                {"name": "a", "expression": "variables.b"},
+                {"name": "b", "expression": "1"},
+                {"name": "c", "expression": "variables.b + 1"},
+            ],
+            validations=[{"expression": "variables.c > 1"}],
+        ),
+        [
+            'spec.variables[0].expression: Invalid value: "variables.b": compilation failed: ERROR: <input>:1:10: '
+            "undefined field 'b'\n | variables.b\n | .........^"
+        ],
+    ),
+    "a condition twice": (
+        policy(
+            matchConditions=[
+                {"name": "a", "expression": "true"},
+                {"name": "a", "expression": " "},
+                {"name": "b", "expression": "1"},
+            ]
+        ),
+        [
+            'spec.matchConditions[1].name: Duplicate value: "a"',
+            "spec.matchConditions[1].expression: Required value: expression is not specified",
+            'spec.matchConditions[2].expression: Invalid value: "1": must evaluate to bool but got int',
+        ],
+    ),
+    "parameters by name and by selector": (
+        binding(paramRef={"name": "a", "selector": {}, "parameterNotFoundAction": "Allow"}),
+        ["spec.paramRef.name: Forbidden: name and selector are mutually exclusive"],
+    ),
+    "what to do without parameters": (
+        binding(paramRef={"name": "a"}),
+        ["spec.paramRef.parameterNotFoundAction: Required value"],
+    ),
+    "an unknown way without parameters": (
+        binding(paramRef={"selector": {}, "parameterNotFoundAction": "Ask"}),
+        [
+            'spec.paramRef.parameterNotFoundAction: Unsupported value: "Ask": supported values: "Allow", "Deny"'
+        ],
+    ),
+    "an action twice, and one nobody knows": (
+        binding(validationActions=["Deny", "Audit", "Deny", "Shout"]),
+        [
+            'spec.validationActions[2]: Duplicate value: "Deny"',
+            'spec.validationActions[3]: Unsupported value: "Shout": supported values: "Audit", "Deny", "Warn"',
+        ],
+    ),
+    "audit and warn": (binding(validationActions=["Audit", "Warn"]), []),
+    "a webhook without a name": (webhook(name=None), ["webhooks[0].name: Required value"]),
+    "side effects that are not for new webhooks": (
+        webhook(sideEffects="Some"),
+        ['webhooks[0].sideEffects: Unsupported value: "Some": supported values: "None", "NoneOnDryRun"'],
+    ),
+    "versions nobody speaks": (
+        webhook(admissionReviewVersions=["v2"]),
+        [
+            'webhooks[0].admissionReviewVersions: Invalid value: ["v2"]: must include at least one of v1, v1beta1'
+        ],
+    ),
+    "one version somebody speaks": (webhook(admissionReviewVersions=["v2", "v1beta1"]), []),
+    "two places to call": (
+        webhook(clientConfig={"url": "https://x", "service": {"name": "s", "namespace": "n"}}),
+        ["webhooks[0].clientConfig: Required value: exactly one of url or service is required"],
+    ),
+    "the shortest timeout": (webhook(timeoutSeconds=1), []),
+    "the longest timeout": (webhook(timeoutSeconds=30), []),
+    "no time at all": (
+        webhook(timeoutSeconds=0),
+        ["webhooks[0].timeoutSeconds: Invalid value: 0: the timeout value must be between 1 and 30 seconds"],
+    ),
+    "a webhook's rules and conditions": (
+        webhook(rules=[{**RULE, "resources": []}], matchConditions=[{"name": "a", "expression": "params"}]),
+        [
+            "webhooks[0].rules[0].resources: Required value",
+            'webhooks[0].matchConditions[0].expression: Invalid value: "params": compilation failed: ERROR: '
+            "<input>:1:1: undeclared reference to 'params' (in container '')\n | params\n | ^",
+        ],
+    ),
+    "a patch type nobody knows": (
+        mutating(mutations=[{"patchType": "Merge"}], reinvocationPolicy="Always"),
+        [
+            'spec.reinvocationPolicy: Unsupported value: "Always": supported values: "IfNeeded", "Never"',
+            'spec.mutations[0].patchType: Unsupported value: "Merge": supported values: "ApplyConfiguration", '
+            '"JSONPatch"',
+            "spec.mutations[0].applyConfiguration.expression: Required value: expression is not specified",
+        ],
+    ),
+    "a patch without an expression": (
+        mutating(mutations=[{}, {"patchType": "JSONPatch", "applyConfiguration": {"expression": "{}"}}]),
+        [
+            "spec.mutations[0].patchType: Required value",
+            "spec.mutations[1].jsonPatch.expression: Required value: expression is not specified",
+        ],
+    ),
     "a patch type nobody stated": (
         mutating(mutations=[{}]),
         ["spec.mutations[0].patchType: Required value"],
@@ -187,6 +335,37 @@ CASES: dict[str, tuple[Obj, list[str]]] = {
 def test_problems(name: str) -> None:
     obj, want = CASES[name]
     assert problems(obj) == want
+
+
+FORM = "; desired format: https://host[/path]"
+URLS = {
+    "https://host/path": [],
+    "https://host:443": [],
+    "http://host": [f"\"http\": 'https' is the only allowed URL scheme{FORM}"],
+    "https:///path": [f'"": host must be specified{FORM}'],
+    "https://me:word@host": ['"me:word": user information is not permitted in the URL'],
+    "https://host#here": ['"here": fragments are not permitted in the URL'],
+    "https://host?a=b": ['"a=b": query parameters are not permitted in the URL'],
+    "ftp://@#f": [
+        f"\"ftp\": 'https' is the only allowed URL scheme{FORM}",
+        f'"": host must be specified{FORM}',
+        '"": user information is not permitted in the URL',
+        '"f": fragments are not permitted in the URL',
+    ],
+}
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_urls_of_webhooks(url: str) -> None:
+    found = problems(webhook(clientConfig={"url": url}))
+    assert found == [f"webhooks[0].clientConfig.url: Invalid value: {said}" for said in URLS[url]]
+
+
+@pytest.mark.parametrize("url", ["https://host:port", "https://[::1"])
+def test_what_is_no_url(url: str) -> None:
+    (found,) = problems(webhook(clientConfig={"url": url}))
+    assert found.startswith("webhooks[0].clientConfig.url: Required value: url must be a valid URL: ")
+    assert found.endswith(FORM)
 
 
 def test_the_chain_refuses_what_could_not_work() -> None:

@@ -496,6 +496,44 @@ def test_aggregation_rules_need_cluster_admin() -> None:
     assert refused.message.endswith("must have cluster-admin privileges to use the aggregationRule")
 
 
+def test_who_is_not_asked_for_what_they_give() -> None:
+    everything = role("r", "team-a", rule("*", "*", "*"))
+    root = User("root", (SYSTEM_MASTERS,))
+    here = authorizer(*GRANTER)
+    assert escalation.refusal(here, request(everything)) is not None
+    assert escalation.refusal(here, request(everything, user=root)) is None
+    assert escalation.refusal(here, request(everything, subresource="status")) is None
+    assert escalation.refusal(here, request(None, "DELETE", everything)) is None
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "team-a"}}
+    assert escalation.refusal(here, request(pod)) is None
+
+
+def test_an_update_of_a_binding_that_changes_nothing_is_not_asked() -> None:
+    old = bind("x", "nope", user("bob"), namespace="team-a")
+    here = authorizer(*GRANTER)
+    assert escalation.refusal(here, request(old, UPDATE, old)) is None
+    other = bind("x", "nope", user("eve"), namespace="team-a")
+    refused = escalation.refusal(here, request(other, UPDATE, old))
+    assert refused is not None
+    assert (refused.code, refused.plugin) == (404, "RBAC")
+    assert refused.status["reason"] == "NotFound"
+    assert refused.status["details"] == {"name": "nope", "group": GROUP, "kind": "role"}
+
+
+def test_bindings_that_name_nobody_or_nothing() -> None:
+    odd = bind("odd", "r", user("alice"), namespace="team-a", kind="Secret")
+    homeless = bind("homeless", "c", account("robot"), {"kind": "Robot", "name": "alice"})
+    here = authorizer(odd, homeless, rbac("ClusterRole", "c", rules=[PODS_RULE]))
+    told = here.authorize(Attributes(ALICE, "get", "", "pods", "", "team-a", "p"))
+    assert (told.allowed, told.reason) == (False, 'RBAC: unsupported role reference kind: "Secret"')
+    robot = User("system:serviceaccount:ci:robot", ())
+    assert here.authorize(Attributes(robot, "get", "", "pods", "", "ci", "p")).allowed is False
+    known = authorizer(role("r", "team-a", PODS_RULE), bind("b", "r", user("alice"), namespace="team-a"))
+    asked = Attributes(ALICE, "get", "", "pods", "", "team-a", "p")
+    assert [known.authorize(asked) for _ in range(2)] == [known.authorize(asked)] * 2
+    assert known.authorize(asked).allowed
+
+
 # Impersonation and reviews
 
 
@@ -510,10 +548,18 @@ def test_impersonation_asks_for_every_part() -> None:
     ]
 
 
+def test_impersonating_a_person_is_about_users() -> None:
+    (asked,) = impersonation.checks(User("root", ()), "bob")
+    assert asked == Attributes(User("root", ()), "impersonate", "", "users", "", "", "bob", "", "v1")
+
+
 @pytest.mark.parametrize(
     ("name", "groups", "want"),
     [
         ("alice", (), ("system:authenticated",)),
+        ("alice", ("system:unauthenticated",), ("system:unauthenticated",)),
+        ("system:anonymous", ("system:unauthenticated",), ("system:unauthenticated",)),
+        ("system:serviceaccount:ci:robot", ("devs",), ("devs", "system:authenticated")),
         ("alice", ("devs",), ("devs", "system:authenticated")),
         ("system:anonymous", (), ("system:unauthenticated",)),
         (

@@ -241,3 +241,26 @@ def test_the_same_verdict_in_the_same_words(
             assert problem.expected in answer or "is invalid" not in answer
     else:
         assert ran == answers
+
+
+def test_a_definition_with_a_rule_that_does_not_compile_is_refused(api: Served) -> None:
+    spec = {"type": "object", "x-kubernetes-validations": [{"rule": "self.a +"}]}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "rooms.ruled.example.com"},
+        "spec": {
+            "group": "ruled.example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "rooms", "kind": "Room", "singular": "room"},
+            "versions": [
+                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+            ],
+        },
+    }
+    assert "x-kubernetes-validations[0].rule: Invalid value: apiextensions.ValidationRule{" in posted(
+        api, crd
+    )
+    spec["x-kubernetes-validations"] = [{"rule": "self.a > 1"}]
+    assert posted(api, crd) == ""

@@ -194,9 +194,7 @@ def _siblings(free: Free, ask: _Ask) -> tuple[int, list[_Room]]:
             if threshold < best or tried <= 0 or tried < best:
                 continue
             pruned = [
-                (
-                    _of_all(r.name, [b.at_least(tried) for b in r.below], ask) if r.below else r
-                ).at_least(tried)
+                (_of_all(r.name, [b.at_least(tried) for b in r.below], ask) if r.below else r).at_least(tried)
                 for r in rooms
             ]
             after = _largest_first(pruned, ask)

@@ -2,7 +2,7 @@
 
     judged(version, obj, old)       # all that is wrong with an object of a definition's version: values, then rules
     problems(schema, obj, old)      # the rules it breaks
-    rule_problems(schema, path)     # what does not compile: field errors of the CustomResourceDefinition
+    definition_problems(crd)        # rules that do not compile: field errors of the CustomResourceDefinition
 
 Rules see `self` (their part of the object) and, where the object is updated and its part can be found again,
 `oldSelf`; a rule that names `oldSelf` is skipped otherwise. A rule is not held against a part that did not change.
@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from fairway.admission.cel.compiling import BOOL, STRING, Error, Program, Variables, compiled
 from fairway.admission.cel.evaluating import BUDGET, Evaluation
@@ -27,14 +27,12 @@ from fairway.admission.rbac.attributes import quoted
 from fairway.kube import problem
 from fairway.kube.fieldpath import MapKey, Path
 from fairway.kube.memos import memo
+from fairway.kube.objects import dig
 from fairway.kube.problem import OMITTED, Problem
 from fairway.kube.schema.structural import tree_of
 from fairway.kube.schema.values import validate_custom
 
 Schema = dict[str, Any]
-
-INVALID, FORBIDDEN = "FieldValueInvalid", "FieldValueForbidden"
-REQUIRED, DUPLICATE = "FieldValueRequired", "FieldValueDuplicate"
 
 _ABSENT: Any = object()
 _MAX_DEPTH = 64
@@ -46,29 +44,6 @@ _KEYWORDS = frozenset(
     )
 )
 _SCALARS = {"integer": "int", "string": "string", "boolean": "bool", "number": "double"}
-
-
-class RuleProblem(NamedTuple):
-    """A field error. `reason` is a cause's reason; printed as in a 422."""
-
-    path: str
-    reason: str
-    value: str
-    detail: str
-
-    @property
-    def body(self) -> str:
-        """Everything after the path: the `message` of a status cause."""
-        if self.reason == REQUIRED:
-            return f"Required value: {self.detail}"
-        if self.reason == FORBIDDEN:
-            return f"Forbidden: {self.detail}"
-        if self.reason == DUPLICATE:
-            return f'Duplicate value: "{self.value}"'
-        return f'Invalid value: "{self.value}": {self.detail}'
-
-    def __str__(self) -> str:
-        return f"{self.path or '<nil>'}: {self.body}"
 
 
 # Faults after which rules would stumble. Source: customresource/strategy.go hasBlockingErr.
@@ -83,10 +58,9 @@ _NOT_CHECKED = (
 )
 # A cause's reason → what the line says.
 _SAID = {
-    INVALID: problem.INVALID,
-    FORBIDDEN: problem.FORBIDDEN,
-    REQUIRED: problem.REQUIRED,
-    DUPLICATE: problem.DUPLICATE,
+    "FieldValueForbidden": problem.FORBIDDEN,
+    "FieldValueRequired": problem.REQUIRED,
+    "FieldValueDuplicate": problem.DUPLICATE,
 }
 
 
@@ -209,7 +183,7 @@ class _Walk:
         names["hasOldSelf"] = old is not _ABSENT
         evaluation = Evaluation(names, self._left)
         verdict = evaluation.evaluate(program)
-        self._left -= 1
+        self._left = evaluation.left
         if verdict is True:
             return None
         if isinstance(verdict, Error):
@@ -238,7 +212,7 @@ class _Walk:
 def _broken(schema: Schema, rule: Schema, value: Any, path: Path, detail: str) -> Problem:
     """A rule that does not hold. What an object or a list holds is not shown."""
     shown = OMITTED if (schema.get("type") or "object") in ("object", "array") else value
-    reason = _SAID.get(rule.get("reason") or INVALID, problem.INVALID)
+    reason = _SAID.get(rule.get("reason") or "", problem.INVALID)
     return Problem(_at(path, rule.get("fieldPath")), shown, reason, detail)
 
 
@@ -248,9 +222,8 @@ class _View:
     def __init__(self, schema: Schema, is_root: bool) -> None:
         self._schema = schema
         self._is_root = is_root
-        self.type_name = _SCALARS.get(schema.get("type") or "", "dyn")
-        if schema.get("x-kubernetes-int-or-string"):
-            self.type_name = "dyn"
+        is_either = bool(schema.get("x-kubernetes-int-or-string"))
+        self.type_name = "dyn" if is_either else _SCALARS.get(schema.get("type") or "", "dyn")
         if self.type_name == "string" and schema.get("format") in ("date-time", "date"):
             self.type_name = "timestamp"
 
@@ -338,8 +311,7 @@ def _program(expression: str, is_optional: bool, type_name: str) -> Program | Er
 def _message(rule: Schema, names: dict[str, Any], type_name: str) -> str:
     expression = rule.get("messageExpression")
     if expression:
-        variables: Variables = (("self", type_name), ("oldSelf", type_name), ("hasOldSelf", "bool"))
-        program = compiled(expression, variables, (STRING,))
+        program = compiled(expression, _of_message(type_name), (STRING,))
         text = program if isinstance(program, Error) else Evaluation(names).evaluate(program)
         if isinstance(text, str) and text.strip() and "\n" not in text.strip():
             return text.strip()
@@ -356,48 +328,53 @@ def _at(path: Path, field_path: str | None) -> Path:
     return at or _NO_PATH
 
 
-def rule_problems(schema: Schema, path: str) -> list[RuleProblem]:
+def definition_problems(crd: Any) -> list[Problem]:
+    """Rules of a CustomResourceDefinition that nobody could ask. For schemas that are right otherwise."""
+    versions = enumerate(crd["spec"].get("versions") or ())
+    schemas = ((i, dig(version, "schema", "openAPIV3Schema")) for i, version in versions)
+    return [
+        found
+        for i, schema in schemas
+        if has_rules(schema)
+        for found in rule_problems(schema, ("spec", "versions", i, "schema", "openAPIV3Schema"))
+    ]
+
+
+def rule_problems(schema: Schema, path: Path) -> list[Problem]:
     """Rules that do not compile; `path` is where the schema stands in the CustomResourceDefinition."""
     found = []
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
-        found += _rule_problems(schema, rule, f"{path}.x-kubernetes-validations[{index}]")
+        found += _rule_problems(schema, rule, (*path, "x-kubernetes-validations", index))
     for name, part in sorted((schema.get("properties") or {}).items()):
-        found += rule_problems(part, f"{path}.properties[{name}]")
+        found += rule_problems(part, (*path, "properties", MapKey(name)))
     for name in ("items", "additionalProperties"):
         if isinstance(schema.get(name), dict):
-            found += rule_problems(schema[name], f"{path}.{name}")
+            found += rule_problems(schema[name], (*path, name))
     return found
 
 
-def _rule_problems(schema: Schema, rule: Schema, path: str) -> list[RuleProblem]:
+def _rule_problems(schema: Schema, rule: Schema, path: Path) -> list[Problem]:
     expression = str(rule.get("rule") or "").strip()
     if not expression:
-        return [RuleProblem(f"{path}.rule", REQUIRED, "", "rule is not specified")]
-    found: list[RuleProblem] = []
+        return [problem.required((*path, "rule"), "rule is not specified")]
+    found: list[Problem] = []
     type_name = _View(schema, False).type_name
     program = _program(rule["rule"], bool(rule.get("optionalOldSelf")), type_name)
     if isinstance(program, Error):
-        found.append(_CompileProblem(f"{path}.rule", INVALID, _go_text(rule), program.text))
+        found.append(problem.invalid((*path, "rule"), _go_text(rule), program.text))
     if rule.get("messageExpression"):
-        variables: Variables = (("self", type_name), ("oldSelf", type_name), ("hasOldSelf", "bool"))
-        message = compiled(rule["messageExpression"], variables, (STRING,))
+        message = compiled(rule["messageExpression"], _of_message(type_name), (STRING,))
         if isinstance(message, Error):
             detail = f"messageExpression {message.text}"
-            found.append(_CompileProblem(f"{path}.messageExpression", INVALID, _go_text(rule), detail))
+            found.append(problem.invalid((*path, "messageExpression"), _go_text(rule), detail))
     return found
 
 
-class _CompileProblem(RuleProblem):
-    """Its value is a Go struct, printed without quotes."""
-
-    __slots__ = ()
-
-    @property
-    def body(self) -> str:
-        return f"Invalid value: {self.value}: {self.detail}"
+def _of_message(type_name: str) -> Variables:
+    return (("self", type_name), ("oldSelf", type_name), ("hasOldSelf", "bool"))
 
 
-def _go_text(rule: Schema) -> str:
+def _go_text(rule: Schema) -> problem.GoText:
     """How Go prints a ValidationRule with %#v."""
     fields = (
         f"Rule:{quoted(rule.get('rule') or '')}",
@@ -407,4 +384,4 @@ def _go_text(rule: Schema) -> str:
         f"FieldPath:{quoted(rule.get('fieldPath') or '')}",
         "OptionalOldSelf:(*bool)(nil)",
     )
-    return f"apiextensions.ValidationRule{{{', '.join(fields)}}}"
+    return problem.GoText(f"apiextensions.ValidationRule{{{', '.join(fields)}}}")

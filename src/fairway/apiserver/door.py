@@ -210,9 +210,10 @@ def _problems(resource: Resource, obj: Obj, old: Obj | None, subresource: str) -
         if resource.gk == signingrequests.KIND and old is None:
             problems += signingrequests.problems(obj)
         if resource.kind.group == "apiextensions.k8s.io" and all(p.path == _NAME for p in problems):
+            from fairway.admission.crdrules import definition_problems
             from fairway.kube.schema.definitions import validate_definition
 
-            problems = validate_definition(obj, old)
+            problems = validate_definition(obj, old) or definition_problems(obj)
         return problems
     return custom_problems(resource, obj, old) or check_training(obj)
 

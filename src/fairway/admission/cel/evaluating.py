@@ -28,12 +28,12 @@ COST_PER_ITERATION = 5
 
 
 class Evaluation:
-    """Names bound to values. `bind` adds one for later expressions (`variables.x`)."""
+    """Names bound to values. `bind` adds one for later expressions (`variables.x`). `left`: of the budget."""
 
     def __init__(self, names: Mapping[str, Any], budget: int = BUDGET) -> None:
         self._names = dict(names)
         self._largest = -1
-        self._left = budget
+        self.left = budget
 
     def bind(self, name: str, value: Any) -> None:
         self._names[name] = value
@@ -45,9 +45,9 @@ class Evaluation:
         cost = COST_PER_ITERATION * self._most_members() ** program.loops if program.loops else 1
         if cost > PER_CALL_LIMIT and program.loops > 1:
             return Error("operation cancelled: actual cost limit exceeded", "budget")
-        if cost > self._left:
+        if cost > self.left:
             return Error(OUT_OF_BUDGET, "budget")
-        self._left -= cost
+        self.left -= cost
         # Handing a value over costs more than most expressions do: only what is named is handed over.
         used = {name: self._names[name] for name in program.uses if name in self._names}
         return _value_of(program, used)
