@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fairway.slurm.commands.call import Call
-from fairway.slurm.serving.host import Kept
+from fairway.slurm.serving.connections import Kept
 from fairway.slurm.serving.server import Server
 
 SECOND = 1_000_000

@@ -8,5 +8,5 @@ every request that changes something to `journal.py` before it is answered; a ne
 
 `rest.py` is slurmrestd's API on the same server; `restd.py` the HTTP in front of it, on loopback.
 
-Reading order: `client`, `processes`, `host`, `interactive` (srun and salloc), `journal`, `server`.
+Reading order: `client`, `processes`, `connections`, `host`, `interactive` (srun and salloc), `journal`, `server`.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import selectors
@@ -16,8 +15,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
-
 from fairway.slurm.behaviours import BadHint, known
 from fairway.slurm.commands import jobtext
 from fairway.slurm.commands.call import Call, Quit
@@ -25,6 +22,7 @@ from fairway.slurm.commands.environment import batch_variables
 from fairway.slurm.commands.site import Site
 from fairway.slurm.lifecycle import Behaviour
 from fairway.slurm.model.job import Job
+from fairway.slurm.serving.connections import Connection
 from fairway.slurm.serving.processes import Processes, ticks_of
 from fairway.slurm.words.durations import stamp
 
@@ -51,66 +49,6 @@ class Record(Protocol):
     def told(self, connection: Connection, told: dict[str, Any]) -> None: ...
     def gone(self, connection: Connection) -> None: ...
     def script(self, job: Job, what: str, **more: Any) -> None: ...
-
-
-@dataclass(slots=True, eq=False)
-class Connection:
-    """One client; without a stream, one of a record that is played again. `then`: what its next message is for."""
-
-    stream: socket.socket | None
-    data: bytes = b""
-    pid: int = 0
-    uid: int = 0
-    then: Callable[[dict[str, Any]], None] | None = None
-    gone: Callable[[], None] | None = None
-    """Ends what ends with it: the allocation or step of srun and salloc."""
-    number: int = 0
-    """Of its call in the record; 0: not recorded."""
-    held: list[dict[str, Any]] | None = None
-    """Answers that wait for the record."""
-    unsent: bytes = b""
-
-    def release(self) -> None:
-        held, self.held = self.held, None
-        for what in held or ():
-            self.send(**what)
-
-    def send(self, **what: Any) -> None:
-        if self.held is not None:
-            self.held.append(what)
-        elif self.stream is not None:
-            self.unsent += msgspec.json.encode(what) + b"\n"
-            self.push()
-
-    def push(self) -> None:
-        """Send as much as the client takes now; a client that has gone is noticed when it is read from."""
-        with contextlib.suppress(OSError):
-            while self.stream is not None and self.unsent:
-                self.unsent = self.unsent[self.stream.send(self.unsent) :]
-
-    def flush(self, call: Call, code: int | None = None) -> None:
-        """What the call has printed so far, and its exit code if it is over."""
-        told: dict[str, Any] = {"out": _text(call.out), "err": _text(call.errors)}
-        call.out.clear()
-        call.errors.clear()
-        if code is not None:
-            told["exit"] = code
-            self.gone = None
-        self.send(**told)
-
-
-@dataclass(slots=True, eq=False)
-class Kept(Connection):
-    """A client within this process: it keeps what it is told."""
-
-    said: list[dict[str, Any]] = field(default_factory=list)
-
-    def send(self, **what: Any) -> None:
-        (self.said if self.held is None else self.held).append(what)
-
-
-def _text(parts: list[str]) -> str:
-    return "".join(parts).encode("utf-8", "replace").decode("utf-8")
 
 
 @dataclass(slots=True)

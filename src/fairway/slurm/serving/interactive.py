@@ -18,7 +18,8 @@ from fairway.slurm.model.job import Job, JobRequest, Step
 from fairway.slurm.words.errors import SlurmError, refusals
 
 if TYPE_CHECKING:
-    from fairway.slurm.serving.host import Connection, Host
+    from fairway.slurm.serving.connections import Connection
+    from fairway.slurm.serving.host import Host
 
 _SIGNALS = {
     1: "Hangup",

@@ -29,7 +29,8 @@ from fairway.slurm.conf import read_configuration
 from fairway.slurm.model.association import empty_accounts
 from fairway.slurm.model.job import Job
 from fairway.slurm.serving import rest
-from fairway.slurm.serving.host import Connection, Host, Kept, install
+from fairway.slurm.serving.connections import Connection, Kept
+from fairway.slurm.serving.host import Host, install
 from fairway.slurm.serving.journal import FORMAT, Journal
 from fairway.slurm.serving.processes import end_leftover
 
