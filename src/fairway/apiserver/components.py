@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from fairway.apiserver.controlplanepods import OF_AUTOSCALER, OF_KARPENTER, ControlPlanePods, Program
 from fairway.apiserver.endpoints import EndpointsController
 from fairway.apiserver.leftout import EVERYTHING, MANAGER, LeftOut
-from fairway.apiserver.livealerts import LiveAlerts
 from fairway.apiserver.namespaced import NamespaceFurniture
 from fairway.apiserver.nodeleases import NodeLeases
 from fairway.apiserver.nodettl import NodeTtl
 from fairway.apiserver.signingrequests import CertificateSigner
-from fairway.scheduling.profile import Profile
+from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.twin.autoscaling.component import Autoscaling
 from fairway.twin.components import Component
 from fairway.twin.controllers import Controllers
@@ -50,7 +49,7 @@ def served_components(
     market, provisioners = _of_cloud(cloud)
     found = [
         *market,
-        *(standard_components() if profiles is None else standard_components(profiles)),
+        *standard_components((DEFAULT_PROFILE,) if profiles is None else profiles, is_served=True),
         *provisioners,
         NamespaceFurniture(),
         EndpointsController(),
@@ -58,7 +57,6 @@ def served_components(
         NodeLeases(),
         ControlPlanePods(_programs(cloud), left),
         signer,
-        LiveAlerts(),
     ]
     return [kept for one in found if (kept := _kept(one, left)) is not None] if left.names else found
 

@@ -206,6 +206,17 @@ class MemoryStore:
                 else:
                     chunks[:] = [(times[first:].copy(), values[first:].copy())]
 
+    def copy(self) -> MemoryStore:
+        """One that goes on by itself; samples are shared."""
+        for found in list(self._open):
+            self._close(found)
+        twin = MemoryStore()
+        twin._by_name = {
+            name: {found: list(chunks) for found, chunks in group.items()}
+            for name, group in self._by_name.items()
+        }
+        return twin
+
     def _chunks(self, found: Labels) -> list[tuple[Times, Values]]:
         return self._by_name.setdefault(dict(found).get(NAME, ""), {}).setdefault(found, [])
 

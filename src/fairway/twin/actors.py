@@ -13,8 +13,6 @@ from fairway.cluster.store import Store
 from fairway.kube import published
 from fairway.twin.components import EVERY_KIND, Component
 
-# Looked at over the series of a run, once it is over.
-_LATER: Final = ("PrometheusRule.monitoring.coreos.com",)
 # Settings of others: read by whoever acts on these.
 _READ_FOR: Final = {
     "GatewayClass.gateway.networking.k8s.io": "Gateway.gateway.networking.k8s.io",
@@ -43,5 +41,5 @@ def idle_kinds(store: Store, components: Iterable[Component]) -> list[str]:
     return [
         gk
         for gk in sorted(store.kinds())
-        if (gk in known or gk in _WITHOUT_EFFECT) and gk not in acted and gk not in _LATER and store.count(gk)
+        if (gk in known or gk in _WITHOUT_EFFECT) and gk not in acted and store.count(gk)
     ]

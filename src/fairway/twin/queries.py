@@ -2,7 +2,8 @@
 AnalysisRuns of a rollout ask, asked of one source.
 
 What is there: the series, queues and pods of loads (series with their past), served models
-(`twin.serving.series`), every GPU as dcgm-exporter has it, kube-state-metrics. Nothing is kept for it: what can be
+(`twin.serving.series`), every GPU as dcgm-exporter has it, kube-state-metrics, and what the cluster's own rules record
+(`twin.rules`). For all but these nothing is kept: what can be
 derived of the past is derived when it is asked for, and what cannot has a sample of now.
 
 Unlike Prometheus: loads are sampled when they are asked for and every 15 s before, not by a scrape's schedule; of GPUs
@@ -23,14 +24,17 @@ from fairway.telemetry.promql import Result, parse, query_instant
 from fairway.telemetry.promql.nodes import Aggregation, Binary, Call, Negation, Node, Selector, Subquery
 from fairway.telemetry.statemetrics.families import families
 from fairway.telemetry.statemetrics.page import own_labels
-from fairway.telemetry.store import Labels, Matcher, Series, fits, labels, name_of
+from fairway.telemetry.store import NAME, Labels, Matcher, Series, fits, labels, name_of
 from fairway.twin.components import Host
 
 if TYPE_CHECKING:
     from fairway.twin.autoscaling.component import Autoscaling
+    from fairway.twin.rules.component import Rules
     from fairway.twin.serving.component import Serving
 
 SCRAPE_US: Final = 15 * SECOND_US
+# How often rules are evaluated.
+_EVALUATED_US: Final = 30 * SECOND_US
 _MILLI: Final = 1000
 # Samples of one series of a load: a day of them.
 _SAMPLES_MOST: Final = 5_760
@@ -81,8 +85,9 @@ def _is_of_now(node: Node) -> bool:
 class TwinSource:
     """Everything there is, for one question. `until_us`: when something that was selected may be another."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, with_rules: bool = True) -> None:
         self._host = host
+        self._rules: Rules | None = host.parts.get("prometheus") if with_rules else None  # type: ignore[assignment]
         self._now_us = host.loop.now_us
         self.until_us = NEVER_US
         self.missing: set[str] = set()
@@ -110,13 +115,16 @@ class TwinSource:
         serving = self._serving
         if serving is not None:
             yield lambda name: name in _served_names(), self._of_servers
+        if self._rules is not None:
+            yield self._rules.has, self._of_rules
         yield lambda name: field_of(name) is not None, self._of_gpus
         yield lambda name: name in families(), self._of_objects
 
     def _names(self) -> list[str]:
-        """Of loads and served models: what a pattern of names may mean."""
+        """Of loads, served models and rules: what a pattern of names may mean."""
         found = set(self._room.loads.names()) if self._room is not None else set()
-        return sorted(found | (set(_served_names()) if self._serving is not None else set()))
+        found |= set(_served_names()) if self._serving is not None else set()
+        return sorted(found | (set(self._rules.names()) if self._rules is not None else set()))
 
     @property
     def _room(self) -> Autoscaling | None:
@@ -153,6 +161,14 @@ class TwinSource:
         self.until_us = min(self.until_us, until_us)
 
     # Others
+
+    def _of_rules(
+        self, name: str, matchers: Sequence[Matcher], start_ms: int, end_ms: int
+    ) -> Iterator[Series]:
+        assert self._rules is not None
+        self._holds((self._now_us // _EVALUATED_US + 1) * _EVALUATED_US)
+        named = [*matchers, Matcher(NAME, "=", name)]
+        yield from self._rules.select(named, start_ms, end_ms)
 
     def _of_servers(
         self, name: str, matchers: Sequence[Matcher], start_ms: int, end_ms: int

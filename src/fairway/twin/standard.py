@@ -24,6 +24,7 @@ from fairway.twin.kueue.component import Kueue
 from fairway.twin.nodelifecycle import NodeLifecycle
 from fairway.twin.ownergc import OwnerGarbageCollector
 from fairway.twin.podgc import PodGarbageCollector
+from fairway.twin.rules.component import Rules
 from fairway.twin.scheduler import SchedulerComponent
 from fairway.twin.tainteviction import TaintEviction
 from fairway.twin.volcano.scheduler import VolcanoScheduler
@@ -42,6 +43,7 @@ def standard_components(
     kueue: KueueSettings = DEFAULT_KUEUE,
     load: Load = NO_LOAD,
     stores: tuple[Store, ...] = (),
+    is_served: bool = False,
 ) -> list[Component]:
     """New components, in the order in which they see changes."""
     # The registry knows which of its controllers a change concerns; of any others all are asked.
@@ -75,4 +77,5 @@ def standard_components(
     components.append(Kueue(kueue))
     components.append(SchedulerComponent(profiles))
     components.append(VolcanoScheduler())
+    components.append(Rules(is_served=is_served))
     return components

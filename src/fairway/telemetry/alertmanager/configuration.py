@@ -120,6 +120,18 @@ def read_text(text: str, file: str) -> Configuration:
     return found
 
 
+def read_mapping(raw: dict[str, Any], file: str) -> Configuration:
+    """What was read already. Raises: InvalidInput."""
+    reader = _Reader(file, lambda path: 0)
+    try:
+        found = reader.whole(raw)
+    except (TypeError, AttributeError, ValueError) as wrong:
+        raise InvalidInput((FieldProblem(file, 0, "", "", f"cannot be read: {wrong}"),)) from wrong
+    if reader.problems or found is None:
+        raise InvalidInput(tuple(reader.problems))
+    return found
+
+
 class _Reader:
     def __init__(self, file: str, line_of: Any) -> None:
         self.file, self.line_of = file, line_of

@@ -9,6 +9,7 @@ Source: dispatch/dispatch.go, notify/dedup_stage.go, inhibit/inhibit.go (Alertma
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,6 +20,10 @@ from fairway.telemetry.store import Labels, fits
 
 # Of one group: a month of looks every minute.
 MOST_LOOKS: Final = 100_000
+# Groups at a time: tenants' routes can ask for one per alert.
+MOST_GROUPS: Final = 10_000
+# Unlike Alertmanager: whatever `group_interval` says, a group looks once a second at most.
+LEAST_INTERVAL_MS: Final = 1_000
 FIRST: Final = "first notification"
 NEW: Final = "new alerts in group"
 ALL_RESOLVED: Final = "all alerts resolved"
@@ -40,8 +45,8 @@ class Notification:
     resolved: tuple[Alert, ...]
 
 
-@dataclass(slots=True)
-class _Told:
+@dataclass(frozen=True, slots=True)
+class Told:
     """What an integration was last told of a group."""
 
     firing: frozenset[Labels]
@@ -49,11 +54,21 @@ class _Told:
     at_ms: int
 
 
+Log = dict[tuple[str, str, str, int], Told]
+"""By Alertmanager, group key, receiver, and the place of the integration in it: its notification log."""
+
+
 @dataclass(slots=True)
 class _Group:
+    """`coming`: alerts that fire later than it has got; `at_ms`: when it speaks next, None: nobody is in it."""
+
     route: Route
     labels: Labels
-    alerts: list[Alert] = field(default_factory=list)
+    key: str
+    coming: deque[Alert] = field(default_factory=deque)
+    held: dict[Labels, Alert] = field(default_factory=dict)
+    at_ms: int | None = None
+    looks: int = 0
 
 
 def routes_of(route: Route, labels: Labels) -> list[Route]:
@@ -71,35 +86,130 @@ def routes_of(route: Route, labels: Labels) -> list[Route]:
 
 def notifications(configuration: Configuration, alerts: Iterable[Alert], end_ms: int) -> list[Notification]:
     """In the order of their times, until `end_ms`. Alerts that never fired reach nobody."""
+    dispatcher = Dispatcher(configuration)
     fired = sorted((a for a in alerts if a.fired_ms is not None), key=lambda a: (a.fired_ms or 0, a.labels))
-    groups: dict[tuple[int, Labels], _Group] = {}
-    for alert in fired:
-        for route in routes_of(configuration.route, alert.labels):
-            wanted = route.group_by
-            labels = tuple(p for p in alert.labels if wanted is None or p[0] in wanted)
-            groups.setdefault((id(route), labels), _Group(route, labels)).alerts.append(alert)
-    hushing = _Hushing(configuration, fired)
-    found: list[Notification] = []
-    for group in groups.values():
-        found += _told(group, configuration, hushing, end_ms)
-    found.sort(key=lambda n: (n.at_ms, n.receiver, n.group_key, n.integration.kind))
-    return found
+    dispatcher.hear(fired)
+    return dispatcher.go_on(end_ms)
+
+
+class Dispatcher:
+    """Groups of one configuration, and what was told of them, as time goes on."""
+
+    def __init__(self, configuration: Configuration, log: Log | None = None, name: str = "") -> None:
+        """`log`: what was told before, by another configuration or before a restart; `name`: whose it is there."""
+        self.configuration = configuration
+        self._name = name
+        self.log: Log = {} if log is None else log
+        self.turned_away = 0
+        """Alerts for which there was no group left."""
+        self._groups: dict[tuple[int, Labels], _Group] = {}
+        self._hushing = _Hushing(configuration)
+
+    def hear(self, fired: Iterable[Alert], since_ms: int = 0) -> None:
+        """Alerts that fire, in the order of their times. `since_ms`: when it was told of them, if later."""
+        for alert in fired:
+            self._hushing.hear(alert)
+            for route in routes_of(self.configuration.route, alert.labels):
+                wanted = route.group_by
+                labels = tuple(p for p in alert.labels if wanted is None or p[0] in wanted)
+                group = self._groups.get((id(route), labels))
+                if group is None:
+                    if len(self._groups) >= MOST_GROUPS:
+                        self.turned_away += 1
+                        continue
+                    inside = ", ".join(f'{name}="{value}"' for name, value in labels)
+                    group = _Group(route, labels, f"{route.key}:{{{inside}}}")
+                    self._groups[id(route), labels] = group
+                group.coming.append(alert)
+                if group.at_ms is None:
+                    group.at_ms = max((alert.fired_ms or 0) + route.wait_ms, since_ms)
+
+    def go_on(self, until_ms: int) -> list[Notification]:
+        """What is told until then, in the order of time."""
+        found: list[Notification] = []
+        for group in self._groups.values():
+            while group.at_ms is not None and group.at_ms <= until_ms and group.looks < MOST_LOOKS:
+                found += self._look(group, group.at_ms)
+        found.sort(key=lambda n: (n.at_ms, n.receiver, n.group_key, n.integration.kind))
+        return found
+
+    def forget(self, before_ms: int) -> None:
+        """Groups without alerts, alerts that ended before a time, and what was told of them longer ago than that."""
+        for key in [key for key, group in self._groups.items() if group.at_ms is None]:
+            del self._groups[key]
+        for group in self._groups.values():
+            group.looks = 0
+        self._hushing.forget(before_ms)
+        for place in [p for p, told in self.log.items() if not told.firing and told.at_ms < before_ms]:
+            del self.log[place]
+
+    def active(self) -> list[Alert]:
+        """Every alert it holds."""
+        return [a for group in self._groups.values() for a in (*group.held.values(), *group.coming)]
+
+    def _look(self, group: _Group, at_ms: int) -> list[Notification]:
+        """A group's whole life: it is gone when all its alerts have ended and been told of, and comes again."""
+        route, held, coming = group.route, group.held, group.coming
+        while coming and (coming[0].fired_ms or 0) <= at_ms:
+            alert = coming.popleft()
+            held[alert.labels] = alert
+        group.looks += 1
+        found: list[Notification] = []
+        if not _is_muted(route, self.configuration, at_ms):
+            shown = [alert for alert in held.values() if not self._hushing.covers(alert, at_ms)]
+            found = self._spoken(group, shown, at_ms)
+        for labels in [key for key, alert in held.items() if not _fires(alert, at_ms)]:
+            del held[labels]
+        if held:
+            group.at_ms = at_ms + max(route.interval_ms, LEAST_INTERVAL_MS)
+        else:
+            group.at_ms = (coming[0].fired_ms or 0) + route.wait_ms if coming else None
+        return found
+
+    def _spoken(self, group: _Group, shown: list[Alert], at_ms: int) -> list[Notification]:
+        if not shown:
+            return []
+        route = group.route
+        firing = tuple(a for a in shown if _fires(a, at_ms))
+        resolved = tuple(a for a in shown if not _fires(a, at_ms))
+        now = Told(frozenset(a.labels for a in firing), frozenset(a.labels for a in resolved), at_ms)
+        found = []
+        for place, way in enumerate(self.configuration.receivers.get(route.receiver, ())):
+            logged = (self._name, group.key, route.receiver, place)
+            reason = _reason(self.log.get(logged), now, way, route.repeat_ms)
+            if reason:
+                self.log[logged] = now
+                if way.sends_resolved or firing:
+                    ended = resolved if way.sends_resolved else ()
+                    found.append(
+                        Notification(
+                            at_ms, route.receiver, way, reason, group.key, group.labels, firing, ended
+                        )
+                    )
+        return found
 
 
 class _Hushing:
     """Is an alert inhibited or silenced at a time?"""
 
-    def __init__(self, configuration: Configuration, fired: Sequence[Alert]) -> None:
+    def __init__(self, configuration: Configuration) -> None:
         self.silences = configuration.silences
         self.rules = configuration.inhibitions
-        self.sources: list[dict[Labels, list[tuple[Alert, bool]]]] = []
-        for rule in self.rules:
-            by_equal: dict[Labels, list[tuple[Alert, bool]]] = {}
-            for alert in fired:
-                if fits(alert.labels, rule.source):
-                    equal = _equal(alert.labels, rule.equal)
-                    by_equal.setdefault(equal, []).append((alert, fits(alert.labels, rule.target)))
-            self.sources.append(by_equal)
+        self.sources: list[dict[Labels, list[tuple[Alert, bool]]]] = [{} for _ in self.rules]
+
+    def hear(self, alert: Alert) -> None:
+        for rule, by_equal in zip(self.rules, self.sources, strict=True):
+            if fits(alert.labels, rule.source):
+                equal = _equal(alert.labels, rule.equal)
+                by_equal.setdefault(equal, []).append((alert, fits(alert.labels, rule.target)))
+
+    def forget(self, before_ms: int) -> None:
+        for by_equal in self.sources:
+            for equal, held in list(by_equal.items()):
+                kept = [one for one in held if one[0].ended_ms is None or one[0].ended_ms >= before_ms]
+                by_equal[equal] = kept
+                if not kept:
+                    del by_equal[equal]
 
     def covers(self, alert: Alert, at_ms: int) -> bool:
         for silence in self.silences:
@@ -124,32 +234,6 @@ def _fires(alert: Alert, at_ms: int) -> bool:
     return (alert.fired_ms or 0) <= at_ms and (alert.ended_ms is None or at_ms < alert.ended_ms)
 
 
-def _told(group: _Group, configuration: Configuration, hushing: _Hushing, end_ms: int) -> list[Notification]:
-    """One group's whole life: it is gone when all its alerts have ended and been told of, and comes again."""
-    route, found = group.route, list[Notification]()
-    ways = configuration.receivers.get(route.receiver, ())
-    told: list[_Told | None] = [None] * len(ways)
-    coming, place, held = group.alerts, 0, dict[Labels, Alert]()
-    looks = 0
-    at = 0
-    while looks < MOST_LOOKS and (held or place < len(coming)):
-        if not held:
-            at = (coming[place].fired_ms or 0) + route.wait_ms
-        if at > end_ms:
-            break
-        while place < len(coming) and (coming[place].fired_ms or 0) <= at:
-            held[coming[place].labels] = coming[place]
-            place += 1
-        looks += 1
-        if not _is_muted(route, configuration, at):
-            shown = [alert for alert in held.values() if not hushing.covers(alert, at)]
-            found += _spoken(group, route, ways, told, shown, at)
-        for labels in [key for key, alert in held.items() if not _fires(alert, at)]:
-            del held[labels]
-        at += route.interval_ms
-    return found
-
-
 def _is_muted(route: Route, configuration: Configuration, at_ms: int) -> bool:
     def any_of(names: Sequence[str]) -> bool:
         return any(i.holds(at_ms) for name in names for i in configuration.intervals.get(name, ()))
@@ -157,35 +241,7 @@ def _is_muted(route: Route, configuration: Configuration, at_ms: int) -> bool:
     return any_of(route.muted) or (bool(route.active) and not any_of(route.active))
 
 
-def _spoken(
-    group: _Group,
-    route: Route,
-    ways: Sequence[Integration],
-    told: list[_Told | None],
-    shown: list[Alert],
-    at_ms: int,
-) -> list[Notification]:
-    if not shown:
-        return []
-    firing = tuple(a for a in shown if _fires(a, at_ms))
-    resolved = tuple(a for a in shown if not _fires(a, at_ms))
-    now = _Told(frozenset(a.labels for a in firing), frozenset(a.labels for a in resolved), at_ms)
-    found = []
-    for place, way in enumerate(ways):
-        reason = _reason(told[place], now, way, route.repeat_ms)
-        if reason:
-            told[place] = now
-            if way.sends_resolved or firing:
-                ended = resolved if way.sends_resolved else ()
-                inside = ", ".join(f'{name}="{value}"' for name, value in group.labels)
-                key = f"{route.key}:{{{inside}}}"
-                found.append(
-                    Notification(at_ms, route.receiver, way, reason, key, group.labels, firing, ended)
-                )
-    return found
-
-
-def _reason(before: _Told | None, now: _Told, way: Integration, repeat_ms: int) -> str:
+def _reason(before: Told | None, now: Told, way: Integration, repeat_ms: int) -> str:
     """Why it must be told; empty where it need not."""
     if before is None:
         return FIRST if now.firing else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,6 +103,22 @@ class Tracker:
         for labels in over:
             del self._live[labels]
         self.reached_ms = grid[-1]
+
+    def active(self) -> list[Alert]:
+        """Those that are pending or firing."""
+        return [live.alert for live in self._live.values()]
+
+    def copy(self) -> Tracker:
+        """One that goes on by itself."""
+        twin = Tracker(self.rule, self.group)
+        twins = {id(alert): replace(alert) for alert in self.alerts}
+        twin.alerts = list(twins.values())
+        twin.reached_ms, twin.failed_ms, twin._part = self.reached_ms, list(self.failed_ms), self._part
+        twin._live = {
+            labels: replace(live, alert=twins.get(id(live.alert)) or replace(live.alert))
+            for labels, live in self._live.items()
+        }
+        return twin
 
     def _is_over(self, live: _Live, grid: list[int], until: int) -> bool:
         """Whether it ended before an evaluation of this part."""

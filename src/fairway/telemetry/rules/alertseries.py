@@ -32,8 +32,8 @@ _Piece = tuple[int, int | None, float]
 class Recorded:
     """What rules recorded, and their alerts. `follow`: a rule's alerts, and its evaluations (ms apart)."""
 
-    def __init__(self) -> None:
-        self.store = MemoryStore()
+    def __init__(self, store: MemoryStore | None = None) -> None:
+        self.store = MemoryStore() if store is None else store
         self._followed: list[tuple[Tracker, int]] = []
 
     def follow(self, tracker: Tracker, interval_ms: int) -> None:
@@ -76,8 +76,12 @@ def _of_alert(alert: Alert) -> Iterator[tuple[Labels, _Piece]]:
         yield labels(ALERTS, {**pairs, "alertstate": "pending"}), (alert.active_ms, pending_until, 1.0)
     if alert.fired_ms is not None:
         yield labels(ALERTS, {**pairs, "alertstate": "firing"}), (alert.fired_ms, alert.ended_ms, 1.0)
-    since = float(alert.active_ms // 1000)
-    yield tuple(sorted((*alert.labels, (NAME, FOR_STATE)))), (alert.active_ms, alert.ended_ms, since)
+    yield for_state_labels(alert), (alert.active_ms, alert.ended_ms, float(alert.active_ms // 1000))
+
+
+def for_state_labels(alert: Alert) -> Labels:
+    """Of its `ALERTS_FOR_STATE`."""
+    return tuple(sorted((*alert.labels, (NAME, FOR_STATE))))
 
 
 def _sampled(

@@ -12,7 +12,7 @@ Source: rules/group.go, rules/recording.go, rules/alerting.go (Prometheus 3.14).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Final, TypeVar
@@ -24,7 +24,7 @@ from fairway.telemetry.promql.evaluating import Evaluation, as_vector
 from fairway.telemetry.promql.matrix import SAME_LABELS, Matrix, merged, unnamed, with_label
 from fairway.telemetry.promql.nodes import Aggregation, Binary, Call, Negation, Node, Selector, Subquery
 from fairway.telemetry.rules.alerts import Alert, Run, Tracker, runs_of
-from fairway.telemetry.rules.alertseries import ALERTS, FOR_STATE, Recorded
+from fairway.telemetry.rules.alertseries import ALERTS, FOR_STATE, Recorded, for_state_labels
 from fairway.telemetry.rules.expanding import expand
 from fairway.telemetry.rules.reading import Group, Rule
 from fairway.telemetry.store import (
@@ -80,6 +80,18 @@ class _State:
     origins: dict[Labels, Labels]
     # Alerts' labels by what was found, and the other way round, by rule: of rules whose labels do not change.
     names: dict[int, tuple[dict[Labels, Labels], dict[Labels, Labels]]]
+    # Evaluations until what alerts were before a restart counts again; 0: it does.
+    waits: int = 0
+
+
+Past = Mapping[Labels, tuple[int, float]]
+"""`ALERTS_FOR_STATE` as it was last: when (ms), and since when the alert was active (s)."""
+_GRACE_MS: Final = 600_000
+"""Prometheus' --rules.alert.for-grace-period."""
+_OUTAGE_MS: Final = 3_600_000
+"""Prometheus' --rules.alert.for-outage-tolerance."""
+_EVALUATIONS: Final = 2
+"""Before alerts are as they were: the first may not have everything that it asks for."""
 
 
 def evaluate(groups: Sequence[Group], source: SeriesSource, start_ms: int, end_ms: int) -> Outcome:
@@ -95,20 +107,43 @@ def evaluate(groups: Sequence[Group], source: SeriesSource, start_ms: int, end_m
 class Running:
     """Rules, as time goes on."""
 
-    def __init__(self, groups: Sequence[Group], source: SeriesSource, before: Running | None = None) -> None:
-        """`before`: whose rules these were until now: alerts of a rule that is the same go on."""
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        source: SeriesSource,
+        before: Running | None = None,
+        past: Past | None = None,
+    ) -> None:
+        """`before`: whose rules these were until now: alerts of a rule that is the same go on. `past`: what alerts
+        were before a restart."""
         self.outcome = Outcome()
+        if before is not None:
+            self.outcome.recorded = Recorded(before.outcome.recorded.store)
+        self._past: Past = past or {}
         self._both = Union((source, self.outcome.recorded))
         self._states = [_state_of(group, is_stepwise) for group, is_stepwise in _ordered(groups)]
         known = {} if before is None else {s.group.identity: s for s in before._states}
         for state in self._states:
             old = known.get(state.group.identity)
-            for place, tracker in state.trackers.items():
-                if old is not None and place in old.trackers and old.group.rules[place] == tracker.rule:
-                    state.trackers[place] = old.trackers[place]
-                    state.origins.update(old.origins)
+            state.waits = (_EVALUATIONS if self._past else 0) if old is None else old.waits
+            if old is not None:
+                _carry(state, old)
             for tracker in state.trackers.values():
                 self.outcome.recorded.follow(tracker, state.group.interval_ms)
+
+    def copy(self, source: SeriesSource) -> Running:
+        """One that goes on by itself, over that source."""
+        twin = Running((), source)
+        twin.outcome.recorded = Recorded(self.outcome.recorded.store.copy())
+        twin._both, twin._past = Union((source, twin.outcome.recorded)), self._past
+        for state in self._states:
+            trackers = {place: tracker.copy() for place, tracker in state.trackers.items()}
+            twin._states.append(
+                replace(state, trackers=trackers, last=dict(state.last), origins=dict(state.origins), names={})
+            )
+            for tracker in trackers.values():
+                twin.outcome.recorded.follow(tracker, state.group.interval_ms)
+        return twin
 
     @property
     def alerts(self) -> list[Alert]:
@@ -124,6 +159,26 @@ class Running:
             steps = steps[steps >= state.group.since_ms]
             if len(steps):
                 _run_group(state, steps, self._both, self.outcome)
+                if state.waits:
+                    state.waits = max(state.waits - len(steps), 0)
+                    if not state.waits:
+                        _restore(state, self._past, int(steps[-1]))
+
+    def for_states(self) -> dict[Labels, tuple[int, float]]:
+        """`ALERTS_FOR_STATE` of now: what a restart needs. What still waits for its own is as it was."""
+        found = {}
+        for state in self._states:
+            for tracker in state.trackers.values():
+                for alert in tracker.active():
+                    labels = for_state_labels(alert)
+                    if state.waits:
+                        if labels in self._past:
+                            found[labels] = self._past[labels]
+                    elif tracker.reached_ms is not None:
+                        found[labels] = (tracker.reached_ms, float(alert.active_ms // 1000))
+        if any(state.waits for state in self._states):
+            found = {**self._past, **found}
+        return found
 
     def annotate(self, alerts: Iterable[Alert]) -> None:
         """Fill in what alerts say, as of when they fired."""
@@ -152,6 +207,39 @@ class Running:
 def in_order(alerts: list[Alert]) -> None:
     """By the time they became active."""
     alerts.sort(key=lambda alert: (alert.active_ms, alert.rule.name, alert.labels))
+
+
+def _carry(state: _State, old: _State) -> None:
+    """What a group remembers of its rules that are still the same."""
+    for place, rule in enumerate(state.group.rules):
+        if place < len(old.group.rules) and old.group.rules[place] == rule:
+            if place in old.trackers:
+                state.trackers[place] = old.trackers[place]
+                state.origins.update(old.origins)
+            elif place in old.last:
+                state.last[place] = old.last[place]
+
+
+def _restore(state: _State, past: Past, at_ms: int) -> None:
+    """Alerts wait as long as they still had to when it ended, and ten minutes at least.
+
+    Source: rules/group.go, RestoreForState (Prometheus 3.14).
+    """
+    for tracker in state.trackers.values():
+        held_ms = tracker.rule.for_ms
+        if held_ms < _GRACE_MS:
+            continue
+        for alert in tracker.active():
+            down_ms, active_s = past.get(for_state_labels(alert), (0, 0.0))
+            if down_ms < at_ms - _OUTAGE_MS or alert.fired_ms is not None:
+                continue
+            active_ms = int(active_s) * 1000
+            left_ms = held_ms - (down_ms - active_ms)
+            if 0 < left_ms < _GRACE_MS:
+                active_ms = at_ms + _GRACE_MS - held_ms
+            elif left_ms > 0:
+                active_ms += at_ms - down_ms
+            alert.active_ms = active_ms
 
 
 def _state_of(group: Group, is_stepwise: bool) -> _State:
