@@ -25,6 +25,7 @@ _BESIDE = Path(__file__).parents[2] / "shared"
 _LACKS = {
     "kubectl is not installed": shutil.which("kubectl") is None,
     "promtool is not installed": shutil.which("promtool") is None,
+    "amtool is not installed": shutil.which("amtool") is None,
     "the openb traces are not beside the repository": not (_BESIDE / "traces" / "openb").is_dir(),
     "Kueue's decision tables are not beside the repository": not (_BESIDE / "conformance" / "kueue").is_dir(),
     "../shared/conformance/dra is not there": not (_BESIDE / "conformance" / "dra").is_dir(),

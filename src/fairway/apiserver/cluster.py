@@ -21,15 +21,13 @@ from fairway.cluster.store import Store
 from fairway.kube.timestamps import SECOND_US
 
 if TYPE_CHECKING:
-    from prometheus_client.core import Metric
-
     from fairway.admission.door import Door
     from fairway.apiserver.events import StoredEvents
     from fairway.apiserver.exporter.podmeter import PodMeter
     from fairway.apiserver.exporter.queuemeter import QueueMeter
     from fairway.apiserver.externalscalers import ExternalScalers
-    from fairway.apiserver.livealerts import LiveAlerts
     from fairway.apiserver.pump import Pump
+    from fairway.apiserver.rulesoutside import RulesOutside
     from fairway.apiserver.signingrequests import CertificateSigner
     from fairway.autoscaling.keda.external import Answer, Asked, Outside
     from fairway.queueing.webhooks.settings import Settings
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from fairway.twin.autoscaling.component import Autoscaling
     from fairway.twin.containment import Containment
     from fairway.twin.kubelet.component import Kubelet
+    from fairway.twin.rules.component import Rules
     from fairway.twin.twin import Twin
 
 _EXPIRE_EVERY_S = 5.0
@@ -72,8 +71,9 @@ class Cluster:
         self.queue_meter: QueueMeter | None = None
         self.pod_meter: PodMeter | None = None
         """Only where nodes are provisioned: what Karpenter observes of pods."""
-        self.alerts: LiveAlerts | None = None
+        self.alerts: Rules | None = None
         self.scalers: _Scalers | None = None
+        self.rules_outside: RulesOutside | None = None
         self.ready = asyncio.Event()
 
     @property
@@ -118,10 +118,11 @@ class Cluster:
         from fairway.apiserver.components import latency_of, served_components
         from fairway.apiserver.events import StoredEvents
         from fairway.apiserver.exporter.queuemeter import QueueMeter
-        from fairway.apiserver.livealerts import live_alerts
         from fairway.apiserver.pump import Pump
+        from fairway.apiserver.rulesoutside import RulesOutside
         from fairway.twin.autoscaling.component import Autoscaling
         from fairway.twin.containment import Containment
+        from fairway.twin.rules.component import rules_part
         from fairway.twin.twin import Twin
 
         self.events = StoredEvents(self.store)
@@ -146,20 +147,11 @@ class Cluster:
 
             self.pod_meter = PodMeter(self.store)
             self.store.followers.append(self.pod_meter)
-        self.alerts = live_alerts(self.twin)
+        self.alerts = rules_part(self.twin.host.parts)
         if self.alerts is not None:
-            self.alerts.pages = self._own_pages
+            self.rules_outside = self.alerts.outside = RulesOutside(self, self.journal.folder)
         self.pump.poke()
         self.ready.set()
-
-    def _own_pages(self) -> Iterator[Metric]:
-        """What the control plane's controllers say, for the cluster's own rules."""
-        from fairway.apiserver.exporter import components, machines, queues
-
-        if self.twin is not None and self.queue_meter is not None:
-            yield from components.of_scheduler(self.store, self.twin)
-            yield from queues.collect(self.store, self.twin, self.queue_meter)
-            yield from machines.collect(self.twin, self.pod_meter)
 
     @property
     def containment(self) -> Containment | None:
@@ -191,6 +183,8 @@ class Cluster:
             self.pump.stop()
         if self.scalers is not None:
             self.scalers.stop()
+        if self.rules_outside is not None:
+            self.rules_outside.stop()
 
 
 class _Scalers:

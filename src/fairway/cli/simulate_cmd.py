@@ -87,6 +87,8 @@ def simulate(
         raise typer.Exit(_many(scenario, seeds, seed, output))
     with collector_resting():
         finished, run = _one(scenario, seed, out, quiet)
+        if out is not None:
+            _write_notifications(finished, out / "notifications.jsonl")
         if html is not None:
             _write_html(run, html)
         _print(finished, run, output, quiet)
@@ -184,6 +186,31 @@ def _one(scenario: Scenario, seed: int | None, out: Path | None, quiet: bool) ->
         if writers:
             return finished, writers[0][0].finish(finished.outcome, info)
         return finished, Run(info, finished.outcome)
+
+
+def _write_notifications(finished: Finished, file: Path) -> None:
+    """What the run's Alertmanagers told whom, a line each; no file where there are none."""
+    import msgspec
+
+    from fairway.kube.timestamps import rfc3339
+    from fairway.results.atomic import replace_text
+    from fairway.telemetry.alertmanager.payloads import payload
+    from fairway.twin.rules.component import rules_part
+
+    part = rules_part(finished.twin.host.parts)
+    lines = [
+        {
+            "at": rfc3339(note.at_ms * 1000),
+            "alertmanager": who,
+            "receiver": note.receiver,
+            "integration": note.integration.kind,
+            "reason": note.reason,
+            "payload": payload(note),
+        }
+        for who, note in (part.notes if part is not None else ())
+    ]
+    if lines:
+        replace_text(file, "".join(f"{msgspec.json.encode(line).decode()}\n" for line in lines))
 
 
 class _Checkpoints:

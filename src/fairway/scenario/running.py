@@ -38,6 +38,7 @@ from fairway.twin.actors import idle_kinds
 from fairway.twin.containment import LIMITED_TRIES, Containment
 from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.loop import DEFAULT_LIMIT
+from fairway.twin.rules.component import rules_part
 from fairway.twin.twin import Progress, Twin, _between_events, _without_collector_pauses
 
 # A week: longer than almost every job; what goes on beyond it is a service, a CronJob, or stuck.
@@ -203,6 +204,8 @@ def run_twin(
 
 def _run(scenario: Scenario, twin: Twin, progress: ProgressCallback | None) -> str:
     if scenario.duration_us is not None:
+        if (rules := rules_part(twin.host.parts)) is not None:
+            rules.until_us = scenario.start_us + scenario.duration_us
         twin.run(scenario.start_us + scenario.duration_us, progress=progress)
         return DURATION
     horizon_us = last_input_us(scenario, twin) + HORIZON_US

@@ -33,11 +33,12 @@ from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.kubelet.states import RUNNING
 from fairway.twin.latency import latency_named
 from fairway.twin.loop import INPUT
+from fairway.twin.rules.component import ALERTMANAGER
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
 
 _ENDS: Final = ("Complete", "Completed", "Succeeded", "Failed", "Finished")
-_LEFT_OUT: Final = ("Event", "Event.events.k8s.io", "Lease.coordination.k8s.io")
+_LEFT_OUT: Final = ("Event", "Event.events.k8s.io", "Lease.coordination.k8s.io", ALERTMANAGER)
 # Between two looks whether all that was waited for has happened.
 _LOOK_US: Final = HOUR_US
 # So long a world in which every job takes a second is given to start what can start at all.

@@ -147,6 +147,11 @@ class Dispatcher:
         """Every alert it holds."""
         return [a for group in self._groups.values() for a in (*group.held.values(), *group.coming)]
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a group has alerts of which it has not spoken."""
+        return any(group.coming for group in self._groups.values())
+
     def _look(self, group: _Group, at_ms: int) -> list[Notification]:
         """A group's whole life: it is gone when all its alerts have ended and been told of, and comes again."""
         route, held, coming = group.route, group.held, group.coming

@@ -32,7 +32,12 @@ EXCEPT_OWN: Final = "OnNamespaceExceptForAlertmanagerNamespace"
 MOST_BYTES: Final = 4 << 20
 _DEFAULT: Final = {"route": {"receiver": "null"}, "receivers": [{"name": "null"}]}
 _DEEPEST: Final = 50
-_RANGES: Final = {"daysOfMonth": "days_of_month", "weekdays": "weekdays", "months": "months", "years": "years"}
+_RANGES: Final = {
+    "daysOfMonth": "days_of_month",
+    "weekdays": "weekdays",
+    "months": "months",
+    "years": "years",
+}
 _FIELDS: Final[dict[str, type]] = {
     **dict.fromkeys(("receiver", "groupWait", "groupInterval", "repeatInterval"), str),
     **dict.fromkeys(("groupBy", "matchers", "routes", "muteTimeIntervals", "activeTimeIntervals"), list),
@@ -151,7 +156,10 @@ def _selected(
         if wanted is None:
             is_there = namespace == own
         else:
-            is_there = namespace in namespaces and wanted.matches(labels_of(namespaces[namespace]))
+            # A simulation has namespaces of which there is no object.
+            there = namespaces.get(namespace)
+            labels = {"kubernetes.io/metadata.name": namespace} if there is None else labels_of(there)
+            is_there = wanted.matches(labels)
         if is_there and chosen.matches(labels_of(obj)):
             found.append(obj)
     return sorted(found, key=lambda o: f"{meta_of(o).get('namespace')}/{meta_of(o)['name']}")
@@ -183,7 +191,9 @@ def _part_of(obj: Obj, base: Mapping[str, Any], secret_of: SecretOf) -> dict[str
         "receivers": [receiver_of(r, prefix, base.get("global") or {}, value_of) for r in receivers]
         if route
         else [],
-        "inhibit_rules": [_inhibition(one, at, name) for at, one in enumerate(spec.get("inhibitRules") or ())],
+        "inhibit_rules": [
+            _inhibition(one, at, name) for at, one in enumerate(spec.get("inhibitRules") or ())
+        ],
         "mute_time_intervals": [_intervals(one, prefix) for one in intervals] if route else [],
     }
 
@@ -213,7 +223,10 @@ def _check_route(route: Mapping[str, Any], receivers: set[str], intervals: set[s
         raise Rejected(f"duplicate values not permitted in route 'groupBy': {shown}")
     if "..." in names and len(names) > 1:
         raise Rejected(f"'...' must be a sole value in route 'groupBy': {shown}")
-    for fields, word in (("muteTimeIntervals", "mute time interval"), ("activeTimeIntervals", "time interval")):
+    for fields, word in (
+        ("muteTimeIntervals", "mute time interval"),
+        ("activeTimeIntervals", "time interval"),
+    ):
         for one in route.get(fields) or ():
             if one not in intervals:
                 raise Rejected(f'{word} "{one}" not found')

@@ -16,6 +16,7 @@ from fairway.telemetry.rules.alerts import Alert
 from fairway.telemetry.rules.gotemplates import TemplateError
 from fairway.telemetry.store import Labels
 
+MOST_ALERTS: Final = 1_000
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "join": lambda separator, values: separator.join(values),
     "title": lambda text: text.title(),
@@ -59,19 +60,22 @@ def payload(note: Notification) -> dict[str, Any]:
 
 
 def webhook(note: Notification) -> dict[str, Any]:
-    """Version 4 of a webhook's body."""
+    """Version 4 of a webhook's body. Its `max_alerts` are in it, and a thousand at most."""
     alerts = [*note.firing, *note.resolved]
+    most = note.integration.settings.get("max_alerts")
+    shown = alerts[: min(most, MOST_ALERTS) if isinstance(most, int) and most > 0 else MOST_ALERTS]
+    resolved = {id(alert) for alert in note.resolved}
     return {
         "receiver": note.receiver,
         "status": "firing" if note.firing else "resolved",
-        "alerts": [_alert(alert, alert in note.resolved) for alert in alerts],
+        "alerts": [_alert(alert, id(alert) in resolved) for alert in shown],
         "groupLabels": dict(note.group_labels),
         "commonLabels": _common([dict(a.labels) for a in alerts]),
         "commonAnnotations": _common([dict(a.annotations) for a in alerts]),
         "externalURL": "",
         "version": "4",
         "groupKey": note.group_key,
-        "truncatedAlerts": 0,
+        "truncatedAlerts": len(alerts) - len(shown),
     }
 
 
@@ -116,7 +120,7 @@ def _plain(note: Notification) -> str:
     for word, alerts in (("Firing", note.firing), ("Resolved", note.resolved)):
         if alerts:
             parts.append(f"Alerts {word}:")
-        for alert in alerts:
+        for alert in alerts[:MOST_ALERTS]:
             parts.append("Labels:")
             parts += [f" - {name} = {value}" for name, value in alert.labels]
             parts.append("Annotations:")

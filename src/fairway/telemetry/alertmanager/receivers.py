@@ -19,14 +19,21 @@ _PAIRS: Final = ("headers", "details", "customFields")
 # How and by whom it is sent, of which nothing is needed here but that it can be found.
 _TRANSPORT: Final = ("httpConfig", "tlsConfig", "sigv4")
 _NAMED: Final = {"urlSecret": "url", "appURL": "app_url"}
-_WORDS: Final = {"apiURL": "api_url", "titleLink": "title_link", "mrkdwnIn": "mrkdwn_in", "requireTLS": "require_tls"}
+_WORDS: Final = {
+    "apiURL": "api_url",
+    "titleLink": "title_link",
+    "mrkdwnIn": "mrkdwn_in",
+    "requireTLS": "require_tls",
+}
 _OPSGENIE: Final = ("team", "teams", "user", "escalation", "schedule")
 _RESERVED: Final = (
     *("routing_key", "message_type", "state_message", "entity_display_name", "monitoring_tool"),
     *("entity_id", "entity_state"),
 )
 _ONE_OF: Final = "at most one of 'basicAuth', 'oauth2' and '{}' must be configured"
-_MISSING: Final = "SMTP {} is a mandatory field, it is neither specified at global config nor at receiver level"
+_MISSING: Final = (
+    "SMTP {} is a mandatory field, it is neither specified at global config nor at receiver level"
+)
 ValueOf = Callable[[Mapping[str, Any]], str]
 
 
@@ -84,7 +91,7 @@ def _email(one: Mapping[str, Any]) -> str:
         return "missing 'to' address"
     host = str(one.get("smarthost") or "")
     if host and (wrong := _host_fault(host)):
-        return f'invalid \'smarthost\' "{host}": {wrong}'
+        return f"invalid 'smarthost' \"{host}\": {wrong}"
     names = set()
     for header in one.get("headers") or ():
         name = str(header.get("key") or "").lower()
@@ -153,7 +160,11 @@ _CHECKS: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
 
 
 def _http_fault(one: Mapping[str, Any]) -> str:
-    has = {name for name in ("basicAuth", "oauth2", "bearerTokenSecret", "authorization") if one.get(name) is not None}
+    has = {
+        name
+        for name in ("basicAuth", "oauth2", "bearerTokenSecret", "authorization")
+        if one.get(name) is not None
+    }
     if "bearerTokenSecret" in has and has & {"basicAuth", "oauth2"}:
         return _ONE_OF.format("bearerTokenSecret")
     if {"authorization", "bearerTokenSecret"} <= has:

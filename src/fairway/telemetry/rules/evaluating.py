@@ -139,7 +139,9 @@ class Running:
         for state in self._states:
             trackers = {place: tracker.copy() for place, tracker in state.trackers.items()}
             twin._states.append(
-                replace(state, trackers=trackers, last=dict(state.last), origins=dict(state.origins), names={})
+                replace(
+                    state, trackers=trackers, last=dict(state.last), origins=dict(state.origins), names={}
+                )
             )
             for tracker in trackers.values():
                 twin.outcome.recorded.follow(tracker, state.group.interval_ms)

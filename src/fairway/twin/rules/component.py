@@ -6,7 +6,8 @@ Prometheus Adapter, an AnalysisRun) is about a record or about `ALERTS`, or wher
 neither is, nothing is loaded or done: a run's alerts are worked out over its series when it is over.
 
 Unlike Prometheus: a group of a shorter interval is evaluated every 30 seconds; in a simulation rules see loads, served
-models, GPUs and Kubernetes' objects, and time that nothing else happens in does not go on for their sake.
+models, GPUs and Kubernetes' objects, and one without a duration goes on for their sake only until no alert is pending
+and everybody was told once.
 """
 
 from __future__ import annotations
@@ -89,6 +90,8 @@ class Rules:
         self._watch: Watch | None = None
         self._names: dict[str, frozenset[str]] = {}
         self.outside: Outside | None = None
+        self.until_us = 0
+        """Until when time goes on whatever happens."""
 
     def attach(self, host: Host) -> None:
         self.host = host
@@ -101,7 +104,7 @@ class Rules:
 
     def fork(self) -> Rules:
         twin = Rules(is_copy=True)
-        twin._names, twin._is_planned = dict(self._names), self._is_planned
+        twin._names, twin._is_planned, twin.until_us = dict(self._names), self._is_planned, self.until_us
         if self._is_asked:
             # Copied when it is attached, before either goes on.
             twin._is_asked, twin._watch = True, self._watch
@@ -138,7 +141,6 @@ class Rules:
             from fairway.twin.rules.watching import Watch
 
             self._watch = Watch(self.host, self)
-            self._watch.begin()
         return self._watch
 
     def _plan(self) -> None:
@@ -154,7 +156,8 @@ class Rules:
             return
         watch.tick(self.host.loop.now_us // 1000)
         # A simulation ends when nothing is left to happen; looking at it is nothing that happens.
-        if self._is_served or self.host.loop.next_time() is not None:
+        now_us, goes_on = self.host.loop.now_us, self._is_served or watch.is_waiting
+        if goes_on or now_us < self.until_us or self.host.loop.next_time() is not None:
             self._plan()
 
     # What others ask
@@ -213,4 +216,3 @@ def _names_of(obj: Obj) -> frozenset[str]:
             if isinstance(rule, dict):
                 found |= _OF_ALERTS if rule.get("alert") else {str(rule.get("record") or "")}
     return frozenset(found - {""})
-

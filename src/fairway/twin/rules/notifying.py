@@ -40,6 +40,11 @@ class Notifying:
     def is_needed(self) -> bool:
         return any(dispatcher.active() for dispatcher in self._dispatchers.values())
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an alert is in a group that has not spoken since."""
+        return any(dispatcher.is_waiting for dispatcher in self._dispatchers.values())
+
     def go_on(
         self, fired: Sequence[Alert], firing: Sequence[Alert], at_ms: int
     ) -> dict[str, list[Notification]]:

@@ -51,7 +51,7 @@ class Watch:
         self.notifying = Notifying(host)
         self.notes: deque[tuple[str, Notification]] = deque(maxlen=_MOST_NOTES)
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         """From what was kept before a restart."""
         if self._part.outside is not None and not self._part.is_copy:
             recorded = MemoryStore()
@@ -73,6 +73,11 @@ class Watch:
     @property
     def is_needed(self) -> bool:
         return self._is_stale or bool(self._objects) or self.notifying.is_needed
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an alert is still to fire, or somebody to be told of one."""
+        return self.notifying.is_waiting or any(a.fired_ms is None for a in self.active())
 
     def changed(self, change: Change) -> None:
         """What is wrong with the rules of one object is told at once; they are read when they are next needed."""
@@ -96,6 +101,8 @@ class Watch:
 
     def _read(self, at_ms: int) -> None:
         """All rules anew."""
+        if self._running is None:
+            self._begin()
         groups: list[Group] = []
         self._objects, self._is_stale = {}, False
         for obj in self._host.store.objects(_RULE):
