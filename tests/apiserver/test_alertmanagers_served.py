@@ -66,7 +66,7 @@ def furnish(api: Served, for_: str) -> None:
     secret = {"metadata": {"name": "alertmanager-main"}, "data": {}}
     secret["data"] = {"alertmanager.yaml": base64.b64encode(BASE.encode()).decode()}
     made(api, "/api/v1/namespaces/default/secrets", secret)
-    chosen = {"alertmanagerConfigSelector": {}, "alertmanagerConfigNamespaceSelector": {}}
+    chosen: dict[str, Any] = {"alertmanagerConfigSelector": {}, "alertmanagerConfigNamespaceSelector": {}}
     made(
         api,
         f"{MONITORING}/v1/namespaces/default/alertmanagers",

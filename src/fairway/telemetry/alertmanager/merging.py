@@ -249,7 +249,10 @@ def _check_fields(route: Any) -> None:
         if wanted is None:
             raise Rejected(f'json: unknown field "{name}"')
         inside = _INSIDE.get(name)
-        if not isinstance(value, wanted) or (inside and not all(isinstance(one, inside) for one in value)):
+        is_right = isinstance(value, wanted)
+        if is_right and inside and isinstance(value, list):
+            is_right = all(isinstance(one, inside) for one in value)
+        if not is_right:
             raise Rejected(f"json: cannot unmarshal into Go struct field Route.{name}")
 
 
