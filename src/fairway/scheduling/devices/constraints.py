@@ -17,14 +17,14 @@ class Matching:
     """All devices share the value of the first. A device without the attribute never fits."""
 
     def __init__(self, constraint: Constraint) -> None:
-        self._requests, self._attribute = constraint.requests, constraint.match
+        self._requests, self._name = constraint.requests, constraint.match
         self._value: tuple[str, Any] | None = None
         self._count = 0
 
     def add(self, request: Request, device: Device) -> bool:
         if not _concerns(self._requests, request):
             return True
-        value = _value_of(device.attribute(self._attribute))
+        value = _value_of(device.attribute(self._name))
         if value is None:
             return False
         if self._count and (value != self._value or not value[0]):
@@ -46,14 +46,14 @@ class Distinct:
     """
 
     def __init__(self, constraint: Constraint) -> None:
-        self._requests, self._attribute = constraint.requests, constraint.distinct
+        self._requests, self._name = constraint.requests, constraint.distinct
         self._values: dict[str, tuple[str, Any]] = {}
         self._count = 0
 
     def add(self, request: Request, device: Device) -> bool:
         if not _concerns(self._requests, request):
             return True
-        value = _value_of(device.attribute(self._attribute))
+        value = _value_of(device.attribute(self._name))
         if value is None:
             return False
         if self._count and any(not value[0] or value == other for other in self._values.values()):
