@@ -11,7 +11,7 @@ from typing import NamedTuple
 from fairway.catalog.drivers import CUDA, DRIVER
 from fairway.catalog.nodegpus import gpus_of_node
 from fairway.cluster.actions import View
-from fairway.devices.operating import MIG_CONFIG, MIG_STATE, NFD
+from fairway.devices.nodeview import MIG_CONFIG, MIG_STATE, NFD
 from fairway.devices.policy import NAMESPACE, POLICY, operands
 from fairway.kube.objects import Key, Obj, annotations_of, labels_of, meta_of, spec_of, status_of
 from fairway.kube.quantity import whole_ceil

@@ -1,28 +1,28 @@
 """Which instances does a named MIG configuration ask for on each card? mig-parted's files, in its words.
 
 A file that says nothing wrong names configurations; MIG Manager makes one from the cards it finds where nobody gives
-it another: `all-disabled`, `all-enabled`, `all-balanced` and `all-<profile>`.
+it another: `all-disabled`, `all-enabled`, `all-balanced` and `all-<profile>`. What becomes of the cards: `migapplying`.
 
-Source: NVIDIA/mig-parted 0.15 api/spec/v1, pkg/mig/{builder,config}, cmd/nvidia-mig-parted/{assert,apply}.
+Source: NVIDIA/mig-parted 0.15 api/spec/v1, pkg/types, pkg/mig/builder, cmd/nvidia-mig-parted/assert; go-nvlib
+pkg/nvlib/device/mig_profile.go; sigs.k8s.io/yaml and encoding/json for what does not decode.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
 
 from fairway.catalog.gpus import GpuModel
-from fairway.catalog.placements import Layout, laid_out
 from fairway.errors import UserError
 
-_PROFILE: Final = re.compile(r"(?:[1-7]c\.)?[1-7]g\.\d{1,4}gb(?:[+-][a-z0-9.]+)?")
 _BALANCED: Final = {7: {1: 2, 2: 1, 3: 1}, 4: {1: 2, 2: 1}}
 _KEYS: Final = ("device-filter", "devices", "mig-enabled", "mig-devices")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_ATTRIBUTE: Final = re.compile(r"[a-zA-Z0-9.]*")
 # Bytes of a file that are read; a ConfigMap has at most 1 MiB.
 _BYTES_MOST: Final = 2**20
 
@@ -33,7 +33,7 @@ class MigConfigError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class MigSpec:
-    """One entry of a configuration. `devices` None: all of them."""
+    """One entry of a configuration. `devices` None: all of them. `counts`: as written, a profile with 0 too."""
 
     devices: tuple[int, ...] | None
     filters: tuple[str, ...]
@@ -41,9 +41,18 @@ class MigSpec:
     counts: Mapping[str, int]
 
     def concerns(self, index: int, device_id: str) -> bool:
+        """Unlike upstream: what a filter says of the subsystem (`:0x…`) is not held against the card."""
         if self.devices is not None and index not in self.devices:
             return False
-        return not self.filters or device_id.lower() in [f.lower() for f in self.filters]
+        return not self.filters or _id(device_id) in [_id(f.partition(":")[0]) for f in self.filters]
+
+
+def _id(text: str) -> int:
+    """A device's number; -1 for what is none, which is no card's."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        return -1
 
 
 MigConfigs = dict[str, tuple[MigSpec, ...]]
@@ -53,84 +62,170 @@ def read_mig_configs(text: str) -> MigConfigs:
     """The configurations of a file. Raises: MigConfigError."""
     if len(text) > _BYTES_MOST:
         raise MigConfigError(f"error parsing config file: {len(text)} bytes, expected at most {_BYTES_MOST}")
+    prefix = "error parsing config file: unmarshal error: error"
     try:
         raw = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as wrong:
         raise MigConfigError(
-            f"error parsing config file: unmarshal error: {' '.join(str(wrong).split())}"
+            f"{prefix} converting YAML to JSON: yaml: {' '.join(str(wrong).split())}"
         ) from None
     try:
         return _spec(raw)
     except MigConfigError as wrong:
-        raise MigConfigError(f"error parsing config file: unmarshal error: {wrong}") from None
+        raise MigConfigError(f"{prefix} unmarshaling JSON: while decoding JSON: {wrong}") from None
+
+
+def _cannot(value: Any, into: str) -> MigConfigError:
+    """encoding/json's words for a value of the wrong type."""
+    kind = "array"
+    if isinstance(value, bool):
+        kind = "bool"
+    elif isinstance(value, str):
+        kind = "string"
+    elif isinstance(value, dict):
+        kind = "object"
+    elif isinstance(value, int | float):
+        kind = f"number {value}" if into == "int" else "number"
+    return MigConfigError(f"json: cannot unmarshal {kind} into Go value of type {into}")
 
 
 def _spec(raw: Any) -> MigConfigs:
+    raw = {} if raw is None else raw
     if not isinstance(raw, dict):
-        raise MigConfigError("expected a mapping with 'version' and 'mig-configs'")
-    if "version" not in raw:
+        raise _cannot(raw, "map[string]json.RawMessage")
+    if raw and "version" not in raw:
         raise MigConfigError("unable to parse with missing 'version' field")
-    if raw["version"] != "v1":
-        raise MigConfigError(f"unknown version: {raw['version']}")
+    version = raw.get("version")
+    if version is not None and not isinstance(version, str):
+        raise _cannot(version, "string")
+    if version != "v1":
+        raise MigConfigError(f"unknown version: {version or ''}")
     unexpected = next((k for k in raw if k not in ("version", "mig-configs")), None)
     if unexpected is not None:
         raise MigConfigError(f"unexpected field: {unexpected}")
-    configs = raw.get("mig-configs")
-    if not isinstance(configs, dict) or not configs:
-        raise MigConfigError("at least one entry in 'mig-configs' is required")
+    if "mig-configs" not in raw:
+        return {}
+    configs = raw["mig-configs"] or {}
+    if not isinstance(configs, dict):
+        raise _cannot(configs, "map[string]v1.MigConfigSpecSlice")
     found: MigConfigs = {}
     for name, entries in configs.items():
-        if not isinstance(entries, list) or not entries:
-            raise MigConfigError(f"at least one entry in '{name}' is required")
-        found[str(name)] = tuple(_entry(e) for e in entries)
+        if entries is not None and not isinstance(entries, list):
+            raise _cannot(entries, "v1.MigConfigSpecSlice")
+        found[str(name)] = tuple(_entry(e) for e in entries or ())
+    if not found:
+        raise MigConfigError("at least one entry in 'mig-configs' is required")
+    empty = next((name for name, entries in found.items() if not entries), None)
+    if empty is not None:
+        raise MigConfigError(f"at least one entry in '{empty}' is required")
     return found
 
 
 def _entry(raw: Any) -> MigSpec:
+    raw = {} if raw is None else raw
     if not isinstance(raw, dict):
-        raise MigConfigError(f"cannot unmarshal {type(raw).__name__} into MigConfigSpec")
+        raise _cannot(raw, "map[string]json.RawMessage")
     for required in ("devices", "mig-enabled"):
         if required not in raw:
             raise MigConfigError(f"missing required field: {required}")
     unexpected = next((k for k in raw if k not in _KEYS), None)
     if unexpected is not None:
         raise MigConfigError(f"unexpected field: {unexpected}")
-    devices = raw["devices"]
-    if isinstance(devices, str) and devices != "all":
-        raise MigConfigError(f"invalid string input for 'devices': {devices}")
-    if devices != "all" and not (isinstance(devices, list) and all(type(d) is int for d in devices)):
-        raise MigConfigError(f"cannot unmarshal {devices!r} into devices: expected all or a list of numbers")
-    if type(raw["mig-enabled"]) is not bool:
-        raise MigConfigError(
-            f"cannot unmarshal {raw['mig-enabled']!r} into mig-enabled: expected true or false"
-        )
-    filters = raw.get("device-filter") or []
-    filters = [filters] if isinstance(filters, str) else filters
-    if not isinstance(filters, list) or not all(isinstance(f, str) for f in filters):
-        raise MigConfigError(
-            f"cannot unmarshal {filters!r} into device-filter: expected a string or a list of strings"
-        )
+    enabled = raw["mig-enabled"]
+    if enabled is not None and not isinstance(enabled, bool):
+        raise _cannot(enabled, "bool")
+    devices, filters = _devices(raw["devices"]), _filters(raw.get("device-filter"))
     counts = raw.get("mig-devices")
-    if raw["mig-enabled"] and counts is None:
+    if enabled and counts is None:
         raise MigConfigError("missing required field 'mig-devices' when 'mig-enabled' is true")
     counts = _counts(counts or {})
-    if not raw["mig-enabled"] and counts:
+    if not enabled and counts:
         raise MigConfigError("MIG devices included when 'mig-enabled' is false")
-    return MigSpec(None if devices == "all" else tuple(devices), tuple(filters), raw["mig-enabled"], counts)
+    return MigSpec(devices, filters, enabled is True, counts)
+
+
+def _devices(given: Any) -> tuple[int, ...] | None:
+    if given is None or isinstance(given, str):
+        if given != "all":
+            raise MigConfigError(f"invalid string input for 'devices': {given or ''}")
+        return None
+    wrong = next((g for g in given if type(g) is not int), None) if isinstance(given, list) else given
+    if wrong is not None:
+        into = "int" if isinstance(given, list) else "[]int"
+        raise MigConfigError(f"({_cannot(given, 'string')}, {_cannot(wrong, into)})")
+    return tuple(given)
+
+
+def _filters(given: Any) -> tuple[str, ...]:
+    if given is None or isinstance(given, str):
+        return (given,) if given else ()
+    wrong = next((g for g in given if not isinstance(g, str)), None) if isinstance(given, list) else given
+    if wrong is not None:
+        into = "string" if isinstance(given, list) else "[]string"
+        raise MigConfigError(f"({_cannot(given, 'string')}, {_cannot(wrong, into)})")
+    return tuple(given)
 
 
 def _counts(raw: Any) -> dict[str, int]:
-    problem = "error validating values in 'mig-devices' field: "
     if not isinstance(raw, dict):
-        raise MigConfigError(f"{problem}expected profiles with counts")
-    for name, count in raw.items():
-        if not isinstance(name, str) or not _PROFILE.fullmatch(name):
-            raise MigConfigError(f"{problem}invalid format for '{name}': cannot parse as a MIG profile")
-        if type(count) is not int or count < 0:
-            raise MigConfigError(f"{problem}invalid count for '{name}': {count}")
-    if raw and not any(raw.values()):
+        raise _cannot(raw, "types.MigConfig")
+    for count in raw.values():
+        if type(count) is not int and count is not None:
+            raise _cannot(count, "int")
+    counts = {str(name): count or 0 for name, count in raw.items()}
+    problem = "error validating values in 'mig-devices' field: "
+    for name, count in counts.items():
+        wrong = next(_wrong_with(name), "")
+        if wrong:
+            raise MigConfigError(f"{problem}invalid format for '{name}': {wrong}")
+        if count < 0:
+            # Upstream prints the count where it says the profile, and the error that it has not.
+            raise MigConfigError(f"{problem}invalid count for '{count}': <nil>")
+    if counts and not any(counts.values()):
         raise MigConfigError(f"{problem}all counts for all MigProfiles are 0")
-    return {name: count for name, count in raw.items() if count}
+    return counts
+
+
+def _wrong_with(profile: str) -> Iterator[str]:
+    """What go-nvlib says of a profile's form; nothing of one that it can read, whether or not a card has it."""
+    if not profile:
+        yield "profile is the empty string"
+    if "+" in profile and "-" in profile:
+        yield f"profile '{profile}' contains both '+/-' attributes"
+    fields, sign, attributes = profile.partition("+" if "+" in profile else "-")
+    for wrong in _wrong_fields(fields.split(".", 2)):
+        yield f"cannot parse fields of '{profile}': {wrong}"
+    for wrong in _wrong_attributes(attributes.split(",")) if sign else ():
+        yield f"cannot parse attributes of '{profile}': {wrong}"
+
+
+def _wrong_fields(fields: list[str]) -> Iterator[str]:
+    if len(fields) < 2:
+        yield "parsed wrong number of fields, expected 2 or 3"
+        return
+    for text, unit in zip(fields, ("c", "g", "gb")[-len(fields) :], strict=True):
+        if text.strip() != text:
+            yield f"leading or trailing spaces on '%d{unit}'"
+        if not text.endswith(unit):
+            yield f"missing '{unit}' from '%d{unit}'"
+        if not _NUMBER.fullmatch(text.removesuffix(unit)):
+            yield f"malformed number in '%d{unit}'"
+
+
+def _wrong_attributes(attributes: list[str]) -> Iterator[str]:
+    for i, one in enumerate(attributes):
+        if one in attributes[:i]:
+            yield "non unique attribute in list"
+        if not one:
+            yield "empty attribute in list"
+        if one.strip() != one:
+            yield "leading or trailing spaces in attribute"
+        if one[:1].isdecimal():
+            yield "attribute begins with a number"
+        if one.startswith(".") or one.endswith("."):
+            yield "attribute begins/ends with a dot"
+        if not _ATTRIBUTE.fullmatch(one):
+            yield "non alpha-numeric character or digit in attribute"
 
 
 def generated_configs(model: GpuModel) -> MigConfigs:
@@ -158,48 +253,3 @@ def selected(configs: MigConfigs, name: str) -> tuple[MigSpec, ...]:
     if found is None:
         raise MigConfigError(f"error selecting MIG config: selected mig-config not present: {name}")
     return found
-
-
-def applied(
-    specs: Sequence[MigSpec], model: GpuModel, current: Sequence[Layout | None]
-) -> list[Layout | None]:
-    """The layout of every card after it: None with MIG disabled. Cards that no entry concerns stay as they are, and
-    so do those that already have the instances asked for, wherever they are.
-
-    Raises: MigConfigError where the card cannot have that.
-    """
-    after = list(current)
-    for spec in specs:
-        for index in range(len(after)):
-            if spec.concerns(index, model.device_id):
-                after[index] = _cut(spec, model, after[index])
-    return after
-
-
-def _cut(spec: MigSpec, model: GpuModel, current: Layout | None) -> Layout | None:
-    if not model.is_mig_capable:
-        if spec.enabled and spec.devices is not None:
-            raise MigConfigError("cannot set MIG config on non MIG-capable GPU")
-        return None
-    if not spec.enabled:
-        return None
-    wanted = {}
-    for name, count in spec.counts.items():
-        profile = model.profile(name)
-        if profile is None:
-            raise MigConfigError(
-                "error setting MIGConfig: error attempting multiple config orderings: all orderings failed "
-                f'(MIG profile "{name}" not found on this GPU; a {model.product} has '
-                f"{', '.join(p.name for p in model.mig)})"
-            )
-        wanted[profile] = count
-    if current is not None and wanted == Counter(at.profile for at in current):
-        return current
-    layout = laid_out(model, wanted)
-    if layout is None:
-        asked = ", ".join(f"{n} x {name}" for name, n in spec.counts.items())
-        raise MigConfigError(
-            "error setting MIGConfig: error attempting multiple config orderings: all orderings failed "
-            f"({asked} do not fit on a {model.product}: Insufficient Resources)"
-        )
-    return layout

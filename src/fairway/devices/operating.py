@@ -4,28 +4,27 @@ A `Step` is due once its condition has held for its delay; whoever carries it ou
 the cluster's objects alone: pods and their init containers, labels, annotations. Faults are said on the node
 (`fairway.dev/gpu-fault: driver-failed`), with the symptom that users see.
 
-Source: NVIDIA/gpu-operator 26.7 controllers/{state_manager,nodelabeling_controller}.go, cmd/nvidia-validator;
-mig-parted 0.15 pkg/mig/reconfigure.
+Source: NVIDIA/gpu-operator 26.7 controllers/{state_manager,nodelabeling_controller}.go, cmd/nvidia-validator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
 
 from fairway.catalog.drivers import CUDA, DRIVER, OLD, OLD_DRIVER
-from fairway.catalog.gpus import GpuModel
-from fairway.catalog.nodegpus import HARDWARE, LAYOUT, NodeGpus, layouts_text
-from fairway.cluster.devices import GPU_FAULT, SINGLE_REQUESTS
+from fairway.catalog.nodegpus import HARDWARE
+from fairway.cluster.devices import SINGLE_REQUESTS
 from fairway.devices.advertising import advertised, feature_labels_of, outdated, single_requests
-from fairway.devices.migconfig import (
-    MigConfigError,
-    MigConfigs,
-    applied,
-    generated_configs,
-    read_mig_configs,
-    selected,
+from fairway.devices.migmanager import manager_steps
+from fairway.devices.nodeview import (
+    DEPLOY,
+    MIG_CONFIG,
+    NFD,
+    PLUGIN_CONFIG,
+    PRESENT,
+    RESOURCES,
+    NodeView,
+    Step,
 )
 from fairway.devices.pluginconfig import (
     MPS,
@@ -36,89 +35,8 @@ from fairway.devices.pluginconfig import (
 )
 from fairway.devices.policy import CONFIG_INIT, Policy, operands
 
-FAULT: Final = GPU_FAULT
-FAULTS: Final = (
-    *("driver-failed", "driver-version", "toolkit-failed", "runtime-class"),
-    *("plugin-crash", "plugin-unregistered", "mig-busy"),
-)
-RESOURCES: Final = "fairway.dev/gpu-resources"
-"""On a node: what the device plugin registered, `nvidia.com/gpu=8/7`: capacity and allocatable."""
-MIG_CONFIG, MIG_STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
-PLUGIN_CONFIG: Final = "nvidia.com/device-plugin.config"
-PRESENT: Final = "nvidia.com/gpu.present"
-DEPLOY: Final = "nvidia.com/gpu.deploy."
-NFD: Final = "feature.node.kubernetes.io/pci-10de.present"
-PAUSED: Final = "paused-for-mig-change"
-_PAUSABLE: Final = ("device-plugin", "gpu-feature-discovery", "dcgm-exporter", "dcgm")
-# Seconds: validations poll every 5; a reset of eight cards and creating instances is an estimate.
+# Seconds: validations poll every 5.
 _POLL_S, _NFD_S, _LABEL_S, _REGISTER_S = 5, 3, 1, 2
-RECONFIGURE_S: Final = 25
-# MIG Manager waits so long for the Operator's pods to go.
-SHUTDOWN_S: Final = 300
-
-
-@dataclass(frozen=True, slots=True)
-class PodFacts:
-    """An operand's pod on the node. `init`: the init container that runs, `running`: whether its main one does."""
-
-    name: str
-    init: str
-    running: bool
-    ready: bool
-    image: str = ""
-    """Of its main container."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeView:
-    """`pods`: by the operand's key. `files`: of the plugin's ConfigMap, None where there is none of that name.
-    `mig_file`: MIG Manager's custom configuration. `holders`: pods that hold GPUs of the node."""
-
-    name: str
-    labels: Mapping[str, str]
-    annotations: Mapping[str, str]
-    gpus: NodeGpus
-    pods: Mapping[str, PodFacts]
-    policy: Policy | None = None
-    nfd_runs: bool = True
-    files: Mapping[str, str] | None = None
-    mig_file: str | None = None
-    holders: tuple[str, ...] = ()
-    plugin_flags: Mapping[str, str] = field(default_factory=dict)
-    """MIG_STRATEGY of a device plugin that nobody operates."""
-
-    def fault(self, name: str) -> bool:
-        return name in self.annotations.get(FAULT, "").replace(" ", "").split(",")
-
-    def ready(self, key: str) -> bool:
-        return key in self.pods and self.pods[key].ready
-
-    def runs(self, key: str) -> bool:
-        """Whether an operand does its work here; one that is not deployed is taken to be on the machine."""
-        return self.ready(key) or (self.policy is not None and key in self.policy.off)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One thing to do. `what` tells steps apart; only the fields that it needs are given.
-
-    `pod`, `container`, `code`: end that container so. `labels`, `annotations`: None removes. `devices`: capacity and
-    allocatable to write. `delete`: that pod; `evict`: pods as `namespace/name`. `says`: an event about the pod, or the
-    node where none is named: type, reason, message.
-    """
-
-    what: str
-    after_s: float
-    pod: str = ""
-    container: str = ""
-    code: int = 0
-    labels: Mapping[str, str | None] = field(default_factory=dict)
-    annotations: Mapping[str, str | None] = field(default_factory=dict)
-    devices: tuple[Mapping[str, int], Mapping[str, int]] | None = None
-    delete: str = ""
-    cordon: bool | None = None
-    evict: tuple[str, ...] = ()
-    says: tuple[str, str, str] | None = None
 
 
 def next_steps(view: NodeView) -> list[Step]:
@@ -131,7 +49,7 @@ def next_steps(view: NodeView) -> list[Step]:
     if view.policy is not None:
         steps += _discovered(view, view.policy)
         steps += _validated(view)
-        steps += _reconfigured(view, view.policy)
+        steps += manager_steps(view, view.policy)
     return [*steps, *_registered(view), *_withdrawn(view)]
 
 
@@ -184,62 +102,6 @@ def _validated(view: NodeView) -> list[Step]:
             says = ("Warning", "Failed", f"Error: {words}")
             steps.append(Step(f"crash/{key}", 10, view.pods[key].name, container, 1, says=says))
     return steps
-
-
-# MIG Manager
-
-
-def mig_configs(view: NodeView, model: GpuModel) -> MigConfigs:
-    """Those of the custom file, or made of the cards. Raises: MigConfigError."""
-    return generated_configs(model) if view.mig_file is None else read_mig_configs(view.mig_file)
-
-
-def _reconfigured(view: NodeView, policy: Policy) -> list[Step]:
-    """One change of the label `nvidia.com/mig.config`: pending, operands down, cards cut, operands up, the verdict."""
-    labels, model = view.labels, view.gpus.model
-    wanted, state = labels.get(MIG_CONFIG, ""), labels.get(MIG_STATE, "")
-    done = view.annotations.get("fairway.dev/mig-config-tried", "")
-    if model is None or not wanted or not view.ready("migManager") or (done == wanted and state != "pending"):
-        return []
-    name = view.pods["migManager"].name
-    tried: dict[str, str | None] = {"fairway.dev/mig-config-tried": wanted}
-    paused = [part for part in _PAUSABLE if labels.get(f"{DEPLOY}{part}") == PAUSED]
-    resumed: dict[str, str | None] = {f"{DEPLOY}{part}": "true" for part in paused}
-
-    def failed(why: str) -> list[Step]:
-        says = ("Warning", "MIGConfigFailed", why)
-        return [Step("mig", 1, name, labels={**resumed, MIG_STATE: "failed"}, annotations=tried, says=says)]
-
-    try:
-        specs = selected(mig_configs(view, model), wanted)
-        after = applied(specs, model, view.gpus.layouts)
-    except MigConfigError as wrong:
-        return failed(str(wrong))
-    if tuple(after) == view.gpus.layouts:
-        return [Step("mig", 2, name, labels={**resumed, MIG_STATE: "success"}, annotations=tried)]
-    if state != "pending":
-        down: dict[str, str | None] = {
-            f"{DEPLOY}{part}": PAUSED
-            for part in _PAUSABLE
-            if labels.get(f"{DEPLOY}{part}", "true") != "false"
-        }
-        return [Step("mig", 2, name, labels={**down, MIG_STATE: "pending"})]
-    clients = [key for key in ("devicePlugin", "gfd", "dcgmExporter", "mps") if key in view.pods]
-    if clients:
-        return [Step("mig/late", SHUTDOWN_S, labels={MIG_STATE: "failed", **resumed}, annotations=tried)]
-    changed = [i for i, (old, new) in enumerate(zip(view.gpus.layouts, after, strict=True)) if old != new]
-    if view.holders or view.fault("mig-busy"):
-        holders = ", ".join(view.holders[:3]) or "a process on the host"
-        return failed(
-            f"error setting MIGConfig on GPU {changed[0]}: In use by another client ({holders}); "
-            f"drain the node and set {MIG_CONFIG} again"
-        )
-    cut: dict[str, str | None] = {LAYOUT: layouts_text(after) or None, **tried}
-    says = ("Normal", "MIGConfigApplied", f"Successfully updated to MIG config: {wanted}")
-    verdict: dict[str, str | None] = {**resumed, MIG_STATE: "success"}
-    validator = view.pods.get("validator")
-    delete = "" if validator is None else validator.name
-    return [Step("mig", RECONFIGURE_S, name, labels=verdict, annotations=cut, says=says, delete=delete)]
 
 
 # The device plugin and GPU Feature Discovery

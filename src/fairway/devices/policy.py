@@ -6,7 +6,7 @@ Source: NVIDIA/gpu-operator 26.7 api/nvidia/v1/clusterpolicy_types.go, controlle
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -71,6 +71,8 @@ class Policy:
     upgrades_itself: bool = False
     parallel_upgrades: int = 1
     """Nodes whose driver is exchanged at a time; 0: all."""
+    mig_env: Mapping[str, str] = field(default_factory=dict)
+    """MIG Manager's environment, as `migManager.env` sets it."""
 
     def deployed(self) -> tuple[Operand, ...]:
         return tuple(o for o in operands() if o.key not in self.off)
@@ -102,12 +104,19 @@ def read_policy(obj: Obj, namespace: str = NAMESPACE) -> Policy:
         parts=parts,
         upgrades_itself=upgrade.get("autoUpgrade") is True,
         parallel_upgrades=parallel if type(parallel) is int and parallel >= 0 else 1,
+        mig_env=_env(parts["migManager"]),
     )
 
 
 def _part(of: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     found = of.get(key)
     return found if isinstance(found, Mapping) else {}
+
+
+def _env(part: Mapping[str, Any]) -> dict[str, str]:
+    given = part.get("env")
+    found = [e for e in given if isinstance(e, Mapping)] if isinstance(given, list) else []
+    return {str(e["name"]): str(e.get("value") or "") for e in found if e.get("name")}
 
 
 def daemonset(operand: Operand, policy: Policy) -> Obj:
@@ -133,6 +142,8 @@ def daemonset(operand: Operand, policy: Policy) -> Obj:
     container: Obj = {"name": operand.container, "image": image, "imagePullPolicy": "IfNotPresent"}
     if operand.config:
         container["env"] = [{"name": "MIG_STRATEGY", "value": policy.mig_strategy}]
+    if operand.key == "migManager" and policy.mig_env:
+        container["env"] = [{"name": name, "value": value} for name, value in policy.mig_env.items()]
     if operand.key == "driver":
         container["startupProbe"] = {
             "exec": {"command": ["sh", "/usr/local/bin/startup-probe.sh"]},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairway.devices.operating import NodeView, Step
+from fairway.devices.nodeview import NodeView, Step
 from fairway.devices.policy import driver_image
 
 STATE: Final = "nvidia.com/gpu-driver-upgrade-state"

@@ -13,7 +13,7 @@ from fairway.cluster.actions import Patch, perform
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.devices import GPU_INDEX_ANNOTATION
 from fairway.devices.breaking import Cause, cause_named
-from fairway.devices.operating import RESOURCES
+from fairway.devices.nodeview import RESOURCES
 from fairway.kube.conditions import set_condition
 from fairway.kube.integers import natural
 from fairway.kube.objects import Key, Obj, annotations_of, meta_of, spec_of, status_of

@@ -16,10 +16,12 @@ from fairway.cluster.actions import Action, Delete, Patch, Replace, perform
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.devices import GPU_FAULT, GPU_INDEX_ANNOTATION
 from fairway.cluster.errors import ApiError
-from fairway.devices import operating
 from fairway.devices.assigning import assigned
+from fairway.devices.migapplying import WHOLE, Held
+from fairway.devices.migmanager import RUN
+from fairway.devices.nodeview import DEPLOY, RESOURCES, NodeView, PodFacts, Step
 from fairway.devices.numa.machines import KUBELET
-from fairway.devices.operating import NodeView, PodFacts, Step, next_steps
+from fairway.devices.operating import next_steps, registered
 from fairway.devices.policy import NAMESPACE, POLICY, Policy, daemonset, operands, read_policy
 from fairway.devices.upgrading import DONE, REQUIRED, upgrade_steps
 from fairway.devices.upgrading import STATE as UPGRADE
@@ -132,12 +134,16 @@ class GpuOperator:
         if change.type == DELETED or status_of(change.obj).get("phase") in ("Succeeded", "Failed"):
             self._held.get(node, {}).pop(change.key, None)
         if change.type == DELETED:
-            if self._pods.get(node, {}).pop(change.key, None) is not None:
+            if self._pods.get(node, {}).pop(change.key, None) is not None or self._runs(node):
                 self._look_at(node)
         elif self._note_pod(change.obj):
             self._look_at(node)
         elif change.key not in self._held.get(node, {}):
             self._assign(change.key, node)
+
+    def _runs(self, node: str) -> bool:
+        """Whether MIG Manager waits for something there."""
+        return RUN in annotations_of(self.store.get(Key("Node", "", node)) or {})
 
     def _assign(self, key: Key, node_name: str) -> None:
         """The devices of a pod that was bound, as the kubelet allocates them: written on the pod."""
@@ -146,7 +152,7 @@ class GpuOperator:
             return
         notes = annotations_of(pod)
         wanted = _devices_wanted(pod)
-        if not wanted or operating.RESOURCES not in annotations_of(node):
+        if not wanted or RESOURCES not in annotations_of(node):
             return
         held = self._held.setdefault(node_name, {})
         said = notes.get(INSTANCES) or notes.get(GPU_INDEX_ANNOTATION)
@@ -155,7 +161,7 @@ class GpuOperator:
             return
         if KUBELET in annotations_of(node):
             return  # The kubelet's managers choose, and write it on the pod.
-        capacity, _ = operating.registered(annotations_of(node))
+        capacity, _ = registered(annotations_of(node))
         strategy = labels_of(node).get("nvidia.com/mig.strategy", "")
         taken = [device for devices in held.values() for device in devices]
         held[key] = found = tuple(assigned(gpus_of_node(node), wanted, capacity, strategy, taken))
@@ -323,7 +329,7 @@ class GpuOperator:
         if policy is not None:
             files = self._data(policy.namespace, policy.plugin_config)
             mig_file = (self._data(policy.namespace, policy.mig_config) or {}).get("config.yaml")
-        moves = labels.get(operating.MIG_STATE) == "pending" or UPGRADE in labels
+        runs = RUN in annotations_of(node)
         return NodeView(
             name,
             labels,
@@ -334,8 +340,10 @@ class GpuOperator:
             self._nfd_runs(),
             files,
             mig_file,
-            self._holders(name) if moves else (),
+            self._holders(name) if runs or UPGRADE in labels else (),
             flags,
+            self._in_use(name, gpus.count) if runs else frozenset(),
+            self._third_parties(name) if runs else 0,
         )
 
     def _data(self, namespace: str, name: str) -> dict[str, str] | None:
@@ -375,6 +383,24 @@ class GpuOperator:
                 found.append(f"{meta['namespace']}/{meta['name']}")
         return tuple(sorted(found))
 
+    def _in_use(self, node: str, cards: int) -> Held:
+        """What of the cards pods have; all, where nobody wrote down which."""
+        found: set[tuple[int, int]] = set()
+        for name in self._holders(node):
+            devices = self._held.get(node, {}).get(Key("Pod", *name.split("/")), ())
+            for device in devices or [str(i) for i in range(cards)]:
+                card, _, instance = device.partition("/")
+                start = instance.rpartition("@")[2]
+                if card.isdecimal():
+                    found.add((int(card), int(start) if start.isdecimal() else WHOLE))
+        return frozenset(found)
+
+    def _third_parties(self, node: str) -> int:
+        """Pods of DaemonSets that go by the label for clients of the GPUs."""
+        found = [p for p in self.store.objects("Pod") if spec_of(p).get("nodeName") == node]
+        sets = [p for p in found if (controller_of(p) or {}).get("kind") == "DaemonSet"]
+        return sum(f"{DEPLOY}client" in (spec_of(p).get("nodeSelector") or {}) for p in sets)
+
     def _do(self, step: Step, view: NodeView, node: Obj) -> None:
         key = Key("Node", "", view.name)
         about, uid = key, meta_of(node)["uid"]
@@ -386,6 +412,9 @@ class GpuOperator:
             self._say(about, uid, *step.says)
         if step.cordon is not None:
             perform(self.store, Patch(key, {"spec": {"unschedulable": step.cordon or None}}))
+        if step.reboots_s:
+            plan_fault(self.host, "crash", view.name)
+            plan_fault(self.host, "recover", view.name, after_us=step.reboots_s * SECOND_US)
         for evicted in step.evict:
             plan_fault(self.host, "delete", Key("Pod", *evicted.split("/")), None)
         if step.container or (step.pod and not (step.labels or step.annotations or step.devices)):
