@@ -47,6 +47,8 @@ _AWAITED: Final = (
 RECONFIGURE_S: Final = 25
 _REBOOT_S: Final = 240
 _SLEEP_S: Final = 30
+# By then its own pod counts as not ready, where the machine is going down.
+_GONE_S: Final = 90
 SHUTDOWN_S: Final = 300
 _TRUE: Final = ("1", "t", "T", "TRUE", "true", "True")
 
@@ -89,7 +91,7 @@ def _specs(view: NodeView, model: GpuModel, name: str) -> Sequence[MigSpec]:
 
 def _begun(view: NodeView, policy: Policy, model: GpuModel, wanted: str) -> Step:
     state = view.labels.get(MIG_STATE, "")
-    after_s = _REBOOT_S + 2 if state == "rebooting" else 2
+    after_s = _GONE_S if state == "rebooting" else 2
     mode_only = _has(policy, "MIG_PARTED_MODE_CHANGE_ONLY")
     try:
         specs = _specs(view, model, wanted)

@@ -213,6 +213,14 @@ def test_a_node_that_returns_restarts_its_pods() -> None:
     assert world.at(1000).seen() == "Running 1/1 main=run*1"
 
 
+def test_a_node_that_returns_runs_init_containers_and_then_the_others() -> None:
+    server = pod("p", initContainers=[container("first", "sleep 5")], **SERVER)
+    world = World(server, nodes=[node(), node("m")])
+    assert world.at(90).seen() == "Running 1/1 first=end:Completed:0 main=run"
+    world.crash(100, for_s=20)
+    assert world.at(200).seen() == "Running 1/1 first=end:Completed:0*1 main=run*1"
+
+
 def test_a_node_that_returns_finds_evicted_pods_deleted() -> None:
     world = World(pod("p", **SERVER), nodes=[node(), node("m")])
     world.crash(100, for_s=1000)
