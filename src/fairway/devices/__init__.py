@@ -8,8 +8,8 @@ the catalog's (`catalog.placements`).
 Reading order: `packing` (fewest cards for instances), `migconfig` and `migapplying` (mig-parted's files, and what they
 make of cards), `pluginconfig` and `advertising` (the device plugin's files, and what nodes say by them), `policy`
 (ClusterPolicy and its DaemonSets), `nodeview` (what stands on a node), `operating` (what happens next there),
-`migmanager` (when the label for a MIG configuration changes), `upgrading` (drivers), `checklist` (why there are no GPUs), `assigning` (who
-gets which device), `interference` (how fast on a part of a card), `layouts` (which way pays), `mixreading`, `breaking`
-(how cards fail, and how often), `collectives` (how long NCCL's operations
+`migmanager` (when the label for a MIG configuration changes), `upgrading` (drivers), `checklist` (why there are no
+GPUs), `assigning` (who gets which device), `interference` (how fast on a part of a card), `layouts` (which way pays),
+`mixreading`, `breaking` (how cards fail, and how often), `collectives` (how long NCCL's operations
 take). `numa/`: where inside a machine CPUs, memory and devices come from.
 """
