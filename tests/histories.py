@@ -7,6 +7,7 @@ reads the file when it changes, and for the tests beside it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -19,14 +20,18 @@ from fairway.cluster.changes import ADDED, DELETED, Change
 _UNTOLD = ("resourceVersion", "uid", "creationTimestamp")
 
 
-def told(change: Change) -> Iterator[str]:
-    """A line for the object, and one for each field that was changed."""
+def told(change: Change, *, is_brief: bool = False) -> Iterator[str]:
+    """A line for the object, and one for each field that was changed. `is_brief`: a digest of what is new."""
     key = change.key
     yield f"{change.type.lower()} {key.gk} {key.namespace + '/' if key.namespace else ''}{key.name}"
     if change.type == DELETED:
         return
     before = {} if change.type == ADDED or change.old is None else _fields(change.old)
     after = _fields(change.obj)
+    if is_brief and not before:
+        digest = hashlib.sha256(json.dumps(after, sort_keys=True).encode()).hexdigest()[:12]
+        yield f"  {len(after)} fields, {digest}"
+        return
     for path in sorted({*before, *after}):
         if before.get(path) != after.get(path):
             yield f"  {path} = {after.get(path, 'gone')}"
