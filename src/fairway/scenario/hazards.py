@@ -53,7 +53,7 @@ class Hazards:
     def observe(self, change: Change) -> None:
         if change.type == ADDED:
             for number, process in enumerate(self.processes):
-                if _concerns(process, change.obj):
+                if concerns(process, change.obj):
                     self._arm(number, name_of(change.obj), change.obj["metadata"]["uid"])
 
     def _draw(self, process: FaultProcess, what: str, node: str, turn: int) -> float:
@@ -122,7 +122,7 @@ class Hazards:
             enter(self.host, obj)
 
 
-def _concerns(process: FaultProcess, node: Obj) -> bool:
+def concerns(process: FaultProcess, node: Obj) -> bool:
     if process.nodes and name_of(node) not in process.nodes:
         return False
     return process.selector.matches(labels_of(node))

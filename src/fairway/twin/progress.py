@@ -8,6 +8,7 @@ identity's pool; the next run of that identity takes the largest saved piece and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -113,6 +114,10 @@ class Progress:
         attempt = self._attempts.get(identity, 0)
         self._attempts[identity] = attempt + 1
         return attempt
+
+    def pools(self) -> Mapping[str, tuple[int, ...]]:
+        """What waits, by identity."""
+        return self._saved
 
     def saved(self, identity: str) -> tuple[int, ...]:
         return self._saved.get(identity, ())

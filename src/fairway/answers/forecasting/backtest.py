@@ -24,6 +24,7 @@ from fairway.answers.forecasting.calibration import QUANTILES, Calibration, Case
 from fairway.answers.forecasting.forecast import Options, gpus_of, quantiles, question_of
 from fairway.answers.forecasting.futures import play_all
 from fairway.answers.forecasting.history import History, PastJob, history_of
+from fairway.answers.forecasting.losses import Losses, losses_of
 from fairway.answers.forecasting.situation import Situation, situation_of
 from fairway.errors import UserError
 from fairway.ground.ground import Ground, Moment
@@ -123,9 +124,8 @@ def backtest(
     for number, at in enumerate(times):
         twin.run(moment_of(at, scenario.start_us))
         moment = Moment(twin)
-        found = _ask(
-            moment, history_of(results_of(moment, RunInfo(ground.name)).outcome, moment.now_us), options
-        )
+        outcome = results_of(moment, RunInfo(ground.name)).outcome
+        found = _ask(moment, history_of(outcome, moment.now_us), losses_of(moment, outcome), options)
         if found is not None:
             asked.append(found)
         if progress is not None:
@@ -183,12 +183,12 @@ class _Asked:
     rules: dict[str, dict[str, float | None]]
 
 
-def _ask(moment: Moment, known: History, options: Options) -> _Asked | None:
+def _ask(moment: Moment, known: History, losses: Losses, options: Options) -> _Asked | None:
     situation = situation_of(moment.store, moment.now_us)
     if not situation.pending:
         return None
     seeded = replace(options, seed=options.seed + moment.now_us // HOUR_US)
-    question, _ = question_of(moment, situation, known, seeded, looks_ahead=False)
+    question, _ = question_of(moment, situation, known, seeded, looks_ahead=False, losses=losses)
     futures = play_all(question, options.futures, processes=options.processes)
     waiting = [n for n, item in enumerate(situation.items) if item.since_us is None]
     found = {

@@ -68,6 +68,10 @@ class Board(ABC):
     def held(self) -> int:
         """GPUs in use."""
 
+    @abstractmethod
+    def turn(self, row: int) -> None:
+        """A node is lost, or there again: nothing fits on one that is lost. What is on it leaves by `leave`."""
+
 
 class States(Board):
     """Tokens are rows."""
@@ -198,6 +202,10 @@ class States(Board):
     def held(self) -> int:
         return self._held
 
+    def turn(self, row: int) -> None:
+        key = self._states[self._state_at[row]]
+        self._move(row, self._number_of((~key[0], *key[1:])))
+
     def _moved(self, line: int, state: int, sign: int) -> int:
         """The state that comes of one pod more, or less."""
         known = self._with[line] if sign > 0 else self._without[line]
@@ -233,6 +241,9 @@ class States(Board):
     def _judge(self, line: int, state: int) -> int:
         """What kube-scheduler's scores for a node in this state come to; `NOWHERE` where the pod does not fit."""
         accounts, key, width = self._tried, self._states[state], self._width
+        if key[0] < 0:
+            # A lost node's class is the complement of its own.
+            return NOWHERE
         row = self._sample[key[0]]
         if not self._allowed[line][row] or key[3 + width] >= int(accounts.allowed_pods[row]):
             return NOWHERE
@@ -318,6 +329,9 @@ class Asking(Board):
         if token < self._seated:
             self._gone.append((record, row))
         return row
+
+    def turn(self, row: int) -> None:
+        raise AssertionError("nodes are lost where states of nodes speak; else all engines play")
 
     def held(self) -> int:
         column = self.accounts.column_of.get(NVIDIA_GPU)

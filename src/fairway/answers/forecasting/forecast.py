@@ -34,6 +34,7 @@ from fairway.answers.forecasting.futures import (
 )
 from fairway.answers.forecasting.history import History, history_of
 from fairway.answers.forecasting.keeping import found_beside
+from fairway.answers.forecasting.losses import NO_LOSSES, Losses, losses_of
 from fairway.answers.forecasting.runtimes import RunTimes
 from fairway.answers.forecasting.situation import Situation, situation_of
 from fairway.answers.trials import price_of
@@ -44,6 +45,7 @@ from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.queueing.control.settings import DEFAULT_KUEUE
 from fairway.twin.autoscaling.component import SCALERS
 from fairway.twin.components import Component
+from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.kueue.component import Kueue
 from fairway.twin.nodegroups.component import ClusterAutoscaler
 from fairway.twin.provisioner.component import Provisioner
@@ -140,13 +142,15 @@ def forecast(
     run = ground.history(at)
     history = history_of(run.outcome, moment.now_us)
     situation = situation_of(moment.store, moment.now_us)
-    question, engine = question_of(moment, situation, history, options)
+    losses = losses_of(moment, run.outcome)
+    question, engine = question_of(moment, situation, history, options, losses=losses)
     count = options.futures or (FUTURES if isinstance(question.player, QuickPlayer) else TWIN_FUTURES)
     futures = play_all(question, count, processes=options.processes, progress=progress)
     notes = [*moment.notes, *run.info.notes, *history.notes]
     if calibration is None:
         calibration, told = found_beside(ground, moment.now_us)
         notes += told
+    notes += [f"what is lost is drawn anew in every future: {words}" for words in losses.basis]
     if question.arrivals.note:
         notes.append(question.arrivals.note)
     if "Node" in moment.unseen:
@@ -169,25 +173,39 @@ def forecast(
 
 
 def question_of(
-    moment: Moment, situation: Situation, history: History, options: Options, *, looks_ahead: bool = True
+    moment: Moment,
+    situation: Situation,
+    history: History,
+    options: Options,
+    *,
+    looks_ahead: bool = True,
+    losses: Losses = NO_LOSSES,
 ) -> tuple[Question, str]:
     """What futures are drawn from, and which engine plays them and why."""
     now_us = moment.now_us
     arrivals = Arrivals(history, now_us, factor=options.load)
     kueue = moment.twin.host.parts.get("kueue")
     backlog = kueue.backlog if isinstance(kueue, Kueue) and kueue.is_awake else None
-    why = needs_twin(moment.store, situation, backlog) if options.engine == "auto" else ""
+    why = needs_twin(moment.store, situation, backlog, losses) if options.engine == "auto" else ""
     is_quick = options.engine == "quick" or (options.engine == "auto" and not why)
-    player: Player
+    player: Player | None = None
     if is_quick:
-        profile = _scheduler(moment).profiles[0]
-        player = QuickPlayer(moment.store, situation, arrivals.jobs, profile, backlog)
+        profile, saved = _scheduler(moment).profiles[0], saved_of(moment)
+        quick = QuickPlayer(moment.store, situation, arrivals.jobs, profile, backlog, losses, saved)
+        if losses.is_any and quick.why_asked:
+            # Kube-scheduler itself is asked then, of nodes as they are.
+            why = f"nodes are lost, and {quick.why_asked}"
+        else:
+            player = quick
+    if player is not None:
         engine = "kube-scheduler's placement alone" if backlog is None else "placement and quota alone"
     else:
         player = TwinPlayer(base_of(moment, situation), situation, arrivals.jobs)
         engine = "all engines" + (f" ({why})" if why else "")
     runs = Runs(RunTimes(history, now_us), situation, arrivals.jobs)
-    question = Question(situation, runs, arrivals, player, options.seed, options.horizon_us, looks_ahead)
+    question = Question(
+        situation, runs, arrivals, player, options.seed, options.horizon_us, looks_ahead, losses
+    )
     return question, engine
 
 
@@ -200,7 +218,7 @@ def base_of(moment: Moment, situation: Situation, others: Sequence[Component] = 
         for part in parts.values()
         if isinstance(part, Provisioner | ClusterAutoscaler)
     ]
-    return twins.copy_of(
+    twin = twins.copy_of(
         (obj for gk in moment.store.kinds() for obj in moment.store.objects(gk)),
         moment.now_us,
         profiles=_scheduler(moment).profiles,
@@ -208,6 +226,20 @@ def base_of(moment: Moment, situation: Situation, others: Sequence[Component] = 
         others=(*provisioners, *others),
         kueue=kueue.settings if isinstance(kueue, Kueue) else DEFAULT_KUEUE,
     )
+    had, has = parts.get("kubelet"), twin.host.parts["kubelet"]
+    if isinstance(had, Kubelet) and isinstance(has, Kubelet):
+        has.progress = had.progress.fork()
+    return twin
+
+
+def saved_of(moment: Moment) -> dict[str, list[int]]:
+    """What runs that were cut short left in checkpoints and nobody has gone on from, by the uid of whose they were."""
+    kubelet = moment.twin.host.parts.get("kubelet")
+    found: dict[str, list[int]] = {}
+    if isinstance(kubelet, Kubelet):
+        for identity, pool in kubelet.progress.pools().items():
+            found.setdefault(identity.partition("/")[0], []).extend(pool)
+    return found
 
 
 def _scheduler(moment: Moment) -> SchedulerComponent:

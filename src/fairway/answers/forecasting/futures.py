@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -22,13 +22,15 @@ from fairway.answers.forecasting.arriving import Arrivals
 from fairway.answers.forecasting.boards import Asking, Board, States, why_not
 from fairway.answers.forecasting.claims import Claims
 from fairway.answers.forecasting.history import PastJob, pattern_of
-from fairway.answers.forecasting.quick import Entry
+from fairway.answers.forecasting.losses import NO_LOSSES, NO_LUCK, Losses, Luck
+from fairway.answers.forecasting.quick import Entry, Saving
 from fairway.answers.forecasting.runtimes import Floats, RunTimes
 from fairway.answers.forecasting.situation import Item, Played, Situation
+from fairway.cluster.changes import ADDED, MODIFIED, Change
 from fairway.cluster.records import LabelSet, PodRecord
 from fairway.cluster.shapes import PodShape
 from fairway.cluster.store import Store
-from fairway.kube.objects import Key
+from fairway.kube.objects import Key, Obj, key_of, spec_of
 from fairway.kube.timestamps import DAY_US, HOUR_US, SECOND_US
 from fairway.queueing.control.backlog import Backlog
 from fairway.queueing.integrations.ownership import WORKLOAD
@@ -37,10 +39,12 @@ from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.traces.arrival import POD, objects_for
 from fairway.traces.arrival import Arrivals as Arriving
 from fairway.traces.jobs import JobTrace, TraceJob
+from fairway.twin.kubelet.plans import Plans
 from fairway.twin.owners import DefaultSelectors
 from fairway.twin.streams import seed_of
 from fairway.twin.twin import Twin
 
+JOB: Final = "Job.batch"
 FUTURES: Final = 200
 # Of whole twins, which take a hundred times as long: quantiles are coarser, the answer comes within minutes.
 TWIN_FUTURES: Final = 20
@@ -75,6 +79,7 @@ class Player(Protocol):
         until_us: int,
         grid_us: Sequence[int],
         seed: int,
+        luck: Luck = NO_LUCK,
     ) -> Played: ...
 
 
@@ -101,6 +106,7 @@ class Question:
     seed: int = 0
     horizon_us: int = HORIZON_US
     looks_ahead: bool = True
+    losses: Losses = NO_LOSSES
 
     def one(self, number: int) -> Played:
         chance = np.random.default_rng(seed_of(self.seed, f"future/{number}"))
@@ -112,6 +118,9 @@ class Question:
             until_us=self.horizon_us,
             grid_us=[h * HOUR_US for h in AHEAD_HOURS] if ahead else (),
             seed=int(chance.integers(1 << 62)),
+            luck=self.losses.draw(int(chance.integers(1 << 62)), self.horizon_us)
+            if self.losses.is_any
+            else NO_LUCK,
         )
 
     def _coming(self, seed: int, chance: np.random.Generator) -> Iterator[Block]:
@@ -189,9 +198,18 @@ class QuickPlayer:
         jobs: Sequence[PastJob] = (),
         profile: Profile = DEFAULT_PROFILE,
         backlog: Backlog | None = None,
+        losses: Losses = NO_LOSSES,
+        saved: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
+        """`saved`: what runs that were cut short left in checkpoints, by the uid of whose they were."""
         self._accounts = accounts = store.accounts.copy()
+        for node, _, _ in losses.missing:
+            key = key_of(node)
+            accounts.apply(
+                Change(0, MODIFIED if key.name in accounts.row_of else ADDED, key, node, store.get(key))
+            )
         self._now_us = situation.now_us
+        self._plans = Plans()
         scheduler = Scheduler(accounts, profile, DefaultSelectors(store).of, view=store)
         there = [self._records(store, item) for item in situation.items]
         # Who comes again is like one that is there: what an API server would add to his pods is in theirs.
@@ -220,6 +238,8 @@ class QuickPlayer:
             )
             for item, (shape, labels, records) in zip(situation.items, there, strict=True)
         ]
+        for item, entry in zip(situation.items, self.entries, strict=True):
+            self._describe(entry, store, item, (saved or {}).get(item.uid, ()))
         self._claims = mine = None if backlog is None else Claims(backlog, store, situation)
         if mine is not None:
             for item, entry in zip(situation.items, self.entries, strict=True):
@@ -231,7 +251,21 @@ class QuickPlayer:
             claim = None if mine is None else mine.of_ask(job.ask)
             entry = Entry(line, pods, claim=claim)
             entry.limit_us = 0 if claim is None else job.limit_us
-            self._newcomers.append(lines.setdefault((line, pods, id(claim), entry.limit_us), entry))
+            entry.gpu_milli = job.ask.gpu_milli
+            if job.ask.checkpoint_interval_us:
+                entry.saving = job.ask.checkpoint_interval_us, 0, 0
+            alike_in = line, pods, id(claim), entry.limit_us, entry.gpu_milli, entry.saving
+            self._newcomers.append(lines.setdefault(alike_in, entry))
+
+    def _describe(self, entry: Entry, store: Store, item: Item, saved: Sequence[int]) -> None:
+        """What becomes of it when its pods are lost."""
+        entry.gpu_milli, entry.saved = item.ask.gpu_milli, tuple(sorted(saved))
+        root = store.get(item.key) or {}
+        pod = (spec_of(root).get("template") or {}) if item.key.gk == JOB else root
+        if pod.get("spec"):
+            entry.saving = _saving(self._plans, pod)
+        limit = spec_of(root).get("backoffLimit")
+        entry.failures_allowed = 0 if item.key.gk == "Pod" else 6 if limit is None else int(limit)
 
     def _records(self, store: Store, item: Item) -> tuple[PodShape, LabelSet, list[PodRecord]]:
         """What its pods are, and those of them that have a node."""
@@ -272,6 +306,7 @@ class QuickPlayer:
         until_us: int,
         grid_us: Sequence[int],
         seed: int,
+        luck: Luck = NO_LUCK,
     ) -> Played:
         who = self._newcomers
         newcomers = (
@@ -287,7 +322,18 @@ class QuickPlayer:
             coming=newcomers,
             quotas=None if self._claims is None else self._claims.quotas(),
             begin_us=self._now_us,
+            luck=luck,
+            rows=self._accounts.row_of,
         )
+
+
+def _saving(plans: Plans, pod: Obj) -> Saving | None:
+    """Of its main container."""
+    plan = plans.of(pod)
+    of = plan.behaviours[plan.init_count]
+    if not of.checkpoint_interval_us:
+        return None
+    return of.checkpoint_interval_us, of.checkpoint_us, of.restore_us
 
 
 def _likeness(shape: PodShape) -> tuple[object, ...]:
@@ -309,6 +355,7 @@ class TwinPlayer:
         until_us: int,
         grid_us: Sequence[int],
         seed: int,
+        luck: Luck = NO_LUCK,
     ) -> Played:
         everybody = [one for _, block in coming for one in block]
         jobs, runs = [(at_us, self._jobs[n]) for at_us, n, _ in everybody], [run for *_, run in everybody]
@@ -321,10 +368,13 @@ class TwinPlayer:
             until_us=until_us,
             grid_us=grid_us,
             hopeless=self._hopeless,
+            luck=luck,
         )
 
 
-def needs_twin(store: Store, situation: Situation, backlog: Backlog | None = None) -> str:
+def needs_twin(
+    store: Store, situation: Situation, backlog: Backlog | None = None, losses: Losses = NO_LOSSES
+) -> str:
     """Why the quick way would not do, as a phrase; empty where it does. `backlog`: Kueue's, where it is there."""
     if store.count(WORKLOAD) or store.count("ClusterQueue.kueue.x-k8s.io"):
         why = "Kueue decides who starts" if backlog is None else claims.why_not(backlog, store, situation)
@@ -340,6 +390,14 @@ def needs_twin(store: Store, situation: Situation, backlog: Backlog | None = Non
     ):
         if store.count(gk):
             return what
+    if losses.breaks_gpus:
+        return "GPUs break"
+    if losses.is_any and any(item.key.gk not in (JOB, "Pod") for item in situation.items):
+        return "what loses pods are not Jobs alone"
+    if losses.is_any and any(
+        spec_of(store.get(i.key) or {}).get("podFailurePolicy") for i in situation.items
+    ):
+        return "Jobs say which losses count"
     priorities = {item.priority for item in situation.items if not item.is_queued}
     if len(priorities) > 1 or len(store.accounts.pods_by_priority) > 1:
         return "pods have different priorities"

@@ -163,7 +163,9 @@ def _plain(outcome: Outcome, pods: Mapping[str, list[PodRow]]) -> Iterable[PastJ
         ask = _ask(rows[0], replicas, created_us, workload.queue if workload else rows[0].queue)
         earlier: tuple[tuple[int, int], ...] = ()
         stopped_us = None
-        if any(p.is_evicted for p in rows) and last is not None:
+        # Who was evicted, lost its node or died, and began anew.
+        cut = any(p.is_evicted or (p.phase == "Failed" and p.created_us < rows[-1].created_us) for p in rows)
+        if cut and last is not None:
             ends_of = {p.started_us: p.finished_us for p in rows if p.started_us is not None}
             earlier = tuple((s, e) for s, e in sorted(ends_of.items()) if e is not None and s < last)
             stopped_us, first = ends_of[last] if ended_us is None else None, last

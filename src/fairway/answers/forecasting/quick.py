@@ -4,27 +4,38 @@ For clusters in which kube-scheduler has nobody to preempt and there are no gang
 not depend on: objects, conditions, events, kubelets. Who waits for quota is known to `quotas`, which is asked whenever
 something arrives, ends or gives quota back. Where no node had room for pods of a shape, only a
 node that something left can have it now: so a departure asks about one node, and only those that wait.
-Where there is room, `boards` knows. Pods of a shape are a line; lines take turns as in kube-scheduler's queue: whose
-head waits longest since it came, or since it was last tried in vain. Times are µs from the future's beginning.
+Nodes are lost and come back, and pods die, as `losses` drew it: pods begin again, from their last checkpoint
+where they save any. Where there is room, `boards` knows. Pods of a shape are a line; lines take turns as in
+kube-scheduler's queue: whose head waits longest since it came, or since it was last tried in vain. Times are µs from
+the future's beginning.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from random import Random
 from typing import Final
 
 from fairway.answers.forecasting.boards import NOWHERE, Board
+from fairway.answers.forecasting.losses import NO_LUCK, Loss, Luck
 from fairway.answers.forecasting.quotas import ADMITTED, Claim, Quotas
 from fairway.answers.forecasting.situation import NEVER, Played
 from fairway.cluster.records import PodRecord
+from fairway.twin.progress import wall_us, work_after
+from fairway.workloads.job.backoff import DEFAULT_BACKOFF_US, MAX_BACKOFF_US
 
-# In this order at one time: pods leave; objects arrive, or come back to their queue; pods were not there in time; the
-# longest run time that was declared is over; Kueue tries again whom it had set aside.
-_LEAVE, _ARRIVE, _RETURN, _LATE, _OVER, _WAKE = range(6)
+# In this order at one time: pods leave; nodes are lost or come back; pods die; pods that were lost are made anew;
+# objects arrive, or come back to their queue; pods were not there in time; the longest run time that was declared is
+# over; Kueue tries again whom it had set aside.
+_LEAVE, _LOSE, _REGAIN, _DIE, _AGAIN, _ARRIVE, _RETURN, _LATE, _OVER, _WAKE = range(10)
 _FAR: Final = 1 << 62
+Saving = tuple[int, int, int]
+"""What pods do for their checkpoints: µs between two, of one, and to go on from one."""
+_Run = tuple[int, int, int, int, int]
+"""A pod that runs: its token, the event at which it leaves, when it began, when it ends, and what it went on from."""
 
 
 class Entry:
@@ -53,6 +64,13 @@ class Entry:
         """How long it may hold quota in all; 0: for ever."""
         self.past_us = 0
         """How long it did before."""
+        self.saving: Saving | None = None
+        self.saved: tuple[int, ...] = ()
+        """What earlier runs left in checkpoints, ascending."""
+        self.gpu_milli = 0
+        """Of a pod."""
+        self.failures_allowed = 6
+        """Pods that may be lost before it gives up. Source: Job's backoffLimit."""
 
 
 Coming = tuple[int, list[tuple[int, Entry, int]]]
@@ -70,13 +88,17 @@ def play(
     coming: Iterator[Coming] | None = None,
     quotas: Quotas | None = None,
     begin_us: int = 0,
+    luck: Luck = NO_LUCK,
+    rows: Mapping[str, int] | None = None,
 ) -> Played:
     """One future. `entries`: those that run, and those that wait in the order of the queue. `run_us`: whole run
     times, the part that has passed included. It ends when all that waited have started and the grid is
     over, or at `until_us`. `coming` is asked for more as time goes by. `quotas`: of this future, where there are
-    queues; `begin_us`: when it begins, since 1970."""
+    queues; `begin_us`: when it begins, since 1970. `luck`: what is lost, of nodes whose rows are in `rows`: then it
+    ends when all that waited have ended, too."""
     future = _Future(board, list(entries), list(run_us), Random(seed), coming)
     future.quotas, future.begin_us = quotas, begin_us
+    future.luck, future.rows = luck, rows or {}
     return future.run(until_us, list(grid_us))
 
 
@@ -101,8 +123,19 @@ class _Future:
         self.start = [NEVER] * len(entries)
         self.finish = [NEVER] * len(entries)
         self.left = [entry.pods - len(entry.records) for entry in entries]
-        self.tokens: dict[int, list[tuple[int, int]]] = {}
-        """The pods of an object that run, and the events at which they leave; of those in queues."""
+        self.luck = NO_LUCK
+        self.rows: Mapping[str, int] = {}
+        self.runs: dict[int, list[_Run]] = {}
+        """The pods of an object that run, where it matters: of those in queues, and of all where something is lost."""
+        self.saved: dict[int, list[int]] = {}
+        """What is saved and not gone on from, ascending."""
+        self.away: dict[int, int] = {}
+        """Pods that were lost and are not yet made anew."""
+        self.lives: dict[int, int] = {}
+        """How often it was evicted: what was planned before then is void."""
+        self.failures: dict[int, int] = {}
+        self.turns: dict[int, int] = {}
+        self.unready_us: dict[int, int] = {}
         self.cancelled: set[int] = set()
         self.held: dict[int, tuple[int, int]] = {}
         """Who holds quota: since when, and the event that says which time it is."""
@@ -112,11 +145,13 @@ class _Future:
         self.late: dict[int, int] = {}
         self.lines: dict[int, deque[int]] = {}
         """Who waits, by line, for lines in which somebody does."""
-        self.came_us = [0] * len(entries)
+        self.came = [(0, number) for number in range(len(entries))]
+        """When its pods began to wait, and how many had by then."""
+        self.comings = len(entries)
         self.refused: dict[int, tuple[int, int]] = {}
         """When the head of a line was last tried in vain, and how much had happened by then."""
         self.happened = 0
-        self.unstarted = self.queued = 0
+        self.unstarted = self.unfinished = self.queued = 0
         # (time, departures first, entry, sequence, the pod that leaves)
         self.heap: list[tuple[int, int, int, int, int]] = []
         self.sequence = 0
@@ -138,7 +173,7 @@ class _Future:
                 queued.append(self.queued)
                 held.append(self.board.held())
                 mark += 1
-            if not self.unstarted and mark >= len(grid_us):
+            if not self.unstarted and not self.unfinished and mark >= len(grid_us):
                 break
             # Whatever leaves at one time has left before anybody is tried.
             rows: list[int] = []
@@ -175,19 +210,22 @@ class _Future:
             self.start.append(NEVER)
             self.finish.append(NEVER)
             self.left.append(entry.pods)
-            self.came_us.append(at_us)
+            self.came.append((at_us, number))
             self._plan(at_us if at_us > 1 else 1, _ARRIVE, number, NOWHERE)
 
     def _begin(self) -> None:
         waiting = []
         for number, entry in enumerate(self.entries):
+            if entry.saved:
+                self.saved[number] = list(entry.saved)
+        for number, entry in enumerate(self.entries):
             if entry.records:
                 self.start[number] = 0
-                left_us = max(self.run_us[number] - entry.elapsed_us, 1)
+                left_us = max(self._takes_us(entry, self.run_us[number]) - entry.elapsed_us, 1)
                 if not self.left[number]:
                     self.finish[number] = left_us
                 for record in entry.records:
-                    self._occupy(number, self.board.seat(record), left_us)
+                    self._occupy(number, self.board.seat(record), -entry.elapsed_us, left_us, 0, 0)
             if entry.claim is None or self.quotas is None:
                 if self.left[number]:
                     waiting.append(number)
@@ -200,6 +238,14 @@ class _Future:
             if self.left[number]:
                 waiting.append(number)
         self.unstarted = sum(start < 0 for start in self.start)
+        self.unfinished = self.unstarted if self.luck.is_any else 0
+        for number, loss in enumerate(self.luck.losses):
+            if loss.at_us:
+                self._plan(loss.at_us, _LOSE, number, NOWHERE)
+            else:
+                self._turn(loss, is_lost=True, now_us=0)
+            if loss.back_us is not None:
+                self._plan(max(loss.back_us, 1), _REGAIN, number, NOWHERE)
         for number in waiting:
             self._place(number, 0)
         self._decide(0)
@@ -210,20 +256,26 @@ class _Future:
             self.is_waking = False
             self.quotas.wake()
             return
+        if what in (_LOSE, _REGAIN):
+            self._turn(self.luck.losses[number], is_lost=what == _LOSE, now_us=now_us)
+            return
         entry = self.entries[number]
-        if what in (_ARRIVE, _RETURN):
+        if what == _DIE:
+            self._die(number, token, now_us)
+        elif what == _AGAIN:
+            self._make_anew(number, token, now_us)
+        elif what in (_ARRIVE, _RETURN):
+            self._came(number, now_us)
             if entry.claim is None or self.quotas is None:
                 self._place(number, now_us)
                 return
             if what == _ARRIVE:
                 self.queued += 1
-            else:
-                self.came_us[number] = now_us
             order_us = self.order_us.get(number, entry.order_us or self.begin_us + now_us)
             self.quotas.wait(number, entry.claim, order_us)
         else:
             held = self.held.get(number)
-            if held is None or held[1] != token or (what == _LATE and not self.left[number]):
+            if held is None or held[1] != token or (what == _LATE and not self._is_late(number, now_us)):
                 return
             assert self.quotas is not None
             self.quotas.release(number)
@@ -275,7 +327,7 @@ class _Future:
         for what, number in self.quotas.decide(self.begin_us + now_us):
             if what == ADMITTED:
                 self.queued -= 1
-                self.came_us[number] = now_us
+                self._came(number, now_us)
                 self._hold(number, now_us)
                 self._place(number, now_us)
             else:
@@ -286,50 +338,164 @@ class _Future:
             self._plan(now_us + self.quotas.settings.wake_batch_us, _WAKE, -1, NOWHERE)
 
     def _stop(self, number: int, now_us: int) -> None:
-        """Its pods go; should it run again, it begins anew."""
+        """Its pods go; should it run again, it begins anew, or from what it saved."""
         entry = self.entries[number]
         since_us, _ = self.held.pop(number)
         self.past_us[number] = self.past_us.get(number, entry.past_us) + now_us - since_us
+        self._clear(number, now_us)
+        self.left[number] = entry.pods
+        self.queued += 1
+        # Who is given quota and loses it at one moment has not started: nothing of it ever ran.
+        if self.start[number] == now_us and not entry.records:
+            self.start[number] = NEVER
+            self.unstarted += number < self.asked
+
+    def _clear(self, number: int, now_us: int) -> None:
+        """All its pods go: those that run, those that wait for a node, and those that were still to be made."""
+        entry = self.entries[number]
         rows = []
-        for token, sequence in self.tokens.pop(number, []):
-            self.cancelled.add(sequence)
-            rows.append(self.board.leave(token, entry.line))
+        for run in self.runs.pop(number, []):
+            self.cancelled.add(run[1])
+            self._save(number, run, now_us)
+            rows.append(self.board.leave(run[0], entry.line))
         waiting = self.lines.get(entry.line)
         if self.left[number] and waiting is not None and number in waiting:
             waiting.remove(number)
             self.queued -= 1
             if not waiting:
                 del self.lines[entry.line]
-        self.left[number] = entry.pods
+        self.away.pop(number, None)
+        self.unready_us.pop(number, None)
+        self.lives[number] = self.lives.get(number, 0) + 1
         self.finish[number] = NEVER
-        self.queued += 1
-        # Who is given quota and loses it at one moment has not started: nothing of it ever ran.
-        if self.start[number] == now_us and not entry.records:
-            self.start[number] = NEVER
-            self.unstarted += number < self.asked
         if rows:
             self._fill(rows, now_us)
+
+    def _is_late(self, number: int, now_us: int) -> bool:
+        """Whether pods are missing, and have been for as long as they may be since one was lost."""
+        assert self.quotas is not None and self.quotas.settings.pods_ready is not None
+        if not self.left[number] and not self.away.get(number):
+            return False
+        since_us = self.unready_us.get(number)
+        recovery_us = self.quotas.settings.pods_ready.recovery_us
+        return since_us is None or (recovery_us is not None and now_us - since_us >= recovery_us)
+
+    def _turn(self, loss: Loss, *, is_lost: bool, now_us: int) -> None:
+        """A node is lost with all that runs on it, or there again."""
+        row = self.rows[loss.node]
+        self.board.turn(row)
+        if not is_lost:
+            self._fill([row], now_us)
+            return
+        lost = [(number, run) for number, runs in self.runs.items() for run in runs if run[0] == row]
+        for number, run in lost:
+            # An object that gave up on the way has lost all its pods already.
+            if run in self.runs.get(number, ()):
+                self._lose(number, run, now_us, loss.failed_us, waits=loss.is_gone)
+
+    def _die(self, number: int, sequence: int, now_us: int) -> None:
+        """A pod dies by itself; `sequence`: the event at which it would have left."""
+        run = next((run for run in self.runs.get(number, ()) if run[1] == sequence), None)
+        if run is not None:
+            self._fill([self._lose(number, run, now_us, now_us, waits=True)], now_us)
+
+    def _lose(self, number: int, run: _Run, now_us: int, failed_us: int, *, waits: bool) -> int:
+        """A pod is lost; its object makes another one, unless it lost too many. The row it was on. `waits`: for the
+        Job's back-off, which otherwise passes before anybody notices."""
+        entry = self.entries[number]
+        self.runs[number].remove(run)
+        self.cancelled.add(run[1])
+        self._save(number, run, now_us)
+        row = self.board.leave(run[0], entry.line)
+        count = self.failures[number] = self.failures.get(number, 0) + 1
+        self.finish[number] = NEVER
+        if count > entry.failures_allowed:
+            self._give_up(number, now_us)
+            return row
+        self.away[number] = self.away.get(number, 0) + 1
+        back_off_us = min(DEFAULT_BACKOFF_US << min(count - 1, 10), MAX_BACKOFF_US) if waits else 0
+        self._plan(failed_us + back_off_us, _AGAIN, number, self.lives.get(number, 0))
+        held = self.held.get(number)
+        if held is not None and self.quotas is not None and self.quotas.settings.pods_ready is not None:
+            recovery_us = self.quotas.settings.pods_ready.recovery_us
+            self.unready_us.setdefault(number, now_us)
+            if recovery_us is not None:
+                self._plan(now_us + recovery_us, _LATE, number, held[1])
+        return row
+
+    def _give_up(self, number: int, now_us: int) -> None:
+        """It failed: nothing of it runs again."""
+        self._clear(number, now_us)
+        self.left[number] = 0
+        self.unfinished -= number < self.asked and not self.entries[number].records
+        if self.entries[number].claim is not None and self.quotas is not None:
+            del self.held[number]
+            self.quotas.release(number)
+
+    def _make_anew(self, number: int, life: int, now_us: int) -> None:
+        if life != self.lives.get(number, 0):
+            return
+        self.away[number] -= 1
+        was_waiting = self.left[number] > 0
+        self.left[number] += 1
+        if not was_waiting:
+            self._came(number, now_us)
+            self._place(number, now_us)
+
+    def _save(self, number: int, run: _Run, now_us: int) -> None:
+        """What a run that was cut short leaves for the next one."""
+        saving = self.entries[number].saving
+        if saving is None:
+            return
+        interval_us, save_us, restore_us = saving
+        began_us, resumed_us = run[2], run[4]
+        worked_us = now_us - began_us - (restore_us if resumed_us else 0)
+        saved_us = resumed_us + work_after(worked_us, interval_us, save_us).saved_us
+        if saved_us:
+            insort(self.saved.setdefault(number, []), saved_us)
+
+    def _takes_us(self, entry: Entry, work_us: int) -> int:
+        return work_us if entry.saving is None else wall_us(work_us, entry.saving[0], entry.saving[1])
 
     def _left(self, number: int, token: int, sequence: int) -> int:
         """A pod is done; with the last one its object is. The row it was on."""
         entry = self.entries[number]
         row = self.board.leave(token, entry.line)
-        if entry.claim is not None and self.quotas is not None:
-            mine = self.tokens[number]
-            mine.remove((token, sequence))
-            if not mine and not self.left[number]:
-                del self.held[number]
-                self.quotas.release(number)
+        mine = self.runs.get(number)
+        if mine is not None:
+            mine.remove(next(run for run in mine if run[1] == sequence))
+            if not mine and not self.left[number] and not self.away.get(number):
+                del self.runs[number]
+                if self.luck.is_any and number < self.asked and not entry.records:
+                    self.unfinished -= 1
+                if entry.claim is not None and self.quotas is not None:
+                    del self.held[number]
+                    self.quotas.release(number)
         return row
 
-    def _occupy(self, number: int, token: int, end_us: int) -> None:
+    def _occupy(
+        self, number: int, token: int, began_us: int, end_us: int, resumed_us: int, now_us: int
+    ) -> None:
         self._plan(end_us, _LEAVE, number, token)
-        if self.entries[number].claim is not None:
-            self.tokens.setdefault(number, []).append((token, self.sequence))
+        if self.entries[number].claim is None and not self.luck.is_any:
+            return
+        sequence = self.sequence
+        self.runs.setdefault(number, []).append((token, sequence, began_us, end_us, resumed_us))
+        if self.luck.rates:
+            turn = self.turns.get(number, 0)
+            self.turns[number] = turn + 1
+            after_us = self.luck.dies_after_us(number, turn, self.entries[number].gpu_milli)
+            if after_us is not None and now_us + after_us < end_us:
+                self._plan(now_us + after_us, _DIE, number, sequence)
 
     def _plan(self, at_us: int, what: int, number: int, token: int) -> None:
         self.sequence += 1
         heappush(self.heap, (at_us, what, number, self.sequence, token))
+
+    def _came(self, number: int, now_us: int) -> None:
+        """Its pods are there, as far as it may have any."""
+        self.comings += 1
+        self.came[number] = now_us, self.comings
 
     def _place(self, number: int, now_us: int) -> None:
         """Place what fits; the rest waits behind its like."""
@@ -358,13 +524,13 @@ class _Future:
         board = self.board
         trying = [line for line in self.lines if any(board.fits(row, line) for row in rows)]
         while trying:
-            chosen, best = -1, (_FAR, _FAR)
+            chosen, best, number = -1, (_FAR, _FAR), -1
             for line in trying:
                 head = self.lines[line][0]
-                age = max(self.came_us[head], self.refused[line][0]), head
+                came_us, turn = self.came[head]
+                age = max(came_us, self.refused[line][0]), turn
                 if age < best:
-                    chosen, best = line, age
-            number = best[1]
+                    chosen, best, number = line, age, head
             token = self._token(rows, chosen)
             if token == NOWHERE:
                 self.refused[chosen] = now_us, self.happened
@@ -388,12 +554,22 @@ class _Future:
         return self.board.place(line, self.draw(30))
 
     def _placed(self, number: int, token: int, now_us: int) -> None:
-        end_us = now_us + self.run_us[number]
+        work_us, resumed_us, entry = self.run_us[number], 0, self.entries[number]
+        end_us = now_us + work_us
+        if entry.saving is not None:
+            saved = self.saved.get(number)
+            if saved:
+                resumed_us = min(saved.pop(), work_us)
+                end_us = now_us + entry.saving[2]
+            else:
+                end_us = now_us
+            end_us += self._takes_us(entry, work_us - resumed_us)
         self.happened += 1
         self.left[number] -= 1
         if self.start[number] < 0:
             self.start[number] = now_us
             self.unstarted -= number < self.asked
-        if not self.left[number]:
-            self.finish[number] = end_us
-        self._occupy(number, token, end_us)
+        if not self.left[number] and not self.away.get(number):
+            self.unready_us.pop(number, None)
+            self.finish[number] = max([end_us, *(run[3] for run in self.runs.get(number, ()))])
+        self._occupy(number, token, now_us, max(end_us, now_us + 1), resumed_us, now_us)

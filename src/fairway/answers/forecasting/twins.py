@@ -12,22 +12,26 @@ from typing import Final
 
 from fairway.answers.forecasting.arriving import again
 from fairway.answers.forecasting.history import PastJob
+from fairway.answers.forecasting.losses import NO_LUCK, Loss, Luck
 from fairway.answers.forecasting.situation import NEVER, Item, Played, root_of
 from fairway.cluster.accounts import NodeAccounts
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
-from fairway.kube.objects import Key, Obj, gk_of, status_of
+from fairway.kube.objects import Key, Obj, gk_of, key_of, status_of
 from fairway.kube.resources import NVIDIA_GPU
 from fairway.kube.timestamps import HOUR_US, SECOND_US
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings
 from fairway.queueing.facts import conditions as conds
 from fairway.queueing.integrations.ownership import WORKLOAD
 from fairway.scenario.entering import enter
+from fairway.scenario.hazards import fresh_node
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.traces.arrival import Arrivals, objects_for
 from fairway.traces.jobs import JobTrace
 from fairway.twin.autoscaling.component import Autoscaling
 from fairway.twin.components import Component, Host
+from fairway.twin.devices.gpuhealth import break_gpu
+from fairway.twin.faults import plan_fault
 from fairway.twin.kubelet import working
 from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.kubelet.states import RUNNING
@@ -37,27 +41,33 @@ from fairway.twin.rules.component import ALERTMANAGER
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
 
-_ENDS: Final = ("Complete", "Completed", "Succeeded", "Failed", "Finished")
+# A Job that met its criteria has done its work, though a pod on a lost node may keep it from being complete.
+_ENDS: Final = ("SuccessCriteriaMet", "Complete", "Completed", "Succeeded", "Failed", "Finished")
 _LEFT_OUT: Final = ("Event", "Event.events.k8s.io", "Lease.coordination.k8s.io", ALERTMANAGER)
 # Between two looks whether all that was waited for has happened.
 _LOOK_US: Final = HOUR_US
 # So long a world in which every job takes a second is given to start what can start at all.
 _HOPE_US: Final = 6 * HOUR_US
 _ARRIVED: Final = "fairway-future"
+# What a graceful shutdown keeps for critical pods, at most. As for `scenario.hazards`.
+_CRITICAL_US: Final = 15 * SECOND_US
 _OTHER_SEED: Final = 1 << 44
 
 
 class Newcomers:
-    """Creates what arrives in a future."""
+    """Creates what arrives in a future, and takes away what is lost in it."""
 
     name = "newcomers"
     kinds: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self.coming: tuple[tuple[int, PastJob], ...] = ()
+        self.nodes: dict[str, Obj] = {}
+        """Those that are lost in the future, as they come back."""
 
     def attach(self, host: Host) -> None:
         self.host = host
+        self._return = host.loop.register("newcomers.return", self._on_return)
         self._arrive = host.loop.register("newcomers.arrive", self._on_arrive)
 
     def start(self) -> None:
@@ -68,6 +78,51 @@ class Newcomers:
 
     def fork(self) -> Newcomers:
         return Newcomers()
+
+    def lose(self, luck: Luck) -> None:
+        """Plan what is lost and what comes back."""
+        store, now_us = self.host.store, self.host.loop.now_us
+        self.nodes = {
+            loss.node: fresh_node(node)
+            for loss in luck.losses
+            if (node := store.get(Key("Node", "", loss.node))) is not None
+        } | dict(luck.missing)
+        for loss in luck.losses:
+            if loss.card >= 0:
+                repair_us = 0 if loss.back_us is None else loss.back_us - loss.at_us
+                after_us = loss.at_us
+                break_gpu(
+                    self.host,
+                    loss.node,
+                    loss.card,
+                    loss.cause,
+                    repair_us=repair_us,
+                    drains=loss.drains,
+                    after_us=after_us,
+                )
+                continue
+            if loss.at_us:
+                self._plan_loss(loss)
+            if loss.back_us is None:
+                continue
+            if loss.is_gone:
+                self.host.loop.at(now_us + loss.back_us, self._return, loss.node, INPUT)
+            else:
+                plan_fault(self.host, "recover", loss.node, after_us=loss.back_us)
+
+    def _plan_loss(self, loss: Loss) -> None:
+        if not loss.is_gone:
+            plan_fault(self.host, "crash", loss.node, after_us=loss.at_us)
+            return
+        if loss.notice_us:
+            critical_us = min(loss.notice_us // 4, _CRITICAL_US)
+            plan_fault(self.host, "shutDown", loss.node, loss.notice_us, critical_us, after_us=loss.at_us)
+        plan_fault(self.host, "remove", loss.node, after_us=loss.at_us + loss.notice_us)
+
+    def _on_return(self, name: str) -> None:
+        node = self.nodes.get(name)
+        if node is not None and self.host.store.get(Key("Node", "", name)) is None:
+            enter(self.host, node)
 
     def expect(self, coming: Sequence[tuple[int, PastJob]]) -> None:
         """(µs from now, job), by time."""
@@ -99,6 +154,13 @@ class Watching:
         self.unstarted = 0
         self.hopeless: Collection[int] = ()
         self.evictions = 0
+        self.unfinished = 0
+        self.luck = NO_LUCK
+        self.gpu_milli: list[int] = []
+        """Of a pod of each item, and then of each that arrives."""
+        self.turns: dict[int, int] = {}
+        self.waited: set[int] = set()
+        self.ended: set[int] = set()
 
     def attach(self, host: Host) -> None:
         self.host = host
@@ -117,6 +179,26 @@ class Watching:
         self.begin_us = self.host.loop.now_us
         self.hopeless = hopeless
         self.unstarted = sum(item.since_us is None for item in items) - len(hopeless)
+        self.waited = {n for n, item in enumerate(items) if item.since_us is None} - set(hopeless)
+        self.unfinished = len(self.waited) if self.luck.is_any else 0
+        if self.luck.rates:
+            for pod in self.host.store.objects("Pod"):
+                if status_of(pod).get("phase") == "Running":
+                    self._doom(pod)
+
+    def _doom(self, pod: Obj) -> None:
+        """A pod begins to run: when it dies, if it does."""
+        root = root_of(self.host.store, pod)["metadata"]
+        number = self.number_of.get(root["uid"])
+        if number is None and root["name"].startswith(_ARRIVED + "-"):
+            number = len(self.start_us) + int(root["name"].rpartition("-")[2])
+        if number is None or number >= len(self.gpu_milli):
+            return
+        turn = self.turns.get(number, 0)
+        self.turns[number] = turn + 1
+        after_us = self.luck.dies_after_us(number, turn, self.gpu_milli[number])
+        if after_us is not None:
+            plan_fault(self.host, "kill", key_of(pod), "", 1, after_us=after_us)
 
     def observe(self, change: Change) -> None:
         obj, old = change.obj, change.old
@@ -130,16 +212,19 @@ class Watching:
         if change.key.gk == "Pod":
             phase = status.get("phase")
             if phase != before.get("phase") and phase in ("Running", "Succeeded", "Failed"):
-                self._note(obj, is_end=phase != "Running" and "ownerReferences" not in obj["metadata"])
+                is_alone = "ownerReferences" not in obj["metadata"]
+                self._note(obj, is_end=phase != "Running" and is_alone, is_lost=phase == "Failed")
+                if phase == "Running" and self.luck.rates:
+                    self._doom(obj)
         elif change.key.gk == WORKLOAD:
             is_evicted = conds.is_true(status, conds.EVICTED) and not conds.is_true(before, conds.EVICTED)
             self.evictions += is_evicted
-        elif any(
-            c.get("type") in _ENDS and c.get("status") == "True" for c in status.get("conditions") or ()
-        ):
-            self._note(obj, is_end=True)
+        else:
+            true = {c.get("type") for c in status.get("conditions") or () if c.get("status") == "True"}
+            if true.intersection(_ENDS):
+                self._note(obj, is_end=True, is_lost="Failed" in true)
 
-    def _note(self, obj: Obj, *, is_end: bool) -> None:
+    def _note(self, obj: Obj, *, is_end: bool, is_lost: bool = False) -> None:
         number = self.number_of.get(root_of(self.host.store, obj)["metadata"]["uid"])
         if number is None:
             return
@@ -147,8 +232,12 @@ class Watching:
         if self.start_us[number] < 0:
             self.start_us[number] = at_us
             self.unstarted -= number not in self.hopeless
-        if is_end and self.finish_us[number] < 0:
-            self.finish_us[number] = at_us
+        if is_end and self.finish_us[number] < 0 and number not in self.ended:
+            self.ended.add(number)
+            self.unfinished -= self.luck.is_any and number in self.waited
+            # What fails for want of what was lost never finishes.
+            if not (is_lost and self.luck.is_any):
+                self.finish_us[number] = at_us
 
     def _take_back(self, pod: Obj) -> None:
         """A pod that went the moment it began to run, without an end of its own, was no start."""
@@ -204,25 +293,48 @@ def play(
     until_us: int,
     grid_us: Sequence[int] = (),
     hopeless: Collection[int] = (),
+    luck: Luck = NO_LUCK,
 ) -> Played:
     """One future. `run_us`: whole run times of the items, the part that has passed included. It ends when all have
-    started but the `hopeless`, and not before the grid does."""
+    started but the `hopeless`, and ended where something is lost, and not before the grid does."""
     twin = base.fork()
-    watching = begin(twin, items, run_us, coming, coming_run_us, hopeless)
+    watching = begin(twin, items, run_us, coming, coming_run_us, hopeless, luck)
     begin_us = twin.now_us
     queued, held = [], []
     for mark_us in grid_us:
         twin.run(begin_us + mark_us)
         queued.append(_waiting(twin.store))
         held.append(gpus_held(twin.store.accounts))
-    while twin.now_us < begin_us + until_us and watching.unstarted:
+    while twin.now_us < begin_us + until_us and (watching.unstarted or watching.unfinished):
         twin.run(min(begin_us + until_us, twin.now_us + _LOOK_US))
+    # Where the future ended before it did: as if nothing happened to it any more.
+    planned = _planned(twin, watching.number_of, begin_us)
     finish_us = [
-        # Where the future ended before it did: as if nobody evicted it any more.
-        max(start, 0) + run - item.elapsed_us(begin_us) if end < 0 <= start else end
-        for item, run, start, end in zip(items, run_us, watching.start_us, watching.finish_us, strict=True)
+        planned.get(number, NEVER) if end < 0 and number not in watching.ended else end
+        for number, end in enumerate(watching.finish_us)
     ]
     return Played(watching.start_us, finish_us, queued, held, watching.evictions)
+
+
+def _planned(twin: Twin, number_of: Mapping[str, int], begin_us: int) -> dict[int, int]:
+    """When those end all of whose pods run, µs from the beginning."""
+    kubelet = twin.host.parts["kubelet"]
+    assert isinstance(kubelet, Kubelet)
+    found: dict[int, int] = {}
+    for pod in twin.store.objects("Pod"):
+        number = number_of.get(root_of(twin.store, pod)["metadata"]["uid"])
+        if number is None or status_of(pod).get("phase") in ("Succeeded", "Failed"):
+            continue
+        state = kubelet.pods.get(pod["metadata"]["uid"])
+        ends = (
+            []
+            if state is None or state.is_lost
+            else [c.exit_at for c in state.containers if c.state == RUNNING]
+        )
+        end_us = max((e.finished_us for e in ends if e is not None), default=None)
+        before_us = found.get(number, 0)
+        found[number] = NEVER if end_us is None or before_us < 0 else max(before_us, end_us - begin_us)
+    return found
 
 
 def hopeless_of(base: Twin, items: Sequence[Item]) -> frozenset[int]:
@@ -242,11 +354,14 @@ def begin(
     coming: Sequence[tuple[int, PastJob]],
     coming_run_us: Sequence[int],
     hopeless: Collection[int] = (),
+    luck: Luck = NO_LUCK,
 ) -> Watching:
     """Give this twin, made by `copy_of`, the future's luck; run it to see what comes of it."""
     watching, newcomers, kubelet = (twin.host.parts[n] for n in ("watching", "newcomers", "kubelet"))
     assert isinstance(watching, Watching) and isinstance(newcomers, Newcomers)
     assert isinstance(kubelet, Kubelet)
+    watching.luck = luck
+    watching.gpu_milli = [item.ask.gpu_milli for item in items] + [job.ask.gpu_milli for _, job in coming]
     watching.watch(items, hopeless)
     named = {item.uid: run for item, run in zip(items, run_us, strict=True)}
     arrived = {arrived_name(n): run for n, run in enumerate(coming_run_us)}
@@ -257,6 +372,7 @@ def begin(
                 twin.loop.cancel(state.exit_ticket)
                 working.plan_exit(kubelet, pod, i)
     newcomers.expect(coming)
+    newcomers.lose(luck)
     return watching
 
 
