@@ -10,7 +10,8 @@ one seed.
 
 Reading order: `history` (jobs as they were), `runtimes` (how long may it run, given that it ran so long already),
 `arriving` (what else will come), `losses` (what will be lost), `situation` (what a future starts from), `quick` over
-`boards` (room on nodes) and `quotas` (Kueue's, by way of `claims`), or `twins` (one future: counted, or by the true engines), `futures` (many of
-them, on several processes), `forecast` (the answer), `calibration` (intervals as wide as they should have been),
-`baselines` and `backtest` (how good is it, beside simpler ways), `keeping` (what was learnt, for later forecasts).
+`boards` (room on nodes) and `quotas` (Kueue's, by way of `claims`), or `twins` (one future: counted, or by the true
+engines), `futures` (many of them, on several processes), `forecast` (the answer), `calibration` (intervals as wide as
+they should have been), `baselines` and `backtest` (how good is it, beside simpler ways), `keeping` (what was learnt,
+for later forecasts).
 """
