@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fairway.kube.timestamps import format_duration
+from fairway.kube.durations import go_duration_us
 from fairway.provisioning.clusterautoscaler.scaledown import Utilization
 from fairway.provisioning.clusterautoscaler.scaleup import Resize
 
@@ -79,7 +79,7 @@ def not_to_be_had(provider: str, group: str, machines: int) -> Told:
 
 
 def timed_out(group: str, waited_us: int) -> Told:
-    text = f"Nodes added to group {group} failed to register within {format_duration(waited_us)}"
+    text = f"Nodes added to group {group} failed to register within {go_duration_us(waited_us)}"
     return Told(WARNING, "ScaleUpTimedOut", text)
 
 
