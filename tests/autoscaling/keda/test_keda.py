@@ -14,6 +14,7 @@ from fairway.autoscaling.keda.scaledobjects import (
     autoscaler,
     bounds_fault,
     fallback_value,
+    has_fallback,
     paused,
     step,
 )
@@ -76,18 +77,33 @@ def test_targets() -> None:
 
 FAULTS = {
     "no scaler found for type: pigeon": trigger("pigeon"),
-    'error parsing rabbitmq metadata: missing required parameter "host" in '
-    "[triggerMetadata authParams resolvedEnv]": trigger("rabbitmq", queueName="q"),
-    'error parsing prometheus metadata: missing required parameter "query" in [triggerMetadata]': trigger(
-        "prometheus", serverAddress="http://p", threshold="1"
+    'error parsing RabbitMQ metadata: error parsing RabbitMQ metadata: missing required parameter "host" in '
+    "[triggerMetadata authParams resolvedEnv]": trigger(
+        "rabbitmq", queueName="q", mode="QueueLength", value="20"
     ),
-    'error parsing SQS metadata: missing required parameter "awsRegion" in [triggerMetadata authParams]': trigger(
-        "aws-sqs-queue", queueURL="u"
+    "error parsing prometheus metadata: error parsing prometheus metadata: missing required parameter "
+    '"query" in [triggerMetadata]': trigger("prometheus", serverAddress="http://p", threshold="1"),
+    "error parsing SQS queue metadata: error parsing SQS queue metadata: missing required parameter "
+    '"awsRegion" in [triggerMetadata authParams]': trigger("aws-sqs-queue", queueURL="u"),
+    "error parsing RabbitMQ metadata: error parsing RabbitMQ metadata: mode must be specified": trigger(
+        "rabbitmq", queueName="q", host="h", value="20"
     ),
-    "error parsing kubernetes workload metadata: value must be greater than 0": trigger(
-        "kubernetes-workload", podSelector="a=b", value="0"
+    "error parsing RabbitMQ metadata: error parsing RabbitMQ metadata: value must be specified": trigger(
+        "rabbitmq", queueName="q", host="h", mode="QueueLength"
     ),
-    'error parsing kafka metadata: unable to set param "lagThreshold" value "much": not a number': trigger(
+    "error parsing metric API metadata: no targetValue given in metadata": trigger(
+        "metrics-api", url="u", valueLocation="a"
+    ),
+    "error parsing redis metadata: error parsing redis metadata: unable to set param "
+    '"listLength" value "1.5": unable to unmarshal to field type int64: '
+    "json: cannot unmarshal number 1.5 into Go value of type int64": trigger(
+        "redis", listName="l", listLength="1.5"
+    ),
+    "error parsing kubernetes workload metadata: error parsing kubernetes workload metadata: "
+    "value must be a float greater than 0": trigger("kubernetes-workload", podSelector="a=b", value="0"),
+    "error parsing kafka metadata: error parsing kafka metadata: unable to set param "
+    '"lagThreshold" value "much": unable to unmarshal to field type int64: '
+    "invalid character 'm' looking for beginning of value": trigger(
         "kafka", bootstrapServers="k", consumerGroup="g", lagThreshold="much"
     ),
 }
@@ -100,10 +116,27 @@ def test_triggers_that_are_none(fault: str) -> None:
     assert str(wrong.value) == fault
 
 
+def test_what_the_value_of_all_replicas_falls_back_to() -> None:
+    spec: dict[str, Any] = {"fallback": {"replicas": 6}}
+    assert fallback_value(spec, 10_000, 8, True, 4) == 15_000
+    assert fallback_value(spec, 10_000, 8, True, 0) is None
+    changed = {**spec, "advanced": {"scalingModifiers": {"formula": "a", "target": "2"}}}
+    assert has_fallback(changed) and fallback_value(changed, 10_000, 8, True, 4) == 12_000
+    assert not has_fallback({**spec, "advanced": {"scalingModifiers": {"formula": "a", "target": "2.5"}}})
+
+
+def test_utilization_is_nothing_for_external_metrics() -> None:
+    given = {
+        **trigger("prometheus", serverAddress="p", query="q", threshold="1"),
+        "metricType": "Utilization",
+    }
+    with pytest.raises(TriggerFault, match="'Utilization' metric type is unsupported for external metrics"):
+        probe(0, given, "team", {})
+
+
 def test_a_secret_gives_what_the_trigger_leaves_out() -> None:
-    assert (
-        probe(0, trigger("rabbitmq", queueName="q"), "team", {"host": "amqp://r"}).metric == "s0-rabbitmq-q"
-    )
+    given = trigger("rabbitmq", queueName="q", mode="QueueLength", value="20")
+    assert probe(0, given, "team", {"host": "amqp://r"}).metric == "s0-rabbitmq-q"
 
 
 def scaled(annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
@@ -194,7 +227,7 @@ def test_a_poll(name: str) -> None:
     ],
 )
 def test_fallback(behavior: str, want: int | None) -> None:
-    assert fallback_value({"fallback": {"replicas": 6, "behavior": behavior}}, 10_000, 8) == want
+    assert fallback_value({"fallback": {"replicas": 6, "behavior": behavior}}, 10_000, 8, False, 8) == want
 
 
 FORMULAS = {

@@ -114,7 +114,17 @@ def test_what_pods_gpus_do() -> None:
         ("- a", "expected a mapping"),
         ("rules: [{seriesQuery: a}]", "rules[0]: metricsQuery: expected a query"),
         ("rules: [{metricsQuery: a, name: {matches: '(a'}}]", "rules[0]: "),
-        ("rules: [{metricsQuery: a, name: {matches: '(a)(b)'}}]", "must specify an 'as' value"),
+        (
+            "rules: [{seriesQuery: x, metricsQuery: a, name: {matches: '(a)(b)'}}]",
+            'must specify an \'as\' value for name matcher "(a)(b)" associated with series query "x"',
+        ),
+        (
+            "rules: [{metricsQuery: a, seriesFilters: [{is: a, isNot: b}]}]",
+            'cannot have both an `is` ("a") and `isNot` ("b") expression in a single filter',
+        ),
+        ("rules: [{metricsQuery: a, seriesFilters: [{}]}]", "must have either an `is` or `isNot` expression"),
+        ("rules: [{metricsQuery: a, seriesFilters: [{is: '('}]}]", 'unable to compile series filter "("'),
+        ("rules: [{metricsQuery: a, resources: {template: x}}]", "must include at least `{{.Resource}}`"),
         (
             "rules: [{metricsQuery: a, resources: {overrides: {x: {resource: thing}}}}]",
             "unable to map resource",

@@ -100,7 +100,19 @@ def test_a_queue_that_nobody_describes_fails_and_falls_back() -> None:
     world.run(300)
     assert world.replicas("web") == 5
     assert world.conditions("web", SO)["Fallback"] == ("True", "FallbackExists")
-    assert ("KEDAScalerFailed", "redis: no load describes a queue jobs") in world.said("ScaledObject")
+    said = world.said("ScaledObject")
+    assert ("KEDAScalerFailed", "redis: no load describes a queue jobs") in said
+    # One that falls back is active; two failures are said, later ones are not.
+    assert world.conditions("web", SO)["Active"] == ("True", "ScalerActive")
+    assert ("ScaledObjectFallbackActivated", "ScaledObject fallback is active") in said
+    assert ("KEDAScalersStarted", "Scaler redis is built") in said
+    assert ("KEDAScalersStarted", "Started scalers watch") in said
+    (health,) = world.status("web", SO)["health"].values()
+    assert health["status"] == "Failing" and health["numberOfFailures"] > 2
+    world.twin.store.delete(Key(SO, "default", "web"))
+    world.twin.wake()
+    world.run(1)
+    assert ("KEDAScalersStopped", "Stopped scalers watch") in world.said("ScaledObject")
 
 
 def test_what_is_wrong_is_said_in_kedas_words() -> None:

@@ -74,10 +74,12 @@ def faults(load: dict[str, Any], query: str, **metadata: str) -> list[str]:
     ("query", "metadata", "said"),
     [
         ("http_requests_total", {}, "prometheus query http_requests_total returned multiple elements"),
-        ("rate(http_requests_total)", {}, "prometheus query api returned error. status: 400 response: "),
+        ("rate(http_requests_total)", {}, "prometheus query api returned error. status: 400"),
         ("nobody_has_this", {}, "prometheus: nothing here has the metric nobody_has_this"),
         ('busy{zone="b"}', {"ignoreNullValues": "false"}, "target may be lost, the result is empty"),
-        ("busy / 0", {"ignoreNullValues": "false"}, "promtheus query returns +Inf"),
+        ("busy * 0 / 0", {"ignoreNullValues": "false"}, "prometheus query returns NaN"),
+        ("1 + 1", {}, "json: cannot unmarshal number into Go struct field .data.result"),
+        ("busy / 0", {"ignoreNullValues": "false"}, "prometheus query returns +Inf"),
     ],
 )
 def test_what_keda_says_of_a_query(query: str, metadata: dict[str, str], said: str) -> None:

@@ -25,6 +25,8 @@ _PAUSED: Final = "autoscaling.keda.sh/paused"
 _PAUSED_REPLICAS: Final = "autoscaling.keda.sh/paused-replicas"
 _PAUSED_IN: Final = "autoscaling.keda.sh/paused-scale-in"
 _PAUSED_OUT: Final = "autoscaling.keda.sh/paused-scale-out"
+# A trigger that fails is nothing to the formula, which says what is then.
+OF_MODIFIERS: Final = "scalingModifiers"
 _FORCED: Final = "autoscaling.keda.sh/force-activation"
 
 
@@ -237,18 +239,41 @@ def cooled_at(spec: Mapping[str, Any], created_us: int, last_active_us: int | No
     return last_active_us + (COOLDOWN_S if cooldown is None else cooldown) * SECOND_US
 
 
-def fallback_value(spec: Mapping[str, Any], target_milli: int, current: int) -> int | None:
-    """What a failing trigger is taken to say, in thousandths; None where the fallback says nothing."""
-    fallback = spec["fallback"]
+def has_fallback(spec: Mapping[str, Any]) -> bool:
+    """One that counts: with modifiers their target must be a whole number."""
+    fallback = spec.get("fallback")
+    if fallback is None:
+        return False
+    changed = modifiers(spec)
+    target = str(changed.get("target") or "")
+    is_right = not changed or (target.isdigit() and int(target) > 0)
+    return is_right and all(int(fallback.get(name) or 0) >= 0 for name in ("failureThreshold", "replicas"))
+
+
+def fallback_value(
+    spec: Mapping[str, Any], target_milli: int, current: int, is_value: bool, ready: int
+) -> int | None:
+    """What a failing trigger is taken to say, in thousandths; None where the fallback says nothing.
+
+    `is_value`: its target is a value of all replicas together, which are `ready` so many.
+    """
+    fallback, changed = spec["fallback"], modifiers(spec)
     wanted = int(fallback.get("replicas") or 0)
     behavior = fallback.get("behavior") or "static"
-    replicas = {
-        "static": wanted,
+    if behavior == OF_MODIFIERS:
+        return None
+    replicas: float = {
         "currentReplicas": current,
         "currentReplicasIfHigher": max(current, wanted),
         "currentReplicasIfLower": min(current, wanted),
-    }.get(behavior)
-    return None if replicas is None else target_milli * replicas
+    }.get(behavior, wanted)
+    if changed:
+        is_value, target_milli = changed.get("metricType") == "Value", 1000 * int(changed.get("target") or 0)
+    if is_value:
+        if not ready:
+            return None
+        replicas /= ready
+    return int(target_milli * replicas)
 
 
 def only_resources(probes: Sequence[Probe]) -> bool:

@@ -7,6 +7,7 @@ Source: pkg/scalers/*_scaler.go, pkg/scalers/scalersconfig/typed_config.go.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -84,7 +85,7 @@ SCALERS: Final[dict[str, Scaler]] = {
         QUEUE,
         "rabbitmq-{queueName}",
         "queueName",
-        ("value", "20"),
+        ("value", ""),
         ("activationValue", "0"),
         (("queueName", _META), ("host", _HOST)),
     ),
@@ -149,11 +150,36 @@ SCALERS: Final[dict[str, Scaler]] = {
     "cpu": Scaler(RESOURCE, "", "", ("value", "")),
     "memory": Scaler(RESOURCE, "", "", ("value", "")),
 }
+# What its constructor, and then what reads its parameters, puts before a fault.
 _SPOKEN: Final = {
-    "aws-sqs-queue": "SQS",
-    "kubernetes-workload": "kubernetes workload",
-    "metrics-api": "metric API",
+    "prometheus": ("prometheus", "prometheus"),
+    "metrics-api": ("metric API", "metrics API"),
+    "postgresql": ("postgreSQL", "postgresql"),
+    "kafka": ("kafka", "kafka"),
+    "rabbitmq": ("RabbitMQ", "RabbitMQ"),
+    "redis": ("redis", "redis"),
+    "redis-streams": ("redis streams", "redis stream"),
+    "aws-sqs-queue": ("SQS queue", "SQS queue"),
+    "gcp-pubsub": ("PubSub", "gcp pubsub"),
+    "nats-jetstream": ("NATS JetStream", "nats"),
+    "kubernetes-workload": ("kubernetes workload", "kubernetes workload"),
+    "cron": ("cron", ""),
 }
+# What is said of a target that is 0, and whether what reads the parameters says it. Others' autoscalers are refused.
+_NO_TARGET: Final = {
+    "kafka": ('"lagThreshold" must be positive number', True),
+    "kubernetes-workload": ("value must be a float greater than 0", True),
+    "metrics-api": ("no targetValue given in metadata", False),
+    "postgresql": ("no targetQueryValue given", False),
+    "rabbitmq": ("value must be specified", True),
+}
+_WHOLE: Final = ("kafka", "redis", "redis-streams", "aws-sqs-queue", "nats-jetstream", "cron")
+"""Whose amounts are int64; others' are float64."""
+_JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_UTILIZATION: Final = (
+    "error getting scaler metric type: 'Utilization' metric type is unsupported for external metrics, "
+    "allowed values are 'Value' or 'AverageValue'"
+)
 _ALIASES: Final = {
     "sqs": "aws-sqs-queue",
     "redis-cluster": "redis",
@@ -193,17 +219,19 @@ def probe(number: int, trigger: Mapping[str, Any], namespace: str, auth: Mapping
     if kind == "prometheus" and "query" not in given and "metricName" in given:
         given["query"] = given["metricName"]
         given.setdefault("serverAddress", "http://prometheus:9090")
-    spoken = _SPOKEN.get(kind, kind.split("-")[0] if kind.startswith("redis") else kind)
+    if trigger.get("metricType") == "Utilization":
+        raise TriggerFault(_UTILIZATION)
     for name, places in scaler.required:
         if not (given.get(name) or auth.get(name) or given.get(f"{name}FromEnv")):
-            raise TriggerFault(
-                f'error parsing {spoken} metadata: missing required parameter "{name}" in [{places}]'
-            )
+            raise TriggerFault(_before(kind) + f'missing required parameter "{name}" in [{places}]')
     wanted, default = scaler.target
     text = given.get(wanted) or _older(kind, given) or default
     target = _number(kind, wanted, text)
-    if target <= 0:
-        raise TriggerFault(f"error parsing {spoken} metadata: {wanted} must be greater than 0")
+    if kind == "rabbitmq" and not given.get("mode") and not given.get("queueLength"):
+        raise TriggerFault(_before(kind) + "mode must be specified")
+    if target <= 0 and kind in _NO_TARGET:
+        said, is_inside = _NO_TARGET[kind]
+        raise TriggerFault(_before(kind, is_inside) + said)
     activation = _number(kind, scaler.activation[0], given.get(scaler.activation[0]) or scaler.activation[1])
     metric = f"s{number}-{_normalized(_name(kind, scaler.metric, given, namespace))}"
     sought = given.get(scaler.sought, "")
@@ -284,13 +312,30 @@ def _normalized(name: str) -> str:
     return name
 
 
+def _before(kind: str, is_inside: bool = True) -> str:
+    outer, inner = _SPOKEN[kind]
+    inside = f"error parsing {inner} metadata: " if inner and is_inside else ""
+    return f"error parsing {outer} metadata: {inside}"
+
+
 def _number(kind: str, name: str, text: str) -> int:
-    try:
-        return milli_ceil(text) if text else 0
-    except QuantityError:
-        raise TriggerFault(
-            f'error parsing {kind} metadata: unable to set param "{name}" value "{text}": not a number'
-        ) from None
+    """As Go reads JSON. Raises: TriggerFault."""
+    if not text:
+        return 0
+    found, of = _JSON_NUMBER.match(text), "int64" if kind in _WHOLE else "float64"
+    if found is None:
+        why = f"invalid character '{text[0]}' looking for beginning of value"
+    elif found.end() < len(text):
+        why = f"invalid character '{text[found.end()]}' after top-level value"
+    elif of == "int64" and (found[1] or found[2]):
+        why = f"json: cannot unmarshal number {text} into Go value of type int64"
+    else:
+        try:
+            return milli_ceil(text)
+        except QuantityError:
+            why = f"json: cannot unmarshal number {text} into Go value of type {of}"
+    said = f'unable to set param "{name}" value "{text}": unable to unmarshal to field type {of}: {why}'
+    raise TriggerFault(_before(kind) + said)
 
 
 def _external(metric: str, kind: str, target: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from fairway.autoscaling.source import MetricsError
 from fairway.kube.goregexp import RegexpError, compiled
 from fairway.kube.kinds import find_kind
 from fairway.kube.labels import EXISTS, IN, NOT_IN, Selector
@@ -156,7 +157,7 @@ class Adapter:
         try:
             found = ask(self._room.host, _WORD.sub(filled, rule.query))
         except PromQLError:
-            return
+            raise MetricsError("Internal error occurred: unable to fetch metrics") from None
         if isinstance(found.result, Matrix):
             for labels, value in zip(found.result.labels, found.result.values[:, 0].tolist(), strict=True):
                 milli = int(value * 1000) if math.isfinite(value) else 0
@@ -205,33 +206,44 @@ def _rule(one: Mapping[str, Any]) -> _Rule:
         if kind is None:
             raise AdapterFault(f"resources.overrides.{label}: unable to map resource {given!r}")
         overrides.append((str(label), kind.plural))
-    filters = [
-        (how, str(entry[how]))
-        for entry in one.get("seriesFilters") or ()
-        if isinstance(entry, dict)
-        for how in ("is", "isNot")
-        if entry.get(how)
-    ]
+    filters = [_filter(entry) for entry in one.get("seriesFilters") or () if isinstance(entry, dict)]
     matches = str(name.get("matches") or ".*")
     pattern = compiled(matches)
-    for _, text in filters:
-        compiled(text)
     groups = int(getattr(pattern, "groups", 0))
     if not name.get("as") and groups > 1:
-        raise AdapterFault(f"must specify an 'as' value for name matcher {matches!r}")
+        about = f'"{matches}" associated with series query "{one.get("seriesQuery") or ""}"'
+        raise AdapterFault(f"must specify an 'as' value for name matcher {about}")
+    template = str(resources.get("template") or "")
+    if template and ".Resource" not in template:
+        raise AdapterFault("must include at least `{{.Resource}}` in the label template")
     query = str(one.get("metricsQuery") or "")
     if not query:
         raise AdapterFault("metricsQuery: expected a query")
     return _Rule(
         str(one.get("seriesQuery") or ""),
         tuple(filters),
-        str(resources.get("template") or ""),
+        template,
         tuple(overrides),
         resources.get("namespaced") is not False,
         matches,
         str(name.get("as") or ("$1" if groups else "$0")),
         query,
     )
+
+
+def _filter(one: Mapping[str, Any]) -> tuple[str, str]:
+    """Raises: AdapterFault."""
+    wanted, unwanted = str(one.get("is") or ""), str(one.get("isNot") or "")
+    if wanted and unwanted:
+        both = f'`is` ("{wanted}") and `isNot` ("{unwanted}")'
+        raise AdapterFault(f"cannot have both an {both} expression in a single filter")
+    if not wanted and not unwanted:
+        raise AdapterFault("must have either an `is` or `isNot` expression in a filter")
+    try:
+        compiled(wanted or unwanted)
+    except RegexpError as wrong:
+        raise AdapterFault(f'unable to compile series filter "{wanted or unwanted}": {wrong}') from None
+    return ("is", wanted) if wanted else ("isNot", unwanted)
 
 
 def _mapping(raw: Mapping[str, Any], member: str) -> Mapping[str, Any]:

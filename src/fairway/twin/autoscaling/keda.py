@@ -35,7 +35,7 @@ from fairway.kube.kinds import group_kind
 from fairway.kube.labels import Selector
 from fairway.kube.objects import Key, Obj, spec_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
-from fairway.twin.autoscaling import horizontal, kedajobs, probing
+from fairway.twin.autoscaling import horizontal, kedafallback, kedajobs, probing
 from fairway.twin.autoscaling.journal import Scaling
 from fairway.twin.autoscaling.probing import Found
 from fairway.twin.loop import CONTROLLERS
@@ -65,6 +65,7 @@ class Entry:
     target: Key | None = None
     jobs_made: int = 0
     original: int | None = None
+    is_watched: bool = False
 
 
 class Keda:
@@ -90,6 +91,8 @@ class Keda:
         if change.type == DELETED:
             entry = self.entries.pop(key, None)
             if entry is not None:
+                if entry.is_watched:
+                    self.say(key, change.obj, "Normal", "KEDAScalersStopped", "Stopped scalers watch")
                 self._restore(entry, change.obj)
             return
         old = change.old
@@ -240,7 +243,16 @@ class Keda:
         status["hpaName"] = scaledobjects.autoscaler_name(obj)
         self._make(key, scaledobjects.autoscaler(_labelled(obj), version, kind, probes))
         entry.probes = probes
+        self.say_started(key, obj, entry)
         return True
+
+    def say_started(self, key: Key, obj: Obj, entry: Entry) -> None:
+        """Every scaler that was built; and the first time that it is watched."""
+        for trigger in spec_of(obj).get("triggers") or ():
+            self.say(key, obj, "Normal", "KEDAScalersStarted", f"Scaler {trigger.get('type')} is built")
+        if not entry.is_watched:
+            entry.is_watched = True
+            self.say(key, obj, "Normal", "KEDAScalersStarted", "Started scalers watch")
 
     def probes_of(self, obj: Obj, namespace: str) -> tuple[Probe, ...]:
         """Raises: TriggerFault."""
@@ -349,7 +361,7 @@ class Keda:
             told = states.put(told, "Ready", "False", "ErrorGettingCurrentReplicas", message)
             self.write(key, obj, {**status, "conditions": told})
             return
-        activity, until_us = self._activity(key, entry, obj)
+        activity, falls, until_us = self._activity(key, entry, obj)
         if entry.was_active and entry.polled_us:
             entry.last_active_us = max(
                 entry.last_active_us or 0, now_us - self._interval_us(obj), entry.polled_us
@@ -367,13 +379,21 @@ class Keda:
         if step.active is not None:
             told = states.put(told, "Active", *step.active)
         told = self._health(key, obj, told)
-        if "fallback" in spec:
+        if scaledobjects.has_fallback(spec):
+            was = states.status_of(told, "Fallback") == "True"
+            if falls != was:
+                reason, word = ("Activated", "") if falls else ("Deactivated", "no longer ")
+                said_ = f"ScaledObject fallback is {word}active"
+                self.say(key, obj, "Normal", f"ScaledObjectFallback{reason}", said_)
             most = int(spec["fallback"].get("failureThreshold") or 0)
-            falls = any(count > most for count in entry.failures.values())
             said = ("True", "FallbackExists", "At least one trigger is falling back on this scaled object")
-            if not falls:
+            if not any(count > most for count in entry.failures.values()):
                 said = ("False", "NoFallbackFound", "No fallbacks are active on this scaled object")
             told = states.put(told, "Fallback", *said)
+            status["health"] = {
+                metric: {"numberOfFailures": count, "status": "Failing" if count else "Happy"}
+                for metric, count in sorted(entry.failures.items())
+            }
         status["conditions"] = told
         if entry.last_active_us is not None:
             status["lastActiveTime"] = rfc3339(entry.last_active_us)
@@ -387,13 +407,14 @@ class Keda:
         if until_us < NEVER_US:
             self.plan(key, entry, max(until_us, now_us))
 
-    def _activity(self, key: Key, entry: Entry, obj: Obj) -> tuple[Activity, int]:
-        """What all triggers say, and until when."""
-        probes = entry.probes or ()
+    def _activity(self, key: Key, entry: Entry, obj: Obj) -> tuple[Activity, bool, int]:
+        """What all triggers say, whether one falls back, and until when. One that falls back is active."""
+        probes, falls = entry.probes or (), False
         if scaledobjects.only_resources(probes):
-            return Activity(True, False), NEVER_US
+            return Activity(True, False), False, NEVER_US
         until_us, errors, active = NEVER_US, False, []
         values: dict[str, float | None] = {}
+        changed = scaledobjects.modifiers(spec_of(obj))
         for one in probes:
             if one.source == RESOURCE:
                 continue
@@ -401,18 +422,23 @@ class Keda:
             until_us = min(until_us, found.until_us)
             values[one.name or one.metric] = None if found.fault else found.milli / 1000
             if found.fault:
+                until_us = self.room.host.loop.now_us
+            instead = kedafallback.instead(self.room, entry, obj, one, found)
+            if instead is not None:
+                falls = True
+            elif found.fault and not kedafallback.is_left_to_formula(entry, obj, one):
                 errors = True
-                self.say(key, obj, "Warning", "KEDAScalerFailed", found.fault)
-            elif found.is_active:
+                reason = "KEDAMetricSourceFailed" if changed else "KEDAScalerFailed"
+                self.say(key, obj, "Warning", reason, found.fault)
+            if found.is_active or instead is not None:
                 active.append(one.name or one.kind)
-        changed = scaledobjects.modifiers(spec_of(obj))
         if changed.get("formula") and changed.get("activationTarget") is not None:
             try:
                 is_active = evaluate(changed["formula"], values) > float(changed["activationTarget"])
                 active = [COMPOSITE] if is_active else []
             except (FormulaFault, ValueError):
                 errors = True
-        return Activity(bool(active), errors, tuple(active)), until_us
+        return Activity(bool(active), errors, tuple(active)), falls, until_us
 
     def _act(self, key: Key, obj: Obj, target: Target, step: Step, activity: Activity) -> None:
         if step.replicas is None or step.replicas == target.scale.wanted:
@@ -499,19 +525,13 @@ class Keda:
         return [self._or_fallback(entry, obj, one, found)]
 
     def _or_fallback(self, entry: Entry, obj: Obj, one: Probe, found: Found) -> tuple[int, int]:
+        """Raises: MetricsError."""
+        value = kedafallback.instead(self.room, entry, obj, one, found)
         if not found.fault:
-            entry.failures[one.metric] = 0
             return found.milli, found.until_us
-        now_us = self.room.host.loop.now_us
-        entry.failures[one.metric] = entry.failures.get(one.metric, 0) + 1
-        fallback = spec_of(obj).get("fallback")
-        if fallback is not None and entry.failures[one.metric] > int(fallback.get("failureThreshold") or 0):
-            there = self.room.host.store.get(entry.target) if entry.target else None
-            current = int(((there or {}).get("spec") or {}).get("replicas") or 0)
-            value = scaledobjects.fallback_value(spec_of(obj), one.target_milli, current)
-            if value is not None:
-                return value, now_us
-        raise MetricsError(f"{_RPC} metric:{one.metric} encountered error")
+        if value is None:
+            raise MetricsError(f"{_RPC} metric:{one.metric} encountered error")
+        return value, self.room.host.loop.now_us
 
     def _composite(self, key: Key, entry: Entry, obj: Obj) -> tuple[int, int]:
         values: dict[str, float | None] = {}

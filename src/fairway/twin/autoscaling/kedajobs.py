@@ -41,6 +41,9 @@ def reconcile(keda: Keda, key: Key, entry: Entry, obj: Obj) -> None:
         return
     try:
         entry.probes = keda.probes_of(obj, key.namespace)
+        if states.status_of(told, "Ready") != "True":
+            keda.say(key, obj, "Normal", "ScaledJobReady", "ScaledJob is ready for scaling")
+        keda.say_started(key, obj, entry)
         told = states.put(told, "Ready", *_READY)
     except TriggerFault as fault:
         text = str(fault).replace("failed to ensure HPA is correctly created for ScaledObject: ", "")
@@ -92,7 +95,7 @@ def _create_missing(keda: Keda, key: Key, entry: Entry, obj: Obj, demand: Demand
         try:
             keda.room.host.create(scaledjobs.job(obj, name), partial(keda.reconcile_soon, key))
         except ApiError as refused:
-            message = f"Failed to create job {name}: {refused.message}"
+            message = f"Failed to create job {key.name}-: {refused.message}"
             keda.say(key, obj, "Warning", "KEDAJobCreateFailed", message)
     if count:
         keda.say(key, obj, "Normal", "KEDAJobsCreated", f"Created {count} jobs")
@@ -115,7 +118,7 @@ def _tell(keda: Keda, key: Key, obj: Obj, demand: Demand, *, errors: bool) -> No
     active = _ACTIVE if demand.is_active else _NOT_ACTIVE
     told = states.put(told, "Active", *active)
     if demand.is_active != was_active:
-        reason = "KEDAScaledJobActive" if demand.is_active else "KEDAScaledJobInactive"
+        reason = "ScaledJobActive" if demand.is_active else "ScaledJobInactive"
         keda.say(key, obj, "Normal", reason, active[2])
     status["conditions"] = told
     if demand.is_active:

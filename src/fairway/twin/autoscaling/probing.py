@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
-
-import msgspec
 
 from fairway.autoscaling.keda.external import Answer, Asked
 from fairway.autoscaling.keda.triggers import CRON, PODS, QUEUE, Probe, TriggerFault
@@ -22,6 +20,13 @@ from fairway.kube.timestamps import MINUTE_US
 
 if TYPE_CHECKING:
     from fairway.twin.autoscaling.component import Autoscaling
+
+
+# A scalar is a time and a text, where KEDA's client has a list of series.
+_NO_VECTOR: Final = (
+    "json: cannot unmarshal number into Go struct field .data.result of type "
+    'struct { Metric struct {} "json:\\"metric\\""; Value []interface {} "json:\\"value\\"" }'
+)
 
 
 class Found(NamedTuple):
@@ -134,20 +139,18 @@ def _queue(room: Autoscaling, probe: Probe, namespace: str) -> tuple[int, int] |
 
 
 def _prometheus(room: Autoscaling, probe: Probe) -> Found:
-    """What the query comes to. Source: pkg/scalers/prometheus_scaler.go, ExecutePromQuery (KEDA 2.17)."""
+    """What the query comes to. Source: pkg/scalers/prometheus_scaler.go, ExecutePromQuery (KEDA main, August 2026)."""
     from fairway.telemetry.promql import Matrix, PromQLError
     from fairway.twin.queries import ask
 
     try:
         asked = ask(room.host, probe.sought)
-    except PromQLError as wrong:
-        said = msgspec.json.encode({"status": "error", "errorType": "bad_data", "error": str(wrong)}).decode()
-        status = f"prometheus query api returned error. status: 400 response: {said}"
+    except PromQLError:
+        status = "prometheus query api returned error. status: 400"
         return Found(0, False, room.host.loop.now_us + MINUTE_US, status)
     until_us = asked.until_us
     if not isinstance(asked.result, Matrix):
-        # KEDA's client reads vectors only.
-        return Found(0, False, until_us, f"prometheus query {probe.sought} did not return a vector")
+        return Found(0, False, until_us, _NO_VECTOR)
     values = asked.result.values[:, 0].tolist()
     if len(values) > 1:
         return Found(0, False, until_us, f"prometheus query {probe.sought} returned multiple elements")
@@ -161,8 +164,9 @@ def _prometheus(room: Autoscaling, probe: Probe) -> Found:
         lost = "prometheus metrics 'prometheus' target may be lost, the result is empty"
         return Found(0, False, until_us, lost)
     value = values[0] if values else 0.0
-    if math.isinf(value) and not ignores:
-        return Found(0, False, until_us, f"promtheus query returns {'+' if value > 0 else '-'}Inf")
+    if not math.isfinite(value) and not ignores:
+        shown = "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+        return Found(0, False, until_us, f"prometheus query returns {shown}")
     milli = int(value * 1000) if math.isfinite(value) else 0
     return Found(milli, milli > probe.activation_milli, until_us)
 
