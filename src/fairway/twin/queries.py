@@ -58,8 +58,9 @@ def ask(host: Host, query: str) -> Asked:
     """As of now. Raises: PromQLError."""
     now_us = host.loop.now_us
     node, source = parse(query), TwinSource(host)
+    source.is_of_now = _is_of_now(node)
     result = query_instant(source, query, now_us // 1000)
-    until_us = source.until_us if _is_of_now(node) else now_us + SCRAPE_US
+    until_us = source.until_us if source.is_of_now else now_us + SCRAPE_US
     return Asked(result, until_us, tuple(sorted(source.missing)))
 
 
@@ -90,6 +91,8 @@ class TwinSource:
         self._rules: Rules | None = host.parts.get("prometheus") if with_rules else None  # type: ignore[assignment]
         self._now_us = host.loop.now_us
         self.until_us = NEVER_US
+        self.is_of_now = False
+        """Whether nothing but the last sample of each series is looked at."""
         self.missing: set[str] = set()
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Series]:
@@ -141,7 +144,7 @@ class TwinSource:
     ) -> Iterator[Series]:
         assert self._room is not None
         loads, now_ms = self._room.loads, self._now_us // 1000
-        first = max(start_ms, end_ms - _SAMPLES_MOST * SCRAPE_US // 1000)
+        first = end_ms if self.is_of_now else max(start_ms, end_ms - _SAMPLES_MOST * SCRAPE_US // 1000)
         for given, one in loads.described(name):
             about = {} if one.about is None else {one.about[0].lower(): one.about[1]}
             found = _labelled(name, {**dict(one.labels), **about, "namespace": one.namespace})
