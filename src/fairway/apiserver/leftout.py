@@ -36,7 +36,7 @@ class Part(NamedTuple):
 PROGRAMS: Final[dict[str, Part]] = {
     "kube-scheduler": Part(("default-scheduler",)),
     "kubelet": Part(("kubelet", "node-lease")),
-    "nvidia-dra-driver": Part(("nvidia-dra-driver",)),
+    "nvidia-dra-driver": Part(("nvidia-dra-driver", "compute-domain-controller")),
     "kueue": Part(("kueue",)),
     "volcano": Part(("volcano", "vc-controller-manager")),
     "jobset": Part(controllers=("jobset",)),

@@ -81,6 +81,22 @@ def published_slices(node: Obj) -> list[Obj]:
     return [{"devices": devices[i : i + _MOST]} for i in range(0, len(devices), _MOST)]
 
 
+def published_domain_slices(node: Obj) -> list[Obj]:
+    """What the plugin for ComputeDomains publishes of a node with GPUs: a daemon, and the first of its channels.
+
+    Source: cmd/compute-domain-kubelet-plugin (driver.go, deviceinfo.go)."""
+    if not labels_of(node).get(_PRODUCT):
+        return []
+    kinds = ("channel", "daemon")
+    return [
+        {
+            "devices": [
+                {"name": f"{k}-0", "attributes": {"type": {"string": k}, "id": {"int": 0}}} for k in kinds
+            ]
+        }
+    ]
+
+
 def published_devices(node: Obj) -> list[Obj]:
     """The devices of all of its slices."""
     return [device for part in published_slices(node) for device in part.get("devices") or ()]

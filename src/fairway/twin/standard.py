@@ -12,6 +12,7 @@ from fairway.twin.analysisruns import AnalysisRuns
 from fairway.twin.autoscaling.component import Autoscaling
 from fairway.twin.components import Component
 from fairway.twin.controllers import Controllers
+from fairway.twin.devices.computedomains import ComputeDomains
 from fairway.twin.devices.evicting import DeviceTaintEviction
 from fairway.twin.devices.gpuhealth import GpuHealth
 from fairway.twin.devices.gpuoperator import GpuOperator
@@ -53,6 +54,7 @@ def standard_components(
         Faults(),
         Kubelet(stores=stores),
         DevicePublishing(),
+        ComputeDomains(),
         GpuOperator(),
         GpuHealth(),
         HamiDevicePlugin(),

@@ -7,11 +7,12 @@ from functools import partial
 from typing import Any, Final
 
 from fairway.cluster.changes import ADDED, DELETED, Change
+from fairway.kube.computedomains import CLIQUE, DOMAIN
 from fairway.kube.objects import Key, Obj, spec_of
 from fairway.twin.behaviour import ALIASES
 from fairway.twin.components import Host
 from fairway.twin.kubeevents import Said
-from fairway.twin.kubelet import adopting, machines, probing, pulling, resizing, starting, stopping
+from fairway.twin.kubelet import adopting, machines, preparing, probing, pulling, resizing, starting, stopping
 from fairway.twin.kubelet.collectives import Members
 from fairway.twin.kubelet.phases import TERMINAL, has_ended, phase_of
 from fairway.twin.kubelet.plans import Plans
@@ -31,7 +32,7 @@ class Kubelet:
     """
 
     name = NAME
-    kinds: tuple[str, ...] = ("Pod", "Node")
+    kinds: tuple[str, ...] = ("Pod", "Node", CLIQUE, DOMAIN)
     skips_pod_status = True
 
     def __init__(self, aliases: Mapping[str, str] = ALIASES, stores: tuple[Store, ...] = ()) -> None:
@@ -43,6 +44,8 @@ class Kubelet:
         self.progress = Progress()
         self.gangs: dict[str, Members] = {}
         """Members of distributed jobs, by the UID of the job."""
+        self.preparing: dict[str, None] = {}
+        """Pods that wait for a channel of a ComputeDomain, by uid."""
         self.node_count = 0
         self.stores = Stores(stores) if stores else None
         """Where init containers fetch models from; None: as long as they say themselves."""
@@ -61,6 +64,7 @@ class Kubelet:
         self.h_start = loop.register("kubelet.start", partial(starting.on_start, self))
         self.h_report = loop.register("kubelet.report", partial(starting.on_report, self))
         self.h_mount = loop.register("kubelet.mount", partial(starting.on_mount, self))
+        self.h_prepare = loop.register("kubelet.prepare", partial(starting.on_prepare, self))
         self.h_sandbox = loop.register("kubelet.sandbox", partial(starting.on_sandbox, self))
         self.h_exit = loop.register("kubelet.exit", partial(starting.on_exit, self))
         self.h_restart = loop.register("kubelet.restart", partial(starting.on_restart, self))
@@ -100,6 +104,7 @@ class Kubelet:
         twin.plans = self.plans
         twin.progress = self.progress.fork()
         twin.gangs = {job: members.copy() for job, members in self.gangs.items()}
+        twin.preparing = dict(self.preparing)
         twin.node_count = self.node_count
         twin.pull_slowdown_milli = self.pull_slowdown_milli
         twin.stores = None if self.stores is None else self.stores.copy()
@@ -110,7 +115,10 @@ class Kubelet:
     def observe(self, change: Change) -> None:
         key = change.key
         if key[0] != "Pod":
-            self._observe_node(change)
+            if key[0] == "Node":
+                self._observe_node(change)
+            else:
+                preparing.on_domain(self, change)
             return
         obj = change.obj
         meta: Obj = obj["metadata"]

@@ -16,7 +16,17 @@ from fairway.kube.durations import go_duration_us
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, format_duration
 from fairway.twin.kubeevents import NORMAL, WARNING, Said
-from fairway.twin.kubelet import gpufaults, locality, mounting, probing, pulling, resizing, stopping, working
+from fairway.twin.kubelet import (
+    gpufaults,
+    locality,
+    mounting,
+    preparing,
+    probing,
+    pulling,
+    resizing,
+    stopping,
+    working,
+)
 from fairway.twin.kubelet.admission import rejection
 from fairway.twin.kubelet.phases import is_initialized
 from fairway.twin.kubelet.states import (
@@ -105,7 +115,14 @@ def on_sandbox(k: Kubelet, uid: str) -> None:
         _set_up_if_possible(k, pod, k.nodes[pod.node], k.store.get(pod.key))
 
 
+def on_prepare(k: Kubelet, data: tuple[str, int]) -> None:
+    if preparing.on_prepare(k, data):
+        on_sandbox(k, data[0])
+
+
 def _set_up_if_possible(k: Kubelet, pod: PodState, node: NodeState, obj: Obj | None) -> None:
+    if obj is not None and preparing.waits_for_channel(k, pod, obj):
+        return
     runtime = None if obj is None else obj["spec"].get("runtimeClassName")
     if runtime is None or not gpufaults.waits_for_runtime(k, pod, node, runtime):
         _set_up(k, pod, node)

@@ -101,6 +101,8 @@ class PodState:
     sandbox_since_us = -1
     mounts_since_us = -1
     """Since when a volume of it cannot be mounted."""
+    prepares_since_us = -1
+    """Since when a driver tries to prepare a claim of it."""
     is_ready = False
     luck: tuple[float, ...] = ()
     conditions: Any = None
@@ -257,6 +259,7 @@ POD_FIELDS: Final = (
     "owes_status",
     "sandbox_since_us",
     "mounts_since_us",
+    "prepares_since_us",
     "is_ready",
     "luck",
     "conditions",

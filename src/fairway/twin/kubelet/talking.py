@@ -3,7 +3,7 @@
 `fairway.dev/step-time: 800ms` is a step's computing, `fairway.dev/step-traffic: all_reduce=14Gi,alltoall@8=2Gi`
 what its ranks tell each other meanwhile (`@8`: in groups of eight). With both, `fairway.dev/run-time` is the
 time of computing alone, and the run takes longer as `devices.collectives` says of the nodes that its members
-are on. Nothing overlaps.
+are on. Nothing overlaps. Nodes of one NVLink domain whose members have channels of one ComputeDomain are as one node.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from fairway.kube import computedomains
 from fairway.kube.objects import Key
+from fairway.kube.resourceclaims import CLAIM, pod_claims
 from fairway.twin.kubelet import slowing
 from fairway.twin.kubelet.states import PodState
 
@@ -37,6 +39,29 @@ def pace(k: Kubelet, members: list[PodState]) -> None:
         wanted = min(1000 + round(1000 * talked_us / behaviour.step_us), _MOST_MILLI)
         if wanted != pod.wire_milli and slowing.stretch(k, pod, wanted * 1000 // pod.wire_milli):
             pod.wire_milli = wanted
+
+
+def _share_memory(k: Kubelet, members: list[PodState], nodes: Counter[str]) -> bool:
+    """Whether all nodes are within one NVLink domain, and every member has a channel of one ComputeDomain."""
+    of_nodes = [k.store.get(Key("Node", "", name)) for name in sorted(nodes)]
+    cliques = {"" if node is None else computedomains.clique_of(node) for node in of_nodes}
+    if len(cliques) != 1 or cliques == {""}:
+        return False
+    domains: set[str] = set()
+    for pod in members:
+        if pod.node in nodes:
+            domains.add(_domain_of(k, pod))
+    return len(domains) == 1 and domains != {""}
+
+
+def _domain_of(k: Kubelet, pod: PodState) -> str:
+    obj = k.store.get(pod.key)
+    for entry in pod_claims(obj or {}):
+        claim = k.store.get(Key(CLAIM, pod.key.namespace, entry.claim)) if entry.claim else None
+        joining = None if claim is None else computedomains.joining(claim)
+        if joining is not None:
+            return joining.domain
+    return ""
 
 
 def _talk_us(place: Place, kind: str, ranks: int, size: int) -> float:
@@ -74,4 +99,7 @@ def _place(k: Kubelet, members: list[PodState]) -> Place | None:
     if not found:
         return None
     _, _, board, model = min(found, key=lambda one: one[:2])
+    if len(counts) > 1 and board.is_switched and _share_memory(k, members, counts):
+        # Every GPU reaches every other over NVLink: to NCCL they are as of one node.
+        return Place(board, model, 1, counts.total(), has_rdma)
     return Place(board, model, len(counts), max(counts.values()), has_rdma)

@@ -1,0 +1,143 @@
+"""What keeps a pod from its sandbox: a driver that cannot prepare its claim yet. So do channels of ComputeDomains.
+
+The plugin labels the node for the domain, whose daemon comes there by that, and tries again until it is ready: after a
+quarter of a second, twice as long every time, up to three. After 45 s it gives up, the kubelet says so and comes back.
+
+Source: kubernetes-sigs/dra-driver-nvidia-gpu cmd/compute-domain-kubelet-plugin (device_state.go, driver.go),
+pkg/workqueue; pkg/kubelet/cm/dra/manager.go, pkg/kubelet/kuberuntime SyncPod, pod_workers.go backOffPeriod (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from fairway.cluster.changes import Change
+from fairway.kube import computedomains as words
+from fairway.kube.objects import Key, Obj, labels_of, meta_of, spec_of
+from fairway.kube.resourceclaims import CLAIM, pod_claims
+from fairway.kube.timestamps import SECOND_US
+from fairway.twin.kubeevents import WARNING
+from fairway.twin.kubelet.states import PodState
+
+if TYPE_CHECKING:
+    from fairway.twin.kubelet.component import Kubelet
+
+_REASON: Final = "FailedPrepareDynamicResources"
+_PATIENCE_US: Final = 45 * SECOND_US
+"""ErrorRetryMaxTimeout."""
+_SYNC_US: Final = 10 * SECOND_US
+_FIRST_US, _LONGEST_US = SECOND_US // 4, 3 * SECOND_US
+
+
+def waits_for_channel(k: Kubelet, pod: PodState, obj: Obj) -> bool:
+    """Whether a channel of it cannot be prepared now. Then the pod is begun once it can."""
+    if not spec_of(obj).get("resourceClaims"):
+        return False
+    why = _obstacle(k, pod, obj)
+    if why is None:
+        return False
+    pod.prepares_since_us = k.loop.now_us
+    k.preparing[pod.uid] = None
+    _wait(k, pod, why)
+    k.report(pod)
+    return True
+
+
+def on_prepare(k: Kubelet, data: tuple[str, int]) -> bool:
+    """It may be ready, or the patience of the driver or the pod is at its end; whether the pod can begin."""
+    uid, since_us = data
+    pod = k.pods.get(uid)
+    if pod is None or pod.is_stopping or pod.is_lost or pod.prepares_since_us != since_us:
+        if pod is None or pod.is_stopping or pod.is_lost:
+            k.preparing.pop(uid, None)
+        return False
+    obj = k.store.get(pod.key)
+    why = None if obj is None else _obstacle(k, pod, obj)
+    if why is None:
+        pod.prepares_since_us = -1
+        k.preparing.pop(uid, None)
+        return obj is not None
+    now_us = k.loop.now_us
+    if why and now_us >= since_us + _SYNC_US:
+        pod.prepares_since_us = now_us
+        _wait(k, pod, why)
+    elif now_us >= since_us + _PATIENCE_US:
+        said = "prepare dynamic resources: NodePrepareResources skipped 1 ResourceClaims"
+        k.tell(pod.key, uid, WARNING, _REASON, f"Failed to prepare dynamic resources: {said}")
+        pod.prepares_since_us = now_us + _SYNC_US
+        _wait(k, pod, "")
+    elif now_us == since_us + _SYNC_US:
+        # What could not pass when it was asked about may do so now.
+        k.loop.at(since_us + _PATIENCE_US, k.h_prepare, (uid, since_us))
+    return False
+
+
+def on_domain(k: Kubelet, _change: Change) -> None:
+    """A domain or a clique is another: who waits for one is tried when its driver tries next."""
+    now_us = k.loop.now_us
+    for uid in list(k.preparing):
+        pod = k.pods.get(uid)
+        if pod is None or pod.prepares_since_us < 0:
+            del k.preparing[uid]
+        else:
+            at_us = _next_try_us(pod.prepares_since_us, now_us)
+            k.loop.at(at_us, k.h_prepare, (uid, pod.prepares_since_us))
+
+
+def _wait(k: Kubelet, pod: PodState, why: str) -> None:
+    """Until the driver gives up; what cannot pass is said at once, and again with every sync of the pod."""
+    since_us = pod.prepares_since_us
+    if why:
+        k.tell(pod.key, pod.uid, WARNING, _REASON, f"Failed to prepare dynamic resources: {why}")
+    k.loop.at(since_us + (_SYNC_US if why else _PATIENCE_US), k.h_prepare, (pod.uid, since_us))
+
+
+def _next_try_us(since_us: int, now_us: int) -> int:
+    at_us, delay_us = since_us, _FIRST_US
+    while at_us < now_us and delay_us < _LONGEST_US:
+        at_us += delay_us
+        delay_us = min(2 * delay_us, _LONGEST_US)
+    if at_us < now_us:
+        at_us += -(-(now_us - at_us) // _LONGEST_US) * _LONGEST_US
+    return at_us
+
+
+def _obstacle(k: Kubelet, pod: PodState, obj: Obj) -> str | None:
+    """Why a channel cannot be prepared: empty, where that may pass; None: nothing is in the way."""
+    for entry in pod_claims(obj):
+        claim = k.store.get(Key(CLAIM, pod.key.namespace, entry.claim)) if entry.claim else None
+        joining = None if claim is None else words.joining(claim)
+        if claim is None or joining is None:
+            continue
+        said = _prepared(k, pod, joining.domain)
+        if said is None:
+            continue
+        meta = meta_of(claim)
+        who = f"{pod.key.namespace}/{meta['name']}:{meta['uid']}"
+        failed = f"error preparing devices for claim '{who}': prepare devices failed: error applying config: {said}"
+        driver = f"NodePrepareResources failed for ResourceClaim {meta['name']}: {failed}"
+        return f"prepare dynamic resources: {driver}" if said else ""
+    return None
+
+
+def _prepared(k: Kubelet, pod: PodState, uid: str) -> str | None:
+    """Label the node, and look whether its daemon is ready. A text: what never passes; empty: not yet; None: it is."""
+    domain = k.store.by_uid(uid) if uid else None
+    asserting = "error asserting ComputeDomain's namespace"
+    if domain is None or domain.get("kind") != "ComputeDomain":
+        return f"{asserting}: ComputeDomain not found: {uid}"
+    if meta_of(domain).get("namespace") != pod.key.namespace:
+        return f"{asserting}: the ResourceClaim's namespace is different than the ComputeDomain's namespace"
+    key = Key("Node", "", pod.node)
+    node = k.store.get(key)
+    if node is None:
+        return ""
+    label = labels_of(node).get(words.LABEL)
+    if label is None:
+        k.store.patch(key, {"metadata": {"labels": {words.LABEL: uid}}})
+    elif label != uid:
+        # Of another domain, until that gives the node back.
+        return ""
+    name = words.clique_name(uid, words.clique_of(node))
+    clique = k.store.get(Key(words.CLIQUE, words.NAMESPACE, name))
+    return None if words.is_ready_on(domain, clique, pod.node) else ""
