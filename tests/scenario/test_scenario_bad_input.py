@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -241,6 +242,16 @@ def test_bad_input(name: str, tmp_path: Path) -> None:
 def test_all_problems_are_said_at_once(tmp_path: Path) -> None:
     text = "  seed: x\n  latency: {imagePul: 1s}\n  assertions:\n    - nonsense\n    - wait p95 < 5\n"
     assert len(problems_of(text, tmp_path)) == 4
+
+
+def test_a_rule_about_a_whole_object_shows_no_value(tmp_path: Path) -> None:
+    queue = {"reclaimWithinCohort": "Never", "borrowWithinCohort": {"policy": "LowerPriority"}}
+    text = (
+        "    - {apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: q}, "
+        f"spec: {{preemption: {json.dumps(queue)}}}}}\n"
+    )
+    (told,) = problems_of(text, tmp_path)
+    assert "ClusterQueue q: spec.preemption: reclaimWithinCohort=Never and borrow" in told
 
 
 def test_nothing_to_simulate(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ class Coverage:
     breadth: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=dict)
     cases: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
+    unrecorded: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """By file: its functions that ran, but under no context: coverage does not see through Hypothesis's wrapper."""
 
     def tests_of(self, change: Change) -> list[str]:
         """Node ids, the narrowest first, within the budget of time. Empty: no test runs the line."""
@@ -47,6 +49,7 @@ class Coverage:
             names |= self.by_line.get((change.path, line), set())
         if "" in names:  # run at import, be it within a test: whoever uses the module may notice
             names = names | self.by_file.get(change.path, set())
+        names = names | {other for name in names for other in self.unrecorded.get(_file_of(name), ())}
         chosen, left = [], _BUDGET_S
         for name in sorted(names - {""}, key=lambda n: (self.breadth[n], n)):
             for test, cost in self._affordable(name, left):
@@ -89,7 +92,18 @@ def coverage_of(data: Path, times: list[Path], tests: Path) -> Coverage:
         }
         for file, context, bits in database.execute("select file_id, context_id, numbits from line_bits"):
             _add(found, paths[file], contexts[context], bits)
+    _note_unrecorded(found)
     return found
+
+
+def _note_unrecorded(found: Coverage) -> None:
+    for name in found.seconds:
+        if name not in found.breadth:
+            found.unrecorded[_file_of(name)].add(name)
+
+
+def _file_of(name: str) -> str:
+    return name.partition("::")[0]
 
 
 def _add(found: Coverage, path: str, test: str, bits: bytes) -> None:

@@ -10,7 +10,7 @@ from fairway.kube.fieldpath import path_text, value_text
 from fairway.kube.kinds import kind_named
 from fairway.kube.manifest import MAX_PROBLEMS, Manifest, capped
 from fairway.kube.objects import Key, Obj, gk_of, key_of
-from fairway.kube.problem import UNKNOWN_FIELD, Problem
+from fairway.kube.problem import OMITTED, UNKNOWN_FIELD, Problem
 from fairway.kube.validation.validating import validate
 
 
@@ -116,7 +116,7 @@ def field_problem(manifest: Manifest, problem: Problem, *, locate: bool = True) 
     line = manifest.line_of(problem.path) if locate else 0
     if problem.reason == UNKNOWN_FIELD:
         return FieldProblem(manifest.file, line, "", "", str(problem), subject_of(manifest.obj))
-    value = "" if problem.value in ("", None) else value_text(problem.value)
+    value = "" if problem.value in ("", None, OMITTED) else value_text(problem.value)
     path = path_text(problem.path)
     return FieldProblem(manifest.file, line, path, value, problem.expected, subject_of(manifest.obj))
 
