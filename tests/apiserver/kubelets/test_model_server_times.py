@@ -162,7 +162,7 @@ def test_a_full_cache_is_waited_for_and_an_exact_fit_is_none() -> None:
         engine.cached = engine.times.cache_tokens - free
         loop = Impatient()
 
-        async def run(engine: Engine = engine) -> None:
+        async def run(engine: Engine = engine, is_taken: bool = is_taken) -> None:
             posted(ModelServerPort(Client(), "", engine), "/v1/completions", prompt="Once up", max_tokens=1)
             assert (engine.running, engine.waiting) == ((1, 0) if is_taken else (0, 1))
 
