@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from fairway.kube.fieldpath import TextProblem, path_text
-from fairway.kube.yamltext import MAX_BROKEN_DOCUMENTS, MAX_DEPTH, line_in_document, read_documents
+from fairway.kube.yamltext import (
+    MAX_BROKEN_DOCUMENTS,
+    MAX_DEPTH,
+    first_value,
+    line_in_document,
+    read_documents,
+)
 
 
 def only(text: str) -> Any:
@@ -201,3 +207,28 @@ def test_lines_inside_a_list_in_flow_style() -> None:
     text = "kind: List\nitems: [{kind: Pod,\n  spec: {a: 1}}, {kind: Pod,\n  spec: {b: 2}}]\n"
     document = read_documents(text)[0][0]
     assert line_in_document(text, document, ("items", 1, "spec", "b")) == 4
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join(['*' + before] * 10)}]\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (BOMB, "aliases expand to more than 100000 nodes: refused"),
+        ("[" * 5_000, "line 1: "),
+        ("a: 1\nb: [", "line "),
+    ],
+)
+def test_one_value_of_a_text_from_anybody(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=r"^line [0-9]+: .*") as refused:
+        first_value(text)
+    assert said in str(refused.value)
+
+
+def test_one_value() -> None:
+    assert first_value("a: {b: [1, no]}\n---\nc: 2\n") == {"a": {"b": [1, False]}}
+    assert first_value("# nothing\n") is None

@@ -148,6 +148,18 @@ def test_priorities_by_name() -> None:
     assert str(read_priorities({"priorities": ""})).startswith(wrong + "priority configuration in")
     for text in ("[1]", "a: ['x']", "1: 2", "{"):
         assert str(read_priorities({"priorities": text})).startswith(wrong + "Can't parse YAML"), text
+    assert str(read_priorities({"priorities": "1: ['(']"})).startswith(wrong + "Can't compile regexp rule")
+
+
+def test_a_priority_that_would_be_searched_for_ever_is_not() -> None:
+    read = read_priorities({"priorities": "1: ['^(a+)+$']"})
+    assert not isinstance(read, str)
+    assert by_priority([Option(group("a" * 60 + "!"), 1, ())], read)
+    bomb = "1: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"{n + 2}: &{name} [{', '.join(['*' + before] * 10)}]\n"
+        for n, (before, name) in enumerate(zip("abcdefgh", "bcdefghi", strict=True))
+    )
+    assert "aliases expand to more than" in str(read_priorities({"priorities": bomb}))
 
 
 # Groups of a kind

@@ -112,7 +112,7 @@ class Sent:
         try:
             self._waiting.put_nowait((url, data))
         except queue.Full:
-            log.warning("%s: %d notifications wait for an answer: this one is not sent", url, _MOST_WAITING)
+            log.warning("%s: %d notifications wait: this one is not sent", _host(url), _MOST_WAITING)
 
     def _work(self) -> None:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
@@ -123,7 +123,12 @@ class Sent:
                 with opener.open(urllib.request.Request(url, data, headers), timeout=_TIMEOUT_S):
                     pass
             except (OSError, urllib.error.URLError, ValueError) as failed:
-                log.warning("%s: not delivered: %s", url, failed)
+                log.warning("%s: not delivered: %s", _host(url), failed)
+
+
+def _host(url: str) -> str:
+    """What may be told of an address: its path or query may be the secret."""
+    return urlsplit(url).netloc.rpartition("@")[2]
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

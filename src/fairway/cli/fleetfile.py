@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
-
-from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.objects import Obj
 
 
@@ -15,27 +12,14 @@ def read_fleet_file(path: Path) -> list[Obj]:
 
     Raises: InvalidInput with every problem.
     """
+    from fairway.scenario.cloudfile import bare_document
     from fairway.scenario.loading import load_scenario
 
-    bare = _bare_nodes(path)
+    is_file = not path.is_dir() and path.suffix.lower() in (".yaml", ".yml", ".json")
+    bare = bare_document(path, "nodes", "--fleet") if is_file else None
     if bare is not None:
         return _described(path, bare)
     return list(load_scenario(path).objects)
-
-
-def _bare_nodes(path: Path) -> Obj | None:
-    """The document, where it is a mapping with `nodes` and no kind."""
-    if path.is_dir() or path.suffix.lower() not in (".yaml", ".yml", ".json"):
-        return None
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as unreadable:
-        raise InvalidInput(
-            (FieldProblem(str(path), 0, "--fleet", "", f"cannot be read: {unreadable}"),)
-        ) from None
-    except yaml.YAMLError:
-        return None  # several documents, or none that is YAML: the manifest reader says so in place
-    return found if isinstance(found, dict) and "nodes" in found and "kind" not in found else None
 
 
 def _described(path: Path, document: Obj) -> list[Obj]:

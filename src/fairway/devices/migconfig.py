@@ -14,10 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import yaml
-
 from fairway.catalog.gpus import GpuModel
 from fairway.errors import UserError
+from fairway.kube.yamltext import first_value
 
 _BALANCED: Final = {7: {1: 2, 2: 1, 3: 1}, 4: {1: 2, 2: 1}}
 _KEYS: Final = ("device-filter", "devices", "mig-enabled", "mig-devices")
@@ -64,11 +63,9 @@ def read_mig_configs(text: str) -> MigConfigs:
         raise MigConfigError(f"error parsing config file: {len(text)} bytes, expected at most {_BYTES_MOST}")
     prefix = "error parsing config file: unmarshal error: error"
     try:
-        raw = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as wrong:
-        raise MigConfigError(
-            f"{prefix} converting YAML to JSON: yaml: {' '.join(str(wrong).split())}"
-        ) from None
+        raw = first_value(text)
+    except ValueError as wrong:
+        raise MigConfigError(f"{prefix} converting YAML to JSON: yaml: {wrong}") from None
     try:
         return _spec(raw)
     except MigConfigError as wrong:

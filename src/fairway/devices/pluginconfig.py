@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import yaml
-
 from fairway.errors import UserError
+from fairway.kube.yamltext import first_value
 
 NONE, SINGLE, MIXED = "none", "single", "mixed"
 TIME_SLICING, MPS = "time-slicing", "mps"
@@ -86,11 +85,10 @@ def read_plugin_config(text: str, mig_strategy: str = "") -> PluginConfig:
     if len(text) > _BYTES_MOST:
         raise PluginConfigError(f"unable to load config: {len(text)} bytes, expected at most {_BYTES_MOST}")
     try:
-        raw = yaml.safe_load(text) or {}
-    except (yaml.YAMLError, RecursionError, ValueError) as wrong:
-        words = " ".join(str(wrong).split())
+        raw = first_value(text) or {}
+    except ValueError as wrong:
         raise PluginConfigError(
-            f"{_PREFIX.partition('error unm')[0]}error converting YAML to JSON: {words}"
+            f"{_PREFIX.partition('error unm')[0]}error converting YAML to JSON: yaml: {wrong}"
         ) from None
     ignored: list[str] = []
     top = _mapping(raw, "Config", "", _TOP, ignored)

@@ -80,6 +80,14 @@ def read_documents(text: str) -> tuple[list[Document], list[TextProblem]]:
             start = next_start
 
 
+def first_value(text: str) -> Any:
+    """The first document's value; None: there is none. Raises: ValueError, saying on which line it is broken."""
+    documents, problems = read_documents(text)
+    if problems:
+        raise ValueError(f"line {problems[0].line}: {problems[0].expected}")
+    return documents[0].value if documents else None
+
+
 class _Broken(Exception):
     """Reading stopped here. `before` holds the documents that were whole."""
 

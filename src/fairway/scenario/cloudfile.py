@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
-
 from fairway.errors import FieldProblem, InvalidInput
 from fairway.kube.located import Field, Reading
 from fairway.kube.manifest import Manifest, read_path
 from fairway.kube.objects import Obj, gk_of
+from fairway.kube.yamltext import read_documents
 from fairway.scenario.loading import SCENARIO_GK
 from fairway.scenario.model import CloudPlan
 from fairway.scenario.reading import cloud_of
@@ -20,7 +19,7 @@ def read_cloud_file(path: Path, start_us: int) -> CloudPlan:
 
     Raises: InvalidInput with every problem.
     """
-    bare = _bare_cloud(path)
+    bare = bare_document(path, "cloud")
     if bare is not None:
         reading = Reading(Manifest(bare, str(path)))
         field, manifests = reading.root().members("cloud", required=("cloud",))["cloud"], []
@@ -38,12 +37,15 @@ def read_cloud_file(path: Path, start_us: int) -> CloudPlan:
     return plan
 
 
-def _bare_cloud(path: Path) -> Obj | None:
-    """The document, where it is a mapping with `cloud` and no kind."""
+def bare_document(path: Path, field: str, option: str = "") -> Obj | None:
+    """A file's document, where it is one mapping with this field and no kind. Raises: InvalidInput."""
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        documents, broken = read_documents(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as unreadable:
-        raise InvalidInput((FieldProblem(str(path), 0, "", "", f"cannot be read: {unreadable}"),)) from None
-    except yaml.YAMLError:
-        return None  # several documents, or none that is YAML: the manifest reader says so in place
-    return found if isinstance(found, dict) and "cloud" in found and "kind" not in found else None
+        raise InvalidInput(
+            (FieldProblem(str(path), 0, option, "", f"cannot be read: {unreadable}"),)
+        ) from None
+    if broken or len(documents) != 1:
+        return None  # the manifest reader says where it is broken
+    found = documents[0].value
+    return found if isinstance(found, dict) and field in found and "kind" not in found else None

@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fairway.catalog.boards import BOARD, boards
 from fairway.devices.numa.machines import KIND, KUBELET, checked, machine_of
 from fairway.devices.numa.options import OptionError
 from fairway.kube.located import Field, did_you_mean
 from fairway.kube.objects import Obj
+from fairway.kube.yamltext import read_documents
 
 _BYTES_MOST = 64 * 1024
 
@@ -52,11 +51,12 @@ def _configuration(field: Field) -> dict[str, Any] | None:
     path = Path(field.reading.manifest.file).parent / name
     try:
         text = path.read_bytes()[: _BYTES_MOST + 1].decode()
-        found = [d for d in yaml.safe_load_all(text) if isinstance(d, dict) and d.get("kind") == KIND]
+        values = [d.value for d in read_documents(text)[0]]
+        found = [v for v in values if isinstance(v, dict) and v.get("kind") == KIND]
     except OSError as unreadable:
         field.reject(f"cannot be read: {unreadable.strerror}")
         return None
-    except (UnicodeDecodeError, yaml.YAMLError, RecursionError):
+    except UnicodeDecodeError:
         text, found = "", []
     if len(text) > _BYTES_MOST or not found:
         field.reject(f"expected a {KIND}, or the path of one of at most {_BYTES_MOST:,} bytes")

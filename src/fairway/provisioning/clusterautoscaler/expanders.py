@@ -6,13 +6,12 @@ Source: expander/factory/chain.go; mostpods, waste, price, priority, random.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import yaml
-
+from fairway.kube.goregexp import Pattern, RegexpError, compiled
 from fairway.kube.resources import CPU, MEMORY, NVIDIA_GPU
+from fairway.kube.yamltext import first_value
 from fairway.provisioning.clusterautoscaler.groups import (
     LEAST_WASTE,
     MOST_PODS,
@@ -40,7 +39,7 @@ class Option:
     pods: tuple[PodFacts, ...]
 
 
-Priorities = Mapping[int, tuple[re.Pattern[str], ...]]
+Priorities = Mapping[int, tuple[Pattern, ...]]
 
 
 def choose(
@@ -152,11 +151,11 @@ def read_priorities(data: Mapping[str, str]) -> Priorities | str:
         )
         return wrong.format(empty)
     try:
-        raw = yaml.safe_load(text)
+        raw = first_value(text)
         if not isinstance(raw, dict):
             raise ValueError("expected a mapping of numbers to lists of regular expressions")
-        return {int(n): tuple(re.compile(str(r)) for r in names) for n, names in raw.items()}
-    except re.error as bad:
+        return {int(n): tuple(compiled(str(r)) for r in names) for n, names in raw.items()}
+    except RegexpError as bad:
         return wrong.format(f"Can't compile regexp rule for priority: {bad}")
-    except (yaml.YAMLError, ValueError, TypeError) as bad:
+    except (ValueError, TypeError) as bad:
         return wrong.format(f"Can't parse YAML with priorities in the configmap: {bad}")

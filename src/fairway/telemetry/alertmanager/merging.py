@@ -16,11 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import yaml
-
 from fairway.errors import InvalidInput
 from fairway.kube.labels import Selector, label_selector
 from fairway.kube.objects import Obj, labels_of, meta_of
+from fairway.kube.yamltext import first_value
 from fairway.telemetry.alertmanager.configuration import Configuration, read_mapping
 from fairway.telemetry.alertmanager.receivers import Rejected, check_receivers, receiver_of, settings_of
 
@@ -114,11 +113,9 @@ def _from_secret(alertmanager: Obj, secret_of: SecretOf) -> dict[str, Any]:
     if len(text) > MOST_BYTES:
         raise Rejected(f"failed to initialize from secret: {FILE} is larger than {MOST_BYTES >> 20} MiB")
     try:
-        read = yaml.safe_load(text)
-    except yaml.YAMLError as wrong:
+        read = first_value(text)
+    except ValueError as wrong:
         raise Rejected(f"failed to initialize from secret: {wrong}") from wrong
-    except RecursionError as deep:
-        raise Rejected("failed to initialize from secret: nested too deep") from deep
     if not isinstance(read, dict):
         raise Rejected("failed to initialize from secret: expected a mapping with route and receivers")
     return read

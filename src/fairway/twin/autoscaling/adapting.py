@@ -171,12 +171,9 @@ def is_adapters(name: str) -> bool:
 
 def read_adapter(text: str) -> tuple[tuple[_Rule, ...], tuple[_Rule, ...]]:
     """Custom and external rules. Raises: AdapterFault, ValueError."""
-    from fairway.kube.yamltext import read_documents
+    from fairway.kube.yamltext import first_value
 
-    documents, problems = read_documents(text)
-    if problems:
-        raise AdapterFault(problems[0].expected)
-    raw = documents[0].value if documents else None
+    raw = first_value(text)
     if not isinstance(raw, dict):
         raise AdapterFault("expected a mapping with rules and externalRules")
     return _rules(raw, "rules"), _rules(raw, "externalRules")

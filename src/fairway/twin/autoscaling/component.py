@@ -11,6 +11,7 @@ from fairway.autoscaling.load.reading import NO_LOAD, Load, LoadFault, read_load
 from fairway.autoscaling.vpa.admitting import GK as VERTICAL
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Key, Obj, labels_of, namespace_of
+from fairway.kube.yamltext import first_value
 from fairway.twin.autoscaling import horizontal, keda, knative
 from fairway.twin.autoscaling.adapting import CONFIG, Adapter, is_adapters
 from fairway.twin.autoscaling.horizontal import Horizontal
@@ -214,7 +215,7 @@ class Autoscaling:
         load = NO_LOAD
         for entry, text in data.items():
             try:
-                one = read_load(_value(text))
+                one = read_load(first_value(text))
             except (LoadFault, ValueError) as wrong:
                 obj = self.host.store.get(key)
                 uid = "" if obj is None else obj["metadata"]["uid"]
@@ -230,13 +231,3 @@ class Autoscaling:
     def _on_load(self, name: str) -> None:
         if name in self.loads.given:
             self.loads.apply(name)
-
-
-def _value(text: str) -> Any:
-    """The first YAML document. Raises: ValueError."""
-    from fairway.kube.yamltext import read_documents
-
-    documents, problems = read_documents(text)
-    if problems:
-        raise ValueError(problems[0].expected)
-    return documents[0].value if documents else None
