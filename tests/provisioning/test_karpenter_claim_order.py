@@ -40,14 +40,25 @@ class _Model:
 @pytest.mark.parametrize("most", [3, SHORT - 1, SHORT + 3, LONG + 20])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_claim_with_the_fewest_pods_is_tried_first(seed: int, most: int) -> None:
-    draw, line = Random(seed * 100 + most), ClaimLine()
+    _played(Random(seed * 100 + most), most, 220 if most > SHORT else 90, takes=0.3, gives_up=0.5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_shape_that_many_claims_cannot_hold_keeps_the_order(seed: int) -> None:
+    """It has heaps of its own then, which follow what changes."""
+    tried = _played(Random(seed), 160, 700, takes=0.02, gives_up=0.01)
+    assert any(shape.heaps is not None for shape in tried)
+
+
+def _played(draw: Random, most: int, steps: int, *, takes: float, gives_up: float) -> list[Tried]:
+    line, levels = ClaimLine(), list[int]()
     model = _Model(line.claims)
     shapes = [Tried() for _ in range(3)]
-    for _ in range(220 if most > SHORT else 90):
+    for _ in range(steps):
         line.settle()
         model.settle()
         tried = draw.choice(shapes)
-        if draw.random() < 0.05:
+        if draw.random() < gives_up / 10:
             tried.closed.add(draw.choice(line.classes() or [_labels("z")]))
         classes = [labels for labels in line.classes() if labels not in tried.closed]
         want = [i for i in model.order if line.claims[i].requirements in classes and i not in tried.never]
@@ -56,10 +67,10 @@ def test_the_claim_with_the_fewest_pods_is_tried_first(seed: int, most: int) -> 
         walk = line.walk(classes, tried)
         for index in walk:
             seen.append(index)
-            if draw.random() < 0.3:
+            if draw.random() < takes:
                 taken = index
                 break
-            if draw.random() < 0.5:
+            if draw.random() < gives_up:
                 tried.never.add(index)
         walk.close()  # type: ignore[attr-defined]
         assert seen == want[: len(seen)]
@@ -68,12 +79,15 @@ def test_the_claim_with_the_fewest_pods_is_tried_first(seed: int, most: int) -> 
         if taken < 0 or (len(line.claims) < most and draw.random() < 0.5):
             if len(line.claims) >= most:
                 continue
-            assert line.append(_claim(_labels(draw.choice("ab")))) == len(line.claims) - 1
+            levels.append(draw.choice((0, 1)))
+            assert line.append(_claim(_labels("ab"[levels[-1]]))) == len(line.claims) - 1
             model.order.append(len(line.claims) - 1)
         else:
             claim = line.claims[taken]
             was = claim.requirements
             claim.pods.append(cast(Any, 0))
-            if draw.random() < 0.2:
-                claim.requirements = _labels(draw.choice("abc"))
+            if draw.random() < 0.2:  # pods ask for more and more: what it was it will not be again
+                level = draw.randint(levels[taken], 9)
+                claim.requirements, levels[taken] = _labels("abcdefghij"[level]), level
             line.moved(taken, was)
+    return shapes

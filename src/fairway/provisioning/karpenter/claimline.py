@@ -204,7 +204,8 @@ class ClaimLine:
 
     def _caught_up(self, tried: Tried) -> dict[Requirements, list[Entry]]:
         heaps = tried.heaps or {}
-        for index in self._log[tried.seen :]:
+        # One that changed twice since is there once.
+        for index in dict.fromkeys(self._log[tried.seen :]):
             claim = self.claims[index]
             if index not in tried.never and claim.requirements not in tried.closed:
                 heappush(heaps.setdefault(claim.requirements, []), (claim.rank, index))
