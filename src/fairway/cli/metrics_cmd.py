@@ -135,7 +135,8 @@ def export(
 ) -> None:
     """Write what a run has for another program: OpenMetrics text, a Prometheus' blocks (with promtool), or send it.
 
-    otlp: not series, but what happened to each job and pod, as OpenTelemetry's spans (a JSON export request a line).
+    otlp: not series, but what happened to each job and pod, as OpenTelemetry's spans (a JSON export request a line);
+    and to requests, where the run was made with --request-spans.
 
     Example: fairway metrics export data --on runs/a --format tsdb --match DCGM_FI_DEV_GPU_UTIL
     """
@@ -185,13 +186,18 @@ def export(
 def _spans(target: Path, on: Path | None) -> None:
     from fairway.cli.onground import ground_on
     from fairway.errors import UserError
+    from fairway.results.requestspans import FILE
     from fairway.results.spans import otlp_lines
 
     outcome = ground_on(on).history().outcome
+    requests = None if on is None else on / FILE
     try:
         with target.open("w", encoding="utf-8") as file:
             for line in otlp_lines(outcome):
                 file.write(line)
+            if requests is not None and requests.is_file():
+                with requests.open(encoding="utf-8") as more:
+                    file.writelines(more)
     except OSError as failed:
         raise UserError(f"{target}: cannot be written: {failed.strerror}") from failed
     typer.echo(f"fairway: spans of {len(outcome.pods):,} pods written to {target}", err=True)

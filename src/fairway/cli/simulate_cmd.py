@@ -57,6 +57,16 @@ def simulate(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML report.")
     ] = None,
+    request_spans: Annotated[
+        int,
+        typer.Option(
+            "--request-spans",
+            metavar="N",
+            min=0,
+            max=100_000,
+            help="With --out: what happened to N requests of each served model, as spans.",
+        ),
+    ] = 0,
     lenient: Annotated[
         bool, typer.Option("--lenient", help="Skip objects that will not do, and count them.")
     ] = False,
@@ -78,6 +88,8 @@ def simulate(
     from fairway.kube.collectorpause import collector_resting
 
     check_output(output, FORMATS)
+    if request_spans and out is None:
+        raise typer.BadParameter("goes with --out", param_hint="--request-spans")
     with collector_resting():
         from fairway.scenario.loading import load_scenario
 
@@ -89,6 +101,7 @@ def simulate(
         finished, run = _one(scenario, seed, out, quiet)
         if out is not None:
             _write_notifications(finished, out / "notifications.jsonl")
+            _write_request_spans(finished, out, request_spans)
         if html is not None:
             _write_html(run, html)
         _print(finished, run, output, quiet)
@@ -211,6 +224,17 @@ def _write_notifications(finished: Finished, file: Path) -> None:
     ]
     if lines:
         replace_text(file, "".join(f"{msgspec.json.encode(line).decode()}\n" for line in lines))
+
+
+def _write_request_spans(finished: Finished, out: Path, most: int) -> None:
+    """A file of them, where there are served models and somebody asks."""
+    from fairway.results.requestspans import FILE, request_lines
+    from fairway.twin.serving.component import Serving
+
+    serving = finished.twin.host.parts.get("serving")
+    if most and isinstance(serving, Serving):
+        with (out / FILE).open("w", encoding="utf-8") as file:
+            file.writelines(request_lines(serving, most))
 
 
 class _Checkpoints:

@@ -3,7 +3,7 @@
 A trace is one job (the topmost owner of pods) or a pod without one. Its root lasts from its creation to its last pod's
 end; below it are the Workload's wait for quota and a span per pod, with the pod's own phases below that. What is not
 over at the end of the run ends there and says so (`fairway.unfinished`). Restores and checkpoints are not in a run's
-tables and have no spans.
+tables and have no spans; those of requests are `requestspans`'.
 
 Source: OTLP 1.x, JSON Protobuf Encoding (hexadecimal ids, times as strings); semantic conventions for `k8s.*`.
 """
@@ -20,7 +20,7 @@ from fairway.recorder.tables import Outcome, PodRow
 
 _A_LINE: Final = 500
 """Spans written as one line: one export request."""
-_INTERNAL, _OK, _ERROR = 1, 1, 2
+_INTERNAL, OK, ERROR = 1, 1, 2
 
 
 _Event = tuple[str, int | None, dict[str, str]]
@@ -47,10 +47,10 @@ def otlp_lines(outcome: Outcome) -> Iterator[str]:
     for job, pods in jobs.items():
         spans += _trace(job, pods, queued.get(job, []), outcome)
         while len(spans) >= _A_LINE:
-            yield _request(spans[:_A_LINE])
+            yield request_line(spans[:_A_LINE])
             del spans[:_A_LINE]
     if spans:
-        yield _request(spans)
+        yield request_line(spans)
 
 
 def _job_of(pod: PodRow) -> _Job:
@@ -59,7 +59,7 @@ def _job_of(pod: PodRow) -> _Job:
     return _Job("Pod", pod.namespace, pod.name)
 
 
-def _request(spans: list[dict[str, Any]]) -> str:
+def request_line(spans: list[dict[str, Any]]) -> str:
     resource = {"attributes": _attributes({"service.name": "fairway"})}
     scope = {"scope": {"name": "fairway.results.spans"}, "spans": spans}
     return json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}) + "\n"
@@ -67,16 +67,16 @@ def _request(spans: list[dict[str, Any]]) -> str:
 
 def _trace(job: _Job, pods: list[PodRow], queued: list[QueuedRow], outcome: Outcome) -> list[dict[str, Any]]:
     last_us = outcome.ended_us
-    trace = _id(16, *job)
+    trace = trace_id(*job)
     made = [pod.created_us for pod in pods] + [row.created_us for row in queued]
     ends = [_end_of(pod) for pod in pods] + [row.finished_us or row.deleted_us for row in queued]
     is_over = all(end is not None for end in ends)
     end_us = max(end for end in ends if end is not None) if is_over else last_us
     named = {"k8s.namespace.name": job.namespace, f"k8s.{job.kind.lower()}.name": job.name}
     has_failed = bool(pods) and all(pod.phase == "Failed" for pod in pods)
-    top = _span(trace, "", f"{job.kind} {job.name}", (min(made), end_us), named, is_over=is_over)
+    top = span(trace, "", f"{job.kind} {job.name}", (min(made), end_us), named, is_over=is_over)
     if is_over:
-        top["status"] = {"code": _ERROR if has_failed else _OK}
+        top["status"] = {"code": ERROR if has_failed else OK}
     found = [top]
     found += [_queued(trace, top["spanId"], row, last_us) for row in queued]
     for pod in pods:
@@ -98,7 +98,7 @@ def _queued(trace: str, parent: str, row: QueuedRow, last_us: int) -> dict[str, 
         "kueue.cluster_queue": row.cluster_queue,
         "kueue.evictions": row.evictions,
     }
-    span = _span(
+    own = span(
         trace,
         parent,
         f"queued {row.name}",
@@ -110,8 +110,8 @@ def _queued(trace: str, parent: str, row: QueuedRow, last_us: int) -> dict[str, 
     if row.evictions:
         why = {"reason": row.eviction, "preemption": row.preemption, "by": row.preempted_by}
         events.append(("evicted", row.evicted_us, why))
-    span["events"] = _events(events)
-    return span
+    own["events"] = _events(events)
+    return own
 
 
 def _of_pod(trace: str, parent: str, pod: PodRow, last_us: int) -> Iterator[dict[str, Any]]:
@@ -125,16 +125,16 @@ def _of_pod(trace: str, parent: str, pod: PodRow, last_us: int) -> Iterator[dict
         "fairway.gpu_milli": pod.gpu_milli,
         "fairway.restarts": pod.restarts,
     }
-    span = _span(trace, parent, f"pod {pod.name}", (pod.created_us, over_us), told, is_over=end is not None)
+    own = span(trace, parent, f"pod {pod.name}", (pod.created_us, over_us), told, is_over=end is not None)
     events: list[_Event] = [("ready", pod.ready_us, {})]
     if pod.disruption or pod.queue_eviction:
         why = {"reason": pod.disruption or pod.queue_eviction, "by": pod.preempted_by}
         events.append(("evicted", over_us, why))
-    span["events"] = _events(events)
+    own["events"] = _events(events)
     if end is not None:
         failed = pod.phase == "Failed"
-        span["status"] = {"code": _ERROR, "message": pod.reason} if failed else {"code": _OK}
-    yield span
+        own["status"] = {"code": ERROR, "message": pod.reason} if failed else {"code": OK}
+    yield own
     # Each phase ends where the next begins, or where the pod does.
     begins = (("scheduling", pod.created_us), ("starting", pod.scheduled_us), ("running", pod.started_us))
     for place, (name, begin) in enumerate(begins):
@@ -142,10 +142,10 @@ def _of_pod(trace: str, parent: str, pod: PodRow, last_us: int) -> Iterator[dict
             ends_us = next((at for _, at in begins[place + 1 :] if at is not None), None)
             until = over_us if ends_us is None else ends_us
             is_over = ends_us is not None or end is not None
-            yield _span(trace, span["spanId"], name, (begin, max(until, begin)), {}, is_over=is_over)
+            yield span(trace, own["spanId"], name, (begin, max(until, begin)), {}, is_over=is_over)
 
 
-def _span(
+def span(
     trace: str,
     parent: str,
     name: str,
@@ -189,6 +189,10 @@ def _attributes(values: Mapping[str, str | int]) -> list[dict[str, Any]]:
         {"key": key, "value": {"stringValue": value} if isinstance(value, str) else {"intValue": str(value)}}
         for key, value in values.items()
     ]
+
+
+def trace_id(*parts: str) -> str:
+    return _id(16, *parts)
 
 
 def _id(size: int, *parts: str) -> str:
