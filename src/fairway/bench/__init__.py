@@ -77,7 +77,9 @@ BENCHMARKS: dict[str, Benchmark] = {
         ),
     ),
     "slurm": Benchmark(
-        "slurm", "100,000 Slurm jobs over 1,000 nodes with backfill; a year of a million", ("year",)
+        "slurm",
+        "100,000 Slurm jobs over 1,000 nodes with backfill, also crowded; a year of a million",
+        ("crowded", "year"),
     ),
     "kills": Benchmark("kills", "kill -9 under write load: what is lost of what was acknowledged"),
     "survival": Benchmark(

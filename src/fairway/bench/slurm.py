@@ -1,7 +1,8 @@
 """How fast is a Slurm cluster in virtual time: 100,000 jobs over 1,000 nodes with backfill, and a year of a million?
 
-Jobs of 100 users come at random, at just the rate the nodes can carry, so that there is always a queue: single GPUs,
-whole nodes, and up to sixteen nodes, with limits from half an hour to a day, most of them far too long.
+Jobs of 100 users come at random, single GPUs, whole nodes, and up to sixteen nodes, with limits from half an hour to a
+day, most of them far too long: at a rate the nodes carry, nearly all of them busy and few jobs waiting, or `crowded`,
+faster than that, so that hundreds wait and the backfill scheduler looks far ahead every minute.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ _START_US = 1_800_000_000 * SECOND
 # Seconds between jobs that keep a thousand nodes nine tenths busy, measured with this mixture.
 _BUSY_GAP_S = 5.2
 _YEAR_GAP_S = 31.5
+# Seconds between jobs that are a tenth more than the nodes carry: 360 wait after 12,500.
+_CROWDED_GAP_S = 3.4
+CROWDED_JOBS, CROWDED_QUICK = 12_500, 2_500
 
 _CONF = f"""
 ClusterName=bench
@@ -47,8 +51,14 @@ PartitionName=p Nodes=ALL Default=YES MaxTime=7-0
 
 
 def run(quick: bool, setup: str = "") -> Iterator[BenchRow]:
-    """One row of seconds; with `year` two more, of seconds and memory."""
+    """One row of seconds; `crowded` another; `year` two others, of seconds and memory."""
     count = JOBS_QUICK if quick else JOBS
+    if setup == "crowded":
+        count = CROWDED_QUICK if quick else CROWDED_JOBS
+        taken, limit = played(count, _CROWDED_GAP_S), LIMIT_S * count / JOBS
+        name = f"slurm/crowded/{count}-jobs/{NODES}-nodes"
+        yield BenchRow(name, taken, "s", limit / taken, f"{limit:g} s, a limit of ours")
+        return
     if setup != "year":
         taken = played(count, _BUSY_GAP_S)
         limit = LIMIT_S * count / JOBS

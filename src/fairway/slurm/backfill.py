@@ -6,17 +6,22 @@ plans its nodes, whole, for its limit. Sets of nodes are bitmaps in Python integ
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fairway.slurm import limits, preemption, reservations
+from fairway.slurm.ahead import NEVER, NOW, Ahead, Ints
 from fairway.slurm.cluster import Cluster
 from fairway.slurm.conf import Configuration
 from fairway.slurm.mainpass import Preempt, Start
 from fairway.slurm.model.job import Job
 from fairway.slurm.model.partition import Partition
 from fairway.slurm.placing.need import Need
-from fairway.slurm.placing.placing import Placement, World, place
-from fairway.slurm.placing.uses import Uses, bitmap, bits
+from fairway.slurm.placing.placing import World, least_nodes, place
+from fairway.slurm.placing.quick import Table, choose_quick
+from fairway.slurm.placing.uses import Uses, bitmap, bits, indexes
 from fairway.slurm.queueing import Entry, build_queue, is_independent, may_start_task, partition_reason
 from fairway.slurm.selecting import (
     YEAR_MINUTES,
@@ -112,14 +117,14 @@ class Cycle:
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
     started: int = 0
     tested: int = 0
-    ahead: dict[tuple[Need, int, tuple[int, ...]], tuple[int, int] | None] = field(default_factory=dict)
-    futures: dict[int, _Future] = field(default_factory=dict)
+    tried: dict[tuple[Need, int, tuple[int, ...]], tuple[int, int] | None] = field(default_factory=dict)
+    caught_up: bool = False
+    """All that runs has been looked at once; since then `cluster.moved` tells."""
     het: dict[int, dict[int, tuple[Job, Partition, int]]] = field(default_factory=dict)
 
     def forget(self) -> None:
         """Something started: what was thought of the future is void."""
-        self.ahead.clear()
-        self.futures.clear()
+        self.tried.clear()
 
 
 def run_cycle(look: Looking, settings: Settings, start: Start, preempt: Preempt) -> Cycle:
@@ -357,6 +362,7 @@ def _start(cycle: Cycle, job: Job, part: Partition, free: int, start: Start, pre
     if verdict.victims:
         preempt(verdict, job)
         cycle.forget()
+        cycle.caught_up = False  # some may end sooner now, and hold what they have until then
     return "" if verdict.code in ("LIMIT", "RESERVED") else "busy"
 
 
@@ -405,18 +411,6 @@ def add_plan(spaces: list[Space], begin: int, end: int, nodes: int, resolution: 
             at += 1
 
 
-@dataclass(slots=True)
-class _Future:
-    """Jobs ending one after another on some nodes: the uses after each group, made as far as somebody looked."""
-
-    ends: list[Job]
-    uses: list[Uses] = field(default_factory=list)
-    times: list[int] = field(default_factory=list)
-    at: int = 0
-    window: int = 30
-    edge: int = 0
-
-
 def _when(
     cycle: Cycle, job: Job, part: Partition, need: Need, free: int, now_only: bool
 ) -> tuple[int, int] | None:
@@ -424,9 +418,9 @@ def _when(
     look = cycle.look
     if not look.rules.enabled:
         key = (need, free, job.nodelist)
-        if key not in cycle.ahead:
-            cycle.ahead[key] = _ahead(cycle, job, part, need, free, now_only=False)
-        found = cycle.ahead[key]
+        if key not in cycle.tried:
+            cycle.tried[key] = _ahead(cycle, job, part, need, free, now_only=False)
+        found = cycle.tried[key]
         return None if found and now_only and found[0] > look.now else found
     return _ahead(cycle, job, part, need, free, now_only=now_only)
 
@@ -435,69 +429,69 @@ def _ahead(
     cycle: Cycle, job: Job, part: Partition, need: Need, free: int, *, now_only: bool
 ) -> tuple[int, int] | None:
     look, cluster = cycle.look, cycle.look.cluster
-
-    def tried(uses: Uses | None, *, busy: bool = False) -> Placement | None:
-        world = _world(cluster, look, job, part, uses)
-        world.busy_first = busy and cycle.settings.busy_nodes
-        return place(need, world, free, job.nodelist, exact=False)
-
-    found = tried(None)
+    least, order = least_nodes(need), indexes(free, len(cluster.nodes))
+    table, ahead = _table(cycle, job, part, need), _caught_up(cycle)
+    first = ahead.first_fit(need, table) if table is not None else None
+    rank = NOW if first is None else _rank_of(first[order], least)
+    found = None
+    if rank == NOW:
+        found = place(need, _world(cluster, look, job, part, None), free, job.nodelist, exact=False)
     if found is None and look.rules.enabled:
         victims = preemption.candidates(
             look.rules, cluster.accounts, cluster.partitions, cluster.running.values(), job, part, look.now
         )
         if victims:
-            found = tried(without(cluster, cluster.uses, victims))
+            world = _world(cluster, look, job, part, without(cluster, cluster.uses, victims))
+            found = place(need, world, free, job.nodelist, exact=False)
     if found is not None:
-        return look.now, _mask(found)
-    if now_only:
+        return look.now, bitmap(found.nodes)
+    if now_only or rank == NEVER:
         return None
-    future = cycle.futures.get(free)
-    if future is None:
-        future = cycle.futures[free] = _Future(_ends(cluster, free))
-    step = 0
-    while _advance(cluster, future, step, cycle.settings.window_step):
-        found = tried(future.uses[step], busy=True)
-        if found is not None:
-            return max(future.times[step], look.now + 1), _mask(found)
-        step += 1
+    steps = ahead.steps_on(free, cycle.settings.window_step)
+    for at in range(bisect_left(steps.ranks, rank), len(steps.ranks)):
+        after, nodes = steps.ranks[at], None
+        if table is not None:
+            kinds = ahead.kinds_after(after)
+            numbering, weights = cluster.fits.numbering, cluster.weights
+            nodes = choose_quick(need, table, numbering, kinds, order, weights=weights, min_nodes=least)
+        if nodes is None:
+            world = _world(cluster, look, job, part, ahead.uses_after(after))
+            world.busy_first = cycle.settings.busy_nodes
+            found = place(need, world, free, job.nodelist, exact=False)
+            nodes = [] if found is None else list(found.nodes)
+        if nodes:
+            return max(steps.times[at], look.now + 1), bitmap(nodes)
     return None
 
 
-def _mask(placement: Placement) -> int:
-    return bitmap(placement.nodes)
+def _table(cycle: Cycle, job: Job, part: Partition, need: Need) -> Table | None:
+    """Where counts of each node's kind tell all: what they say of a need."""
+    look, cluster = cycle.look, cycle.look.cluster
+    if job.nodelist or cycle.settings.busy_nodes or need.sharing == "shared":
+        return None
+    return cluster.fits.table(need) if _world(cluster, look, job, part, None).plain else None
 
 
-def _ends(cluster: Cluster, free: int) -> list[Job]:
-    """Running jobs on these nodes by the time their limit ends them."""
-    found = [job for job in cluster.running.values() if any(free >> share.node & 1 for share in job.shares)]
-    return sorted(found, key=lambda job: job.end)
+def _rank_of(first: Ints, least: int) -> int:
+    """The first rank after which so many nodes fit; before it no placement needs to be tried."""
+    if least > len(first):
+        return NEVER
+    return int(np.partition(first, least - 1)[least - 1]) if least else NOW
 
 
-def _advance(cluster: Cluster, future: _Future, step: int, window_step: int) -> bool:
-    """Make sure group `step` is there; False: nothing ends any more. Groups widen as time goes on."""
-    if step < len(future.uses):
-        return True
-    if future.at >= len(future.ends):
-        return False
-    if not future.edge:
-        first = future.ends[0].end
-        future.edge = first + (30 - first % 30)
-    last = future.at
-    for count, at in enumerate(range(future.at, len(future.ends))):
-        last = at
-        if at + 1 >= len(future.ends) or future.ends[at + 1].end > future.edge + future.window or count > 200:
-            break
-    group = future.ends[future.at : last + 1]
-    future.at = last + 1
-    following = future.ends[future.at].end if future.at < len(future.ends) else 0
-    while True:
-        future.window = future.window + window_step if window_step else future.window * 2
-        if not following or following <= future.edge + future.window:
-            break
-    future.uses.append(without(cluster, future.uses[-1] if future.uses else cluster.uses, group))
-    future.times.append(group[-1].end)
-    return True
+def _caught_up(cycle: Cycle) -> Ahead:
+    """What is ahead, as things stand now."""
+    cluster = cycle.look.cluster
+    if cluster.ahead is None or cluster.ahead.uses is not cluster.uses:
+        cluster.ahead, cycle.caught_up = Ahead(cluster.uses), False
+    if not cycle.caught_up:
+        cluster.ahead.look(cluster.running, cluster.uses, cluster.fits.confs)
+        cycle.caught_up = True
+        cluster.moved.clear()
+    elif cluster.moved:
+        cluster.ahead.follow(list(cluster.moved), cluster.running, cluster.fits.confs)
+        cluster.moved.clear()
+    return cluster.ahead
 
 
 def _world(cluster: Cluster, look: Looking, job: Job, part: Partition, uses: Uses | None) -> World:

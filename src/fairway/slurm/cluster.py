@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairway.slurm.ahead import Ahead
 from fairway.slurm.conf import Configuration
 from fairway.slurm.limits import Policy, qos_order
 from fairway.slurm.model.association import Accounts
@@ -45,6 +46,10 @@ class Cluster:
     """Running and suspended."""
     fits: Fits = field(default_factory=lambda: Fits(Numbering(())))
     uses: Uses = field(default_factory=lambda: all_uses(Numbering(()), ()))
+    ahead: Ahead | None = None
+    """When what runs will have ended, as far as the backfill scheduler looked."""
+    moved: dict[int, None] = field(default_factory=dict)
+    """Jobs whose shares were taken or freed since then."""
     up: int = 0
     """Bitmap of the nodes a job may start on as far as their state goes."""
     idle_state: int = 0
@@ -104,6 +109,7 @@ class Cluster:
 
     def take(self, job: Job, *, sign: int = 1, cores: bool = True, rest: bool = True) -> None:
         """The job's shares become used (sign -1: free). `cores` only, or the `rest` (memory, GRES) only."""
+        self.moved[job.job_id] = None
         for share in job.shares:
             node = self.nodes[share.node]
             if cores:

@@ -162,7 +162,7 @@ def may_use(job: Job, part: Partition) -> bool:
 
 
 def _names(name: str, names: tuple[str, ...]) -> bool:
-    return name.lower() in {one.lower() for one in names}
+    return bool(names) and name.lower() in {one.lower() for one in names}
 
 
 def may_start_task(cluster: Cluster, job: Job) -> bool:

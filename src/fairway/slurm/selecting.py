@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairway.slurm import limits, preemption, reservations
+from fairway.slurm.ahead import without_share
 from fairway.slurm.cluster import Cluster, billing_of
 from fairway.slurm.features import parse
 from fairway.slurm.limits import Ask
@@ -113,13 +114,10 @@ def need_of(cluster: Cluster, job: Job, part: Partition) -> Need:
 
 def _need(cluster: Cluster, job: Job, part: Partition) -> Need:
     conf, request = cluster.conf, job.request
-    params = {word.upper() for word in conf.words("SelectTypeParameters")}
+    params = conf.select_parameters
     min_nodes = max(job.min_nodes, part.min_nodes)
     most = min(job.max_nodes or part.max_nodes, part.max_nodes, MOST_NODES)
     wished = most if job.max_nodes and not request.use_min_nodes else min_nodes
-    units = next(
-        (u for u in ("socket", "core", "cpu") if any(p.startswith(f"CR_{u.upper()}") for p in params)), "core"
-    )
     whole = job.whole_node == "node" or part.oversubscribe == "EXCLUSIVE"
     sharing = "row"
     if part.oversubscribe == "EXCLUSIVE":
@@ -154,7 +152,7 @@ def _need(cluster: Cluster, job: Job, part: Partition) -> Need:
         sharing=sharing,
         max_cpus_per_node=0 if part.max_cpus_per_node >= INFINITE else part.max_cpus_per_node,
         lln=part.lln or "CR_LLN" in params,
-        units=units,
+        units=conf.select_units,
         counts_memory=any(p.endswith("MEMORY") for p in params),
         one_task_per_core="CR_ONE_TASK_PER_CORE" in params,
         serial_at_end=conf.has_option("pack_serial_at_end"),
@@ -440,13 +438,8 @@ def without(cluster: Cluster, uses: Uses, jobs: Iterable[Job]) -> Uses:
     left = uses.copy()
     for job in jobs:
         for share in job.shares:
-            cores, mem, gres = left.exact[share.node]
-            kept = tuple(
-                held & ~share.gres.get(one.name, 0)
-                for held, one in zip(gres, cluster.nodes[share.node].conf.gres, strict=True)
-            )
-            taken = 0 if job.state == "SUSPENDED" else share.cores
-            left.put(share.node, (cores & ~taken, mem - share.mem, kept))
+            conf, suspended = cluster.nodes[share.node].conf, job.state == "SUSPENDED"
+            left.put(share.node, without_share(left.exact[share.node], share, conf, keeps_cores=suspended))
     return left
 
 

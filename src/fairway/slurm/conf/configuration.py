@@ -86,6 +86,27 @@ class Configuration:
         return bool(programs) and self.number("SuspendTime", 0xFFFFFFFF) != 0xFFFFFFFF
 
     @property
+    def select_parameters(self) -> frozenset[str]:
+        """SelectTypeParameters, upper case."""
+        found: frozenset[str] | None = self.read.get(("select",))
+        if found is None:
+            found = frozenset(word.upper() for word in self.words("SelectTypeParameters"))
+            self.read["select",] = found
+        return found
+
+    @property
+    def select_units(self) -> str:
+        """What is handed out: `socket`, `core` or `cpu`."""
+        found: str | None = self.read.get(("units",))
+        if found is None:
+            words, found = self.select_parameters, "core"
+            for unit in ("cpu", "core", "socket"):
+                if any(word.startswith(f"CR_{unit.upper()}") for word in words):
+                    found = unit
+            self.read["units",] = found
+        return found
+
+    @property
     def tracked(self) -> tuple[str, ...]:
         """AccountingStorageTRES beyond the static ones, in order."""
         found: tuple[str, ...] | None = self.read.get(("tracked",))

@@ -6,7 +6,7 @@ taken, in it the tightest single node, else nodes from its start until enough is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairway.slurm.model.node import NodeConf
@@ -33,7 +33,7 @@ class Candidates:
     need: Need
     confs: Sequence[NodeConf]
     fits: dict[int, Fit]
-    weights: Sequence[int]
+    weights: Mapping[int, int]
     min_nodes: int
     max_nodes: int
     req_nodes: int

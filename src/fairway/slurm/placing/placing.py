@@ -154,7 +154,15 @@ def _attempt(
     order = indexes(nodes, len(world.uses.exact))
     table = world.fits.table(need) if layer is None and not required and world.plain else None
     if table is not None:
-        quick = choose_quick(need, table, world.uses, order, world.weights, _least_nodes(need))
+        quick = choose_quick(
+            need,
+            table,
+            world.uses.numbering,
+            world.uses.kinds,
+            order,
+            weights=world.weights,
+            min_nodes=least_nodes(need),
+        )
         if quick is not None:
             if not quick:
                 return None
@@ -170,7 +178,8 @@ def _attempt(
     return _allot(need, world, chosen, found)
 
 
-def _least_nodes(need: Need) -> int:
+def least_nodes(need: Need) -> int:
+    """The fewest nodes that can hold its tasks."""
     if need.tasks_per_node and need.num_tasks:
         return max(need.min_nodes, -(-need.num_tasks // need.tasks_per_node))
     return need.min_nodes
@@ -207,7 +216,7 @@ def _fits(need: Need, world: World, nodes: Sequence[int], layer: Mapping[int, in
 
 
 def _choose(need: Need, world: World, found: dict[int, Fit], required: tuple[int, ...]) -> Chosen | None:
-    min_nodes = _least_nodes(need)
+    min_nodes = least_nodes(need)
     if len(found) < min_nodes:
         return None
     idle = (
@@ -220,7 +229,7 @@ def _choose(need: Need, world: World, found: dict[int, Fit], required: tuple[int
             need,
             world.fits.confs,
             found,
-            world.weights.tolist(),
+            {node: int(world.weights[node]) for node in found},
             min_nodes,
             need.max_nodes,
             need.req_nodes,

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairway.slurm.placing.fitting import fit, select_cores
 from fairway.slurm.placing.need import Need
-from fairway.slurm.placing.uses import Numbering, Uses
+from fairway.slurm.placing.uses import Numbering
 
 UNKNOWN = -1
 Ints = NDArray[np.int64]
@@ -49,7 +50,7 @@ class Table:
     cpus: Ints = field(default_factory=lambda: np.full(64, UNKNOWN, dtype=np.int64))
     near: Ints = field(default_factory=lambda: np.zeros(64, dtype=np.int64))
 
-    def look(self, need: Need, numbering: Numbering, kinds: NDArray[np.int32]) -> Ints:
+    def look(self, need: Need, numbering: Numbering, kinds: NDArray[np.integer[Any]]) -> Ints:
         """CPUs by node; kinds not seen before are looked at now."""
         count = len(numbering.examples)
         if count > len(self.cpus):
@@ -57,7 +58,7 @@ class Table:
             self.cpus = np.concatenate([self.cpus, np.full(more - len(self.cpus), UNKNOWN, dtype=np.int64)])
             self.near = np.concatenate([self.near, np.zeros(more - len(self.near), dtype=np.int64)])
         found = self.cpus[kinds]
-        if found.min(initial=0) < 0:
+        if (found < 0).any():
             for kind in np.unique(kinds[found < 0]).tolist():
                 self._fill(need, numbering, kind)
             found = self.cpus[kinds]
@@ -75,24 +76,34 @@ class Table:
 
 
 def choose_quick(
-    need: Need, table: Table, uses: Uses, nodes: NDArray[np.intp], weights: Ints, min_nodes: int
+    need: Need,
+    table: Table,
+    numbering: Numbering,
+    kinds: NDArray[np.integer[Any]],
+    nodes: NDArray[np.intp],
+    *,
+    weights: Ints,
+    min_nodes: int,
 ) -> list[int] | None:
-    """The nodes in the order they are taken; [] where too few fit; None: `choosing` must look."""
-    kinds = uses.kinds[nodes]
-    cpus = table.look(need, uses.numbering, kinds)
-    fitting = cpus > 0
-    if int(fitting.sum()) < min_nodes:
-        return []
+    """The nodes in the order they are taken; [] where too few fit; None: `choosing` must look. `kinds`: by node."""
+    kinds = kinds[nodes]
+    cpus = table.look(need, numbering, kinds)
+    fitting = cpus.nonzero()[0]
+    if len(fitting) < max(min_nodes, 1):
+        return [] if len(fitting) < min_nodes else None
     nodes, cpus, kinds = nodes[fitting], cpus[fitting], kinds[fitting]
     weight = weights[nodes] * 256
     if need.gres:
         weight = weight + 255 - table.near[kinds]
-    edges = np.flatnonzero((np.diff(nodes) != 1) | (np.diff(weight) != 0)) + 1
-    starts = np.concatenate([[0], edges])
+    first = np.ones(len(nodes), dtype=np.bool_)
+    first[1:] = (nodes[1:] - nodes[:-1] != 1) | (weight[1:] != weight[:-1])
+    starts = first.nonzero()[0]
     totals = np.add.reduceat(cpus, starts)
-    lengths = np.diff(np.concatenate([starts, [len(nodes)]]))
+    lengths = np.empty_like(starts)
+    lengths[:-1] = starts[1:] - starts[:-1]
+    lengths[-1] = len(nodes) - starts[-1]
     sets = _Sets(starts, lengths, totals, weight[starts])
-    return _gather(need, min_nodes, nodes, cpus, sets, lambda node: uses.numbering.confs[node].threads)
+    return _gather(need, min_nodes, nodes, cpus, sets, lambda node: numbering.confs[node].threads)
 
 
 @dataclass(slots=True)
@@ -127,7 +138,7 @@ def _gather(
         here = cpus[first : first + count]
         order = range(first, first + count)
         if left_nodes <= 1:
-            enough = np.flatnonzero(here >= left_cpus)
+            enough = (here >= left_cpus).nonzero()[0]
             if len(enough):
                 tight = first + int(enough[np.argmin(here[enough])])
                 order = range(tight, tight + 1)
@@ -150,7 +161,7 @@ def _gather(
 
 def _best(sets: _Sets, alive: NDArray[np.bool_], cpus: int, least: int) -> int:
     """The lightest set; of those the smallest that suffices, else the largest, as they come (_eval_nodes)."""
-    lightest = np.flatnonzero(alive & (sets.weights == sets.weights[alive].min()))
+    lightest = (alive & (sets.weights == sets.weights[alive].min())).nonzero()[0]
     totals = sets.totals[lightest]
     suffices = (totals >= cpus) & (sets.lengths[lightest] >= least)
     if not suffices.any():

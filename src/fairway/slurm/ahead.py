@@ -1,0 +1,249 @@
+"""What will be free, and when, if every running job ends at its limit? What the backfill scheduler looks ahead at.
+
+Running jobs stand in the order of their ends, with what each of their nodes is left with then. Sets of nodes differ
+from job to job, these do not: nothing is copied for a set of nodes, and only what changed since the last look is worked
+out anew. (_will_run_test in select/cons_common, 22.05.8.)
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairway.slurm.model.job import Job, NodeShare
+from fairway.slurm.model.node import NodeConf
+from fairway.slurm.placing.need import Need, Use
+from fairway.slurm.placing.quick import Table
+from fairway.slurm.placing.uses import Uses, indexes
+
+Ints = NDArray[np.int64]
+
+NOW, NEVER = -1, 1 << 60
+"""Ranks: it fits already; it fits after no job's end."""
+GROUP_JOBS = 200
+"""Jobs ending one after another are taken together, at most so many and two more."""
+FIRST_WINDOW_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Moments to try at: `times[i]`, once the jobs up to rank `ranks[i]` have ended."""
+
+    ranks: tuple[int, ...]
+    times: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A job as it was when it was given its place; `sequence` grows in the order of starts."""
+
+    end: int
+    sequence: int
+    suspended: bool
+    shares: list[NodeShare]
+
+    def differs(self, job: Job) -> bool:
+        return (
+            job.end != self.end
+            or job.shares is not self.shares
+            or self.suspended != (job.state == "SUSPENDED")
+        )
+
+
+def _none() -> Ints:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(slots=True)
+class Ahead:
+    """Rank: a job's place in the order of ends, of equal ends in that of starts. Release: a job's share of one node.
+
+    `ranks`, `nodes`, `before`, `kinds`: int64[release], in order of rank; the last two are the kinds of use a node has
+    before and after it.
+    """
+
+    uses: Uses
+    base: list[Use] = field(default_factory=list)
+    """What `uses` said of each node at the last look."""
+    known: dict[int, _Known] = field(default_factory=dict)
+    order: list[tuple[int, int, int]] = field(default_factory=list)
+    """(end, sequence, job id) by rank; the same ends as an array: `ends`."""
+    ends: Ints = field(default_factory=_none)
+    sequence: int = 0
+    ranks: Ints = field(default_factory=_none)
+    nodes: Ints = field(default_factory=_none)
+    before: Ints = field(default_factory=_none)
+    kinds: Ints = field(default_factory=_none)
+    left: list[Use] = field(default_factory=list)
+    """By release: the node's use after it."""
+    shares: list[tuple[NodeShare, bool]] = field(default_factory=list)
+    """By release: what is given back, and whether without its cores (a suspended job's)."""
+    first: dict[Need, Ints | None] = field(default_factory=dict)
+    grouped: dict[tuple[int, int], Steps] = field(default_factory=dict)
+
+    def look(self, running: Mapping[int, Job], uses: Uses, confs: Sequence[NodeConf]) -> None:
+        """Catch up with all that runs now. O(running jobs + nodes), and `follow`'s cost for what changed."""
+        exact, known = uses.exact, self.known
+        changed = [
+            job_id for job_id, job in running.items() if job_id not in known or known[job_id].differs(job)
+        ]
+        changed += [job_id for job_id in known if job_id not in running]
+        if len(self.base) != len(exact):
+            self.base = [(-1, 0, ())] * len(exact)
+        stale = {node for node, use in enumerate(self.base) if use is not exact[node]}
+        self._follow(changed, stale, running, confs)
+
+    def follow(self, changed: Iterable[int], running: Mapping[int, Job], confs: Sequence[NodeConf]) -> None:
+        """Only these jobs, in the order of their starts, came, went, or are different. O(releases) for each."""
+        self._follow(changed, set(), running, confs)
+
+    def _follow(
+        self, changed: Iterable[int], stale: set[int], running: Mapping[int, Job], confs: Sequence[NodeConf]
+    ) -> None:
+        for job_id in changed:
+            job, was = running.get(job_id), self.known.get(job_id)
+            sequence = -1
+            if was is not None:
+                stale.update(self._remove(job_id, was))
+                sequence = was.sequence if job is not None and was.shares is job.shares else -1
+            if job is not None:
+                self.sequence += 1
+                stale.update(self._add(job, self.sequence if sequence < 0 else sequence))
+        if not stale:
+            return
+        exact = self.uses.exact
+        for node in sorted(stale):
+            self._chain(node, exact[node], confs[node])
+            self.base[node] = exact[node]
+        self.first.clear()
+        self.grouped.clear()
+
+    def _remove(self, job_id: int, known: _Known) -> list[int]:
+        """The nodes it was on."""
+        rank = bisect_left(self.order, (known.end, known.sequence, job_id))
+        low, high = self._releases_of(rank)
+        del self.order[rank], self.known[job_id]
+        del self.left[low:high], self.shares[low:high]
+        self.ends = _spliced(self.ends, rank, rank + 1, [])
+        self.ranks, self.nodes, self.before, self.kinds = (
+            _spliced(self.ranks, low, high, []), _spliced(self.nodes, low, high, []),
+            _spliced(self.before, low, high, []), _spliced(self.kinds, low, high, []),
+        )  # fmt: skip
+        self.ranks[low:] -= 1
+        return [share.node for share in known.shares]
+
+    def _add(self, job: Job, sequence: int) -> list[int]:
+        """The nodes it is on."""
+        suspended, count = job.state == "SUSPENDED", len(job.shares)
+        self.known[job.job_id] = _Known(job.end, sequence, suspended, job.shares)
+        mine = (job.end, sequence, job.job_id)
+        rank = bisect_right(self.order, mine)
+        self.order.insert(rank, mine)
+        self.ends = _spliced(self.ends, rank, rank, [job.end])
+        at = int(np.searchsorted(self.ranks, rank))
+        self.ranks[at:] += 1
+        nodes, none = [share.node for share in job.shares], [0] * count
+        self.ranks, self.nodes, self.before, self.kinds = (
+            _spliced(self.ranks, at, at, [rank] * count), _spliced(self.nodes, at, at, nodes),
+            _spliced(self.before, at, at, none), _spliced(self.kinds, at, at, none),
+        )  # fmt: skip
+        self.left[at:at] = [(0, 0, ())] * count
+        self.shares[at:at] = [(share, suspended) for share in job.shares]
+        return nodes
+
+    def _releases_of(self, rank: int) -> tuple[int, int]:
+        return int(np.searchsorted(self.ranks, rank)), int(np.searchsorted(self.ranks, rank + 1))
+
+    def _chain(self, node: int, use: Use, conf: NodeConf) -> None:
+        """Work out what the node is left with after each of its jobs."""
+        numbering = self.uses.numbering
+        kind = numbering.kind(node, use)
+        for at in (self.nodes == node).nonzero()[0].tolist():
+            share, suspended = self.shares[at]
+            use = without_share(use, share, conf, keeps_cores=suspended)
+            self.before[at] = kind
+            self.kinds[at] = kind = numbering.kind(node, use)
+            self.left[at] = use
+
+    def kinds_after(self, rank: int) -> Ints:
+        """Every node's kind of use once the jobs up to a rank have ended."""
+        count = int(np.searchsorted(self.ranks, rank, side="right"))
+        kinds = self.uses.kinds.astype(np.int64)
+        kinds[self.nodes[:count]] = self.kinds[:count]  # of several values for a node the last one stays
+        return kinds
+
+    def uses_after(self, rank: int) -> Uses:
+        """Every node's use then, to the core."""
+        exact = list(self.uses.exact)
+        for node, use in zip(self.nodes.tolist(), self.left[: self._releases_of(rank)[1]], strict=False):
+            exact[node] = use
+        return Uses(self.uses.numbering, exact, self.kinds_after(rank).astype(np.int32))
+
+    def first_fit(self, need: Need, table: Table) -> Ints | None:
+        """For each node the first rank after which the need fits there (NOW, NEVER); None: some node fits, and after
+        another job's end does not, so that no rank tells."""
+        if need not in self.first:
+            self.first[need] = self._first_fit(need, table)
+        return self.first[need]
+
+    def _first_fit(self, need: Need, table: Table) -> Ints | None:
+        numbering = self.uses.numbering
+        fits = table.look(need, numbering, self.kinds) > 0
+        if (~fits & (table.look(need, numbering, self.before) > 0)).any():
+            return None
+        first = np.full(len(self.uses.exact), NEVER, dtype=np.int64)
+        at = np.flatnonzero(fits)[::-1]
+        first[self.nodes[at]] = self.ranks[at]  # from the last to the first, which stays
+        first[table.look(need, numbering, self.uses.kinds) > 0] = NOW
+        return first
+
+    def steps_on(self, free: int, window_step: int) -> Steps:
+        """The moments to try at for a job that may have the nodes `free`."""
+        key = (free, window_step)
+        found = self.grouped.get(key)
+        if found is None:
+            inside = np.zeros(len(self.uses.exact), dtype=np.bool_)
+            inside[indexes(free, len(inside))] = True
+            ranks = self.ranks[inside[self.nodes]]
+            if len(ranks):
+                ranks = ranks[np.concatenate([[True], ranks[1:] != ranks[:-1]])]
+            found = self.grouped[key] = grouped(ranks, self.ends[ranks], window_step)
+        return found
+
+
+def _spliced(values: Ints, low: int, high: int, new: list[int]) -> Ints:
+    """With `new` in the place of values[low:high]."""
+    return np.concatenate((values[:low], np.array(new, dtype=np.int64), values[high:]))
+
+
+def without_share(use: Use, share: NodeShare, conf: NodeConf, *, keeps_cores: bool) -> Use:
+    """What is taken of a node once a job has given its share back."""
+    cores, mem, gres = use
+    kept = tuple(held & ~share.gres.get(one.name, 0) for held, one in zip(gres, conf.gres, strict=True))
+    return cores & ~(0 if keeps_cores else share.cores), mem - share.mem, kept
+
+
+def grouped(ranks: Ints, ends: Ints, window_step: int) -> Steps:
+    """Ends close to each other are one moment, the closer the sooner they are: the window widens each time."""
+    count = len(ranks)
+    if not count:
+        return Steps((), ())
+    first, window, at = int(ends[0]), FIRST_WINDOW_S, 0
+    edge = first + (30 - first % 30)
+    last_ranks, times = [], []
+    while at < count:
+        within = int(np.searchsorted(ends, edge + window, side="right"))
+        last = min(max(within, at + 1), at + GROUP_JOBS + 2, count) - 1
+        last_ranks.append(int(ranks[last]))
+        times.append(int(ends[last]))
+        at = last + 1
+        following = int(ends[at]) if at < count else 0
+        while True:
+            window = window + window_step if window_step else window * 2
+            if not following or following <= edge + window:
+                break
+    return Steps(tuple(last_ranks), tuple(times))
