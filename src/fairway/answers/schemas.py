@@ -12,6 +12,7 @@ import msgspec
 from fairway.answers.forecasting.backtest import Backtest
 from fairway.answers.forecasting.forecast import Forecast
 from fairway.answers.whatif.comparing import WhatIf
+from fairway.answers.whatif.placements import Placements
 from fairway.answers.whatif.searching import Searched
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -19,7 +20,13 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 def schemas() -> dict[str, dict[str, Any]]:
     """By command."""
-    from_types = {"forecast": Forecast, "backtest": Backtest, "what-if": WhatIf, "search": Searched}
+    from_types = {
+        "forecast": Forecast,
+        "backtest": Backtest,
+        "what-if": WhatIf,
+        "search": Searched,
+        "placements": Placements,
+    }
     # Written and read back: what is a tuple here is a list there.
     found = {
         n: _closed(msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(t))))

@@ -48,7 +48,7 @@ def tried(moment: Moment, key: Key, steps: Sequence[Step], horizon_us: int = HOR
         for step in steps:
             commands += step.take(twin)
         twin.wake()
-        starts_us = _waited(twin, key, horizon_us)
+        starts_us = started_after_us(twin, key, horizon_us)
     except (ApiError, FairwayError, LoopLimit):
         return Trial(None)
     if starts_us is None:
@@ -57,7 +57,8 @@ def tried(moment: Moment, key: Key, steps: Sequence[Step], horizon_us: int = HOR
     return Trial(starts_us / SECOND_US, tuple(commands), evicts, _opened(moment, twin))
 
 
-def _waited(twin: Twin, key: Key, horizon_us: int) -> int | None:
+def started_after_us(twin: Twin, key: Key, horizon_us: int) -> int | None:
+    """Go on until the object there has started; None: it has not within the horizon."""
     began_us = twin.now_us
     # Compiled code takes time as it comes; a look right away costs nothing.
     for look_us in LOOKS_US:

@@ -55,6 +55,10 @@ _Find = Annotated[
     ),
 ]
 _Between = Annotated[str, typer.Option(metavar="LOW..HIGH", help="--search: amounts to look at.")]
+_Placements = Annotated[
+    bool,
+    typer.Option("--placements", help="The job of --apply spread, packed, aligned, per rail: which is best?"),
+]
 _Output = Annotated[str, typer.Option("--output", "-o", metavar="table|json", help="How to print.")]
 
 
@@ -73,6 +77,7 @@ def what_if(
     book: _Book = None,
     find: _Find = None,
     between: _Between = "0..64",
+    placements: _Placements = False,
     output: _Output = "table",
 ) -> None:
     """The same cluster with the same luck, once as it is and once changed: waits, evictions, fairness, dollars.
@@ -80,7 +85,9 @@ def what_if(
     A scenario is played with its own arrivals; any other cluster is run forward with run times and arrivals as its
     history has them. With --search OBJECTIVE, an assertion as in scenarios, the last change's amount is looked for.
 
-    Exits 1 when --search finds none.
+    With --placements the job of --apply is placed in several ways on the cluster as it is: nodes, start, step, dollars.
+
+    Exits 1 when --search finds none, or --placements no place.
 
     Example: fairway what-if nodes=+2 --on examples/06-load-130 --seeds 3
     Example: fairway what-if nodes=+0 --on examples/06-load-130 --search "wait p90 < 1h" --between 0..16
@@ -92,6 +99,9 @@ def what_if(
     from fairway.cli.output import check_output
 
     check_output(output)
+    if placements:
+        _place(on, at, apply or (), [*(changes or ()), *(patch or ()), *(delete or ())], output)
+        return
     site = slurmanswers.slurm_on(on)
     if site is not None:
         slurmanswers.what_if(site, changes or (), at, output)
@@ -103,6 +113,24 @@ def what_if(
         _search(world, asked, others, objective, amounts, min(seeds, 3), output)
     else:
         _compare(world, (*asked, *others), seeds, processes, book or (), output)
+
+
+def _place(on: str | None, at: str | None, apply: Sequence[Path], others: Sequence[str], output: str) -> None:
+    """One job in several ways."""
+    from fairway.answers.whatif.placements import compare_placements
+    from fairway.answers.whatif.whatiftext import placement_lines
+    from fairway.cli.onground import ground_on
+    from fairway.errors import UserError
+    from fairway.kube.manifest import read_path
+
+    if not apply or others:
+        raise UserError("--placements: expected the job with --apply FILE, and no other change")
+    objects = tuple(m.obj for path in apply for m in read_path(path))
+    ground = ground_on(on)
+    found = compare_placements(ground.name, ground.at(at), objects)
+    _print(output, found.as_json(), placement_lines(found))
+    if not found.best:
+        raise typer.Exit(1)
 
 
 def _asked(

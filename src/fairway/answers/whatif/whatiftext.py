@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 from fairway.answers.whatif.comparing import Effect, WhatIf
+from fairway.answers.whatif.placements import Placements
 from fairway.answers.whatif.searching import Searched
 from fairway.kube.timestamps import format_duration
 from fairway.recorder.tables import GPU_HOUR
@@ -45,6 +48,22 @@ def _value(value: float, unit: str) -> str:
     if unit == GPU_TIME:
         return f"{value / GPU_HOUR:,.1f} h"
     return f"{value:,.1f}"
+
+
+def placement_lines(found: Placements) -> list[str]:
+    lines = [f"{found.ground}: {found.object}, placed in {len(found.placements)} ways", ""]
+    lines.append(f"{'way':<12}{'starts':>8}{'nodes':>7}{'step':>12}{'$/1,000 steps':>15}  evicts")
+    for one in found.placements:
+        if not one.feasible:
+            lines += wrap(f"{one.way:<12}no: {one.why}", 100, subsequent_indent=" " * 12)
+            continue
+        step = "-" if one.step_ms is None else f"{one.step_ms:,.1f} ms"
+        cost = "-" if one.usd_per_1000_steps is None else f"{one.usd_per_1000_steps:,.2f}"
+        starts = format_duration(round(1e6 * (one.starts_s or 0)))
+        gone = ", ".join(one.evicts[:2]) + (f" and {len(one.evicts) - 2} more" if len(one.evicts) > 2 else "")
+        line = f"{one.way:<12}{starts:>8}{len(one.nodes):>7}{step:>12}{cost:>15}  {gone or '-'}"
+        lines.append(line if len(line) <= 100 else line[:99] + "…")
+    return [*lines, "", f"best: {found.best}" if found.best else "it cannot be placed in any of these ways"]
 
 
 def search_lines(found: Searched) -> list[str]:

@@ -41,6 +41,22 @@ def pace(k: Kubelet, members: list[PodState]) -> None:
             pod.wire_milli = wanted
 
 
+def step_us(k: Kubelet, members: list[PodState]) -> float | None:
+    """A step of members where they are now, the slowest of them: computing, then talking; None: nobody says."""
+    place, found = _place(k, members), None
+    for pod in members:
+        behaviour = pod.plan.behaviours[pod.plan.init_count]
+        if not behaviour.step_us:
+            continue
+        talked_us = 0.0
+        if place is not None:
+            talked_us = sum(
+                _talk_us(place, kind, ranks, size) for kind, ranks, size in behaviour.step_traffic
+            )
+        found = max(found or 0.0, behaviour.step_us + talked_us)
+    return found
+
+
 def _share_memory(k: Kubelet, members: list[PodState], nodes: Counter[str]) -> bool:
     """Whether all nodes are within one NVLink domain, and every member has a channel of one ComputeDomain."""
     of_nodes = [k.store.get(Key("Node", "", name)) for name in sorted(nodes)]
