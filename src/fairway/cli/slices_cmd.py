@@ -33,6 +33,9 @@ def slices(
         typer.Option("--book", "-b", metavar="FILE|DIR", exists=True, help="Prices that win over ours."),
     ] = None,
     layout: Annotated[str, typer.Option("--layout", metavar="WAY", help="Show this way's cards.")] = "",
+    compare: Annotated[
+        bool, typer.Option("--compare", help="The mix's jobs: static layouts, online, with foresight.")
+    ] = False,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="table|json", help="How to print.")
     ] = "table",
@@ -56,6 +59,11 @@ def slices(
     costed, catalog = loaded(run, books)
     asked = _mix_of(mix, costed, model, catalog)
     micros = gpu_price_of(catalog, gpu_price, instance_type, zone)
+    if compare:
+        _compare(asked, micros, output)
+        return
+    if not asked.services:
+        raise UserError("the mix has jobs and no services: --compare compares layouts for them")
     found = plans(asked.services, asked.model)
     follow = online(asked.phases, asked.model, micros, RECUT_S) if len(asked.phases) > 1 else None
     best = min((p for p in found if not p.lacking), key=lambda p: p.count)
@@ -64,6 +72,59 @@ def slices(
     else:
         _print(asked, found, follow, micros, layout or best.way)
     raise typer.Exit(0 if best.count < found[0].count or best.way != WHOLE else 1)
+
+
+def _compare(mix: Mix, micros: int, output: str) -> None:
+    """Every static layout, the online policy and foresight on the same jobs and cards."""
+    from fairway.cli.output import print_json, print_table
+    from fairway.devices.partitioning import Options
+    from fairway.devices.partitionplay import jobs_of, ways
+    from fairway.errors import UserError
+    from fairway.results.costs.money import dollars
+
+    if not mix.works:
+        raise UserError("--compare: expected a mix with jobs: [{name, profile, count, lasts}]")
+    jobs = jobs_of(mix.works, mix.phases)
+    cards = mix.nodes * mix.cards
+    found = ways(jobs, mix.model, mix.nodes, mix.cards, Options())
+    owed = {p.way: round(cards * p.until_us / 3600e6 * micros) for p in found}
+    if output == "json":
+        print_json(
+            [
+                {
+                    "way": p.way,
+                    "started": len(p.waits_us),
+                    "never": p.never,
+                    "wait_s_mean": p.mean_s,
+                    "wait_s_max": max(p.waits_us, default=0) / 1e6,
+                    "until_s": p.until_us / 1e6,
+                    "micros": owed[p.way],
+                    "repartitions": p.changes,
+                    "cards_cut": len(p.cuts),
+                }
+                for p in found
+            ]
+        )
+        return
+    typer.echo(
+        f"{len(jobs)} jobs on {mix.nodes} x {mix.cards} {mix.model.name}, {dollars(micros)} an hour and GPU\n"
+    )
+    rows = [
+        (
+            p.way,
+            str(len(p.waits_us)),
+            str(p.never),
+            f"{p.mean_s / 60:,.1f}",
+            f"{max(p.waits_us, default=0) / 60e6:,.1f}",
+            f"{p.until_us / 3600e6:,.1f}",
+            dollars(owed[p.way]),
+            str(p.changes),
+            str(len(p.cuts)),
+        )
+        for p in found
+    ]
+    header = ("layout", "start", "never", "mean wait min", "longest", "done h", "$", "repartitions", "cards")
+    print_table(header, rows, right=tuple(range(1, 9)))
 
 
 def _mix_of(path: Path | None, run: Any, name: str, catalog: Catalog) -> Mix:

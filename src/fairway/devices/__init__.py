@@ -10,6 +10,7 @@ make of cards), `pluginconfig` and `advertising` (the device plugin's files, and
 (ClusterPolicy and its DaemonSets), `nodeview` (what stands on a node), `operating` (what happens next there),
 `migmanager` (when the label for a MIG configuration changes), `upgrading` (drivers), `checklist` (why there are no
 GPUs), `assigning` (who gets which device), `interference` (how fast on a part of a card), `layouts` (which way pays),
-`mixreading`, `breaking` (how cards fail, and how often), `collectives` (how long NCCL's operations
+`partitioning` and `partitionplay` (cutting idle cards anew for what waits, and how jobs fare by it), `mixreading`,
+`breaking` (how cards fail, and how often), `collectives` (how long NCCL's operations
 take). `numa/`: where inside a machine CPUs, memory and devices come from.
 """

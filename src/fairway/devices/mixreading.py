@@ -9,7 +9,12 @@ spec:
   services:
   - {name: chat, replicas: 10, memory: 16Gi, latency: 80ms, rate: {day: 2, night: 0.5}, width: 60%, p95: 400ms}
 
-Rates and replicas may differ by phase.
+Rates and replicas may differ by phase. For `plan slices --compare` jobs on a pool of cards:
+
+  nodes: 2
+  cards: 4                            # of each node
+  jobs:
+  - {name: notebooks, profile: 1g.10gb, count: {day: 150, night: 5}, lasts: 2h}   # profile: whole for a whole card
 """
 
 from __future__ import annotations
@@ -24,14 +29,17 @@ from fairway.catalog.catalog import Catalog
 from fairway.catalog.gpus import GpuModel
 from fairway.devices.interference import Demand
 from fairway.devices.layouts import REPLICAS_MOST, Phase, Service
+from fairway.devices.partitionplay import JOBS_MOST, Work
 from fairway.errors import InvalidInput, UserError
 from fairway.kube.located import Field, Reading, did_you_mean
 from fairway.kube.manifest import Manifest, capped, read_path
 from fairway.kube.quantity import whole_ceil
+from fairway.kube.resources import NVIDIA_GPU
 from fairway.kube.timestamps import HOUR_US, parse_duration
 
 KIND = "ServiceMix"
-_SPEC = ("gpu", "phases", "services")
+_SPEC = ("gpu", "phases", "services", "jobs", "nodes", "cards")
+_JOB = ("name", "profile", "count", "lasts")
 _SERVICE = ("name", "replicas", "memory", "latency", "rate", "width", "bandwidth", "p95", "slowdown")
 _MILLISECONDS = re.compile(r"(\d+(?:\.\d+)?)ms")
 
@@ -43,6 +51,9 @@ class Mix:
     model: GpuModel
     services: tuple[Service, ...]
     phases: tuple[Phase, ...]
+    works: tuple[Work, ...] = ()
+    nodes: int = 1
+    cards: int = 8
 
 
 def read_mix(path: Path, catalog: Catalog) -> Mix:
@@ -56,7 +67,7 @@ def read_mix(path: Path, catalog: Catalog) -> Mix:
 def _mix(manifest: Manifest, catalog: Catalog) -> Mix:
     reading = Reading(manifest)
     root = reading.root().members("apiVersion", "kind", "metadata", "spec", required=("spec",))
-    given = root["spec"].members(*_SPEC, required=("gpu", "services"))
+    given = root["spec"].members(*_SPEC, required=("gpu",))
     model = catalog.gpu(given["gpu"].text())
     if model is None:
         names = [m.name for m in catalog.gpus()]
@@ -68,13 +79,22 @@ def _mix(manifest: Manifest, catalog: Catalog) -> Mix:
         given["services"].reject(
             f"expected services with names of their own, {name} is there {names.count(name)} times"
         )
+    works = [_work(item, model, [name for name, _ in lasts]) for item in given["jobs"].items()]
+    nodes, cards = given["nodes"].integer(1, 1, 1000), given["cards"].integer(8, 1, 16)
+    jobs = sum(sum(w.counts) for w in works)
+    if jobs > JOBS_MOST:
+        given["jobs"].reject(f"expected at most {JOBS_MOST:,} jobs in all phases, found {jobs:,}")
+    if not read and not works:
+        root["spec"].reject("expected services or jobs")
+    if works and not lasts:
+        given["jobs"].reject("expected phases beside jobs: how long each lasts")
     if reading.problems:
         raise InvalidInput(capped(reading.problems))
     assert model is not None
     phases = tuple(
         Phase(name, us / HOUR_US, tuple(one[i] for one in read)) for i, (name, us) in enumerate(lasts)
     )
-    return Mix(model, tuple(_highest(one) for one in read), phases)
+    return Mix(model, tuple(_highest(one) for one in read), phases, tuple(works), nodes, cards)
 
 
 def _highest(phases: Sequence[Service]) -> Service:
@@ -99,6 +119,20 @@ def _service(item: Field, phases: Sequence[str]) -> list[Service]:
         slowdown_most=given["slowdown"].number(0.0, 1.0, 1000.0) if given["slowdown"].is_given else 0.0,
     )
     return [Service(replace(demand, rate=r), n) for r, n in zip(rates, replicas, strict=True)]
+
+
+def _work(item: Field, model: GpuModel | None, phases: Sequence[str]) -> Work:
+    given = item.members(*_JOB, required=_JOB)
+    name = given["profile"].text()
+    profile = model.profile(name) if model is not None else None
+    if profile is None and name != "whole" and model is not None:
+        known = [p.name for p in model.mig]
+        given["profile"].reject(
+            did_you_mean(name, known, f"expected whole or a MIG profile of a {model.name}:")
+        )
+    counts = tuple(at.integer(0, 0, JOBS_MOST) for at in _by_phase(given["count"], phases))
+    lasts_us = given["lasts"].duration(HOUR_US, positive=True)
+    return Work(given["name"].text(), NVIDIA_GPU if profile is None else profile.resource, lasts_us, counts)
 
 
 def _by_phase(given: Field, phases: Sequence[str]) -> list[Field]:
