@@ -29,6 +29,14 @@ receivers:
 SECRETS = {
     ("am", "alertmanager-main"): {"alertmanager.yaml": BASE},
     ("am", "broken"): {"alertmanager.yaml": "route: {receiver: gone}"},
+    ("am", "bomb"): {
+        "alertmanager.yaml": "a: &a [1]\n"
+        + "".join(
+            f"{y}: &{y} [{','.join([f'*{x}'] * 10)}]\n" for x, y in zip("abcdefgh", "bcdefghi", strict=True)
+        )
+    },
+    ("am", "deep"): {"alertmanager.yaml": "route: " + "{routes: [" * 20_000},
+    ("am", "text"): {"alertmanager.yaml": "just words"},
     ("vision", "hooks"): {"url": "http://hook.vision.example/x", "bad": "ftp://x"},
 }
 EVERY: dict[str, Any] = {"alertmanagerConfigSelector": {}, "alertmanagerConfigNamespaceSelector": {}}
@@ -53,6 +61,13 @@ def config(name: str, namespace: str, labels: dict[str, str] | None = None, **sp
 
 def alertmanager(**spec: Any) -> Obj:
     return {"metadata": {"name": "main", "namespace": "am"}, "spec": {**EVERY, **spec}}
+
+
+def nested(depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {"receiver": "hook"}
+    for _ in range(depth):
+        found = {"receiver": "hook", "routes": [found]}
+    return found
 
 
 HOOK: dict[str, Any] = {"name": "hook", "webhookConfigs": [{"url": "http://hook.example"}]}
@@ -223,6 +238,7 @@ def test_which_are_selected(spec: dict[str, Any], want: set[str]) -> None:
             "missing closing )",
         ),
         ({"receivers": [HOOK], "route": {**ROUTE, "groupInterval": "soon"}}, "soon"),
+        ({"receivers": [HOOK], "route": {**ROUTE, "routes": [nested(200)]}}, "nested too deep"),
     ],
 )
 def test_what_is_left_out_and_why(spec: dict[str, Any], said: str) -> None:
@@ -246,7 +262,16 @@ def test_a_whole_configuration_of_an_object() -> None:
     assert made(alertmanagerConfiguration={"name": "gone"}).fault.startswith("failed to get global")
 
 
-@pytest.mark.parametrize(("name", "said"), [("broken", "undefined receiver"), ("none", "")])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("broken", "undefined receiver"),
+        ("none", ""),
+        ("bomb", "aliases expand to more than"),
+        ("deep", "failed to initialize from secret: line 1: "),
+        ("text", "expected a mapping with route and receivers"),
+    ],
+)
 def test_secrets_that_are_not_there_and_that_cannot_be_read(name: str, said: str) -> None:
     found = made(configSecret=name)
     assert said in found.fault and bool(said) == bool(found.fault)

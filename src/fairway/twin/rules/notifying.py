@@ -22,8 +22,8 @@ from fairway.twin.kubeevents import WARNING
 _NAME: Final = "prometheus-operator"
 _INVALID: Final = "InvalidConfiguration"
 _MOST_SAID: Final = 1_000
-# Alertmanagers that are told of alerts; objects beyond them are said to be too many.
-MOST: Final = 10
+# Alertmanagers of one namespace that are told of alerts; those beyond them are said to be too many.
+MOST: Final = 3
 
 
 class Notifying:
@@ -69,10 +69,13 @@ class Notifying:
         namespaces = {name_of(obj): obj for obj in store.objects("Namespace")}
         said: dict[Key, str] = {}
         before, self._dispatchers = self._dispatchers, {}
-        for place, obj in enumerate(store.objects(ALERTMANAGER)):
-            key, name = key_of(obj), f"{meta_of(obj).get('namespace') or ''}/{name_of(obj)}"
-            if place >= MOST:
-                said[key] = f"not told of alerts: there are {MOST} before it"
+        counts: dict[str, int] = {}
+        for obj in store.objects(ALERTMANAGER):
+            key = key_of(obj)
+            name = f"{key.namespace}/{key.name}"
+            counts[key.namespace] = counts.get(key.namespace, 0) + 1
+            if counts[key.namespace] > MOST:
+                said[key] = f"not told of alerts: its namespace has {MOST} before it"
                 continue
             found = merged(obj, configs, namespaces, self._secret)
             said.update({key_of(one): why for one, why in found.rejected})
