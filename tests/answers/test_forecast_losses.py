@@ -172,8 +172,8 @@ kind: LocalQueue
 metadata: {name: main, namespace: default}
 spec: {clusterQueue: main}
 """
-SPOT = "{name: spot, kind: SpotPreemption, after: exponential(200h), warning: 2m, repairTime: 30m}"
-OFTEN = "{name: spot, kind: SpotPreemption, after: exponential(6h), warning: 2m, repairTime: 30m}"
+SPOT = "{name: spot, kind: SpotPreemption, after: exponential(200h), warning: 2m, replaceAfter: 30m}"
+OFTEN = "{name: spot, kind: SpotPreemption, after: exponential(6h), warning: 2m, replaceAfter: 30m}"
 
 
 @pytest.mark.parametrize("kueue", [False, True])

@@ -47,6 +47,8 @@ def _told(run: object) -> list[object]:
     [
         ("  faults: [{kind: GPUFailure, fleet: acme}]\n", "spec.faults[0].fleet"),
         ("  faults: [{kind: GPUFailure, after: 3h}]\n", "not with kind GPUFailure"),
+        ("  faults: [{kind: SpotPreemption, after: 3h, repairTime: 1h}]\n", "expected replaceAfter"),
+        ("  faults: [{kind: NodeFailure, after: 3h, replaceAfter: 1h}]\n", "expected repairTime"),
         (
             "  faults: [{kind: NodeFailure, meanTimeBetween: 3h, fleet: llama3}]\n",
             "only with kind GPUFailure",

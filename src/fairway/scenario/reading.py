@@ -281,7 +281,13 @@ def _fault(field: Field) -> FaultProcess | None:
     after = _time(parts["after"])
     if mean.is_given:
         after = Distribution("exponential", mean.duration(1, positive=True))
-    repair = parts["repairTime"] if kind == NODE_FAILURE else parts["replaceAfter"]
+    repair, other = parts["repairTime"], parts["replaceAfter"]
+    if kind == SPOT_PREEMPTION:
+        repair, other = other, repair
+    if other.is_given:
+        other.reject(
+            f"not with kind {kind}: expected {'repairTime' if kind == NODE_FAILURE else 'replaceAfter'}"
+        )
     return FaultProcess(
         name=parts["name"].text(f"fault-{field.path[-1]}"),
         kind=kind,
