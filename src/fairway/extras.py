@@ -19,6 +19,7 @@ EXTRAS: dict[str, tuple[str, str]] = {
     "PIL": ("png", "charts as PNG are painted with Pillow"),
     "mcp": ("mcp", "agents are served over the Model Context Protocol with its Python SDK"),
     "polars": ("cost", "bills, cost exports and Parquet files are made with Polars"),
+    "ray": ("ray", "futures run on a Ray cluster with Ray's Python client"),
 }
 
 

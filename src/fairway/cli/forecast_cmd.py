@@ -36,6 +36,13 @@ def forecast(
     horizon: Annotated[str, typer.Option(metavar="DURATION", help="How far to look.")] = "72h",
     load: Annotated[float, typer.Option(metavar="FACTOR", help="Arrivals, in times of the past's.")] = 1.0,
     processes: Annotated[int, typer.Option(min=0, max=256, help="0: as many as there are cores.")] = 0,
+    executor: Annotated[
+        str,
+        typer.Option(
+            metavar="processes|ray|ray://HOST:PORT",
+            help="Where futures run: here, or on a Ray cluster whose workers can open the path.",
+        ),
+    ] = "processes",
     engine: Annotated[
         str, typer.Option(metavar="auto|quick|twin", help="quick: kube-scheduler's alone; twin: all engines.")
     ] = "auto",
@@ -81,8 +88,14 @@ def forecast(
         raise UserError(f"--engine {engine!r}: expected auto, quick or twin")
     if not 0 <= load <= 100:
         raise UserError(f"--load {load:g}: expected a factor from 0 to 100")
-    options = Options(futures or 0, seed, read_duration("--horizon", horizon), processes, load, engine)
+    if executor not in ("processes", "ray") and not executor.startswith("ray://"):
+        raise UserError(f"--executor {executor!r}: expected processes, ray or ray://HOST:PORT")
+    horizon_us = read_duration("--horizon", horizon)
+    options = Options(futures or 0, seed, horizon_us, processes, load, engine, executor)
     site = slurmanswers.slurm_on(on)
+    if executor != "processes" and (is_backtest or site is not None):
+        what = "--backtest" if is_backtest else "a Slurm site"
+        raise UserError(f"--executor {executor}: not with {what}, whose futures run here")
     if site is not None and not is_backtest:
         slurmanswers.forecast(
             site,

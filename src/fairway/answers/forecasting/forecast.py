@@ -43,6 +43,7 @@ from fairway.ground.ground import Ground, Moment
 from fairway.kube.resources import NVIDIA_GPU
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.queueing.control.settings import DEFAULT_KUEUE
+from fairway.results.run import Run
 from fairway.twin.autoscaling.component import SCALERS
 from fairway.twin.components import Component
 from fairway.twin.kubelet.component import Kubelet
@@ -69,6 +70,8 @@ class Options:
     load: float = 1.0
     engine: str = "auto"
     """`auto`, `twin` (all engines), or `quick` (kube-scheduler's alone)."""
+    executor: str = "processes"
+    """`processes` of this machine, `ray`, or `ray://HOST:PORT`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +141,17 @@ def forecast(
     Raises: UserError, InvalidInput, WorldError.
     """
     options = options or Options()
-    moment = ground.at(at)
-    run = ground.history(at)
-    history = history_of(run.outcome, moment.now_us)
-    situation = situation_of(moment.store, moment.now_us)
-    losses = losses_of(moment, run.outcome)
-    question, engine = question_of(moment, situation, history, options, losses=losses)
+    found = asked(ground, at, options)
+    moment, run, history, situation, question = (
+        found.moment,
+        found.run,
+        found.history,
+        found.situation,
+        found.question,
+    )
+    engine, losses = found.engine, question.losses
     count = options.futures or (FUTURES if isinstance(question.player, QuickPlayer) else TWIN_FUTURES)
-    futures = play_all(question, count, processes=options.processes, progress=progress)
+    futures = _played(ground, at, options, question, count, progress)
     notes = [*moment.notes, *run.info.notes, *history.notes]
     if calibration is None:
         calibration, told = found_beside(ground, moment.now_us)
@@ -170,6 +176,47 @@ def forecast(
         calibration.as_json(),
         tuple(dict.fromkeys(notes)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is known of a cluster at a moment, and the question that futures answer. `engine`: who plays, and why."""
+
+    moment: Moment
+    run: Run
+    history: History
+    situation: Situation
+    question: Question
+    engine: str
+
+
+def asked(ground: Ground, at: str | None, options: Options) -> Asked:
+    """Raises: UserError, InvalidInput, WorldError."""
+    moment = ground.at(at)
+    run = ground.history(at)
+    history = history_of(run.outcome, moment.now_us)
+    situation = situation_of(moment.store, moment.now_us)
+    losses = losses_of(moment, run.outcome)
+    question, engine = question_of(moment, situation, history, options, losses=losses)
+    return Asked(moment, run, history, situation, question, engine)
+
+
+def _played(
+    ground: Ground,
+    at: str | None,
+    options: Options,
+    question: Question,
+    count: int,
+    progress: Progressing | None,
+) -> Futures:
+    if options.executor == "processes":
+        return play_all(question, count, processes=options.processes, progress=progress)
+    from fairway.answers.forecasting import elsewhere
+
+    source = elsewhere.source_of(ground.name, at, options)
+    address = "" if options.executor == elsewhere.RAY else options.executor
+    with elsewhere.RayExecutor(address) as executor:
+        return elsewhere.play_on(executor, source, question, count, progress=progress)
 
 
 def question_of(

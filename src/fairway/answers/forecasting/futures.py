@@ -418,7 +418,7 @@ def play_all(
             found[number] = question.one(number)
             if progress is not None:
                 progress(len(found), count)
-        return _gathered([found[n] for n in range(count)])
+        return gathered([found[n] for n in range(count)])
     global _asked
     _asked = question
     # Forked workers inherit the cluster: nothing of it is written down or read again.
@@ -438,7 +438,7 @@ def play_all(
     finally:
         _asked = None
         pool.shutdown(cancel_futures=True)
-    return _gathered([found[n] for n in range(count)])
+    return gathered([found[n] for n in range(count)])
 
 
 def _play_some(first: int, last: int) -> dict[int, Played]:
@@ -450,7 +450,8 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _gathered(played: Sequence[Played]) -> Futures:
+def gathered(played: Sequence[Played]) -> Futures:
+    """Futures by their numbers, as arrays."""
     ahead = [p for p in played if p.queued]
     held = np.array([p.held for p in ahead], np.float64)
     return Futures(
