@@ -91,7 +91,7 @@ def forecast(
     if executor not in ("processes", "ray") and not executor.startswith("ray://"):
         raise UserError(f"--executor {executor!r}: expected processes, ray or ray://HOST:PORT")
     horizon_us = read_duration("--horizon", horizon)
-    options = Options(futures or 0, seed, horizon_us, processes, load, engine, executor)
+    options = Options(futures or 0, seed, horizon_us, processes, load, engine)
     site = slurmanswers.slurm_on(on)
     if executor != "processes" and (is_backtest or site is not None):
         what = "--backtest" if is_backtest else "a Slurm site"
@@ -112,7 +112,22 @@ def forecast(
         return
     known = None if calibration is None else read_calibration(calibration)
     counter = Counter("futures")
-    found = forecasted(ground_on(on), at, options, calibration=known, progress=counter)
+    ground = ground_on(on)
+    if executor == "processes":
+        found = forecasted(ground, at, options, calibration=known, progress=counter)
+    else:
+        from fairway.answers.forecasting.elsewhere import RAY, RayExecutor, play_on, source_of
+
+        source = source_of(ground.name, at, options)
+        with RayExecutor("" if executor == RAY else executor) as ray:
+            found = forecasted(
+                ground,
+                at,
+                options,
+                calibration=known,
+                progress=counter,
+                elsewhere=lambda question, count, told: play_on(ray, source, question, count, progress=told),
+            )
     counter.end()
     for note in found.notes:
         typer.echo(f"fairway: {note}", err=True)

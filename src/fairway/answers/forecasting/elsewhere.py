@@ -18,16 +18,14 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from fairway.answers.forecasting.forecast import Options, asked
 from fairway.answers.forecasting.futures import Futures, Progressing, Question, gathered
 from fairway.answers.forecasting.situation import Played
 from fairway.errors import FairwayError, UserError, WorldError
 from fairway.extras import need
 from fairway.ground import open_ground
-
-if TYPE_CHECKING:
-    from fairway.answers.forecasting.forecast import Options
 
 RAY: Final = "ray"
 _CONNECT_S: Final = 60.0
@@ -57,8 +55,6 @@ def play_of(source: Source, first: int, last: int) -> Answer:
     """What a worker does: futures `first` to `last` (exclusive) of the question."""
     found = _known.get(source)
     if found is None:
-        from fairway.answers.forecasting.forecast import asked
-
         question = asked(open_ground(Path(source.path)), source.at, source.options).question
         _known.clear()
         found = _known[source] = question, digest_of(question)

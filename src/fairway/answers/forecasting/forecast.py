@@ -8,7 +8,7 @@ Quantiles are None where the future does not reach so far within the horizon: "l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -58,6 +58,9 @@ UNCALIBRATED: Final = (
 )
 
 
+Playing = Callable[[Question, int, Progressing | None], Futures]
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """`futures` 0: 200, or 20 where all engines play them. `load`: so many times the arrivals of the past.
@@ -70,8 +73,6 @@ class Options:
     load: float = 1.0
     engine: str = "auto"
     """`auto`, `twin` (all engines), or `quick` (kube-scheduler's alone)."""
-    executor: str = "processes"
-    """`processes` of this machine, `ray`, or `ray://HOST:PORT`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +136,10 @@ def forecast(
     *,
     calibration: Calibration | None = None,
     progress: Progressing | None = None,
+    elsewhere: Playing | None = None,
 ) -> Forecast:
-    """`calibration` None: what a backtest kept beside a run, if it did.
+    """`calibration` None: what a backtest kept beside a run, if it did. `elsewhere`: who plays the futures, if not the
+    processes of this machine.
 
     Raises: UserError, InvalidInput, WorldError.
     """
@@ -151,7 +154,11 @@ def forecast(
     )
     engine, losses = found.engine, question.losses
     count = options.futures or (FUTURES if isinstance(question.player, QuickPlayer) else TWIN_FUTURES)
-    futures = _played(ground, at, options, question, count, progress)
+    futures = (
+        play_all(question, count, processes=options.processes, progress=progress)
+        if elsewhere is None
+        else elsewhere(question, count, progress)
+    )
     notes = [*moment.notes, *run.info.notes, *history.notes]
     if calibration is None:
         calibration, told = found_beside(ground, moment.now_us)
@@ -199,24 +206,6 @@ def asked(ground: Ground, at: str | None, options: Options) -> Asked:
     losses = losses_of(moment, run.outcome)
     question, engine = question_of(moment, situation, history, options, losses=losses)
     return Asked(moment, run, history, situation, question, engine)
-
-
-def _played(
-    ground: Ground,
-    at: str | None,
-    options: Options,
-    question: Question,
-    count: int,
-    progress: Progressing | None,
-) -> Futures:
-    if options.executor == "processes":
-        return play_all(question, count, processes=options.processes, progress=progress)
-    from fairway.answers.forecasting import elsewhere
-
-    source = elsewhere.source_of(ground.name, at, options)
-    address = "" if options.executor == elsewhere.RAY else options.executor
-    with elsewhere.RayExecutor(address) as executor:
-        return elsewhere.play_on(executor, source, question, count, progress=progress)
 
 
 def question_of(
