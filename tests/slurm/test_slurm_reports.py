@@ -95,6 +95,23 @@ def test_what_sreport_refuses(tmp_path: Path, words: tuple[str, ...], said: str)
     door.end()
 
 
+def test_sdiag_tells_how_many_jobs_a_cycle_looked_at(tmp_path: Path) -> None:
+    """Six jobs of a node each on four nodes: two are left for the last cycle, which plans both."""
+    door = Typed(tmp_path)
+    for _ in range(6):
+        door.type("sbatch", "--exclusive", "-t", "5", "--wrap", "sleep 100")
+    door.run(20)
+    shown = [line.strip() for line in door.type("sdiag")[1].splitlines()]
+    for name in ("Last depth cycle", "Last depth cycle (try sched)", "Last queue length"):
+        assert f"{name}: 2" in shown
+    assert shown.count("Last queue length: 2") == 2  # the main scheduler's and backfill's
+    assert "Mean depth cycle:  2" in shown and "Last table size: 3" in shown
+    assert door.type("sdiag", "-r")[0] == 0
+    reset = [line.strip() for line in door.type("sdiag")[1].splitlines()]
+    assert "Last depth cycle: 0" in reset and "Last table size: 3" in reset
+    door.end()
+
+
 def test_sdiag_counts_and_is_reset_by_administrators(tmp_path: Path) -> None:
     door = Typed(tmp_path)
     for wrap in ("sleep 60", "exit 1", "sleep 9999"):

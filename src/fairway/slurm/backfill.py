@@ -116,6 +116,8 @@ class Cycle:
     plans: list[Plan] = field(default_factory=list)
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
     started: int = 0
+    depth: int = 0
+    """Jobs and tasks looked at; `tested` of them on nodes."""
     tested: int = 0
     tried: dict[tuple[Need, int, tuple[int, ...]], tuple[int, int] | None] = field(default_factory=dict)
     caught_up: bool = False
@@ -134,10 +136,13 @@ def run_cycle(look: Looking, settings: Settings, start: Start, preempt: Preempt)
         job.start, job.scheduled_nodes = 0, ()
     cycle = new_cycle(look, settings)
     rejected: tuple[int, str] | None = None
-    for entry in build_queue(cluster, look.rules, now, min_time=True):
+    queue = build_queue(cluster, look.rules, now, min_time=True)
+    look.queued = len(queue)
+    for entry in queue:
         job, part = entry.job, entry.part
         if cycle.tested >= settings.max_test or (settings.max_start and cycle.started >= settings.max_start):
             break
+        cycle.depth += 1
         if not job.pending or not is_independent(cluster, job, now):
             continue
         job.last_sched_eval, job.scheduler = now, "Backfill"
@@ -153,11 +158,13 @@ def run_cycle(look: Looking, settings: Settings, start: Start, preempt: Preempt)
             if outcome == "started":
                 rejected = None
                 if job.array_left:
+                    cycle.depth += 1
                     continue
             elif outcome == "planned":
                 rejected = None
                 planned += 1
                 if 1 <= planned < min(settings.array_plans, len(job.array_left)):
+                    cycle.depth += 1
                     continue
             break
         if len(cycle.spaces) >= settings.spaces:

@@ -14,6 +14,7 @@ from fairway.slurm import backfill, dependencies, limits, preemption, priority, 
 from fairway.slurm.clockwork import SECOND, Clockwork
 from fairway.slurm.cluster import Cluster, build_cluster, cluster_tres
 from fairway.slurm.conf import Configuration
+from fairway.slurm.cyclecounts import CycleCounts
 from fairway.slurm.limits import Ask
 from fairway.slurm.mainpass import main_pass
 from fairway.slurm.model.association import Accounts
@@ -81,8 +82,7 @@ class Life:
         self.behaviours: dict[int, Behaviour] = {}
         self.running: dict[tuple[int, str], priority.Running] = {}
         self.totals = self._totals()
-        self.cycles = self.passes = 0
-        """Backfill's cycles and the main scheduler's, since statistics were last reset."""
+        self.counts = CycleCounts()
         self.counted_from = self.clock.now
         if self.weights.multifactor:
             self.clock.at(now_us + self.weights.calc_period_s * SECOND, "decay")
@@ -165,8 +165,8 @@ class Life:
 
     def _pass(self, *, full: bool) -> None:
         self.last_pass_us = self.now_us
-        self.passes += 1
         if not self.cluster.pending:
+            self.counts.count_pass(self.now, 0, 0)
             return
         depth = (
             len(self.cluster.pending) * 8 if full else self.cluster.conf.parameter("default_queue_depth", 100)
@@ -174,7 +174,9 @@ class Life:
         name = "Main" if self.backfills else "Builtin"
         self.cluster.tidy()
         self._drop_impossible()
-        main_pass(self._look(), self._start, self._preempt, depth=depth, scheduler=name)
+        look = self._look()
+        main_pass(look, self._start, self._preempt, depth=depth, scheduler=name)
+        self.counts.count_pass(self.now, look.tried, look.queued)
 
     def _drop_impossible(self) -> None:
         """kill_invalid_depend: jobs whose dependency can never be satisfied are cancelled."""
@@ -196,8 +198,8 @@ class Life:
     def _on_backfill(self) -> None:
         self.last_backfill_us = self.now_us
         if self.cluster.pending:
-            self.cycles += 1
-            backfill.run_cycle(self._look(), self.backfill_settings, self._start, self._preempt)
+            cycle = backfill.run_cycle(self._look(), self.backfill_settings, self._start, self._preempt)
+            self.counts.count_cycle(self.now, cycle.depth, cycle.tested, cycle.look.queued, len(cycle.spaces))
 
     def _on_decay(self) -> None:
         """Usage shrinks by the whole interval, running jobs add theirs, and priorities are computed anew."""

@@ -33,7 +33,9 @@ def main_pass(look: Looking, start: Start, preempt: Preempt, *, depth: int, sche
     started = tried = 0
     rejected: tuple[int, str] | None = None
     part_depth = cluster.conf.parameter("partition_job_depth", 0)
-    for entry in build_queue(cluster, look.rules, now, min_time=False):
+    queue = build_queue(cluster, look.rules, now, min_time=False)
+    look.queued = len(queue)
+    for entry in queue:
         job, part = entry.job, entry.part
         if not job.pending:
             continue
@@ -55,6 +57,7 @@ def main_pass(look: Looking, start: Start, preempt: Preempt, *, depth: int, sche
             tried += 1
             if tried > depth:
                 return started
+            look.tried += 1
             if _is_closed(state, entry):
                 break
             look.closed = state.closed

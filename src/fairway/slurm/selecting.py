@@ -53,6 +53,9 @@ class Looking:
     completing_ok: bool = False
     layers: Callable[[Job, Partition], Sequence[Mapping[int, int]]] | None = None
     busy_first: bool = False
+    queued: int = 0
+    """Jobs in the queue it was made for, one for each of their partitions, and how many of them were `tried`."""
+    tried: int = 0
 
 
 def select(look: Looking, job: Job, part: Partition) -> Verdict:

@@ -1,6 +1,6 @@
 """sdiag: what the controller has done since its statistics were reset, at the latest at midnight (UTC).
 
-Cycles take no virtual time, and requests are not counted: both are told as 0.
+How long cycles took is told as 0, since they take no virtual time; requests are not counted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def sdiag(call: Call) -> None:
             call.say(f"slurm_reset_statistics: {refusals()['ACCESS_DENIED'][1]}")
             call.quit(1)
         controller = call.site.controller
-        controller.cycles = controller.passes = 0
+        controller.counts.reset()
         controller.counted_from = call.now
         call.print("Reset scheduling statistics")
         return
@@ -71,10 +71,14 @@ def lines(call: Call) -> list[str]:
         f"\tTotal cycles: {told['schedule_cycle_total']}",
     ]
     if told["schedule_cycle_total"]:
-        found += ["\tMean cycle:   0", "\tMean depth cycle:  0"]
+        found += ["\tMean cycle:   0", f"\tMean depth cycle:  {told['schedule_cycle_mean_depth']}"]
     if now - since > 60:
         found.append(f"\tCycles per minute: {told['schedule_cycle_total'] // ((now - since) // 60)}")
     last = told["bf_when_last_cycle"]
+
+    def mean(words: str, name: str) -> list[str]:
+        return [f"\t{words}: {told[name]}"] if told["bf_cycle_counter"] else []
+
     found += [
         f"\tLast queue length: {told['schedule_queue_length']}",
         "",
@@ -87,13 +91,14 @@ def lines(call: Call) -> list[str]:
         "\tLast cycle: 0",
         "\tMax cycle:  0",
         *(["\tMean cycle: 0"] if told["bf_cycle_counter"] else []),
-        "\tLast depth cycle: 0",
-        "\tLast depth cycle (try sched): 0",
-        *(["\tDepth Mean: 0", "\tDepth Mean (try depth): 0"] if told["bf_cycle_counter"] else []),
-        f"\tLast queue length: {told['schedule_queue_length']}",
-        *(["\tQueue length mean: 0"] if told["bf_cycle_counter"] else []),
-        "\tLast table size: 0",
-        *(["\tMean table size: 0"] if told["bf_cycle_counter"] else []),
+        f"\tLast depth cycle: {told['bf_last_depth']}",
+        f"\tLast depth cycle (try sched): {told['bf_last_depth_try']}",
+        *mean("Depth Mean", "bf_depth_mean"),
+        *mean("Depth Mean (try depth)", "bf_depth_mean_try"),
+        f"\tLast queue length: {told['bf_queue_len']}",
+        *mean("Queue length mean", "bf_queue_len_mean"),
+        f"\tLast table size: {told['bf_table_size']}",
+        *mean("Mean table size", "bf_table_size_mean"),
         "",
         "Latency for 1000 calls to gettimeofday(): 0 microseconds",
         "",
@@ -109,7 +114,8 @@ def lines(call: Call) -> list[str]:
 
 def statistics(call: Call) -> dict[str, int]:
     """Counts since the last reset, under slurmrestd's names."""
-    controller, cluster = call.site.controller, call.site.cluster
+    controller, cluster, counts = call.site.controller, call.site.cluster, call.site.controller.counts
+    counts.begin(call.now)
     since = max(controller.counted_from, call.now - call.now % DAY_S)
     current = [job for job in cluster.jobs.values() if not job.finished]
     ended = [job for job in cluster.archive if job.end >= since]
@@ -127,12 +133,21 @@ def statistics(call: Call) -> dict[str, int]:
         "jobs_failed": sum(state in ("FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY") for state in states),
         "jobs_pending": sum(max(len(job.array_left), 1) for job in cluster.pending.values()),
         "jobs_running": sum(job.state == "RUNNING" for job in cluster.running.values()),
-        "schedule_cycle_total": controller.passes,
-        "schedule_queue_length": len(cluster.pending),
+        "schedule_cycle_total": counts.passes,
+        "schedule_cycle_mean_depth": counts.pass_depth // counts.passes if counts.passes else 0,
+        "schedule_queue_length": counts.last_pass_queue,
         "bf_backfilled_jobs": len(backfilled),
         "bf_last_backfilled_jobs": sum(job.start >= since for job in backfilled),
-        "bf_cycle_counter": controller.cycles,
-        "bf_when_last_cycle": controller.last_backfill_us // 1_000_000,
+        "bf_cycle_counter": counts.cycles,
+        "bf_when_last_cycle": counts.last_cycle,
+        "bf_last_depth": counts.last_depth,
+        "bf_last_depth_try": counts.last_tried,
+        "bf_depth_mean": counts.mean(counts.depth),
+        "bf_depth_mean_try": counts.mean(counts.tried),
+        "bf_queue_len": counts.last_queue,
+        "bf_queue_len_mean": counts.mean(counts.queue),
+        "bf_table_size": counts.last_table,
+        "bf_table_size_mean": counts.mean(counts.table),
     }
 
 
