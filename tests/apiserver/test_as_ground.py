@@ -31,7 +31,7 @@ def test_a_server_is_asked_over_its_api_and_by_a_kubeconfig(tmp_path: Path) -> N
         for path, kind in ((data, "served"), (data / "kubeconfig", "cluster")):
             ground = open_ground(path)
             moment = ground.at()
-            assert ground.kind == kind and ground.history().info.notes
+            assert ground.kind == kind and not ground.history().info.notes
             assert [name_of(n) for n in moment.store.objects("Node")] == ["n1"]
             assert moment.store.get(Key("Namespace", "", "kube-system")) is not None
             secret = moment.store.get(Key("Secret", "default", "hidden"))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fairway.apiserver.exporter.podmeter import PodMeter
     from fairway.apiserver.exporter.queuemeter import QueueMeter
     from fairway.apiserver.externalscalers import ExternalScalers
+    from fairway.apiserver.history import History
     from fairway.apiserver.pump import Pump
     from fairway.apiserver.rulesoutside import RulesOutside
     from fairway.apiserver.signingrequests import CertificateSigner
@@ -55,12 +56,14 @@ class Cluster:
         paused: bool,
         left: LeftOut = EVERYTHING,
         outside: tuple[str, ...] = (),
+        history: History | None = None,
     ) -> None:
         """`left`: components whose place somebody else takes. `outside`: hosts beyond the cluster that tenants' objects
-        may have it call, with a port or with all of theirs."""
+        may have it call, with a port or with all of theirs. `history`: where what happens is written."""
         self.store = store
         self.left = left
         self.outside = outside
+        self._history = history
         self._latency = latency
         self.journal = journal
         self.speed = speed
@@ -136,6 +139,8 @@ class Cluster:
             containment=Containment(),
         )
         self.twin.host.served_door = door
+        if self._history is not None:
+            self._history.launched = self.twin.host.launches.launched_us
         room = self.twin.host.parts.get("autoscaling")
         if isinstance(room, Autoscaling):
             self.scalers = room.outside = _Scalers(room, self)

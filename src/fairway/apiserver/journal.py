@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 
 from fairway.apiserver.bodies import Bodies
+from fairway.apiserver.history import History, Told
 from fairway.apiserver.inspection import FORMAT, Damage, inspect, packed
 from fairway.apiserver.objectsdb import NAME, ObjectsDb
 from fairway.apiserver.objectsdb import Bodies as Written
@@ -43,7 +44,7 @@ MAX_BACKLOG = 4_000
 # Damages that a refusal to start names.
 _MOST_NAMED = 10
 
-Batch = tuple[dict[Key, Obj | None], dict[str, str], int]
+Batch = tuple[dict[Key, Obj | None], dict[str, str], int, list[Told]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,10 @@ class Saved:
 class Journal:
     """One folder. Methods are for the loop's thread; `_work` and what it calls run in the writer's."""
 
-    def __init__(self, folder: Path, bodies: Bodies) -> None:
+    def __init__(self, folder: Path, bodies: Bodies, history: History | None = None) -> None:
+        """`history`: where what happened is written, too."""
         self.folder = folder
+        self._history = history
         self.durable = 0
         """The newest version on disk."""
         self.failed: Callable[[Exception], None] = _raise
@@ -111,6 +114,8 @@ class Journal:
         self._loop = asyncio.get_running_loop()
         self.durable = store.version
         store.followers.append(self)
+        if self._history is not None:
+            self._history.begin(store)
         self._thread = threading.Thread(target=self._work, name="journal", daemon=True)
         self._thread.start()
 
@@ -162,7 +167,8 @@ class Journal:
             "serial": str(store.serial),
             "now_us": str(store.now_us),
         }
-        batch = (self._pending, facts, store.version)
+        told = [] if self._history is None else self._history.take()
+        batch = (self._pending, facts, store.version, told)
         self._pending, self._notes, self._changes = {}, {}, 0
         return batch
 
@@ -200,13 +206,16 @@ class Journal:
             segments.close()
         except Exception as error:
             self._call(self.failed, error)
+        finally:
+            if self._history is not None:
+                self._history.close()
 
     def _call(self, what: Callable[[Any], None], value: Any) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(what, value)
 
     def _write(self, segments: Segments, batch: Batch) -> dict[Key, int]:
-        changed, facts, _ = batch
+        changed, facts, _, told = batch
         body = self._bodies.of
         bodies = {key: None if obj is None else body(obj) for key, obj in changed.items()}
         payload = packed(bodies, facts)
@@ -220,6 +229,8 @@ class Journal:
             self._join()
         else:
             segments.append(payload)
+        if self._history is not None:
+            self._history.write(told)
         return {key: len(made) for key, made in bodies.items() if made is not None}
 
     def _turn(self, segments: Segments) -> None:

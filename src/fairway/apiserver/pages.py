@@ -14,6 +14,7 @@ from fairway.apiserver import health
 from fairway.apiserver.asking import Api
 from fairway.apiserver.buildinfo import version
 from fairway.apiserver.decoding import decoded
+from fairway.apiserver.historyfiles import FOLDER, named
 from fairway.apiserver.statuses import StatusError, bad_request, method_not_allowed, page_not_found
 from fairway.apiserver.wire.messages import Answer, Request, Response, json_response
 
@@ -40,6 +41,7 @@ class Pages:
             "/metrics": self._metrics,
             "/openapi": self._openapi,
             "/fairway/clock": lambda request, _user: clock(request),
+            "/fairway/history": lambda request, _user: self._history(request),
             "/fairway/discovery": lambda request, _user: self._discovery(request),
         }
 
@@ -65,6 +67,24 @@ class Pages:
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed(None)
         return discovery.answer(self._api.store, request)
+
+    async def _history(self, request: Request) -> Response:
+        """The files of the cluster's history, or one of them. Raises: StatusError (404, 405)."""
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed(None)
+        path, version = request.path.rstrip("/"), self._api.store.version
+        files = {p.name: p for p in named(self._api.journal.folder / FOLDER)}
+        if path == "/fairway/history":
+            said = [{"name": name, "bytes": file.stat().st_size} for name, file in files.items()]
+            return json_response(200, {"files": said}, durable=version)
+        file = files.get(path.removeprefix("/fairway/history/"))
+        if file is None:
+            raise page_not_found()
+        try:
+            body = await asyncio.to_thread(file.read_bytes)
+        except FileNotFoundError:
+            raise page_not_found() from None
+        return Response(200, body, "application/octet-stream", durable=version)
 
     def _openapi(self, request: Request, _user: User) -> Response:
         documents = self._built()

@@ -33,6 +33,7 @@ from fairway.apiserver.definitions import Definitions
 from fairway.apiserver.discovery import Discovery
 from fairway.apiserver.folders import announce, take
 from fairway.apiserver.handling import Handling
+from fairway.apiserver.history import BUDGET_BYTES, History
 from fairway.apiserver.journal import Journal
 from fairway.apiserver.leftout import LeftOut, check_names
 from fairway.apiserver.memory import Memory
@@ -88,6 +89,8 @@ class Settings:
     """A KubeSchedulerConfiguration."""
     call: tuple[str, ...] = ()
     """Hosts outside the cluster, with or without a port, that objects of tenants may have called."""
+    history: int = BUDGET_BYTES
+    """How many bytes of what happened are kept; 0: nothing more is."""
 
 
 def settings_of(said: dict[str, Any]) -> Settings:
@@ -127,7 +130,8 @@ class Server:
         self._lock = take(self.settings.data)
         self.pki = ensure(self.settings.data / "pki", self.settings.listen)
         bodies = Bodies()
-        journal = Journal(self.settings.data, bodies)
+        history = History(self.settings.data, self.settings.history) if self.settings.history else None
+        journal = Journal(self.settings.data, bodies, history)
         try:
             saved = journal.load()
             left = LeftOut(_without(self.settings, saved.notes))
@@ -146,6 +150,7 @@ class Server:
             paused=paused,
             left=left,
             outside=self.settings.call,
+            history=history,
         )
         resources = Resources(self.settings.metrics_server)
         self.api = _api(store, cluster, journal, bodies, self.pki, resources)

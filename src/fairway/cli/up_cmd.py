@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fairway.apiserver.folders import Running
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
+LEAST_HISTORY_BYTES, MOST_HISTORY_BYTES = 2**20, 2**40
 # A large journal takes its time to read.
 _START_TIMEOUT_S = 60.0
 # Of the log of a server that ended at once.
@@ -71,6 +72,10 @@ def up(
             help="Address outside the cluster that tenants' objects may have called (external scalers).",
         ),
     ] = None,
+    history: Annotated[
+        str,
+        typer.Option("--history", metavar="BYTES", help="How much of what happens is kept; 0: nothing more."),
+    ] = "256Mi",
     recover: Annotated[
         bool,
         typer.Option("--recover", help="Drop what is damaged of the cluster's state, say what, and start."),
@@ -120,6 +125,7 @@ def up(
         "scheduler": None if scheduler_config is None else str(scheduler_config.absolute()),
         "without": check_names(without) if without else None,
         "call": [_checked_address(text) for text in call or ()],
+        "history": _checked_history(history),
     }
     _check_latency(latency)
     _check_cloud(cloud)
@@ -149,6 +155,20 @@ def _checked_address(text: str) -> str:
     if (colon and not (host and port.isdigit() and 0 < int(port) < 65536)) or not text.strip() or "/" in text:
         raise UserError(f"--call {text}: expected HOST or HOST:PORT, such as 127.0.0.1:6000")
     return text
+
+
+def _checked_history(text: str) -> int:
+    """Raises: UserError."""
+    from fairway.errors import UserError
+    from fairway.kube.quantity import QuantityError, parse
+
+    try:
+        found = int(parse(text))
+    except QuantityError as wrong:
+        raise UserError(f"--history {text}: {wrong}") from None
+    if found and not LEAST_HISTORY_BYTES <= found <= MOST_HISTORY_BYTES:
+        raise UserError(f"--history {text}: expected 0, or from 1Mi to 1Ti")
+    return found
 
 
 def _recover(where: Path) -> None:

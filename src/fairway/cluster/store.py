@@ -202,6 +202,16 @@ class Store:
         self._record(ADDED, key, stored, None)
         return stored
 
+    def follow(self, key: Key, obj: Obj | None) -> None:
+        """Take over what became of an object in another cluster, where all was decided; None: it is gone."""
+        old = self.get(key)
+        if obj is None:
+            if old is not None:
+                self._remove(key, old)
+            return
+        stored = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.log.next)}}
+        self._record(ADDED if old is None else MODIFIED, key, stored, old)
+
     def replace(self, obj: Obj) -> Obj:
         """Store a new state of an existing object; metadata the API server owns is kept from the old one.
 

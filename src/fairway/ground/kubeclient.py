@@ -126,14 +126,20 @@ class KubeClient:
 
     def _asked(self, path: str) -> tuple[int, Any]:
         """Raises: WorldError (it cannot be reached)."""
+        code, body = self.fetch(path)
+        try:
+            return code, msgspec.json.decode(body) if body else {}
+        except msgspec.DecodeError:
+            return code, body[:200].decode("utf-8", "replace")
+
+    def fetch(self, path: str) -> tuple[int, bytes]:
+        """Status and body, as they come. Raises: WorldError (it cannot be reached)."""
         try:
             self._connection.request("GET", self._prefix + path, headers=self._headers)
             response = self._connection.getresponse()
             body = response.read(_MOST_BYTES)
             self._note_time(response.getheader("Date"))
-            return response.status, msgspec.json.decode(body) if body else {}
-        except msgspec.DecodeError:
-            return response.status, body[:200].decode("utf-8", "replace")
+            return response.status, body
         except (OSError, http.client.HTTPException) as failed:
             raise WorldError(f"{self._server}: {failed}") from failed
 

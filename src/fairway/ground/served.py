@@ -1,6 +1,7 @@
 """The cluster of `fairway up`, by its data folder: asked over its API while it runs, else read from its journal.
 
-The journal is read from a copy: nothing in the folder is written, and a server may start on it meanwhile.
+The journal is read from a copy: nothing in the folder is written, and a server may start on it meanwhile. What became
+of everything until then is in the history beside it (`recorded`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import msgspec
 
 from fairway.apiserver import objectsdb, segments
 from fairway.apiserver.folders import running
+from fairway.apiserver.historyfiles import FOLDER, contents
 from fairway.apiserver.inspection import Inspection, inspect
 from fairway.apiserver.objectsdb import number
-from fairway.errors import FairwayError, UserError
-from fairway.ground.dumps import NO_RECORD, newest_stamp_us
-from fairway.ground.ground import SERVED, Moment, history_of
+from fairway.errors import FairwayError
+from fairway.ground.dumps import newest_stamp_us
+from fairway.ground.ground import SERVED, Moment
 from fairway.ground.kubeclient import client_of
+from fairway.ground.recorded import Recorded, recorded_history, stood
 from fairway.ground.reviving import KeptMoments, Written, kept, revived
 from fairway.kube.manifest import Manifest, read_path
 from fairway.results.run import Run, RunInfo
@@ -42,19 +45,31 @@ class ServedGround:
         self.name = str(path)
         self._path = path
         self._moments: KeptMoments = {}
+        self._found: tuple[Written, list[str]] | None = None
+        self._recorded = Recorded(lambda: contents(path / FOLDER))
 
     def at(self, when: str | None = None) -> Moment:
-        if when is not None:
-            raise UserError("--at goes with a scenario, a run or a dump: a served cluster stands where it is")
-        return kept(self._moments, None, self._read)
+        return kept(self._moments, when, lambda: self._stood(when))
 
     def history(self, when: str | None = None) -> Run:
-        return history_of(self.at(when), RunInfo(self.name, notes=(NO_RECORD,)))
+        return recorded_history(self._recorded, self.at(when), RunInfo(self.name, books=self._books()))
 
-    def _read(self) -> Moment:
-        server = running(self._path)
-        written, notes = self._of_journal() if server is None else self._asked(Path(server.kubeconfig))
-        return revived(written, notes)
+    def _stood(self, when: str | None) -> Moment:
+        if when is None:
+            return revived(*self._now())
+        now = self.at()
+        return stood(self._now()[0], self._recorded, self._recorded.until(when, now.now_us))
+
+    def _now(self) -> tuple[Written, list[str]]:
+        """What is there now, read once."""
+        if self._found is None:
+            server = running(self._path)
+            self._found = self._of_journal() if server is None else self._asked(Path(server.kubeconfig))
+        return self._found
+
+    def _books(self) -> tuple[str, ...]:
+        cloud = self._now()[0].cloud
+        return () if cloud is None else tuple(str(book) for book in cloud.books)
 
     def _asked(self, kubeconfig: Path) -> tuple[Written, list[str]]:
         (config,) = [m.obj for m in read_path(kubeconfig)]

@@ -17,6 +17,7 @@ from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.cluster.gpurequests import DEFAULT_GPUS, WHOLE, GpuResources
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, controller_of, meta_of
+from fairway.kube.podowners import is_workload
 from fairway.kube.resourceclaims import SLICE
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.recorder.breaks import break_table
@@ -50,7 +51,7 @@ from fairway.recorder.series import cluster_series, integrals_of, peaks_of, seri
 from fairway.recorder.servings import service_table
 from fairway.recorder.tables import COMPLETE, EventCount, Outcome
 from fairway.recorder.utilization import Profiles, tells_memory, tells_use
-from fairway.recorder.workloads import NEVER, Workload, WorkloadLedger, is_workload
+from fairway.recorder.workloads import NEVER, Workload, WorkloadLedger
 from fairway.scheduling.hami.cards import share_of
 from fairway.twin.components import EVERY_KIND, Host
 from fairway.twin.eventlog import Record

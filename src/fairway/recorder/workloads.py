@@ -14,23 +14,6 @@ NEVER: Final = -(2**62)
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
 
-# Kinds that own pods, from their creation on. Any other kind is one as soon as a pod names it as its owner.
-KINDS: Final = frozenset(
-    {
-        "Job.batch",
-        "CronJob.batch",
-        "ReplicaSet.apps",
-        "Deployment.apps",
-        "StatefulSet.apps",
-        "DaemonSet.apps",
-        "ReplicationController",
-        "JobSet.jobset.x-k8s.io",
-        "LeaderWorkerSet.leaderworkerset.x-k8s.io",
-        "Job.batch.volcano.sh",
-    }
-)
-_GROUPS: Final = (".kubeflow.org", ".ray.io")
-
 # Condition types that end a workload, and what came of it. Source: batch/v1, jobset/v1alpha2, kubeflow.org/v1.
 _ENDS: Final = {
     "Complete": "Complete",
@@ -42,10 +25,6 @@ _POD_TEMPLATES: Final = (
     ("spec", "template", "spec"),
     ("spec", "jobTemplate", "spec", "template", "spec"),
 )
-
-
-def is_workload(gk: str) -> bool:
-    return gk in KINDS or gk.endswith(_GROUPS)
 
 
 class Workload:

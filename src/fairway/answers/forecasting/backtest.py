@@ -27,10 +27,11 @@ from fairway.answers.forecasting.history import History, PastJob, history_of
 from fairway.answers.forecasting.losses import Losses, losses_of
 from fairway.answers.forecasting.situation import Situation, situation_of
 from fairway.errors import UserError
-from fairway.ground.ground import Ground, Moment
+from fairway.ground.ground import CLUSTER, SERVED, Ground, Moment
 from fairway.ground.ground import history_of as results_of
 from fairway.ground.simulated import RunGround, ScenarioGround
 from fairway.kube.timestamps import HOUR_US, SECOND_US, rfc3339
+from fairway.recorder.tables import Outcome
 from fairway.results.run import RunInfo
 from fairway.results.rundir import load_run
 from fairway.scenario.building import build_twin
@@ -118,23 +119,16 @@ def backtest(
     Raises: UserError where no forecast could be compared.
     """
     options = options or Options(futures=FUTURES)
-    scenario = _scenario(ground)
-    twin = build_twin(scenario)
+    past = _Kept(ground) if ground.kind in (SERVED, CLUSTER) else _Played(ground)
     asked = []
     for number, at in enumerate(times):
-        twin.run(moment_of(at, scenario.start_us))
-        moment = Moment(twin)
-        outcome = results_of(moment, RunInfo(ground.name)).outcome
+        moment, outcome = past.at(at)
         found = _ask(moment, history_of(outcome, moment.now_us), losses_of(moment, outcome), options)
         if found is not None:
             asked.append(found)
         if progress is not None:
             progress(number + 1, len(times))
-    if until is not None:
-        twin.run(moment_of(until, scenario.start_us))
-        final = history_of(results_of(Moment(twin), RunInfo(ground.name)).outcome)
-    else:
-        final = history_of(run_twin(scenario, twin, seed=scenario.seed).outcome)
+    final, until_us = past.end(until)
     truth = {job.object: job for job in final.jobs}
     answered = {what: _answer(asked, truth, what, options.horizon_us) for what in (START, FINISH)}
     starts, horizon_s = answered[START], options.horizon_us / SECOND_US
@@ -154,9 +148,47 @@ def backtest(
             name: score([r for r in starts if low <= r.truth_s < high], horizon_s)
             for name, low, high in HORIZONS
         },
-        replace(learnt, until=rfc3339(twin.now_us), coverage=scores[START].coverage),
+        replace(learnt, until=rfc3339(until_us), coverage=scores[START].coverage),
         final.notes,
     )
+
+
+class _Kept:
+    """What a served cluster did, as its history has it."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+
+    def at(self, when: str) -> tuple[Moment, Outcome]:
+        """Raises: UserError where nothing is kept of that moment."""
+        return self._ground.at(when), self._ground.history(when).outcome
+
+    def end(self, until: str | None) -> tuple[History, int]:
+        moment = self._ground.at(until)
+        return history_of(self._ground.history(until).outcome), moment.now_us
+
+
+class _Played:
+    """A scenario, played once from its start."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._name = ground.name
+        self._scenario = _scenario(ground)
+        self._twin = build_twin(self._scenario)
+
+    def at(self, when: str) -> tuple[Moment, Outcome]:
+        self._twin.run(moment_of(when, self._scenario.start_us))
+        moment = Moment(self._twin)
+        return moment, results_of(moment, RunInfo(self._name)).outcome
+
+    def end(self, until: str | None) -> tuple[History, int]:
+        twin, scenario = self._twin, self._scenario
+        if until is None:
+            final = history_of(run_twin(scenario, twin, seed=scenario.seed).outcome)
+        else:
+            twin.run(moment_of(until, scenario.start_us))
+            final = history_of(results_of(Moment(twin), RunInfo(self._name)).outcome)
+        return final, twin.now_us
 
 
 def _scenario(ground: Ground) -> Scenario:
@@ -170,7 +202,7 @@ def _scenario(ground: Ground) -> Scenario:
             return scenario if info.seed is None else replace(scenario, seed=info.seed)
     raise UserError(
         f"{ground.name}: a {ground.kind} cannot be asked at earlier moments: expected a scenario (one with a trace "
-        "plays a recorded history), or a run whose scenario is still there"
+        "plays a recorded history), a run whose scenario is still there, or a cluster that fairway up serves"
     )
 
 

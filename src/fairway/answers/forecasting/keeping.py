@@ -1,9 +1,9 @@
 """What a backtest learnt, kept for the forecasts that follow.
 
 A run directory has it as `calibration.json` beside its summary, with the digest of the run it is of; a data folder of
-`fairway up` may have been given one. Scenarios, dumps and kubeconfigs are the user's own: nothing is kept there. What
-is found is believed only within the bounds of what `calibrated` gives; anything else is told, and the forecast goes on
-with its intervals as drawn.
+`fairway up` with the cluster's UID, or was given one learnt elsewhere. Scenarios, dumps and kubeconfigs are the
+user's own: nothing is kept there. What is found is believed only within the bounds of what `calibrated` gives; anything
+else is told, and the forecast goes on with its intervals as drawn.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import msgspec
 from fairway.answers.forecasting.calibration import LEAST_CASES, RAW, WIDEST, Calibration
 from fairway.errors import FieldProblem, InvalidInput, WorldError
 from fairway.ground.ground import RUN, SERVED, Ground
+from fairway.kube.objects import Key, meta_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
 from fairway.results.atomic import replace_text
 from fairway.results.rundir import load_run
@@ -26,12 +27,15 @@ if TYPE_CHECKING:
 
 FILE: Final = "calibration.json"
 _MOST_BYTES: Final = 1 << 16
+# Beside which grounds there is room for it, in words.
+_KEEPING: Final = {RUN: "run", SERVED: "cluster"}
+_FIRST: Final = Key("Namespace", "", "kube-system")
 
 _Factor = Annotated[float, msgspec.Meta(ge=-WIDEST, le=WIDEST)]
 
 
 class _Kept(msgspec.Struct):
-    """`of`: the digest of the run it was learnt from."""
+    """`of`: the digest of the run, or the UID of the served cluster, that it was learnt from."""
 
     cases: Annotated[int, msgspec.Meta(ge=0, le=10**9)]
     shift: _Factor
@@ -47,23 +51,23 @@ def text_of(calibration: Calibration, of: str = "") -> str:
 
 
 def kept(ground: Ground, found: Backtest) -> Backtest:
-    """Written beside a run; a note says where, or why not. Anywhere else nothing is written."""
-    if ground.kind != RUN:
+    """Written beside a run or a served cluster's state; a note says where, or why not. Anywhere else nothing is."""
+    if ground.kind not in _KEEPING:
         return found
     path = Path(ground.name) / FILE
     try:
-        replace_text(path, text_of(found.calibration, load_run(path.parent).info.digest))
-        note = f"{path}: kept for later forecasts of this run"
+        replace_text(path, text_of(found.calibration, _identity(ground)))
+        note = f"{path}: kept for later forecasts of this {_KEEPING[ground.kind]}"
     except WorldError as failed:
         note = f"not kept: {failed}"
     return replace(found, notes=(*found.notes, note))
 
 
 def found_beside(ground: Ground, now_us: int) -> tuple[Calibration, tuple[str, ...]]:
-    """What was kept, and what there is to say of it; never an error. A run's is used at moments at which all that it
-    was learnt from had come; a served cluster's was learnt elsewhere and is used whenever it is asked."""
+    """What was kept, and what there is to say of it; never an error. It is used at moments at which all that it was
+    learnt from had come; what a served cluster was given from elsewhere whenever that is asked."""
     path = Path(ground.name) / FILE
-    if ground.kind not in (RUN, SERVED) or not path.is_file():
+    if ground.kind not in _KEEPING or not path.is_file():
         return RAW, ()
     try:
         calibration, of = _read(path)
@@ -72,11 +76,23 @@ def found_beside(ground: Ground, now_us: int) -> tuple[Calibration, tuple[str, .
     why = ""
     if calibration.cases < LEAST_CASES:
         why = f"{calibration.cases} earlier forecasts were usable, and {LEAST_CASES} are needed"
-    elif ground.kind == RUN and of != load_run(path.parent).info.digest:
+    elif ground.kind == RUN and of != _identity(ground):
         why = "it is of another run; expected what `fairway forecast --backtest` keeps here"
-    elif ground.kind == RUN and calibration.until and parse_rfc3339(calibration.until) >= now_us + SECOND_US:
+    elif of and of == _identity(ground) and _knows_later(calibration, now_us):
         why = f"it knows what came until {calibration.until}, which is after {rfc3339(now_us)}"
     return (RAW, (f"{path}: {why}: intervals are not calibrated",)) if why else (calibration, ())
+
+
+def _knows_later(calibration: Calibration, now_us: int) -> bool:
+    return bool(calibration.until) and parse_rfc3339(calibration.until) >= now_us + SECOND_US
+
+
+def _identity(ground: Ground) -> str:
+    """Which run, or which served cluster: as Kubernetes' own tools have it, that is its first namespace's UID."""
+    if ground.kind == RUN:
+        return load_run(Path(ground.name)).info.digest
+    namespace = ground.at().store.get(_FIRST)
+    return "" if namespace is None else str(meta_of(namespace).get("uid") or "")
 
 
 def read_calibration(path: Path) -> Calibration:
