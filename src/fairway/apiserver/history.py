@@ -5,8 +5,9 @@ thread packs and writes those of a batch after the batch itself and before anybo
 acknowledged is in both, however the process ends. Nothing is synced: a machine that loses power may lose the end.
 
 A file begins with all there is and is followed by the next when it is full; the oldest go where all together would
-pass the budget: only where a copy of what is there is an eighth of it do the newest two take more. Of objects nothing is kept that no reader asks for: managed fields, repeated heartbeats, changes of
-annotations alone; of long ones neither commands nor environments. Events are counted.
+pass the budget: only where a copy of what is there is an eighth of it do the newest two take more. Of objects nothing
+is kept that no reader asks for: managed fields, repeated heartbeats, changes of annotations alone; of long ones neither
+commands nor environments. Events are counted.
 
 Read next: `historyfiles` (the format), `ground.recorded` (who reads it).
 """

@@ -21,10 +21,12 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from statistics import median
 from typing import IO, Any
 from urllib.parse import urlsplit
 
 from fairway.apiserver.folders import Running, running
+from fairway.apiserver.history import BUDGET_BYTES
 from fairway.bench import BenchRow
 from fairway.errors import WorldError
 
@@ -32,6 +34,7 @@ _CLIENTS = 4
 _REAL = "kube-apiserver v1.36 + etcd, same load"
 _SET = "limit set in the issue"
 _CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+_PODS = "/api/v1/namespaces/default/pods"
 _HEADERS = {"Content-Type": "application/json"}
 
 
@@ -48,6 +51,7 @@ def run(quick: bool) -> Iterator[BenchRow]:
             yield from _load(folder, server, seconds)
             yield from _watchers(folder, server, 200 if quick else 1000)
             yield from _lists(folder, quick)
+        yield from _history(folder, quick)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -68,10 +72,19 @@ def _server(folder: Path) -> Iterator[tuple[Running, float]]:
 
 
 def start_server(
-    folder: Path, errors: IO[bytes] | None = None, without: tuple[str, ...] = ()
+    folder: Path,
+    errors: IO[bytes] | None = None,
+    without: tuple[str, ...] = (),
+    history: int = BUDGET_BYTES,
 ) -> tuple[subprocess.Popen[bytes], float]:
-    """`errors`: where its standard error goes; `without`: components that are left out."""
-    settings: dict[str, Any] = {"data": str(folder), "kubeconfig": None, "fleet": [], "without": without}
+    """`errors`: where its standard error goes; `without`: components that are left out; `history`: bytes of it."""
+    settings: dict[str, Any] = {
+        "data": str(folder),
+        "kubeconfig": None,
+        "fleet": [],
+        "without": without,
+        "history": history,
+    }
     began_s = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "fairway.apiserver", json.dumps(settings)], stderr=errors
@@ -126,17 +139,42 @@ def _load(folder: Path, server: Running, seconds: float) -> Iterator[BenchRow]:
     connection = connect(folder, server.url)
     _post(connection, _config_map("seed"))
     for verb, per_second, p99_ms in (("create", 915, 13), ("get", 1353, 10)):
-        queue: Any = multiprocessing.Queue()
-        work = (str(folder), server.url, seconds, verb, queue)
-        clients = [multiprocessing.Process(target=_client, args=work) for _ in range(_CLIENTS)]
-        for client in clients:
-            client.start()
-        took = sorted(t for _ in clients for t in queue.get())
-        for client in clients:
-            client.join()
+        took = _played(folder, server, seconds, verb)
         rate, slow_ms = len(took) / seconds, took[int(len(took) * 0.99)] * 1000
         yield BenchRow(f"api {verb}s", rate, "/s", rate / per_second, f"{per_second}/s, {_REAL}")
         yield BenchRow(f"api {verb} p99", slow_ms, "ms", p99_ms / slow_ms, f"{p99_ms} ms, {_REAL}")
+
+
+def _played(folder: Path, server: Running, seconds: float, verb: str) -> list[float]:
+    """How long each request of all clients took, ascending."""
+    queue: Any = multiprocessing.Queue()
+    work = (str(folder), server.url, seconds, verb, queue)
+    clients = [multiprocessing.Process(target=_client, args=work) for _ in range(_CLIENTS)]
+    for client in clients:
+        client.start()
+    took = sorted(t for _ in clients for t in queue.get())
+    for client in clients:
+        client.join()
+    return took
+
+
+def _history(folder: Path, quick: bool) -> Iterator[BenchRow]:
+    """What keeping the past costs: pods created with and without it, in turns, each on an empty server."""
+    rates: dict[int, list[float]] = {0: [], BUDGET_BYTES: []}
+    seconds = 3.0 if quick else 10.0
+    for turn in range(2 if quick else 5):
+        for kept, found in rates.items():
+            other = folder / f"history-{turn}-{kept}"
+            shutil.copytree(folder / "pki", other / "pki")
+            process, _ = start_server(other, history=kept)
+            server = running(other)
+            assert server is not None
+            _until_ready(other, server)
+            found.append(len(_played(other, server, seconds, "pod")) / seconds)
+            process.terminate()
+            process.wait()
+    without, with_ = (median(found) for found in rates.values())
+    yield BenchRow("api pods created, history kept", with_, "/s", with_ / without, "without it, in turns")
 
 
 def _client(folder: str, url: str, seconds: float, verb: str, queue: Any) -> None:
@@ -147,6 +185,8 @@ def _client(folder: str, url: str, seconds: float, verb: str, queue: Any) -> Non
         began_s = time.perf_counter()
         if verb == "create":
             _post(connection, _config_map(f"l-{os.getpid()}-{len(took)}"))
+        elif verb == "pod":
+            _post(connection, _pod(f"l-{os.getpid()}-{len(took)}"), _PODS)
         else:
             connection.request("GET", f"{_CONFIG_MAPS}/seed")
             connection.getresponse().read()
@@ -157,6 +197,20 @@ def _client(folder: str, url: str, seconds: float, verb: str, queue: Any) -> Non
 def _config_map(name: str) -> str:
     meta = {"name": name, "namespace": "default"}
     return json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"k": "v"}})
+
+
+def _pod(name: str) -> str:
+    asked = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"}
+    container = {
+        "name": "c",
+        "image": "i",
+        "resources": {"limits": asked},
+        "env": [{"name": "A", "value": "b"}],
+    }
+    meta = {"name": name, "namespace": "default", "labels": {"app": "a"}}
+    return json.dumps(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
+    )
 
 
 def _post(connection: http.client.HTTPSConnection, body: str, path: str = _CONFIG_MAPS) -> int:

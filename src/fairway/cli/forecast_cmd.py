@@ -48,7 +48,7 @@ def forecast(
     ] = "auto",
     is_backtest: Annotated[
         bool,
-        typer.Option("--backtest", help="Ask at many moments of a scenario, and compare with what came."),
+        typer.Option("--backtest", help="Ask at many past moments, and compare with what came."),
     ] = False,
     first: Annotated[
         str, typer.Option("--from", metavar="TIME", help="--backtest: the first moment.")
@@ -59,7 +59,7 @@ def forecast(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Written by --backtest, used by forecasts. Default: calibration.json in a run directory.",
+            help="Written by --backtest, used by forecasts. Default: calibration.json in a run or data folder.",
             show_default=False,
         ),
     ] = None,

@@ -8,7 +8,8 @@ Nothing here writes to what is asked: journals are read from a copy, clusters wi
 here either: the rooms above ask the twin's engines.
 
 Reading order: `ground` (the seam), `opening` (which ground a path is), `reviving` (objects → a twin that goes on),
-then each ground: `simulated` (scenarios and runs), `dumps`, `served`, `clusters` over `kubeclient`.
+then each ground: `simulated` (scenarios and runs), `dumps`, `served`, `clusters` over `kubeclient`, both with
+`recorded` (what a served cluster keeps of its past).
 """
 
 from fairway.ground.ground import Ground, Moment
