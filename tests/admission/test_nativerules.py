@@ -76,6 +76,11 @@ def test_they_agree_wherever_both_have_an_answer(value: dict[str, Any]) -> None:
             assert got == want, text
 
 
+def test_a_pod_set_may_need_all_its_pods() -> None:
+    holds = HOLDS["has(self.minCount) ? self.minCount <= self.count : true"]
+    assert [holds({"minCount": n, "count": 2}) for n in (1, 2, 3)] == [True, True, False]
+
+
 @pytest.mark.parametrize("text", HOLDS)
 def test_each_is_still_a_rule_of_some_definition(text: str) -> None:
     assert any(text in _texts(published.entry(gk, v.name)) for gk, kind in _kueue() for v in kind.versions)
