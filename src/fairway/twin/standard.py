@@ -17,6 +17,7 @@ from fairway.twin.devices.evicting import DeviceTaintEviction
 from fairway.twin.devices.gpuhealth import GpuHealth
 from fairway.twin.devices.gpuoperator import GpuOperator
 from fairway.twin.devices.hami import HamiDevicePlugin
+from fairway.twin.devices.partitioner import GpuPartitioner
 from fairway.twin.devices.publishing import DevicePublishing
 from fairway.twin.faults import Faults
 from fairway.twin.kubelet.component import Kubelet
@@ -56,6 +57,7 @@ def standard_components(
         DevicePublishing(),
         ComputeDomains(),
         GpuOperator(),
+        GpuPartitioner(),
         GpuHealth(),
         HamiDevicePlugin(),
         NodeLifecycle(),
