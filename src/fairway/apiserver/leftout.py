@@ -37,6 +37,7 @@ PROGRAMS: Final[dict[str, Part]] = {
     "kube-scheduler": Part(("default-scheduler",)),
     "kubelet": Part(("kubelet", "node-lease")),
     "nvidia-dra-driver": Part(("nvidia-dra-driver", "compute-domain-controller")),
+    "gpu-partitioner": Part(("gpu-partitioner",)),
     "kueue": Part(("kueue",)),
     "volcano": Part(("volcano", "vc-controller-manager")),
     "jobset": Part(controllers=("jobset",)),
