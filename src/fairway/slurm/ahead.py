@@ -84,6 +84,8 @@ class Ahead:
     """By release: what is given back, and whether without its cores (a suspended job's)."""
     first: dict[Need, Ints | None] = field(default_factory=dict)
     grouped: dict[tuple[int, int], Steps] = field(default_factory=dict)
+    whole: dict[int, Uses] = field(default_factory=dict)
+    """Rank → every node's use after it, where somebody had to look closely."""
 
     def look(self, running: Mapping[int, Job], uses: Uses, confs: Sequence[NodeConf]) -> None:
         """Catch up with all that runs now. O(running jobs + nodes), and `follow`'s cost for what changed."""
@@ -121,6 +123,7 @@ class Ahead:
             self.base[node] = exact[node]
         self.first.clear()
         self.grouped.clear()
+        self.whole.clear()
 
     def _remove(self, job_id: int, known: _Known) -> list[int]:
         """The nodes it was on."""
@@ -178,10 +181,14 @@ class Ahead:
 
     def uses_after(self, rank: int) -> Uses:
         """Every node's use then, to the core."""
+        known = self.whole.get(rank)
+        if known is not None:
+            return known
         exact = list(self.uses.exact)
         for node, use in zip(self.nodes.tolist(), self.left[: self._releases_of(rank)[1]], strict=False):
             exact[node] = use
-        return Uses(self.uses.numbering, exact, self.kinds_after(rank).astype(np.int32))
+        known = self.whole[rank] = Uses(self.uses.numbering, exact, self.kinds_after(rank).astype(np.int32))
+        return known
 
     def first_fit(self, need: Need, table: Table) -> Ints | None:
         """For each node the first rank after which the need fits there (NOW, NEVER); None: some node fits, and after
