@@ -53,6 +53,7 @@ PROGRAMS: Final[dict[str, Part]] = {
     "keda": Part(scalers=("keda",)),
     "knative": Part(("knative-serving",), scalers=("kpa",)),
     "vpa": Part(scalers=("vpa",)),
+    "prometheus": Part(("prometheus",)),
     "karpenter": Part(("karpenter",)),
     "cluster-autoscaler": Part(("cluster-autoscaler",)),
 }
