@@ -133,7 +133,7 @@ def test_every_reader_reads_it(past: Path, tmp_path: Path, capsys: pytest.Captur
     assert report["integrals"]["gpu_milli_allocated"] > 0 and report["events"]
     assert "train-" in said("forecast", "--on", data, "--futures", "4", "--processes", "1")
     assert said("fragmentation", data) and said("doctor", "--on", data) and said("incident", "--on", data)
-    assert "pods succeeded" in said("what-if", "nodes=+1", "--on", data, "--seeds", "2")
+    assert "what if nodes=+1? 2 seeds" in said("what-if", "nodes=+1", "--on", data, "--seeds", "2")
     said("metrics", "export", str(tmp_path / "spans"), "--on", data, "--format", "otlp")
     assert (tmp_path / "spans").read_text().count("train-") > 50
 
