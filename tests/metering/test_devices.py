@@ -15,6 +15,7 @@ CASES = [
     ("3g is half the memory", "nvidia.com/mig-3g.20gb", 1, 1, MigRule.MEMORY, 1 / 2),
     ("one of four time slices", "nvidia.com/gpu", 1, 4, MigRule.COMPUTE, 0.25),
     ("shared, renamed by the device plugin", "nvidia.com/gpu.shared", 2, 4, MigRule.COMPUTE, 0.5),
+    ("shared instances, renamed", "nvidia.com/mig-1g.5gb.shared", 2, 4, MigRule.COMPUTE, 0.5 / 7),
     ("a profile of another model is nothing", "nvidia.com/mig-1g.10gb.gfx", 1, 1, MigRule.COMPUTE, 0.0),
     ("no GPU at all", "cpu", 8, 1, MigRule.COMPUTE, 0.0),
 ]

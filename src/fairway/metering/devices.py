@@ -19,6 +19,7 @@ from fairway.kube.resources import GPU_MILLI
 
 GPU = "nvidia.com/gpu"
 SHARED = "nvidia.com/gpu.shared"
+_RENAMED = ".shared"
 MIG_PREFIX = "nvidia.com/mig-"
 REPLICAS_LABEL = "nvidia.com/gpu.replicas"
 COMPUTE_SLICES = 7
@@ -41,7 +42,9 @@ def gpus_of(
     if resource == GPU_MILLI:
         return count / 1000
     units = count / max(replicas, 1)
-    if resource in (GPU, SHARED):
+    # Instances that are shared and renamed are as large; `replicas` says into how many each is shared.
+    resource = resource.removesuffix(_RENAMED)
+    if resource == GPU:
         return units
     if model is None:
         named = _PROFILE.match(resource)
@@ -56,7 +59,7 @@ def gpus_of(
 
 def gpu_memory_of(resource: str, count: int, model: GpuModel, *, replicas: int = 1) -> float:
     """Bytes of GPU memory that `count` units of an extended resource come with; a share of a GPU, its share."""
-    profile = model.profile(resource) if resource.startswith(MIG_PREFIX) else None
+    profile = model.profile(resource.removesuffix(_RENAMED)) if resource.startswith(MIG_PREFIX) else None
     if profile is not None:
         return count / max(replicas, 1) * profile.memory_bytes
     return gpus_of(resource, count, model, replicas=replicas) * model.memory_bytes
