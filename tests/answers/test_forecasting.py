@@ -362,3 +362,26 @@ def test_a_recorded_history_knows_who_was_evicted_and_when_it_ran_last(tmp_path:
     by_name = {j.object: j for j in found.jobs}
     assert by_name["Job/default/three"].run_us == pytest.approx(10800 * SECOND_US, abs=5 * SECOND_US)
     assert all(j.is_whole for j in found.jobs)
+
+
+def test_openb_is_asked_on_its_own_time(tmp_path: Path) -> None:
+    """Pods of parts of a GPU, by their creation and deletion stamps, on a node that they outgrow."""
+    rows = [
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time"
+    ]
+    for n in range(80):
+        at_s = 86_400 + 600 * n
+        rows.append(
+            f"openb-pod-{n:04d},1000,1024,1,700,,LS,Succeeded,{at_s},{at_s + 900 + 60 * (n % 7)},{at_s}"
+        )
+    (tmp_path / "pods.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "scenario.yaml").write_text(
+        "apiVersion: fairway.dev/v1alpha1\nkind: Scenario\nmetadata: {name: openb}\nspec:\n  latency: zero\n"
+        "  nodes: [{name: one, count: 1, sharesGpus: true, capacity: {cpu: 16, memory: 64Gi, nvidia.com/gpu: 1}}]\n"
+        "  traces: [{path: pods.csv, format: openb}]\n"
+    )
+    found = backtest(
+        open_ground(tmp_path), ["4h", "8h"], options=Options(4, processes=1, horizon_us=8 * HOUR_US)
+    )
+    start = found.scores["start"]
+    assert start.cases >= 10 and start.median_error_s is not None and len(found.moments) == 2
