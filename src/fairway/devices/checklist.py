@@ -11,7 +11,7 @@ from typing import NamedTuple
 from fairway.catalog.drivers import CUDA, DRIVER
 from fairway.catalog.nodegpus import gpus_of_node
 from fairway.cluster.actions import View
-from fairway.devices.nodeview import MIG_CONFIG, MIG_STATE, NFD
+from fairway.devices.nodeview import DEPLOY, MIG_CONFIG, MIG_STATE, NFD, PAUSED
 from fairway.devices.policy import NAMESPACE, POLICY, operands
 from fairway.kube.objects import Key, Obj, annotations_of, labels_of, meta_of, spec_of, status_of
 from fairway.kube.quantity import whole_ceil
@@ -77,6 +77,16 @@ def _checks(view: View, node: Obj) -> Iterator[Check]:
             "success",
             "" if state == "success" else f"{state} for {labels.get(MIG_CONFIG)}",
             "kubectl logs -l app=nvidia-mig-manager; drain the node, then set the label anew",
+        )
+        paused = sorted(
+            n.removeprefix(DEPLOY) for n, v in labels.items() if n.startswith(DEPLOY) and v == PAUSED
+        )
+        yield Check(
+            "MIG Manager's clients",
+            f"{at} --show-labels | grep {PAUSED}",
+            "none paused",
+            f"{', '.join(paused)} paused" if paused and state != "pending" else "",
+            "delete MIG Manager's pod: it brings back only what it has not brought back before",
         )
     yield from _devices(node, status, at)
 

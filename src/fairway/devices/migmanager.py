@@ -23,7 +23,7 @@ from fairway.devices.migconfig import (
     read_mig_configs,
     selected,
 )
-from fairway.devices.nodeview import DEPLOY, MIG_CONFIG, MIG_STATE, NodeView, Step
+from fairway.devices.nodeview import DEPLOY, MIG_CONFIG, MIG_STATE, PAUSED, NodeView, Step
 from fairway.devices.policy import Policy
 
 RUN: Final = "fairway.dev/mig-run"
@@ -32,7 +32,6 @@ TRIED: Final = "fairway.dev/mig-config-tried"
 """On a node: the last one that was, and that pod."""
 _RESTARTED: Final = "fairway.dev/mig-clients-restarted"
 """On a node: MIG Manager's pod that has brought the clients back after a change."""
-_PAUSED: Final = "paused-for-mig-change"
 _CLIENT: Final = f"{DEPLOY}client"
 _CLIENTS: Final = tuple(
     f"{DEPLOY}{part}" for part in ("device-plugin", "gpu-feature-discovery", "dcgm-exporter", "dcgm", "nvsm")
@@ -199,7 +198,7 @@ def _clients(labels: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _paused(value: str) -> str:
-    return "false" if value == "false" else _PAUSED
+    return "false" if value == "false" else PAUSED
 
 
 def _true(value: str) -> str:

@@ -22,6 +22,7 @@ MIG_CONFIG, MIG_STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
 PLUGIN_CONFIG: Final = "nvidia.com/device-plugin.config"
 PRESENT: Final = "nvidia.com/gpu.present"
 DEPLOY: Final = "nvidia.com/gpu.deploy."
+PAUSED: Final = "paused-for-mig-change"
 NFD: Final = "feature.node.kubernetes.io/pci-10de.present"
 
 

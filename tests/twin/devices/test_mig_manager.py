@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fairway.devices.checklist import checks
 from fairway.kube.objects import Key, Obj, annotations_of, labels_of, status_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.latency import latency_named
@@ -168,6 +169,8 @@ def test_a_failure_after_a_success_leaves_the_clients_paused() -> None:
     label(twin, CONFIG, "both-7g")
     twin.run_for(120 * SECOND_US)
     assert (said(twin, STATE), said(twin, PLUGIN)) == ("success", "paused-for-mig-change")
+    wrong = {c.name: c.found for c in checks(twin.store, found(twin)) if not c.holds}
+    assert wrong["MIG Manager's clients"].startswith("client, dcgm, dcgm-exporter, device-plugin,")
     # A new pod of MIG Manager looks at the label anew and brings them back.
     manager = next(p for p in twin.store.objects("Pod", NS) if "mig-manager" in p["metadata"]["name"])
     twin.store.delete(Key("Pod", NS, manager["metadata"]["name"]))
