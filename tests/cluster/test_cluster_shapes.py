@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from fairway.cluster.shapes import PodShape, Shapes, SpreadConstraint, is_empty, normalized_image
+from fairway.cluster.shapes import PodShape, PodTerm, Shapes, SpreadConstraint, is_empty, normalized_image
 from fairway.kube.labels import label_selector
 from fairway.kube.objects import Obj
 
@@ -208,3 +208,12 @@ def test_labels_matter_to_those_alone_that_ask_for_keys() -> None:
     ):
         assert (of({"a": "1"}, **spec) != of({"a": "2"}, **spec)) == matters, spec
         assert of({"a": "1"}, **spec) == of({"a": "1"}, **spec)
+
+
+def test_a_term_is_about_pods_of_its_namespaces_that_it_selects() -> None:
+    wanted = label_selector({"matchLabels": {"app": "a"}})
+    teams = label_selector({"matchLabels": {"team": "x"}})
+    term = PodTerm(("here",), teams, wanted, "zone")
+    for namespace, team, app in product(("here", "there"), ("x", "y"), ("a", "b")):
+        want = app == "a" and (namespace == "here" or team == "x")
+        assert term.matches(namespace, {"app": app}, {"team": team}) == want
