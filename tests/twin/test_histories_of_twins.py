@@ -35,6 +35,8 @@ CHOSEN = (
     "12-two-gangs/scenario",
     "13-autoscaling/scenario",
     "14-device-claims/scenario",
+    "15-fifty-services/scenario",
+    "20-queue-pools/scenario",
     "22-hami/scenario",
 )
 # Of each: enough to have seen all of its kinds.
