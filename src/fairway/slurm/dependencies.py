@@ -14,7 +14,7 @@ MAX_TERMS = 1_024
 MAX_DEPTH = 10
 """max_depend_depth: how far a circle is looked for."""
 
-_TARGET = re.compile(r"(\d+)(?:_(\d+|\*))?(?:\+(\d+))?$")
+_TARGET = re.compile(r"(\d{1,20})(?:_(\d{1,20}|\*))?(?:\+(\d{1,20}))?$")
 
 
 def parse(cluster: Cluster, text: str, job_id: int) -> list[Dependency]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -72,11 +73,11 @@ def parse(
     hint: bool = True,
 ) -> Parsed:
     """Read `arguments`. permute: operands may stand between options; bad: the exit code of a complaint."""
-    reading = _Reading(call, table, list(arguments), bad, hint)
+    reading = _Reading(call, table, deque(arguments), bad, hint)
     found: list[tuple[Option, str | None]] = []
     rest: list[str] = []
     while reading.left:
-        word = reading.left.pop(0)
+        word = reading.left.popleft()
         if word == "--":
             break
         if word.startswith("--"):
@@ -86,13 +87,13 @@ def parse(
         elif permute:
             rest.append(word)
         else:
-            reading.left.insert(0, word)
+            reading.left.appendleft(word)
             break
-    return Parsed(found, rest + reading.left)
+    return Parsed(found, [*rest, *reading.left])
 
 
 class _Reading:
-    def __init__(self, call: Call, table: Sequence[Option], left: list[str], bad: int, hint: bool) -> None:
+    def __init__(self, call: Call, table: Sequence[Option], left: deque[str], bad: int, hint: bool) -> None:
         self.call, self.left, self.bad, self.hint = call, left, bad, hint
         self.names = {option.name: option for option in table if option.name}
         self.letters = {option.letter: option for option in table if option.letter}
@@ -113,24 +114,23 @@ class _Reading:
         if option.argument == "required" and not equals:
             if not self.left:
                 self.complain(f"option '--{option.name}' requires an argument")
-            return option, self.left.pop(0)
+            return option, self.left.popleft()
         return option, value if equals else None
 
     def short(self, word: str) -> Iterator[tuple[Option, str | None]]:
-        while word:
-            letter, word = word[0], word[1:]
+        for at, letter in enumerate(word, 1):
             option = self.letters.get(letter)
             if option is None:
                 self.complain(f"invalid option -- '{letter}'")
             if option.argument == "none":
                 yield option, None
                 continue
-            if option.argument == "required" and not word:
+            if option.argument == "required" and at == len(word):
                 if not self.left:
                     self.complain(f"option requires an argument -- '{letter}'")
-                yield option, self.left.pop(0)
+                yield option, self.left.popleft()
             else:
-                yield option, word or None
+                yield option, word[at:] or None
             return
 
     def complain(self, text: str) -> NoReturn:

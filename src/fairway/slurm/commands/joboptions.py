@@ -93,13 +93,16 @@ class JobOptions:
     def whole(self, name: str, value: str | None, positive: bool = True) -> int:
         """A number as C's strtol reads it. What is none ends the command with 1."""
         found = re.fullmatch(r"\s*([+-]?\d+)", value or "")
-        if found is None or int(found[1]) < positive:
+        number = -1 if found is None else int(found[1][:_DIGITS])
+        if number < positive:
             self.call.fail(f'Invalid numeric value "{value}" for {name}.')
-        if int(found[1]) >= 2**63 - 1:
+        if number >= 2**63 - 1:
             self.call.fail(f"Numeric argument ({2**63 - 1}) to big for {name}.")
-        return (int(found[1]) + 2**31) % 2**32 - 2**31
+        return (number + 2**31) % 2**32 - 2**31
 
 
+# Of a number: all beyond are too large as well.
+_DIGITS = 100
 _ALIASES = {"tasks-per-node": "ntasks-per-node", "cluster": "clusters", "cpu_bind": "cpu-bind"}
 
 Setter = Callable[[JobOptions, str | None], None]

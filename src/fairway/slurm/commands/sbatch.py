@@ -160,32 +160,35 @@ def _read_script(options: JobOptions, directives: list[tuple[int, str]], file: s
 def split_directive(call: Call, line: str, file: str, number: int) -> list[str]:
     """Words of a directive: quotes and backslashes hold together, `#` begins a comment."""
     words: list[str] = []
-    word, quote, escaped, begun = "", "", False, False
+    word: list[str] = []
+    quote, escaped, begun = "", False, False
     for letter in line:
         if escaped:
-            word, escaped = word + letter, False
+            word.append(letter)
+            escaped = False
         elif letter == "\\":
             escaped = begun = True
         elif quote:
             if letter == quote:
                 quote = ""
             else:
-                word += letter
+                word.append(letter)
         elif letter in "\"'":
             quote, begun = letter, True
         elif letter == "#":
             break
         elif letter.isspace():
             if word:
-                words.append(word)
-            word, begun = "", False
+                words.append("".join(word))
+            word, begun = [], False
         else:
             if letter == ":" and not begun:
                 call.fatal(f"{file}: line {number}: Unexpected `:` in [{line}]")
-            word, begun = word + letter, True
+            word.append(letter)
+            begun = True
     if quote:
         call.fatal(f"{file}: line {number}: Unmatched `{quote}` in [{line}]")
-    return [*words, word] if word else words
+    return [*words, "".join(word)] if word else words
 
 
 def _request(call: Call, options: JobOptions, operands: list[str], wrap: str | None, body: str) -> JobRequest:

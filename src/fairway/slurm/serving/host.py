@@ -249,9 +249,10 @@ class Host:
                     raise ValueError("expected an object")
                 then, connection.then = connection.then, None
                 (then or (lambda m: self._request(connection, m)))(message)
-            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            except Exception as failed:  # one request stops nobody's cluster
                 if os.environ.get("FAIRWAY_DEBUG"):
                     raise
+                sys.stderr.write(f"a request was dropped: {type(failed).__name__}: {str(failed)[:200]}\n")
                 self._drop(connection)
                 return
 

@@ -16,6 +16,9 @@ YEAR = 365 * 86400
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
 _HOURS = {"midnight": 0, "noon": 12, "fika": 15, "teatime": 16}
 
+# Characters of a duration: longer ones are none.
+_LONGEST = 256
+
 
 class TimeError(ValueError):
     """Text that is no time; the message is Slurm's, with the place it stopped at."""
@@ -25,6 +28,8 @@ def seconds(text: str) -> int | None:
     """`min`, `min:sec`, `h:m:s`, `d-h`, `d-h:m`, `d-h:m:s`; INFINITE for its names; None for anything else."""
     if text.lower() in ("-1", "infinite", "unlimited"):
         return INFINITE
+    if len(text) > _LONGEST:
+        return None
     digits, dashes, colons = len(re.findall(r"\d+", text)), text.count("-"), text.count(":")
     if not re.fullmatch(r"[\d:-]+", text, re.ASCII) or ":" in text.partition("-")[0] * bool(dashes):
         return None
