@@ -74,8 +74,10 @@ def test_a_cluster_that_was_dumped_is_run_forward(plain: Path, tmp_path: Path) -
     ground = open_ground(dump)
     assert ground.kind == "dump"
     found = what_if(World(ground, span_us=HOUR_US), (words.read_change("nodes=+1"),), seeds=2, processes=1)
-    changed = {e.name: e for e in found.effects}["queue length, mean"]
-    assert changed.after < changed.before
+    by_name = {e.name: e for e in found.effects}
+    assert by_name["queue length, mean"].after < by_name["queue length, mean"].before
+    # Of the hour ahead, without what was before it.
+    assert by_name["GPU-hours offered"].before == 8 * 1000 * HOUR_US
     answer = fairway.Ground(dump).forecast(futures=3, horizon="2h", processes=1)
     assert [one.object for one in answer.objects] == ["Job/default/three", "Job/default/four"]
     assert any("no history" in note for note in answer.notes)

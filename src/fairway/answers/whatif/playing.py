@@ -24,7 +24,7 @@ from fairway.ground.ground import Ground
 from fairway.ground.simulated import ScenarioGround
 from fairway.kube.timestamps import DAY_US
 from fairway.recorder.recorder import Recorder
-from fairway.recorder.tables import COMPLETE, Outcome
+from fairway.recorder.tables import COMPLETE, RUNNING, Outcome
 from fairway.results.run import Run, RunInfo
 from fairway.scenario.assertions.evidence import Evidence
 from fairway.scenario.assertions.grammar import Assertion
@@ -95,11 +95,18 @@ def _future(world: World, number: int, changes: Changes) -> tuple[Outcome, Evide
     of_coming = [drawn.of_arrivals[n] or drawn.again(n, chance) for _, n in again]
     twin: Twin = base_of(here, situation, others=(Recorder(),))
     twins.begin(twin, situation.items, runs, coming, of_coming)
+    recorder: Any = twin.host.parts["recorder"]
+    before = recorder.outcome(RUNNING)
     carry_out(twin, changes)
     twin.run_for(world.span_us)
-    recorder: Any = twin.host.parts["recorder"]
     outcome = recorder.outcome(COMPLETE)
-    return outcome, evidence_of(twin, outcome)
+    return _since(before, outcome), evidence_of(twin, outcome)
+
+
+def _since(before: Outcome, outcome: Outcome) -> Outcome:
+    """Totals and means of what came after; waits and lives stay whole, as who waits has waited already."""
+    integrals = {name: total - before.integrals.get(name, 0) for name, total in outcome.integrals.items()}
+    return replace(outcome, began_us=before.ended_us, integrals=integrals)
 
 
 def changed(changes: Sequence[Alteration], one: Alteration) -> Changes:
