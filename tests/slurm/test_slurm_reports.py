@@ -105,7 +105,10 @@ def test_sdiag_tells_how_many_jobs_a_cycle_looked_at(tmp_path: Path) -> None:
     for name in ("Last depth cycle", "Last depth cycle (try sched)", "Last queue length"):
         assert f"{name}: 2" in shown
     assert shown.count("Last queue length: 2") == 2  # the main scheduler's and backfill's
-    assert "Mean depth cycle:  2" in shown and "Last table size: 3" in shown
+    assert "Last table size: 3" in shown
+    # Of all cycles so far, the first of which may have seen all six: when they come goes by the second of the start.
+    (mean,) = (int(line.split()[-1]) for line in shown if line.startswith("Mean depth cycle:"))
+    assert 2 <= mean <= 6
     assert door.type("sdiag", "-r")[0] == 0
     reset = [line.strip() for line in door.type("sdiag")[1].splitlines()]
     assert "Last depth cycle: 0" in reset and "Last table size: 3" in reset

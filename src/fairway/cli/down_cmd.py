@@ -49,7 +49,7 @@ def _wipe(where: Path) -> None:
     """Delete what a server wrote there, and nothing else."""
     import shutil
 
-    for name in ("pki", "prometheus"):
+    for name in ("pki", "prometheus", "history", "alerts"):
         if (where / name).is_dir():
             shutil.rmtree(where / name)
     for name in (
@@ -57,6 +57,7 @@ def _wipe(where: Path) -> None:
         "journal.b",
         "objects.db",
         "objects.db-journal",
+        "calibration.json",
         "server.json",
         "kubeconfig",
         "server.log",

@@ -72,7 +72,8 @@ def compared(folder: Path, path: Path) -> Placements:
     found = compare_placements(ground.name, ground.at(None), objects)
     schema = schemas()["placements"]
     jsonschema.Draft202012Validator(schema).validate(json.loads(json.dumps(found.as_json())))
-    assert all(len(line) <= 100 for line in placement_lines(found))
+    # The first names the ground, however long its path is.
+    assert all(len(line) <= 100 for line in placement_lines(found)[1:])
     return found
 
 
