@@ -289,12 +289,14 @@ def _meta(obj: Obj) -> Obj:
 def _changed(obj: Obj, old: Obj) -> Obj:
     """The parts that are not as they were; None for one that is gone."""
     parts: Obj = {}
+    meta = obj["metadata"]
+    if any(meta.get(t) != old["metadata"].get(t) for t in _TELLING):
+        parts["metadata"] = _meta(obj)
     for name in {**old, **obj}:
         new, before = obj.get(name), old.get(name)
         if name == "metadata":
-            if any(new.get(t) != before.get(t) for t in _TELLING):
-                parts[name] = _meta(obj)
-        elif new is not before and new != before and not (name == "status" and _only_beats(obj, old)):
+            continue
+        if new is not before and new != before and not (name == "status" and _only_beats(obj, old)):
             parts[name] = new
     return parts
 

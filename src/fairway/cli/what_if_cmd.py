@@ -115,7 +115,9 @@ def what_if(
         _compare(world, (*asked, *others), seeds, processes, book or (), output)
 
 
-def _place(on: str | None, at: str | None, apply: Sequence[Path], others: Sequence[str], output: str) -> None:
+def _place(
+    on: Path | None, at: str | None, apply: Sequence[Path], others: Sequence[str], output: str
+) -> None:
     """One job in several ways."""
     from fairway.answers.whatif.placements import compare_placements
     from fairway.answers.whatif.whatiftext import placement_lines

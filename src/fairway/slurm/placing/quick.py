@@ -57,7 +57,7 @@ class Table:
             more = max(count, len(self.cpus) * 2)
             self.cpus = np.concatenate([self.cpus, np.full(more - len(self.cpus), UNKNOWN, dtype=np.int64)])
             self.near = np.concatenate([self.near, np.zeros(more - len(self.near), dtype=np.int64)])
-        found = self.cpus[kinds]
+        found: Ints = self.cpus[kinds]
         if (found < 0).any():
             for kind in np.unique(kinds[found < 0]).tolist():
                 self._fill(need, numbering, kind)
