@@ -43,15 +43,20 @@ class Coverage:
     """By file: its functions that ran, but under no context: coverage does not see through Hypothesis's wrapper."""
 
     def tests_of(self, change: Change) -> list[str]:
-        """Node ids, the narrowest first, within the budget of time. Empty: no test runs the line."""
-        names: set[str] = set()
+        """Node ids within the budget of time: those that ran the line, properties beside them, who else may notice;
+        of each the narrowest first. Empty: no test runs the line."""
+        ran: set[str] = set()
         for line in range(change.line, change.last + 1):
-            names |= self.by_line.get((change.path, line), set())
-        if "" in names:  # run at import, be it within a test: whoever uses the module may notice
+            ran |= self.by_line.get((change.path, line), set())
+        names = ran
+        if (
+            "" in ran
+        ):  # run at import, be it within a test, or by a property: whoever uses the module may notice
             names = names | self.by_file.get(change.path, set())
-        names = names | {other for name in names for other in self.unrecorded.get(_file_of(name), ())}
+        beside = {other for name in names for other in self.unrecorded.get(_file_of(name), ())}
+        names = names | beside
         chosen, left = [], _BUDGET_S
-        for name in sorted(names - {""}, key=lambda n: (self.breadth[n], n)):
+        for name in sorted(names - {""}, key=lambda n: (n not in ran, n not in beside, self.breadth[n], n)):
             for test, cost in self._affordable(name, left):
                 chosen.append(test)
                 left -= cost
