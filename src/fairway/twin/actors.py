@@ -19,6 +19,9 @@ _READ_FOR: Final = {
     "LLMInferenceServiceConfig.serving.kserve.io": "LLMInferenceService.serving.kserve.io",
     "ServingRuntime.serving.kserve.io": "InferenceService.serving.kserve.io",
     "ClusterServingRuntime.serving.kserve.io": "InferenceService.serving.kserve.io",
+    # Rules see what these would have scraped; a real Prometheus beside a served cluster scrapes by them.
+    "ServiceMonitor.monitoring.coreos.com": "PrometheusRule.monitoring.coreos.com",
+    "PodMonitor.monitoring.coreos.com": "PrometheusRule.monitoring.coreos.com",
 }
 # Of Kubernetes' own kinds: no packet is sent here.
 _WITHOUT_EFFECT: Final = ("Ingress.networking.k8s.io", "NetworkPolicy.networking.k8s.io")

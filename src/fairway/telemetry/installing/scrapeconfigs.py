@@ -84,7 +84,10 @@ def _api_server(server: Server) -> Config:
         },
         {"target_label": "job", "replacement": "apiserver"},
     ]
-    return _job(server, "apiserver", _discovery(server, "endpoints", ["default"]), relabel)
+    # A Prometheus evaluates the same rules itself: the server's own ALERTS would count each alert twice.
+    dropped = [{"source_labels": ["__name__"], "regex": "ALERTS", "action": "drop"}]
+    sd = _discovery(server, "endpoints", ["default"])
+    return _job(server, "apiserver", sd, relabel, metric_relabel_configs=dropped)
 
 
 def _kubelets(server: Server, path: str) -> Config:
