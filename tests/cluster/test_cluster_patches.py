@@ -179,6 +179,90 @@ STRATEGIC: dict[str, tuple[str, Any, Any, Any]] = {
         {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}},
         {"strategy": {"type": "Recreate"}},
     ),
+    "an object in the place of a value is without directives": (
+        POD,
+        {"nodeSelector": "wrong"},
+        {"nodeSelector": {"$patch": "merge", "$retainKeys": ["b"], "a": None, "b": "2"}},
+        {"nodeSelector": {"b": "2"}},
+    ),
+    "a merge can be asked for by name": (
+        POD,
+        {"nodeSelector": {"a": "1"}},
+        {"nodeSelector": {"$patch": "merge", "b": "2"}},
+        {"nodeSelector": {"a": "1", "b": "2"}},
+    ),
+    "a new list is without directives and what they are about": (
+        POD,
+        {},
+        {
+            "containers": [
+                {"name": "a", "$patch": "delete"},
+                {"$patch": "replace"},
+                {"name": "b", "$patch": "merge", "image": None, "args": [None, "x"]},
+            ]
+        },
+        {"containers": [{"name": "b", "args": [None, "x"]}]},
+    ),
+    "what a new object would take from lists is dropped": (
+        POD,
+        {},
+        {"affinity": {"$setElementOrder/a": ["x"], "$deleteFromPrimitiveList/a": ["y"], "a": ["z"]}},
+        {"affinity": {"a": ["z"]}},
+    ),
+    "a new list in an order is the list": (
+        POD,
+        {"hostname": "h"},
+        {"$setElementOrder/containers": [{"name": "a"}], "containers": [{"name": "a", "image": None}]},
+        {"hostname": "h", "containers": [{"name": "a"}]},
+    ),
+    "the order of a list that is not there is nothing": (
+        POD,
+        {"hostname": "h"},
+        {"$setElementOrder/containers": [{"name": "a"}]},
+        {"hostname": "h"},
+    ),
+    "a union is replaced": (
+        DEPLOYMENT,
+        {"strategy": {"type": "RollingUpdate", "rollingUpdate": {}}},
+        {"strategy": {"type": "Recreate"}},
+        {"strategy": {"type": "Recreate", "rollingUpdate": {}}},
+    ),
+    "lists without a schema's key are replaced, directives aside": (
+        POD,
+        {"tolerations": [{"key": "a"}]},
+        {"tolerations": [{"$patch": "replace"}, {"key": "b", "value": None}]},
+        {"tolerations": [{"key": "b"}]},
+    ),
+    "a list takes the place of a value": (
+        POD,
+        {"containers": "wrong"},
+        {"containers": [{"name": "a", "image": None}]},
+        {"containers": [{"name": "a"}]},
+    ),
+    "what goes from a list that is none is nothing": (
+        META,
+        {"finalizers": "wrong"},
+        {"$deleteFromPrimitiveList/finalizers": ["a"]},
+        {"finalizers": "wrong"},
+    ),
+    "a primitive said twice comes once": (
+        META,
+        {"finalizers": ["a"]},
+        {"finalizers": ["b", "b", "a"]},
+        {"finalizers": ["b", "a"]},
+    ),
+    "all items of one key go": (
+        POD,
+        {"containers": [{"name": "a", "image": "1"}, "odd", {"name": "a", "image": "2"}, {"name": "b"}]},
+        {"containers": [{"name": "a", "$patch": "delete"}]},
+        {"containers": ["odd", {"name": "b"}]},
+    ),
+    "of several items of one key the first is patched": (
+        POD,
+        {"containers": [{"name": "a", "image": "1"}, {"name": "a", "image": "2"}]},
+        {"containers": [{"name": "a", "image": "3"}]},
+        {"containers": [{"name": "a", "image": "3"}, {"name": "a", "image": "2"}]},
+    ),
     "the order kubectl sends is no field": (
         POD,
         _containers("a"),
@@ -208,6 +292,32 @@ JSON: dict[str, tuple[Any, list[dict[str, Any]], Any]] = {
         {"a/b": 1, "c~d": 2},
         [{"op": "remove", "path": "/a~1b"}, {"op": "remove", "path": "/c~0d"}],
         {},
+    ),
+    "a place counted from the end": ({"a": [1, 2]}, [{"op": "remove", "path": "/a/-1"}], {"a": [1]}),
+    "the first counted from the end": (
+        {"a": [1, 2]},
+        [{"op": "replace", "path": "/a/-2", "value": 3}],
+        {"a": [3, 2]},
+    ),
+    "replace in a list": ({"a": [1, 2]}, [{"op": "replace", "path": "/a/1", "value": 3}], {"a": [1, 3]}),
+    "add everything": ({"a": 1}, [{"op": "add", "path": "", "value": [1]}], [1]),
+    "add before the end": ({"a": [1]}, [{"op": "add", "path": "/a/-1", "value": 2}], {"a": [1, 2]}),
+    "replace what is not there in an object": ({}, [{"op": "replace", "path": "/a", "value": 1}], {"a": 1}),
+    "test what is not there": ({}, [{"op": "test", "path": "/a", "value": None}], {}),
+    "test deep": (
+        {"a": [{"b": [1, True]}]},
+        [{"op": "test", "path": "/a", "value": [{"b": [1, True]}]}],
+        {"a": [{"b": [1, True]}]},
+    ),
+    "move within a list": (
+        {"a": [1, 2, 3]},
+        [{"op": "move", "from": "/a/0", "path": "/a/2"}],
+        {"a": [2, 3, 1]},
+    ),
+    "what was copied is another": (
+        {"a": {"b": 1}},
+        [{"op": "copy", "from": "/a", "path": "/c"}, {"op": "replace", "path": "/c/b", "value": 2}],
+        {"a": {"b": 1}, "c": {"b": 2}},
     ),
     "several in order": (
         {},
@@ -252,6 +362,57 @@ JSON_WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
         {"op": "test", "path": "/a", "value": 1},
         "testing value /a failed: test failed",
     ),
+    "a list of another length": (
+        {"a": [1]},
+        {"op": "test", "path": "/a", "value": [1, 2]},
+        "testing value /a failed: test failed",
+    ),
+    "an object with more": (
+        {"a": {"b": 1}},
+        {"op": "test", "path": "/a", "value": {"b": 1, "c": 1}},
+        "testing value /a failed: test failed",
+    ),
+    "an object with another value": (
+        {"a": {"b": 1, "c": 1}},
+        {"op": "test", "path": "/a", "value": {"b": 1, "c": 2}},
+        "testing value /a failed: test failed",
+    ),
+    "a place in front of a list": (
+        {"a": [1]},
+        {"op": "remove", "path": "/a/-2"},
+        "error in remove for path: '/a/-2': Unable to access invalid index: -2: invalid index referenced",
+    ),
+    "the place behind a list": (
+        {"a": [1]},
+        {"op": "remove", "path": "/a/1"},
+        "error in remove for path: '/a/1': Unable to access invalid index: 1: invalid index referenced",
+    ),
+    "a place that is no number": (
+        {"a": [1]},
+        {"op": "add", "path": "/a/x", "value": 1},
+        "error in add for path: '/a/x': Unable to access invalid index: x: strconv.Atoi: parsing \"x\": invalid syntax",
+    ),
+    "replacing below a value": (
+        {"a": 1},
+        {"op": "replace", "path": "/a/b", "value": 1},
+        "replace operation does not apply: doc is missing path: /a/b: missing value",
+    ),
+    "copying what is not there": (
+        {},
+        {"op": "copy", "from": "/a", "path": "/b"},
+        'copy operation does not apply: doc is missing from path: "/a": missing value',
+    ),
+    "moving from nowhere": (
+        {},
+        {"op": "move", "path": "/b"},
+        "move operation does not apply: missing from",
+    ),
+    "copying from nowhere": (
+        {},
+        {"op": "copy", "path": "/b"},
+        "copy operation does not apply: missing from",
+    ),
+    "a path is text": ({}, {"op": "add", "path": 1}, "add operation does not apply: missing path"),
     "no such operation": ({}, {"op": "merge", "path": "/a"}, "Unexpected kind: merge"),
 }
 
@@ -292,6 +453,47 @@ def test_a_json_patch_is_a_list() -> None:
     with pytest.raises(ApiError) as caught:
         json_patch({}, {"op": "add"})
     assert caught.value.code == 400
+
+
+def test_a_patch_has_so_many_operations_and_copies_so_much() -> None:
+    step = {"op": "test", "path": "/a", "value": 1}
+    assert json_patch({"a": 1}, [step] * 10_000) == {"a": 1}
+    with pytest.raises(ApiError) as caught:
+        json_patch({"a": 1}, [step] * 10_001)
+    assert (caught.value.code, caught.value.reason) == (413, "RequestEntityTooLarge")
+    # A text of a MiB in quotes, three times: six bytes too many.
+    text = "x" * (2**20 - 2)
+    copies = [{"op": "copy", "from": "/a", "path": f"/b{i}"} for i in range(4)]
+    assert len(json_patch({"a": text}, copies[:3])) == 4
+    for many, one_more in ((copies, text), (copies[:3], text + "x")):
+        with pytest.raises(JsonPatchRefused) as refused:
+            json_patch({"a": one_more}, many)
+        size = (len(one_more) + 2) * len(many)
+        assert refused.value.message == (
+            f"Unable to complete the copy, the accumulated size increase of copy is {size}, "
+            "exceeding the limit 3145728"
+        )
+
+
+@pytest.mark.parametrize(
+    ("patch", "code", "words"),
+    [
+        ({"nodeSelector": {"$patch": "drop"}}, 500, "unknown patch type: drop in map: map[$patch:drop]"),
+        ({"nodeSelector": {"$retainKeys": "a"}}, 400, "invalid patch format of retainKeys"),
+        ({"$deleteFromPrimitiveList/a": "b"}, 400, "invalid patch format of primitive list"),
+        ({"$setElementOrder/a": "b"}, 400, "invalid patch format of setElementOrder list"),
+        ({"$setElementOrder/a": [], "a": "b"}, 400, "invalid patch format of setElementOrder list"),
+        (
+            {"$setElementOrder/a": [], "$deleteFromPrimitiveList/a": "b"},
+            400,
+            "invalid patch format of primitive list",
+        ),
+    ],
+)
+def test_wrong_directives_are_refused(patch: Any, code: int, words: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        strategic_patch({"nodeSelector": {"a": "1"}, "a": ["b"]}, patch, _type(POD))
+    assert (caught.value.code, caught.value.message) == (code, words)
 
 
 def test_without_a_key_an_item_has_no_place() -> None:
