@@ -18,6 +18,8 @@ from fairway.cluster.quotausage import (
     hard_of,
     kinds_counted,
     matches_scopes,
+    quota_key,
+    quotas_in,
     usage_of,
     used,
 )
@@ -237,6 +239,8 @@ def test_what_a_service_counts() -> None:
         (f"requests.{GPU}", GPU, "8", 8, "8"),
         ("pods", "pods", 7, 7, "7"),
         ("count/jobs.batch", "count/jobs.batch", "3", 3, "3"),
+        # Of a name made of several prefixes the first alone is left out.
+        ("requests.limits.cpu", "limits.cpu", "3", 3, "3"),
     ],
 )
 def test_the_unit_is_that_of_the_resource_behind_the_name(
@@ -301,3 +305,11 @@ def test_what_is_used_is_the_sum_in_the_namespace_and_the_scopes() -> None:
         "requests.storage": 0,
         "services": 0,
     }
+
+
+def test_quotas_are_found_in_their_namespace() -> None:
+    store = Store()
+    made = [store.create({**_quota(), "metadata": {"name": n, "namespace": "default"}}) for n in "ba"]
+    store.create({**_quota(), "metadata": {"name": "c", "namespace": "other"}})
+    assert quotas_in(store, "default") == made[::-1]
+    assert [quota_key(q) for q in made] == [Key("ResourceQuota", "default", n) for n in "ba"]

@@ -460,3 +460,64 @@ def test_a_fork_goes_its_own_way() -> None:
     store.create(config("d"))
     assert (store.count("ConfigMap"), twin.count("ConfigMap")) == (2, 0)
     assert (store.version, twin.version) == (2, 2)
+
+
+def _namespace(store: Store) -> Key:
+    made = store.create(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}, "status": {"x": 1}}
+    )
+    assert (made["status"], made["spec"]) == ({"phase": "Active"}, {"finalizers": ["kubernetes"]})
+    return Key("Namespace", "", "team")
+
+
+def test_a_namespace_is_terminating_until_its_content_is_gone() -> None:
+    store = Store(now_us=5 * SECOND_US)
+    key = _namespace(store)
+    store.set_status(key, {"phase": "Active", "conditions": []})
+    going = store.delete(key)
+    assert going is not None
+    assert going["status"] == {"phase": "Terminating", "conditions": []}
+    assert going["metadata"]["deletionTimestamp"] == "1970-01-01T00:00:05Z"
+    store.now_us += 1
+    assert store.delete(key) is going
+    labelled = {**going, "metadata": {**going["metadata"], "labels": {"a": "b"}}}
+    assert store.replace(labelled) is store.require(key)
+    store.replace({**store.require(key), "spec": {}})
+    assert store.get(key) is None
+
+
+@pytest.mark.parametrize(
+    ("made", "status"),
+    [
+        (config() | {"status": {"x": 1}}, {}),
+        (config(), None),
+        (job() | {"status": {"active": 3}}, {}),
+        (node("n").build() | {"status": {"capacity": {"cpu": "1"}}}, {"capacity": {"cpu": "1"}}),
+        ({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}}, {"phase": "Pending"}),
+    ],
+)
+def test_status_at_birth_is_the_servers(made: Obj, status: Obj | None) -> None:
+    assert Store().create(made).get("status") == status
+
+
+def test_what_another_cluster_decided_is_taken_over_as_it_is() -> None:
+    there, here = Store(seed=1), Store(seed=2)
+    here.create(config("own"))
+    for write in (
+        lambda: there.create(config(finalizers=["a"])),
+        lambda: there.replace(config(finalizers=["a"]) | {"data": {}}),
+        lambda: there.delete(CM),
+    ):
+        write()
+        here.follow(CM, there.require(CM))
+        taken, decided = here.require(CM), there.require(CM)
+        assert taken["metadata"]["resourceVersion"] == str(here.version)
+        assert {**taken, "metadata": {**taken["metadata"], "resourceVersion": ""}} == {
+            **decided,
+            "metadata": {**decided["metadata"], "resourceVersion": ""},
+        }
+    here.follow(CM, None)
+    version = here.version
+    here.follow(CM, None)
+    assert (here.get(CM), here.version, len(here.log)) == (None, version, version)
+    assert [c.type for c in here.log.since(1)] == [ADDED, MODIFIED, MODIFIED, DELETED]
