@@ -32,22 +32,25 @@ class PodClaim(NamedTuple):
 
 
 _Entries = tuple[list[Any], list[Any] | None, tuple[PodClaim, ...]]
-_last: _Entries = ([], None, ())
-"""The entries that were read last: whoever hears of a pod asks for them, one after another."""
+_read_before: dict[tuple[int, int], _Entries] = {}
+"""By the identities of a pod's lists, which are held so that they stay taken: whoever hears of a pod asks."""
+_KEPT: Final = 4096
 
 
 def pod_claims(pod: Obj) -> tuple[PodClaim, ...]:
     """In the pod's order."""
-    global _last
     entries: list[Any] | None = spec_of(pod).get("resourceClaims")
     if not entries:
         return ()
     statuses: list[Any] | None = status_of(pod).get("resourceClaimStatuses")
-    known = _last
-    if known[0] is entries and known[1] is statuses:
+    key = (id(entries), id(statuses))
+    known = _read_before.get(key)
+    if known is not None:
         return known[2]
+    if len(_read_before) >= _KEPT:
+        _read_before.clear()
     read = _read(entries, statuses or ())
-    _last = (entries, statuses, read)
+    _read_before[key] = (entries, statuses, read)
     return read
 
 

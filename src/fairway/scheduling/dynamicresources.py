@@ -267,8 +267,12 @@ class DynamicResources:
         of_pool = self._rows_by_pool()
         for pool in dict.fromkeys(moved[answers.moved :]):
             rows = of_pool.get(pool)
-            # Who knows who uses a pool of many nodes: everybody is asked again.
-            answers.codes[slice(None) if rows is None else rows] = NOT_ASKED
+            if rows is None:
+                # Who knows who uses a pool of many nodes: everybody is asked again.
+                answers.codes[:] = NOT_ASKED
+                break
+            for row in rows:
+                answers.codes[row] = NOT_ASKED
         answers.moved = len(moved)
 
     def _rows_by_pool(self) -> dict[PoolId, list[int]]:

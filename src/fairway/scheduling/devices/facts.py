@@ -122,13 +122,16 @@ class Device:
     binding: tuple[str, ...]
     failing: tuple[str, ...]
     matches: dict[str, bool] = field(default_factory=dict)
+    _content: str = ""
 
     @property
     def content(self) -> str:
         """All that an expression can see of it: two devices of one content differ in name, place or use."""
-        obj = self.obj
-        seen = (obj.get("attributes"), obj.get("capacity"), self.is_shared)
-        return f"{self.id.driver} {seen!r}"
+        if not self._content:
+            obj = self.obj
+            seen = (obj.get("attributes"), obj.get("capacity"), self.is_shared)
+            self._content = f"{self.id.driver} {seen!r}"
+        return self._content
 
     def attribute(self, name: str) -> Obj | None:
         """By its full name; a bare one is of the driver's domain."""

@@ -15,9 +15,8 @@ Source: structured/internal/incubating/allocator_incubating.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, final
 
 from fairway.scheduling.devices import capacity
 from fairway.scheduling.devices.constraints import Distinct, Matching
@@ -49,24 +48,34 @@ class Node(NamedTuple):
     labels: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@final
 class Chosen:
     """One device for one request. `consumed`: of a shared one, what is taken of each capacity."""
 
-    request: Request
-    device: Device
-    slice: Slice
-    consumed: Mapping[str, Amount] | None
+    # Plain, as all that is made for every device tried: compiled code makes dataclasses at Python's pace.
+    def __init__(
+        self, request: Request, device: Device, of: Slice, consumed: Mapping[str, Amount] | None
+    ) -> None:
+        self.request: Final = request
+        self.device: Final = device
+        self.slice: Final = of
+        self.consumed: Final = consumed
 
 
-@dataclass(frozen=True, slots=True)
+@final
 class Solution:
     """By claim: the devices in the order of their choice, which alternative each request took, and whether it had
     any."""
 
-    devices: tuple[tuple[Chosen, ...], ...]
-    alternatives: tuple[tuple[int, ...], ...]
-    has_alternatives: tuple[tuple[bool, ...], ...]
+    def __init__(
+        self,
+        devices: tuple[tuple[Chosen, ...], ...],
+        alternatives: tuple[tuple[int, ...], ...],
+        has_alternatives: tuple[tuple[bool, ...], ...],
+    ) -> None:
+        self.devices: Final = devices
+        self.alternatives: Final = alternatives
+        self.has_alternatives: Final = has_alternatives
 
 
 class NoSolution(NamedTuple):
@@ -100,14 +109,13 @@ def solve(
     return NoSolution(any(p.invalid for p in pools))
 
 
-@dataclass(slots=True)
+@final
 class _Wanted:
     """One entry of a request: its class, how many devices, and which for `All`."""
 
-    request: Request
-    of_class: Class
-    count: int
-    every: list[tuple[Device, Slice, Pool]] = field(default_factory=list)
+    def __init__(self, request: Request, of_class: Class, count: int) -> None:
+        self.request, self.of_class, self.count = request, of_class, count
+        self.every: list[tuple[Device, Slice, Pool]] = []
 
 
 class _Search:
