@@ -18,7 +18,8 @@ class Conditions:
     """Those of one object while a decision is made. `dependents` make up Ready; others say severity Info."""
 
     def __init__(self, status: dict[str, Any], dependents: tuple[str, ...], now_us: int) -> None:
-        self._of = {c["type"]: c for c in status.get("conditions") or ()}
+        self._before = {c["type"]: c for c in status.get("conditions") or ()}
+        self._of = dict(self._before)
         self._dependents = dependents
         self._now = rfc3339(now_us)
         for type_ in (*dependents, READY):
@@ -82,7 +83,13 @@ class Conditions:
         self._of[type_] = {**new, "lastTransitionTime": self._now}
 
     def listed(self) -> list[Condition]:
-        return [self._of[type_] for type_ in sorted(self._of)]
+        """What was marked otherwise and back again keeps its time: such a status is not written (VolatileTime)."""
+        return [self._kept(self._of[type_]) for type_ in sorted(self._of)]
+
+    def _kept(self, new: Condition) -> Condition:
+        old = self._before.get(new["type"])
+        is_as_before = old is not None and old == {**new, "lastTransitionTime": old.get("lastTransitionTime")}
+        return old if old is not None and is_as_before else new
 
 
 def condition_of(obj: dict[str, Any], type_: str = READY) -> Condition | None:
