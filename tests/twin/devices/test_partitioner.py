@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
+
+import pytest
 
 from fairway.catalog.catalog import load_catalog
 from fairway.catalog.nodegpus import gpus_of_node
 from fairway.catalog.placements import fits
+from fairway.cluster.actions import Patch, perform
 from fairway.kube.objects import Key, Obj, annotations_of, labels_of, spec_of, status_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.latency import latency_named
@@ -47,10 +51,15 @@ def pod(name: str, resource: str, lasts: str = "forever") -> Obj:
     return found
 
 
+OFF = "{version: v1, mig-configs: {all-disabled: [{devices: all, mig-enabled: false}]}}"
+BOMB = "a: &a [1]\n" + "".join(
+    f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in pairwise("abcdefghijkl")
+)
+
+
 def ready(setting: str = "mig", file: str = "mig-configs") -> Twin:
     twin = Twin(seed=1, latency=latency_named("zero"), components=standard_components())
-    off = "{version: v1, mig-configs: {all-disabled: [{devices: all, mig-enabled: false}]}}"
-    configs = thing("ConfigMap", "mig-configs", NS, data={"config.yaml": off})
+    configs = thing("ConfigMap", "mig-configs", NS, data={"config.yaml": OFF})
     twin.apply(
         [thing("Namespace", "default"), thing("Namespace", NS), configs, node(), policy(setting, file)]
     )
@@ -90,6 +99,22 @@ def test_who_waits_gets_instances_and_who_runs_stays() -> None:
     twin.run_for(2400 * SECOND_US)
     assert (phase(twin, "whole"), phase(twin, "holder")) == ("Running", "Running")
     assert annotations_of(found(twin)).get("fairway.dev/gpu-layout", "") == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["mig-configs: all", "[1, 2]", "mig-configs: {fairway-x: 7}", BOMB, "a: [", "\0"]
+)
+def test_a_file_that_mig_manager_refuses_is_left_as_it_is(text: str) -> None:
+    twin = ready()
+    file = Key("ConfigMap", NS, "mig-configs")
+    perform(twin.store, Patch(file, {"data": {"config.yaml": text}}))
+    twin.apply([pod("small", "nvidia.com/mig-1g.10gb")])
+    twin.run_for(420 * SECOND_US)
+    assert phase(twin, "small") == "Pending"
+    assert (twin.store.get(file) or {})["data"]["config.yaml"] == text
+    assert not spec_of(found(twin)).get("unschedulable")
+    told = [e for e in twin.host.events.told() if e.reason == "UnreadableConfigMap"]
+    assert told and "mig-configs: error parsing config file" in told[0].message
 
 
 def test_it_does_nothing_where_nobody_asks_for_it() -> None:

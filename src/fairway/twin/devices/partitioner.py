@@ -19,6 +19,7 @@ from fairway.catalog.nodegpus import INSTANCES, gpus_of_node
 from fairway.cluster.actions import Create, Delete, Patch, perform
 from fairway.cluster.changes import Change as Observed
 from fairway.cluster.devices import GPU_INDEX_ANNOTATION
+from fairway.devices.migconfig import MigConfigError, read_mig_configs
 from fairway.devices.migmanager import RUN, TRIED
 from fairway.devices.nodeview import MIG_CONFIG, MIG_STATE
 from fairway.devices.partitioning import Card, Cards, Change, Cut, Lacking, Options, decide
@@ -27,6 +28,7 @@ from fairway.kube.objects import Key, Obj, annotations_of, labels_of, meta_of, s
 from fairway.kube.quantity import whole_ceil
 from fairway.kube.resources import NVIDIA_GPU
 from fairway.kube.timestamps import MINUTE_US, SECOND_US, parse_rfc3339
+from fairway.kube.yamltext import first_value
 from fairway.twin.components import Host
 from fairway.twin.kubeevents import NORMAL, WARNING
 from fairway.twin.loop import CONTROLLERS
@@ -125,6 +127,9 @@ class GpuPartitioner:
         for name in [n for n in self._closed if n not in wanted and n not in self._coming]:
             self._open(name)
         key = Key("ConfigMap", status_of(policy).get("namespace") or NAMESPACE, file)
+        if decision.changes and (why := _unreadable(_text(self.store.get(key)))):
+            self._say(POLICY, policy, WARNING, "UnreadableConfigMap", f"{key.name}: {why}")
+            return
         for change in decision.changes:
             self._go_on(change, key)
         if decision.look_us is not None and decision.look_us > now_us:
@@ -218,12 +223,8 @@ class GpuPartitioner:
 
     def _write(self, key: Key, name: str, entries: list[dict[str, Any]]) -> None:
         there = self.store.get(key)
-        text = str(((there or {}).get("data") or {}).get("config.yaml") or "")
-        try:
-            spec = yaml.safe_load(text) if text else None
-        except yaml.YAMLError:
-            spec = None
-        configs = dict(spec.get("mig-configs") or {}) if isinstance(spec, dict) else {}
+        text = _text(there)
+        configs = dict(first_value(text).get("mig-configs") or {}) if text else {}
         ours = [c for c in configs if str(c).startswith("fairway-")]
         for old in ours[: max(0, len(ours) + 1 - _KEPT)]:
             del configs[old]
@@ -271,6 +272,20 @@ class GpuPartitioner:
         meta = meta_of(obj)
         key = Key(gk, "", meta["name"])
         self.host.events.emit(self.host.loop.now_us, key, meta.get("uid") or "", kind, reason, message, NAME)
+
+
+def _text(file: Obj | None) -> str:
+    return str(((file or {}).get("data") or {}).get("config.yaml") or "")
+
+
+def _unreadable(text: str) -> str:
+    """Why MIG Manager would refuse a file: it is somebody's to mend, and not ours to write over."""
+    try:
+        if text:
+            read_mig_configs(text)
+    except MigConfigError as wrong:
+        return str(wrong)
+    return ""
 
 
 def _has_plugin(node: Obj) -> bool:
