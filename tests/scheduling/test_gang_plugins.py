@@ -132,3 +132,53 @@ def test_arguments_out_of_range_are_refused(field: str, value: int) -> None:
     with pytest.raises(InvalidInput) as wrong:
         read_profiles(configuration({field: value}))
     assert field in str(wrong.value.problems[0])
+
+
+def test_a_group_is_read_as_it_says() -> None:
+    meta = {"creationTimestamp": "1970-01-01T00:00:03Z"}
+    bare = coscheduling.read_group(KEY, {"metadata": meta})
+    assert bare == PodGroup(KEY, 0, None, 0, 3 * SECOND_US)
+    spec = {"minMember": 4, "minResources": {"cpu": "2"}, "scheduleTimeoutSeconds": 7}
+    full = coscheduling.read_group(KEY, {"metadata": meta, "spec": spec})
+    assert full == PodGroup(KEY, 4, {"cpu": 2000}, 7 * SECOND_US, 3 * SECOND_US)
+    assert coscheduling.read_group(KEY, {"metadata": meta, "spec": {"minResources": {}}}).min_resources == {}
+
+
+def test_a_pod_names_its_group() -> None:
+    meta = {"namespace": "ns", "labels": {coscheduling.POD_GROUP_LABEL: "g"}}
+    assert coscheduling.group_key({"metadata": meta}) == KEY
+    assert coscheduling.group_key({"metadata": {**meta, "namespace": None}}) == KEY._replace(namespace="")
+    assert coscheduling.group_key({"metadata": {"namespace": "ns"}}) is None
+    named = {"metadata": {"namespace": "ns"}, "spec": {"schedulingGroup": {"podGroupName": "g"}}}
+    assert gangscheduling.group_key(named) == Key(gangscheduling.POD_GROUP, "ns", "g")
+    assert gangscheduling.group_key({**named, "spec": {}}) is None
+    gang = {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
+    assert [
+        gangscheduling.min_count(g) for g in (gang, {}, {"spec": {"schedulingPolicy": {"gang": {}}}})
+    ] == [3, 0, 0]
+
+
+def test_pods_of_the_group_do_not_stand_in_its_way() -> None:
+    store = Store()
+    for name in ("a", "b"):
+        status = {"allocatable": {"cpu": "4", "pods": "3"}}
+        store.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status})
+    for name, where in (("mine", "a"), ("other", "b")):
+        container = {"name": "c", "resources": {"requests": {"cpu": "3"}}}
+        made = {
+            "metadata": {"name": name, "namespace": "ns"},
+            "spec": {"containers": [container], "nodeName": where},
+        }
+        store.create({"apiVersion": "v1", "kind": "Pod", **made})
+    mine = {Key("Pod", "ns", "mine"): None}
+    for least, cpu, of_group, want in (
+        (5, 5000, mine, ""),
+        (5, 5001, mine, "resource gap: {'cpu': '1m'}"),
+        (6, 5000, mine, "resource gap: {'pods': '1'}"),
+        (4, 2000, {}, ""),
+        (5, 2001, {}, "resource gap: {'cpu': '1m', 'pods': '1'}"),
+    ):
+        assert coscheduling.why_no_room(group(least, {"cpu": cpu}), store.accounts, of_group) == want
+    nobody_has = coscheduling.why_no_room(group(1, {"example.com/x": 2}), store.accounts, {})
+    assert nobody_has == "resource gap: {'example.com/x': '2'}"
+    assert coscheduling.why_no_room(group(5), store.accounts, mine) == ""

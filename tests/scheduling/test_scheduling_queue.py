@@ -12,9 +12,18 @@ from fairway.cluster.changes import Change
 from fairway.cluster.records import PodRecord
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, key_of
+from fairway.kube.resourceclaims import CLAIM as RESOURCE_CLAIM
 from fairway.kube.timestamps import SECOND_US
 from fairway.scheduling.queue import ACTIVE, BACKING_OFF, PARKED, LineKey, SchedulingQueue
-from fairway.scheduling.requeue import happening, wake
+from fairway.scheduling.requeue import (
+    DevicesChanged,
+    Happening,
+    NodeChanged,
+    PodMoved,
+    VolumeChanged,
+    happening,
+    wake,
+)
 
 
 class Desk:
@@ -345,3 +354,199 @@ def test_a_resource_that_no_profile_checks_keeps_nobody_asleep() -> None:
     assert desk.state(key) == PARKED
     wake(desk.queue, store.accounts, event, desk.now_us, lambda resource: resource == GPU)
     assert desk.state(key) == ACTIVE
+
+
+# Volumes, devices, extenders
+
+
+VOLUMES = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
+DEVICES = ("DynamicResources",)
+_CLAIM, _DEVICE_CLAIM = Key("PersistentVolumeClaim", "default", "c"), Key(RESOURCE_CLAIM, "default", "c")
+
+
+def _claiming(name: str, *claims: str, own: tuple[str, ...] = ()) -> PodBuilder:
+    volumes: list[dict[str, Any]] = [{"name": "v", "persistentVolumeClaim": {"claimName": c}} for c in claims]
+    volumes += [{"name": c, "ephemeral": {"volumeClaimTemplate": {}}} for c in own]
+    return pod(name).spec(volumes=volumes)
+
+
+def _woken(waiting: PodBuilder, plugins: tuple[str, ...], event: Happening, **how: Any) -> bool:
+    desk = Desk()
+    desk.store.create(node("n1").cpu(4).build())
+    key = desk.add(waiting)
+    desk.refuse(*plugins)
+    desk.now_us = 60 * SECOND_US
+    wake(desk.queue, desk.store.accounts, event, desk.now_us, **how)
+    return desk.state(key) == ACTIVE
+
+
+@pytest.mark.parametrize("plugin", [*VOLUMES, "NodeResourcesFit", "DynamicResources"])
+def test_news_of_volumes_are_for_those_whom_volumes_refused(plugin: str) -> None:
+    is_about = plugin in VOLUMES
+    other = Key("PersistentVolumeClaim", "other", "c")
+    for waiting, claim, is_theirs in (
+        (_claiming("w", "c"), None, True),
+        (_claiming("w", "c"), _CLAIM, True),
+        (_claiming("w", "c"), other, False),
+        (_claiming("w", "d", "c"), _CLAIM, True),
+        (_claiming("w", "d"), _CLAIM, False),
+        (_claiming("w", own=("c",)), _CLAIM, False),
+        (_claiming("w", own=("c",)), _CLAIM._replace(name="w-c"), True),
+    ):
+        assert _woken(waiting, (plugin,), VolumeChanged(claim)) is (is_about and is_theirs)
+
+
+def test_a_pod_that_leaves_gives_back_what_it_holds_of_volumes() -> None:
+    for plugin in VOLUMES:
+        is_freed = plugin in ("VolumeRestrictions", "NodeVolumeLimits")
+        assert _woken(_claiming("w", "c"), (plugin,), PodMoved("n1", came=False, left=True)) is is_freed
+        assert not _woken(_claiming("w", "c"), (plugin,), PodMoved("n1", came=True, left=False))
+        assert not _woken(_claiming("w", "c"), (plugin,), PodMoved("nowhere", came=False, left=True))
+        assert _woken(_claiming("w", "c"), (plugin,), PodMoved("x", True, False, freed="n1")) is is_freed
+
+
+@pytest.mark.parametrize(
+    ("event", "plugins", "uses", "want"),
+    [
+        (DevicesChanged(), DEVICES, False, True),
+        (DevicesChanged(), FIT, False, False),
+        (DevicesChanged(is_class=True), FIT, False, True),
+        (DevicesChanged(is_class=True), DEVICES, False, True),
+        (DevicesChanged(is_class=True), ("TaintToleration",), False, False),
+        (DevicesChanged(_DEVICE_CLAIM, is_freed=True), DEVICES, False, True),
+        (DevicesChanged(_DEVICE_CLAIM, is_freed=True), FIT, True, False),
+        (DevicesChanged(_DEVICE_CLAIM, is_new=True), DEVICES, True, True),
+        (DevicesChanged(_DEVICE_CLAIM, is_new=True), DEVICES, False, False),
+        (DevicesChanged(_DEVICE_CLAIM), DEVICES, True, False),
+    ],
+)
+def test_news_of_devices(event: DevicesChanged, plugins: tuple[str, ...], uses: bool, want: bool) -> None:
+    asked: list[tuple[str, Key]] = []
+
+    def says(waiting: Key, claim: Key) -> bool:
+        asked.append((waiting.name, claim))
+        return uses
+
+    assert _woken(pod("w"), plugins, event, uses=says) is want
+    assert all(each == ("w", _DEVICE_CLAIM) for each in asked)
+    if plugins == DEVICES and event.is_new:
+        assert _woken(pod("w"), plugins, event)
+
+
+def test_whom_an_extender_refused_anything_may_help() -> None:
+    for event in (
+        PodMoved("n1", came=True, left=False),
+        NodeChanged("n1", is_gone=True),
+        VolumeChanged(None),
+        DevicesChanged(),
+    ):
+        assert _woken(pod("w"), ("Extender", "TaintToleration"), event)
+        assert not _woken(pod("w"), ("TaintToleration",), event)
+
+
+def test_room_is_what_the_node_has_left() -> None:
+    moved = PodMoved("n1", came=False, left=True)
+    for plugin in ("NodeResourcesFit", "GpuShare"):
+        assert _woken(pod("w").cpu(4), (plugin,), moved)
+        assert not _woken(pod("w").cpu("4001m"), (plugin,), moved)
+    assert _woken(pod("w").cpu(9), ("NodePorts",), moved)
+    assert not _woken(pod("w").cpu(1), ("NodeName",), moved)
+    desk = Desk()
+    desk.store.create(node("n1").pods(1).build())
+    key = desk.add(pod("w"))
+    desk.refuse("NodeResourcesFit")
+    desk.now_us = 60 * SECOND_US
+    held = desk.store.create(pod("r").build())
+    desk.store.bind(key_of(held), "n1", {"phase": "Running"})
+    wake(desk.queue, desk.store.accounts, moved, desk.now_us)
+    assert desk.state(key) == PARKED
+    desk.store.delete(key_of(held), grace_s=0)
+    wake(desk.queue, desk.store.accounts, moved, desk.now_us)
+    assert desk.state(key) == ACTIVE
+
+
+def _object(kind: str, group: str = "v1", **body: Any) -> dict[str, Any]:
+    return {"apiVersion": group, "kind": kind, "metadata": {"name": "c"}, **body}
+
+
+RESOURCE = "resource.k8s.io/v1"
+
+
+def test_what_changes_mean_to_pending_pods() -> None:
+    store = Store()
+
+    def last() -> Happening | None:
+        return happening(store.log.at(store.version))
+
+    for made, gk, namespace, want in (
+        (_object("PersistentVolumeClaim"), "PersistentVolumeClaim", "default", VolumeChanged(_CLAIM)),
+        (_object("PersistentVolume"), "PersistentVolume", "", VolumeChanged(None)),
+        (
+            _object("StorageClass", "storage.k8s.io/v1"),
+            "StorageClass.storage.k8s.io",
+            "",
+            VolumeChanged(None),
+        ),
+        (_object("CSINode", "storage.k8s.io/v1"), "CSINode.storage.k8s.io", "", VolumeChanged(None)),
+        (_object("ResourceSlice", RESOURCE), "ResourceSlice.resource.k8s.io", "", DevicesChanged()),
+        (_object("DeviceClass", RESOURCE), "DeviceClass.resource.k8s.io", "", DevicesChanged(is_class=True)),
+        (
+            _object("ResourceClaim", RESOURCE),
+            RESOURCE_CLAIM,
+            "default",
+            DevicesChanged(_DEVICE_CLAIM, is_new=True),
+        ),
+        (_object("ConfigMap"), "ConfigMap", "default", None),
+    ):
+        store.create(made)
+        assert last() == want
+        store.delete(Key(gk, namespace, "c"))
+        assert last() is None
+    store.create(_object("ResourceClaim", RESOURCE, spec={}))
+    has, other = {"allocation": {"a": 1}}, {"allocation": {"a": 2}}
+    for status, want in (
+        (has, DevicesChanged(_DEVICE_CLAIM, is_freed=False, is_new=True)),
+        (other, DevicesChanged(_DEVICE_CLAIM, is_freed=False, is_new=True)),
+        ({"reservedFor": []}, DevicesChanged(_DEVICE_CLAIM, is_freed=True, is_new=True)),
+        ({"reservedFor": [1]}, DevicesChanged(_DEVICE_CLAIM, is_freed=False, is_new=True)),
+    ):
+        store.set_status(_DEVICE_CLAIM, status)
+        assert last() == want
+    found = store.require(_DEVICE_CLAIM)
+    store.replace({**found, "metadata": {**found["metadata"], "labels": {"a": "b"}}})
+    assert last() is None
+    store.create(node("n").build())
+    assert last() == NodeChanged("n")
+    store.delete(Key("Node", "", "n"))
+    assert last() == NodeChanged("n", is_gone=True)
+
+
+# Lines
+
+
+def test_who_was_never_told_is_told_with_the_line() -> None:
+    desk = Desk()
+    keys = [desk.add(pod(n)) for n in "abc"]
+    line = desk.queue.line_of(keys[0])
+    assert line is not None
+    assert [q.key.name for q in desk.queue.untold(line.key)] == ["a", "b", "c"]
+    first = desk.queue.pod(keys[0])
+    assert first is not None
+    first.is_told = True
+    desk.queue.remove(keys[1])
+    assert [q.key.name for q in desk.queue.untold(line.key)] == ["c"]
+    assert list(desk.queue.untold((-9, -1, None))) == []
+    assert (desk.queue.pod(keys[1]), desk.queue.line_of(keys[1])) == (None, None)
+
+
+def test_a_ticket_tells_which_lines_were_parked_after_a_moment() -> None:
+    desk = Desk()
+    first, second = desk.add(pod("a").cpu(1)), desk.add(pod("b").cpu(2))
+    desk.refuse("NodePorts")
+    moment = desk.queue.ticket
+    desk.refuse("NodePorts")
+    assert desk.queue.has_parked
+    tickets = [desk.queue.line_of(key).ticket for key in (first, second)]  # type: ignore[union-attr]
+    assert tickets[0] <= moment < tickets[1] == desk.queue.ticket
+    desk.queue.unpark_all(60 * SECOND_US)
+    assert not desk.queue.has_parked
