@@ -1,0 +1,173 @@
+"""Who looks again, and when: after a change of an object or of what it owns, and after something was refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairway.cluster.actions import Emit
+from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
+from fairway.cluster.store import Store
+from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import SECOND_US, parse_rfc3339
+from fairway.workloads import registry
+from fairway.workloads.controller import Controller, is_desire_changed
+from fairway.workloads.volcanojob import decide as volcanojob
+
+NOW = parse_rfc3339("2026-01-05T08:00:00Z")
+CONTROLLERS = {c.name: c for c in (*registry.CONTROLLERS, volcanojob.CONTROLLER)}
+
+
+def of_kind(kind: str) -> Controller:
+    return next(
+        c for c in CONTROLLERS.values() if c.gk.partition(".")[0] == kind and (c.refused or c.gk != "Pod")
+    )
+
+
+REFUSALS = {
+    "JobSet": ("jobset.x-k8s.io/v1alpha2", "JobCreationFailed", "no", 60),
+    "PyTorchJob": ("kubeflow.org/v1", "FailedCreatePod", "Error creating: no", 60),
+    "TFJob": ("kubeflow.org/v1", "FailedCreatePod", "Error creating: no", 60),
+    "XGBoostJob": ("kubeflow.org/v1", "FailedCreatePod", "Error creating: no", 60),
+    "MPIJob": ("kubeflow.org/v2beta1", "MPIJobFailed", "worker pod created failed: no", 60),
+    "RayCluster": (
+        "ray.io/v1",
+        "FailedToCreateWorkerPod",
+        "Failed to create worker Pod for RayCluster ns/x: no",
+        60,
+    ),
+    "RayJob": (
+        "ray.io/v1",
+        "FailedToCreateRayCluster",
+        "Failed to create RayCluster for RayJob ns/x: no",
+        60,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", [*REFUSALS, "Job.batch.volcano.sh"])
+def test_a_refusal_is_told_and_tried_again(kind: str) -> None:
+    store = Store(seed=1, now_us=NOW)
+    if kind in REFUSALS:
+        controller = of_kind(kind)
+        api, reason, message, wait_s = REFUSALS[kind]
+    else:
+        controller = volcanojob.CONTROLLER
+        api, reason, message, wait_s = (
+            "batch.volcano.sh/v1alpha1",
+            "FailedCreate",
+            "Error creating pods: [no]",
+            60,
+        )
+    key = Key(controller.gk, "ns", "x")
+    assert controller.refused is not None
+    gone = controller.refused(store, key, NOW, "no")
+    assert (gone.actions, gone.again_at_us) == ((), None)
+    store.create(
+        {
+            "apiVersion": api,
+            "kind": kind.partition(".")[0],
+            "metadata": {"name": "x", "namespace": "ns"},
+            "spec": {},
+        }
+    )
+    found = controller.refused(store, key, NOW, "no")
+    (told,) = found.actions
+    assert isinstance(told, Emit)
+    assert (told.about, told.type, told.reason, told.message) == (key, "Warning", reason, message)
+    assert found.again_at_us == NOW + wait_s * SECOND_US
+
+
+OWNED = {
+    # Kind: its API group, a child that is looked at as it comes, one only once it has a node.
+    "JobSet": ("jobset.x-k8s.io", "Job.batch", None),
+    "PyTorchJob": ("kubeflow.org", None, "Pod"),
+    "TFJob": ("kubeflow.org", None, "Pod"),
+    "XGBoostJob": ("kubeflow.org", None, "Pod"),
+    "MPIJob": ("kubeflow.org", "Job.batch", None),
+    "RayCluster": ("ray.io", None, "Pod"),
+    "RayJob": ("ray.io", "RayCluster.ray.io", None),
+}
+
+
+@pytest.mark.parametrize("kind", OWNED)
+def test_an_object_is_looked_at_again_with_what_it_owns(kind: str) -> None:
+    store, controller = Store(seed=1, now_us=NOW), of_kind(kind)
+    group, at_once, placed = OWNED[kind]
+    mine = Key(controller.gk, "ns", "x")
+    lone: Obj = {"metadata": {"name": "x", "namespace": "ns"}}
+
+    def looks(type_: str, key: Key, obj: Obj) -> list[Key]:
+        return list(controller.map_change(store, Change(1, type_, key, obj, None)))
+
+    for type_ in (ADDED, MODIFIED, DELETED):
+        assert looks(type_, mine, lone) == ([] if type_ == DELETED else [mine])
+    key = Key(at_once or placed or "", "ns", "child")
+    for type_ in (ADDED, MODIFIED, DELETED):
+        for of, in_group, is_controller in (
+            (kind, group, True),
+            ("Other", group, True),
+            (kind, "other.io", True),
+            (kind, group, False),
+        ):
+            ref = {
+                "apiVersion": f"{in_group}/v1",
+                "kind": of,
+                "name": "x",
+                "uid": "u",
+                "controller": is_controller,
+            }
+            child: Obj = {
+                "metadata": {"name": "child", "namespace": "ns", "ownerReferences": [ref]},
+                "spec": {},
+            }
+            is_ours = (of, in_group, is_controller) == (kind, group, True)
+            is_seen = at_once is not None or type_ != ADDED
+            assert looks(type_, key, child) == ([mine] if is_ours and is_seen else [])
+            if placed:
+                child["spec"]["nodeName"] = "n1"
+                assert looks(type_, key, child) == ([mine] if is_ours else [])
+        assert (
+            looks(type_, key, {"metadata": {"name": "child", "namespace": "ns"}, "spec": {"nodeName": "n1"}})
+            == []
+        )
+
+
+def test_a_launchers_pod_makes_its_job_look_when_it_changes() -> None:
+    store, controller = Store(seed=1, now_us=NOW), of_kind("MPIJob")
+    labels = {"training.kubeflow.org/job-name": "x", "training.kubeflow.org/job-role": "launcher"}
+    for kind, role, type_ in (
+        (k, r, t)
+        for k in ("Job", "MPIJob")
+        for r in ("launcher", "worker")
+        for t in (ADDED, MODIFIED, DELETED)
+    ):
+        ref = {
+            "apiVersion": "kubeflow.org/v2beta1" if kind == "MPIJob" else "batch/v1",
+            "kind": kind,
+            "name": "x",
+            "uid": "u",
+            "controller": True,
+        }
+        meta = {
+            "name": "p",
+            "namespace": "ns",
+            "ownerReferences": [ref],
+            "labels": {**labels, "training.kubeflow.org/job-role": role},
+        }
+        found = controller.map_change(
+            store, Change(1, type_, Key("Pod", "ns", "p"), {"metadata": meta, "spec": {}}, None)
+        )
+        is_seen = kind == "MPIJob" or (role == "launcher" and type_ == MODIFIED)
+        assert list(found) == ([Key(controller.gk, "ns", "x")] if is_seen else [])
+
+
+@pytest.mark.parametrize(
+    "field", ["generation", "deletionTimestamp", "labels", "annotations", "finalizers", "resourceVersion"]
+)
+def test_a_write_of_the_status_is_no_new_wish(field: str) -> None:
+    old: Obj = {"metadata": {"name": "x", "generation": 1}, "status": {}}
+    new: Obj = {"metadata": {**old["metadata"], field: "new"}, "status": {"ready": 1}}
+    key = Key("Job.batch", "ns", "x")
+    assert is_desire_changed(Change(1, MODIFIED, key, new, old)) is (field != "resourceVersion")
+    assert is_desire_changed(Change(1, ADDED, key, new, None))
+    assert not is_desire_changed(Change(1, DELETED, key, new, old))
