@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from fairway.scheduling.config import (
     read_configuration_file,
     read_profiles,
 )
+from fairway.scheduling.extenders import Extender
 from fairway.scheduling.profile import (
     DEFAULT_PROFILE,
     DEFAULT_WEIGHTS,
@@ -320,6 +321,35 @@ WRONG = {
         "extenders: [{urlPrefix: http://x, managedResources: [{name: cpu}]}]\n",
         "must be an extended resource name",
     ),
+    "an extender without an address": (
+        "extenders: [{filterVerb: f}]\n",
+        "3: extenders[0].urlPrefix: Required value",
+    ),
+    "an extender that is no address": (
+        "extenders: [{urlPrefix: ftp://x}]\n",
+        "expected an address that begins with http:// or https://",
+    ),
+    "a weight of nothing": (
+        "extenders: [{urlPrefix: http://x, prioritizeVerb: p, weight: 0}]\n",
+        "must have a positive weight applied to it",
+    ),
+    "an extender with a certificate": (
+        "extenders: [{urlPrefix: http://x, tlsConfig: {certFile: c}}]\n",
+        "client certificates and inline authorities are not read: expected caFile",
+    ),
+    "an extender's resource that is no name": (
+        "extenders: [{urlPrefix: http://x, managedResources: [{name: a/b/c}]}]\n",
+        "managedResources[0].name",
+    ),
+    "a resource of two extenders": (
+        "extenders:\n- {urlPrefix: http://x, managedResources: [{name: a.io/b}]}\n"
+        "- {urlPrefix: http://y, managedResources: [{name: a.io/b}]}\n",
+        "duplicate extender managed resource name",
+    ),
+    "too many extenders": (
+        f"extenders: [{', '.join(['{urlPrefix: http://x}'] * 65)}]\n",
+        "expected at most 64 extenders, found 65",
+    ),
     "two extenders that bind": (
         "extenders: [{urlPrefix: http://x, bindVerb: b}, {urlPrefix: http://y, bindVerb: b}]\n",
         "only one extender can implement bind",
@@ -352,6 +382,24 @@ WRONG_PROFILE = {
         "at least one bind plugin is needed for profile",
     ),
     "no such extension point": ("plugins:\n  scores: {}", "profiles[0].plugins.scores: {}: unknown field"),
+    "turning off what there is not": (
+        "plugins:\n  score:\n    disabled: [{name: Fit}]",
+        'plugin "Fit" does not exist: expected one of',
+    ),
+    "a plugin without a name": (
+        "plugins:\n  score:\n    enabled: [{weight: 1}]",
+        "profiles[0].plugins.score.enabled[0].name: Required value",
+    ),
+    "a plugin's name that is no text": (
+        "plugins:\n  score:\n    enabled: [{name: 3}]",
+        "enabled[0].name: 3",
+    ),
+    "weights without end": (
+        "plugins:\n  score:\n    enabled:\n"
+        + "".join(f"    - {{name: {n}, weight: 2147483647}}\n" for n in ("ImageLocality", "NodeAffinity"))
+        + "    - {name: NodeResourcesFit, weight: 2147483648}",
+        "expected a whole number from -2147483648 to 2147483647",
+    ),
     "config of no plugin": ("pluginConfig:\n- name: Fit", 'plugin "Fit" does not exist'),
     "config twice": (
         "pluginConfig:\n- name: InterPodAffinity\n- name: InterPodAffinity",
@@ -468,6 +516,79 @@ WRONG_ARGS: dict[str, tuple[str, str, str]] = {
         "    nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Has}]}]",
         'Unsupported value: supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"',
     ),
+    "a constraint without a key": (
+        "PodTopologySpread",
+        "defaultingType: List\ndefaultConstraints: [{maxSkew: 1, whenUnsatisfiable: DoNotSchedule}]",
+        "topologyKey: Required value: can not be empty",
+    ),
+    "a constraint whose key is none": (
+        "PodTopologySpread",
+        "defaultingType: List\n"
+        "defaultConstraints: [{maxSkew: 1, topologyKey: -a, whenUnsatisfiable: DoNotSchedule}]",
+        "name part must consist of alphanumeric characters",
+    ),
+    "a constraint without an action": (
+        "PodTopologySpread",
+        "defaultingType: List\ndefaultConstraints: [{maxSkew: 1, topologyKey: zone}]",
+        "whenUnsatisfiable: Required value: can not be empty",
+    ),
+    "a constraint with another action": (
+        "PodTopologySpread",
+        "defaultingType: List\ndefaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: Never}]",
+        'Unsupported value: supported values: "DoNotSchedule", "ScheduleAnyway"',
+    ),
+    "a constraint with another policy": (
+        "PodTopologySpread",
+        "defaultingType: List\ndefaultConstraints: [{maxSkew: 1, topologyKey: zone, "
+        "whenUnsatisfiable: ScheduleAnyway, nodeTaintsPolicy: Maybe}]",
+        'Unsupported value: supported values: "Honor", "Ignore"',
+    ),
+    "a resource that is no name": (
+        "NodeResourcesFit",
+        "ignoredResources: [-a]",
+        "name part must consist of alphanumeric characters",
+    ),
+    "a field of two names": (
+        "NodeAffinity",
+        "addedAffinity:\n  requiredDuringSchedulingIgnoredDuringExecution:\n"
+        "    nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [a, b]}]}]",
+        "must have one element",
+    ),
+    "a field that is no text": (
+        "NodeAffinity",
+        "addedAffinity:\n  requiredDuringSchedulingIgnoredDuringExecution:\n"
+        "    nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [true]}]}]",
+        "values[0]: true: expected text",
+    ),
+    "a field that exists": (
+        "NodeAffinity",
+        "addedAffinity:\n  requiredDuringSchedulingIgnoredDuringExecution:\n"
+        "    nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: Exists}]}]",
+        'Unsupported value: supported values: "In", "NotIn"',
+    ),
+    "values for what exists": (
+        "NodeAffinity",
+        "addedAffinity:\n  requiredDuringSchedulingIgnoredDuringExecution:\n"
+        "    nodeSelectorTerms: [{matchExpressions: [{key: a, operator: DoesNotExist, values: [b]}]}]",
+        "values set must be empty for exists and does not exist",
+    ),
+    "more than two values": (
+        "NodeAffinity",
+        "addedAffinity:\n  requiredDuringSchedulingIgnoredDuringExecution:\n"
+        "    nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Gt, values: ['1', '2']}]}]",
+        "for 'Gt', 'Lt' operators, exactly one value is required",
+    ),
+    "less than a word": (
+        "NodeAffinity",
+        "addedAffinity:\n  requiredDuringSchedulingIgnoredDuringExecution:\n"
+        "    nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Lt, values: [b]}]}]",
+        "for 'Gt', 'Lt' operators, the value must be an integer",
+    ),
+    "a shape of storage": (
+        "VolumeBinding",
+        "shape: []",
+        "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring",
+    ),
     "an operator without values": (
         "NodeAffinity",
         "addedAffinity:\n  preferredDuringSchedulingIgnoredDuringExecution:\n"
@@ -499,6 +620,139 @@ def test_wrong_profile(name: str) -> None:
 def test_wrong_arguments(name: str) -> None:
     plugin, body, want = WRONG_ARGS[name]
     assert want in _problem(lambda: args(plugin, body))
+
+
+_CONSTRAINT = "topologyKey: zone, whenUnsatisfiable: DoNotSchedule"
+# Plugin, arguments with a number, the lowest and the highest that are taken.
+BOUNDS: dict[str, tuple[str, str, int, int]] = {
+    "hard weight": ("InterPodAffinity", "hardPodAffinityWeight: {}", 0, 100),
+    "percentage": ("DefaultPreemption", "minCandidateNodesPercentage: {}", 0, 100),
+    "absolute": ("DefaultPreemption", "minCandidateNodesAbsolute: {}", 0, 2**31 - 1),
+    "skew": (
+        "PodTopologySpread",
+        "defaultingType: List\ndefaultConstraints: [{{maxSkew: {}, " + _CONSTRAINT + "}}]",
+        1,
+        2**31 - 1,
+    ),
+    "domains": (
+        "PodTopologySpread",
+        "defaultingType: List\ndefaultConstraints: [{{maxSkew: 1, minDomains: {}, " + _CONSTRAINT + "}}]",
+        1,
+        2**31 - 1,
+    ),
+    "weight of a resource": (
+        "NodeResourcesFit",
+        "scoringStrategy: {{type: MostAllocated, resources: [{{name: cpu, weight: {}}}]}}",
+        0,
+        100,
+    ),
+    "utilization": (
+        "NodeResourcesFit",
+        "scoringStrategy:\n  type: RequestedToCapacityRatio\n  requestedToCapacityRatio:\n"
+        "    shape: [{{utilization: {}, score: 1}}]",
+        0,
+        100,
+    ),
+    "score": (
+        "NodeResourcesFit",
+        "scoringStrategy:\n  type: RequestedToCapacityRatio\n  requestedToCapacityRatio:\n"
+        "    shape: [{{utilization: 1, score: {}}}]",
+        0,
+        10,
+    ),
+    "weight in the balance": (
+        "NodeResourcesBalancedAllocation",
+        "resources: [{{name: cpu, weight: {}}}]",
+        0,
+        1,
+    ),
+    "bind timeout": ("VolumeBinding", "bindTimeoutSeconds: {}", 0, 2**63 - 1),
+    "preferred weight": (
+        "NodeAffinity",
+        "addedAffinity: {{preferredDuringSchedulingIgnoredDuringExecution: [{{weight: {}, preference: {{}}}}]}}",
+        -(2**31),
+        2**31 - 1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_numbers_within_their_bounds_and_none_beyond(name: str) -> None:
+    plugin, body, low, high = BOUNDS[name]
+    for number in (low, low + 1, high):
+        assert args(plugin, body.format(number))
+    for number in (low - 1, high + 1):
+        assert str(number) in _problem(lambda n=number: args(plugin, body.format(n)))  # type: ignore[misc]
+    for word in ("true", "1.5", "many"):
+        assert "expected a whole number" in _problem(lambda w=word: args(plugin, body.format(w)))  # type: ignore[misc]
+
+
+def test_arguments_that_say_nothing_are_the_defaults() -> None:
+    for plugin in (
+        "DefaultPreemption",
+        "InterPodAffinity",
+        "NodeAffinity",
+        "NodeResourcesBalancedAllocation",
+        "NodeResourcesFit",
+        "PodTopologySpread",
+        "VolumeBinding",
+        "DynamicResources",
+        "ImageLocality",
+    ):
+        assert args(plugin, "{}") == profile("plugins:"), plugin
+        typed = f"kind: {plugin}Args\napiVersion: kubescheduler.config.k8s.io/v1"
+        assert args(plugin, typed) == profile("plugins:")
+
+
+def test_expressions_of_nodes_are_taken_as_nodes_say_them() -> None:
+    terms = (
+        "{matchExpressions: [{key: a, operator: Exists}, {key: b, operator: Gt, values: ['-3']}], "
+        "matchFields: [{key: metadata.name, operator: NotIn, values: [first]}]}"
+    )
+    found = args(
+        "NodeAffinity",
+        f"addedAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: [{terms}]}}}}",
+    )
+    nodes = [node("first").label(a="", b="9"), node("m").label(a="", b="9"), node("k").label(a="", b="-3")]
+    assert judge(nodes, pod("p"), profile=found).feasible == ["m"]
+
+
+def test_extenders_are_read_field_by_field() -> None:
+    bare = Extender("http://x", weight=0)
+    for body, want in (
+        ("urlPrefix: http://x", bare),
+        ("urlPrefix: http://x, weight: 3, prioritizeVerb: p", replace(bare, weight=3, prioritize_verb="p")),
+        (
+            "urlPrefix: http://x, filterVerb: f, preemptVerb: e",
+            replace(bare, filter_verb="f", preempt_verb="e"),
+        ),
+        (
+            "urlPrefix: http://x, bindVerb: b, ignorable: true",
+            replace(bare, bind_verb="b", is_ignorable=True),
+        ),
+        ("urlPrefix: http://x, nodeCacheCapable: true", replace(bare, caches_nodes=True)),
+        ("urlPrefix: http://x, httpTimeout: 1500ms", replace(bare, timeout_s=1.5)),
+        ("urlPrefix: http://x, httpTimeout: 0s", bare),
+        ("urlPrefix: https://x, enableHTTPS: true", Extender("https://x", weight=0, is_unverified=True)),
+        (
+            "urlPrefix: https://x, enableHTTPS: true, tlsConfig: {caFile: c}",
+            Extender("https://x", weight=0, ca_file="c"),
+        ),
+        (
+            "urlPrefix: https://x, tlsConfig: {caFile: c, insecure: true}",
+            Extender("https://x", weight=0, ca_file="c", is_unverified=True),
+        ),
+    ):
+        (found,) = read(f"extenders: [{{{body}}}]\n").profiles
+        assert found.extenders == (want,), body
+        assert found.ignored_resources == frozenset()
+
+
+def test_what_an_extender_cares_for_is_ignored_if_it_says_so() -> None:
+    managed = "[{name: a.io/b, ignoredByScheduler: true}, {name: a.io/c}]"
+    (found,) = read(f"extenders: [{{urlPrefix: http://x, managedResources: {managed}}}]\n").profiles
+    assert found.extenders[0].managed == ("a.io/b", "a.io/c")
+    assert found.ignored_resources == {"a.io/b"}
 
 
 def test_all_problems_at_once_with_file_and_line() -> None:

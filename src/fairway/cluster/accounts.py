@@ -526,7 +526,7 @@ def elements(of: npt.NDArray[Any]) -> memoryview:
 
     They are the array's own memory, as plain integers (or booleans).
     """
-    return of.reshape(-1).data
+    return of.ravel().data
 
 
 def _was_just_bound(before: Obj, pod: Obj) -> bool:

@@ -141,8 +141,7 @@ class PodCounts:
         if found is None:
             found = self._domains[key] = Domains(self._rows)
             for row, labels in enumerate(self._accounts.labels):
-                if self._accounts.alive[row]:
-                    found.label(row, labels.get(key))
+                found.label(row, labels.get(key))
         return found
 
     def relabel(self, row: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:

@@ -235,7 +235,7 @@ def _node_term(part: Part) -> Term:
         expression = item.members("key", "operator", "values")
         if expression["operator"].text() not in ("In", "NotIn"):
             expression["operator"].reject(unsupported(("In", "NotIn")))
-        elif len(expression["values"].items()) != 1:
+        elif len([value.text() for value in expression["values"].items()]) != 1:
             expression["values"].reject("must have one element")
     return Term((), ()) if len(part.problems) > before or not part.is_given else parse_term(part.value)
 
