@@ -23,6 +23,26 @@ from fairway.kube.quantity import whole_ceil
 from fairway.kube.resources import NVIDIA_GPU
 
 DRIVER, CUDA = "580.82.07", "13.0"
+# The newest CUDA that drivers of a branch run, by the branch. Source: CUDA toolkit release notes.
+_CUDA_OF: Final = (
+    (595, "13.2"),
+    (590, "13.1"),
+    (580, CUDA),
+    (575, "12.9"),
+    (570, "12.8"),
+    (565, "12.7"),
+    (560, "12.6"),
+    (555, "12.5"),
+    (550, "12.4"),
+    (545, "12.3"),
+    (535, "12.2"),
+    (530, "12.1"),
+    (525, "12.0"),
+    (520, "11.8"),
+    (515, "11.7"),
+    (510, "11.6"),
+    (470, "11.4"),
+)
 OLD: Final = ("470.256.02", "11.4")
 """The driver of a node with the fault `driver-version`, and the newest CUDA that it runs."""
 OLD_DRIVER: Final = "driver-version"
@@ -37,6 +57,18 @@ GATES: Final = "fairway.dev/dra-feature-gates"
 DYNAMIC_MIG: Final = "DynamicMIG=true"
 # Feature discovery writes a hyphen for each space; those around SXM are the product's own.
 _HYPHEN_FOR_SPACE: Final = re.compile(r"-(?!SXM\d)(?<!SXM\d-)")
+
+
+def cuda_of(driver: str) -> str:
+    """The newest CUDA that a driver runs; of one that names no number, the usual one."""
+    branch = driver.partition(".")[0]
+    number = int(branch[:4]) if branch.isdecimal() else 0
+    return next((cuda for first, cuda in _CUDA_OF if number >= first), CUDA)
+
+
+def card_name(product: str) -> str:
+    """What drivers call a card that feature discovery calls so: `NVIDIA A100-SXM4-40GB`."""
+    return _HYPHEN_FOR_SPACE.sub(" ", product)
 
 
 def shaped_uuid(kind: str, of: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fairway.catalog.drivers import CUDA, DRIVER, OLD, OLD_DRIVER
+from fairway.catalog.drivers import DRIVER, OLD, OLD_DRIVER, cuda_of
 from fairway.catalog.nodegpus import HARDWARE
 from fairway.cluster.devices import SINGLE_REQUESTS
 from fairway.devices.advertising import advertised, feature_labels_of, outdated, single_requests
@@ -143,11 +143,12 @@ def _registered(view: NodeView) -> list[Step]:
         return steps
     plugin, gfd = view.pods.get("devicePlugin"), view.pods.get("gfd")
     if gfd is not None and gfd.ready:
-        driver, cuda = view.policy.driver_version if view.policy is not None else "", CUDA
+        driver = (view.policy.driver_version if view.policy is not None else "") or DRIVER
+        cuda = cuda_of(driver)
         if view.fault(OLD_DRIVER):
             driver, cuda = OLD
         machine = view.labels.get("node.kubernetes.io/instance-type", "") or "unknown"
-        said = feature_labels_of(view.gpus, config, driver or DRIVER, cuda, machine)
+        said = feature_labels_of(view.gpus, config, driver, cuda, machine)
         change: dict[str, str | None] = {n: v for n, v in said.items() if view.labels.get(n) != v}
         change |= dict.fromkeys(outdated(list(view.labels), said))
         if change:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from fairway.apiserver.kubelets import nvidiasmi
+from fairway.apiserver.kubelets.nvidiasmireport import QUERIES
 from fairway.apiserver.kubelets.place import Place
 from fairway.cluster.store import Store
+from fairway.kube.objects import Key
 from fairway.kube.timestamps import parse_rfc3339
 
 NOW_US = parse_rfc3339("2026-01-05T01:00:00Z")
@@ -84,7 +86,7 @@ def test_the_list_names_each_gpu_of_the_node_once() -> None:
 def test_dmon_counts() -> None:
     lines = run(place(**BUSY), "dmon", "-c", "3").text.splitlines()
     assert len(lines) == 2 + 3 * 2
-    assert lines[2].split()[:6] == ["0", "612", "63", "-", "85", "42"]
+    assert lines[2].split()[:6] == ["0", "605", "63", "-", "85", "42"], "70 W at rest, 700 at most"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_the_topology_has_the_links_of_the_model(product: str, link: str) -> Non
 def test_a_mig_device() -> None:
     at = place(product="NVIDIA-A100-SXM4-40GB", limits={"nvidia.com/mig-1g.5gb": 2})
     listed = run(at, "-L").text.splitlines()
-    assert listed[0].startswith("GPU 0: NVIDIA A100 SXM4 40GB (UUID: GPU-")
+    assert listed[0].startswith("GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-")
     assert [line.split()[:4] for line in listed[1:]] == [["MIG", "1g.5gb", "Device", n] for n in ("0:", "1:")]
     table = run(at).text
     assert "MIG devices:" in table
@@ -116,6 +118,113 @@ def test_a_mig_device() -> None:
     assert {len(line) for line in made} == {59}
     assert run(at, "mig", "-cgi", "9").text == "Insufficient Permissions\n"
     assert run(at, "--query-gpu=mig.mode.current", "--format=csv,noheader").text == "Enabled\n"
+
+
+def test_the_overview_is_laid_out_as_driver_580_does() -> None:
+    """Lines as machines with H100s and A100s print them."""
+    lines = run(place(1)).text.splitlines()
+    assert lines[:4] == [
+        "Mon Jan  5 01:00:00 2026       ",
+        "+-----------------------------------------------------------------------------------------+",
+        "| NVIDIA-SMI 580.82.07              Driver Version: 580.82.07      CUDA Version: 13.0     |",
+        "+-----------------------------------------+------------------------+----------------------+",
+    ]
+    assert lines[8:11] == [
+        "|   0  NVIDIA H100 80GB HBM3          On  |   00000000:10:00.0 Off |                    0 |",
+        "| N/A   31C    P0             70W /  700W |       1MiB /  81559MiB |      0%      Default |",
+        "|                                         |                        |             Disabled |",
+    ]
+    long = run(place(1, product="NVIDIA-Some-Card-With-Too-Long-A-Name")).text.splitlines()[8]
+    assert long.startswith("|   0  NVIDIA Some Card With To...    On  |")
+
+
+def test_an_instance_in_a_container_hides_the_memory_of_its_card() -> None:
+    lines = run(place(product="NVIDIA-A100-SXM4-40GB", limits={"nvidia.com/mig-1g.5gb": 1})).text.splitlines()
+    assert lines[8].endswith(" Off |                   On |")
+    assert lines[9].endswith("|                  N/A   |     N/A      Default |")
+    at = next(i for i, line in enumerate(lines) if line.startswith("| GPU  GI"))
+    assert lines[at : at + 2] == [
+        "| GPU  GI  CI  MIG |                     Memory-Usage |        Vol|        Shared         |",
+        "|      ID  ID  Dev |                       BAR1-Usage | SM     Unc| CE ENC  DEC  OFA  JPG |",
+    ]
+    assert lines[at + 4 : at + 6] == [
+        "|  0   13   0   0  |               1MiB /  4864MiB    | 14      0 |  1   0    0    0    0 |",
+        "|                  |                 0MiB /  8191MiB  |           |                       |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--foo"], 2, "ERROR: Option --foo is not recognized. Please run 'nvidia-smi -h' for help.\n"),
+        (["-q", "--foo"], 2, "ERROR: Option --foo is not recognized."),
+        (["-pm", "1"], 1, "nvidia-smi: Fairway does not simulate -pm\n"),
+        (["-q", "-x"], 1, "nvidia-smi: Fairway does not simulate -x\n"),
+        (["--query-compute-apps=pid,name", "--format=csv"], 0, "pid, process_name\n"),
+        (["--query-compute-apps=colour", "--format=csv"], 2, 'Field "colour" is not a valid field to query.'),
+        (["--version"], 0, "NVIDIA-SMI version  : 580.82.07\nNVML version        : 580.82\n"),
+        (["-l", "5", "-L"], 0, "GPU 0: NVIDIA H100"),
+        (["--help-query-gpu"], 0, 'List of valid properties to query for the switch "--query-gpu":'),
+    ],
+)
+def test_other_options(arguments: list[str], code: int, words: str) -> None:
+    said = run(place(), *arguments)
+    assert said.code == code
+    assert said.text.startswith(words)
+    assert said.is_known == (code != 1)
+
+
+def test_a_query_has_the_names_of_fields_whatever_they_were_called() -> None:
+    asked = "--query-gpu=gpu_name,gpu_bus_id,clocks.sm,clocks.max.sm,power.limit,fan.speed,ecc.mode.current"
+    lines = run(place(1), asked, "--format=csv").text.splitlines()
+    assert lines == [
+        "name, pci.bus_id, clocks.current.sm [MHz], clocks.max.sm [MHz], power.limit [W], fan.speed [%], "
+        "ecc.mode.current",
+        "NVIDIA H100 80GB HBM3, 00000000:10:00.0, 345 MHz, 1980 MHz, 700.00 W, [N/A], Enabled",
+    ]
+
+
+def test_every_field_can_be_asked() -> None:
+    asked = "--query-gpu=" + ",".join(QUERIES)
+    head, *rows = run(place(**BUSY), asked, "--format=csv").text.splitlines()
+    assert {len(row.split(", ")) for row in (head, *rows)} == {len(QUERIES)}
+
+
+def test_the_report_has_its_colons_where_driver_580_has_them() -> None:
+    lines = run(place(**BUSY), "-q").text.splitlines()
+    assert lines[:4] == [
+        "",
+        "==============NVSMI LOG==============",
+        "",
+        "Timestamp                                              : Mon Jan  5 01:00:00 2026",
+    ]
+    assert "        Total                                          : 81559 MiB" in lines
+    assert "        Used                                           : 40960 MiB" in lines
+    assert "        GPU                                            : 85 %" in lines
+    assert "    GPU Memory Power Readings" in [line.rstrip() for line in lines]
+    assert {line.index(" : ") for line in lines if " : " in line} == {54}
+    assert lines.count("    Processes                                          : None") == 2
+
+
+def test_parts_of_the_report() -> None:
+    lines = run(place(1), "-q", "-d", "MEMORY,COMPUTE").text.splitlines()
+    inside = [line for line in lines if line.startswith("    ") and not line.startswith("     ")]
+    assert [line.split("  ")[2] for line in inside] == [
+        "FB Memory Usage",
+        "BAR1 Memory Usage",
+        "Conf Compute Protected Memory Usage",
+        "Compute Mode",
+    ]
+
+
+def test_nvlink_and_pmon() -> None:
+    links = run(place(1), "nvlink", "-s").text.splitlines()
+    assert links[1] == "\t Link 0: 26.562 GB/s" and len(links) == 19
+    assert run(place(1), "pmon", "-c", "1").text.splitlines() == [
+        "# gpu         pid   type     sm    mem    enc    dec    jpg    ofa    command ",
+        "# Idx           #    C/G      %      %      %      %      %      %    name ",
+        "    0          -     -      -      -      -      -      -      -    -              ",
+    ]
 
 
 CUT = "0=3g.40gb@4,2g.20gb@0,1g.10gb@2,1g.10gb@3"
@@ -154,6 +263,67 @@ def test_the_operators_pods_see_every_card_and_instance() -> None:
     assert run(at, "--id=7", "-L") == nvidiasmi.Printed("No devices were found\n", 6)
 
 
+def test_the_node_tells_of_the_processes_of_its_pods() -> None:
+    """Sums by card, and who holds them, as root on the machine sees it."""
+    at = node_place()
+    at.pod["metadata"]["name"] = "node-debugger-n-x7x2p"
+    at.pod["spec"]["hostPID"] = True
+    running = [{"name": "c", "state": {"running": {"startedAt": "2026-01-05T00:00:00Z"}}}]
+    for name, notes, limits in (
+        ("a", {"gpu-index": "1", "gpu-memory": "10Gi", "gpu-utilization": "30%"}, {"nvidia.com/gpu": "1"}),
+        ("b", {"gpu-instances": "0/3g.40gb@4", "gpu-memory": "2Gi"}, {"nvidia.com/mig-3g.40gb": "1"}),
+    ):
+        container = {"name": "c", "command": ["/usr/bin/python3", "x.py"], "resources": {"limits": limits}}
+        at.store.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {
+                    "name": name,
+                    "namespace": "d",
+                    "annotations": {f"fairway.dev/{k}": v for k, v in notes.items()},
+                },
+                "spec": {"nodeName": "n", "restartPolicy": "Never", "containers": [container]},
+            }
+        )
+        at.store.set_status(Key("Pod", "d", name), {"phase": "Running", "containerStatuses": running})
+    asked = "--query-gpu=memory.used,utilization.gpu"
+    told = run(at, asked, "--format=csv,noheader").text.splitlines()
+    assert told == ["2048 MiB, [N/A]", "10240 MiB, 30 %"]
+    rows = [line for line in run(at).text.splitlines() if "/usr/bin/python3" in line]
+    assert [(r[:18], r[-22:]) for r in rows] == [
+        ("|    0    1    0  ", "             2048MiB |"),
+        ("|    1   N/A  N/A ", "            10240MiB |"),
+    ]
+    assert {len(row) for row in rows} == {91}
+    assert "2048MiB / 40448MiB" in run(at).text
+    used = run(at, "--query-compute-apps=name,used_memory", "--format=csv,noheader,nounits").text
+    assert used == "/usr/bin/python3, 2048\n/usr/bin/python3, 10240\n"
+    assert (
+        run(at, "pmon", "-c", "1")
+        .text.splitlines()[3]
+        .endswith("C     30     15      -      -      -      -    python3        ")
+    )
+    made = run(at, "mig", "-lci").text.splitlines()
+    assert made[-2] == "|   0      1       MIG 3g.40gb          2         0          0:3     |"
+    assert {len(line) for line in made} == {70}
+    assert run(at, "mig", "-cgi", "9").is_known is False
+
+
+def test_the_driver_is_the_one_that_the_node_has() -> None:
+    at = node_place(annotations={"fairway.dev/gpu-instances": "0/1g.10gb@3"})
+    node = at.store.objects("Node")[0]
+    labels = {"nvidia.com/cuda.driver-version.full": "595.91.07"}
+    at.store.replace({**node, "metadata": {**node["metadata"], "labels": labels}})
+    text = run(at).text
+    assert (
+        "| NVIDIA-SMI 595.91.07              Driver Version: 595.91.07      CUDA Version: 13.2     |" in text
+    )
+    assert (
+        "| GPU  GI  CI  MIG |              Shared Memory-Usage |        Vol|        Shared         |" in text
+    )
+
+
 def test_a_debugger_of_the_node_sees_its_cards() -> None:
     at = node_place()
     at.pod["metadata"]["name"] = "node-debugger-n-x7x2p"
@@ -162,6 +332,7 @@ def test_a_debugger_of_the_node_sees_its_cards() -> None:
 
 
 def test_without_mig_there_is_nothing_to_list() -> None:
+    assert run(place(product="NVIDIA-L4"), "mig", "-lgip").text == "No MIG-supported devices found.\n"
     assert run(place(), "mig", "-lgip") == nvidiasmi.Printed("No MIG-enabled devices found.\n", 6)
 
 

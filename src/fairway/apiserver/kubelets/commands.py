@@ -65,6 +65,8 @@ def _nvidia_smi(arguments: list[str], run: Run, _stdin: bytes) -> Result:
     shown = nvidiasmi.shown(arguments, run.place._replace(at_us=run.now_us))
     if shown is None:
         return Result(err=b"nvidia-smi: not found\n", code=_NOT_FOUND)
+    if not shown.is_known:
+        return Result(err=shown.text.encode(), code=shown.code, is_known=False)
     return Result(shown.text.encode(), code=shown.code)
 
 

@@ -1,4 +1,5 @@
-"""The tables of `nvidia-smi` 580, drawn: the overview, `dmon`, `topo -m`, `mig -lgip`, `-lgipp`, `-lgi`."""
+"""The tables of `nvidia-smi` 580, drawn: the overview, `dmon`, `pmon`, `topo -m`, `nvlink -s`, `mig -lgip`, `-lgipp`,
+`-lgi`, `-lci`."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from fairway.apiserver.kubelets.nvidiasmireport import instance_bar1_mib
 from fairway.catalog.boards import Board
 from fairway.catalog.gpus import MigProfile
 from fairway.catalog.placements import placed
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 _RULE: Final = "+-----------------------------------------------------------------------------------------+"
 _COLUMNS: Final = (
-    "|-----------------------------------------+------------------------+----------------------+"
+    "+-----------------------------------------+------------------------+----------------------+"
 )
 _HEADING: Final = (
     "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |",
@@ -30,8 +32,8 @@ _MIG_HEADING: Final = (
     _RULE,
     "| MIG devices:                                                                            |",
     "+------------------+----------------------------------+-----------+-----------------------+",
-    "| GPU  GI  CI  MIG |                     Memory-Usage |        Vol|        Shared         |",
-    "|      ID  ID  Dev |                       BAR1-Usage | SM     Unc| CE ENC  DEC  OFA  JPG |",
+    "| GPU  GI  CI  MIG |{:>33} |        Vol|        Shared         |",
+    "|      ID  ID  Dev |{:>33} | SM     Unc| CE ENC  DEC  OFA  JPG |",
     "|                  |                                  |        ECC|                       |",
     "|==================+==================================+===========+=======================|",
 )
@@ -45,42 +47,90 @@ _PROCESSES: Final = (
     "|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |",
     "|        ID   ID                                                               Usage      |",
     "|=========================================================================================|",
-    "|  No running processes found                                                             |",
-    _RULE,
 )
+_NO_PROCESS: Final = (
+    "|  No running processes found                                                             |"
+)
+# Longer names of cards are cut. Source: what drivers 580 and 595 print.
+_NAME_MOST: Final = 27
+# Since which driver branch the memory of MIG devices is called shared.
+_SHARED_SINCE: Final = 590
+_PROCESS_NAME_MOST: Final = 38
 
 
-def overview(devices: Sequence[Device], now_us: int, driver: str, cuda: str) -> str:
+def overview(devices: Sequence[Device], now_us: int) -> str:
+    driver, cuda = devices[0].driver, devices[0].cuda
     versions = f"NVIDIA-SMI {driver:<22} Driver Version: {driver:<14} CUDA Version: {cuda:<8}"
     now = datetime.fromtimestamp(now_us // SECOND_US, UTC).strftime("%a %b %e %H:%M:%S %Y")
-    lines = [now, _RULE, f"| {versions} |", _COLUMNS, *_HEADING]
+    lines = [f"{now}       ", _RULE, f"| {versions} |", _COLUMNS, *_HEADING]
     for d in devices:
-        capable = d.model is None or d.model.is_mig_capable
-        mode = "Enabled" if d.mig else "Disabled" if capable else "N/A"
+        name = d.name if len(d.name) <= _NAME_MOST else f"{d.name[: _NAME_MOST - 3]}..."
+        mode = "N/A" if d.mig_mode == "[N/A]" else d.mig_mode
         drawn, held = f"{d.drawn_w}W / {d.power_w:>4}W", f"{d.used_mib}MiB / {d.memory_mib:>6}MiB"
-        busy = "N/A" if d.mig else f"{d.utilization}%"
+        memory = f"{'N/A':>21}   |" if d.is_memory_hidden else f"{held:>23} |"
+        busy, errors = ("N/A", "On") if d.is_cut else (f"{d.utilization}%", "0")
         lines += [
-            f"|{d.number:>4}  {d.name[:25]:<25}       On |   {d.bus} Off |{0:>21} |",
-            f"| N/A   {d.celsius}C    P0{drawn:>24} |{held:>23} |{busy:>8}      Default |",
+            f"|{d.number:>4}  {name:<31}On  |   {d.bus} Off |{errors:>21} |",
+            f"| N/A   {d.celsius}C    P0{drawn:>24} |{memory}{busy:>8}      Default |",
             f"|                                         |                        |{mode:>21} |",
             _BELOW,
         ]
     if any(d.mig for d in devices):
-        lines += _MIG_HEADING
+        lines += _mig_devices(devices)
+    return "\n".join([*lines, *_process_table(devices)]) + "\n"
+
+
+def _mig_devices(devices: Sequence[Device]) -> list[str]:
+    branch = devices[0].driver.partition(".")[0]
+    shared = "Shared " if branch.isdecimal() and int(branch[:4]) >= _SHARED_SINCE else ""
+    lines = [line.format(f"{shared}Memory-Usage") for line in _MIG_HEADING[:5]]
+    lines += [line.format(f"{shared}BAR1-Usage") for line in _MIG_HEADING[5:]]
+    for d in devices:
+        for n, at in enumerate(d.mig):
+            profile = at.profile
+            copy, decoders, jpeg, flow = profile.engines
+            held = f"{d.used_of(at)}MiB / {profile.memory_bytes >> 20:>5}MiB"
+            bar1 = f"0MiB / {instance_bar1_mib(d, profile.memory_slices):>5}MiB"
+            gi = at.id_on(d.model) if d.model is not None else n
+            lines += [
+                f"|{d.number:>3} {gi:>4} {0:>3} {n:>3}  |{held:>30}    |{profile.sms:>3}      0 |"
+                f"{copy:>3}   0 {decoders:>4} {flow:>4} {jpeg:>4} |",
+                f"|                  |{bar1:>32}  |           |                       |",
+                _MIG_BELOW,
+            ]
+    return lines
+
+
+def _process_table(devices: Sequence[Device]) -> list[str]:
+    rows = []
+    for d in devices:
+        for use in d.listed:
+            place = "   N/A  N/A" if use.instance is None else f"{use.instance:>5}{0:>5}"
+            name = (
+                use.name
+                if len(use.name) <= _PROCESS_NAME_MOST
+                else f"...{use.name[3 - _PROCESS_NAME_MOST :]}"
+            )
+            memory = f"{use.memory_mib}MiB"
+            whose = f"|{d.number:>5}{place}{use.pid:>{27 - len(place)}}"
+            rows.append(f"{whose}      C   {name:<38}{memory:>8} |")
+    return [*_PROCESSES, *(rows or [_NO_PROCESS]), _RULE]
+
+
+def processes(devices: Sequence[Device], rounds: int) -> str:
+    """`pmon`: who uses the cards, round by round."""
+    lines = [
+        "# gpu         pid   type     sm    mem    enc    dec    jpg    ofa    command ",
+        "# Idx           #    C/G      %      %      %      %      %      %    name ",
+    ]
+    for _ in range(min(rounds, 100)):
         for d in devices:
-            for n, at in enumerate(d.mig):
-                profile = at.profile
-                copy, decoders, jpeg, flow = profile.engines
-                memory = profile.memory_bytes >> 20
-                held = f"{min(d.used_mib, memory)}MiB / {memory:>5}MiB"
-                gi = at.id_on(d.model) if d.model is not None else n
-                lines += [
-                    f"|{d.number:>3} {gi:>4} {0:>3} {n:>3}  |{held:>29}     |{profile.sms:>3}      0 |"
-                    f"{copy:>3}   0 {decoders:>4} {flow:>4} {jpeg:>4} |",
-                    f"|                  |{'0MiB / 16383MiB':>29}     |           |                       |",
-                    _MIG_BELOW,
-                ]
-    return "\n".join([*lines, *_PROCESSES]) + "\n"
+            rows = [(str(u.pid), "C", str(d.utilization), str(d.utilization // 2), u.name) for u in d.listed]
+            for pid, kind, sm, memory, name in rows or [("-", "-", "-", "-", "-")]:
+                rest = "".join(f"{'-':>7}" for _ in range(4))
+                command = name.rpartition("/")[2][:15] or name[:15]
+                lines.append(f"{d.number:>5}{pid:>11}{kind:>6}{sm:>7}{memory:>7}{rest}    {command:<15}")
+    return "\n".join(lines) + "\n"
 
 
 def monitor(devices: Sequence[Device], rounds: int) -> str:
@@ -91,7 +141,7 @@ def monitor(devices: Sequence[Device], rounds: int) -> str:
     for _ in range(min(rounds, 100)):
         for d in devices:
             sm, memory = ("-", "-") if d.mig else (str(d.utilization), str(d.utilization // 2))
-            clocks = (2619, 1980) if d.utilization else (2619, 345)
+            clocks = (d.board.memory_mhz, d.board.sm_mhz if d.utilization else d.board.rest_mhz)
             cells = (d.number, d.drawn_w, d.celsius, "-", sm, memory, 0, 0, 0, 0, *clocks)
             lines.append(
                 "".join(f"{cell:>5}" if i == 0 else f"{cell:>7}" for i, cell in enumerate(cells)) + " "
@@ -122,6 +172,21 @@ def topology(devices: Sequence[Device], board: Board) -> str:
         node = board.numa[d.slot] if d.slot < board.gpus else 0
         lines.append("\t".join([f"GPU{d.number}", *cells, cpus[node], str(node), "\tN/A"]))
     return "\n".join(lines) + "\n" + _LEGEND
+
+
+# One NVLink by architecture: GB/s both ways by the datasheet, and GB/s one way as `nvlink -s` prints it.
+_LINK: Final = {"Volta": (50, "25.781"), "Hopper": (50, "26.562"), "Blackwell": (100, "53.125")}
+
+
+def links(devices: Sequence[Device]) -> str:
+    """`nvlink -s`: every link of a card, to whichever cards or switches they go."""
+    lines = []
+    for d in devices:
+        lines.append(f"GPU {d.number}: {d.name} (UUID: {d.uuid})")
+        both_ways, speed = _LINK.get(d.model.architecture if d.model is not None else "", (50, "25"))
+        count = d.model.nvlink_gb_per_s // both_ways if d.model is not None else 0
+        lines += [f"\t Link {n}: {speed} GB/s" for n in range(count)]
+    return "\n".join(lines) + "\n"
 
 
 def _cpus_near(board: Board) -> list[str]:
@@ -200,4 +265,28 @@ def instances(devices: Sequence[Device]) -> str:
             p, gi = at.profile, at.id_on(d.model) if d.model is not None else at.start
             where = f"{at.start}:{p.memory_slices}"
             lines += [f"|{d.number:>4}  MIG {p.name:<15}{p.id:>5}{gi:>9}{where:>13}     |", rule]
+    return "\n".join(lines) + "\n"
+
+
+# The profile of a compute instance that is a whole GPU instance, by its slices. Source: nvml.h,
+# NVML_COMPUTE_INSTANCE_PROFILE_*.
+_COMPUTE_PROFILES: Final = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 6: 6}
+
+
+def compute_instances(devices: Sequence[Device]) -> str:
+    """`mig -lci`: the one compute instance of every GPU instance."""
+    rule = "+--------------------------------------------------------------------+"
+    lines = [
+        rule,
+        "| Compute instances:                                                 |",
+        "| GPU     GPU       Name             Profile   Instance   Placement  |",
+        "|       Instance                       ID        ID       Start:Size |",
+        "|         ID                                                         |",
+        "|====================================================================|",
+    ]
+    for d in devices:
+        for at in sorted(d.mig, key=lambda at: (-at.profile.id, at.start)):
+            p, gi = at.profile, at.id_on(d.model) if d.model is not None else at.start
+            kind, where = _COMPUTE_PROFILES.get(p.compute_slices, 0), f"0:{p.compute_slices}"
+            lines += [f"|{d.number:>4}{gi:>7}       MIG {p.name:<15}{kind:>3}{0:>10}{where:>13}     |", rule]
     return "\n".join(lines) + "\n"
