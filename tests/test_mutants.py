@@ -55,6 +55,8 @@ def test_messages_types_and_assertions_are_left_alone() -> None:
     befores = {before for before, _ in found()}
     assert not any("a < b" in b or "whole + 1" in b or "held[name] >= 0" in b for b in befores)
     assert "dict[str, int] | None" not in befores
+    assert {before for before, _ in found("a = f(g(x=True), strict=True)")} == {"True"}
+    assert not found("a = zip(b, c, strict=True)")
 
 
 def test_every_change_of_our_own_sources_can_be_parsed() -> None:

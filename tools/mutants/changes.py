@@ -170,7 +170,9 @@ def _of_expression(node: ast.expr) -> Iterator[tuple[ast.expr, str]]:
                 yield condition, f"not ({ast.unparse(condition)})"
                 yield from _of_expression(condition)
         elif isinstance(child, ast.keyword):
-            yield from _of_expression(child.value)
+            # `strict=True` of a zip asserts that both are as long; assertions are left alone.
+            if child.arg != "strict":
+                yield from _of_expression(child.value)
         elif isinstance(child, ast.expr):
             yield from _of_expression(child)
 
