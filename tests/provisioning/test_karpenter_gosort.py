@@ -178,11 +178,15 @@ class _Go:
 
 def _keys(draw: Random) -> list[int]:
     size = draw.choice((13, 14, 20, 33, 49, 50, 51, 64, 100, 180))
-    shape = draw.choice(("few", "many", "rising", "falling", "nearly", "saw", "pipe", "blocks", "rotated"))
+    shape = draw.choice(
+        ("few", "many", "rising", "falling", "nearly", "saw", "pipe", "blocks", "rotated", "strict")
+    )
     if shape == "few":
         return [draw.randrange(3) for _ in range(size)]
     if shape == "many":
         return [draw.randrange(size) for _ in range(size)]
+    if shape == "strict":
+        return [*range(size, 1, -1), draw.randrange(size)]
     keys = [i // draw.choice((1, 1, 2, 5)) for i in range(size)]
     keys.sort(reverse=shape == "falling")
     if shape in ("nearly", "falling"):

@@ -168,6 +168,30 @@ WRONG = {
         {"DISRUPTION": "budgets: [{nodes: '1', reasons: [Bored]}]"},
         "expected one of Underutilized, Empty",
     ),
+    "its own label in the template": (
+        {"LABELS": "labels: {karpenter.sh/nodepool: y}"},
+        'invalid key name "karpenter.sh/nodepool" in labels, restricted',
+    ),
+    "a label that is no name": ({"LABELS": "labels: {-a: y}"}, 'invalid key name "-a" in labels, "'),
+    "a label's value": ({"LABELS": "labels: {a: b c}"}, "invalid value: b c for label[a], "),
+    "a key that is no name": (
+        {"REQUIREMENT": "{key: -a, operator: Exists}"},
+        "key -a is not a qualified name, ",
+    ),
+    "a value of a key": (
+        {"REQUIREMENT": "{key: a, operator: In, values: [b c]}"},
+        "invalid value b c for key a, ",
+    ),
+    "a taint that is no name": ({"TAINTS": "[{key: -a, effect: NoSchedule}]"}, " in taints"),
+    "a budget's duration": (
+        {"DISRUPTION": "budgets: [{nodes: '1', schedule: '@daily', duration: 8d}]"},
+        "expected a duration of hours and minutes such as 8h or 1h30m",
+    ),
+    "Lt none": ({"REQUIREMENT": "{key: a, operator: Lt}"}, "must have a single positive integer value"),
+    "Gte a negative": (
+        {"REQUIREMENT": "{key: a, operator: Gte, values: ['-1']}"},
+        "must have a single positive integer value",
+    ),
     "a field": ({"DISRUPTION": "consolidateBefore: 1s"}, "unknown field; did you mean consolidateAfter"),
 }
 
@@ -179,6 +203,81 @@ def test_what_is_wrong_with_a_node_pool(case: str) -> None:
         read_node_pools(read_text(text(**changed), "new.yaml"))
     assert words in str(raised.value)
     assert str(raised.value).startswith("new.yaml:")
+
+
+def _problems(body: str) -> list[str]:
+    try:
+        read_node_pools(read_text(body, "p.yaml"))
+    except InvalidInput as wrong:
+        return [str(p) for p in wrong.problems]
+    return []
+
+
+RIGHT = [
+    {"WEIGHT": "1"},
+    {"WEIGHT": "100"},
+    {"LIMIT": "0"},
+    {"EXPIRE": "1h30m"},
+    {"EXPIRE": "720h"},
+    {"LABELS": "labels: {a: b, example.com/c: ''}"},
+    {"TAINTS": "[{key: a, effect: NoSchedule}, {key: a, effect: NoExecute}, {key: b, effect: NoSchedule}]"},
+    {"REQUIREMENT": "{key: a, operator: In, values: [b, c], minValues: 2}"},
+    {"REQUIREMENT": "{key: a, operator: Exists, minValues: 50}"},
+    {"REQUIREMENT": "{key: a, operator: Gt, values: ['0']}"},
+    {"REQUIREMENT": "{key: a, operator: Lte, values: ['3']}"},
+    {"REQUIREMENT": "{key: a, operator: NotIn, values: [b]}"},
+    {"REQUIREMENT": "{key: karpenter.sh/capacity-type, operator: In, values: [spot, cheap]}"},
+    {"DISRUPTION": "budgets: [{nodes: 100%}, {nodes: '0'}, {nodes: 5%, reasons: [Empty]}]"},
+    {"DISRUPTION": "budgets: [{nodes: '1', schedule: '@daily', duration: 1h30m0s}]"},
+    {"DISRUPTION": "consolidationPolicy: WhenEmpty, consolidateAfter: Never"},
+]
+
+
+@pytest.mark.parametrize("changed", RIGHT, ids=str)
+def test_what_is_right_with_a_node_pool(changed: dict[str, str]) -> None:
+    assert _problems(text(**changed)) == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"TAINTS": "[{effect: NoSchedule}]"},
+        {"REQUIREMENT": "{operator: Exists}"},
+        {"WEIGHT": "0"},
+        {"DISRUPTION": "consolidationPolicy: WhenUnderutilized"},
+        {"DISRUPTION": "expireAfter: 1h"},
+        {"DISRUPTION": "budgets: [{nodes: 101%}]"},
+        {"EXPIRE": "1h 30m"},
+    ],
+    ids=str,
+)
+def test_one_thing_wrong_is_one_problem(changed: dict[str, str]) -> None:
+    assert len(_problems(text(**changed))) == 1
+
+
+def test_a_static_pool_has_neither_weight_nor_limits_but_of_nodes() -> None:
+    static = V1.replace("  weight: WEIGHT\n", "  replicas: 2\n")
+    for name, value in GOOD.items():
+        static = static.replace(name, value)
+    nodes = static.replace("nvidia.com/gpu: 4", "nodes: 3")
+    assert _problems(nodes) == []
+    (told,) = _problems(static)
+    assert "only 'limits.nodes' is supported on static NodePools" in told
+    (told,) = _problems(nodes + "  weight: 3\n")
+    assert "'weight' is not supported on static NodePools" in told
+    assert _problems(static.replace("  limits: {nvidia.com/gpu: 4}\n", "")) == []
+
+
+def test_a_pool_names_its_class_and_its_requirements() -> None:
+    good = text()
+    reference = "{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}"
+    for name, value in (("group", "karpenter.k8s.aws"), ("kind", "EC2NodeClass"), ("name", "default")):
+        (told,) = _problems(good.replace(reference, reference.replace(f"{name}: {value}", f"{name}: ''")))
+        assert f"{name} may not be empty" in told
+    (told,) = _problems(good.replace("      requirements: []\n", ""))
+    assert "required" in told
+    assert len(_problems(good.replace(f"      nodeClassRef: {reference}\n", ""))) == 1
+    assert _problems(BETA.replace("name: default}", "name: ''}")) != []
 
 
 def test_every_problem_of_a_file_is_listed() -> None:

@@ -111,18 +111,24 @@ def unneeded(nodes: Sequence[NodeView], budgets: Sequence[Budget], options: Opti
     # Empty ones first: they need no place, and their room is nobody's hope.
     order = sorted(candidates, key=lambda c: (bool(moving(c[1].pods, now_us)), c[1].name))
     gone: set[str] = set()
+    arrived: dict[str, list[Obj]] = {}
     for used, node in order:
         blocking = blocking_pod(node.pods, budgets, options, now_us)
         if blocking is not None:
             kept[node.name] = (BLOCKED, blocking.message)
             continue
-        pods = moving(node.pods, now_us)
+        own = moving(node.pods, now_us)
+        # Pods that others would send here need another place, too.
+        pods = [*own, *arrived.get(node.name, ())]
         targets = [room for name, room in rooms.items() if name != node.name and name not in gone]
-        if _move(pods, targets, shapes):
-            gone.add(node.name)
-            found.append(Removable(node.name, node.group, tuple(pods), used))
-        else:
+        places = _places(pods, targets, shapes)
+        if places is None:
             kept[node.name] = (NO_PLACE, "")
+            continue
+        gone.add(node.name)
+        for pod, place in zip(pods, places, strict=True):
+            arrived.setdefault(place, []).append(pod)
+        found.append(Removable(node.name, node.group, tuple(own), used))
     return Unneeded(tuple(found), kept)
 
 
@@ -134,20 +140,19 @@ def _ineligible(node: NodeView, options: Options) -> str:
     return SCALE_DOWN_DISABLED if node.no_scale_down else ""
 
 
-def _move(pods: Sequence[Obj], rooms: Sequence[Room], shapes: Shapes) -> bool:
-    """Whether all find a place; what they take stays taken only then."""
-    chosen: list[tuple[Room, dict[str, int]]] = []
+def _places(pods: Sequence[Obj], rooms: Sequence[Room], shapes: Shapes) -> list[str] | None:
+    """The node of each pod; None where not all find one. What they take stays taken only then."""
+    chosen: list[tuple[Room, Room]] = []
     for pod in pods:
         shape = facts_of(pod, shapes.of(pod)).shape
         room = next((r for r in rooms if not r.why_not(shape)), None)
         if room is None:
-            for used, amounts in chosen:
-                for name, amount in amounts.items():
-                    used.left[name] += amount
-            return False
+            for used, before in reversed(chosen):
+                used.left, used.ports, used.kinds = before.left, before.ports, before.kinds
+            return None
+        chosen.append((room, room.copy()))
         room.take(shape)
-        chosen.append((room, shape.requests))
-    return True
+    return [room.seat.name for room, _ in chosen]
 
 
 def due(
