@@ -139,9 +139,10 @@ def paste(twin: Twin, command: str) -> None:
         like, _, said = command.partition("like node ")[2].partition(", with labels ")
         old = twin.store.require(Key("Node", "", like))
         labels = dict(pair.split("=") for pair in said.split(",") if "=" in pair)
-        twin.store.create(
-            as_new({**old, "metadata": {"name": f"more-{twin.store.count('Node')}", "labels": labels}})
-        )
+        name = f"more-{twin.store.count('Node')}"
+        meta = {"name": name, "labels": {**labels, "kubernetes.io/hostname": name}}
+        spec = {k: v for k, v in old["spec"].items() if k == "taints"}
+        twin.store.create(as_new({**old, "metadata": meta, "spec": spec}))
         return
     words = shlex.split(command)
     verb, name = words[1], words[2]

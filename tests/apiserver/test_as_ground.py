@@ -34,6 +34,11 @@ def test_a_server_is_asked_over_its_api_and_by_a_kubeconfig(tmp_path: Path) -> N
             assert ground.kind == kind and not ground.history().info.notes
             assert [name_of(n) for n in moment.store.objects("Node")] == ["n1"]
             assert moment.store.get(Key("Namespace", "", "kube-system")) is not None
+            # What was listed and is empty is known to be.
+            assert (
+                "PersistentVolumeClaim" not in moment.unseen
+                and "ClusterQueue.kueue.x-k8s.io" not in moment.unseen
+            )
             secret = moment.store.get(Key("Secret", "default", "hidden"))
             # Of our own server the names of keys are read; of any other nothing.
             assert (None if secret is None else secret["data"]) == ({"k": ""} if kind == "served" else None)

@@ -205,3 +205,21 @@ def test_what_is_no_ground(content: str, said: str, tmp_path: Path) -> None:
         open_ground(path).at()
     with pytest.raises(InvalidInput, match="no such file"):
         open_ground(tmp_path / "nowhere")
+
+
+def test_what_an_unread_owner_or_node_holds_stays(night: Moment, tmp_path: Path) -> None:
+    """`kubectl get nodes,pods` names owners that were not asked for, `kubectl get pods` nodes."""
+    pods, nodes = night.store.objects("Pod"), night.store.objects("Node")
+    running = {name_of(p) for p in pods if status_of(p).get("phase") == "Running"}
+    assert running and all(p["metadata"].get("ownerReferences") for p in pods if name_of(p) in running)
+    for number, items in enumerate(([*nodes, *pods], [*pods])):
+        twin = open_ground(dumped(tmp_path / f"{number}.json", items)).at().fork()
+        twin.wake()
+        twin.run_for(120_000_000)
+        ended = {name_of(p) for p in pods} - {name_of(p) for p in twin.store.objects("Pod")}
+        assert not running & ended
+
+
+def test_a_dump_without_pods_says_that_it_does_not_know_what_is_free(night: Moment, tmp_path: Path) -> None:
+    moment = open_ground(dumped(tmp_path / "nodes.json", list(night.store.objects("Node")))).at()
+    assert any("holds no pods" in note for note in moment.notes)

@@ -7,14 +7,18 @@ from collections.abc import Sequence
 from fairway.admission.request import CONTROLLERS, Denied
 from fairway.answers.explanation import ADMISSION, BLOCKED, QUEUE, Explanation, Link
 from fairway.answers.naming import named, ref
+from fairway.answers.proposal import at_path, templates_of
 from fairway.cluster.errors import ApiError
 from fairway.ground import Moment
-from fairway.kube.objects import Obj, meta_of, name_of, namespace_of, spec_of, status_of
+from fairway.kube.objects import Obj, gk_of, labels_of, meta_of, name_of, namespace_of, spec_of, status_of
 from fairway.kube.timestamps import rfc3339
+from fairway.queueing.webhooks.settings import FRAMEWORKS
 from fairway.scenario.component import ScenarioComponent
+from fairway.traces.arrival import QUEUE_LABEL
+from fairway.twin.kueue.component import Kueue
 from fairway.workloads.podtemplate import pod_from_template
 
-_TEMPLATED = ("Job", "ReplicaSet", "StatefulSet", "ReplicationController")
+SUSPENDED, NOT_LOOKED_AFTER = "Suspended", "NotLookedAfter"
 
 
 def refusal_of(moment: Moment, text: str, namespace: str | None) -> Explanation | None:
@@ -41,11 +45,34 @@ def refusal_of(moment: Moment, text: str, namespace: str | None) -> Explanation 
     return None
 
 
-def suspension(job: Obj) -> list[Link]:
-    """A job that is suspended, and names no queue whose Kueue would start it."""
-    if not spec_of(job).get("suspend"):
+def suspension(moment: Moment, job: Obj) -> list[Link]:
+    """A job that is suspended, and names no queue whose Kueue would start it, or one that looks after others."""
+    path = suspended_at(job)
+    if not path:
         return []
-    return [Link(QUEUE, BLOCKED, "Suspended", f"{named(job)} has spec.suspend: true, and names no queue")]
+    field = path.strip("/").replace("/", ".")
+    queue = labels_of(job).get(QUEUE_LABEL)
+    if not queue:
+        return [Link(QUEUE, BLOCKED, SUSPENDED, f"{named(job)} has {field}: true, and names no queue")]
+    kueue = moment.twin.component("kueue")
+    assert isinstance(kueue, Kueue)
+    framework = next((n for n, gk in FRAMEWORKS.items() if gk == gk_of(job)), "")
+    if framework in kueue.settings.frameworks or not framework:
+        return []
+    said = (
+        f"{named(job)} has {field}: true, and Kueue does not look after {job.get('kind')}s here: its "
+        f"integrations.frameworks lack {framework}"
+    )
+    return [Link(QUEUE, BLOCKED, NOT_LOOKED_AFTER, said, {"framework": framework})]
+
+
+def suspended_at(job: Obj) -> str:
+    """The pointer to the field that keeps it suspended; empty where it is not."""
+    spec = spec_of(job)
+    policy = spec.get("runPolicy")
+    if isinstance(policy, dict) and policy.get("suspend"):
+        return "/spec/runPolicy/suspend"
+    return "/spec/suspend" if spec.get("suspend") else ""
 
 
 def admission_links(moment: Moment, makers: Sequence[Obj]) -> list[Link]:
@@ -54,26 +81,41 @@ def admission_links(moment: Moment, makers: Sequence[Obj]) -> list[Link]:
         wanted, has = _pods_wanted(maker), _pods_there(moment, maker)
         if wanted <= has:
             continue
-        why = refused_pod(moment, maker)
+        said = (refused_pod(moment, maker, at_path(maker, path)) for path in templates_of(maker))
+        why = next((w for w in said if w is not None), None)
         if why is not None:
             numbers = {"pods": has, "wanted": wanted, "maker": f"{namespace_of(maker)}/{name_of(maker)}"}
-            said = f"pods of {named(maker)} are refused: {why[1]}"
-            return [Link(ADMISSION, BLOCKED, why[0], said, numbers)]
+            message = f"pods of {named(maker)} are refused: {why[1]}"
+            return [Link(ADMISSION, BLOCKED, why[0], message, numbers)]
     return []
 
 
 def _pods_wanted(maker: Obj) -> int:
-    spec, status = spec_of(maker), status_of(maker)
-    if maker.get("kind") == "Job":
-        if spec.get("suspend"):
-            return 0
-        left = int(spec.get("completions") or spec.get("parallelism") or 1) - int(
-            status.get("succeeded") or 0
+    """Pods that it makes itself, not through another object."""
+    if suspended_at(maker) or maker.get("kind") in ("RayJob", "JobSet", "Deployment"):
+        return 0
+    return pods_wanted(maker)
+
+
+def pods_wanted(job: Obj) -> int:
+    """As many as it is to have at once, at whatever depth; 0 of kinds that do not say."""
+    kind, spec, status = job.get("kind"), spec_of(job), status_of(job)
+    if kind == "Job":
+        completions = _number(spec.get("completions") or spec.get("parallelism"), 1)
+        return min(
+            _number(spec.get("parallelism"), 1), max(completions - _number(status.get("succeeded"), 0), 0)
         )
-        return min(int(spec.get("parallelism", 1)), max(left, 0))
-    if maker.get("kind") in _TEMPLATED:
-        return int(spec.get("replicas", 1))
-    return 0
+    if kind in ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"):
+        return _number(spec.get("replicas"), 1)
+    if kind in ("RayJob", "RayCluster"):
+        groups = (spec.get("rayClusterSpec") or spec).get("workerGroupSpecs") or ()
+        return 1 + sum(_number(g.get("replicas"), 1) * _number(g.get("numOfHosts"), 1) for g in groups)
+    roles = [r for n, r in spec.items() if n.endswith("ReplicaSpecs") and isinstance(r, dict)]
+    return sum(_number(role.get("replicas"), 1) for r in roles for role in r.values())
+
+
+def _number(value: object, default: int) -> int:
+    return value if isinstance(value, int) else default
 
 
 def _pods_there(moment: Moment, maker: Obj) -> int:
@@ -82,10 +124,9 @@ def _pods_there(moment: Moment, maker: Obj) -> int:
     return sum(p is not None and status_of(p).get("phase") not in ("Succeeded", "Failed") for p in pods)
 
 
-def refused_pod(moment: Moment, maker: Obj) -> tuple[str, str] | None:
+def refused_pod(moment: Moment, maker: Obj, template: Obj) -> tuple[str, str] | None:
     """Reason and message with which the next pod would be refused; None where it would be let in."""
-    template = spec_of(maker).get("template")
-    if not isinstance(template, dict):
+    if not isinstance(template.get("spec"), dict):
         return None
     pod = pod_from_template(
         template,

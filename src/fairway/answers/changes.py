@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fairway.answers.explanation import BLOCKED, WAITS, Change, Explanation
+from fairway.answers.explain import explain
+from fairway.answers.explanation import BLOCKED, LAYERS, WAITS, Change, Explanation, Link
 from fairway.answers.naming import find
-from fairway.answers.proposals import Proposal, proposals
+from fairway.answers.proposal import Proposal
+from fairway.answers.proposals import proposals
 from fairway.answers.trials import Trial, tried
 from fairway.ground import Moment
 from fairway.kube.objects import Key
+from fairway.twin.twin import Twin
 
 # Singles and pairs that are tried at most, and changes that are listed.
 _SINGLES, _PAIRS, _LISTED = 24, 12, 6
+# How often one change is followed by another, by how many at most, and how many such are enough.
+_FOLLOWED, _SECONDS, _ENOUGH = 2, 5, 3
+_NOTHING = 2
 # Families whose members are alternatives: the first that helps is enough.
 _FIRST_ONLY = (
     "devices/",
@@ -46,15 +52,21 @@ def with_changes(moment: Moment, found: Explanation) -> Explanation:
     asked = proposals(moment, key, found.blocker)[:_SINGLES]
     changes, count, left = _singles(moment, key, asked)
     if not changes:
-        changes, more = _pairs(moment, key, left)
+        changes, more = _followed(moment, key, found.blocker, left)
+        count += more
+    if not changes:
+        changes, more = _pairs(moment, key, [p for p, _ in left])
         count += more
     changes.sort(key=_who_pays)
     return replace(found, changes=tuple(changes[:_LISTED]), tried=count)
 
 
-def _singles(moment: Moment, key: Key, asked: list[Proposal]) -> tuple[list[Change], int, list[Proposal]]:
+Left = list[tuple[Proposal, Trial]]
+
+
+def _singles(moment: Moment, key: Key, asked: list[Proposal]) -> tuple[list[Change], int, Left]:
     """What helps alone, how many were tried, and what did not help."""
-    changes, left = list[Change](), list[Proposal]()
+    changes, left = list[Change](), Left()
     done: set[str] = set()
     count = 0
     for proposal in asked:
@@ -63,7 +75,7 @@ def _singles(moment: Moment, key: Key, asked: list[Proposal]) -> tuple[list[Chan
         count += 1
         trial = tried(moment, key, proposal.steps)
         if trial.starts_s is None:
-            left.append(proposal)
+            left.append((proposal, trial))
             continue
         changes.append(_change((proposal,), trial))
         if proposal.family.startswith(_FIRST_ONLY):
@@ -71,6 +83,52 @@ def _singles(moment: Moment, key: Key, asked: list[Proposal]) -> tuple[list[Chan
             if proposal.family.startswith("holders/"):
                 done |= {f"holders/{n}" for n in (1, 2, 4, 8)}
     return changes, count, left
+
+
+def _followed(moment: Moment, key: Key, blocker: Link, left: Left) -> tuple[list[Change], int]:
+    """What did not help by itself but left another thing in the way, with what helps against that; twice at most."""
+    changes: list[Change] = []
+    tries = 0
+    wave: list[tuple[tuple[Proposal, ...], Twin, Link]] = [
+        ((proposal,), trial.there, blocker) for proposal, trial in left if trial.there is not None
+    ]
+    for _ in range(_FOLLOWED):
+        after: list[tuple[tuple[Proposal, ...], Twin, Link]] = []
+        for some, there, now in _promising(moment, key, wave):
+            for second in proposals(there, key, now)[:_SECONDS]:
+                if tries >= _PAIRS or len(changes) >= _ENOUGH:
+                    return changes, tries
+                tries += 1
+                both = (*some, second)
+                trial = tried(moment, key, [step for p in both for step in p.steps])
+                if trial.starts_s is not None:
+                    changes.append(_change(both, trial))
+                    break
+                if trial.there is not None:
+                    after.append((both, trial.there, now))
+        wave = after
+    return changes, tries
+
+
+def _promising(
+    moment: Moment, key: Key, wave: list[tuple[tuple[Proposal, ...], Twin, Link]]
+) -> list[tuple[tuple[Proposal, ...], Moment, Link]]:
+    """Those after which something else is in the way, another layer first; of one answer the first alone."""
+    found: dict[tuple[int, str, str], tuple[tuple[Proposal, ...], Moment, Link]] = {}
+    for some, twin, before in wave:
+        there = replace(moment, twin=twin)
+        now = explain(there, key).blocker if twin.store.get(key) is not None else before
+        progress = _progress(now, before)
+        if progress < _NOTHING:
+            found.setdefault((progress, now.layer, now.message), (some, there, now))
+    return [found[k] for k in sorted(found, key=lambda k: k[0])]
+
+
+def _progress(now: Link, before: Link) -> int:
+    """0: another layer says no; 1: this one says something else; else nothing is gained."""
+    if now.layer not in LAYERS or now.state not in (BLOCKED, WAITS):
+        return _NOTHING
+    return 0 if now.layer != before.layer else 1 if now.message != before.message else _NOTHING
 
 
 def _pairs(moment: Moment, key: Key, left: list[Proposal]) -> tuple[list[Change], int]:

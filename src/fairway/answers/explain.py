@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairway.answers.admissionlinks import admission_links, refusal_of, suspension
+from fairway.answers.admissionlinks import admission_links, refusal_of, suspended_at, suspension
 from fairway.answers.explanation import (
     ADMISSION,
     BLOCKED,
@@ -131,8 +131,9 @@ def _queueing(moment: Moment, key: Key, obj: Obj) -> list[Link]:
         return links if gang is None or any(link.state == BLOCKED for link in links) else [*links, gang]
     job = moment.store.get(job_of(moment.store, key)) or obj
     queue = labels_of(job).get(QUEUE_LABEL)
-    if not queue:
-        return suspension(job)
+    stands = suspension(moment, job)
+    if not queue or stands:
+        return stands
     if moment.store.get(Key(f"LocalQueue{_KUEUE}", namespace_of(job), queue)) is None:
         verdict = UNKNOWN if f"LocalQueue{_KUEUE}" in moment.unseen else BLOCKED
         numbers = {"local_queue": f"{namespace_of(job)}/{queue}"}
@@ -140,7 +141,7 @@ def _queueing(moment: Moment, key: Key, obj: Obj) -> list[Link]:
         return [
             Link(QUEUE, verdict, "Misconfigured", said, numbers, _elsewhere(moment, namespace_of(job), queue))
         ]
-    if spec_of(job).get("suspend") or not pods_of(moment.store, key):
+    if suspended_at(job) or not pods_of(moment.store, key):
         return [Link(QUEUE, WAITS, "", f"Kueue is about to make its Workload for LocalQueue {queue}")]
     return []
 
@@ -204,7 +205,9 @@ _PODS_ASKED = 8
 
 def has_ended(obj: Obj) -> bool:
     status = status_of(obj)
-    if status.get("phase") in ("Succeeded", "Failed") or str(status.get("state")) in _ENDED:
+    if status.get("phase") in ("Succeeded", "Failed") or any(
+        str(status.get(name)) in _ENDED for name in ("state", "jobDeploymentStatus")
+    ):
         return True
     return (
         any(is_condition_true(status.get("conditions"), c) for c in _ENDED)
@@ -237,7 +240,7 @@ def _state(obj: Obj) -> str:
             if is_condition_true(conditions, name):
                 return name
         return "Pending"
-    if spec_of(obj).get("suspend"):
+    if suspended_at(obj):
         return "Suspended"
     return "Running" if status.get("active") or status.get("readyReplicas") else "Pending"
 

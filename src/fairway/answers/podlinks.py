@@ -23,9 +23,10 @@ from fairway.answers.explanation import (
     Link,
 )
 from fairway.cluster.accounts import NodeAccounts
+from fairway.cluster.store import Store
 from fairway.ground import Moment
 from fairway.kube.conditions import is_condition_true
-from fairway.kube.objects import Key, Obj, key_of, meta_of, spec_of, status_of
+from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, spec_of, status_of
 from fairway.kube.resources import format_amount
 from fairway.provisioning.karpenter.fleet import NO_PRICE
 from fairway.scheduling import coscheduling, gangscheduling
@@ -216,10 +217,20 @@ def _of_karpenter(karpenter: Provisioner, pod: Obj) -> Link:
         numbers = {"node_pool": plan.pool.name, "types": types[:_TYPES_NAMED], "usd_per_hour": cost}
         return Link(PROVISIONING, WAITS, "Nominated", said, numbers)
     for node, _ in results.pods_on:
+        # One that is in use was asked by the scheduler, which knows better; one on its way is waited for.
+        state = NOTED if _is_in_use(karpenter.host.store, node.name) else WAITS
         return Link(
-            PROVISIONING, WAITS, "Nominated", f"Pod should schedule on: node/{node.name}", {"node": node.name}
+            PROVISIONING, state, "Nominated", f"Pod should schedule on: node/{node.name}", {"node": node.name}
         )
     return Link(PROVISIONING, NOTED, "", "Karpenter leaves this pod out")
+
+
+def _is_in_use(store: Store, name: str) -> bool:
+    node = store.get(Key("Node", "", name))
+    if node is None or not is_condition_true(status_of(node).get("conditions"), "Ready"):
+        return False
+    labels = labels_of(node)
+    return "karpenter.sh/nodepool" not in labels or labels.get("karpenter.sh/initialized") == "true"
 
 
 def _of_autoscaler(autoscaler: ClusterAutoscaler, pod: Obj) -> Link:

@@ -7,10 +7,10 @@ administrator (quota, a policy, a node back in service), others (their work goes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from fairway.admission.defaultclasses import DEFAULT_STORAGE, STORAGE_CLASS
+from fairway.answers.doorproposals import doors_opened
 from fairway.answers.explanation import (
     ADMISSION,
     GANG,
@@ -23,9 +23,18 @@ from fairway.answers.explanation import (
     VOLUMES,
     Link,
 )
-from fairway.answers.naming import WORKLOAD, job_of, named, pods_of, workload_of
-from fairway.answers.queuelinks import shortages
-from fairway.answers.steps import Apply, Delete, Open, Patch, Step, another_node, escaped
+from fairway.answers.naming import job_of, pods_of
+from fairway.answers.proposal import Proposal, at_path, gone, pointer, templates_of
+from fairway.answers.queueproposals import (
+    finished_holders,
+    flavors_of,
+    more_quota,
+    opened_queue,
+    other_queues,
+    priorities,
+    topology_levels,
+)
+from fairway.answers.steps import Apply, Open, Patch, Step, another_node, escaped
 from fairway.cluster.store import Store
 from fairway.ground import Moment
 from fairway.kube.objects import (
@@ -34,7 +43,6 @@ from fairway.kube.objects import (
     annotations_of,
     key_of,
     labels_of,
-    meta_of,
     name_of,
     namespace_of,
     spec_of,
@@ -42,33 +50,18 @@ from fairway.kube.objects import (
 )
 from fairway.kube.resources import format_amount, parse_resources
 from fairway.kube.taints import is_tolerated, parse_taints, parse_tolerations
-from fairway.queueing.preemption.targets import uses_any_of
-from fairway.results.queuestate import QueueState, state_of
-from fairway.scenario.profiles import template_path
-from fairway.traces.arrival import QUEUE_LABEL
 
-_QUEUE = "ClusterQueue.kueue.x-k8s.io"
-_LOCAL = "LocalQueue.kueue.x-k8s.io"
-_PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
-_WORKLOAD_CLASS = "WorkloadPriorityClass.kueue.x-k8s.io"
+_TOPOLOGY = (
+    "kueue.x-k8s.io/podset-required-topology",
+    "kueue.x-k8s.io/podset-preferred-topology",
+    "kueue.x-k8s.io/podset-unconstrained-topology",
+)
 _CLASS = "PriorityClass.scheduling.k8s.io"
-_HOLDERS, _VALUES, _TYPES, _QUEUES = 4, 3, 3, 4
+_VALUES, _TYPES = 3, 3
 _CLAIM, _SIZE = "PersistentVolumeClaim", "10Gi"
 """How large the work wants it is nowhere said."""
 _GPU = "gpu"
 _MOST_NODES = 8
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """Steps, and what they are called. `family`: proposals of one are alternatives; `evicts`: whose work goes;
-    `loses`: the work becomes less."""
-
-    what: str
-    steps: tuple[Step, ...]
-    family: str
-    evicts: tuple[str, ...] = ()
-    loses: bool = False
 
 
 def proposals(moment: Moment, key: Key, blocker: Link) -> list[Proposal]:
@@ -86,16 +79,17 @@ def _of_layer(moment: Moment, key: Key, blocker: Link) -> Iterator[Proposal]:
     if job is None:
         return
     if blocker.layer == ADMISSION:
-        yield from _roomier_quotas(store, job, blocker)
+        yield from doors_opened(store, job, blocker)
         yield from smaller(job, blocker)
     if blocker.layer == QUEUE:
-        yield from _opened_queue(moment, key, job)
+        yield from opened_queue(moment, key, job, blocker)
     if blocker.layer in (QUEUE, QUOTA, PREEMPTION):
         yield from smaller(job, blocker)
-        yield from _other_queues(store, job)
-        yield from _priorities(store, job)
-        yield from _more_quota(moment, key)
-        yield from _finished_holders(moment, key)
+        yield from other_queues(store, job)
+        yield from priorities(store, job)
+        yield from more_quota(moment, key)
+        yield from _for_flavors(moment, key, job)
+        yield from finished_holders(moment, key)
     if blocker.layer in (SCHEDULER, VOLUMES, PROVISIONING, PREEMPTION, GANG):
         yield from _of_placement(moment, key, job, blocker)
     if blocker.layer == KUBELET:
@@ -106,19 +100,23 @@ def _of_layer(moment: Moment, key: Key, blocker: Link) -> Iterator[Proposal]:
 
 
 def smaller(job: Obj, blocker: Link) -> Iterator[Proposal]:
-    """Fewer of the scarcest device per pod (as many as the nearest node has, first), then fewer workers."""
-    short = (blocker.numbers.get("nearest") or {}).get("short") or {}
-    free = {name: int(one["free"]) for name, one in short.items()}
-    for path in template_path(job) if job.get("kind") != "Pod" else ((),):
-        template = _at(job, path)
+    """Fewer of the scarcest device per pod (as many as the nearest node or flavor has, first), then fewer workers."""
+    free = _known_free(blocker)
+    for path in templates_of(job):
+        template = at_path(job, path)
         for i, container in enumerate(spec_of(template).get("containers") or ()):
-            yield from _fewer_devices(job, path, i, container, free)
+            yield from _fewer_resources(job, path, i, container, free, blocker.message)
     for place, count in _workers(job):
         for less in _steps_down(count):
             at = "/" + "/".join(place)
             operations = [{"op": "replace", "path": at, "value": less}]
             if place[-1] == "parallelism" and spec_of(job).get("completionMode") == "Indexed":
                 operations.append({"op": "replace", "path": "/spec/completions", "value": less})
+            if "workerGroupSpecs" in place:
+                fewest = ("minReplicas",) if at_path(job, (*place[:-1], "minReplicas")) else ()
+                operations += [
+                    {"op": "replace", "path": f"{at.rpartition('/')[0]}/{f}", "value": less} for f in fewest
+                ]
             yield Proposal(
                 f"{less} instead of {count} workers",
                 (Patch(key_of(job), tuple(operations)),),
@@ -127,22 +125,40 @@ def smaller(job: Obj, blocker: Link) -> Iterator[Proposal]:
             )
 
 
-def _fewer_devices(
-    job: Obj, path: tuple[Any, ...], i: int, container: Obj, free: dict[str, int]
+def _known_free(blocker: Link) -> dict[str, int]:
+    """What of each resource the nearest node, or the flavor with most, has free."""
+    short = (blocker.numbers.get("nearest") or {}).get("short") or {}
+    free = {name: int(one["free"]) for name, one in short.items()}
+    for one in blocker.numbers.get("flavors") or ():
+        if one["short"]:
+            free[one["resource"]] = max(free.get(one["resource"], 0), int(one["free"]))
+    return free
+
+
+def _fewer_resources(
+    job: Obj, path: tuple[Any, ...], i: int, container: Obj, free: dict[str, int], said: str
 ) -> Iterator[Proposal]:
+    """Of devices, and of what else is said to be short."""
     resources = container.get("resources") or {}
-    asked = parse_resources({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+    parts = {part: parse_resources(resources.get(part) or {}) for part in ("limits", "requests")}
+    asked = {**parts["limits"], **parts["requests"]}
     for name, count in asked.items():
-        if _GPU not in name:
+        is_device = "/" in name
+        if not is_device and name not in free and f" {name} " not in f" {said} ":
             continue
-        for less in _steps_down(count, free.get(name, 0)):
-            base = _pointer((*path, "spec", "containers", i, "resources"))
+        for less in _steps_down(count, free.get(name, 0))[: None if is_device else _VALUES]:
+            base = pointer((*path, "spec", "containers", i, "resources"))
             operations = tuple(
-                {"op": "replace", "path": f"{base}/{part}/{escaped(name)}", "value": str(less)}
-                for part in ("limits", "requests")
-                if name in (resources.get(part) or {})
+                {
+                    "op": "replace",
+                    "path": f"{base}/{part}/{escaped(name)}",
+                    "value": format_amount(name, less),
+                }
+                for part, has in parts.items()
+                if has.get(name, 0) > less
             )
-            what = f"{less} instead of {count} {name} in container {container.get('name')}"
+            fewer = f"{format_amount(name, less)} instead of {format_amount(name, count)} {name}"
+            what = f"{fewer} in container {container.get('name')}"
             yield Proposal(what, (Patch(key_of(job), operations),), f"devices/{name}", loses=True)
 
 
@@ -167,175 +183,17 @@ def _workers(job: Obj) -> list[tuple[tuple[str, ...], int]]:
         for role in roles
         if role == "Worker"
     ]
-    found = [(place, _at(job, place)) for place in places]
+    for cluster in (("spec",), ("spec", "rayClusterSpec")):
+        groups = at_path(job, (*cluster, "workerGroupSpecs"))
+        places += [
+            (*cluster, "workerGroupSpecs", str(i), "replicas")
+            for i in range(len(groups) if isinstance(groups, list) else 0)
+        ]
+    found = [(place, at_path(job, place)) for place in places]
     listed = spec.get("replicatedJobs")
     for i, one in enumerate(listed if isinstance(listed, list) else ()):
         found.append((("spec", "replicatedJobs", str(i), "replicas"), one.get("replicas") or 1))
     return [(place, count) for place, count in found if isinstance(count, int) and count > 1]
-
-
-# Queues
-
-
-def _other_queues(store: Store, job: Obj) -> Iterator[Proposal]:
-    mine = labels_of(job).get(QUEUE_LABEL)
-    names = [name_of(q) for q in store.objects(_LOCAL, namespace_of(job))]
-    for name in [n for n in names if n != mine][:_QUEUES] if mine else ():
-        path = f"/metadata/labels/{escaped(QUEUE_LABEL)}"
-        patch = Patch(key_of(job), ({"op": "replace", "path": path, "value": name},))
-        yield Proposal(f"LocalQueue {name} instead of {mine}", (patch,), "queue")
-
-
-def _priorities(store: Store, job: Obj) -> Iterator[Proposal]:
-    """The classes above its own, the lowest first."""
-    mine = labels_of(job).get(_PRIORITY_LABEL)
-    classes = sorted((int(c.get("value") or 0), name_of(c)) for c in store.objects(_WORKLOAD_CLASS))
-    now = next((value for value, name in classes if name == mine), 0)
-    for value, name in [c for c in classes if c[0] > now and c[1] != mine][:_VALUES]:
-        labels = "labels" in meta_of(job)
-        operations: list[dict[str, Any]] = (
-            [] if labels else [{"op": "add", "path": "/metadata/labels", "value": {}}]
-        )
-        operations.append(
-            {"op": "add", "path": f"/metadata/labels/{escaped(_PRIORITY_LABEL)}", "value": name}
-        )
-        yield Proposal(f"priority {name} ({value})", (Patch(key_of(job), tuple(operations)),), "priority")
-
-
-def _more_quota(moment: Moment, key: Key) -> Iterator[Proposal]:
-    """As much as is short, in the flavor that is least short, where the limit is."""
-    state, workload = _queued(moment, key)
-    if workload is None:
-        return
-    name = state.backlog.cluster_queue_of(workload.queue) or ""
-    account = state.backlog.accounts.queues.get(name)
-    queue = moment.store.get(Key(_QUEUE, "", name))
-    if account is None or queue is None:
-        return
-    by_flavor: dict[str, list[Any]] = {}
-    for shortage in shortages(account, workload):
-        if shortage.short:
-            by_flavor.setdefault(shortage.at.flavor, []).append(shortage)
-    for flavor, short in list(by_flavor.items())[:_VALUES]:
-        ahead = _asked_ahead(state, name, workload.key)
-        for more, whose in (
-            ((dict[str, int](), ""), (ahead, ", for all ahead of it too")) if ahead else (({}, ""),)
-        ):
-            wanted = {s.at.resource: s.short + more.get(s.at.resource, 0) for s in short}
-            operations = _raised(queue, flavor, wanted)
-            words = ", ".join(f"{format_amount(r, v)} more {r}" for r, v in wanted.items())
-            what = f"quota of ClusterQueue {name} in flavor {flavor}: {words}{whose}"
-            if operations:
-                yield Proposal(what, (Patch(key_of(queue), operations),), "quota")
-        yield from _lifted_limit(queue, name, flavor, short)
-
-
-def _raised(queue: Obj, flavor: str, more: dict[str, int]) -> tuple[dict[str, Any], ...]:
-    """Operations that give a flavor so much more of each resource."""
-    operations = []
-    for resource, value in more.items():
-        place = _quota_place(queue, flavor, resource)
-        if place is not None:
-            nominal = parse_resources({resource: place[1].get("nominalQuota")})[resource]
-            raised = format_amount(resource, nominal + value)
-            operations.append({"op": "replace", "path": f"{place[0]}/nominalQuota", "value": raised})
-    return tuple(operations)
-
-
-def _asked_ahead(state: QueueState, queue: str, key: str) -> dict[str, int]:
-    """What is asked by those that stand before it."""
-    pending = state.backlog.pending.queues.get(queue)
-    asked: dict[str, int] = {}
-    for workload in () if pending is None else pending.in_order(state.usage if pending.by_usage else None):
-        if workload.key == key:
-            break
-        for total in workload.totals:
-            for resource, value in total.requests.items():
-                asked[resource] = asked.get(resource, 0) + value
-    return asked
-
-
-def _lifted_limit(queue: Obj, name: str, flavor: str, short: list[Any]) -> Iterator[Proposal]:
-    places = [_quota_place(queue, flavor, s.at.resource) for s in short]
-    operations = tuple(
-        {"op": "remove", "path": f"{p[0]}/borrowingLimit"}
-        for p in places
-        if p is not None and "borrowingLimit" in p[1]
-    )
-    if operations:
-        what = f"no borrowingLimit of ClusterQueue {name} in flavor {flavor}"
-        yield Proposal(what, (Patch(key_of(queue), operations),), "quota")
-
-
-def _quota_place(queue: Obj, flavor: str, resource: str) -> tuple[str, Obj] | None:
-    for g, group in enumerate(spec_of(queue).get("resourceGroups") or ()):
-        for f, one in enumerate(group.get("flavors") or ()):
-            for r, entry in enumerate(one.get("resources") or ()):
-                if one.get("name") == flavor and entry.get("name") == resource:
-                    return f"/spec/resourceGroups/{g}/flavors/{f}/resources/{r}", entry
-    return None
-
-
-def _finished_holders(moment: Moment, key: Key) -> Iterator[Proposal]:
-    """Work that holds what is short, the least important and newest first; alone, then a few together."""
-    state, workload = _queued(moment, key)
-    name = "" if workload is None else state.backlog.cluster_queue_of(workload.queue) or ""
-    account = state.backlog.accounts.queues.get(name)
-    if workload is None or account is None:
-        return
-    frs = tuple(s.at for s in shortages(account, workload) if s.short)
-    queues = list(account.root().subtree_queues()) if account.parent is not None else [account]
-    holders = [w for q in queues for w in q.workloads.values() if frs and uses_any_of(w, frs)]  # type: ignore[attr-defined]
-    holders.sort(key=lambda w: (w.priority, -w.reserved_us, w.key))
-    yield from _gone(moment.store, [Key(WORKLOAD, *w.key.split("/", 1)) for w in holders])
-
-
-def _gone(store: Store, holders: list[Key]) -> Iterator[Proposal]:
-    jobs = list(dict.fromkeys(job_of(store, k) for k in holders))
-    sets = [jobs[i : i + 1] for i in range(min(len(jobs), _HOLDERS))] + [
-        jobs[:n] for n in (2, 4, 8) if len(jobs) >= n
-    ]
-    for some in sets:
-        names = tuple(f"{k.namespace}/{k.name}" for k in some)
-        what = f"{', '.join(names[:3])}{' …' if len(names) > 3 else ''} finished or deleted"
-        yield Proposal(what, tuple(Delete(k) for k in some), f"holders/{len(some)}", evicts=names)
-
-
-def _queued(moment: Moment, key: Key) -> tuple[QueueState, Any]:
-    state = state_of(moment.twin)
-    name = workload_of(moment.store, key)
-    obj = None if name is None else moment.store.get(name)
-    return state, None if obj is None else state.backlog.read(obj)
-
-
-def _opened_queue(moment: Moment, key: Key, job: Obj) -> Iterator[Proposal]:
-    """What stands still is set going: the job, its Workload, its queues; or the queue is made."""
-    store = moment.store
-    queue = labels_of(job).get(QUEUE_LABEL)
-    if not queue and spec_of(job).get("suspend"):
-        patch = Patch(key_of(job), ({"op": "replace", "path": "/spec/suspend", "value": False},))
-        yield Proposal(f"{named(job)} no longer suspended", (patch,), "suspend")
-    name = workload_of(store, key)
-    workload = None if name is None else store.get(name)
-    if workload is not None and spec_of(workload).get("active") is False:
-        patch = Patch(key_of(workload), ({"op": "replace", "path": "/spec/active", "value": True},))
-        yield Proposal(f"{named(workload)} activated", (patch,), "active")
-    local = store.get(Key(_LOCAL, namespace_of(job), queue or ""))
-    if queue and local is None:
-        for cluster_queue in store.objects(_QUEUE)[:_QUEUES]:
-            made = {
-                "apiVersion": "kueue.x-k8s.io/v1beta2",
-                "kind": "LocalQueue",
-                "metadata": {"name": queue, "namespace": namespace_of(job)},
-                "spec": {"clusterQueue": name_of(cluster_queue)},
-            }
-            what = f"a LocalQueue {queue} in namespace {namespace_of(job)} for ClusterQueue {name_of(cluster_queue)}"
-            yield Proposal(what, (Apply(made),), "local queue")
-    cluster = "" if local is None else str(spec_of(local).get("clusterQueue") or "")
-    for obj in (local, store.get(Key(_QUEUE, "", cluster))):
-        if obj is not None and spec_of(obj).get("stopPolicy") not in (None, "None"):
-            patch = Patch(key_of(obj), ({"op": "replace", "path": "/spec/stopPolicy", "value": "None"},))
-            yield Proposal(f"{named(obj)} no longer stopped", (patch,), "stop")
 
 
 # Placement
@@ -347,10 +205,11 @@ def _of_placement(moment: Moment, key: Key, job: Obj, blocker: Link) -> Iterator
     if not waiting:
         return
     pod = waiting[0]
-    paths = template_path(job) if job.get("kind") != "Pod" else ((),)
+    paths = templates_of(job)
     yield from _claims(store, pod)
-    yield from _tolerations(store, job, paths, pod)
-    yield from _selectors(store, job, paths, pod)
+    nodes = store.objects("Node")
+    yield from _tolerations(job, paths, pod, [t for n in nodes for t in spec_of(n).get("taints") or ()])
+    yield from _selectors(job, paths, [labels_of(n) for n in nodes])
     for node in store.objects("Node"):
         if spec_of(node).get("unschedulable"):
             patch = Patch(key_of(node), ({"op": "remove", "path": "/spec/unschedulable"},))
@@ -358,26 +217,51 @@ def _of_placement(moment: Moment, key: Key, job: Obj, blocker: Link) -> Iterator
             break
     yield from smaller(job, blocker)
     yield from _pod_priorities(store, job, paths, pod)
-    yield from _gone(store, _in_the_way(moment, pod))
+    yield from gone(store, _in_the_way(moment, pod))
     yield from _limits(store)
     yield from _nodes(moment, pod, len(waiting))
 
 
-def _tolerations(store: Store, job: Obj, paths: Any, pod: Obj) -> Iterator[Proposal]:
+def _for_flavors(moment: Moment, key: Key, job: Obj) -> Iterator[Proposal]:
+    """Work that its queue's flavors do not take as it is: their taints, labels and topology."""
+    flavors = flavors_of(moment, key)
+    paths = templates_of(job)
+    if not flavors or not paths:
+        return
+    pod = at_path(job, paths[0])
+    nodes = moment.store.objects("Node")
+    yield from _tolerations(job, paths, pod, [t for f in flavors for t in spec_of(f).get("nodeTaints") or ()])
+    yield from _selectors(job, paths, [spec_of(f).get("nodeLabels") or {} for f in flavors])
+    annotations = [(p, a) for p in paths for a in _TOPOLOGY if a in annotations_of(at_path(job, p))]
+    if annotations:
+        operations = tuple(
+            {"op": "remove", "path": pointer((*path, "metadata", "annotations", name))}
+            for path, name in annotations
+        )
+        # Kueue takes a Workload that differs in its topology alone for the job's still.
+        patch = Patch(key_of(job), operations, is_anew=True)
+        yield Proposal("no topology asked for", (patch,), "topology")
+    for flavor in flavors:
+        levels = topology_levels(moment, flavor)
+        if nodes and spec_of(flavor).get("topologyName"):
+            wanted = {**dict.fromkeys(levels, "more"), **(spec_of(flavor).get("nodeLabels") or {})}
+            yield from _nodes(moment, pod, 1, wanted)
+
+
+def _tolerations(job: Obj, paths: Any, pod: Obj, tainted: list[dict[str, Any]]) -> Iterator[Proposal]:
     mine = parse_tolerations(spec_of(pod).get("tolerations") or [])
     taints: dict[tuple[str, str, str], None] = {}
-    for node in store.objects("Node"):
-        for taint in parse_taints(spec_of(node).get("taints") or []):
-            is_ours = taint.key.startswith(("node.kubernetes.io/", "karpenter.sh/"))
-            if taint.effect != "PreferNoSchedule" and not is_ours and not is_tolerated(taint, mine):
-                taints[(taint.key, taint.value, taint.effect)] = None
+    for taint in parse_taints(tainted):
+        is_ours = taint.key.startswith(("node.kubernetes.io/", "karpenter.sh/"))
+        if taint.effect != "PreferNoSchedule" and not is_ours and not is_tolerated(taint, mine):
+            taints[(taint.key, taint.value, taint.effect)] = None
     for key, value, effect in list(taints)[:_VALUES]:
         match = {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
         toleration = {"key": key, "effect": effect, **match}
         operations: list[dict[str, Any]] = []
         for path in paths:
-            base = _pointer((*path, "spec", "tolerations"))
-            if spec_of(_at(job, path)).get("tolerations") is None:
+            base = pointer((*path, "spec", "tolerations"))
+            if spec_of(at_path(job, path)).get("tolerations") is None:
                 operations.append({"op": "add", "path": base, "value": [toleration]})
             else:
                 operations.append({"op": "add", "path": f"{base}/-", "value": toleration})
@@ -385,20 +269,24 @@ def _tolerations(store: Store, job: Obj, paths: Any, pod: Obj) -> Iterator[Propo
         yield Proposal(what, (Patch(key_of(job), tuple(operations)),), "toleration")
 
 
-def _selectors(store: Store, job: Obj, paths: Any, pod: Obj) -> Iterator[Proposal]:
-    """Another value for each label that is asked for, or none; and no required node affinity."""
-    nodes = store.objects("Node")
+def _selectors(job: Obj, paths: Any, labelled: list[dict[str, str]]) -> Iterator[Proposal]:
+    """Another value for each label that is asked for, or none, in all its templates; no required affinity."""
+    asked: dict[tuple[str, str], list[str]] = {}
     for path in paths:
-        spec = spec_of(_at(job, path))
-        base = _pointer((*path, "spec"))
-        for label, value in (spec.get("nodeSelector") or {}).items():
-            at = f"{base}/nodeSelector/{escaped(label)}"
-            others = sorted({labels_of(n)[label] for n in nodes if label in labels_of(n)} - {value})
-            for other in others[:_VALUES]:
-                patch = Patch(key_of(job), ({"op": "replace", "path": at, "value": other},))
-                yield Proposal(f"{label}={other} instead of {value}", (patch,), f"selector/{label}")
-            patch = Patch(key_of(job), ({"op": "remove", "path": at},))
-            yield Proposal(f"no node selector {label}={value}", (patch,), f"selector/{label}")
+        for label, value in (spec_of(at_path(job, path)).get("nodeSelector") or {}).items():
+            at = pointer((*path, "spec", "nodeSelector", label))
+            asked.setdefault((label, value), []).append(at)
+    for (label, value), places in asked.items():
+        others = sorted({labels[label] for labels in labelled if label in labels} - {value})
+        for other in others[:_VALUES]:
+            operations = tuple({"op": "replace", "path": at, "value": other} for at in places)
+            patch = Patch(key_of(job), operations)
+            yield Proposal(f"{label}={other} instead of {value}", (patch,), f"selector/{label}")
+        patch = Patch(key_of(job), tuple({"op": "remove", "path": at} for at in places))
+        yield Proposal(f"no node selector {label}={value}", (patch,), f"selector/{label}")
+    for path in paths:
+        spec = spec_of(at_path(job, path))
+        base = pointer((*path, "spec"))
         for kind, required in (
             ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"),
             ("podAffinity", "requiredDuringSchedulingIgnoredDuringExecution"),
@@ -421,7 +309,7 @@ def _pod_priorities(store: Store, job: Obj, paths: Any, pod: Obj) -> Iterator[Pr
     for value, name in [c for c in classes if c[0] > now and not c[1].startswith("system-")][:_VALUES]:
         operations: list[dict[str, Any]] = []
         for path in paths:
-            spec, base = spec_of(_at(job, path)), _pointer((*path, "spec"))
+            spec, base = spec_of(at_path(job, path)), pointer((*path, "spec"))
             operations.append({"op": "add", "path": f"{base}/priorityClassName", "value": name})
             operations += [
                 {"op": "remove", "path": f"{base}/{f}"} for f in ("priority", "preemptionPolicy") if f in spec
@@ -501,10 +389,10 @@ def _limits(store: Store) -> Iterator[Proposal]:
             yield Proposal(f"no limits on NodePool {name_of(pool)}", (patch,), "limits")
 
 
-def _nodes(moment: Moment, pod: Obj, pods: int) -> Iterator[Proposal]:
+def _nodes(moment: Moment, pod: Obj, pods: int, also: dict[str, str] | None = None) -> Iterator[Proposal]:
     """One more node like each kind there is, the roomiest in devices first; then as many as there are pods."""
     kinds: dict[tuple[Any, ...], Obj] = {}
-    wanted: dict[str, str] = spec_of(pod).get("nodeSelector") or {}
+    wanted: dict[str, str] = {**(also or {}), **(spec_of(pod).get("nodeSelector") or {})}
     for node in moment.store.objects("Node"):
         offers = parse_resources(status_of(node).get("allocatable") or status_of(node).get("capacity") or {})
         kind = labels_of(node).get("node.kubernetes.io/instance-type") or ""
@@ -522,24 +410,7 @@ def _nodes(moment: Moment, pod: Obj, pods: int) -> Iterator[Proposal]:
                 yield Proposal(f"{what} (like {name_of(node)}{told})", steps, "nodes")
 
 
-# Admission, kubelet
-
-
-def _roomier_quotas(store: Store, job: Obj, blocker: Link) -> Iterator[Proposal]:
-    """ResourceQuotas of its namespace that the refusal names, twice as large."""
-    for quota in store.objects("ResourceQuota", namespace_of(job)):
-        hard = spec_of(quota).get("hard") or {}
-        if name_of(quota) not in blocker.message or "exceeded quota" not in blocker.message:
-            continue
-        operations = []
-        for name in hard:
-            if name in blocker.message:
-                resource = name.removeprefix("requests.").removeprefix("limits.")
-                amount = parse_resources({resource: hard[name]})[resource]
-                value = format_amount(resource, 2 * amount or 1)
-                operations.append({"op": "replace", "path": f"/spec/hard/{escaped(name)}", "value": value})
-        if operations:
-            yield Proposal(f"{named(quota)} doubled", (Patch(key_of(quota), tuple(operations)),), "quota")
+# Kubelet
 
 
 def _missing_objects(job: Obj, blocker: Link, namespace: str) -> Iterator[Proposal]:
@@ -553,19 +424,3 @@ def _missing_objects(job: Obj, blocker: Link, namespace: str) -> Iterator[Propos
             "data": dict.fromkeys(keys, ""),
         }
         yield Proposal(f"{kind} {name} created", (Apply(made),), "object")
-
-
-# Paths
-
-
-def _at(obj: Any, path: tuple[Any, ...]) -> Any:
-    for step in path:
-        if isinstance(obj, list):
-            obj = obj[int(step)] if int(step) < len(obj) else {}
-        else:
-            obj = (obj or {}).get(step)
-    return obj if obj is not None else {}
-
-
-def _pointer(path: tuple[Any, ...]) -> str:
-    return "".join(f"/{escaped(str(step))}" for step in path)

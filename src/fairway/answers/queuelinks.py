@@ -44,6 +44,7 @@ from fairway.queueing.facts.objects import (
 )
 from fairway.queueing.facts.workloads import Workload, key_of
 from fairway.queueing.facts.workloadstate import is_finished
+from fairway.queueing.flavors.flavormatch import mismatch
 from fairway.queueing.preemption.targets import satisfies_policy, uses_any_of
 from fairway.queueing.quota.accounts import QueueAccount
 from fairway.queueing.quota.quotatree import QuotaNode
@@ -95,9 +96,11 @@ def queue_links(state: QueueState, obj: Obj, standing: Standing | None = None) -
     if layer == QUEUE:
         return [Link(QUEUE, BLOCKED, standing.reason, standing.message, _place(state, standing))]
     short = shortages(account, standing.workload)
-    quota = Link(
-        QUOTA, BLOCKED, standing.reason, standing.message, _numbers(account, short), _tree(account, short)
-    )
+    uncovered = uncovered_by(account, standing.workload)
+    mismatches = mismatches_of(state, account, standing.workload)
+    numbers = {**_numbers(account, short), "uncovered": uncovered, "mismatches": mismatches}
+    details = (*_unusable(account, uncovered, mismatches), *_tree(account, short))
+    quota = Link(QUOTA, BLOCKED, standing.reason, standing.message, numbers, details)
     return [queued, quota, *_preemption(state, account, standing, short)]
 
 
@@ -133,12 +136,8 @@ def _behind(state: QueueState, standing: Standing, account: QueueAccount, queued
 
 def shortages(account: QueueAccount, workload: Workload) -> list[Shortage]:
     """Every flavor of the queue against what the workload asks in all, least short first."""
-    asked: dict[str, int] = {}
-    for total in workload.totals:
-        for resource, value in total.requests.items():
-            asked[resource] = asked.get(resource, 0) + value
     found = []
-    for resource, value in asked.items():
+    for resource, value in _asked(workload).items():
         group = account.spec.group_of(resource)
         for flavor in () if group is None else group.flavors:
             fr = flavor_resource(flavor, resource)
@@ -146,6 +145,47 @@ def shortages(account: QueueAccount, workload: Workload) -> list[Shortage]:
                 Shortage(fr, value, account.free(fr), max(account.potential(fr), 0), _binding(account, fr))
             )
     return sorted(found, key=lambda s: (s.short, s.at))
+
+
+def _asked(workload: Workload) -> dict[str, int]:
+    asked: dict[str, int] = {}
+    for total in workload.totals:
+        for resource, value in total.requests.items():
+            asked[resource] = asked.get(resource, 0) + value
+    return asked
+
+
+def uncovered_by(account: QueueAccount, workload: Workload) -> dict[str, int]:
+    """What it asks of resources that no flavor of the queue counts."""
+    return {r: v for r, v in _asked(workload).items() if v and account.spec.group_of(r) is None}
+
+
+def mismatches_of(state: QueueState, account: QueueAccount, workload: Workload) -> dict[str, str]:
+    """Flavors that some of its pods cannot use however much quota there is, and why: taints, labels, topology."""
+    accounts = state.backlog.accounts
+    with_topology = accounts.gates.topology_aware_scheduling
+    found: dict[str, str] = {}
+    for group in account.spec.groups:
+        for name in group.flavors:
+            flavor = accounts.flavors.get(name)
+            for pod_set in workload.shape.pod_sets if flavor is not None else ():
+                assert flavor is not None
+                if not any(r in group.covered for r in pod_set.per_pod):
+                    continue
+                why = mismatch(account, pod_set, flavor, group, with_topology=with_topology)
+                if why:
+                    found.setdefault(name, why)
+    return found
+
+
+def _unusable(
+    account: QueueAccount, uncovered: dict[str, int], mismatches: dict[str, str]
+) -> tuple[str, ...]:
+    lines = [
+        f"{amount_text(r, v)} {r} asked, which no flavor of ClusterQueue {account.name} covers"
+        for r, v in uncovered.items()
+    ]
+    return (*lines, *(f"{flavor} cannot be used: {why}" for flavor, why in mismatches.items()))
 
 
 def _binding(account: QueueAccount, fr: FlavorResource) -> str:

@@ -26,18 +26,24 @@ _OF_JOBS = (
     "job-name",
     "batch.kubernetes.io/job-name",
 )
+# Their operators make pods or Jobs once, or refuse such a change. Source: JobSet's jobset_webhook.go ValidateUpdate.
+_MADE_ONCE = (".jobset.x-k8s.io", ".kubeflow.org", ".ray.io")
+_OF_PODS = ("emplate", "Replica", "replicas", "replicatedJobs", "workerGroupSpecs")
 
 
 @dataclass(frozen=True)
 class Patch:
-    """JSON patch operations on one object."""
+    """JSON patch operations on one object. `is_anew`: it has to be made anew, as nobody hears of the change."""
 
     key: Key
     operations: Operations
+    is_anew: bool = False
 
     def take(self, twin: Twin) -> list[str]:
         """Do it; the command that does the same. Raises: ApiError."""
         old = twin.store.require(self.key)
+        if self.is_anew or self._is_past_its_pods():
+            return self._replaced(twin, old)
         patch = json.dumps(list(self.operations), separators=(",", ":"))
         try:
             create_or_replace(twin.host, json_patch(old, list(self.operations)))
@@ -46,6 +52,11 @@ class Patch:
             if refused.code not in (403, 422):
                 raise
         return self._replaced(twin, old)
+
+    def _is_past_its_pods(self) -> bool:
+        """Whether its controller makes the pods once, and would not hear of the change."""
+        paths = [str(operation["path"]) for operation in self.operations]
+        return self.key.gk.endswith(_MADE_ONCE) and any(part in path for path in paths for part in _OF_PODS)
 
     def _replaced(self, twin: Twin, old: Obj) -> list[str]:
         operations = [*_clean(old), *self.operations]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from fairway.answers.admissionlinks import pods_wanted, suspended_at
 from fairway.answers.explain import has_ended, runs
 from fairway.answers.naming import WORKLOAD, job_of, pods_of
 from fairway.answers.steps import Step
@@ -13,7 +14,7 @@ from fairway.cluster.store import Store
 from fairway.errors import FairwayError
 from fairway.ground import Moment
 from fairway.kube.conditions import is_condition_true
-from fairway.kube.objects import Key, Obj, labels_of, spec_of, status_of
+from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, spec_of, status_of
 from fairway.kube.timestamps import MINUTE_US, SECOND_US
 from fairway.twin.loop import LoopLimit
 from fairway.twin.provisioner.component import Provisioner
@@ -32,12 +33,13 @@ _TYPE = "node.kubernetes.io/instance-type"
 @dataclass(frozen=True, slots=True)
 class Trial:
     """`starts_s`: when it started on the copy; None: it did not. `evicts`: work that was stopped there, beyond what
-    ends by itself. `opened`: nodes that came, by instance type."""
+    ends by itself. `opened`: nodes that came, by instance type. `there`: the copy, where it did not start."""
 
     starts_s: float | None
     commands: tuple[str, ...] = ()
     evicts: tuple[str, ...] = ()
     opened: tuple[tuple[str, int | None], ...] = ()
+    there: Twin | None = field(default=None, repr=False)
 
 
 def tried(moment: Moment, key: Key, steps: Sequence[Step], horizon_us: int = HORIZON_US) -> Trial:
@@ -52,7 +54,7 @@ def tried(moment: Moment, key: Key, steps: Sequence[Step], horizon_us: int = HOR
     except (ApiError, FairwayError, LoopLimit):
         return Trial(None)
     if starts_us is None:
-        return Trial(None, tuple(commands))
+        return Trial(None, tuple(commands), there=twin)
     evicts = stopped(moment, twin, key)
     return Trial(starts_us / SECOND_US, tuple(commands), evicts, _opened(moment, twin))
 
@@ -85,26 +87,31 @@ def has_started(store: Store, key: Key) -> bool:
 
 def _failed(obj: Obj) -> bool:
     status = status_of(obj)
-    return status.get("phase") == "Failed" or is_condition_true(status.get("conditions"), "Failed")
+    if (
+        "Failed" in (status.get("phase"), status.get("jobDeploymentStatus"))
+        or status.get("jobStatus") == "FAILED"
+    ):
+        return True
+    return is_condition_true(status.get("conditions"), "Failed")
 
 
 def _lacks_pods(store: Store, key: Key, obj: Obj) -> bool:
+    """Whether pods of it are still to be made, at whatever depth."""
     job = store.get(job_of(store, key)) if key.gk == WORKLOAD else obj
-    if job is None:
+    if job is None or suspended_at(job):
         return True
-    spec, status = spec_of(job), status_of(job)
-    if spec.get("suspend"):
-        return True
-    if job.get("kind") == "Job":
-        left = int(spec.get("completions") or spec.get("parallelism") or 1) - int(
-            status.get("succeeded") or 0
+    kind, spec = job.get("kind"), spec_of(job)
+    if kind == "JobSet":
+        jobs = [k for k in store.dependents(meta_of(job)["uid"]) if k.gk == "Job.batch"]
+        listed = [one for one in spec.get("replicatedJobs") or () if not one.get("dependsOn")]
+        return len(jobs) < sum(_number(one.get("replicas"), 1) for one in listed) or any(
+            _lacks_pods(store, k, o) for k in jobs if (o := store.get(k)) is not None and not has_ended(o)
         )
-        wanted = min(int(spec.get("parallelism", 1)), left)
-    elif job.get("kind") in ("Deployment", "StatefulSet", "ReplicaSet"):
-        wanted = int(spec.get("replicas", 1))
-    else:
-        return False
-    return len(pods_of(store, key)) < wanted
+    return len(pods_of(store, key_of(job), ended=kind != "Job")) < pods_wanted(job)
+
+
+def _number(value: object, default: int) -> int:
+    return value if isinstance(value, int) else default
 
 
 # Who paid

@@ -72,6 +72,7 @@ class ClusterGround:
             manifests,
             now_us,
             refused=tuple(found.refused),
+            listed=frozenset(found.listed),
             trusted=True,
             kueue_config=self._kueue_config,
         )

@@ -22,6 +22,8 @@ def notes_on(store: Store, place: str, unseen: frozenset[str], *, knows_all: boo
     notes = []
     if "Node" in unseen:
         notes.append(f"{place} holds no nodes: where pods fit is not known")
+    if "Pod" in unseen and store.count("Node"):
+        notes.append(f"{place} holds no pods: what of each node is free is not known")
     waits = _without_workload(store)
     if (store.count(WORKLOAD) or waits) and _QUEUE in unseen:
         notes.append(f"{place} holds no ClusterQueues: add clusterqueues,localqueues,cohorts,resourceflavors")

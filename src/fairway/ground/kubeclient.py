@@ -42,10 +42,12 @@ _REFUSED = (401, 403)
 
 @dataclass(slots=True)
 class Listed:
-    """`objects`; `refused`: group kinds that may not be listed; `now_us`: the server's clock, 0: not said."""
+    """`objects`; `refused`: group kinds that may not be listed, `listed`: those that were, to the end; `now_us`: the
+    server's clock, 0: not said."""
 
     objects: list[Obj] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    listed: list[str] = field(default_factory=list)
     now_us: int = 0
 
 
@@ -122,6 +124,7 @@ class KubeClient:
                 found.objects.append({**item, "apiVersion": group_version, "kind": kind})
             token = str((answer.get("metadata") or {}).get("continue") or "")
             if not token:
+                found.listed.append(gk)
                 return
 
     def _asked(self, path: str) -> tuple[int, Any]:

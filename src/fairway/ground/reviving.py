@@ -32,6 +32,8 @@ from fairway.scenario.reading import cloud_of
 from fairway.scenario.running import containment_of_run
 from fairway.twin.components import Component
 from fairway.twin.kueue.component import Kueue
+from fairway.twin.ownergc import OwnerGarbageCollector
+from fairway.twin.podgc import PodGarbageCollector
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
 
@@ -47,8 +49,9 @@ _KUEUE_FILE = "controller_manager_config.yaml"
 @dataclass(frozen=True, slots=True)
 class Written:
     """A cluster as it was written down. `place`: what messages call it ("the dump"). `knows_all`: nothing of it is
-    missing. `refused`: group kinds that could not be read. `trusted`: its objects passed an API server's checks.
-    `is_served`: by Fairway itself, whose own journal says what opens its nodes, if anything does."""
+    missing. `refused`: group kinds that could not be read; `listed`: those of which all was. `trusted`: its objects
+    passed an API server's checks. `is_served`: by Fairway itself, whose own journal says what opens its nodes, if
+    anything does."""
 
     place: str
     manifests: list[Manifest]
@@ -56,6 +59,7 @@ class Written:
     seed: int = 0
     knows_all: bool = False
     refused: tuple[str, ...] = ()
+    listed: frozenset[str] = frozenset()
     trusted: bool = False
     is_served: bool = False
     cloud: CloudPlan | None = None
@@ -70,15 +74,22 @@ def revived(written: Written, notes: Iterable[str] = ()) -> Moment:
     manifests = [m for m in written.manifests if m.broken is None]
     if written.manifests and not store.kinds():
         raise UserError(f"{written.place}: none of its {len(written.manifests)} documents can be used")
+    components = _components(written, manifests)
+    if not written.knows_all:
+        components = _without_guesses(components, store)
     twin = Twin(
         seed=written.seed,
-        components=_components(written, manifests),
+        components=components,
         start_us=written.now_us,
         store=store,
         containment=containment_of_run(),
     )
     _fill_queues(twin)
-    unseen = () if written.knows_all else [gk for gk in TELLING if not store.count(gk)]
+    unseen = (
+        ()
+        if written.knows_all
+        else [gk for gk in TELLING if not store.count(gk) and gk not in written.listed]
+    )
     said = (
         *notes,
         *_said_of_refused(written.refused),
@@ -219,6 +230,23 @@ def _settings(written: Written) -> KueueSettings:
                 except FairwayError:
                     continue
     return DEFAULT_KUEUE
+
+
+def _without_guesses(components: list[Component], store: Store) -> list[Component]:
+    """What is owned by objects that were not read, or stands on nodes that were not, is not garbage for that."""
+    owners = {
+        str(ref.get("uid") or "")
+        for gk in store.kinds()
+        for obj in store.objects(gk)
+        for ref in meta_of(obj).get("ownerReferences") or ()
+    }
+    unknown = frozenset(uid for uid in owners if store.by_uid(uid) is None)
+    for component in components:
+        if isinstance(component, OwnerGarbageCollector):
+            component.unknown = unknown
+    if store.count("Node"):
+        return components
+    return [c for c in components if not isinstance(c, PodGarbageCollector)]
 
 
 def _fill_queues(twin: Twin) -> None:

@@ -17,11 +17,18 @@ NAME: Final = "garbage-collector"
 
 
 class OwnerGarbageCollector:
-    """The garbage collector. It carries no data: what it must do follows from changes."""
+    """The garbage collector. What it must do follows from changes.
+
+    `unknown`: UIDs of owners of which nobody knows whether they are there, since nobody read them (of a cluster that
+    was written down in part, or that has kinds of its own): what they own stays.
+    """
 
     name = NAME
     kinds: tuple[str, ...] = (EVERY_KIND,)
     skips_pod_status = True
+
+    def __init__(self, unknown: frozenset[str] = frozenset()) -> None:
+        self.unknown = unknown
 
     def attach(self, host: Host) -> None:
         self.host = host
@@ -32,7 +39,7 @@ class OwnerGarbageCollector:
         """Nothing is owned yet."""
 
     def fork(self) -> OwnerGarbageCollector:
-        return OwnerGarbageCollector()
+        return OwnerGarbageCollector(self.unknown)
 
     def observe(self, change: Change) -> None:
         if self._matters(change):
@@ -45,7 +52,8 @@ class OwnerGarbageCollector:
         if change.type == DELETED:
             return store.owners.has_dependents(meta["uid"]) or bool(meta.get("ownerReferences"))
         if change.type == ADDED and "ownerReferences" in meta:
-            return any(store.by_uid(ref.get("uid", "")) is None for ref in meta["ownerReferences"] or ())
+            owners = [ref.get("uid", "") for ref in meta["ownerReferences"] or ()]
+            return any(store.by_uid(uid) is None and uid not in self.unknown for uid in owners)
         return "deletionTimestamp" in meta and bool(meta.get("finalizers"))
 
     def _on_collect(self, change: Change) -> None:
