@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -120,6 +121,20 @@ def test_a_gpu_node_by_residual_charges_cpu_at_the_reference_price() -> None:
     assert int(ledger.micros[:, GPU].sum()) == 32_770_000 - cpu_and_memory
 
 
+@pytest.mark.parametrize("by", [-30, -4, 0, 5])
+def test_times_count_from_any_origin(by: int) -> None:
+    shift = by * HOUR_US
+    m = machines(
+        (shift, shift + 3 * HOUR_US), (shift + HOUR_US, shift + 9 * HOUR_US), (shift, shift + 2 * HOUR_US)
+    )
+    held = [(1, 0, 2, 7, 3), (0, 1, 1, 2, 8), (2, 2, 0, 2, 1), (1, 3, 5, 9, 5)]
+    rows = [(n, o, shift + a * HOUR_US, shift + b * HOUR_US, g) for n, o, a, b, g in held]
+    options = LedgerOptions(rule=SplitRule.GPU, period_us=HOUR_US, phase_us=shift)
+    ledger = ledger_of(m, stays(*rows), flat(m, 80_000_000, 16_000_000, 8_000_000), options)
+    ledger.check()
+    assert [owed(ledger, owner) for owner in range(4)] == [30_000_000, 80_000_000, 2_000_000, 40_000_000]
+
+
 def test_periods_cut_a_stay_and_lose_nothing() -> None:
     m = machines((0, 10 * HOUR_US + 7))
     options = LedgerOptions(rule=SplitRule.GPU, period_us=HOUR_US, phase_us=HOUR_US // 3)
@@ -147,6 +162,22 @@ def test_apportion_is_exact_and_fair(totals: list[int], claims: list[tuple[int, 
         assert int(shares[here].sum()) == total
         exact = total * (weights[here] / weights[here].sum())
         assert (np.abs(shares[here] - exact) <= 1 + total * 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("total", "weights"),
+    [
+        (8438520688543876, [3.7, 0.1, 2.2, 0.1, 0.3]),
+        (7442911967476127, [3.7, 3.7, 0.1, 0.1]),
+        (6094898972673153, [2.2, 2.2, 1 / 3, 1 / 3]),
+    ],
+)
+def test_what_floats_hand_out_too_much_is_given_back(total: int, weights: list[float]) -> None:
+    floors = np.floor(total * (np.array(weights) / sum(weights))).astype(np.int64)
+    assert floors.sum() == total + 1, "no such case any more"
+    shares = apportion(ints(total), ints(*[0] * len(weights)), np.array(weights))
+    assert shares.sum() == total
+    assert sorted(floors - shares) == [0] * (len(weights) - 1) + [1]
 
 
 _LIVES = st.tuples(st.integers(0, 5 * HOUR_US), st.integers(0, 9 * HOUR_US)).map(lambda t: (min(t), max(t)))
