@@ -32,7 +32,7 @@ class Served:
         context = ssl.create_default_context(cafile=str(self.pki / "ca.crt"))
         if certificate:
             context.load_cert_chain(self.pki / "admin.crt", self.pki / "admin.key")
-        return http.client.HTTPSConnection("127.0.0.1", self.server.port, context=context, timeout=20)
+        return http.client.HTTPSConnection("127.0.0.1", self.server.port, context=context, timeout=120)
 
     def ask(
         self,
