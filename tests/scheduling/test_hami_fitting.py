@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairway.kube.objects import Obj
-from fairway.scheduling.hami.cards import REGISTER, Held, decoded, encoded, registration
-from fairway.scheduling.hami.fitting import answer
+from fairway.scheduling.hami.cards import ALLOCATED, REGISTER, Held, decoded, encoded, registration, share_of
+from fairway.scheduling.hami.fitting import answer, asks
 from fairway.scheduling.hami.requests import entered, request_of
 
 GIB = 1024
@@ -212,3 +214,134 @@ def test_annotations_of_others_do_no_harm(text: str) -> None:
     decoded(text)
     there = {"metadata": {"name": "n", "annotations": {REGISTER: text}}}
     assert given_to(pod({"gpu": 1}), {"n": there}).chosen is None
+
+
+# Which card: by every policy
+
+
+def _wins(policy: str, binds: bool, cards: list[tuple[int, int, int]]) -> int:
+    """`cards`: numa, how many pods, MiB taken of each. The best by its policy; of equals the last."""
+
+    def score(card: tuple[int, int, int]) -> Fraction:
+        _, pods, memory = card
+        return Fraction(pods, 10) + Fraction(memory, 1000)
+
+    def rank(index: int) -> tuple[Any, ...]:
+        numa, pods, _ = cards[index]
+        used = score(cards[index])
+        if policy == "mutex":
+            return -pods, numa, index
+        if policy == "binpack":
+            return (-numa, used, index) if binds else (used, numa, index)
+        if "," not in policy and policy != "numa":
+            return (numa, -used, index) if binds else (-used, numa, index)
+        by = [p.strip() for p in policy.split(",")]
+        by = [p for i, p in enumerate(by) if p in ("binpack", "spread", "numa") and p not in by[:i]] or [
+            "spread"
+        ]
+        if binds and by[0] != "numa":
+            by = ["numa", *(p for p in by if p != "numa")]
+        keys = {"numa": numa, "binpack": used, "spread": -used}
+        return (*(keys[p] for p in by), index)
+
+    return max(range(len(cards)), key=rank)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "spread",
+        "binpack",
+        "mutex",
+        "numa",
+        "odd",
+        "numa,binpack",
+        "binpack,numa",
+        "spread, numa ,spread",
+        "odd,odd",
+    ],
+)
+@pytest.mark.parametrize("binds", [False, True])
+def test_the_card_is_the_best_by_its_policy(policy: str, binds: bool) -> None:
+    for seed in range(30):
+        draw = Random(f"{seed}{policy}")
+        drawn = [(draw.randrange(3), draw.randrange(3), draw.choice((0, 100, 200))) for _ in range(4)]
+        # Who holds none of a card holds no memory of it.
+        cards = [(numa, pods, memory if pods else 0) for numa, pods, memory in drawn]
+        raw = [
+            {
+                "id": f"GPU-{i}",
+                "index": i,
+                "count": 10,
+                "devmem": 1000,
+                "devcore": 100,
+                "health": True,
+                "numa": numa,
+            }
+            for i, (numa, _, _) in enumerate(cards)
+        ]
+        there = {"metadata": {"name": "n", "annotations": {REGISTER: registration(raw)}}}
+        held = [
+            (Held(f"GPU-{i}", memory if number == 0 else 0, 0),)
+            for i, (_, pods, memory) in enumerate(cards)
+            for number in range(pods)
+        ]
+        if policy == "mutex" and all(pods for _, pods, _ in cards):
+            continue
+        asking = pod({"gpu": 1, "gpumem": 10})
+        bound = {"nvidia.com/numa-bind": draw.choice(("true", "1", "T"))} if binds else {}
+        asking["metadata"]["annotations"] = {"hami.io/gpu-scheduler-policy": policy, **bound}
+        found = given_to(asking, {"n": there}, {"n": held}).chosen
+        assert found is not None
+        assert found.containers[0][0].uuid == f"GPU-{_wins(policy, binds, cards)}", cards
+
+
+def test_cards_of_one_socket_or_none() -> None:
+    raw = [
+        {
+            "id": f"GPU-{i}",
+            "index": i,
+            "count": 1,
+            "devmem": 100,
+            "devcore": 100,
+            "health": True,
+            "numa": numa,
+        }
+        for i, numa in enumerate((0, 1, 1, 2))
+    ]
+    there = {"metadata": {"name": "n", "annotations": {REGISTER: registration(raw)}}}
+    two = pod({"gpu": 2, "gpumem": 10})
+    two["metadata"]["annotations"] = {"nvidia.com/numa-bind": "true"}
+    found = given_to(two, {"n": there}).chosen
+    assert {h.uuid for h in found.containers[0]} == {"GPU-1", "GPU-2"}
+    full = {"n": [(Held("GPU-2", 10, 0),)]}
+    refused = given_to(two, {"n": there}, full).refused["n"]
+    assert refused == "1/4 AllocatedCardsInsufficientRequest, 1/4 CardTimeSlicingExhausted, 2/4 NumaNotFit"
+    two["metadata"]["annotations"] = {}
+    assert given_to(two, {"n": there}, full).chosen is not None
+
+
+def test_who_asks_for_cards_and_what_others_get() -> None:
+    assert asks(pod({"gpu": 1})) and asks(pod({}, {"gpu": 1})) and asks(pod({"gpu": 1}, inits=1))
+    assert not asks(pod({})) and not asks(pod({"gpumem": 1}))
+    found = given_to(pod({}, {"gpu": 1, "gpumem": 5}, {}), {"n": node(1)}).chosen
+    assert [[(h.uuid, h.memory) for h in c] for c in found.containers] == [[], [("GPU-0", 5)], []]
+    assert found.score == 0
+    nothing = given_to(pod({"gpu": 1, "gpumem": 5}), {"n": node(1, memory=100, devcore=0)}).chosen
+    assert nothing.score == 0
+    half = {"n": [(Held("GPU-0", 40 * GIB, 50),)]}
+    assert given_to(pod({"gpu": 1, "gpumem": 5}), {"n": node(1)}, half).chosen.score == 11
+
+
+def test_parts_of_cards_in_thousandths() -> None:
+    def share(*held: Held, **memories: int) -> int:
+        made = {"metadata": {"annotations": {ALLOCATED: encoded([held[:1], held[1:]])}}}
+        return share_of(made, memories)
+
+    assert share(Held("a", 250, 10), a=1000) == 250
+    assert share(Held("a", 250, 30), a=1000) == 300
+    assert share(Held("a", 2500, 0), a=1000) == 1000
+    assert share(Held("a", 250, 0)) == 1000
+    assert share(Held("a", 0, 20)) == 200
+    assert share(Held("a", 500, 0), Held("b", 1, 100), a=1000, b=1000) == 1500
+    assert share_of({"metadata": {}}, {}) == 0
