@@ -371,7 +371,9 @@ def test_bootstrap_rules(place: tuple[str, str]) -> None:
 
 
 def test_every_bootstrap_object_is_labelled_and_every_rule_sorted() -> None:
-    for obj in bootstrap.objects():
+    listed = list(bootstrap.objects())
+    assert {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"} <= {obj["kind"] for obj in listed}
+    for obj in listed:
         assert obj["metadata"]["labels"]["kubernetes.io/bootstrapping"] == "rbac-defaults"
         assert obj["metadata"]["annotations"] == {"rbac.authorization.kubernetes.io/autoupdate": "true"}
         for rule in obj.get("rules", ()):

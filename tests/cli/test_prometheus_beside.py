@@ -48,7 +48,7 @@ def without_promtool(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def promtool() -> None:
     if shutil.which("promtool") is None:
-        pytest.skip("no promtool here: Debian's package prometheus has it")
+        pytest.skip("promtool is not installed")
 
 
 def follower(where: Path) -> tuple[Follower, list[str]]:

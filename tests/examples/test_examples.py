@@ -197,7 +197,9 @@ def test_every_field_and_action_is_documented() -> None:
 
 def test_examples_are_plain_kubernetes() -> None:
     """Nothing but the scenario itself, budgets and prices are of a kind of our own."""
-    for path in sorted(EXAMPLES.glob("[0-9]*/*/*.yaml")):
+    files = sorted(EXAMPLES.glob("[0-9]*/*/*.yaml"))
+    assert len(files) > len(SCENARIOS)
+    for path in files:
         for manifest in read_text(path.read_text(encoding="utf-8"), str(path)):
             is_ours = "fairway.dev" in manifest.obj["apiVersion"]
             assert not is_ours or manifest.obj["kind"] in OWN_KINDS, path
