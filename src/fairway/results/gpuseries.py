@@ -44,11 +44,39 @@ class _Node:
         for slot in slots:
             self.free.setdefault(slot.resource, []).append(slot.row)
         self._taken: list[tuple[int, int, str]] = []
+        self._parts: dict[int, list[tuple[int, int]]] = {}
+        """By row of a GPU that several have parts of: until when, and how many thousandths."""
 
-    def take(self, resource: str, count: int, start_us: int, end_us: int) -> list[int]:
-        while self._taken and self._taken[0][0] <= start_us:
+    def _give_back(self, now_us: int) -> None:
+        while self._taken and self._taken[0][0] <= now_us:
             _, row, of = heappop(self._taken)
             heappush(self.free[of], row)
+        for row, users in list(self._parts.items()):
+            users[:] = [user for user in users if user[0] > now_us]
+            if not users:
+                del self._parts[row]
+                heappush(self.free[GPU], row)
+
+    def take_milli(self, milli: int, start_us: int, end_us: int) -> list[int]:
+        """Of GPUs that claims or HAMi divide: whole ones, and a part of one that has as much left."""
+        if GPU_MILLI in self.free:
+            # In thousandths: whole devices, as many as it takes.
+            return self.take(GPU_MILLI, -(-milli // _MILLI), start_us, end_us)
+        whole, part = divmod(milli, _MILLI)
+        rows = self.take(GPU, whole, start_us, end_us)
+        if not part:
+            return rows
+        fits = (r for r, users in self._parts.items() if sum(m for _, m in users) + part <= _MILLI)
+        row = next(fits, None)
+        if row is None and self.free.get(GPU):
+            row = heappop(self.free[GPU])
+        if row is not None:
+            self._parts.setdefault(row, []).append((end_us, part))
+            rows.append(row)
+        return rows
+
+    def take(self, resource: str, count: int, start_us: int, end_us: int) -> list[int]:
+        self._give_back(start_us)
         free = self.free.get(resource, [])
         rows = [heappop(free) for _ in range(min(count, len(free)))]
         for row in rows:
@@ -90,8 +118,8 @@ def _taken(life: _Node, asked: Mapping[str, str], milli: int, start: int, end: i
     rows = []
     for resource, count in asked.items():
         if resource == GPU_MILLI:
-            # In thousandths: whole devices, as many as it takes.
-            rows += life.take(resource, -(-milli // _MILLI), start, end)
+            # Beside others, what was added for claims; alone, what the interval had.
+            rows += life.take_milli(int(count) if len(asked) > 1 else milli, start, end)
         else:
             rows += life.take(resource, int(count), start, end)
     return rows

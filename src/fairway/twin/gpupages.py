@@ -1,18 +1,21 @@
 """What do the GPUs of a served cluster do now? All nodes at once, worked out anew every `TICK_S` of the cluster's time.
 
-Which GPU a pod has, its annotations say where nodes share them or are cut; elsewhere it gets the lowest that are free.
+Which GPU a pod has, its claims say, and its annotations where nodes share them or are cut; elsewhere it gets the lowest
+that are free.
 Counters begin at 0 when a device is first looked at, and go on from there: what ran and ended between two looks is not
 counted.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from fairway.catalog.catalog import load_catalog
+from fairway.catalog.drivers import DRA_DRIVER
 from fairway.catalog.gpus import MIB, MigProfile
 from fairway.catalog.nodegpus import INSTANCES, gpus_of_node
 from fairway.cluster.devices import GPU_INDEX_ANNOTATION
@@ -20,6 +23,7 @@ from fairway.cluster.gpurequests import DEFAULT_GPUS
 from fairway.cluster.store import Store
 from fairway.kube.integers import natural
 from fairway.kube.objects import (
+    Key,
     Obj,
     annotations_of,
     controller_of,
@@ -31,6 +35,7 @@ from fairway.kube.objects import (
     status_of,
 )
 from fairway.kube.podrequests import container_requests
+from fairway.kube.resourceclaims import CLAIM, allocation_of, is_reserved_for, pod_claims
 from fairway.kube.resources import CPU
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.telemetry.dcgm.counters import Counter, default_counters, field_of
@@ -47,6 +52,8 @@ from fairway.twin.gpuuse import Working, behaviour_text, uses_of
 
 _FAR_US = FAR_TICK * TICK_US
 _OVER = ("Succeeded", "Failed")
+_DEVICE = re.compile(r"gpu-(\d{1,4})(?:-mig-.*-(\d{1,2}))?")
+"""As NVIDIA's DRA driver names what it publishes."""
 _DEEPEST = 8
 _Broken = tuple[str, int, str, int]
 
@@ -157,6 +164,7 @@ def _taken(store: Store, tick: int, breaks: Mapping[_Broken, int | None]) -> _Sn
     gpus: list[tuple[Device, int, int, MigProfile | None]] = []
     airs: dict[str, float] = {}
     made: dict[str, int] = {}
+    places: dict[tuple[str, int, int], int] = {}
     rows: dict[str, range] = {}
     slices: dict[str, int] = {}
     for node in store.walk("Node"):
@@ -178,6 +186,7 @@ def _taken(store: Store, tick: int, breaks: Mapping[_Broken, int | None]) -> _Sn
             for instance in layout or ():
                 own = str(instance.id_on(found.model)) if found.model is not None else ""
                 device = Device(name, card, model, instance.profile.name, own)
+                places[name, card, instance.start] = len(gpus)
                 gpus.append((device, board, gpu, instance.profile))
         rows[name] = range(start, len(gpus))
     builder = FleetBuilder(kinds)
@@ -201,7 +210,7 @@ def _taken(store: Store, tick: int, breaks: Mapping[_Broken, int | None]) -> _Sn
         if row is not None:
             tell(builder, row, cause, start_us, end_us)
     stays: list[Stay] = []
-    holders = _hold(store, builder, devices, rows, stays)
+    holders = _hold(store, builder, devices, rows, places, stays)
     return _Snapshot(tick, Devices(builder.build()), devices, rows, holders, stays)
 
 
@@ -210,29 +219,80 @@ def _hold(
     builder: FleetBuilder,
     devices: Sequence[Device],
     rows: Mapping[str, range],
+    places: Mapping[tuple[str, int, int], int],
     stays: list[Stay],
 ) -> dict[int, list[Holder]]:
-    """Gives every pod its devices: those it names first, then the others the lowest that are free."""
+    """Gives every pod its devices: those that its claims or it name first, then the others the lowest that are free."""
     holders: dict[int, list[Holder]] = {}
     unnamed = []
     for pod in store.walk("Pod"):
         of_node = rows.get(str(spec_of(pod).get("nodeName") or ""))
         if of_node is None or status_of(pod).get("phase") in _OVER:
             continue
+        claimed = list(_claimed(store, pod, devices, of_node, places))
+        if claimed:
+            _give(store, builder, pod, claimed, holders, stays)
         container, units = _asks(pod)
         if not units:
             continue
         named = list(_named(pod, devices, of_node))
         if named:
-            _give(store, builder, pod, container, named, holders, stays)
+            _give(store, builder, pod, _plain(pod, container, named), holders, stays)
         else:
             unnamed.append((pod, container, units, of_node))
     for pod, container, units, of_node in unnamed:
         free = [row for row in of_node if row not in holders]
         # A shared GPU has more users than it has rows.
         chosen = (free or sorted(of_node, key=lambda row: (len(holders.get(row, ())), row)))[:units]
-        _give(store, builder, pod, container, chosen, holders, stays)
+        _give(store, builder, pod, _plain(pod, container, chosen), holders, stays)
     return holders
+
+
+def _plain(pod: Obj, container: str, rows: Sequence[int]) -> list[tuple[int, Holder]]:
+    holder = Holder(namespace_of(pod), name_of(pod), container)
+    return [(row, holder) for row in rows]
+
+
+def _claimed(
+    store: Store, pod: Obj, devices: Sequence[Device], rows: range, places: Mapping[tuple[str, int, int], int]
+) -> Iterator[tuple[int, Holder]]:
+    """Of NVIDIA's DRA driver: whole GPUs and MIG instances. Who only looks on (admin access) holds nothing."""
+    namespace, entries = namespace_of(pod), [(c.name, c.claim) for c in pod_claims(pod)]
+    entries.append(("", (status_of(pod).get("extendedResourceClaimStatus") or {}).get("resourceClaimName")))
+    for entry, name in entries:
+        claim = store.get(Key(CLAIM, namespace, name)) if name else None
+        if claim is None or not is_reserved_for(pod, claim):
+            continue
+        holder = Holder(namespace, name_of(pod), _claiming(pod, entry), name_of(claim))
+        for result in ((allocation_of(claim) or {}).get("devices") or {}).get("results") or ():
+            if result.get("driver") != DRA_DRIVER or result.get("adminAccess"):
+                continue
+            pool, device = str(result.get("pool")), str(result.get("device"))
+            row = _row_of(device, devices, rows, places)
+            if row is not None and pool == devices[row].node:
+                yield row, holder._replace(pool=pool, device=device)
+
+
+def _claiming(pod: Obj, entry: str) -> str:
+    """The first container that uses the claim; of one for extended resources, that its status says."""
+    for container in spec_of(pod).get("containers") or ():
+        used = (container.get("resources") or {}).get("claims") or ()
+        if entry and any(u.get("name") == entry for u in used):
+            return str(container.get("name"))
+    mappings = (status_of(pod).get("extendedResourceClaimStatus") or {}).get("requestMappings") or ()
+    return "" if entry or not mappings else str(mappings[0].get("containerName") or "")
+
+
+def _row_of(
+    device: str, devices: Sequence[Device], rows: range, places: Mapping[tuple[str, int, int], int]
+) -> int | None:
+    """`gpu-3`, or `gpu-3-mig-1g10gb-19-4`: the instance at that place, else its card."""
+    found = _DEVICE.fullmatch(device)
+    if found is None or not rows:
+        return None
+    slot, start = int(found[1]), found[2]
+    instance = None if start is None else places.get((devices[rows.start].node, slot, int(start)))
+    return instance if instance is not None else next((r for r in rows if devices[r].slot == slot), None)
 
 
 def _asks(pod: Obj) -> tuple[str, int]:
@@ -270,8 +330,7 @@ def _give(
     store: Store,
     builder: FleetBuilder,
     pod: Obj,
-    container: str,
-    chosen: Sequence[int],
+    chosen: Sequence[tuple[int, Holder]],
     holders: dict[int, list[Holder]],
     stays: list[Stay],
 ) -> None:
@@ -289,9 +348,8 @@ def _give(
         _started_us(pod),
         behaviour_text(annotations_of(pod)),
     )
-    holder = Holder(working.namespace, working.name, container)
     uses: dict[float, list[Use]] = {}
-    for row in chosen:
+    for row, holder in chosen:
         holders.setdefault(row, []).append(holder)
         stays.append(Stay(row, ticks_up(bound_us), FAR_TICK, holder))
         memory = builder.memory_of(row)

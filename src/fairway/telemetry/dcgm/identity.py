@@ -1,7 +1,7 @@
 """How are a device's series labelled? As dcgm-exporter labels them in Kubernetes, and as a scrape adds to it.
 
 Source: dcgm-exporter 4.5.3, internal/pkg/rendermetrics (order and names), transformation/kubernetes.go (pod, namespace,
-container of whoever holds the device).
+container of whoever holds the device, and the claim that gave it, as with `KUBERNETES_ENABLE_DRA`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from bisect import bisect_left
 from functools import lru_cache
 from typing import NamedTuple
 
-from fairway.catalog.drivers import DRIVER, gpu_uuid
+from fairway.catalog.drivers import DRA_DRIVER, DRIVER, gpu_uuid
 from fairway.telemetry.store import NAME, Labels
 
 PORT = 9400
@@ -41,28 +41,36 @@ class Device(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """Whoever holds a device; empty: nobody. `container`: empty where it is not known which."""
+    """Whoever holds a device; empty: nobody. `container`: empty where it is not known which; `claim`, `pool`, `device`:
+    where a claim gave it."""
 
     namespace: str = ""
     pod: str = ""
     container: str = ""
+    claim: str = ""
+    pool: str = ""
+    device: str = ""
 
     def labels(self) -> dict[str, str]:
         """In the exporter's order: by name."""
-        said = {"container": self.container, "namespace": self.namespace, "pod": self.pod}
+        said = {"container": self.container}
+        if self.claim:
+            said |= {
+                "dra_claim_name": self.claim,
+                "dra_claim_namespace": self.namespace,
+                "dra_device_name": self.device,
+                "dra_driver_name": DRA_DRIVER,
+                "dra_pool_name": self.pool,
+            }
+        said |= {"namespace": self.namespace, "pod": self.pod}
         return {name: value for name, value in said.items() if value}
 
 
 def split_labels(device: Device, holder: Holder) -> tuple[Labels, Labels]:
     """A series' labels with what a scrape adds, sorted, before and behind the metric's name."""
     pairs = list(_of_device(device))
-    for name, value in (
-        ("container", holder.container),
-        ("namespace", holder.namespace),
-        ("pod", holder.pod),
-    ):
-        if value:
-            pairs.insert(bisect_left(pairs, (name,)), (name, value))
+    for name, value in holder.labels().items():
+        pairs.insert(bisect_left(pairs, (name,)), (name, value))
     middle = bisect_left(pairs, (NAME,))
     return tuple(pairs[:middle]), tuple(pairs[middle:])
 

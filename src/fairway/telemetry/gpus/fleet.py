@@ -194,9 +194,10 @@ def _layers(at: Ints, first: Ints, last: Ints, rows: int) -> tuple[tuple[Ints, I
     layer = np.zeros(len(order), np.int64)
     rowed, begins, ends = at[order], first[order], last[order]
     if len(order) > 1:
-        collides = (rowed[1:] == rowed[:-1]) & (
-            begins[1:] < np.maximum.accumulate(ends + rowed * FAR_TICK)[:-1] % FAR_TICK
-        )
+        # Rows are further apart than anything lasts: what goes on for ever ends at FAR_TICK itself.
+        apart = FAR_TICK + 1
+        latest = np.maximum.accumulate(ends + rowed * apart)[:-1] % apart
+        collides = (rowed[1:] == rowed[:-1]) & (begins[1:] < latest)
         for row in np.unique(rowed[1:][collides]).tolist():
             lo, hi = np.searchsorted(rowed, (row, row + 1))
             free: list[int] = []
