@@ -309,7 +309,7 @@ class Slurmctld(Controller):
         for index in found.nodes:
             flags = self.cluster.nodes[index].flags
             if active:
-                flags.add("MAINT" if "MAINT" in found.flags else "RESERVED")
+                flags |= {"MAINT", "RESERVED"} if "MAINT" in found.flags else {"RESERVED"}
             else:
                 flags -= {"MAINT", "RESERVED"}
         if self.now >= found.end:

@@ -26,6 +26,13 @@ _FROM_REQUEST = (
 """Fields of a pending record that follow from its request."""
 
 
+_PENDING_ONLY = frozenset((
+    "partition", "num_tasks", "min_cpus", "nodes", "dependency", "account", "qos", "begin", "features", "exclude",
+    "nodelist", "cpus_per_task", "node_min_cpus", "min_tmp_disk", "mem_per_cpu", "mem_per_node", "share", "contiguous",
+    "core_spec", "ntasks_per_node", "work_dir", "std_out", "wckey", "tres_per_job", "tres_per_node",
+    "tres_per_socket", "tres_per_task",
+))  # fmt: skip
+"""What can be changed only while a job waits (_update_job)."""
 HELD_AGAIN = "job requeued in held state"
 
 
@@ -265,8 +272,22 @@ class Controller(Life):
             job.time_limit, job.limit_set = limit, True
             job.end = job.start + job.suspended_s + min(limit * 60, YEAR_S)
             self._watch_limit(job)
-        if changes.keys() & {"partition", "num_tasks", "min_nodes", "dependency", "account", "qos"}:
+        if changes.get("qos") and changes["qos"] not in self.cluster.accounts.qos:
+            raise SlurmError("INVALID_QOS")
+        if changes.get("nodes") and changes["nodes"][0] > len(job.nodes):
+            raise SlurmError("NOT_SUPPORTED")
+        if changes.keys() & _PENDING_ONLY:
             raise SlurmError("JOB_NOT_PENDING")
+
+    def split_off(self, job_id: int, task: int) -> int:
+        """The record of one task of an array: of one that waits it is made now (job_array_split)."""
+        for job in self._task(job_id, task):
+            if task not in job.array_left:
+                return job.job_id
+            job.array_left.remove(task)
+            job.array_left.insert(0, task)
+            return split_task(self.cluster, job).job_id
+        raise SlurmError("INVALID_JOB_ID")
 
     def hold(self, job_id: int, user: str) -> None:
         """A running job goes on; should it be requeued, it stays held. Raises: SlurmError."""

@@ -22,10 +22,8 @@ def parse(cluster: Cluster, text: str, job_id: int) -> list[Dependency]:
     if text in ("", "0"):
         return []
     any_of = "?" in text
-    if any_of and "," in text:
-        raise SlurmError("DEPENDENCY")
     found: list[Dependency] = []
-    for part in text.split("?" if any_of else ","):
+    for part in re.split("[,?]", text):
         kind, colon, rest = part.partition(":")
         if kind.lower() == "singleton" and not colon:
             found.append(Dependency("singleton", 0, any_of=any_of))

@@ -21,7 +21,12 @@ class Features:
     alternatives: tuple[tuple[frozenset[str], ...], ...]
     names: frozenset[str]
     counts: tuple[tuple[str, int], ...] = ()
-    """`a*2`: so many nodes with that feature."""
+    """`a*2`: so many nodes with that feature; others need not have it."""
+
+    def counted(self, features: Iterable[str]) -> bool:
+        """Does a node count for one of the counted features, or as one beyond them?"""
+        plain = self.names - {name for name, _ in self.counts}
+        return bool(plain <= frozenset(features)) if plain else True
 
     def matching(self, features: Iterable[str], alternative: int) -> bool:
         have = frozenset(features)
@@ -34,6 +39,8 @@ def parse(text: str) -> Features | None:
     tokens = _TOKEN.findall(text)
     if not tokens or "".join(tokens) != text or len(text) > MAX_LENGTH:
         return None
+    if len(tokens) > 1 and tokens[-1] in ("&", ","):  # nothing after it is asked for
+        tokens.pop()
     counts = tuple((tokens[i - 1], int(t[1:])) for i, t in enumerate(tokens) if t[0] == "*" and i)
     words = [token for token in tokens if token[0] != "*"]
     exclusive = words[0] == "[" and words[-1] == "]" and "|" in words

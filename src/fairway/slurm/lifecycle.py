@@ -248,6 +248,7 @@ class Life:
             NodeShare(p.node, p.cpus, p.mem, p.cores, dict(p.gres), counts[p.node]) for p in placement.parts
         ]
         job.nodes = cluster.names(placement.nodes)
+        job.by_preference = verdict.preferred
         job.batch_host = job.nodes[0]
         job.alloc_tres = selecting.tres_of(cluster, job, part, placement)
         job.resumed = 0
@@ -282,7 +283,7 @@ class Life:
 
     def _launch(self, job: Job) -> None:
         """The script starts, unless the node is dead: then the launch fails once that is noticed."""
-        if job.batch:
+        if job.batch and not job.het_offset:  # the script runs in a heterogeneous job's first component alone
             first = job.shares[:1]
             tres = selecting.held_tres(self.cluster, first)
             job.steps = [Step("batch", "batch", self.now, nodes=job.nodes[:1], cpus=first[0].cpus, tres=tres)]

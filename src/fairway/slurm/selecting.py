@@ -38,6 +38,8 @@ class Verdict:
     victims: tuple[Job, ...] = ()
     reason: str = ""
     detail: str = ""
+    preferred: bool = False
+    """On nodes that have what --prefer names."""
 
 
 @dataclass(slots=True)
@@ -247,6 +249,15 @@ def _add(into: Tres, name: str, count: int) -> None:
 
 def node_alternatives(cluster: Cluster, job: Job, part: Partition) -> list[int]:
     """Bitmaps of the partition's nodes that have what is asked for, one for each alternative of its constraint."""
+    return _with_features(cluster, job, part, job.features)
+
+
+def preferred_nodes(cluster: Cluster, job: Job, part: Partition) -> list[int]:
+    """As `node_alternatives`, of --prefer instead of --constraint: what is tried before, and never waited for."""
+    return _with_features(cluster, job, part, job.request.prefer) if job.request.prefer else []
+
+
+def _with_features(cluster: Cluster, job: Job, part: Partition, constraint: str | None) -> list[int]:
     asked = job.request
     sizes = (
         asked.node_min_cpus,
@@ -256,22 +267,24 @@ def node_alternatives(cluster: Cluster, job: Job, part: Partition) -> list[int]:
         asked.threads_per_core,
     )
     per_node = (job.mem_per_node, job.mem_per_cpu, job.cpus_per_task * job.ntasks_per_node)
-    key = (part.name, job.exclude, job.features, per_node, sizes)
+    key = (part.name, job.exclude, constraint, per_node, sizes)
     found: list[int] | None = cluster.sets.get(key)
     if found is None:
         if len(cluster.sets) > MOST_SETS:
             cluster.sets.clear()
-        found = cluster.sets[key] = _alternatives(cluster, job, part)
+        found = cluster.sets[key] = _alternatives(cluster, job, part, constraint)
     return found
 
 
-def _alternatives(cluster: Cluster, job: Job, part: Partition) -> list[int]:
+def _alternatives(cluster: Cluster, job: Job, part: Partition, constraint: str | None) -> list[int]:
     nodes = [n for n in part.nodes if n not in job.exclude and _is_large_enough(cluster.nodes[n], job)]
-    if not job.features:
+    if not constraint:
         return [bitmap(nodes)]
-    wanted = parse(job.features)
+    wanted = parse(constraint)
     if wanted is None:
         return [0]
+    if wanted.counts:
+        return [bitmap(node for node in nodes if wanted.counted(cluster.nodes[node].active_features))]
     return [
         bitmap(node for node in nodes if wanted.matching(cluster.nodes[node].active_features, at))
         for at in range(len(wanted.alternatives))
@@ -283,9 +296,15 @@ def _pick(look: Looking, job: Job, part: Partition, need: Need) -> Verdict:
     usable = reservations.usable_nodes(cluster, job, part, look.now, end_of(job, part, look.now))
     if usable.error:
         return Verdict("RESERVED", reason="Reservation")
+    for wide in preferred_nodes(cluster, job, part):
+        verdict = _pick_among(look, job, part, need, usable.left_of(wide), usable.cores)
+        if verdict.code == "OK":
+            return replace(verdict, preferred=True)
     best: Verdict | None = None
     for wide in node_alternatives(cluster, job, part):
         allowed = usable.left_of(wide)
+        if job.features and "*" in job.features:
+            return _pick_counted(look, job, part, need, allowed)
         verdict = _pick_among(look, job, part, need, allowed, usable.cores)
         if verdict.code == "OK" or verdict.victims:
             return verdict
@@ -389,10 +408,42 @@ def strangers(cluster: Cluster, job: Job) -> int:
         if user != job.user:
             found |= 1 << index
     if job.whole_node == "user":
-        for node in cluster.nodes:
-            if node.allocated and node.owner != job.user:
-                found |= 1 << node.index
+        for other in cluster.running.values():
+            if other.user != job.user:
+                found |= bitmap(share.node for share in other.shares)
     return found
+
+
+def _pick_counted(look: Looking, job: Job, part: Partition, need: Need, nodes: int) -> Verdict:
+    """`a*2&b*1`: the nodes of each counted feature first, then the rest around them (_get_req_features)."""
+    cluster = look.cluster
+    wanted = parse(job.features or "")
+    assert wanted is not None
+    world, free = _world(look, job, part), open_nodes(look, job, nodes)
+    taken = list(job.nodelist)
+    for name, count in wanted.counts:
+        having = bitmap(node for node in bits(nodes) if name in cluster.nodes[node].active_features)
+        if having.bit_count() < count:
+            return Verdict("NEVER", reason="BadConstraints")
+        tasks = count * need.tasks_per_node or need.num_tasks
+        some = replace(
+            need,
+            min_nodes=count,
+            max_nodes=count,
+            req_nodes=count,
+            min_cpus=count,
+            num_tasks=min(tasks, need.num_tasks),
+        )
+        found = place(some, world, having & free, ())
+        if found is None:
+            return Verdict("BUSY", reason="Resources")
+        taken += [node for node in found.nodes if node not in taken]
+    least = max(need.min_nodes, len(taken))
+    whole = replace(
+        need, min_nodes=least, max_nodes=max(need.max_nodes, least), req_nodes=max(need.req_nodes, least)
+    )
+    placement = place(whole, world, free, tuple(sorted(taken)))
+    return Verdict("OK", placement) if placement is not None else Verdict("BUSY", reason="Resources")
 
 
 def _pick_among(

@@ -106,7 +106,7 @@ def qos_of(cluster: Cluster, name: str | None, assoc: Association | None) -> Qos
     accounts = cluster.accounts
     if name is None and assoc is not None:
         name = next((one.default_qos for one in accounts.up(assoc) if one.default_qos), None)
-    found = accounts.qos.get((name or "normal").lower())
+    found = accounts.qos.get("normal" if name is None else name.lower())
     if name is not None and found is None:
         raise SlurmError("INVALID_QOS")
     if found and assoc and "qos" in cluster.conf.enforce and found.name not in accounts.allowed_qos(assoc):

@@ -73,12 +73,21 @@ class Call:
         self.quit(code)
 
     def check_clusters(self, text: object) -> None:
-        """--clusters may name this one alone."""
+        """--clusters, or SLURM_CLUSTERS without it, may name this one alone."""
+        text, where = (
+            (text, "--cluster") if text else (self.environment.get("SLURM_CLUSTERS"), "SLURM_CLUSTERS")
+        )
         for name in str(text or self.site.name).split(","):
             if name not in (self.site.name, "all"):
                 self.error(f"No cluster '{name}' known by database.")
                 hint = "Use 'sacctmgr list clusters' to see available clusters."
-                self.fail(f"'{text}' can't be reached now, or it is an invalid entry for --cluster.  {hint}")
+                self.fail(f"'{text}' can't be reached now, or it is an invalid entry for {where}.  {hint}")
+
+    def print_cluster(self, asked: Mapping[str, object]) -> None:
+        """What squeue, sinfo and sshare print first when they were told which clusters to ask."""
+        named = asked.get("clusters") or asked.get("cluster") or self.environment.get("SLURM_CLUSTERS")
+        if named and "noheader" not in asked:
+            self.print(f"CLUSTER: {self.site.name}")
 
     @property
     def now(self) -> int:

@@ -54,17 +54,25 @@ def columns_of(command: str, of: str = "") -> Columns:
 
 
 def short_format(
-    call: Call, columns: Columns, text: str, complaint: Callable[[str], None], shown: bool = True
+    call: Call,
+    columns: Columns,
+    text: str,
+    complaint: Callable[[str], None],
+    *,
+    shown: bool = True,
+    all_columns: bool = True,
 ) -> list[Field]:
-    """Read `-o`. complaint: told the letter of a column that is none; shown: whether its text is printed instead."""
+    """Read `-o`. complaint: told the letter of a column that is none; shown: whether its text is printed instead;
+    all_columns: `%all` names every column."""
     prefix, _percent, rest = text.partition("%")
     fields = [Field("", suffix=prefix)] if prefix else []
-    if text.lower() == "%all":
+    if all_columns and text.lower() == "%all":
         letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+        blank = " " if call.name == "sinfo" else ""
         return [
             Field(
                 columns.by_letter[x],
-                suffix="|" if x != "Z" else "",
+                suffix=(blank if x.isupper() else "") + ("|" if x != "Z" else ""),
                 heading=columns.headings[columns.by_letter[x]],
             )
             for x in letters
@@ -85,8 +93,8 @@ def short_format(
     return fields
 
 
-def long_format(call: Call, columns: Columns, text: str) -> list[Field]:
-    """Read `-O`: names with widths, joined without a blank."""
+def long_format(call: Call, columns: Columns, text: str, of: str = "job") -> list[Field]:
+    """Read `-O`: names with widths, joined without a blank. of: what a name that is none is said to be no field of."""
     fields = []
     for token in filter(None, text.split(",")):
         name, colon, size = token.partition(":")
@@ -94,7 +102,7 @@ def long_format(call: Call, columns: Columns, text: str) -> list[Field]:
         assert found is not None
         column = columns.by_name.get(name.lower())
         if column is None:
-            call.error(f"Invalid job format specification: {name}")
+            call.error(f"Invalid {of} format specification: {name}")
             continue
         width = int(found[2][:6] or 0) if colon else LONG_WIDTH
         fields.append(Field(column, width, bool(found[1]), found[3], columns.headings[column]))
@@ -108,6 +116,8 @@ def fitted(text: str, width: int, right: bool, cut: bool = True) -> str:
     if right:
         text = text.rjust(width)
         return text[:width] if cut else text
+    if text == "(null)" and width < len(text):  # printf("%.5s", NULL) of glibc writes nothing
+        text = ""
     return text[:width].ljust(width)
 
 

@@ -20,8 +20,20 @@ NICE_MOST = 0x80000000 - 3
 
 Values = dict[str, Any]
 
-EARLY = ("help", "quiet", "usage", "verbose", "version", "wrap")
+EARLY = ("help", "quiet", "usage", "verbose", "version", "wrap", "ignore-pbs")
 """What sbatch looks at before it opens the script, and not again."""
+
+
+AGAIN = frozenset((
+    "accel-bind", "bb", "constraint", "contiguous", "core-spec", "cores-per-socket", "cpu-freq", "cpus-per-gpu",
+    "cpus-per-task", "distribution", "exclusive", "extra-node-info", "gpu-bind", "gpu-freq", "gpus", "gpus-per-node",
+    "gpus-per-socket", "gpus-per-task", "gres", "gres-flags", "hint", "licenses", "mail-type", "mail-user", "mem",
+    "mem-bind", "mem-per-cpu", "mem-per-gpu", "mincpus", "network", "nodefile", "nodelist", "nodes", "ntasks",
+    "ntasks-per-core", "ntasks-per-node", "ntasks-per-socket", "ntasks-per-tres", "ntasks-per-gpu", "overcommit",
+    "oversubscribe", "partition", "power", "relative", "sockets-per-node", "spread-job", "switches", "switches-wait",
+    "thread-spec", "threads-per-core", "tmp", "use-min-nodes",
+))  # fmt: skip
+"""What every component of a heterogeneous job says anew (reset_each_pass in slurm_opt.c); the rest holds on."""
 
 
 class JobOptions:
@@ -56,7 +68,7 @@ class JobOptions:
         """sbatch's first look at its command line."""
         parsed = parse(self.call, job_options(self.call.name), arguments, permute=False, bad=REFUSED)
         for option, value in parsed.options:
-            if option.name in EARLY:
+            if option.name in EARLY or (option.name == "gres" and str(value).lower() in ("help", "list")):
                 self.set(option, value, "cli")
         return parsed.rest
 
@@ -311,13 +323,23 @@ def _flag(name: str, of: str, value: Any) -> Setter:
 
 
 def _extra_node_info(options: JobOptions, value: str | None) -> None:
-    parts = (value or "").split(":")
-    if len(parts) > 3 or not all(p == "*" or p.isdigit() for p in parts):
-        options.refuse("Invalid --extra-node-info specification")
-    for name, part in zip(("sockets-per-node", "cores-per-socket", "threads-per-core"), parts, strict=False):
-        if part != "*":
-            options.values[name] = int(part)
+    parts = (value or "").split(":")[:3]
+    names = ("sockets-per-node", "cores-per-socket", "threads-per-core")
+    for which, name, part in zip(("first", "second", "third"), names, parts, strict=False):
+        number = re.match(r"\d{1,9}", part)
+        if part in ("", "*"):
+            continue
+        if number is None or not int(number[0]):
+            options.call.fail(f'Invalid numeric value "{part}" for {which} arg of -B.')
+        options.values[name] = int(number[0])
     options.values["extra-node-info"] = value
+
+
+def _user_environment(options: JobOptions, value: str | None) -> None:
+    """--get-user-env[=SECONDS][S|L]"""
+    if value and not re.match(r"\s*[+-]?\d*([sSlL]|$)", value):
+        options.refuse("Invalid --get-user-env specification")
+    options.values["get-user-env"] = value or True
 
 
 def _uid(options: JobOptions, value: str | None) -> None:
@@ -361,7 +383,7 @@ def _like(name: str, form: str, said: str, code: int = REFUSED, before: str = ""
 
 def _ignored(name: str, said: str) -> Setter:
     def setter(options: JobOptions, value: str | None) -> None:
-        options.whole(name, value, positive=False)
+        options.whole("--core-spec" if name == "core-spec" else name, value, positive=False)
         of = "(AllowSpecResourcesUsage = No)"
         options.call.error(f"Ignoring {said} since it's not allowed by configuration {of}")
 
@@ -411,6 +433,7 @@ _SETTERS: dict[str, Setter] = {
         "exclusive", _none="node", exclusive="node", oversubscribe="ok", user="user", mcs="mcs"
     ),
     "extra-node-info": _extra_node_info,
+    "get-user-env": _user_environment,
     "gres": _gres,
     "gres-flags": _named(
         "gres-flags", disable_binding=("disable-binding",), enforce_binding=("enforce-binding",)

@@ -218,6 +218,7 @@ def _extra(options: JobOptions) -> dict[str, object]:
             "network",
             "constraint",
             "mcs-label",
+            "profile",
         )
         if options.get(name) is not None
     }
@@ -233,6 +234,11 @@ def _extra(options: JobOptions) -> dict[str, object]:
         extra["tres_per_node"] = ",".join(per_node)
     if options.get("cpus-per-gpu"):
         extra["cpus_per_tres"] = f"gres:gpu:{options.get('cpus-per-gpu')}"
+    for field, name in (("tres_bind", "gpu-bind"), ("tres_freq", "gpu-freq")):
+        if options.get(name):
+            extra[field] = f"gpu:{options.get(name)}"
+    if options.get("switches-wait") is not None:
+        extra["switches_wait"] = options.get("switches-wait")
     if options.get("mem-per-gpu") is not None:
         extra["mem_per_tres"] = f"gres:gpu:{options.get('mem-per-gpu')}"
     return extra
@@ -273,7 +279,7 @@ def check_gres(call: Call, request: JobRequest) -> None:
     asked: dict[str, dict[str, int]] = {}
     for of in ("job", "node", "socket", "task"):
         for name, count in getattr(request, f"tres_per_{of}").items():
-            if name.partition(":")[0] not in known or count < 0 or name.endswith(":"):
+            if name.partition(":")[0] not in known or count < 0 or name.endswith(":") or name.count(":") > 1:
                 _refuse_gres(call, "")
             asked.setdefault(name, {})[of] = count
     if request.ntasks_per_gpu and not asked and not request.num_tasks:

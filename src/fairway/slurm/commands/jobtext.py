@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from fairway.slurm.commands.site import Site
 from fairway.slurm.model.job import Job
@@ -64,17 +65,35 @@ def reason_text(job: Job) -> str:
     return job.reason_detail or job.reason
 
 
-def job_number(job: Job) -> str:
+def job_number(job: Job, environment: Mapping[str, str] | None = None) -> str:
     """`7`, `5_3`, `5_[4-6%2]`, `9+1`."""
-    return f"{job.array_job_id}_[{tasks_left(job)}]" if job.array_left else job.label
+    return f"{job.array_job_id}_[{tasks_left(job, environment)}]" if job.array_left else job.label
 
 
-def tasks_left(job: Job, most: int = 64) -> str:
-    """`1-3,7%2`; cut as Slurm cuts it when the text grows over its buffer."""
-    text = index_list(job.array_left)
-    if most and len(text) > most - 5:
-        text = text[: text.rindex(",", 0, most - 5)] + ",..."
+def features_used(job: Job) -> str | None:
+    """What its nodes have been chosen by: --prefer, where all of them have it, else --constraint."""
+    return job.request.prefer if job.by_preference else job.features
+
+
+def tasks_left(job: Job, environment: Mapping[str, str] | None = None) -> str:
+    """`1-3,7%2` or `0-20:5`; cut to SLURM_BITSTR_LEN bytes (64) as Slurm cuts it (xlate_array_task_str)."""
+    text = _stepped(job.array_left)
+    if not text:
+        text = index_list(job.array_left)
+        said = re.match(r"\s*[+-]?\d{1,6}", (environment or {}).get("SLURM_BITSTR_LEN", "64"))
+        most = int(said[0]) if said else 0
+        most = 64 if most < 0 else min(most, 4096)
+        if most and len(text) > most - 3:
+            text = text[: max(most - 4, 0)] + "..."
     return f"{text}%{job.array_max_running}" if job.array_max_running else text
+
+
+def _stepped(left: Sequence[int]) -> str:
+    """`first-last:step` of more than five indexes that are evenly apart, over a span of more than ten."""
+    if len(left) < 6 or left[-1] - left[0] <= 10 or left[1] == left[0] + 1:
+        return ""
+    steps = {after - before for before, after in pairwise(left)}
+    return f"{left[0]}-{left[-1]}:{steps.pop()}" if len(steps) == 1 else ""
 
 
 def index_list(indexes: Iterable[int]) -> str:
@@ -120,9 +139,40 @@ def node_count(site: Site, job: Job) -> int:
 
 
 def min_memory(job: Job) -> int:
+    if job.request.mem_per_tres:
+        return 0
     if job.mem_per_cpu is not None:
         return job.mem_per_cpu
     return job.mem_per_node or 0
+
+
+_PROFILES = ("Energy", "Lustre", "Network", "Task")
+
+
+def profile_text(job: Job) -> str:
+    """`Energy,Task` of --profile, in Slurm's order (acct_gather_profile_to_string)."""
+    asked = [word.strip().lower() for word in str(job.request.extra.get("profile", "")).split(",")]
+    if "none" in asked:
+        return "None"
+    return ",".join(one for one in _PROFILES if {one.lower(), "all"} & set(asked)) or "NotSet"
+
+
+def switch_wait(site: Site, job: Job) -> int:
+    """Seconds it would wait for so few switches: as asked, at most SchedulerParameters' max_switch_wait."""
+    if not job.request.switches:
+        return 0
+    said = re.search(r"max_switch_wait=(\d{1,9})", site.conf.get("SchedulerParameters", ""))
+    most = int(said[1]) if said else 300
+    asked = job.request.extra.get("switches_wait")
+    return most if asked is None else min(int(str(asked)), most)
+
+
+def components(site: Site, job: Job) -> str:
+    """The job ids of a heterogeneous job's components: `7-8`."""
+    if not job.het_job_id:
+        return ""
+    same = (one.job_id for one in site.cluster.jobs.values() if one.het_job_id == job.het_job_id)
+    return index_list(sorted(same))
 
 
 def eligible_time(job: Job) -> int:

@@ -44,7 +44,7 @@ _RESOURCES = {
 
 
 def other_directives(options: JobOptions, body: str) -> None:
-    """Set what #BSUB lines say, or else what #PBS lines say; what was set already stays."""
+    """Set what #BSUB lines say, or else what #PBS lines say."""
     for word, table in (("#BSUB", _BSUB), ("#PBS", _PBS)):
         lines = [line[len(word) :] for line in body.splitlines() if line.startswith(word)]
         if not lines:
@@ -76,6 +76,5 @@ def _resources(options: JobOptions, text: str) -> None:
 
 
 def _set(options: JobOptions, name: str, value: str) -> None:
-    if options.source.get(name) != "cli":
-        option = next(o for o in job_options("sbatch") if o.name == name)
-        options.set(option, value or None, "data")
+    option = next(o for o in job_options("sbatch") if o.name == name)
+    options.set(option, value or None, "data")

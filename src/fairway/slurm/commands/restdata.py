@@ -36,7 +36,7 @@ def job_data(call: Call, job: Job) -> dict[str, Any]:
         "eligible_time": job.eligible,
         "end_time": jobtext.end_time(job),
         "exit_code": job.exit_code << 8 | job.signal,
-        "features": job.features or "",
+        "features": jobtext.features_used(job) or "",
         "group_id": uid,
         "job_id": job.job_id,
         "job_state": jobtext.state_text(job),

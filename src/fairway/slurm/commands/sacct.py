@@ -84,7 +84,10 @@ def sacct(call: Call) -> None:
         if name == "usage":
             call.print("Usage: sacct [options]\n\tUse --help for help")
             call.quit(0)
-        asked[_GROUPED.get(name, name)] = True if value is None else value
+        name = _GROUPED.get(name, name)
+        if name == "format" and "format" in asked:
+            value = f"{asked['format']},{value}"
+        asked[name] = True if value is None else value
     if parsed.rest:
         call.error("Unknown arguments:")
         call.error("".join(f" {word}" for word in parsed.rest))
@@ -92,6 +95,7 @@ def sacct(call: Call) -> None:
     if "completion" in asked:
         call.say("Slurm job completion is disabled")
         call.quit(1)
+    _check(call, asked)
     rows = _selected(call, asked)
     if "json" in asked or "yaml" in asked:
         from fairway.slurm.commands.restdata import print_data
@@ -114,7 +118,10 @@ def sacct(call: Call) -> None:
 
 
 def _columns(call: Call, asked: dict[str, Any]) -> list[Column]:
-    text = asked.get("format") or (
+    text = asked.get("format")
+    if text is not None and not text.strip(","):
+        call.quit(0)
+    text = text or (
         _BRIEF
         if "brief" in asked
         else _LONG
@@ -141,7 +148,7 @@ def _print_scripts(call: Call, rows: list[Row], script: bool) -> None:
     for row in rows:
         if row.step is None:
             what = "Batch Script" if script else "Environment used"
-            call.print(f"{what} for {row.job.label}")
+            call.print(f"{what} for {row.job.label}" + ("" if script else " (must be batch to display)"))
             call.print("-" * 80)
             call.print((row.job.request.script if kept and script else "") or "NONE\n")
 
@@ -161,16 +168,17 @@ def _selected(call: Call, asked: dict[str, Any]) -> list[Row]:
         and _fits(call, asked, job)
     ]
     newest = {job.job_id: job for job in runs}
+    units = "M" if "noconvert" in asked else asked.get("units", "")
     for job in runs:
         if "duplicates" not in asked and newest[job.job_id] is not job:
             continue
         steps = [] if "allocations" in asked else [s for s in job.steps if s.start]
         only = {step for number, task, step in ids or () if step and _is_named(job, number, task)}
         if only and "allocations" not in asked:
-            rows += [Row(call, job, s, asked.get("units", "")) for s in steps if s.step_id in only]
+            rows += [Row(call, job, s, units) for s in steps if s.step_id in only]
             continue
-        rows.append(Row(call, job, None, asked.get("units", "")))
-        rows += [Row(call, job, s, asked.get("units", "")) for s in steps]
+        rows.append(Row(call, job, None, units))
+        rows += [Row(call, job, s, units) for s in steps]
     return rows
 
 
@@ -188,6 +196,8 @@ def _runs(call: Call) -> list[Job]:
 
 
 def _is_named(job: Job, number: int, task: int | None) -> bool:
+    if task == -1:
+        return job.job_id == number
     if task is not None:
         return job.array_job_id == number and (job.array_task == task or task in job.array_left)
     return number in (job.job_id, job.array_job_id, job.het_job_id)
@@ -198,13 +208,35 @@ def _ids(call: Call, text: str | None) -> list[tuple[int, int | None, str]] | No
         return None
     found = []
     for word in filter(None, text.split(",")):
-        match = re.fullmatch(r"(\d{1,10})(?:_(\d+))?(?:\+\d+)?(?:\.(\w+))?", word)
+        match = re.fullmatch(r"(\d{1,10})(?:_(\d{1,10}))?(?:\+(\d{1,9}))?(?:\.(\w+))?", word)
         if match is None and re.match(r"\d+_", word):
             call.fatal(f"Bad job array element specified: {word.partition('_')[0]}")
         if match is None:
             call.fatal(f"Bad job/step specified: {word}")
-        found.append((int(match[1]), int(match[2]) if match[2] else None, match[3] or ""))
+        number = int(match[1]) + int(match[3] or 0)  # components have the job ids after their leader's
+        if match[3] and not any(j.job_id == number and j.het_job_id == int(match[1]) for j in _runs(call)):
+            continue
+        alone = -1 if match[3] else None
+        found.append((number, int(match[2]) if match[2] else alone, match[4] or ""))
     return found
+
+
+def _check(call: Call, asked: dict[str, Any]) -> None:
+    """Ranges become pairs of numbers; what sacct cannot read ends it."""
+    for name, what in (("nnodes", "node"), ("ncpus", "cpu")):
+        if name not in asked:
+            continue
+        low, dash, high = str(asked[name]).partition("-")
+        for word in (low, high) if dash else (low,):
+            if not re.fullmatch(r"\d{1,9}", word):
+                call.fail(f'Invalid numeric value "{word}" for requested {what} range.')
+        asked[name] = int(low), int(high or low)
+    for word in filter(None, str(asked.get("flags", "")).split(",")):
+        if not any(flag in word.lower() for flag in _FLAGS):
+            call.fail(f"str_2_job_flags: Invalid job flag {word}")
+
+
+_FLAGS = ("none", "schedsubmit", "schedmain", "schedbackfill", "startrecieved")
 
 
 def _window(call: Call, asked: dict[str, Any]) -> tuple[int, int]:
@@ -220,11 +252,16 @@ def _window(call: Call, asked: dict[str, Any]) -> tuple[int, int]:
     named, stated = "jobs" in asked, "state" in asked
     begin = moment("starttime", 0 if named else call.now if stated else call.now - call.now % 86400)
     end = moment("endtime", begin if begin and stated else call.now)
+    if "endtime" in asked and begin > end:
+        said = f"Start time ({durations.stamp(begin)}) requested is after end time ({durations.stamp(end)})."
+        call.fail(said)
     return begin, end + (end in (begin, call.now))
 
 
 def _is_met(job: Job, begin: int, end: int, states: set[str] | None, named: bool) -> bool:
     """Was the run there between two moments, and in one of the states? (setup_job_cond_limits, _state_time_string)"""
+    if job.het_job_id and job.pending:  # slurmdbd hears of its components when they start
+        return False
     waits = job.pending and job.reason == "JobArrayTaskLimit"
     eligible = 0 if waits else job.eligible
     start, ended = _started(job), job.end if job.finished else 0
@@ -318,8 +355,8 @@ def _fits(call: Call, asked: dict[str, Any], job: Job) -> bool:
             return False
     for name, count in (("nnodes", len(job.nodes)), ("ncpus", job.alloc_tres.get("cpu", 0))):
         if name in asked:
-            low, _, high = str(asked[name]).partition("-")
-            if not int(low or 0) <= count <= int(high or low or 0):
+            low, high = asked[name]
+            if not low <= count <= high:
                 return False
     return True
 
@@ -384,7 +421,7 @@ def _moment(row: Row, when: int) -> str:
 
 
 def _job_id(row: Row) -> str:
-    number = jobtext.job_number(row.job)
+    number = jobtext.job_number(row.job, row.call.environment)
     return f"{number}.{row.step.step_id}" if row.step else number
 
 
@@ -407,13 +444,12 @@ def _requested_memory(row: Row) -> str:
 
 def _memory(row: Row, amount: int) -> str:
     """Of MiB, in the unit asked for."""
-    if row.units:
-        divided = (
-            amount / 1024 ** (" MGTP".index(row.units[0].upper()) - 1)
-            if row.units[0].upper() in "MGTP"
-            else amount
-        )
-        return f"{divided:.2f}{row.units[0].upper()}"
+    letter = row.units[:1].upper()
+    if letter == "M":
+        return f"{amount}M"
+    if letter and letter in "KGTP":
+        divided = amount / 1024 ** (" MGTP".index(letter) - 1) if letter != "K" else amount * 1024
+        return f"{divided:.0f}{letter}" if divided == int(divided) else f"{divided:.2f}{letter}"
     return sizes.memory_text(amount)
 
 
@@ -430,6 +466,16 @@ def _energy(row: Row) -> str:
     return "energy=0" if row.step and row.step.end else ""
 
 
+def _comment(row: Row) -> str:
+    """slurmdbd is told of it only where AccountingStoreFlags says so."""
+    kept = "job_comment" in row.call.site.conf.words("AccountingStoreFlags")
+    return str(row.job.request.extra.get("comment", "")) if kept else ""
+
+
+def _frequency(row: Row) -> str:
+    return "0" if row.step and row.step.step_id in ("batch", "extern") else "Unknown"
+
+
 VALUES: dict[str, Callable[[Row], str]] = {
     "account": lambda r: r.job.account,
     "admincomment": _of_job(lambda r: str(r.job.request.extra.get("admin_comment", ""))),
@@ -438,7 +484,7 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "alloctres": lambda r: _tres(r, r.step.tres if r.step else r.job.alloc_tres),
     "associd": lambda r: str(r.job.assoc_id),
     "cluster": lambda r: r.call.site.name,
-    "comment": _of_job(lambda r: str(r.job.request.extra.get("comment", ""))),
+    "comment": _of_job(_comment),
     "constraints": _of_job(lambda r: r.job.features or ""),
     "consumedenergy": lambda r: "0" if r.step or r.job.finished else "",
     "cputime": lambda r: durations.clock(r.elapsed * _cpus(r)),
@@ -482,10 +528,10 @@ VALUES: dict[str, Callable[[Row], str]] = {
         )
     ),
     "reason": _of_job(_reason),
-    "reqcpufreq": lambda r: "0" if r.step else "Unknown",
-    "reqcpufreqgov": lambda r: "0" if r.step else "Unknown",
-    "reqcpufreqmax": lambda r: "0" if r.step else "Unknown",
-    "reqcpufreqmin": lambda r: "0" if r.step else "Unknown",
+    "reqcpufreq": _frequency,
+    "reqcpufreqgov": _frequency,
+    "reqcpufreqmax": _frequency,
+    "reqcpufreqmin": _frequency,
     "reqcpus": lambda r: str(r.step.cpus if r.step else r.job.req_tres.get("cpu", 0)),
     "reqmem": _of_job(_requested_memory),
     "reqnodes": lambda r: str(len(_nodes(r)) if r.step else r.job.req_tres.get("node", r.job.min_nodes)),
@@ -509,5 +555,6 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "user": _of_job(lambda r: r.job.user),
     "usercpu": lambda r: "00:00:00",
     "wckey": _of_job(lambda r: str(r.job.request.extra.get("wckey", ""))),
+    "wckeyid": _of_job(lambda r: "0"),
     "workdir": _of_job(lambda r: r.job.request.work_dir),
 }

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fairway.slurm.behaviours import BadHint, hints
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.environment import tres_variables
-from fairway.slurm.commands.joboptions import REFUSED, JobOptions
+from fairway.slurm.commands.joboptions import AGAIN, REFUSED, JobOptions
 from fairway.slurm.commands.jobrequests import request_of
 from fairway.slurm.commands.otherdirectives import other_directives
 from fairway.slurm.model.job import JobRequest
@@ -24,7 +24,7 @@ _NO_SHEBANG = (
 
 def sbatch(call: Call) -> None:
     early = JobOptions(call)
-    operands = early.take_early(call.arguments)
+    operands = early.take_early([word for word in call.arguments if word != ":"])
     wrap = early.get("wrap")
     if operands and wrap is not None:
         call.fail("Script arguments not permitted with --wrap option")
@@ -36,9 +36,12 @@ def sbatch(call: Call) -> None:
     requests, options = [], early
     components = _components(call.arguments[: len(call.arguments) - len(operands)], body)
     for directives, typed in components:
-        options = JobOptions(call)
-        options.values.update(early.values)
+        before, options = options, JobOptions(call)
+        options.values.update({k: v for k, v in before.values.items() if k not in AGAIN})
+        options.source.update({k: v for k, v in before.source.items() if k not in AGAIN})
         _read_script(options, directives, operands[0] if operands else "stdin")
+        if not (options.get("ignore-pbs") or "SBATCH_IGNORE_PBS" in call.environment):
+            other_directives(options, body)
         options.take_environment()
         options.take(typed, "cli")
         requests.append(_request(call, options, operands, wrap, body))
@@ -65,7 +68,8 @@ def tell_notes(call: Call, refused: SlurmError, request: JobRequest) -> None:
     for note in refused.notes:
         call.error(note)
     if refused.name == "INVALID_PARTITION_NAME":
-        unknown = [p for p in (request.partition or "").split(",") if p not in call.site.cluster.partitions]
+        asked = [p for one in request.het or (request,) for p in (one.partition or "").split(",") if p]
+        unknown = [p for p in asked if p not in call.site.cluster.partitions]
         if unknown:
             call.error(f"invalid partition specified: {unknown[0]}")
 
@@ -192,9 +196,6 @@ def split_directive(call: Call, line: str, file: str, number: int) -> list[str]:
 
 
 def _request(call: Call, options: JobOptions, operands: list[str], wrap: str | None, body: str) -> JobRequest:
-    if not (options.get("ignore-pbs") or "ignore-pbs" in " ".join(call.arguments)):
-        other_directives(options, body)
-        options.take_environment()
     request = request_of(options)
     name = "wrap" if wrap is not None else operands[0].rsplit("/", 1)[-1] if operands else "sbatch"
     script = operands[0] if operands else ""

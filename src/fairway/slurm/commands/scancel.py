@@ -11,7 +11,7 @@ from fairway.slurm.commands.getopt import parse, short_table
 from fairway.slurm.commands.joboptions import signal_number
 from fairway.slurm.model.job import Job
 from fairway.slurm.words import hostlist
-from fairway.slurm.words.errors import SlurmError
+from fairway.slurm.words.errors import SlurmError, refusals
 
 _OPTIONS = short_table(
     "account:A: batch:b ctld cron full:f help help-state hurry:H interactive:i clusters:M: jobname:n: me name:n: "
@@ -90,12 +90,12 @@ def _state(call: Call, text: str) -> str:
     return found[0]
 
 
-JobId = tuple[int, set[int] | None, str]
-"""Job, tasks of its array (None: all), step."""
+JobId = tuple[int, set[int] | None, int | None]
+"""Job, tasks of its array (None: all), component of a heterogeneous job (None: all)."""
 
 
 def _job_id(call: Call, word: str) -> JobId:
-    match = re.fullmatch(r"(\d{1,10})(?:_(?:(\d+)|\[([\d,-]+)\]))?(?:\+\d+)?(?:\.(\d+))?", word)
+    match = re.fullmatch(r"(\d{1,10})(?:_(?:(\d+)|\[([\d,-]+)\]))?(?:\+(\d{1,9}))?(?:\.\d+)?", word)
     if match is None:
         call.fail(f"Invalid job id {word}")
     tasks = (
@@ -105,7 +105,7 @@ def _job_id(call: Call, word: str) -> JobId:
         if match[3]
         else None
     )
-    return int(match[1]), tasks, match[4] or ""
+    return int(match[1]), tasks, int(match[4]) if match[4] else None
 
 
 def _wanted(call: Call, asked: dict[str, Any], ids: list[JobId]) -> list[Job]:
@@ -133,14 +133,30 @@ def _wanted(call: Call, asked: dict[str, Any], ids: list[JobId]) -> list[Job]:
     return [job for job in call.site.cluster.jobs.values() if not job.finished and fits(job)]
 
 
+def _is_known(call: Call, number: int) -> bool:
+    return any(number in (j.job_id, j.array_job_id, j.het_job_id) for j in call.site.cluster.jobs.values())
+
+
 def _cancel(call: Call, asked: dict[str, Any], ids: list[JobId], jobs: list[Job]) -> None:
     signal = asked.get("signal")
     targets: list[tuple[str, Job, list[int] | None]] = []
     if not ids:
         targets = [(jobtext.job_number(job), job, None) for job in jobs]
     filtered = any(name in asked for name in _FILTERS)
-    for number, tasks, _step in ids:
+    for number, tasks, component in ids:
         mine = [j for j in jobs if number in (j.job_id, j.array_job_id, j.het_job_id)]
+        if filtered and not _is_known(call, number):
+            call.error(f"Kill job error on job id {number}: {refusals()['INVALID_JOB_ID'][1]}")
+            call.code = 1
+        if component is not None and any(j.het_job_id == number for j in mine):
+            if any(j.pending for j in mine):
+                code, said = refusals()["NOT_WHOLE_HET_JOB"]
+                call.error(f"Kill job error on job id {number}+{component}: {said}")
+                call.code = code % 256
+                continue
+            if component:
+                targets += [(j.label, j, None) for j in mine if j.het_offset == component]
+                continue
         for job in mine if tasks is not None or filtered else mine[:1]:
             if tasks is None:
                 targets.append((str(number), job, None))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from fairway.slurm.commands import scontrolassoc, scontrolshow, tokens
+from fairway.slurm.commands import jobtext, scontrolassoc, scontrolshow, tokens
 from fairway.slurm.commands.call import VERSION, Call
 from fairway.slurm.commands.getopt import parse, short_table
 from fairway.slurm.commands.scontrolupdate import create, delete, update
+from fairway.slurm.model.job import Job
 from fairway.slurm.words import hostlist
 from fairway.slurm.words.errors import SlurmError, refusals
 
@@ -17,11 +18,13 @@ _OPTIONS = short_table(
     "uid:u: usage verbose:v version:V"
 )
 _SHOW: dict[str, tuple[scontrolshow.Shower, int]] = {
-    "aliases": (scontrolshow.show_nothing, 1),
+    "aliases": (scontrolshow.show_aliases, 1),
     "assoc_mgr": (scontrolassoc.show_assoc_mgr, 2),
+    "bbstat": (scontrolshow.show_nothing, 2),
     "burstbuffer": (scontrolshow.show_nothing, 1),
     "config": (scontrolshow.show_config, 1),
     "daemons": (scontrolshow.show_daemons, 1),
+    "dwstat": (scontrolshow.show_nothing, 2),
     "federation": (scontrolshow.show_nothing, 2),
     "frontend": (scontrolshow.show_frontend, 2),
     "hostlist": (scontrolshow.show_hostlist, 5),
@@ -42,8 +45,13 @@ _SHOW: dict[str, tuple[scontrolshow.Shower, int]] = {
 def scontrol(call: Call) -> None:
     detail = line = quiet = False
     parsed = parse(call, _OPTIONS, call.arguments)
-    for name, _ in parsed:
+    for name, value in parsed:
         quiet |= name == "quiet"
+        if name in ("cluster", "clusters"):
+            call.check_clusters(value)
+        if name == "uid" and call.site.uid(str(value)) is None:
+            call.error(f'--uid="{value}" invalid')
+            call.quit(0)
         if name == "version":
             call.print(VERSION)
             call.quit(0)
@@ -127,8 +135,11 @@ def _show(call: Call, words: list[str], detail: bool, line: bool) -> None:
 Command = Callable[[Call, list[str]], None]
 
 
-def job_ids(call: Call, text: str) -> list[int]:
-    """Records named by `7`, `5_3`, `5_[1-2]` or a list of them. Raises: SlurmError for one that is none."""
+def job_ids(call: Call, text: str, split: bool = False) -> list[int]:
+    """Records named by `7`, `5_3`, `5_[1-2]` or a list of them. split: tasks that wait get records of their own.
+
+    Raises: SlurmError for one that is none.
+    """
     cluster = call.site.cluster
     found: list[int] = []
     for word in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text):
@@ -150,8 +161,17 @@ def job_ids(call: Call, text: str) -> list[int]:
             mine = [j for j in mine if j.array_task in tasks or tasks & set(j.array_left)]
         if not mine:
             raise SlurmError("INVALID_JOB_ID")
-        found += [number] if tasks is None else [j.job_id for j in mine]
+        if tasks is None:
+            found.append(number)
+        elif split:
+            found += [call.site.controller.split_off(number, t) for t in sorted(tasks) if _has_task(mine, t)]
+        else:
+            found += [j.job_id for j in mine]
     return found
+
+
+def _has_task(jobs: list[Job], task: int) -> bool:
+    return any(task == j.array_task or task in j.array_left for j in jobs)
 
 
 def on_jobs(
@@ -163,13 +183,26 @@ def on_jobs(
         call.quit(1)
     for word in ",".join(words).split(",") if "[" not in "".join(words) else words:
         try:
-            ids = _named(call, word)
+            ids = _named(call, word, split=name in ("hold", "release", "update"))
             act(ids)
         except SlurmError as refused:
-            call.say(f"{refused.message} for job {word}")
-            if said:
+            whose = "" if name in ("suspend", "resume") else _array_of(call, word)
+            call.say(f"{whose}: {refused.message}" if whose else f"{refused.message} for job {word}")
+            if said and not whose:
                 call.say(f"{said} error: {refused.message}")
             call.code = 1
+
+
+def _array_of(call: Call, word: str) -> str:
+    """What a refusal begins with, if it is about an array: `5_1`, or its tasks still to start `5_1-9`; '' otherwise."""
+    number, mark, task = word.partition("_")
+    if not number.isdigit() or len(number) > 10:
+        return ""
+    mine = [j for j in call.site.cluster.jobs.values() if j.array_job_id == int(number)]
+    if not mark or not mine:
+        return word if mark and number.isdigit() and call.site.job(int(number)) is None else ""
+    left = next((j.array_left for j in mine if task.isdigit() and int(task) in j.array_left), None)
+    return f"{number}_{jobtext.index_list(left)}" if left else word
 
 
 def _each(act: Callable[[int], None]) -> Callable[[list[int]], None]:
@@ -180,7 +213,7 @@ def _each(act: Callable[[int], None]) -> Callable[[list[int]], None]:
     return every
 
 
-def _named(call: Call, word: str) -> list[int]:
+def _named(call: Call, word: str, split: bool) -> list[int]:
     key, equals, name = word.partition("=")
     if equals and key.lower() in ("name", "jobname"):
         mine = [
@@ -189,7 +222,7 @@ def _named(call: Call, word: str) -> list[int]:
         if not mine:
             raise SlurmError("INVALID_JOB_ID")
         return mine
-    return job_ids(call, name if equals else word)
+    return job_ids(call, name if equals else word, split)
 
 
 def _hold(call: Call, words: list[str]) -> None:
@@ -264,12 +297,11 @@ def _completing(call: Call, words: list[str]) -> None:
 
 def _write(call: Call, words: list[str]) -> None:
     """write batch_script JOB [FILE | -]"""
-    if len(words) < 2 or not "batch_script".startswith(words[0].lower()):
-        call.say(
-            "too few arguments for keyword:write"
-            if len(words) < 2
-            else f"invalid entity:{words[0]} for keyword:write"
-        )
+    if words and not "batch_script".startswith(words[0].lower()):
+        call.say(f"invalid write argument:{words[0]}")
+        call.quit(1)
+    if len(words) < 2:
+        call.say("too few arguments for keyword:write")
         call.quit(1)
     job = call.site.job(int(words[1])) if words[1].isdigit() else None
     if job is None or not job.request.script:
@@ -327,6 +359,15 @@ def _errnumstr(call: Call, words: list[str]) -> None:
     call.print(numbers.get(number, "Unspecified error"))
 
 
+def _pidinfo(call: Call, words: list[str]) -> None:
+    """A job of this cluster has no processes of this machine's numbers."""
+    if not words:
+        call.say("missing argument for keyword:pidinfo")
+    else:
+        call.say("Failed to locate job for requested pid")
+    call.quit(1)
+
+
 def _nothing(call: Call, words: list[str]) -> None:
     """What only changes how later commands print."""
 
@@ -377,6 +418,10 @@ _COMMANDS: dict[str, Command] = {
     "schedloglevel": _ask("slurm_set_schedlog_level", "Permission denied"),
     "shutdown": _ask("slurm_shutdown", told=_ENDED),
     "abort": _ask("slurm_shutdown", told=_ENDED),
+    "cancel_reboot": _ask("slurm_update"),
+    "cluster": _nothing,
+    "fsdampeningfactor": _ask("slurm_set_fs_dampeningfactor", "Permission denied"),
+    "pidinfo": _pidinfo,
     "details": _nothing,
     "oneliner": _nothing,
     "all": _nothing,

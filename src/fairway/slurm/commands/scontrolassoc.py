@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from fairway.slurm.commands.call import Call
@@ -151,14 +150,10 @@ def _qos(call: Call, wanted: list[str] | None, line: bool) -> None:
     call.print("QOS Records" + ("" if line else "\n"))
     for one in call.site.cluster.accounts.qos.values():
         if wanted is None or one.name in wanted:
-            text = _qos_lines(call, one)
-            call.write(
-                (re.sub(r" +\n? *", " ", " ".join(p for p in text)).rstrip() if line else "\n    ".join(text))
-                + "\n"
-            )
+            call.print((" " if line else "\n    ").join(_qos_lines(call, one, line)))
 
 
-def _qos_lines(call: Call, one: Qos) -> list[str]:
+def _qos_lines(call: Call, one: Qos, line: bool) -> list[str]:
     limits, counts = one.limits, one.counts
     lines = [
         f"QOS={one.name}({one.id})",
@@ -177,22 +172,29 @@ def _qos_lines(call: Call, one: Qos) -> list[str]:
         f"MinTRESPJ={_amounts(limits.min_tres_per_job)}",
         f"PreemptMode={one.preempt_mode.upper() if one.preempt_mode != 'cluster' else 'OFF'}",
         f"Priority={one.priority}",
-        "Account Limits=",
     ]
     most = limits.max_jobs_per_account, limits.max_submit_per_account
-    for name, held in one.by_account.items():
-        lines.append(f"  {name}={{{_held(call, held, 'PA', most[0], most[1], limits)}}}")
-    lines.append("User Limits=")
-    for name, held in one.by_user.items():
-        lines.append(
-            f"  {call.site.uid(name)}={{{_held(call, held, 'PU', limits.max_jobs, limits.max_submit, limits)}}}"
-        )
+    accounts = [(n, _held(call, held, "PA", most[0], most[1], limits)) for n, held in one.by_account.items()]
+    users = [
+        (str(call.site.uid(name)), _held(call, held, "PU", limits.max_jobs, limits.max_submit, limits))
+        for name, held in one.by_user.items()
+    ]
+    for what, held_by in (("Account", accounts), ("User", users)):
+        if line:
+            told = "".join(f" {name}={{{' '.join(held)}}}" for name, held in held_by)
+            lines.append(f"{what} Limits={told or f'No {what}s'}")
+        else:
+            within = [f"      {name}" + "".join(f"\n        {one}" for one in held) for name, held in held_by]
+            lines.append("\n".join((f"{what} Limits", *(within or [f"        No {what}s"]))))
     return lines
 
 
-def _held(call: Call, held: Counts, of: str, jobs: int | None, submit: int | None, limits: Limits) -> str:
+def _held(
+    call: Call, held: Counts, of: str, jobs: int | None, submit: int | None, limits: Limits
+) -> tuple[str, str]:
     most = limits.max_tres_per_user if of == "PU" else limits.max_tres_per_account
     return (
         f"MaxJobs{of}={_limit(jobs, held.jobs)} MaxJobsAccrue{of}=N(0) "
-        f"MaxSubmitJobs{of}={_limit(submit, held.submitted)} MaxTRES{of}={_tres(call, most, held.tres)}"
+        f"MaxSubmitJobs{of}={_limit(submit, held.submitted)}",
+        f"MaxTRES{of}={_tres(call, most, held.tres)}",
     )

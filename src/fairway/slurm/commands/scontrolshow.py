@@ -25,12 +25,15 @@ BREAK = "\n   "
 def show_job(call: Call, name: str, detail: bool, line: bool) -> None:
     wanted = list(call.site.cluster.jobs.values())
     if name:
-        match = re.fullmatch(r"(\d{1,10})(?:_(\d+))?(?:\+\d+)?", name)
+        match = re.fullmatch(r"(\d{1,10})(?:_(\d{1,10}))?(?:\+(\d{1,10}))?", name)
         if match is None:
             call.say(f"scontrol_print_job error: {refusals()['INVALID_JOB_ID'][1]}")
             call.quit(1)
         number, task = int(match[1]), int(match[2]) if match[2] else None
         wanted = [j for j in wanted if number in (j.job_id, j.array_job_id, j.het_job_id)]
+        if not wanted:
+            call.say(f"slurm_load_jobs error: {refusals()['INVALID_JOB_ID'][1]}")
+            call.quit(1)
         # Found through the array's chain: what still waits, then the tasks, the last split off first.
         wanted = [j for j in wanted if j.array_left or not j.array_job_id] + [
             j for j in wanted if j.array_job_id and not j.array_left
@@ -41,8 +44,10 @@ def show_job(call: Call, name: str, detail: bool, line: bool) -> None:
                 for j in wanted
                 if task == j.array_task or task in j.array_left
             ]
+        if match[3]:
+            wanted = [j for j in wanted if j.het_job_id and j.het_offset == int(match[3])]
         if not wanted:
-            call.say(f"slurm_load_jobs error: {refusals()['INVALID_JOB_ID'][1]}")
+            call.print(f"Job {name} not found")
             call.quit(1)
     elif not wanted:
         call.print("No jobs in the system")
@@ -56,13 +61,12 @@ def _joined(lines: Iterable[str], line: bool) -> str:
 
 def job_lines(call: Call, job: Job, detail: bool) -> list[str]:
     site, request, extra = call.site, job.request, job.request.extra
+    used = jobtext.features_used(job)
     ids = f"JobId={job.job_id} "
     if job.array_job_id:
-        tasks = jobtext.index_list(job.array_left) if job.array_left else job.array_task
+        tasks = jobtext.tasks_left(job, call.environment) if job.array_left else job.array_task
         ids += f"ArrayJobId={job.array_job_id} ArrayTaskId={tasks} "
         if job.array_max_running:
-            if job.array_left:
-                ids = ids.rstrip() + f"%{job.array_max_running} "
             ids += f"ArrayTaskThrottle={job.array_max_running} "
     elif job.het_job_id:
         ids += f"HetJobId={job.het_job_id} HetJobOffset={job.het_offset} "
@@ -70,6 +74,7 @@ def job_lines(call: Call, job: Job, detail: bool) -> list[str]:
     qos = job.qos
     lines = [
         f"{ids}JobName={request.name}",
+        *([f"HetJobIdSet={jobtext.components(site, job)}"] if job.het_job_id else []),
         f"UserId={job.user}({uid}) GroupId={job.user}({uid}) MCS_label={extra.get('mcs_label', 'N/A')}",
         f"Priority={job.priority} Nice={job.nice} Account={job.account} QOS={qos}",
         f"JobState={jobtext.state_text(job)} Reason={re.sub(chr(92) + 's', '_', jobtext.reason_text(job))} "
@@ -102,8 +107,7 @@ def job_lines(call: Call, job: Job, detail: bool) -> list[str]:
     lines += [
         f"MinCPUsNode={_min_cpus(job)} MinMemory{'CPU' if per_cpu else 'Node'}={memory} "
         f"MinTmpDiskNode={sizes.with_unit(request.min_tmp_disk or 0, 'M')}",
-        f"Features={job.features if job.features is not None else '(null)'} "
-        f"DelayBoot={durations.clock(request.delay_boot or 0)}",
+        f"Features={'(null)' if used is None else used} DelayBoot={durations.clock(request.delay_boot or 0)}",
     ]
     if request.prefer:
         lines.append(f"Prefer={request.prefer}")
@@ -130,7 +134,7 @@ def job_lines(call: Call, job: Job, detail: bool) -> list[str]:
             f"StdOut={jobtext.output_path(site, job, 'out')}",
         ]
     if request.switches:
-        lines.append(f"Switches={request.switches}@00:00:00")
+        lines.append(f"Switches={request.switches}@{durations.clock(jobtext.switch_wait(site, job))}")
     lines.append("Power=")
     if request.gres_flags:
         lines.append(
@@ -420,16 +424,27 @@ def reservation_lines(call: Call, one: Reservation) -> list[str]:
     ]
 
 
-def show_step(call: Call, name: str, detail: bool, line: bool) -> None:
-    rows = [
-        r
-        for r in step_rows(call)
-        if not name or name in (r.number, str(r.job.job_id), r.number.partition(".")[0])
-    ]
-    if name and not rows:
+def _steps_named(call: Call, rows: list[StepRow], name: str) -> list[StepRow]:
+    """Those of `7`, `7.0` or `5_3.0`; a step's name counts as 0, as strtol reads it. Ends the command without any."""
+    job, dot, step = name.partition(".")
+    if call.site.job(int(job)) is None if job.isdigit() and len(job) < 11 else "_" not in job:
         call.say(f"slurm_get_job_steps error: {refusals()['INVALID_JOB_ID'][1]}")
         call.quit(1)
-    if not name:
+    number = re.match(r"\d{1,10}", step)
+    wanted = str(int(number[0])) if number else "0"
+    of_job = [r for r in rows if job in (str(r.job.job_id), r.job.label)]
+    found = [r for r in of_job if not dot or r.step.step_id == wanted]
+    if not found:
+        call.print(f"Job step {job}.{wanted if dot else 'TBD'} not found")
+        call.quit(1)
+    return found
+
+
+def show_step(call: Call, name: str, detail: bool, line: bool) -> None:
+    rows = step_rows(call)
+    if name:
+        rows = _steps_named(call, rows, name)
+    else:
         rows = [r for r in rows if not r.job.array_job_id]
     if not rows:
         call.print("No job steps in the system")
@@ -500,6 +515,9 @@ Shower = Callable[[Call, str, bool, bool], None]
 
 
 def show_hostnames(call: Call, name: str, detail: bool, line: bool) -> None:
+    if not name and "SLURM_NODELIST" not in call.environment:
+        call.error("host list is empty")
+        return
     try:
         for host in hostlist.expand(name or call.environment.get("SLURM_NODELIST", "")):
             call.print(host)
@@ -534,7 +552,9 @@ def show_licenses(call: Call, name: str, detail: bool, line: bool) -> None:
 
 def show_topology(call: Call, name: str, detail: bool, line: bool) -> None:
     switches = call.site.conf.topology
-    if not switches:
+    if name and not any(name == one.name or name in one.nodes for one in switches):
+        call.error(f"Topology information contains no switch or node named {name}")
+    elif not switches:
         call.error("No topology information available")
     for one in switches:
         if name in ("", one.name) or name in one.nodes:
@@ -547,6 +567,12 @@ def show_topology(call: Call, name: str, detail: bool, line: bool) -> None:
 
 def show_frontend(call: Call, name: str, detail: bool, line: bool) -> None:
     call.print("No nodes in the system")
+
+
+def show_aliases(call: Call, name: str, detail: bool, line: bool) -> None:
+    """The node of that name: no node's host is another's here."""
+    if name in call.site.cluster.node_index:
+        call.print(name)
 
 
 def show_nothing(call: Call, name: str, detail: bool, line: bool) -> None:

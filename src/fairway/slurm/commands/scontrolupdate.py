@@ -74,13 +74,13 @@ def _dispatch(
             if len(lower) >= _LEAST[name] and name.startswith(lower):
                 handler(call, pairs)
                 return
+    if what == "create":
+        call.error(f"Invalid creation entity: {words[0]}")
+        call.quit(1)
     call.say(f"No valid entity in {what} command")
-    if what == "update":
-        call.say(
-            'Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or "SlurmctldDebug"'
-        )
-    else:
-        call.say('Input line must include "NodeName", "PartitionName", or "Reservation"')
+    call.say(
+        'Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or "SlurmctldDebug"'
+    )
     call.quit(1)
 
 

@@ -70,6 +70,9 @@ def sinfo(call: Call) -> None:
         call.fail(f"Error: invalid entry for --iterate={asked['iterate']}")
     states = _states(call, asked.get("states"))
     if "reservation" in asked:
+        if "long" in asked and "noheader" not in asked:
+            call.print(durations.stamp(call.now, "%a %b %d %H:%M:%S %Y"))
+        call.print_cluster(asked)
         _print_reservations(call, "noheader" not in asked)
         return
     if "list-reasons" in asked and states is None:
@@ -84,6 +87,7 @@ def sinfo(call: Call) -> None:
     _sort(groups, asked.get("sort") or ("N" if by_node else "#P,-t"))
     if "long" in asked and "noheader" not in asked:
         call.print(durations.stamp(call.now, "%a %b %d %H:%M:%S %Y"))
+    call.print_cluster(asked)
     fields = _widened(fields, groups, asked, by_node)
     if "noheader" not in asked:
         call.print(TABLE.heading(fields))
@@ -131,32 +135,22 @@ def _widened(fields: list[Field], groups: list[Group], asked: dict[str, Any], by
     return [replace(f, width=wide[f.column]) if f.column in wide and f.column else f for f in fields]
 
 
-_WORDS = {
-    "ALLOC": "ALLOCATED",
-    "MIX": "MIXED",
-    "UNK": "UNKNOWN",
-    "FUTR": "FUTURE",
-    "COMP": "COMPLETING",
-    "RESV": "RESERVED",
-}
-_WORDS |= {
-    "NO_RESPOND": "NOT_RESPONDING",
-    "DRNG": "DRAINING",
-    "DRAIN": "DRAIN",
-    "FAILG": "FAILING",
-    "MAINT": "MAINTENANCE",
-}
-_WORDS |= {
-    "PLND": "PLANNED",
-    "POW_DN": "POWERING_DOWN",
-    "POW_UP": "POWERING_UP",
-    "REBOOT": "REBOOT_REQUESTED",
-}
+_STATE_WORDS = (
+    ("UNKNOWN", "UNK", "UNKNOWN"), ("DOWN", "DOWN", "DOWN"), ("IDLE", "IDLE", "IDLE"),
+    ("ALLOCATED", "ALLOC", "ALLOCATED"), ("MIXED", "MIX", "MIXED"), ("FUTURE", "FUTR", "FUTURE"),
+    ("PLANNED", "PLND", "PLANNED"), ("DRAIN", "DRAIN", "DRAIN"), ("DRAINED", "DRAINED", "DRAINED"),
+    ("RESV", "RESERVED", "RESERVED"), ("PERFCTRS", "NPC", "NET"), ("DRAINING", "DRNG", "DRAINING"),
+    ("COMPLETING", "COMP", "COMPLETING"), ("NO_RESPOND", "NO_RESPOND", "NOT_RESPONDING"),
+    ("POWERING_DOWN", "POW_DN", "POWERING_DOWN"), ("POWERED_DOWN", "POWERED_DOWN", "POWERED_DOWN"),
+    ("POWER_DOWN", "POWER_DOWN", "POWER_DOWN"), ("POWERING_UP", "POW_UP", "POWERING_UP"), ("FAIL", "FAIL", "FAIL"),
+    ("MAINT", "MAINT", "MAINTENANCE"), ("REBOOT", "BOOT", "REBOOT_REQUESTED"), ("REBOOT^", "BOOT^", "REBOOT_ISSUED"),
+    ("CLOUD", "CLOUD", "CLOUD"),
+)  # fmt: skip
+"""Words of -t in the order they are tried, long and short, and what they mean; their beginnings do (_node_state_id)."""
 _VALID = (
     "unknown,down,idle,allocated,?,mixed,future,drain,drained,draining,no_respond,reserved,perfctrs,cloud,completing,"
     "powering_down,powered_down,power_down,powering_up,fail,maint,reboot,reboot^,unknown"
 )
-_ASKABLE = {*nodetext.BASE, *nodetext.FLAGS, "DRAINING", "DRAINED", "FAILING", "PERFCTRS"}
 
 
 def _states(call: Call, text: str | None) -> list[str] | None:
@@ -164,8 +158,9 @@ def _states(call: Call, text: str | None) -> list[str] | None:
         return None
     found = []
     for word in re.split("[,&]", text):
-        name = _WORDS.get(word.upper(), word.upper())
-        if name not in _ASKABLE:
+        said = word.upper()
+        name = next((m for *names, m in _STATE_WORDS if any(n.startswith(said) for n in names)), None)
+        if name is None:
             call.error(f'Bad state string: "{word}"')
             call.error(f"valid states: {_VALID}")
             call.quit(1)
@@ -367,14 +362,14 @@ def _cpus(group: Group) -> str:
     return f"{used}/{idle}/{other}/{used + idle + other}"
 
 
-def _range(of: Callable[[Node], int], units: bool = False) -> Callable[[Group], str]:
-    """`16`, or `16+` where nodes differ."""
+def _range(of: Callable[[Node], int], units: bool = False, between: bool = False) -> Callable[[Group], str]:
+    """`16`, or where nodes differ `16+`, `16-32` if `between`."""
 
     def value(group: Group) -> str:
         numbers = [of(n) for n in group.nodes]
         low, high = min(numbers, default=0), max(numbers, default=0)
         text = sizes.with_unit(low) if units else str(low)
-        return text if low == high else f"{text}+"
+        return text if low == high else f"{text}-{high}" if between else f"{text}+"
 
     return value
 
@@ -433,7 +428,7 @@ VALUES: dict[str, Callable[[Group], str]] = {
     "cpus_aiot": _cpus,
     "disk": _range(lambda n: n.conf.tmp_disk),
     "nodes": lambda g: str(len(g.nodes)),
-    "free_mem": _range(lambda n: n.conf.real_memory - n.used_mem),
+    "free_mem": _range(lambda n: n.conf.real_memory - n.used_mem, between=True),
     "reason": lambda g: (g.first.reason if g.nodes else "") or "none",
     "features": _of_first(lambda n: ",".join(n.features) or "(null)"),
     "nodes_aiot": lambda g: "/".join(str(n) for n in _counts(g)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,15 +16,14 @@ _OPTIONS = short_table(
     "noheader:h jobs:j? long:l cluster:M: clusters:M: norm:n format:o: partition:p: sort:S: user:u: users:u: verbose:v "
     "version:V weights:w federation local sibling help usage"
 )
-_FORMATS = {
-    "": "%.15i %9r %.10Y %.10S %.10A %.10F %.10J %.10P %.10Q",
-    "user": "%.15i %9r %.8u %.10Y %.10S %.10A %.10F %.10J %.10P %.10Q",
-    "long": "%.15i %9r %.8u %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10Q %.11N %.20T",
-    "norm": "%.15i %9r %10y %10a %10f %10j %10p %10q",
-    "norm user": "%.15i %9r %.8u %10y %10a %10f %10j %10p %10q",
-    "norm long": "%.15i %9r %.8u %10y %10a %10b %10f %10j %10p %10q %20t",
-    "weights": "%.15i %9r %.10Y %.10S %.10A %.10F %.10J %.10P %.10Q",
-}
+_USAGE = """\
+Usage: sprio [-j jid[s]] [-u user_name[s]] [-o format] [-p partitions]
+   [--federation] [--local] [--sibling] [--usage] [-hlnvVw]
+"""
+_LONG = "%.15i %9r %.8u %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10Q %.11N %.20T"
+_LONG_NORMAL = "%.15i %9r %.8u %10y %10a %10b %10f %10j %10p %10q %20t"
+_OF_FACTORS = {"age": "A", "assoc": "B", "fs": "F", "js": "J", "part": "P", "qos": "Q"}
+_SORT_LETTERS = "ciNruAaFfJjPpQqTtYy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,46 +44,86 @@ def sprio(call: Call) -> None:
             call.print(VERSION)
             call.quit(0)
         if name in ("help", "usage"):
-            call.print("Usage: sprio [-j jid[s]] [-u user_name[s]] [-o format] [-p partitions]")
-            call.print("   [--federation] [--local] [--sibling] [--usage] [-hlnvVw]")
+            call.write(_USAGE)
             call.quit(0)
         asked["user" if name == "users" else name] = True if value is None else value
-    if parsed.rest and asked.get("jobs") is True:
-        asked["jobs"] = parsed.rest.pop(0)
+    _refuse(call, asked, parsed.rest)
     if call.site.conf.get("PriorityType", "priority/basic").endswith("basic"):
         call.error("You are not running a supported priority plugin")
         call.say(f"({call.site.conf.get('PriorityType', 'priority/basic')}).")
         call.say("Only 'priority/multifactor' is supported.")
         call.quit(1)
-    kind = " ".join(k for k in ("norm", "long") if k in asked) or ("weights" if "weights" in asked else "")
-    if "user" in asked and "long" not in asked and "weights" not in asked:
-        kind = f"{kind} user".strip()
     fields = short_format(
         call,
         columns_of("sprio", "job"),
-        asked.get("format") or _FORMATS[kind],
+        str(asked.get("format", _format(call, asked))),
         lambda c: call.error(f"Invalid job format specification: {c}"),
         shown=False,
+        all_columns=False,
     )
-    heading = TABLE.heading(fields)
-    users = _users(call, asked, heading if "noheader" not in asked else "")
+    users = _users(call, asked)
     rows = _rows(call, asked, users)
-    if "weights" in asked:
-        if "noheader" not in asked:
-            call.print(heading)
-        call.print(TABLE.line(fields, Row(call, None, "")))
-        return
-    if not rows and any(k in asked for k in ("jobs", "user", "partition")) and users != []:
+    if not rows and asked.get("jobs", True) is not True:
         call.print("Unable to find jobs matching user/id(s) specified")
         return
-    _sort(rows, asked.get("sort") or "i,r")
     if "noheader" not in asked:
-        call.print(heading)
+        call.print(TABLE.heading(fields))
+    if "weights" in asked:
+        rows = [Row(call, None, "")]
+    else:
+        _sort(call, rows, asked.get("sort") or "i,r")
     for row in rows:
         call.print(TABLE.line(fields, row))
 
 
-def _users(call: Call, asked: dict[str, Any], heading: str) -> list[str] | None:
+def _refuse(call: Call, asked: dict[str, Any], rest: list[str]) -> None:
+    """What sprio says before it asks the controller; the environment's format, and a job id that stands alone."""
+    if "long" in asked and "format" in asked:
+        call.fatal("Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry.")
+    if "long" not in asked and "format" not in asked and "SPRIO_FORMAT" in call.environment:
+        asked["format"] = call.environment["SPRIO_FORMAT"]
+    if rest and "jobs" in asked:
+        asked["jobs"] = rest.pop(0)
+    for word in filter(None, str(asked["jobs"]).split(",")) if asked.get("jobs", True) is not True else ():
+        if not _job_id(call, word):
+            call.fail(f"Invalid job id: {word}")
+    if rest:
+        call.error(f"Unrecognized option: {rest[0]}")
+        call.write(_USAGE)
+        call.quit(1)
+    call.check_clusters(asked.get("clusters") or asked.get("cluster"))
+
+
+def _job_id(call: Call, word: str) -> int:
+    """`7`, the record of task `7_3`, or of component `7+1`; 0 for what is none (slurm_xlate_job_id)."""
+    number, mark, within = word.partition("_" if "_" in word else "+")
+    if not re.fullmatch(r"\d{1,9}", number) or (mark and not re.fullmatch(r"\d{1,9}", within)):
+        return 0
+    if not mark:
+        return int(number)
+    for job in call.site.cluster.jobs.values():
+        at = (job.array_job_id, job.array_task) if mark == "_" else (job.het_job_id, job.het_offset)
+        if at == (int(number), int(within)):
+            return job.job_id
+    return 0
+
+
+def _format(call: Call, asked: dict[str, Any]) -> str:
+    """The columns without -o: of the factors, those that weigh anything (main in sprio.c)."""
+    normal = "norm" in asked
+    if "long" in asked:
+        return _LONG_NORMAL if normal else _LONG
+    found = ["%.15i %9r"] + (["%.8u"] if "user" in asked else [])
+    found.append("%10y" if normal else "%.10Y %.10S")
+    for factor, letter in _OF_FACTORS.items():
+        if _weight(call, factor):
+            found.append(f"%10{letter.lower()}" if normal else f"%.10{letter}")
+    if call.site.conf.get("PriorityWeightTRES"):
+        found.append("%20t" if normal else "%.20T")
+    return " ".join(found)
+
+
+def _users(call: Call, asked: dict[str, Any]) -> list[str] | None:
     if "user" not in asked:
         return None
     found = []
@@ -97,11 +137,12 @@ def _users(call: Call, asked: dict[str, Any], heading: str) -> list[str] | None:
 
 
 def _rows(call: Call, asked: dict[str, Any], users: list[str] | None) -> list[Row]:
-    ids = {
-        int(w.partition("_")[0])
-        for w in str(asked.get("jobs", "")).split(",")
-        if w.partition("_")[0].isdigit()
-    }
+    wanted = asked.get("jobs", True)
+    ids = (
+        {_job_id(call, word) for word in filter(None, str(wanted).split(","))}
+        if wanted is not True
+        else set()
+    )
     partitions = asked["partition"].split(",") if "partition" in asked else None
     rows = []
     for job in call.site.cluster.jobs.values():
@@ -118,9 +159,14 @@ def _rows(call: Call, asked: dict[str, Any], users: list[str] | None) -> list[Ro
     return rows
 
 
-def _sort(rows: list[Row], keys: str) -> None:
+def _sort(call: Call, rows: list[Row], keys: str) -> None:
     for at in range(len(keys) - 1, -1, -1):
-        key = _SORTS.get(keys[at])
+        letter = keys[at]
+        if letter in ",+-":
+            continue
+        if letter not in _SORT_LETTERS:
+            call.fail(f"Invalid sort specification: {letter}")
+        key = _SORTS.get(letter)
         if key is not None:
             rows.sort(key=key, reverse=at > 0 and keys[at - 1] == "-")
 
@@ -159,9 +205,9 @@ def _weighted(name: str) -> Callable[[Row], str]:
 
 def _normal(name: str) -> Callable[[Row], str]:
     def value(row: Row) -> str:
-        if row.job is None:
-            return ""
         weight = _weight(row.call, name)
+        if row.job is None:
+            return str(weight)
         return f"{factor_of(row, name) / weight if weight else 0:.7f}"
 
     return value
@@ -175,17 +221,32 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "job_id": _of_job(lambda r, j: str(j.job_id), "Weights"),
     "partition": lambda r: r.partition,
     "user_name": _of_job(lambda r, j: j.user),
-    "cluster_name": lambda r: r.call.site.name,
+    "cluster_name": lambda r: "(null)",
     "job_priority_weighted": _of_job(lambda r, j: str(r.priority)),
     "job_priority_normalized": _of_job(lambda r, j: f"{r.priority / 0xFFFFFFFF:16.14f}"),
     "site_priority": _of_job(lambda r, j: f"{j.factors.get('site', 0):.0f}", "1"),
     "job_nice": _of_job(lambda r, j: str(j.nice)),
-    "tres_weighted": lambda r: "",
-    "tres_normalized": lambda r: "",
+    "tres_weighted": lambda r: _tres(r, weighted=True),
+    "tres_normalized": lambda r: _tres(r, weighted=False),
     **{f"{name}_priority_weighted": _weighted(name) for name in _WEIGHTS},
     **{f"{name}_priority_normalized": _normal(name) for name in _WEIGHTS},
 }
 TABLE: Table[Row] = Table(VALUES)
+
+
+def _tres(row: Row, weighted: bool) -> str:
+    """`CPU=250,GRES/gpu=500`, as PriorityWeightTRES writes the names; parts of one without the weights."""
+    written = row.call.site.conf.get("PriorityWeightTRES", "")
+    if row.job is None:
+        return (written or "(null)") if weighted else ""
+    found = []
+    for part in written.split(","):
+        name, _, weight = part.partition("=")
+        value = row.job.factors.get(f"tres:{name.strip().lower()}", 0.0)
+        if value:
+            shown = f"{value:.0f}" if weighted else f"{value / float(weight):.2f}"
+            found.append(f"{name.strip().lower()}={shown}")
+    return ",".join(found)
 
 
 def _by_factor(name: str) -> Callable[[Row], Any]:

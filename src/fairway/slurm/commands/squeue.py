@@ -121,6 +121,7 @@ def _print_jobs(call: Call, asked: dict[str, Any]) -> None:
         return
     if "long" in asked:
         call.print(_date(call))
+    call.print_cluster(asked)
     fields = _fields(call, asked)
     if "noheader" not in asked:
         call.print(TABLE.heading(fields))
@@ -363,10 +364,37 @@ _SORTS: dict[str, Callable[[Row], Any]] = {
 }
 
 
+def _step_ids(call: Call, text: Any) -> set[tuple[int, int | None, int]] | None:
+    """`7.0,5_3.1` as job id, task and number; a step's name counts as 0, as strtol reads it."""
+    words = _words(text)
+    if words is None:
+        return None
+    found = set()
+    for word in words:
+        job, dot, step = word.partition(".")
+        if not dot or not step:
+            call.fail(f"Invalid job_step id: {job}.??")
+        numbers = re.match(r"(\d{1,10})(?:_(\d{1,10}))?", job)
+        negative = step.startswith("-") and step[1:2].isdigit()
+        if numbers is None or not int(numbers[1]) or negative:
+            call.fail(f"Invalid job_step id: {job}.{step}")
+        number = re.match(r"\d{1,10}", step)
+        found.add((int(numbers[1]), int(numbers[2]) if numbers[2] else None, int(number[0]) if number else 0))
+    return found
+
+
+def _step_key(row: StepRow) -> tuple[int, int | None, int]:
+    job, number = row.job, row.step.step_id
+    step = int(number) if number.isdigit() else -1
+    return (
+        (job.array_job_id, job.array_task, step) if job.array_task is not None else (job.job_id, None, step)
+    )
+
+
 def _print_steps(call: Call, asked: dict[str, Any]) -> None:
     columns = columns_of("squeue", "step")
     if "Format" in asked:
-        fields = long_format(call, columns, asked["Format"])
+        fields = long_format(call, columns, asked["Format"], of="job step")
     else:
         text = asked.get("format") or _STEPS
         fields = short_format(
@@ -374,13 +402,13 @@ def _print_steps(call: Call, asked: dict[str, Any]) -> None:
         )
     if "noheader" not in asked:
         call.print(STEP_TABLE.heading(fields))
-    wanted = _words(asked.get("steps"))
+    wanted = _step_ids(call, asked.get("steps"))
     users, partitions = _users(call, asked.get("users")), _words(asked.get("partitions"))
     ids = _job_ids(call, asked.get("jobs"))
     rows = [
         row
         for row in step_rows(call)
-        if (wanted is None or row.number in wanted or row.number.partition(".")[0] in wanted)
+        if (wanted is None or _step_key(row) in wanted)
         and (users is None or row.job.user in users)
         and (partitions is None or row.job.partition in partitions)
         and (ids is None or any(n in (row.job.job_id, row.job.array_job_id) for n, _ in ids))
@@ -392,7 +420,7 @@ def _print_steps(call: Call, asked: dict[str, Any]) -> None:
 STEP_TABLE: Table[StepRow] = Table(
     {
         "num_tasks": lambda r: str(r.step.tasks),
-        "tres_per_node": lambda r: "N/A",
+        "tres_per_node": lambda r: "(null)",
         "id": lambda r: r.number,
         "name": lambda r: r.step.name,
         "time_limit": lambda r: "UNLIMITED",
@@ -412,13 +440,13 @@ STEP_TABLE: Table[StepRow] = Table(
         "cpu_freq": lambda r: "N/A",
         "resv_ports": lambda r: "(null)",
         "step_state": lambda r: r.step.state,
-        "cpus_per_tres": lambda r: "N/A",
-        "mem_per_tres": lambda r: "N/A",
-        "tres_bind": lambda r: "N/A",
-        "tres_freq": lambda r: "N/A",
-        "tres_per_step": lambda r: "N/A",
-        "tres_per_socket": lambda r: "N/A",
-        "tres_per_task": lambda r: "N/A",
+        "cpus_per_tres": lambda r: "(null)",
+        "mem_per_tres": lambda r: "(null)",
+        "tres_bind": lambda r: "(null)",
+        "tres_freq": lambda r: "(null)",
+        "tres_per_step": lambda r: "(null)",
+        "tres_per_socket": lambda r: "(null)",
+        "tres_per_task": lambda r: "(null)",
     },
     frozenset(("nodes", "time_used", "time_limit")),
 )

@@ -82,18 +82,22 @@ def _end(row: Row) -> str:
 
 def _array_task(row: Row) -> str:
     if row.job.array_left:
-        return jobtext.tasks_left(row.job)
+        return jobtext.tasks_left(row.job, row.call.environment)
     return "N/A" if row.job.array_task is None else str(row.job.array_task)
 
 
 def _std(which: str) -> Callable[[Row], str]:
+    """The path as it was asked for: squeue leaves %j and the like as they are."""
+
     def value(row: Row) -> str:
         job = row.job
-        if not job.batch:
-            return "N/A" if which == "err" else f"{job.request.work_dir}/slurm-{job.job_id}.out"
-        if not job.request.extra.get("std_out") and not (which == "err" and job.request.extra.get("std_err")):
-            return f"{job.request.work_dir}/slurm-{job.job_id}.out"
-        return jobtext.output_path(row.call.site, job, which)
+        if not job.batch and which == "err":
+            return "N/A"
+        extra, folder = job.request.extra, job.request.work_dir
+        asked = (extra.get("std_err") if which == "err" else "") or extra.get("std_out")
+        if not asked:
+            return f"{folder}/slurm-{job.job_id}.out"
+        return str(asked) if str(asked).startswith("/") else f"{folder}/{asked}"
 
     return value
 
@@ -108,6 +112,13 @@ def _min_cpus(row: Row) -> str:
     return str(max(request.node_min_cpus or 0, (request.cpus_per_task or 1) * per_node, 1))
 
 
+def _mebibytes(row: Row, amount: int) -> str:
+    """In the largest unit that keeps it exact; as it is with --noconvert."""
+    if amount and any(word.startswith("--noc") for word in row.call.arguments):
+        return f"{amount}M"
+    return sizes.memory_text(amount)
+
+
 VALUES: dict[str, Callable[[Row], str]] = {
     "account": lambda r: r.job.account,
     "job_id2": lambda r: str(r.job.job_id),
@@ -115,17 +126,17 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "batch_host": lambda r: (r.job.batch_host or "n/a") if r.job.batch else r.call.site.host,
     "min_cpus": _min_cpus,
     "num_cpus": lambda r: str(jobtext.cpu_count(r.job)),
-    "min_tmp_disk": lambda r: sizes.with_unit(r.job.request.min_tmp_disk or 0, "M"),
+    "min_tmp_disk": lambda r: _mebibytes(r, r.job.request.min_tmp_disk or 0),
     "num_nodes": lambda r: str(jobtext.node_count(r.call.site, r.job)),
     "time_end": _end,
     "dependency": lambda r: dependencies.written(r.job) or "(null)",
-    "features": lambda r: _null(r.job.features),
+    "features": lambda r: _null(jobtext.features_used(r.job)),
     "array_job_id": lambda r: str(r.job.array_job_id or r.job.job_id),
     "group_name": lambda r: r.job.user,
     "group_id": lambda r: str(r.call.site.uid(r.job.user)),
     "over_subscribe": _sharing,
     "sockets": _count("sockets_per_node", "*"),
-    "job_id": lambda r: jobtext.job_number(r.job),
+    "job_id": lambda r: jobtext.job_number(r.job, r.call.environment),
     "cores": _count("cores_per_socket", "*"),
     "name": lambda r: r.job.request.name,
     "threads": _count("threads_per_core", "*"),
@@ -133,7 +144,7 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "array_task_id": _array_task,
     "time_limit": _time_limit,
     "time_left": lambda r: "UNLIMITED" if r.job.time_limit == INFINITE else durations.short(left_of(r)),
-    "min_memory": lambda r: sizes.memory_text(jobtext.min_memory(r.job)),
+    "min_memory": lambda r: _mebibytes(r, jobtext.min_memory(r.job)),
     "time_used": lambda r: durations.short(jobtext.seconds_used(r.job, r.call.now)),
     "req_nodes": lambda r: jobtext.node_list(r.job.request.nodelist),
     "nodes": lambda r: jobtext.node_list(r.job.nodes),
@@ -199,7 +210,7 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "ntasks_per_socket": _count("ntasks_per_socket", "N/A"),
     "ntasks_per_board": lambda r: "0",
     "preempt_time": lambda r: _moment(r, r.job.preempt_time),
-    "profile": lambda r: "NotSet",
+    "profile": lambda r: jobtext.profile_text(r.job),
     "reboot": lambda r: str(int(r.job.request.reboot)),
     "req_switch": lambda r: str(r.job.request.switches or 0),
     "requeue": lambda r: str(int(r.job.requeue)),
@@ -210,7 +221,7 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "std_in": lambda r: str(r.job.request.extra.get("std_in", "/dev/null")),
     "std_out": _std("out"),
     "min_time": lambda r: durations.short((r.job.request.time_min or 0) * 60),
-    "wait4switch": lambda r: "0:00",
+    "wait4switch": lambda r: durations.short(jobtext.switch_wait(r.call.site, r.job)),
     "cpus_per_tres": _extra("cpus_per_tres", "N/A"),
     "mem_per_tres": _extra("mem_per_tres", "N/A"),
     "tres_alloc": lambda r: jobtext.tres_text(r.call.site, r.job.alloc_tres or r.job.req_tres) or "N/A",
@@ -223,7 +234,7 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "deadline": lambda r: _moment(r, r.job.request.deadline),
     "het_job_id": lambda r: str(r.job.het_job_id or "N/A"),
     "het_job_offset": lambda r: str(r.job.het_offset) if r.job.het_job_id else "N/A",
-    "het_job_id_set": lambda r: "N/A",
+    "het_job_id_set": lambda r: jobtext.components(r.call.site, r.job) or "N/A",
 }
 _UNCUT = frozenset(
     ("reason_list", "nodes", "req_nodes", "exc_nodes", "time_limit", "time_left", "time_used", "schednodes")

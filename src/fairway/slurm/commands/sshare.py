@@ -18,8 +18,8 @@ from fairway.slurm.commands.getopt import parse, short_table
 from fairway.slurm.model.association import FAIRSHARE_PARENT, Association
 
 _OPTIONS = short_table(
-    "accounts:A: all:a helpformat:e long:l partition:m cluster:M: clusters:M: noheader:n format:o: parsable:p "
-    "parsable2:P users:u: Users:U verbose:v version:V help:h usage"
+    "accounts:A: all:a helpformat:e long:l partition:m cluster:M: clusters:M: :h noheader:n format:o: parsable:p "
+    "parsable2:P :q users:u: Users:U verbose:v version:V help usage"
 )
 _DEFAULT = "A,User,RawShares,NormShares,RawUsage,Eff,FairShare"
 _LONG = "A,User,RawShares,NormShares,RawUsage,NormUsage,Eff,FairShare,LevelFS,GrpTRESMins,TRESRunMins"
@@ -41,15 +41,28 @@ def sshare(call: Call) -> None:
         if name == "helpformat":
             call.print(help_lines([n for n, _, _ in fields_of("sshare")], 18))
             call.quit(0)
-        asked[name] = True if value is None else value
-    style = Style(1 if "parsable" in asked else 2 if "parsable2" in asked else 0, "noheader" not in asked)
-    text = asked.get("format") or (
-        (_LONG_PARTITION if "partition" in asked else _LONG)
-        if "long" in asked
-        else _PARTITION
-        if "partition" in asked
-        else _DEFAULT
-    )
+        if name == "all" or (name == "users" and value == "-1"):
+            asked.pop("users", None)
+        elif name == "users":
+            asked.pop("all", None)
+            value = f"{asked['users']},{value}" if "users" in asked else value
+        if name in ("parsable", "parsable2"):
+            asked["style"] = 1 if name == "parsable" else 2
+        if name == "format" and "format" in asked:
+            value = f"{asked['format']},{value}"
+        asked["noheader" if name == "h" else name] = True if value is None else value
+    call.check_clusters(asked.get("clusters") or asked.get("cluster"))
+    if "verbose" in asked:
+        _say_what_is_asked(call, asked)
+    call.print_cluster({name: value for name, value in asked.items() if name != "noheader"})
+    style = Style(asked.get("style", 0), "noheader" not in asked)
+    text = _DEFAULT
+    if "format" in asked:
+        text = str(asked["format"]).strip(",") or "Account"
+    elif "long" in asked:
+        text = _LONG_PARTITION if "partition" in asked else _LONG
+    elif "partition" in asked:
+        text = _PARTITION
     columns = []
     for word in filter(None, text.split(",")):
         column = find_column("sshare", word)
@@ -60,6 +73,15 @@ def sshare(call: Call) -> None:
         call.print(line)
     for association, level in _chosen(call, asked):
         call.print(joined([_value(call, association, level, c) for c in columns], columns, style))
+
+
+def _say_what_is_asked(call: Call, asked: dict[str, Any]) -> None:
+    """-v"""
+    users = "all" if "all" in asked else asked.get("users", call.user)
+    for what, words in (("Users", users), ("Accounts", asked.get("accounts", "all"))):
+        call.say(f"{what} requested:")
+        for word in filter(None, words.split(",")):
+            call.say(f"\t: {word}")
 
 
 def tree(call: Call) -> list[tuple[Association, int]]:
@@ -84,7 +106,9 @@ def tree(call: Call) -> list[tuple[Association, int]]:
 def _chosen(call: Call, asked: dict[str, Any]) -> list[tuple[Association, int]]:
     whole = tree(call)
     users: list[str] | None = asked["users"].split(",") if "users" in asked else None
-    if users is None and "all" not in asked:
+    if "all" in asked:
+        users = None
+    elif users is None:
         users = [call.user]
     accounts = asked["accounts"].split(",") if "accounts" in asked else None
     found = []

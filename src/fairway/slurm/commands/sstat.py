@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from fairway.slurm.commands import jobtext
@@ -44,7 +45,7 @@ def sstat(call: Call) -> None:
             call.print(help_lines([n for n, _, _ in fields_of("sstat")], 20).replace(" " * 1 + "\n", " \n"))
             call.quit(0)
         if name in ("help", "usage"):
-            call.print("Usage: sstat [options] -j <job(.stepid)>")
+            call.print("Usage: sstat [options] -j <job(.stepid)>\n\tUse --help for help")
             call.quit(0)
         asked["format" if name == "fields" else name] = True if value is None else value
     if "jobs" not in asked:
@@ -65,9 +66,15 @@ def sstat(call: Call) -> None:
 
 def _print(call: Call, word: str, columns: list[Column], style: Style, every: bool) -> None:
     number, dot, step = word.partition(".")
+    if not re.match(r"\d", number):
+        call.fatal(f"Bad job/step specified: {word}")
+    known = [j for j in call.site.cluster.jobs.values() if number in (str(j.job_id), j.label)]
     rows = [r for r in step_rows(call) if number in (str(r.job.job_id), r.job.label)]
-    if not rows:
-        call.error(f"couldn't get steps for job {number}")
+    if not rows or (dot and not any(r.step.step_id == step for r in rows)):
+        if not known:
+            call.error(f"couldn't get steps for job {number}")
+        else:
+            call.error(f"StepId={word} not found running." if dot else f"No steps running for job {number}")
         return
     if dot:
         rows = [r for r in rows if r.step.step_id == step]

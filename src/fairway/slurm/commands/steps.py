@@ -16,7 +16,9 @@ class StepRow:
 
     @property
     def number(self) -> str:
-        return f"{self.job.label}.{self.step.step_id}"
+        """`7.0`, `5_3.batch`; of a heterogeneous job's component by its own job id (_print_step_id)."""
+        job = self.job.job_id if self.job.het_job_id else self.job.label
+        return f"{job}.{self.step.step_id}"
 
 
 def step_rows(call: Call) -> list[StepRow]:

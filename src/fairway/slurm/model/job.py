@@ -224,6 +224,8 @@ class Job:
     mem_per_node: int | None = None
     """Both None: a whole node's memory."""
     features: str | None = None
+    by_preference: bool = False
+    """It started on nodes that have what --prefer names."""
     nodelist: tuple[int, ...] = ()
     exclude: tuple[int, ...] = ()
     whole_node: str = ""
