@@ -1,0 +1,213 @@
+"""Rules of the API server that need no server: when a wait is over, how long kubelets may cache, how it counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairway.apiserver.conditions import condition_of
+from fairway.apiserver.kubelets.archives import is_complete
+from fairway.apiserver.nodettl import ANNOTATION, NodeTtl
+from fairway.apiserver.requestmeter import RequestMeter
+from fairway.apiserver.requests import parse
+from fairway.apiserver.wire.messages import Request
+from fairway.cluster.store import Store
+from fairway.errors import UserError
+from fairway.kube.objects import Key, Obj
+from fairway.scenario.entering import enter
+from fairway.twin.latency import latency_named
+from fairway.twin.twin import Twin
+
+# When is it as we wait for?
+
+JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "train", "namespace": "team-a", "labels": {"a-b": "x"}},
+    "spec": {"suspend": False, "containers": [{"name": "c"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("said", "want"),
+    [
+        ({"for": "condition=Complete"}, True),
+        ({"for": "condition=complete=TRUE"}, True),
+        ({"for": "condition=Complete=False"}, False),
+        ({"for": "condition=Failed"}, False),
+        ({"for": "condition=Failed=False"}, True),
+        ({"for": "condition=Absent"}, False),
+        ({"for": "create"}, True),
+        ({"for": "delete"}, False),
+        ({"for": "create", "target": "job/other"}, False),
+        ({"for": "delete", "target": "job/other"}, True),
+        ({"for": "delete", "namespace": "default"}, True),
+        ({"for": "condition=Complete", "target": "job/other"}, False),
+        ({"for": "jsonpath={.spec.suspend}=false"}, True),
+        ({"for": "jsonpath=.spec.suspend=true"}, False),
+        ({"for": "jsonpath={.spec.containers[0].name}=c"}, True),
+        ({"for": "jsonpath={.spec.containers[1].name}="}, True),
+        ({"for": "jsonpath={.metadata.labels.a-b}=x"}, True),
+        ({"for": "jsonpath={.status.active}=2"}, True),
+        ({"for": "jsonpath={.status.active}=3"}, False),
+        ({"for": "jsonpath={.status.absent}="}, True),
+        ({"for": "jsonpath={.status.active}=", "target": "job/other"}, True),
+        ({"for": "create", "target": "node/n1"}, True),
+        ({"for": "create", "target": "Job.batch/train"}, True),
+    ],
+)
+def test_when_a_wait_is_over(said: Obj, want: bool) -> None:
+    store = Store(seed=1)
+    store.create(JOB)
+    store.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
+    conditions = [{"type": "Failed", "status": "False"}, {"type": "Complete", "status": "True"}]
+    store.set_status(Key("Job.batch", "team-a", "train"), {"active": 2, "conditions": conditions})
+    assert condition_of(store, {"target": "job/train", "namespace": "team-a", **said})() is want
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"target": "train"},
+        {"target": "job/"},
+        {"target": "unheard/x"},
+        {"for": "condition="},
+        {"for": "jsonpath="},
+        {"for": "jsonpath={.a b}=1"},
+        {"for": "other"},
+        {"for": ""},
+    ],
+)
+def test_waits_that_cannot_be(said: Obj) -> None:
+    with pytest.raises(UserError):
+        condition_of(Store(seed=1), {"target": "job/train", "for": "create", **said})
+
+
+# How long kubelets may cache: each size with some slack, so that one node more or less does not rewrite all of them
+
+
+def test_the_annotation_follows_the_size_with_slack() -> None:
+    """Source: pkg/controller/ttl/ttl_controller.go: up at 101, 501 and 1001 nodes, down below 90 and 450."""
+    twin = Twin(seed=1, latency=latency_named("zero"), components=[NodeTtl()])
+    alive: list[str] = []
+
+    def resize(count: int) -> str:
+        while len(alive) < count:
+            alive.append(f"n{len(alive)}")
+            enter(
+                twin.host,
+                {
+                    "apiVersion": "v1",
+                    "kind": "Node",
+                    "metadata": {"name": alive[-1], "annotations": {"own": "1"}},
+                },
+            )
+        while len(alive) > count:
+            twin.store.delete(Key("Node", "", alive.pop()))
+        twin.wake()
+        twin.run_for(1)
+        found = {n["metadata"]["annotations"][ANNOTATION] for n in twin.store.objects("Node")}
+        assert all(n["metadata"]["annotations"]["own"] == "1" for n in twin.store.objects("Node"))
+        (one,) = found
+        return one
+
+    assert [resize(n) for n in (1, 100, 101, 100, 90, 89, 90, 101, 500, 501, 450, 449)] == [
+        *("0", "0", "15", "15", "15", "0", "0", "15", "15", "30", "30", "15")
+    ]
+
+
+# When has all of an archive come?
+
+
+def header(size: bytes) -> bytes:
+    return b"name".ljust(124, b"\0") + size.ljust(12, b"\0") + b"x".ljust(512 - 136, b"\0")
+
+
+@pytest.mark.parametrize(
+    ("data", "want"),
+    [
+        (b"", False),
+        (bytes(512), False),
+        (bytes(1023), False),
+        (bytes(1024), True),
+        (bytes(512) + b"x" * 512, False),
+        (header(b"0") + bytes(1024), True),
+        (header(b"1") + b"y".ljust(512, b"\0") + bytes(1024), True),
+        (header(b"1") + bytes(1024), False),
+        (header(b"1000") + b"y" * 512 + bytes(1024), True),
+        (header(b"1001") + b"y" * 512 + bytes(1024), False),
+        (header(b"1001") + b"y" * 1024 + bytes(1024), True),
+        (header(bytes((0x80,)) + bytes(10) + b"\x01") + b"y" * 512 + bytes(1024), True),
+        (header(b"9") + bytes(4096), False),
+    ],
+)
+def test_an_archive_ends_with_two_empty_blocks(data: bytes, want: bool) -> None:
+    assert is_complete(data) is want
+    assert is_complete(bytearray(data)) is want
+
+
+# What requests are counted as
+
+
+def counted(method: str, target: str, content_type: str = "application/json") -> tuple[Any, ...]:
+    path, _, query = target.partition("?")
+    request = Request(method, path, query, {"content-type": content_type}, b"")
+    request.about = parse(method, path, "watch=true" in query)
+    meter = RequestMeter()
+    meter.answered(request, 200, 1000)
+    meter.answered(request, 200, 1001)
+    meter.answered(request, 404, 0)
+    ((about, series),) = meter.series.items()
+    assert series.by_code == {200: 2, 404: 1}
+    assert (series.sizes[0], series.sizes[1], series.size_total) == (2, 1, 2001), (
+        "a bound is part of its bucket"
+    )
+    assert sum(series.durations) == 3
+    meter.began(request)
+    ((going, count),) = meter.going_on.items()
+    assert count == 1
+    meter.ended(request, 101)
+    assert meter.going_on == {going: 0}
+    assert meter.series[going].by_code[101] == 1
+    return about.verb, about.dry_run, about.resource, about.subresource, about.scope, about.component
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "want"),
+    [
+        ("GET", "/api/v1/pods", ("LIST", "", "pods", "", "cluster", "apiserver")),
+        ("GET", "/api/v1/namespaces/ns/pods", ("LIST", "", "pods", "", "namespace", "apiserver")),
+        ("GET", "/api/v1/namespaces/ns/pods/p", ("GET", "", "pods", "", "resource", "apiserver")),
+        ("GET", "/api/v1/namespaces/ns/pods?watch=true", ("WATCH", "", "pods", "", "namespace", "apiserver")),
+        (
+            "POST",
+            "/api/v1/namespaces/ns/pods?dryRun=All",
+            ("POST", "All", "pods", "", "resource", "apiserver"),
+        ),
+        ("PUT", "/api/v1/nodes/n/status", ("PUT", "", "nodes", "status", "resource", "apiserver")),
+        (
+            "DELETE",
+            "/api/v1/namespaces/ns/pods",
+            ("DELETECOLLECTION", "", "pods", "", "namespace", "apiserver"),
+        ),
+        (
+            "POST",
+            "/api/v1/namespaces/ns/pods/p/exec",
+            ("CONNECT", "", "pods", "exec", "resource", "apiserver"),
+        ),
+        ("GET", "/healthz", ("GET", "", "", "/healthz", "", "")),
+        ("GET", "/livez/etcd", ("GET", "", "", "/livez", "", "")),
+        ("GET", "/somewhere/else", ("GET", "", "", "", "", "")),
+    ],
+)
+def test_what_a_request_is_counted_as(method: str, target: str, want: tuple[str, ...]) -> None:
+    assert counted(method, target) == want
+
+
+@pytest.mark.parametrize(
+    ("content_type", "want"),
+    [("application/apply-patch+yaml", "APPLY"), ("application/merge-patch+json", "PATCH")],
+)
+def test_applying_is_no_other_patch(content_type: str, want: str) -> None:
+    assert counted("PATCH", "/api/v1/nodes/n", content_type)[0] == want
