@@ -271,7 +271,11 @@ def test_the_node_tells_of_the_processes_of_its_pods() -> None:
     running = [{"name": "c", "state": {"running": {"startedAt": "2026-01-05T00:00:00Z"}}}]
     for name, notes, limits in (
         ("a", {"gpu-index": "1", "gpu-memory": "10Gi", "gpu-utilization": "30%"}, {"nvidia.com/gpu": "1"}),
-        ("b", {"gpu-instances": "0/3g.40gb@4", "gpu-memory": "2Gi"}, {"nvidia.com/mig-3g.40gb": "1"}),
+        (
+            "b",
+            {"gpu-instances": "0/3g.40gb@4", "gpu-memory": "2Gi", "gpu-utilization": "50%"},
+            {"nvidia.com/mig-3g.40gb": "1"},
+        ),
     ):
         container = {"name": "c", "command": ["/usr/bin/python3", "x.py"], "resources": {"limits": limits}}
         at.store.create(
@@ -297,6 +301,8 @@ def test_the_node_tells_of_the_processes_of_its_pods() -> None:
     ]
     assert {len(row) for row in rows} == {91}
     assert "2048MiB / 40448MiB" in run(at).text
+    power = run(at, "--query-gpu=power.draw", "--format=csv,noheader").text.splitlines()
+    assert power == ["208.00 W", "259.00 W"], "22 % of a card: half of its 60 of 132 multiprocessors"
     used = run(at, "--query-compute-apps=name,used_memory", "--format=csv,noheader,nounits").text
     assert used == "/usr/bin/python3, 2048\n/usr/bin/python3, 10240\n"
     assert (

@@ -8,8 +8,9 @@ asked twice, it says the same.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fairway.apiserver.kubelets import frameworklogs, running
 from fairway.apiserver.kubelets.files import Files
@@ -17,14 +18,16 @@ from fairway.apiserver.kubelets.interface import CannotConnect, Line
 from fairway.apiserver.kubelets.place import Place, container_in
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, annotations_of, key_of, labels_of
-from fairway.kube.timestamps import MINUTE_US, SECOND_US, parse_rfc3339
+from fairway.kube.timestamps import MINUTE_US, SECOND_US, parse_rfc3339, rfc3339
 from fairway.twin import behaviour as behaviours
+from fairway.twin.devices.gpuoperator import NAME as OPERATOR
 from fairway.twin.kubelet.gpumemory import OUT_OF_MEMORY, TIME_SLICING, card_bytes, outgrown_us
 
 if TYPE_CHECKING:
     from fairway.devices.policy import Operand
 
 _MAX_LINES = 10_000
+_MIG_MANAGER: Final = "migManager"
 
 
 class _Era(NamedTuple):
@@ -83,7 +86,7 @@ class SimulatedLog:
         printed = _printed(self._store, self._pod, self._container, self._era.started_us)
         operand = self._operand()
         if operand is not None:
-            lines = _of_operand(operand, self._era, until_us)
+            lines = _of_operand(operand, self._era, until_us, self._store, self._pod)
         elif (benchmarked := self._benchmarked()) is not None:
             lines = [line for line in benchmarked if line[0] <= until_us or self._era.exit_code == 0]
         elif printed is None:
@@ -141,13 +144,34 @@ class SimulatedLog:
         return self._era.started_us + after_us <= self._era.finished_us + SECOND_US
 
 
-def _of_operand(operand: Operand, era: _Era, until_us: int) -> list[Line]:
-    """Of one of the GPU Operator's: its first line as it starts, the others once it does its work."""
+def _of_operand(operand: Operand, era: _Era, until_us: int, store: Store, pod: Obj) -> list[Line]:
+    """Of one of the GPU Operator's: its first line as it starts, the others once it does its work, and what became of
+    it, as its events tell. Of an event that came several times the first and the last."""
     lines = [
-        (era.started_us + (operand.seconds * SECOND_US if i else 0), text)
+        (era.started_us + (operand.seconds * SECOND_US if i else 0), "info", text)
         for i, text in enumerate(operand.logs)
     ]
-    return [line for line in lines if line[0] <= until_us]
+    lines = [line for line in lines if line[0] <= until_us]
+    for event in store.objects("Event", pod["metadata"].get("namespace") or ""):
+        about = event.get("involvedObject") or {}
+        if about.get("uid") != pod["metadata"]["uid"] or event.get("reportingComponent") != OPERATOR:
+            continue
+        is_bad, message = event.get("type") == "Warning", str(event.get("message") or "")
+        for at_us in sorted({_us(event.get("firstTimestamp")), _us(event.get("lastTimestamp"))}):
+            if era.started_us <= at_us < until_us + SECOND_US:
+                lines.append((at_us, "error" if is_bad else "info", message))
+                if operand.key == _MIG_MANAGER:
+                    lines.append((at_us, "info", operand.logs[-1]))
+    lines.sort(key=lambda line: line[0])
+    if operand.key != _MIG_MANAGER:
+        return [(at_us, text) for at_us, _, text in lines]
+    return [(at_us, _logrus(at_us, level, text)) for at_us, level, text in lines]
+
+
+def _logrus(at_us: int, level: str, text: str) -> str:
+    """A line of a program that logs with logrus, as MIG Manager does."""
+    words = f"Error: {text}" if level == "error" else text
+    return f'time="{rfc3339(at_us // SECOND_US * SECOND_US)}" level={level} msg={json.dumps(words, ensure_ascii=False)}'
 
 
 def status_of(pod: Obj, name: str) -> dict[str, Any]:

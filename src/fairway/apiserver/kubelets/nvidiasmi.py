@@ -254,7 +254,15 @@ def _held_by(place: Place, model: GpuModel | None) -> list[_Held]:
     name = str(argv[0]) if argv else image or "python3"
     digest = shaped_uuid("pid", f"{place.pod['metadata'].get('uid')}/{place.container}")
     pid = 2000 + int(digest[4:12], 16) % 4_000_000
-    return [_Held(slot, at, busy, bytes_held // MIB, pid, name) for slot, at in parts]
+    return [
+        _Held(slot, at, busy if at is None else _part_of(busy, at, model), bytes_held // MIB, pid, name)
+        for slot, at in parts
+    ]
+
+
+def _part_of(busy: int, at: Instance, model: GpuModel | None) -> int:
+    """An instance's load as a load of its card, by its multiprocessors."""
+    return busy * at.profile.sms // max(model.sms if model is not None else 1, 1)
 
 
 def _held_on(place: Place, model: GpuModel | None) -> list[_Held]:
