@@ -26,14 +26,27 @@ _Output = Annotated[str, typer.Option("--output", "-o", metavar="table|json", he
 
 
 @app.command()
-def check(rules: _Rules) -> None:
+def check(
+    rules: _Rules,
+    enable_feature: Annotated[
+        str,
+        typer.Option(
+            "--enable-feature", metavar="NAMES", help="Features that your Prometheus has on, by commas."
+        ),
+    ] = "",
+) -> None:
     """Whether Prometheus would read them; what is wrong is told in its words, with file and line.
 
     Example: fairway rules check rules.yaml
     """
-    from fairway.telemetry.rules.reading import read_rules
+    from fairway.errors import InvalidInput
+    from fairway.telemetry.rules.reading import duplicates, read_rules, refused_without
 
     groups = read_rules(rules)
+    if problems := refused_without(groups, frozenset(filter(None, enable_feature.split(",")))):
+        raise InvalidInput(tuple(problems[:100]))
+    for rule in duplicates(groups):
+        typer.echo(f"{rule.where}: duplicate rule {rule.name}, with the same labels", err=True)
     count = sum(len(group.rules) for group in groups)
     typer.echo(f"{len(groups)} groups, {count} rules found")
 

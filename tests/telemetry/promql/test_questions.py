@@ -41,7 +41,7 @@ def test_a_script_that_is_wrong_fails() -> None:
         ("nope(util)", 'parse error: unknown function with name "nope"'),
         ("1 == 1", "parse error: comparisons between scalars must use BOOL modifier"),
         ("sum(util", "parse error: unclosed left parenthesis"),
-        ('util{gpu=~"("}', "illegal regex"),
+        ('util{gpu=~"("}', "1:6: parse error: error parsing regexp: missing closing ): `^(?s:()$`"),
         ("info(util)", "info() is not answered here"),
         ("limit_ratio(0.5, util)", "limit_ratio is not answered here"),
         ("histogram_avg(util)", "native histograms (histogram_avg) is not answered here"),

@@ -8,7 +8,7 @@ import pytest
 from fairway.errors import InvalidInput
 from fairway.telemetry.promql import Matrix, query_range
 from fairway.telemetry.rules.evaluating import Outcome, evaluate
-from fairway.telemetry.rules.reading import read_rules, read_text, rules_of
+from fairway.telemetry.rules.reading import duplicates, read_rules, read_text, refused_without, rules_of
 from fairway.telemetry.store import MemoryStore, labels
 
 MINUTE = 60_000
@@ -145,6 +145,62 @@ def test_what_an_evaluation_may_not_give(head: str, rule: str, said: str) -> Non
     assert [said in f.message for f in found.failures] == [True]
 
 
+MISSPELT = """\
+groups:
+- name: a
+  inteval: 1m
+  rules:
+  - alert: X
+    exprs: up
+    expr: up
+---
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata: {name: r}
+spec:
+  groups:
+  - name: b
+    partial_response_strategy: warn
+    partial_response: warn
+"""
+TWICE = """\
+groups:
+- name: a
+  rules:
+  - {record: r, expr: up, labels: {a: b}}
+  - {record: r, expr: up, labels: {a: c}}
+  - {record: r, expr: "limitk(2, up)", labels: {a: b}}
+  - {alert: r, expr: 'sort_by_label(up + fill(0) up, "a")'}
+"""
+
+
+def test_fields_that_are_not_there_are_told() -> None:
+    _, problems = read_text(MISSPELT, "r.yaml")
+    assert [(p.line, p.expected) for p in problems] == [
+        (3, "field inteval not found in type rulefmt.RuleGroup"),
+        (6, "field exprs not found in type rulefmt.Rule"),
+        (16, 'unknown field "spec.groups[0].partial_response"'),
+    ]
+
+
+def test_rules_that_write_the_same_twice_are_named() -> None:
+    groups, problems = read_text(TWICE, "r.yaml")
+    assert problems == []
+    assert [rule.where for rule in duplicates(groups)] == ["r.yaml:6"]
+
+
+def test_what_a_prometheus_without_a_feature_refuses() -> None:
+    groups, _ = read_text(TWICE, "r.yaml")
+    functions, fill = "promql-experimental-functions", "promql-binop-fill-modifiers"
+    for features, lines in (((), [6, 7]), ((functions,), [7]), ((functions, fill), [])):
+        found = refused_without(groups, frozenset(features))
+        assert [problem.line for problem in found] == lines
+    found = refused_without(groups, frozenset((functions,)))
+    assert "expression: 1:15: parse error: binop fill modifiers are experimental and not enabled" in str(
+        found[0]
+    )
+
+
 WRONG = """\
 groups:
 - name: a
@@ -173,7 +229,10 @@ def test_wrong_rules_are_told_in_prometheus_words_with_their_lines() -> None:
     groups, problems = read_text(WRONG, "rules.yaml")
     said = [str(p) for p in problems]
     for line, words in [
-        (5, 'could not parse expression: parse error: expected type range vector in call to function "rate"'),
+        (
+            5,
+            'could not parse expression: 1:6: parse error: expected type range vector in call to function "rate"',
+        ),
         (9, 'annotation "summary": error parsing template __alert_X'.replace("X", "Warm")),
         (9, 'undefined variable "$label"'),
         (10, 'function "nope" not defined'),

@@ -2,11 +2,12 @@
 
 In: a `SeriesSource`, a query's text, the times. Out: a `Matrix` (series by steps), a scalar, a text, or a range
 vector's samples. The rules are those of Prometheus 3 (ranges leave their start out). What is not answered (native
-histograms, `info`, `limit_ratio`, `smoothed`/`anchored`, arithmetic in durations) is refused by name.
+histograms, `info`, `limit_ratio`, `smoothed`/`anchored`) is refused by name.
 
-Reading order: `parsing` (text to `nodes`), `evaluating` (every part over all steps), `rowwise` (what needs no series,
-over tables), `selecting` (series to blocks), `windows` and `rangefunctions` (range vectors), `functions`, `labelling`,
-`overhistograms`, `quantiles`, `binary`, `aggregating`, `asking` (the two questions below, and their answers as JSON).
+Reading order: `parsing` (text to `nodes`; where is a query wrong: `lexing`, `syntax`, `signatures`, `checking`;
+`durations`), `evaluating` (every part over all steps), `rowwise` (what needs no series, over tables), `selecting`
+(series to blocks), `windows` and `rangefunctions` (range vectors), `functions`, `labelling`, `overhistograms`,
+`quantiles`, `binary`, `aggregating`, `asking` (the two questions below, and their answers as JSON).
 """
 
 from fairway.telemetry.promql.asking import (

@@ -51,7 +51,7 @@ def query_range(
     default_step_ms: int = DEFAULT_STEP_MS,
 ) -> Matrix:
     """Series by steps from `start_ms` to at most `end_ms`. Raises: PromQLError."""
-    node = parse(query)
+    node = parse(query, step_ms, end_ms - start_ms)
     if (kind := kind_of(node)) in (MATRIX, STRING):
         raise PromQLError(
             f'invalid expression type "{_KINDS[kind]}" for range query, must be Scalar or instant Vector'

@@ -14,6 +14,9 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fairway.kube.goregexp import RegexpError
+from fairway.telemetry.promql.checking import check
+from fairway.telemetry.promql.durations import is_of_query, written_out
+from fairway.telemetry.promql.lexing import Refusal
 from fairway.telemetry.promql.nodes import (
     SET_OPERATORS,
     Aggregation,
@@ -28,6 +31,7 @@ from fairway.telemetry.promql.nodes import (
     Subquery,
     Text,
 )
+from fairway.telemetry.promql.syntax import Duration, Syntax
 from fairway.telemetry.store import NAME, Matcher, anchored
 
 # Longer than any query of a person. Besides texts and comments every character may be one level of the parser's tree,
@@ -38,6 +42,13 @@ MAX_DEPTH: Final = 100
 _TEXTS: Final = re.compile(r"""[({\[]|[)}\]]|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`|\#[^\n]*""")
 _AT: Final = re.compile(
     r"^ {8}at: Some\(\s*At\(\s*SystemTime \{\s*tv_sec: (-?\d+),\s*tv_nsec: (\d+)", re.MULTILINE
+)
+# What stands between brackets or behind `offset` and is no literal alone.
+_MAY_HAVE_DURATIONS: Final = re.compile(
+    r"\[\s*(?![0-9a-z]+\s*(?::\s*[0-9a-z]*\s*)?\])|offset\s*(?!-?[0-9a-z]+[\s),]|-?[0-9a-z]+$)", re.IGNORECASE
+)
+_EVERY_FEATURE: Final = frozenset(
+    ("promql-experimental-functions", "promql-extended-range-selectors", "promql-binop-fill-modifiers")
 )
 _DURATION: Final = re.compile(
     r"(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?", re.ASCII
@@ -66,19 +77,59 @@ NOT_HERE: Final = {
 }
 
 
-@lru_cache(maxsize=512)
-def parse(text: str) -> Node:
-    """Raises: PromQLError."""
+def parse(text: str, step_ms: int = 0, range_ms: int = 0) -> Node:
+    """`step_ms`, `range_ms`: what `step()` and `range()` are in durations. Raises: PromQLError."""
     _bound(text)
+    durations = _durations(text)
+    if durations and any(map(is_of_query, durations)):
+        return _parsed(text, step_ms, range_ms)
+    return _parsed(text, 0, 0)
+
+
+@lru_cache(maxsize=512)
+def _parsed(text: str, step_ms: int, range_ms: int) -> Node:
+    """Raises: PromQLError."""
     parser = _parser()
     try:
-        tree = parser.parse(text)
+        tree = parser.parse(written_out(text, _durations(text), step_ms, range_ms))
     except ValueError as wrong:
-        raise PromQLError(f"parse error: {_words(str(wrong))}") from None
+        # What the parser lacks altogether (`anchored`) is refused as where it is not enabled.
+        said = refusal(text) or refusal(text, frozenset())
+        raise PromQLError(said or f"parse error: {_words(str(wrong))}") from None
     try:
         return _node(tree)
     except RecursionError:
         raise PromQLError(_TOO_DEEP) from None
+
+
+@lru_cache(maxsize=512)
+def _durations(text: str) -> list[Duration]:
+    """Those of a query that are arithmetic; none of what cannot be read."""
+    if not _MAY_HAVE_DURATIONS.search(text):
+        return []
+    syntax = Syntax(text, _EVERY_FEATURE)
+    try:
+        syntax.read()
+    except (Refusal, RecursionError):
+        return []
+    return syntax.durations
+
+
+def refusal(text: str, features: frozenset[str] | None = None) -> str:
+    """What a Prometheus with these features has against a query, and where; nothing, if it reads it.
+
+    Without `features`: one that has everything enabled.
+    """
+    try:
+        check(Syntax(text, _EVERY_FEATURE if features is None else features).read())
+    except Refusal as refused:
+        before = text[: refused.place]
+        line = before.count("\n") + 1
+        column = len(before.rpartition("\n")[2].encode("utf-8", "surrogatepass")) + 1
+        return f"{line}:{column}: parse error: {refused.said}"
+    except RecursionError:
+        return _TOO_DEEP
+    return ""
 
 
 @lru_cache(maxsize=1)
@@ -221,7 +272,9 @@ def _call(tree: Any) -> Call:
 
 def _refuse(name: str) -> None:
     if name in NOT_HERE:
-        raise PromQLError(f"{NOT_HERE[name]} is not answered here")
+        flag = "; Prometheus has it with --enable-feature=promql-experimental-functions"
+        is_native = NOT_HERE[name].startswith("native")
+        raise PromQLError(f"{NOT_HERE[name]} is not answered here{'' if is_native else flag}")
 
 
 def duration_ms(text: str) -> int:

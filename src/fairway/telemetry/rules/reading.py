@@ -20,7 +20,7 @@ from fairway.kube.fieldpath import path_text, value_text
 from fairway.kube.objects import Obj, meta_of
 from fairway.telemetry.promql import PromQLError, parse
 from fairway.telemetry.promql.nodes import Node
-from fairway.telemetry.promql.parsing import duration_ms
+from fairway.telemetry.promql.parsing import duration_ms, refusal
 from fairway.telemetry.rules.expanding import check
 
 KIND: Final = "PrometheusRule.monitoring.coreos.com"
@@ -30,6 +30,13 @@ MAX_BYTES: Final = 16 * 1024**2
 _METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 Lines = Callable[[FieldPath], int]
+# Fields of Prometheus' own files, by its types; PrometheusRules have a few more.
+_FIELDS: Final = {
+    "RuleGroups": {"groups"},
+    "RuleGroup": {"name", "interval", "query_offset", "limit", "rules", "labels"},
+    "Rule": {"record", "alert", "expr", "for", "keep_firing_for", "labels", "annotations"},
+}
+_OF_OBJECTS: Final = {"partial_response_strategy", "keepFiringFor"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,34 @@ def read_rules(path: Path) -> list[Group]:
         )
         raise InvalidInput((problem,))
     return groups
+
+
+def refused_without(groups: list[Group], features: frozenset[str]) -> list[FieldProblem]:
+    """What a Prometheus that has only these features enabled has against rules that can be read."""
+    problems = []
+    for group in groups:
+        for place, rule in enumerate(group.rules):
+            if said := refusal(rule.query, features):
+                file, _, line = rule.where.rpartition(":")
+                subject = f'group "{group.name}", rule {place + 1}, "{rule.name}"'
+                problem = f"could not parse expression: {said}"
+                problems.append(
+                    FieldProblem(file, int(line), "expr", value_text(rule.query), problem, subject)
+                )
+    return problems
+
+
+def duplicates(groups: list[Group]) -> list[Rule]:
+    """Rules of one file that write what another one writes: the later of each."""
+    seen: set[tuple[str, str, tuple[tuple[str, str], ...]]] = set()
+    found = []
+    for group in groups:
+        for rule in group.rules:
+            key = rule.where.rpartition(":")[0], rule.name, tuple(sorted(rule.labels.items()))
+            if key in seen:
+                found.append(rule)
+            seen.add(key)
+    return found
 
 
 def _text_of(file: Path) -> str:
@@ -164,6 +199,16 @@ class _Reader:
         shown = "" if value is None else value_text(value)
         self.problems.append(FieldProblem(self.file, self.line_of(at), path_text(at), shown, said, subject))
 
+    def only(self, kind: str) -> None:
+        """Fields that a type of Prometheus' lacks, in its words or, of a PrometheusRule, in the API server's."""
+        is_object = "spec" in self.path[:1] or "items" in self.path[:1]
+        for name in self.value:
+            if name in _FIELDS[kind] or (is_object and (name in _OF_OBJECTS or kind == "RuleGroups")):
+                continue
+            said = f'unknown field "{path_text((*self.path, str(name)))}"'
+            said = said if is_object else f"field {name} not found in type rulefmt.{kind}"
+            self.fail((str(name),), None, said)
+
     def text(self, name: str) -> str:
         value = self.value.get(name)
         if value is None or isinstance(value, str):
@@ -203,6 +248,7 @@ def _read_groups(
     spec: Any, path: FieldPath, source: str, file: str, line_of: Lines, problems: list[FieldProblem]
 ) -> list[Group]:
     reader = _Reader(spec, path, file, line_of, problems)
+    reader.only("RuleGroups")
     listed = reader.value.get("groups")
     if listed is not None and not isinstance(listed, list):
         reader.fail(("groups",), listed, "expected a list of groups")
@@ -210,6 +256,7 @@ def _read_groups(
     groups: list[Group] = []
     for place, raw in enumerate(listed or ()):
         one = _Reader(raw, (*path, "groups", place), file, line_of, problems)
+        one.only("RuleGroup")
         name = one.text("name")
         if not name:
             one.fail(("name",), None, "Groupname must not be empty")
@@ -236,6 +283,7 @@ def _read_groups(
 
 def _read_rule(reader: _Reader, group: str, place: int, shared: Mapping[str, str]) -> Rule | None:
     before = len(reader.problems)
+    reader.only("Rule")
     record, alert, query = reader.text("record"), reader.text("alert"), reader.text("expr")
     subject = f'group "{group}", rule {place + 1}, "{alert or record}"'
 
