@@ -10,7 +10,7 @@ import pytest
 from accountstate import account_state
 from builders import node, pod
 from fairway.cluster import errors
-from fairway.cluster.actions import Create, Delete, Patch, Replace, SetStatus, perform
+from fairway.cluster.actions import Create, Delete, Emit, Patch, Replace, SetStatus, perform
 from fairway.cluster.changes import Change
 from fairway.cluster.errors import ApiError
 from fairway.cluster.garbage import collect
@@ -136,6 +136,8 @@ def test_actions_that_came_too_late_are_dropped_and_wrong_ones_are_not() -> None
     assert perform(store, Replace({**made, "data": {"a": "c"}})) is None, "of an older version"
     assert perform(store, Patch(key, {"data": {"x": "y"}})) is not None
     assert perform(store, SetStatus(Key("Pod", "default", "nobody"), {})) is None
+    assert perform(store, SetStatus(key, {"of": "it"})) is store.require(key)
+    assert perform(store, Emit(key, "Normal", "Why", "what", "who")) is None
     assert perform(store, Delete(key, "another")) is None and store.get(key) is not None
     assert perform(store, Delete(key, made["metadata"]["uid"])) is None and store.get(key) is None
     with pytest.raises(ApiError) as caught:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import test_cluster_autoscaler as autoscaler
 import yaml
-from karpenterworlds import NOW_US, context, kind, pod, pool, state_node, world
+from karpenterworlds import NOW_US, context, kind, pod, pool, pool_object, solve, state_node, world
 
 from fairway.kube.objects import Obj
 from fairway.kube.taints import Taint, parse_taints
@@ -29,8 +29,12 @@ from fairway.provisioning.karpenter.disruption.commands import Command
 from fairway.provisioning.karpenter.disruption.context import DisruptionContext
 from fairway.provisioning.karpenter.disruption.methods import decide, eligible
 from fairway.provisioning.karpenter.disruption.recheck import Abandoned, recheck
+from fairway.provisioning.karpenter.fleet import Fleet
+from fairway.provisioning.karpenter.nodepools import node_pool
+from fairway.provisioning.karpenter.nodes import Nodes
 from fairway.provisioning.karpenter.podfacts import is_provisionable, is_reschedulable
 from fairway.provisioning.karpenter.statenode import StateNode, effective_taints
+from fairway.provisioning.karpenter.world import World
 
 GPU = "nvidia.com/gpu"
 
@@ -260,6 +264,53 @@ def test_commands_that_are_dropped_say_why() -> None:
     big = state_node("a", LARGE, (pod("huge", "99", node="a"),))
     found = recheck(single, _context([big]))
     assert isinstance(found, Abandoned) and found.kind == "scheduling"
+
+
+# Where pods may be together
+
+
+def _near(to: str, **where: Any) -> Obj:
+    term = {
+        "topologyKey": "topology.kubernetes.io/zone",
+        "labelSelector": {"matchLabels": {"app": to}},
+        **where,
+    }
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+@pytest.mark.parametrize(
+    ("where", "finds"),
+    [
+        ({}, True),
+        ({"namespaces": ["default"]}, True),
+        ({"namespaces": ["red"]}, False),
+        ({"namespaceSelector": {}}, True),
+        ({"namespaceSelector": {"matchLabels": {"team": "a"}}}, True),
+        ({"namespaceSelector": {"matchLabels": {"team": "b"}}}, False),
+        ({"namespaces": ["default"], "namespaceSelector": {"matchLabels": {"team": "b"}}}, True),
+    ],
+)
+def test_whom_a_pod_wants_to_be_near_is_of_namespaces_named_or_selected(where: Obj, finds: bool) -> None:
+    friend = pod("friend", labels={"app": "db"}, node="n")
+    there = state_node("n", SMALL, (friend,), zone="zone-2")
+    fleets = {FREE.name: Fleet([SMALL])}
+    namespaces = {"default": {"team": "a"}, "red": {"team": "b"}}
+    made = World((FREE,), fleets, Nodes((there,)), namespaces=namespaces)
+    found = solve(made, [pod("p", "3", affinity=_near("db", **where))])
+    assert (not found.refused) is finds
+    assert [len(pods) for _, pods in found.pods_on] == ([1] if finds else [])
+
+
+@pytest.mark.parametrize(
+    ("group", "kind_", "name"), list(product(("g.io", ""), ("NodeClass", ""), ("n", "")))
+)
+def test_nodes_bear_the_label_of_their_class_if_it_is_named_in_full(
+    group: str, kind_: str, name: str
+) -> None:
+    obj = pool_object()
+    obj["spec"]["template"]["spec"]["nodeClassRef"] = {"group": group, "kind": kind_, "name": name}
+    label = {"g.io/nodeclass": "n"} if group and kind_ and name else {}
+    assert {k: v for k, v in node_pool(obj).labels.items() if "nodeclass" in k or k.startswith("/")} == label
 
 
 # Metrics

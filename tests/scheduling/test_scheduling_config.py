@@ -55,6 +55,34 @@ def test_an_empty_file_is_the_default() -> None:
     assert (found.client_qps, found.client_burst) == (50, 100)
 
 
+def test_the_default_is_kube_schedulers() -> None:
+    """Source: pkg/scheduler/apis/config/v1/default_plugins.go, defaults.go; podtopologyspread/plugin.go."""
+    found = DEFAULT_PROFILE
+    assert found.weights == {
+        "TaintToleration": 3,
+        "NodeAffinity": 2,
+        "NodeResourcesFit": 1,
+        "PodTopologySpread": 2,
+        "InterPodAffinity": 2,
+        "DynamicResources": 2,
+        "NodeResourcesBalancedAllocation": 1,
+        "ImageLocality": 1,
+    }
+    assert [(c.topology_key, c.max_skew, c.min_domains, c.is_hard) for c in found.default_spread] == [
+        ("kubernetes.io/hostname", 3, 1, False),
+        (ZONE, 5, 1, False),
+    ]
+    assert all(c.honors_affinity and not c.honors_taints for c in found.default_spread)
+    preemption = found.preemption
+    assert preemption.min_candidate_nodes_percentage == 10
+    assert preemption.min_candidate_nodes_absolute == 100
+    assert (found.hard_pod_affinity_weight, found.percentage_of_nodes_to_score) == (1, 0)
+    assert not (found.ignores_preferred_terms_of_existing_pods or found.permits or found.extenders)
+    assert found.preempts and found.has_dynamic_resources and found.is_spread_system_defaulted
+    assert (found.fit.kind, found.fit.resources) == ("LeastAllocated", (("cpu", 1), ("memory", 1)))
+    assert found.balanced_resources == ("cpu", "memory")
+
+
 def test_an_empty_profile_is_the_default_but_for_what_has_no_effect() -> None:
     found = profile("plugins: {}")
     assert found.filters == DEFAULT_PROFILE.filters

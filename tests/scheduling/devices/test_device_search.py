@@ -290,7 +290,8 @@ def test_counters_are_taken_once_by_each_device_in_use() -> None:
     def slices(left: int, *found: Obj) -> list[Obj]:
         pool = {"name": "p", "generation": 1, "resourceSliceCount": 2}
         where = {"driver": DRIVER, "pool": pool, "nodeName": "n"}
-        sets = [{"name": "s", "counters": {"slots": {"value": str(left)}}}]
+        # Of what nobody takes there may be none.
+        sets = [{"name": "s", "counters": {"slots": {"value": str(left)}, "none": {"value": "0"}}}]
         return [
             {"metadata": {"name": "a"}, "spec": {**where, "sharedCounters": sets}},
             {"metadata": {"name": "b"}, "spec": {**where, "devices": list(found)}},
