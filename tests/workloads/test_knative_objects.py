@@ -381,6 +381,21 @@ def test_which_revision_is_the_latest_that_is_ready(
     assert told(list(later)) == [] or newest in ("False", "stale")
 
 
+@pytest.mark.parametrize("ready_before", ["model-00001", "model-00000", ""])
+def test_ready_is_kept_while_the_newest_revision_was_the_last_that_was_ready(ready_before: str) -> None:
+    world = World()
+    configuration = configured(world)
+    labels = {K + "configuration": "model", K + "configurationGeneration": "1"}
+    world.make("Revision", "model-00001", {}, configuration, labels=labels)
+    now_ready(world, "Revision", "model-00001", "Unknown")
+    before = {"conditions": [{"type": "Ready", "status": "True"}], "latestReadyRevisionName": ready_before}
+    world.store.set_status(Key(names.CONFIGURATION, "ns", "model"), before)
+    world.settle("Configuration")
+    assert world.conditions("Configuration")["Ready"][0] == (
+        "True" if ready_before == "model-00001" else "Unknown"
+    )
+
+
 # Revisions
 
 
@@ -413,6 +428,8 @@ def test_the_deployment_starts_with_the_initial_scale(notes: dict[str, str], wan
     revision(world, annotations=notes)
     made = created(world.settle("Revision"))
     assert made["Deployment"]["spec"]["replicas"] == want
+    told = made["Deployment"]["spec"]["template"]["metadata"]["annotations"]
+    assert told["kubectl.kubernetes.io/default-container"] == "user-container"
     assert world.conditions("Revision") == {
         "Active": ("Unknown", "Deploying"),
         "ContainerHealthy": ("Unknown", "Deploying"),

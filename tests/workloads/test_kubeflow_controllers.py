@@ -345,6 +345,32 @@ def test_an_mpi_job_fails_with_its_launchers_reason() -> None:
     assert failed["message"].startswith("Job has reached the specified backoff limit")
 
 
+@pytest.mark.parametrize("reason", ["BackoffLimitExceeded", "DeadlineExceeded"])
+def test_of_used_up_retries_the_last_pods_end_is_told(reason: str) -> None:
+    world = World(kubelet=False)
+    world.apply(job("MPIJob", {"Launcher": role(1), "Worker": role(1)}))
+    launcher = world.store.require(Key("Job.batch", "default", "train-launcher"))
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train-launcher", "controller": True}
+    owner["uid"] = launcher["metadata"]["uid"]
+    for name, said in (("p-old", "Evicted"), ("p-new", "OOMKilled"), ("a-lives", "Fine")):
+        world.store.now_us += 60_000_000
+        meta = {"name": name, "namespace": "default", "ownerReferences": [owner]}
+        spec = {"containers": [{"name": "c"}]}
+        world.store.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+        phase = "Running" if name == "a-lives" else "Failed"
+        status = {"phase": phase, "reason": said, "message": f"{name} it was"}
+        world.store.set_status(Key("Pod", "default", name), status)
+    ended = {"type": "Failed", "status": "True", "reason": reason, "message": "no more"}
+    world.store.set_status(
+        Key("Job.batch", "default", "train-launcher"), {"conditions": [ended], "failed": 2}
+    )
+    world.settle()
+    failed = world.condition(key_of("MPIJob"), "Failed")
+    used_up = reason == "BackoffLimitExceeded"
+    assert failed["reason"] == (f"{reason}/OOMKilled" if used_up else reason)
+    assert failed["message"] == ("no more: p-new it was" if used_up else "no more")
+
+
 def test_a_launcher_may_wait_for_its_workers() -> None:
     world = World()
     world.hold = ("slow:1",)

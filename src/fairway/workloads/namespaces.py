@@ -76,13 +76,13 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
         if "deletionTimestamp" not in o["metadata"]
     ]
     if namespace is None:
-        return Reconciliation(tuple(actions)) if actions else NOTHING_TO_DO
+        return Reconciliation(tuple(actions))
     status = _next_status(namespace, remaining, now_us)
     if status != (namespace.get("status") or {}):
         actions.append(SetStatus(key, status))
     if not remaining:
         actions.append(_finalized(key, namespace))
-    return Reconciliation(tuple(actions)) if actions else NOTHING_TO_DO
+    return Reconciliation(tuple(actions))
 
 
 def contents(view: View, namespace: str) -> Remaining:

@@ -82,7 +82,7 @@ def _decide(view: View, key: Key, owner: Obj, now_us: int, *, refusal: str | Non
     min_ready_s = spec.get("minReadySeconds") or 0
     if again is None:
         again = pods.next_available_us(active, min_ready_s, now_us)
-    return Reconciliation(tuple(actions), again) if actions or again else NOTHING_TO_DO
+    return Reconciliation(tuple(actions), again)
 
 
 def _replicas(spec: dict[str, Any]) -> int:

@@ -117,7 +117,7 @@ def _reconcile_pod(view: View, key: Key, now_us: int) -> Reconciliation:
     if made:
         actions.append(_names_written(pod, key, made))
     actions += _reservations(view, pod, key.namespace)
-    return Reconciliation(tuple(actions)) if actions else NOTHING_TO_DO
+    return Reconciliation(tuple(actions))
 
 
 def _is_there(view: View, pod: Obj, entry: PodClaim) -> bool:
@@ -237,7 +237,7 @@ def _reconcile_claim(view: View, key: Key, _now_us: int) -> Reconciliation:
         actions.append(_unguarded(key, finalizers))
     if not kept and "deletionTimestamp" not in meta and _is_left_over(view, claim):
         actions.append(Delete(key, meta["uid"]))
-    return Reconciliation(tuple(actions)) if actions else NOTHING_TO_DO
+    return Reconciliation(tuple(actions))
 
 
 def _still_uses(view: View, namespace: str, user: Obj) -> bool:

@@ -79,7 +79,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     _clean_up(cron)
     if cron.status != (obj.get("status") or {}):
         cron.actions.append(SetStatus(key, cron.status))
-    return Reconciliation(tuple(cron.actions), again) if cron.actions or again else NOTHING_TO_DO
+    return Reconciliation(tuple(cron.actions), again)
 
 
 def refused(view: View, key: Key, now_us: int, message: str) -> Reconciliation:

@@ -97,7 +97,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     if status != (owner.get("status") or {}):
         actions.append(SetStatus(key, status))
     again = _next_look(daemon, claimed.objects, now_us)
-    return Reconciliation(tuple(actions), again) if actions or again else NOTHING_TO_DO
+    return Reconciliation(tuple(actions), again)
 
 
 def refused(view: View, key: Key, now_us: int, message: str) -> Reconciliation:

@@ -80,7 +80,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     if now != before:
         actions.append(SetStatus(key, now))
     again = status.next_check_us(rollout, now)
-    return Reconciliation(tuple(actions), again) if actions or again else NOTHING_TO_DO
+    return Reconciliation(tuple(actions), again)
 
 
 def refused(view: View, key: Key, now_us: int, message: str) -> Reconciliation:
@@ -106,7 +106,7 @@ def _status_only(
     now = status.counted(rollout, now, now_us)
     if now != before:
         actions.append(SetStatus(rollout.key, now))
-    return Reconciliation(tuple(actions)) if actions else NOTHING_TO_DO
+    return Reconciliation(tuple(actions))
 
 
 def _take_over(rollout: Rollout, now: Status, now_us: int) -> None:

@@ -70,7 +70,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     new = _next_status(budget, old, expected, healthy, disrupted, now_us)
     if new == old:
         # The events repeat only with a change: upstream's recorder folds the repetitions into a count.
-        return Reconciliation((), again) if again is not None else NOTHING_TO_DO
+        return Reconciliation((), again)
     if expected.unmanaged:
         actions.append(_unmanaged_event(key, budget))
     actions.append(SetStatus(key, new))

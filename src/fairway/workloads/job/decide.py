@@ -165,7 +165,7 @@ def _decide(view: View, key: Key, look: Look, now_us: int, *, may_create: bool) 
     again = plan.again_at_us
     if facts.deadline_s is not None and verdict is None:
         again = _earlier(again, deadline_us(facts, look.started_us))
-    return Reconciliation(tuple(actions), again) if actions or again else NOTHING_TO_DO
+    return Reconciliation(tuple(actions), again)
 
 
 def _verdict(look: Look, now_us: int) -> Verdict | None:

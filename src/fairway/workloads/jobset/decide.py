@@ -52,7 +52,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     if status != (obj.get("status") or {}):
         one.actions.append(SetStatus(key, {"restarts": 0, **status}))
         one.actions.extend(one.told)
-    return Reconciliation(tuple(one.actions), again_us) if one.actions or again_us else NOTHING_TO_DO
+    return Reconciliation(tuple(one.actions), again_us)
 
 
 def _decide(view: View, one: Progress, now_us: int) -> int | None:

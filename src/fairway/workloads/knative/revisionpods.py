@@ -71,7 +71,7 @@ def deployment_of(revision: Obj, initial_scale: int) -> Obj:
     annotations = names.annotated(revision, with_scaling=False)
     of_pods = dict(annotations)
     serving = _serving(revision)
-    if serving is not None and len(revision["spec"]["containers"]) >= 1:
+    if serving is not None:
         of_pods["kubectl.kubernetes.io/default-container"] = serving["name"]
     spec = {
         "replicas": initial_scale,

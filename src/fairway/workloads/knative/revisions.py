@@ -48,7 +48,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     status["conditions"] = conditions.listed()
     if status != before:
         actions.append(SetStatus(key, status))
-    return Reconciliation(tuple(actions)) if actions else NOTHING_TO_DO
+    return Reconciliation(tuple(actions))
 
 
 def _foreign(revision: Obj, *made: Obj | None) -> str:

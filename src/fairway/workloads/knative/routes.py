@@ -63,7 +63,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     actions += _label(view, route, status.get("traffic") or [], now_us, is_settled=is_settled)
     if status != before:
         actions.append(SetStatus(key, status))
-    return Reconciliation(tuple(actions)) if actions else NOTHING_TO_DO
+    return Reconciliation(tuple(actions))
 
 
 def _placeholder(view: View, route: Obj, conditions: Conditions) -> list[Action]:

@@ -59,7 +59,7 @@ def reconcile_service(view: View, key: Key, now_us: int) -> Reconciliation:
     status["conditions"] = conditions.listed()
     if status != before:
         actions.append(SetStatus(key, status))
-    return Reconciliation(tuple(actions)) if actions else NOTHING_TO_DO
+    return Reconciliation(tuple(actions))
 
 
 def configuration_for(view: View, service: Obj) -> Obj:
@@ -196,7 +196,7 @@ def reconcile_configuration(view: View, key: Key, now_us: int) -> Reconciliation
     status["conditions"] = conditions.listed()
     if status != before:
         actions.append(SetStatus(key, status))
-    return Reconciliation(tuple(actions)) if actions else NOTHING_TO_DO
+    return Reconciliation(tuple(actions))
 
 
 def _latest_created(view: View, configuration: Obj, revisions: list[Obj]) -> tuple[Obj | None, str]:

@@ -92,7 +92,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     if status != before:
         actions.append(SetStatus(key, status))
     actions += told
-    return Reconciliation(tuple(actions)) if actions else NOTHING_TO_DO
+    return Reconciliation(tuple(actions))
 
 
 def mode_of(view: View, isvc: Obj) -> str:

@@ -41,7 +41,7 @@ def reconcile(framework: Framework, view: View, key: Key, now_us: int) -> Reconc
     status = {"replicaStatuses": {}, **sync.status}
     if sync.status != (obj.get("status") or {}):
         sync.actions.append(SetStatus(key, status))
-    return Reconciliation(tuple(sync.actions), again_us) if sync.actions or again_us else NOTHING_TO_DO
+    return Reconciliation(tuple(sync.actions), again_us)
 
 
 def _copied(status: Obj) -> Obj:

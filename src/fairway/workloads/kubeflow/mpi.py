@@ -127,7 +127,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     actions = [*sync.actions, *(event(key, r, m, COMPONENT, k) for r, m, k in sync.told)]
     if sync.status != (obj.get("status") or {}):
         actions.append(SetStatus(key, sync.status))
-    return Reconciliation(tuple(actions)) if actions else NOTHING_TO_DO
+    return Reconciliation(tuple(actions))
 
 
 def _decide(sync: _Sync) -> None:

@@ -56,7 +56,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     if status != before:
         actions.append(SetStatus(key, status))
         actions.extend(told)
-    return Reconciliation(tuple(actions)) if actions else NOTHING_TO_DO
+    return Reconciliation(tuple(actions))
 
 
 def revision_of(lws: Obj) -> str:

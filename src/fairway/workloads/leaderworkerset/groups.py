@@ -54,7 +54,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     if not is_leader(pod) or is_deleting(pod):
         return NOTHING_TO_DO
     actions = _followers(view, lws, pod)
-    return Reconciliation(tuple(actions)) if actions else NOTHING_TO_DO
+    return Reconciliation(tuple(actions))
 
 
 def _recreated(view: View, lws: Obj, pod: Obj) -> list[Action] | None:

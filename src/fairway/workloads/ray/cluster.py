@@ -52,7 +52,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     status = _status(obj, found, rfc3339(now_us))
     if {**status, "lastUpdateTime": ""} != {**before, "lastUpdateTime": ""}:
         actions.append(SetStatus(key, status))
-    return Reconciliation(tuple(actions)) if actions else NOTHING_TO_DO
+    return Reconciliation(tuple(actions))
 
 
 def _pods(view: View, obj: Obj) -> list[Obj]:

@@ -96,7 +96,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
             _count_ends(sync)
         sync.actions.append(SetStatus(key, sync.status))
     done = tuple(sync.actions)
-    return Reconciliation(done, sync.again_us) if done or sync.again_us else NOTHING_TO_DO
+    return Reconciliation(done, sync.again_us)
 
 
 def _nothing(sync: _Sync) -> None:

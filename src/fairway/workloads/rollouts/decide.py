@@ -182,7 +182,7 @@ def _carried_on(view: View, facts: Facts, key: Key, now_us: int) -> Reconciliati
         status.pop("message")
     if status != facts.status:
         actions.append(SetStatus(key, status))
-    return Reconciliation(tuple(actions), again_us) if actions or again_us else NOTHING_TO_DO
+    return Reconciliation(tuple(actions), again_us)
 
 
 def _earlier(one: int | None, other: int | None) -> int | None:

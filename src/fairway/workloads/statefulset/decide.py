@@ -73,7 +73,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
         one.actions.extend(history.truncated(past, live, one.wishes.history_limit))
     _write_status(one, current, past, now_us)
     again = pods.next_available_us(one.pods, one.wishes.min_ready_s, now_us)
-    return Reconciliation(tuple(one.actions), again) if one.actions or again else NOTHING_TO_DO
+    return Reconciliation(tuple(one.actions), again)
 
 
 def refused(view: View, key: Key, now_us: int, message: str) -> Reconciliation:

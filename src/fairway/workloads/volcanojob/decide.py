@@ -76,7 +76,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     again_us = _expires_us(job) if later_us is None else later_us
     if again_us is not None and again_us <= now_us:
         again_us = None
-    return Reconciliation(tuple(work.actions), again_us) if work.actions or again_us else NOTHING_TO_DO
+    return Reconciliation(tuple(work.actions), again_us)
 
 
 def _ordered(job: VolcanoJob, phase: str, pods: list[Obj], now_us: int) -> tuple[Ordered, int | None]:

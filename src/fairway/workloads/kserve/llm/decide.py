@@ -69,7 +69,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
         if wrong:
             actions.append(event(key, "Error", f"Reconciliation failed: {wrong}", CONTROLLER_NAME, WARNING))
         actions += [SetStatus(key, status), *_told(key, before, conditions)]
-    return Reconciliation(tuple(actions)) if actions else NOTHING_TO_DO
+    return Reconciliation(tuple(actions))
 
 
 def _reconciled(
