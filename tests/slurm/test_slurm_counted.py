@@ -68,3 +68,45 @@ def test_exclusive_user_shares_with_the_users_own_jobs_alone() -> None:
     kept_out = w.submit(60, nodelist=("n1",), exclusive="user", user="alice")
     w.run(3)
     assert (alone.state, kept_out.state) == ("RUNNING", "PENDING")
+
+
+def test_what_may_be_changed_of_a_job_by_whom() -> None:
+    from fairway.slurm.words.errors import SlurmError
+
+    w = world(nodes=MIXED, gres="")
+    waits, runs = w.submit(begin=w.ctl.now + 900), w.submit(60)
+    held = w.submit(hold="user")
+    w.run(3)
+    w.ctl.update_job(waits.job_id, {"nodes": (2, 2)}, "alice")
+    assert (waits.min_nodes, waits.req_tres["node"]) == (2, 2)
+    refused = {}
+    for name, job, changes, user in (
+        ("deadline", waits, {"deadline": w.ctl.now + 9999}, "alice"),
+        ("share", waits, {"share": True}, "alice"),
+        ("end", waits, {"end": w.ctl.now + 9999}, "alice"),
+        ("held", held, {"priority": 1000}, "root"),
+        ("more nodes", runs, {"nodes": (2, 2)}, "alice"),
+        ("features", runs, {"features": "new"}, "alice"),
+        ("qos", runs, {"qos": "nosuch"}, "alice"),
+    ):
+        with pytest.raises(SlurmError) as error:
+            w.ctl.update_job(job.job_id, changes, user)
+        refused[name] = error.value.name
+    assert refused == {
+        "deadline": "ACCESS_DENIED",
+        "share": "ACCESS_DENIED",
+        "end": "JOB_NOT_RUNNING",
+        "held": "JOB_HELD",
+        "more nodes": "NOT_SUPPORTED",
+        "features": "JOB_NOT_PENDING",
+        "qos": "INVALID_QOS",
+    }
+
+
+def test_a_task_of_an_array_is_changed_alone() -> None:
+    w = world(nodes=MIXED, gres="")
+    array = w.submit(array="1-9", hold="user")
+    task = w.ctl.cluster.jobs[w.ctl.split_off(array.job_id, 5)]
+    w.ctl.update_job(task.job_id, {"comment": "five"}, "alice")
+    assert (task.array_task, task.request.extra["comment"]) == (5, "five")
+    assert (array.array_left, array.request.extra.get("comment")) == ([1, 2, 3, 4, 6, 7, 8, 9], None)

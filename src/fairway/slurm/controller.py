@@ -212,6 +212,10 @@ class Controller(Life):
     def _update_pending(self, job: Job, fresh: JobRequest, changes: dict[str, Any], user: str) -> None:
         """The record is made anew of the changed request; what cannot be is refused whole."""
         cluster = self.cluster
+        if changes.keys() & {"deadline", "share"} and not cluster.is_operator(user):
+            raise SlurmError("ACCESS_DENIED")
+        if "end" in changes:
+            raise SlurmError("JOB_NOT_RUNNING")
         ids, submit = cluster.next_job_id, job.submit
         if "dependency" in changes:
             job.dependencies = dependencies.parse(cluster, changes["dependency"] or "", job.job_id)
@@ -238,14 +242,7 @@ class Controller(Life):
         if "begin" in changes and job.begin:
             self.clock.at(job.begin * SECOND, "begin", job.job_id)
         if "priority" in changes:
-            operates = cluster.is_operator(user)
-            if not operates and changes["priority"] and changes["priority"] > job.priority:
-                raise SlurmError("ACCESS_DENIED")
-            job.priority, job.factors = changes["priority"] or 0, {}
-            if not job.priority:
-                job.reason = "JobHeldAdmin" if operates else "JobHeldUser"
-            elif not operates:
-                raise SlurmError("PRIO_RESET_FAIL")
+            self._reprioritize(job, changes["priority"] or 0, user)
         elif "nice" in changes:
             if changes["nice"] < 0 and not cluster.is_operator(user):
                 raise SlurmError("ACCESS_DENIED")
@@ -254,6 +251,21 @@ class Controller(Life):
             job.array_max_running = submitting.array_tasks(cluster, changes["array"])[1]
         if job.priority and job.reason not in ("Dependency", "BeginTime"):
             job.reason, job.reason_detail = "None", ""
+
+    def _reprioritize(self, job: Job, asked: int, user: str) -> None:
+        """A number of an operator's stays; a user's may only be lower, and does not stay (_update_job)."""
+        operates = self.cluster.is_operator(user)
+        if asked == job.priority:
+            return
+        if not job.priority:
+            raise SlurmError("JOB_HELD")
+        if not operates and asked > job.priority:
+            raise SlurmError("ACCESS_DENIED")
+        job.priority, job.factors = asked, {}
+        if not asked:
+            job.reason = "JobHeldAdmin" if operates else "JobHeldUser"
+        elif not operates:
+            raise SlurmError("PRIO_RESET_FAIL")
 
     def _renice(self, job: Job, nice: int) -> None:
         before, job.nice = job.nice, nice
@@ -274,6 +286,8 @@ class Controller(Life):
             self._watch_limit(job)
         if changes.get("qos") and changes["qos"] not in self.cluster.accounts.qos:
             raise SlurmError("INVALID_QOS")
+        if "priority" in changes:
+            self._reprioritize(job, changes["priority"] or 0, user)
         if changes.get("nodes") and changes["nodes"][0] > len(job.nodes):
             raise SlurmError("NOT_SUPPORTED")
         if changes.keys() & _PENDING_ONLY:

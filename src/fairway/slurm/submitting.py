@@ -348,13 +348,21 @@ def nodes_text(cluster: Cluster, nodes: tuple[int, ...]) -> str:
 _FIELDS = {one.name for one in fields(JobRequest)}
 
 
+_WRITTEN = ("tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task")
+"""Fields that are kept as words beside."""
+
+
 def changed(request: JobRequest, changes: Mapping[str, object], but: tuple[str, ...] = ()) -> JobRequest:
     """The request with some fields set (`scontrol update job`), but those that are the record's own."""
     made = copy(request)
     made.extra = dict(request.extra)
     for name, value in changes.items():
-        if name in _FIELDS:
+        if name == "nodes" and isinstance(value, tuple):
+            made.min_nodes, made.max_nodes = value
+        elif name in _FIELDS:
             setattr(made, name, value)
+            if name in _WRITTEN and isinstance(value, Mapping):
+                made.extra[name] = ",".join(f"gres:{gres}:{count}" for gres, count in value.items())
         elif name not in but:
             made.extra[name] = value
     return made

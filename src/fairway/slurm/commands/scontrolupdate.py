@@ -131,7 +131,7 @@ def update_job(call: Call, pairs: Pairs) -> None:
         if field == "time_limit":
             changed = _time_limit(call, target, sign, value, changed)
         if changed is _BAD:
-            if field in ("time_limit", "time_min"):
+            if sign == "=" and field in ("time_limit", "time_min"):
                 call.error("Invalid TimeLimit value" if field == "time_limit" else "Invalid TimeMin value")
             call.quit(1)
         changes[field] = changed
