@@ -366,9 +366,9 @@ def test_similar_groups_count_only_where_groups_are_balanced() -> None:
     groups = [autoscaler.group(n, most=2, target=1) for n in ("a", "b")]
     groups.append(autoscaler.group("c", most=9, zone_like="other", price=1))
     alone = scale_up(_waiting(8), groups[:2], Options(), 0.0, nodes_total=2)
-    assert _names(alone) == ["{a 1->2 (max: 2)}"]
+    assert (_names(alone), len(alone.triggered)) == (["{a 1->2 (max: 2)}"], 4)
     even = scale_up(_waiting(8), groups[:2], Options(balance_similar=True), 0.0, nodes_total=2)
-    assert _names(even) == ["{a 1->2 (max: 2)}", "{b 1->2 (max: 2)}"]
+    assert (_names(even), len(even.triggered)) == (["{a 1->2 (max: 2)}", "{b 1->2 (max: 2)}"], 8)
     shut = [groups[0], autoscaler.group("b", most=2, target=1)]
     shut[1] = NodeGroup("b", 0, 2, 1, shut[1].template, 100, unsafe="in backoff after failed scale-up")
     one = scale_up(_waiting(8), shut, Options(balance_similar=True), 0.0, nodes_total=2)
@@ -432,6 +432,32 @@ def test_words_of_growing_and_shrinking() -> None:
         "ScaleDownEmpty",
         'Scale-down: removing empty node "n"',
     )
+
+
+def test_the_status_counts_nodes_by_what_they_are() -> None:
+    nodes = [
+        autoscaler.node("a"),
+        autoscaler.node("b", is_ready=False),
+        autoscaler.node("c", is_going=True),
+        autoscaler.node("other", group=""),
+    ]
+    status = statustext.status_of([autoscaler.group("g", target=5)], nodes, ["a"], {}, 0)
+    registered = {"total": 4, "ready": 3, "notStarted": 0, "suspended": 0, "beingDeleted": 1}
+    unready = {"unready": {"total": 1, "resourceUnready": 0}}
+    assert status["clusterWide"]["health"]["nodeCounts"] == {
+        "registered": {**registered, **unready},
+        "longUnregistered": 0,
+        "unregistered": 2,
+    }
+    (of_group,) = status["nodeGroups"]
+    assert of_group["health"]["nodeCounts"] == {
+        "registered": {**registered, "total": 3, "ready": 2, **unready},
+        "longUnregistered": 0,
+        "unregistered": 2,
+    }
+    quiet = statustext.status_of([], nodes[:1], [], {}, 0)["clusterWide"]["health"]["nodeCounts"]
+    assert "beingDeleted" not in quiet["registered"] and quiet["unregistered"] == 0
+    assert of_group["scaleDown"]["candidates"] == 1 and of_group["scaleUp"]["status"] == "InProgress"
 
 
 def test_the_status_is_read_as_it_was_written() -> None:

@@ -139,7 +139,7 @@ def _of_catalog(
 def _own_labels(catalog: Catalog, kind: CatalogType) -> list[Requirement]:
     """What the cloud's provider says about the machine; of what it lacks: `DoesNotExist`."""
     prefix = PROVIDER_PREFIXES.get(kind.provider, OWN_PREFIX)
-    model = catalog.gpu(kind.gpu) if kind.gpu else None
+    model = catalog.gpu(kind.gpu)
     parts = _FAMILY.match(kind.family)
     values = {
         "family": kind.family,
