@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairway.provisioning.karpenter.labels import WELL_KNOWN, ZONE
 from fairway.provisioning.karpenter.requirement import OPERATORS, Requirement, one_of, requirement
-from fairway.provisioning.karpenter.requirements import Requirements
+from fairway.provisioning.karpenter.requirements import Requirements, selector_requirements
 
 VALUES = ("", "A", "B", "0", "1", "2", "5", "9", "-3")
 BY_NAME = {
@@ -146,3 +147,21 @@ def test_intersecting_is_associative_in_what_it_allows(
 ) -> None:
     left, right = a.intersection(b).intersection(c), a.intersection(b.intersection(c))
     assert [v for v in VALUES if left.has(v)] == [v for v in VALUES if right.has(v)]
+
+
+@pytest.mark.parametrize(
+    ("operators", "listed"),
+    [
+        ((("Gte", "2"),), [("Gte", ["2"])]),
+        ((("Lte", "5"),), [("Lte", ["5"])]),
+        ((("Gte", "2"), ("Lte", "5")), [("Gte", ["2"]), ("Lte", ["5"])]),
+        ((("Gt", "2"),), [("Gte", ["3"])]),
+        ((("Exists", ""),), [("Exists", None)]),
+    ],
+)
+def test_each_bound_is_an_entry_of_its_own(operators: Any, listed: Any) -> None:
+    made = selector_requirements(
+        [{"key": "k", "operator": o, "values": [v] if v else []} for o, v in operators]
+    )
+    found = [(e["operator"], e.get("values")) for e in made.get("k").as_selectors()]
+    assert found == listed
