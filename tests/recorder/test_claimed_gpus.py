@@ -92,3 +92,10 @@ def test_a_claim_of_several_pods_counts_once() -> None:
     asking = [pod(f"p{i}", {"resourceClaimName": "one"}) for i in range(3)]
     found, _ = recorded(node("n", 2), claim, *asking)
     assert held(found) == [0, 0, 1000]
+
+
+def test_what_the_scheduler_could_not_find_out_is_why_a_pod_waits() -> None:
+    selectors = [{"cel": {"expression": "device.attributes['gpu.nvidia.com'].speed > 1"}}]
+    odd = template("odd", deviceClassName="gpu.nvidia.com", count=1, selectors=selectors)
+    found, _ = recorded(node("n", 1), odd, pod("p", {"resourceClaimTemplateName": "odd"}))
+    assert "CEL runtime error: no such key: speed" in found.pods.refusal[0]

@@ -58,6 +58,8 @@ from fairway.twin.eventlog import Record
 
 _PREEMPTED_BY: Final = "Preempted by pod "
 _NOTHING: Final[dict[str, Any]] = {}
+_REFUSALS: Final = ("Unschedulable", "SchedulerError")
+"""Reasons of PodScheduled with words of the scheduler: no node will do, or it could not find out."""
 
 
 class Stamps:
@@ -294,7 +296,7 @@ class Recorder:
                 if numbers[at + READY] == NEVER and condition["status"] == "True":
                     numbers[at + READY] = now
             elif type_ == "PodScheduled":
-                if condition["status"] == "False" and condition.get("reason") == "Unschedulable":
+                if condition["status"] == "False" and condition.get("reason") in _REFUSALS:
                     self._refuse(row, condition.get("message") or "")
             elif type_ == "DisruptionTarget" and condition["status"] == "True":
                 self.pods.disruption[row] = condition.get("reason") or "DisruptionTarget"

@@ -70,6 +70,30 @@ def test_one_node_is_faster_than_two_and_ethernet_the_slowest() -> None:
     assert tcp > 10 * two
 
 
+LEAF, OVER = "network.topology.nvidia.com/leaf", "fairway.dev/oversubscription"
+
+
+@pytest.mark.parametrize(
+    ("labels", "times"),
+    [
+        (({LEAF: "l1", OVER: "4"}, {LEAF: "l1", OVER: "4"}), 1),
+        (({LEAF: "l1", OVER: "4"}, {LEAF: "l2", OVER: "2"}), 4),
+        (({"topology.k8s.aws/network-node-layer-3": "l1", OVER: "3"}, {OVER: "3"}), 3),
+        (({LEAF: "l1", OVER: "much"}, {LEAF: "l2", OVER: "-3"}), 1),
+        (({LEAF: "l1", OVER: "0"}, {LEAF: "l2"}), 1),
+        (({OVER: "4"}, {OVER: "4"}), 1),
+    ],
+)
+def test_above_its_leaves_a_fabric_carries_less(labels: tuple[dict[str, str], ...], times: float) -> None:
+    plain, told = [node("a", H100), node("b", H100)], [node("a", H100), node("b", H100)]
+    for one, more in zip(told, labels, strict=True):
+        one["metadata"]["labels"].update(more)
+    ring = {"step_time": "500ms", "step_traffic": "sendrecv=28Gi"}
+    alone = took(*plain, job(2, 8, **ring)) - 100
+    assert alone > 1
+    assert took(*told, job(2, 8, **ring)) - 100 == pytest.approx(alone * times, rel=0.02)
+
+
 def test_groups_inside_a_node_do_not_cross_the_network() -> None:
     nodes = [node("a", H100), node("b", H100)]
     inside = took(*nodes, job(2, 8, step_time="500ms", step_traffic="all_reduce@8=28Gi"))

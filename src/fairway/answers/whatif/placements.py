@@ -28,14 +28,12 @@ from fairway.kube.objects import Key, Obj, labels_of, meta_of, spec_of
 from fairway.kube.timestamps import HOUR_US, SECOND_US
 from fairway.scenario.entering import create_or_replace, stored_key
 from fairway.twin.kubelet.component import Kubelet
-from fairway.twin.kubelet.talking import step_us
+from fairway.twin.kubelet.talking import LEAVES, step_us
 from fairway.twin.loop import LoopLimit
 from fairway.twin.twin import Twin
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 LABEL: Final = "fairway.dev/placed-with"
-_LEAVES: Final = ("network.topology.nvidia.com/leaf", "topology.k8s.aws/network-node-layer-3")
-"""Labels by which topology generators name a node's leaf switch."""
 _TOPOLOGY: Final = "Topology.kueue.x-k8s.io"
 _DEPTH: Final = 12
 STEPS: Final = 1_000
@@ -122,7 +120,7 @@ def _leaf(moment: Moment, nodes: list[Obj]) -> str:
         for topology in moment.store.objects(_TOPOLOGY)[:1]
         for level in spec_of(topology).get("levels") or ()
     ]
-    wanted = [*(n for n in reversed(levels) if n != HOSTNAME), *_LEAVES]
+    wanted = [*(n for n in reversed(levels) if n != HOSTNAME), *LEAVES]
     return next((name for name in wanted if any(labels_of(node).get(name) for node in nodes)), "")
 
 

@@ -4,6 +4,7 @@
 what its ranks tell each other meanwhile (`@8`: in groups of eight). With both, `fairway.dev/run-time` is the
 time of computing alone, and the run takes longer as `devices.collectives` says of the nodes that its members
 are on. Nothing overlaps. Nodes of one NVLink domain whose members have channels of one ComputeDomain are as one node.
+Nodes under several leaf switches share what the fabric carries above those: label `fairway.dev/oversubscription: "4"`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from fairway.kube import computedomains
-from fairway.kube.objects import Key
+from fairway.kube.integers import natural
+from fairway.kube.objects import Key, Obj, labels_of
 from fairway.kube.resourceclaims import CLAIM, pod_claims
 from fairway.twin.kubelet import slowing
 from fairway.twin.kubelet.states import PodState
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet
 
 _GPU: Final = "nvidia.com/gpu"
+LEAVES: Final = ("network.topology.nvidia.com/leaf", "topology.k8s.aws/network-node-layer-3")
+"""Labels of nodes that name their leaf switch."""
+OVERSUBSCRIPTION: Final = "fairway.dev/oversubscription"
+_MOST_OVERSUBSCRIBED: Final = 100
 # A job that only talks is told apart from one that never ends.
 _MOST_MILLI: Final = 1_000_000
 
@@ -118,4 +124,15 @@ def _place(k: Kubelet, members: list[PodState]) -> Place | None:
     if len(counts) > 1 and board.is_switched and _share_memory(k, members, counts):
         # Every GPU reaches every other over NVLink: to NCCL they are as of one node.
         return Place(board, model, 1, counts.total(), has_rdma)
-    return Place(board, model, len(counts), max(counts.values()), has_rdma)
+    above = _oversubscribed([k.store.get(Key("Node", "", name)) or {} for name in sorted(counts)])
+    return Place(board, model, len(counts), max(counts.values()), has_rdma, above)
+
+
+def _oversubscribed(nodes: list[Obj]) -> float:
+    """How many times more these nodes can send than the fabric carries between them: 1 under one leaf switch, and where
+    no label says so; of several, the most."""
+    label = next((one for one in LEAVES if any(labels_of(node).get(one) for node in nodes)), None)
+    if label is None or len({labels_of(node).get(label) for node in nodes}) < 2:
+        return 1.0
+    told = (labels_of(node).get(OVERSUBSCRIPTION, "") for node in nodes)
+    return float(max((min(natural(text) or 1, _MOST_OVERSUBSCRIBED) for text in told), default=1) or 1)
