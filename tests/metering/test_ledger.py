@@ -165,6 +165,22 @@ def test_apportion_is_exact_and_fair(totals: list[int], claims: list[tuple[int, 
 
 
 @pytest.mark.parametrize(
+    ("weights", "want"),
+    [
+        ([0.1, 0.3], [25, 75]),
+        ([0.5, 0.5], [50, 50]),
+        ([0.0, 0.0], [50, 50]),
+        ([0.0, 1.0], [0, 100]),
+        ([3.0, 1.0], [75, 25]),
+    ],
+)
+def test_weights_are_ratios_however_small(weights: list[float], want: list[int]) -> None:
+    both = apportion(ints(100, 100), ints(0, 0, 1, 1), np.array([*weights, 7.0, 1.0]))
+    assert both.tolist() == [*want, 88, 12]
+    assert apportion(ints(100), ints(0, 0), np.array(weights)).tolist() == want
+
+
+@pytest.mark.parametrize(
     ("total", "weights"),
     [
         (8438520688543876, [3.7, 0.1, 2.2, 0.1, 0.3]),
