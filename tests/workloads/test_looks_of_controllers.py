@@ -8,9 +8,10 @@ from fairway.cluster.actions import Emit
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
-from fairway.kube.timestamps import SECOND_US, parse_rfc3339
+from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
 from fairway.workloads import registry
 from fairway.workloads.controller import Controller, is_desire_changed
+from fairway.workloads.pods import in_ranked_deletion_order
 from fairway.workloads.volcanojob import decide as volcanojob
 
 NOW = parse_rfc3339("2026-01-05T08:00:00Z")
@@ -171,3 +172,41 @@ def test_a_write_of_the_status_is_no_new_wish(field: str) -> None:
     assert is_desire_changed(Change(1, MODIFIED, key, new, old)) is (field != "resourceVersion")
     assert is_desire_changed(Change(1, ADDED, key, new, None))
     assert not is_desire_changed(Change(1, DELETED, key, new, old))
+
+
+@pytest.mark.parametrize(
+    ("older_s", "younger_s", "by_age"),
+    [
+        (1100, 1099, True),
+        (2199, 1100, False),
+        (2200, 2199, True),
+        (1099, 550, False),
+        (550, 549, True),
+        (5, 5, False),
+    ],
+)
+def test_ages_are_compared_by_powers_of_two_of_nanoseconds(
+    older_s: int, younger_s: int, by_age: bool
+) -> None:
+    """2^40 ns are 1,099.5 s. Within a power the smaller UID goes first; of one moment, the first by name."""
+
+    def pod(name: str, age_s: int, uid: str) -> Obj:
+        at = rfc3339(NOW - age_s * SECOND_US)
+        condition = {"type": "Ready", "status": "True", "lastTransitionTime": at}
+        meta = {"name": name, "namespace": "ns", "uid": uid, "creationTimestamp": at}
+        return {
+            "metadata": meta,
+            "spec": {"nodeName": "n"},
+            "status": {"phase": "Running", "conditions": [condition]},
+        }
+
+    for uids in (("1", "2"), ("2", "1")):
+        both = [pod("older", older_s, uids[0]), pod("younger", younger_s, uids[1])]
+        if by_age:
+            want = "younger"
+        elif older_s == younger_s:
+            want = "older"
+        else:
+            want = "older" if uids == ("1", "2") else "younger"
+        for given in (both, both[::-1]):
+            assert in_ranked_deletion_order(given, {"n": 2}, NOW)[0]["metadata"]["name"] == want

@@ -156,6 +156,9 @@ def test_traffic_goes_to_what_is_named_and_to_the_latest() -> None:
         },
         {"revisionName": "r2", "percent": 70, "latestRevision": True},
     ]
+    assert (world.status["url"], world.status["address"]["url"]) == (
+        f"http://web.default.{names.DOMAIN}",
+    ) * 2
     assert world.said("AllTrafficAssigned")[0] == "True"
     assert world.marked() == {
         "r1": ("web", "active"),
