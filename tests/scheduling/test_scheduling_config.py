@@ -715,6 +715,15 @@ def test_numbers_within_their_bounds_and_none_beyond(name: str) -> None:
         assert "expected a whole number" in _problem(lambda w=word: args(plugin, body.format(w)))  # type: ignore[misc]
 
 
+@pytest.mark.parametrize(
+    "name", ["podInitialBackoffSeconds: {}\npodMaxBackoffSeconds: {}", "podMaxBackoffSeconds: {}"]
+)
+def test_no_backoff_lasts_for_ever(name: str) -> None:
+    most = 2**40
+    assert read(name.format(most, most) + "\n").max_backoff_us == most * SECOND_US
+    assert str(most + 1) in _problem(lambda: read(name.format(most + 1, most + 1) + "\n"))
+
+
 def test_arguments_that_say_nothing_are_the_defaults() -> None:
     for plugin in (
         "DefaultPreemption",

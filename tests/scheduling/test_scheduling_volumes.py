@@ -524,3 +524,12 @@ def test_what_is_to_be_done_depends_on_node_and_claims() -> None:
     assert world.scheduler.volume_plan(pod, "nowhere") == VolumePlan()
     assert world.scheduler.volume_plan(world.pod("q"), "n") == VolumePlan()
     assert Scheduler(world.store.accounts).volume_plan(pod, "n") == VolumePlan()
+
+
+def test_without_a_view_claims_are_of_no_account() -> None:
+    world = World()
+    world.node("n")
+    pod = world.pod("p", "nobody's")
+    assert isinstance(Scheduler(world.store.accounts).place(pod), Scheduled)
+    assert not isinstance(world.scheduler.place(pod), Scheduled)
+    assert Scheduler(world.store.accounts).score_sheet(pod).nodes == ("n",)
