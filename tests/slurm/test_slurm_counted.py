@@ -110,3 +110,12 @@ def test_a_task_of_an_array_is_changed_alone() -> None:
     w.ctl.update_job(task.job_id, {"comment": "five"}, "alice")
     assert (task.array_task, task.request.extra["comment"]) == (5, "five")
     assert (array.array_left, array.request.extra.get("comment")) == ([1, 2, 3, 4, 6, 7, 8, 9], None)
+
+
+def test_more_counted_nodes_than_the_job_may_take_never_start() -> None:
+    from fairway.slurm.words.errors import SlurmError
+
+    w = world(nodes=MIXED, gres="")
+    with pytest.raises(SlurmError) as refused:
+        w.submit(features="[new*2&old*1]", min_nodes=2, max_nodes=2)
+    assert refused.value.name == "REQUESTED_NODE_CONFIG_UNAVAILABLE"

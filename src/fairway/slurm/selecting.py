@@ -87,6 +87,9 @@ def first_look(look: Looking, job: Job, part: Partition) -> Verdict:
     need = need_of(cluster, job, part)
     if need.max_nodes < need.min_nodes:
         return Verdict("PART_CONFIG", reason="PartitionNodeLimit")
+    wanted = parse(job.features) if job.features else None
+    if wanted and sum(count for _, count in wanted.counts) > need.max_nodes:
+        return Verdict("NEVER", reason="BadConstraints")
     usable = reservations.usable_nodes(cluster, job, part, look.now, end_of(job, part, look.now))
     if usable.error:
         return Verdict("RESERVED", reason="Reservation")
@@ -439,6 +442,8 @@ def _pick_counted(look: Looking, job: Job, part: Partition, need: Need, nodes: i
             return Verdict("BUSY", reason="Resources")
         taken += [node for node in found.nodes if node not in taken]
     least = max(need.min_nodes, len(taken))
+    if least > need.max_nodes:
+        return Verdict("NEVER", reason="BadConstraints")
     whole = replace(
         need, min_nodes=least, max_nodes=max(need.max_nodes, least), req_nodes=max(need.req_nodes, least)
     )
