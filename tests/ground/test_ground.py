@@ -223,3 +223,18 @@ def test_what_an_unread_owner_or_node_holds_stays(night: Moment, tmp_path: Path)
 def test_a_dump_without_pods_says_that_it_does_not_know_what_is_free(night: Moment, tmp_path: Path) -> None:
     moment = open_ground(dumped(tmp_path / "nodes.json", list(night.store.objects("Node")))).at()
     assert any("holds no pods" in note for note in moment.notes)
+
+
+def test_a_job_of_more_pods_than_can_be_played_is_left_out_and_named(tmp_path: Path) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    spec = {"parallelism": 999_999_999, "template": template}
+    many = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "many", "namespace": "d"},
+        "spec": spec,
+    }
+    one = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "d"}}
+    moment = open_ground(dumped(tmp_path / "dump.json", [one, many])).at()
+    assert [note for note in moment.notes if "100,000 are played" in note]
+    assert not moment.store.count("Job.batch")

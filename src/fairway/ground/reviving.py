@@ -42,6 +42,8 @@ _LEFT_OUT = frozenset({"Event", "Event.events.k8s.io", "Lease.coordination.k8s.i
 _EVENT = "Event"
 _METRICS = frozenset({"NodeMetrics.metrics.k8s.io", "PodMetrics.metrics.k8s.io"})
 _NAMED = 3
+# Pods of one object that are still made one by one, and how deep in its spec counts of them stand.
+_MOST_PODS, _DEPTH = 100_000, 6
 _LATER = 1 << 40
 _KUEUE_FILE = "controller_manager_config.yaml"
 
@@ -120,7 +122,7 @@ def _fill(store: Store, written: Written) -> list[str]:
         if key not in newest or _version(manifest.obj) > _version(newest[key].obj):
             newest[key] = manifest
     for manifest in sorted(newest.values(), key=lambda m: gk_of(m.obj) != "Node"):
-        wrong = "" if written.trusted else _misshapen(manifest.obj)
+        wrong = _too_many(manifest.obj) or ("" if written.trusted else _misshapen(manifest.obj))
         try:
             if not wrong:
                 store.load(_complete(manifest.obj))
@@ -129,6 +131,23 @@ def _fill(store: Store, written: Written) -> list[str]:
         if wrong:
             left_out.append(_located(manifest, wrong))
     return left_out
+
+
+def _too_many(obj: Obj) -> str:
+    """The count of pods or replicas that no copy could play."""
+    wave: list[object] = [obj.get("spec")]
+    for _ in range(_DEPTH):
+        below: list[object] = []
+        for part in wave:
+            if isinstance(part, dict):
+                for name, value in part.items():
+                    if name in ("parallelism", "replicas") and isinstance(value, int) and value > _MOST_PODS:
+                        return f"{name} {value:,}: no more than {_MOST_PODS:,} are played"
+                below += part.values()
+            elif isinstance(part, list):
+                below += part
+        wave = below
+    return ""
 
 
 def _unnamed(obj: Obj) -> str:
