@@ -33,6 +33,9 @@ def everything(moment: Moment) -> list[Obj]:
     return [obj for gk in moment.store.kinds() for obj in moment.store.objects(gk)]
 
 
+TEMPLATE: Obj = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+
+
 def dumped(path: Path, items: list[Obj]) -> Path:
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
     return path
@@ -225,16 +228,30 @@ def test_a_dump_without_pods_says_that_it_does_not_know_what_is_free(night: Mome
     assert any("holds no pods" in note for note in moment.notes)
 
 
-def test_a_job_of_more_pods_than_can_be_played_is_left_out_and_named(tmp_path: Path) -> None:
-    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
-    spec = {"parallelism": 999_999_999, "template": template}
-    many = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "many", "namespace": "d"},
-        "spec": spec,
-    }
+@pytest.mark.parametrize(
+    "api, kind, spec",
+    [
+        ("batch/v1", "Job", {"parallelism": 999_999_999, "template": TEMPLATE}),
+        ("apps/v1", "Deployment", {"replicas": 100_001, "selector": {}, "template": TEMPLATE}),
+        (
+            "jobset.x-k8s.io/v1alpha2",
+            "JobSet",
+            {
+                "replicatedJobs": [
+                    {"name": "w", "replicas": 100_001, "template": {"spec": {"template": TEMPLATE}}}
+                ]
+            },
+        ),
+    ],
+)
+def test_more_pods_than_can_be_played_are_left_out_and_named(
+    api: str, kind: str, spec: Obj, tmp_path: Path
+) -> None:
+    meta = {"name": "many", "namespace": "d", "uid": "u-1"}
+    many = {"apiVersion": api, "kind": kind, "metadata": meta, "spec": spec}
     one = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "d"}}
     moment = open_ground(dumped(tmp_path / "dump.json", [one, many])).at()
     assert [note for note in moment.notes if "100,000 are played" in note]
-    assert not moment.store.count("Job.batch")
+    assert not any(
+        moment.store.count(gk) for gk in ("Job.batch", "Deployment.apps", "JobSet.jobset.x-k8s.io")
+    )
