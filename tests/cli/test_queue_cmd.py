@@ -44,6 +44,23 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert next(q["lent"] for q in production["quotas"] if q["resource"] == "nvidia.com/gpu") == 16
 
 
+def test_the_ground_stands_first_or_after_on(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    at = ("--at", "8h")
+    assert asked(capsys, "list", "--on", str(NIGHT), *at) == asked(capsys, "list", str(NIGHT), *at)
+    assert asked(capsys, "borrow", "--on", str(NIGHT), *at) == asked(capsys, "borrow", str(NIGHT), *at)
+    after = asked(capsys, "pending", "research", "--on", str(NIGHT), *at, code=1)
+    assert after == asked(capsys, "pending", str(NIGHT), "research", *at, code=1)
+    assert after
+    for command in ("fragmentation", "cost", "report"):
+        said = []
+        for ground in ([str(NIGHT)], ["--on", str(NIGHT)]):
+            code = main([command, *ground, "-o", "json"])
+            said.append((code, capsys.readouterr().out))
+        assert said[0] == said[1] and said[0][1]
+        assert main([command, str(NIGHT), "--on", str(GANG)]) == 2
+        assert "expected one ground" in capsys.readouterr().err
+
+
 def test_borrow(capsys: pytest.CaptureFixture[str]) -> None:
     loans = asked(capsys, "borrow", str(NIGHT), "--at", "8h")
     of_gpus = [x for x in loans if x["resource"] == "nvidia.com/gpu"]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairway.cli.onground import On, path_on
+
 if TYPE_CHECKING:
     from fairway.catalog.catalog import Catalog
     from fairway.results.costs.answers import CostReport, Question
@@ -21,9 +23,11 @@ _LABEL = "label:"
 
 
 _Ground = Annotated[
-    Path,
+    Path | None,
     typer.Argument(
-        metavar="GROUND", help="A run, a scenario to run first, a dump, a data folder, a kubeconfig."
+        metavar="[GROUND]",
+        help="A run, a scenario to run first, a dump, a data folder, a kubeconfig.",
+        show_default=False,
     ),
 ]
 _By = Annotated[
@@ -100,7 +104,8 @@ _Output = Annotated[str, typer.Option("--output", "-o", metavar="table|json", he
 
 @app.command()
 def cost(
-    path: _Ground,
+    ground: _Ground = None,
+    on: On = None,
     by: _By = "namespace",
     basis: _Basis = "request",
     measure: _Measure = "sm",
@@ -140,6 +145,7 @@ def cost(
     from fairway.results.costs.pricing import catalog_of_run
 
     check_output(output)
+    path = path_on(ground, on)
     site = slurmanswers.slurm_on(path)
     if site is not None:
         slurmanswers.cost(site, by, book or (), output)

@@ -7,18 +7,22 @@ from typing import Annotated
 
 import typer
 
+from fairway.cli.onground import On, path_on
+
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
 def fragmentation(
-    path: Annotated[
-        Path,
+    ground: Annotated[
+        Path | None,
         typer.Argument(
-            metavar="GROUND",
+            metavar="[GROUND]",
             help="A scenario, a run, a dump (kubectl get nodes,pods,ns -A -o json), a data folder, a kubeconfig.",
+            show_default=False,
         ),
-    ],
+    ] = None,
+    on: On = None,
     shape: Annotated[
         str | None,
         typer.Option(
@@ -59,6 +63,7 @@ def fragmentation(
     from fairway.results.fragmentationtext import fragmentation_json, fragmentation_lines
 
     check_output(output)
+    path = path_on(ground, on)
     site = slurmanswers.slurm_on(path)
     if site is not None:
         slurmanswers.fragmentation(site, at, output)

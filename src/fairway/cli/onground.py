@@ -35,15 +35,27 @@ def ground_on(path: Path | None) -> Ground:
 
     Raises: UserError where neither is there; InvalidInput.
     """
-    from fairway.cli.serverclient import folder
-    from fairway.errors import UserError
     from fairway.ground import open_ground
 
+    return open_ground(path_on(None, path))
+
+
+def path_on(argument: Path | None, on: Path | None) -> Path:
+    """Where the ground is: an argument or `--on`; without either the data folder of `fairway up`.
+
+    Raises: UserError where both are given, or neither is there.
+    """
+    from fairway.cli.serverclient import folder
+    from fairway.errors import UserError
+
+    if argument is not None and on is not None:
+        raise UserError(f"{argument} and --on {on}: expected one ground")
+    path = argument or on
     if path is not None:
-        return open_ground(path)
+        return path
     served = folder(None)
     if not (served / "pki").exists():
         raise UserError(
             f"--on is needed: a scenario, run, dump or kubeconfig (nothing was ever served from {served})"
         )
-    return open_ground(served)
+    return served

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairway.cli.onground import On, path_on
+
 if TYPE_CHECKING:
     from fairway.results.queuestate import QueueState
     from fairway.results.textlayout import Line
@@ -15,10 +17,11 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
 _Path = Annotated[
-    Path,
+    Path | None,
     typer.Argument(
-        metavar="GROUND",
+        metavar="[GROUND]",
         help="A scenario, a run, a dump (kubectl get -A -o json), a data folder of up, a kubeconfig.",
+        show_default=False,
     ),
 ]
 _At = Annotated[
@@ -37,7 +40,9 @@ _Output = Annotated[str, typer.Option("--output", "-o", metavar="table|json", he
 
 
 @app.command("list")
-def list_(path: _Path, at: _At = None, config: _Config = None, output: _Output = "table") -> None:
+def list_(
+    path: _Path = None, on: On = None, at: _At = None, config: _Config = None, output: _Output = "table"
+) -> None:
     """ClusterQueues: what waits, what is admitted, and quota: nominal, used, borrowed, lent, free.
 
     Example: fairway queue list examples/09-night-borrowing --at 8h
@@ -45,16 +50,17 @@ def list_(path: _Path, at: _At = None, config: _Config = None, output: _Output =
     from fairway.results.queuestate import queue_lines
     from fairway.results.queuestatetext import list_text
 
-    _answer(path, at, config, output, queue_lines, list_text)
+    _answer(path_on(path, on), at, config, output, queue_lines, list_text)
 
 
 @app.command()
 def pending(
-    path: _Path,
+    path: _Path = None,
     queue: Annotated[
         str | None,
         typer.Argument(metavar="[QUEUE]", help="A ClusterQueue, or a LocalQueue as namespace/name."),
     ] = None,
+    on: On = None,
     at: _At = None,
     config: _Config = None,
     output: _Output = "table",
@@ -70,13 +76,19 @@ def pending(
     from fairway.results.queuestate import pending_lines
     from fairway.results.queuestatetext import pending_text
 
-    found = _answer(path, at, config, output, lambda state: pending_lines(state, queue), pending_text)
+    if on is not None and queue is None and path is not None:
+        path, queue = None, str(path)  # `pending QUEUE --on GROUND`
+    found = _answer(
+        path_on(path, on), at, config, output, lambda state: pending_lines(state, queue), pending_text
+    )
     if found:
         raise typer.Exit(1)
 
 
 @app.command()
-def borrow(path: _Path, at: _At = None, config: _Config = None, output: _Output = "table") -> None:
+def borrow(
+    path: _Path = None, on: On = None, at: _At = None, config: _Config = None, output: _Output = "table"
+) -> None:
     """Who borrows quota from whom, at this moment.
 
     Example: fairway queue borrow examples/09-night-borrowing --at 8h
@@ -84,7 +96,7 @@ def borrow(path: _Path, at: _At = None, config: _Config = None, output: _Output 
     from fairway.results.queuestate import loan_lines
     from fairway.results.queuestatetext import borrow_text
 
-    _answer(path, at, config, output, loan_lines, borrow_text)
+    _answer(path_on(path, on), at, config, output, loan_lines, borrow_text)
 
 
 def _answer(

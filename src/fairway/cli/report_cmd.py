@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairway.cli.onground import On, path_on
+
 if TYPE_CHECKING:
     from fairway.results.run import Run
 
@@ -15,12 +17,15 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def report(
-    directory: Annotated[
-        Path,
+    ground: Annotated[
+        Path | None,
         typer.Argument(
-            metavar="GROUND", help="A run (simulate --out DIR), or any cluster that can be asked."
+            metavar="[GROUND]",
+            help="A run (simulate --out DIR), or any cluster that can be asked.",
+            show_default=False,
         ),
-    ],
+    ] = None,
+    on: On = None,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a self-contained HTML report.")
     ] = None,
@@ -46,11 +51,12 @@ def report(
     from fairway.results.textreport import report_lines
 
     check_output(output)
-    site = slurmanswers.slurm_on(directory)
+    path = path_on(ground, on)
+    site = slurmanswers.slurm_on(path)
     if site is not None:
         slurmanswers.report(site, output)
         return
-    run = open_ground(directory).history()
+    run = open_ground(path).history()
     if output == "json":
         print_json(summary_of(run))
     else:
