@@ -71,6 +71,17 @@ def test_a_copy_has_all_that_a_record_has() -> None:
     twin = record.copy()
     assert twin is not record
     # By name: compiled classes do not tell their attributes.
-    names = "devices is_preempted is_terminating key labels node row shape start_us uid".split()
+    names = [
+        "devices",
+        "is_preempted",
+        "is_terminating",
+        "key",
+        "labels",
+        "node",
+        "row",
+        "shape",
+        "start_us",
+        "uid",
+    ]
     assert all(getattr(twin, name) == getattr(record, name) for name in names)
     assert record.has_labels(None) and record.has_labels({}) and not record.has_labels({"a": "b"})
