@@ -228,11 +228,14 @@ def _write_notifications(finished: Finished, file: Path) -> None:
 
 def _write_request_spans(finished: Finished, out: Path, most: int) -> None:
     """A file of them, where there are served models and somebody asks."""
+    serving = finished.twin.host.parts.get("serving")
+    if not most or serving is None:
+        return
+    # Model servers need the extra `placement`: nothing of them is loaded where there is none.
     from fairway.results.requestspans import FILE, request_lines
     from fairway.twin.serving.component import Serving
 
-    serving = finished.twin.host.parts.get("serving")
-    if most and isinstance(serving, Serving):
+    if isinstance(serving, Serving):
         with (out / FILE).open("w", encoding="utf-8") as file:
             file.writelines(request_lines(serving, most))
 
