@@ -169,7 +169,7 @@ class History:
                     self._begin_file(one)
                     lines = []
                 else:
-                    _add(lines, one)
+                    _add_contained(lines, one)
             self._flush(lines)
             self._is_full = self._written > self._limit
         except Exception as failed:
@@ -235,6 +235,14 @@ def _limit(budget: int, begins_with: int) -> int:
 
 
 # What a change says
+
+
+def _add_contained(lines: list[bytes], entry: Entry) -> None:
+    """One object that is not of its kind's shape is left out, alone."""
+    try:
+        _add(lines, entry)
+    except (AttributeError, KeyError, TypeError, ValueError) as odd:
+        log.warning("%s: left out of the cluster's history: %s: %s", entry.key, type(odd).__name__, odd)
 
 
 def _add(lines: list[bytes], entry: Entry) -> None:
