@@ -35,6 +35,7 @@ _PIDS: Final = "pids.json"
 _START_S: Final = 30.0
 # Between two looks at what the cluster wants scraped and evaluated.
 _LOOK_S: Final = 5.0
+_CHECK_S: Final = 30.0
 _THANOS: Final = ("partial_response_strategy",)
 
 
@@ -199,9 +200,11 @@ def _refused(text: str, kind: str, *options: str) -> str:
     with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
         file.write(text)
         file.flush()
-        done = subprocess.run(
-            ("promtool", "check", kind, *options, file.name), capture_output=True, text=True, check=False
-        )
+        command = ("promtool", "check", kind, *options, file.name)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_CHECK_S)
+        except subprocess.TimeoutExpired:
+            return f"promtool had no answer after {_CHECK_S:.0f} s"
     if done.returncode == 0:
         return ""
     return " ".join(done.stderr.replace(file.name, "").replace("FAILED:", "").split())
@@ -219,12 +222,18 @@ def follow(where: Path, url: str, pid: int) -> None:
     own = yaml.safe_load((where / FOLDER / CONFIG).read_text())
     kept = {key: own[key] for key in ("rule_files", "alerting") if key in own}
     follower = Follower(where, kept, lambda said: print(said, end="", flush=True))
+    is_due, told = False, ""
     while _is_prometheus(pid, "prometheus") and running(where) is not None:
         try:
-            if follower.look():
+            is_due = follower.look() or is_due
+            if is_due:
                 urllib.request.urlopen(urllib.request.Request(f"{url}/-/reload", method="POST"), timeout=30)
+                is_due = False
+            told = ""
         except (FairwayError, OSError) as failed:
-            print(failed, flush=True)
+            if str(failed) != told:
+                print(failed, flush=True)
+            told = str(failed)
         time.sleep(_LOOK_S)
 
 

@@ -273,3 +273,22 @@ def test_durations_that_are_none(query: str, said: str) -> None:
     with pytest.raises(PromQLError) as refused:
         query_instant(store(), query, 500_000)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "x[1" + "0" * 400 + "s * 2]",
+        "x[" + "9" * 5_000 + "s]",
+        "x offset 1" + "0" * 400 + "d",
+        "x[(10 ^ 400) % 3]",
+        "x[1e400 * 2]",
+        "x[(0 - 8) ^ 0.5]",
+        "x[1s" + " * 1" * 3_000 + "]",
+        "x[" + "(" * 900 + "1" + ")" * 900 + " * 2]",
+    ],
+)
+def test_numbers_and_depths_without_end_are_refused(query: str) -> None:
+    with pytest.raises(PromQLError):
+        parse(query)
+    assert isinstance(refusal(query), str)

@@ -45,7 +45,7 @@ def written_out(text: str, durations: list[Duration], step_ms: int, range_ms: in
 
 
 def _seconds(found: Duration, step_s: float, range_s: float) -> float:
-    """Raises: Refusal, OverflowError never: Go's powers are infinite instead."""
+    """Raises: Refusal. Never OverflowError or ValueError: Go's floats become infinite or NaN instead."""
     values = [_seconds(part, step_s, range_s) for part in found.parts]
     match found.op:
         case "literal":
@@ -68,7 +68,9 @@ def _seconds(found: Duration, step_s: float, range_s: float) -> float:
             return _power(*values)
     if not values[1]:
         raise Refusal(found.start, "division by zero" if found.op == "/" else "modulo by zero")
-    return values[0] / values[1] if found.op == "/" else math.fmod(values[0], values[1])
+    if found.op == "/":
+        return values[0] / values[1]
+    return math.nan if math.isinf(values[0]) else math.fmod(values[0], values[1])
 
 
 def _power(base: float, exponent: float) -> float:

@@ -80,15 +80,17 @@ NOT_HERE: Final = {
 def parse(text: str, step_ms: int = 0, range_ms: int = 0) -> Node:
     """`step_ms`, `range_ms`: what `step()` and `range()` are in durations. Raises: PromQLError."""
     _bound(text)
-    durations = _durations(text)
-    if durations and any(map(is_of_query, durations)):
-        return _parsed(text, step_ms, range_ms)
-    return _parsed(text, 0, 0)
+    try:
+        if any(map(is_of_query, _durations(text))):
+            return _parsed(text, step_ms, range_ms)
+        return _parsed(text, 0, 0)
+    except RecursionError:
+        raise PromQLError(_TOO_DEEP) from None
 
 
 @lru_cache(maxsize=512)
 def _parsed(text: str, step_ms: int, range_ms: int) -> Node:
-    """Raises: PromQLError."""
+    """Raises: PromQLError, RecursionError."""
     parser = _parser()
     try:
         tree = parser.parse(written_out(text, _durations(text), step_ms, range_ms))
@@ -96,10 +98,7 @@ def _parsed(text: str, step_ms: int, range_ms: int) -> Node:
         # What the parser lacks altogether (`anchored`) is refused as where it is not enabled.
         said = refusal(text) or refusal(text, frozenset())
         raise PromQLError(said or f"parse error: {_words(str(wrong))}") from None
-    try:
-        return _node(tree)
-    except RecursionError:
-        raise PromQLError(_TOO_DEEP) from None
+    return _node(tree)
 
 
 @lru_cache(maxsize=512)

@@ -444,7 +444,8 @@ class Syntax:
         if found is None:
             raise Refusal(word.start, f"not a valid duration string: {quoted(word.text)}")
         numbers = zip(found.groups(), _DURATION_PARTS, strict=True)
-        seconds = sum(int(number) * unit for number, (unit, _) in numbers if number)
+        # Digits without end are infinite, not an error of ours.
+        seconds = sum(float(number) * unit for number, (unit, _) in numbers if number)
         if seconds > _LONGEST_S:
             raise Refusal(word.start, "duration out of range")
         return seconds
