@@ -101,20 +101,23 @@ def pods_wanted(job: Obj) -> int:
     """As many as it is to have at once, at whatever depth; 0 of kinds that do not say."""
     kind, spec, status = job.get("kind"), spec_of(job), status_of(job)
     if kind == "Job":
-        completions = _number(spec.get("completions") or spec.get("parallelism"), 1)
+        completions = number_or(spec.get("completions") or spec.get("parallelism"), 1)
         return min(
-            _number(spec.get("parallelism"), 1), max(completions - _number(status.get("succeeded"), 0), 0)
+            number_or(spec.get("parallelism"), 1), max(completions - number_or(status.get("succeeded"), 0), 0)
         )
     if kind in ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"):
-        return _number(spec.get("replicas"), 1)
+        return number_or(spec.get("replicas"), 1)
     if kind in ("RayJob", "RayCluster"):
         groups = (spec.get("rayClusterSpec") or spec).get("workerGroupSpecs") or ()
-        return 1 + sum(_number(g.get("replicas"), 1) * _number(g.get("numOfHosts"), 1) for g in groups)
+        return 1 + sum(number_or(g.get("replicas"), 1) * number_or(g.get("numOfHosts"), 1) for g in groups)
     roles = [r for n, r in spec.items() if n.endswith("ReplicaSpecs") and isinstance(r, dict)]
-    return sum(_number(role.get("replicas"), 1) for r in roles for role in r.values())
+    return sum(
+        number_or(role.get("replicas"), 1) for r in roles for role in r.values() if isinstance(role, dict)
+    )
 
 
-def _number(value: object, default: int) -> int:
+def number_or(value: object, default: int) -> int:
+    """A count that may be left out, or be none in a dump."""
     return value if isinstance(value, int) else default
 
 

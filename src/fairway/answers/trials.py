@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fairway.answers.admissionlinks import pods_wanted, suspended_at
+from fairway.answers.admissionlinks import number_or, pods_wanted, suspended_at
 from fairway.answers.explain import has_ended, runs
 from fairway.answers.naming import WORKLOAD, job_of, pods_of
 from fairway.answers.steps import Step
@@ -104,14 +104,10 @@ def _lacks_pods(store: Store, key: Key, obj: Obj) -> bool:
     if kind == "JobSet":
         jobs = [k for k in store.dependents(meta_of(job)["uid"]) if k.gk == "Job.batch"]
         listed = [one for one in spec.get("replicatedJobs") or () if not one.get("dependsOn")]
-        return len(jobs) < sum(_number(one.get("replicas"), 1) for one in listed) or any(
+        return len(jobs) < sum(number_or(one.get("replicas"), 1) for one in listed) or any(
             _lacks_pods(store, k, o) for k in jobs if (o := store.get(k)) is not None and not has_ended(o)
         )
     return len(pods_of(store, key_of(job), ended=kind != "Job")) < pods_wanted(job)
-
-
-def _number(value: object, default: int) -> int:
-    return value if isinstance(value, int) else default
 
 
 # Who paid

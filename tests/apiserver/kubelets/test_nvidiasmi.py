@@ -344,3 +344,10 @@ def test_without_mig_there_is_nothing_to_list() -> None:
 
 def test_without_a_gpu_there_is_no_nvidia_smi() -> None:
     assert nvidiasmi.shown([], place(limits={"cpu": 1})) is None
+
+
+def test_what_a_process_is_called_cannot_command_a_terminal() -> None:
+    at = place(1)
+    at.pod["spec"]["containers"][0]["command"] = ["\x1b]0;owned\x07\n" + "x" * 5_000]
+    (use,) = {u for d in nvidiasmi.devices_of(at) for u in d.uses}
+    assert use.name == "?]0;owned??" + "x" * 245

@@ -51,6 +51,7 @@ _DRIVER_LABEL: Final = "nvidia.com/cuda.driver-version.full"
 _FAULT: Final = "fairway.dev/gpu-fault"
 _CLIQUE: Final = "nvidia.com/gpu.clique"
 _CUT, _MOST_INSTANCES = "-MIG-", 64
+_MOST_OF_A_NAME: Final = 256
 _FIELDS = 'Field "{}" is not a valid field to query.\n\n'
 _NO_MIG: Final = "No MIG-enabled devices found.\n"
 _NO_SUCH: Final = "No MIG-supported devices found.\n"
@@ -251,7 +252,9 @@ def _held_by(place: Place, model: GpuModel | None) -> list[_Held]:
     parts = parts or [(slot, None) for slot in gpus_of(place)]
     argv = [*(container_of(place).get("command") or ()), *(container_of(place).get("args") or ())]
     image = str(container_of(place).get("image") or "").rpartition("/")[2].partition(":")[0]
-    name = str(argv[0]) if argv else image or "python3"
+    # Whoever reads it may be somebody else: no signs that a terminal would obey.
+    program = str(argv[0]) if argv else image or "python3"
+    name = "".join(c if c.isprintable() else "?" for c in program[:_MOST_OF_A_NAME])
     digest = shaped_uuid("pid", f"{place.pod['metadata'].get('uid')}/{place.container}")
     pid = 2000 + int(digest[4:12], 16) % 4_000_000
     return [

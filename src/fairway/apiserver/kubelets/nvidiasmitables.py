@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from fairway.apiserver.kubelets.nvidiasmireport import instance_bar1_mib
 from fairway.catalog.boards import Board
 from fairway.catalog.gpus import MigProfile
-from fairway.catalog.placements import placed
+from fairway.catalog.placements import Instance, placed
 from fairway.kube.timestamps import SECOND_US
 
 if TYPE_CHECKING:
@@ -250,6 +250,13 @@ def places(devices: Sequence[Device]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _by_profile(devices: Sequence[Device]) -> Iterator[tuple[int, int, Instance]]:
+    """Every instance with its GPU's number and its own, by profile and place."""
+    for d in devices:
+        for at in sorted(d.mig, key=lambda at: (-at.profile.id, at.start)):
+            yield d.number, at.id_on(d.model) if d.model is not None else at.start, at
+
+
 def instances(devices: Sequence[Device]) -> str:
     """`mig -lgi`: the instances there are, by profile and number."""
     rule = "+---------------------------------------------------------+"
@@ -260,11 +267,9 @@ def instances(devices: Sequence[Device]) -> str:
         "|                            ID       ID       Start:Size |",
         "|=========================================================|",
     ]
-    for d in devices:
-        for at in sorted(d.mig, key=lambda at: (-at.profile.id, at.start)):
-            p, gi = at.profile, at.id_on(d.model) if d.model is not None else at.start
-            where = f"{at.start}:{p.memory_slices}"
-            lines += [f"|{d.number:>4}  MIG {p.name:<15}{p.id:>5}{gi:>9}{where:>13}     |", rule]
+    for gpu, gi, at in _by_profile(devices):
+        p, where = at.profile, f"{at.start}:{at.profile.memory_slices}"
+        lines += [f"|{gpu:>4}  MIG {p.name:<15}{p.id:>5}{gi:>9}{where:>13}     |", rule]
     return "\n".join(lines) + "\n"
 
 
@@ -284,9 +289,8 @@ def compute_instances(devices: Sequence[Device]) -> str:
         "|         ID                                                         |",
         "|====================================================================|",
     ]
-    for d in devices:
-        for at in sorted(d.mig, key=lambda at: (-at.profile.id, at.start)):
-            p, gi = at.profile, at.id_on(d.model) if d.model is not None else at.start
-            kind, where = _COMPUTE_PROFILES.get(p.compute_slices, 0), f"0:{p.compute_slices}"
-            lines += [f"|{d.number:>4}{gi:>7}       MIG {p.name:<15}{kind:>3}{0:>10}{where:>13}     |", rule]
+    for gpu, gi, at in _by_profile(devices):
+        slices = at.profile.compute_slices
+        kind, where = _COMPUTE_PROFILES.get(slices, 0), f"0:{slices}"
+        lines += [f"|{gpu:>4}{gi:>7}       MIG {at.profile.name:<15}{kind:>3}{0:>10}{where:>13}     |", rule]
     return "\n".join(lines) + "\n"
