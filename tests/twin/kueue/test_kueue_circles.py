@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kueueworld import KUEUE, World, job, local_queue, node, queue
+from kueueworld import KUEUE, World, flavor, job, local_queue, node, queue
 
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import SECOND_US
@@ -87,3 +87,48 @@ def test_whoever_lets_go_ends_the_circle() -> None:
     laps = circle.count("Preempted")
     circle.world.run(10)
     assert circle.count("Preempted") == laps
+
+
+def two_flavors(**quotas: tuple[str, ...]) -> list[Obj]:
+    """Of each resource, a quota in flavor one and in flavor two."""
+    return [
+        {"name": name, "resources": [{"name": r, "nominalQuota": q[at]} for r, q in quotas.items()]}
+        for at, name in enumerate(("one", "two"))
+    ]
+
+
+def test_a_search_that_stands_at_two_places_in_turn_does_not_go_on_for_ever() -> None:
+    """Its second pod set fits nowhere; where the search goes on from differs from one try to the next."""
+    group = {"coveredResources": ["cpu"], "flavors": two_flavors(cpu=("1", "1"))}
+    found = queue("q", 1, cohort="c", queueingStrategy="StrictFIFO")
+    found["spec"] |= {
+        "resourceGroups": [group],
+        "preemption": {"reclaimWithinCohort": "Any"},
+        "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
+    }
+    world = World().apply(flavor("one"), flavor("two"), found, local_queue("q"), node("n", 1))
+    pod_sets = [pod_set("head", "1"), pod_set("w", "8"), pod_set("submitter", "500m")]
+    waits = {
+        "apiVersion": KUEUE,
+        "kind": "Workload",
+        "metadata": {"name": "waits", "namespace": "q"},
+        "spec": {"queueName": "lq", "podSets": pod_sets},
+    }
+    world.apply(waits)
+    world.twin.run(world.twin.now_us + 60 * SECOND_US, limit=5_000)
+    assert world.kueue.cycles.number < 20
+    # What changes is heard.
+    world.apply(group_of(found, two_flavors(cpu=("10", "1")))).run(5)
+    (workload,) = world.objects("Workload.kueue.x-k8s.io")
+    assert {c["type"]: c["status"] for c in workload["status"]["conditions"]}["QuotaReserved"] == "True"
+
+
+def group_of(found: Obj, flavors: list[Obj]) -> Obj:
+    groups = [{**found["spec"]["resourceGroups"][0], "flavors": flavors}]
+    return {**found, "spec": {**found["spec"], "resourceGroups": groups}}
+
+
+def pod_set(name: str, cpu: str) -> Obj:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    return {"name": name, "count": 1, "template": {"spec": spec}}

@@ -47,6 +47,8 @@ _SECOND_PASS_US: Final = 1_000_000
 _SECOND_PASS_MAX_US: Final = 30_000_000
 
 Signature = tuple[Any, ...]
+# Cycles that are remembered: no search has as many places to stand at.
+_CIRCLE: Final = 63
 
 
 class Cycles:
@@ -57,8 +59,8 @@ class Cycles:
         self._armed_us = -1
         self._idle_until_us = 0
         self._failures = 0
-        self._last: Signature | None = None
-        """What the last cycle decided; None: it got somewhere."""
+        self._fared: list[Signature] = []
+        """How cycles without progress ended since anything changed."""
         self._seen_version = -1
         self._admitting: dict[str, tuple[Outcome, int]] = {}
         """Admissions on their way to the API, by workload, with the time they were decided at."""
@@ -89,7 +91,7 @@ class Cycles:
         twin._armed_us = self._armed_us
         twin._idle_until_us = self._idle_until_us
         twin._failures = self._failures
-        twin._last = self._last
+        twin._fared = list(self._fared)
         twin._seen_version = self._seen_version
         twin._admitting = dict(self._admitting)
         twin._evicting = dict(self._evicting)
@@ -177,13 +179,16 @@ class Cycles:
         backlog = self.kueue.backlog
         self._idle_until_us = max(now_us, self._busy_until_us)
         if outcome.made_progress:
-            self._last = None
+            self._fared.clear()
             self._seen_version = version
             self._failures = 0
         else:
             signature = tuple(_signature(o) for o in outcome.entries)
-            is_repeated = signature == self._last and version == self._seen_version
-            self._last = signature
+            if version != self._seen_version:
+                self._fared.clear()
+            # A search over several flavors may stand at two places in turn: from here on it goes in a circle.
+            is_repeated = signature in self._fared
+            self._fared = [*self._fared[-_CIRCLE:], signature]
             self._seen_version = backlog.version
             if is_repeated:
                 return
