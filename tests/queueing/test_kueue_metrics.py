@@ -9,9 +9,10 @@ from fairway.cluster.store import Store
 from fairway.kube.metricfamilies import COUNTER, HISTOGRAM, Sample
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import parse_rfc3339
+from fairway.queueing.control.settings import Metrics
 from fairway.queueing.metrics.families import families
-from fairway.queueing.metrics.gauges import Pending, cohorts_above, gauges
-from fairway.queueing.metrics.observing import LEADER, of_cycle, of_preemption, of_workload
+from fairway.queueing.metrics.gauges import cohorts_above, gauges
+from fairway.queueing.metrics.observing import LEADER, of_preemption, of_workload
 
 Obj = dict[str, Any]
 GROUP = "kueue.x-k8s.io/v1beta2"
@@ -106,10 +107,10 @@ def test_execution_counts_what_was_before() -> None:
     assert values(samples)["kueue_execution_time_seconds"] == 140
 
 
-def test_cycles_and_preemptions() -> None:
-    samples = [*of_cycle(admitted=False, duration_s=0.02), *of_preemption("cq", "InClusterQueue")]
+def test_a_preemption_counts_for_the_queue_that_preempts() -> None:
+    samples = of_preemption("cq", "InClusterQueue")
     assert fits(samples)
-    assert samples[0] == Sample("kueue_admission_attempts_total", ("inadmissible", LEADER), 1)
+    assert samples == [Sample("kueue_preempted_workloads_total", ("cq", "InClusterQueue", LEADER), 1)]
 
 
 def test_families_know_their_buckets() -> None:
@@ -137,7 +138,7 @@ def world() -> Store:
 
 
 def test_gauges_of_a_small_world() -> None:
-    samples = gauges(world(), {"cq": Pending(2, 1)})
+    samples = gauges(world(), Metrics(per_cluster_queue_resources=True))
     assert fits(samples)
     got = {(s.name, s.labels[:-1]): s.value for s in samples}
     place = ("team", "cq", "a", "cpu")
@@ -146,7 +147,6 @@ def test_gauges_of_a_small_world() -> None:
     assert got["kueue_cluster_queue_borrowing_limit", place] == math.inf
     assert got["kueue_cluster_queue_resource_usage", place] == 1.5
     assert got["kueue_cluster_queue_resource_reservation", place] == 1.5
-    assert got["kueue_pending_workloads", ("cq", "inadmissible")] == 1
     assert got["kueue_admitted_active_workloads", ("cq",)] == 1
     assert got["kueue_cluster_queue_info", ("cq", "team", "root")] == 1
     assert got["kueue_cohort_info", ("team", "root", "root")] == 1

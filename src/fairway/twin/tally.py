@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import ceil, nan
 from typing import Final
 
-from fairway.kube.metricfamilies import SUMMARY, Family, Observed, Sample
+from fairway.kube.metricfamilies import GAUGE, HISTOGRAM, SUMMARY, Family, Observed, Sample
 from fairway.kube.timestamps import MINUTE_US
 
 # What a summary's quantiles are of: the last ten minutes, prometheus.DefMaxAge; and which, karpenter's
@@ -64,6 +64,17 @@ class Tally:
         if family.type == SUMMARY:
             _forget_old(seen, now_us)
             seen.recent.append((now_us, value))
+
+    def take(self, samples: Iterable[Sample]) -> None:
+        """A counter grows by a sample's value, a gauge shows it, a histogram observes it."""
+        for name, labels, value in samples:
+            kind = self._families[name].type
+            if kind == HISTOGRAM:
+                self.observe(name, value, *labels)
+            elif kind == GAUGE:
+                self._counts[name, labels] = value
+            else:
+                self.add(name, *labels, times=value)
 
     def samples(self) -> list[Sample]:
         return [Sample(name, labels, float(n)) for (name, labels), n in sorted(self._counts.items())]

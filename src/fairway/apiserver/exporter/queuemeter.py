@@ -1,17 +1,16 @@
 """Counts what happens to Kueue's Workloads, as Kueue's own metrics do: from zero with the process.
 
-Cycles and preemptions of Kueue's scheduler are not counted here: what they led to is (workloads admitted and evicted).
+Its cycles and preemptions are counted where they happen (`twin.kueue.cycles`).
 
 Source: Kueue pkg/metrics/metrics.go through `queueing.metrics`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
-from fairway.kube.metricfamilies import HISTOGRAM, Sample
 from fairway.queueing.metrics.families import families
 from fairway.queueing.metrics.gauges import cohorts_above
 from fairway.queueing.metrics.observing import of_workload
@@ -36,14 +35,6 @@ class QueueMeter:
                 if self._cohorts is None:
                     self._cohorts = cohorts_above(self._store)
                 now_us = self._store.now_us
-                self._add(of_workload(change.old, change.obj, now_us, cohorts=self._cohorts))
+                self.tally.take(of_workload(change.old, change.obj, now_us, cohorts=self._cohorts))
         elif gk in _SHAPES:
             self._cohorts = None
-
-    def _add(self, samples: Iterable[Sample]) -> None:
-        known = families()
-        for sample in samples:
-            if known[sample.name].type == HISTOGRAM:
-                self.tally.observe(sample.name, sample.value, *sample.labels)
-            else:
-                self.tally.add(sample.name, *sample.labels, times=sample.value)

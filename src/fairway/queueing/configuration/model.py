@@ -12,7 +12,7 @@ from typing import Any
 
 from fairway.kube.durations import duration_ns, duration_us
 from fairway.kube.labels import EVERYTHING, Selector, label_selector
-from fairway.queueing.control.settings import KueueSettings, PodsReady
+from fairway.queueing.control.settings import CustomLabel, KueueSettings, Metrics, PodsReady
 from fairway.queueing.devices.mapping import DeviceClassMappings, device_class_mappings
 from fairway.queueing.facts.featuregates import DEFAULTS as GATE_DEFAULTS
 from fairway.queueing.facts.gates import FeatureGates, gates_from
@@ -23,27 +23,6 @@ from fairway.queueing.quota.queueusage import UsageSettings, usage_settings
 from fairway.queueing.webhooks.settings import Settings
 
 _SECOND_US = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class CustomLabel:
-    """A label of metrics: `name`, taken from a label or an annotation of objects of a kind."""
-
-    name: str
-    source_kind: str
-    label_key: str
-    annotation_key: str
-    tracked_values: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Metrics:
-    """`per_cluster_queue_resources`: quotas and usage are exported. `local_queues`: of LocalQueues that match."""
-
-    per_cluster_queue_resources: bool = False
-    per_local_queue: bool = True
-    local_queues: Selector = EVERYTHING
-    custom_labels: tuple[CustomLabel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +108,7 @@ class Configuration:
             usage=self.usage,
             retained_us=self.retained_us,
             webhooks=self.webhook_settings(),
+            metrics=self.metrics,
         )
 
 
@@ -146,6 +126,7 @@ def configuration_of(raw: Mapping[str, Any]) -> Configuration:
     fair = raw.get("fairSharing")
     retention = (raw.get("objectRetentionPolicies") or {}).get("workloads") or {}
     usage = raw.get("admissionFairSharing")
+    shows_local = gates.get("LocalQueueMetrics", GATE_DEFAULTS["LocalQueueMetrics"])
     checks_quota = gates.get("QuotaCheckStrategy", GATE_DEFAULTS["QuotaCheckStrategy"])
     return Configuration(
         raw=raw,
@@ -165,7 +146,7 @@ def configuration_of(raw: Mapping[str, Any]) -> Configuration:
         retained_us=duration_us(retention.get("afterFinished")),
         deactivated_retained_us=duration_us(retention.get("afterDeactivatedByKueue")),
         multi_kueue=_multi_kueue(raw["multiKueue"]),
-        metrics=_metrics(raw["metrics"]),
+        metrics=_metrics(raw["metrics"], is_gated_in=shows_local),
         client_qps=float(raw["clientConnection"]["qps"]),
         client_burst=int(raw["clientConnection"]["burst"]),
         concurrency=dict((raw.get("controller") or {}).get("groupKindConcurrency") or {}),
@@ -205,12 +186,12 @@ def _multi_kueue(section: Mapping[str, Any]) -> MultiKueue:
     )
 
 
-def _metrics(section: Mapping[str, Any]) -> Metrics:
+def _metrics(section: Mapping[str, Any], *, is_gated_in: bool) -> Metrics:
     of_queues = section["localQueueMetrics"]
     selector = of_queues.get("localQueueSelector")
     return Metrics(
         per_cluster_queue_resources=bool(section.get("enableClusterQueueResources")),
-        per_local_queue=bool(of_queues.get("enable")),
+        per_local_queue=is_gated_in and bool(of_queues.get("enable")),
         local_queues=EVERYTHING if selector is None else label_selector(selector),
         custom_labels=tuple(
             CustomLabel(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from fairway.kube.labels import EVERYTHING, Selector
 from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
 from fairway.queueing.devices.mapping import NO_MAPPINGS, DeviceClassMappings
 from fairway.queueing.facts.gates import DEFAULT_GATES, FeatureGates
@@ -42,12 +44,37 @@ class PodsReady:
 
 
 @dataclass(frozen=True, slots=True)
+class CustomLabel:
+    """A label of metrics: `name`, taken from a label or an annotation of objects of a kind."""
+
+    name: str
+    source_kind: str
+    label_key: str
+    annotation_key: str
+    tracked_values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """`per_cluster_queue_resources`: quotas and usage are exported. `local_queues`: of LocalQueues that match."""
+
+    per_cluster_queue_resources: bool = False
+    per_local_queue: bool = True
+    local_queues: Selector = EVERYTHING
+    custom_labels: tuple[CustomLabel, ...] = ()
+
+    def shows(self, labels: Mapping[str, str]) -> bool:
+        """Whether metrics of a LocalQueue with these labels are exported."""
+        return self.per_local_queue and self.local_queues.matches(labels)
+
+
+@dataclass(frozen=True, slots=True)
 class KueueSettings:
     """How this Kueue was configured; the defaults are Kueue's.
 
     `pods_ready` None: not watched. `frameworks`: the kinds of jobs it looks after; its webhooks go by the same
     list. `retained_us`: how long finished Workloads stay; None: for ever. `usage`: admission fair sharing, None
-    where it is off.
+    where it is off. `metrics`: quotas and usage are among them unless a Configuration leaves them out.
     """
 
     gates: FeatureGates = DEFAULT_GATES
@@ -64,6 +91,7 @@ class KueueSettings:
     retained_us: int | None = None
     wake_batch_us: int = WAKE_BATCH_US
     status_batch_us: int = STATUS_BATCH_US
+    metrics: Metrics = Metrics(per_cluster_queue_resources=True)
 
 
 DEFAULT_KUEUE: Final = KueueSettings()

@@ -1,4 +1,4 @@
-"""What do Kueue's gauges say at a moment? From its objects as they stand, and the lines of its queues.
+"""What do Kueue's gauges say at a moment? From its objects as they stand; `booked` has what its books alone know.
 
 Source: pkg/metrics/metrics.go; pkg/cache/scheduler/clusterqueue.go, pkg/controller/core (callers).
 """
@@ -6,13 +6,15 @@ Source: pkg/metrics/metrics.go; pkg/cache/scheduler/clusterqueue.go, pkg/control
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from fairway.cluster.actions import View
 from fairway.kube import quantity
 from fairway.kube.metricfamilies import Sample
-from fairway.kube.objects import Obj, name_of, namespace_of, spec_of, status_of
+from fairway.kube.objects import Obj, labels_of, meta_of, name_of, namespace_of, spec_of, status_of
+from fairway.queueing.control.settings import Metrics
 from fairway.queueing.facts import conditions as conds
 from fairway.queueing.metrics.observing import LEADER
 
@@ -22,29 +24,18 @@ _COHORT = "Cohort.kueue.x-k8s.io"
 _WORKLOAD = "Workload.kueue.x-k8s.io"
 
 
-class Pending(NamedTuple):
-    """How many wait in line, and how many until something changes."""
-
-    active: int
-    inadmissible: int
-
-
-def gauges(
-    view: View, pending: Mapping[str, Pending], *, with_resources: bool = True, role: str = LEADER
-) -> list[Sample]:
-    """All of them, queues by name. `with_resources`: metrics.enableClusterQueueResources. O(workloads)."""
+def gauges(view: View, metrics: Metrics, role: str = LEADER) -> list[Sample]:
+    """All of them, queues by name. O(workloads + local queues)."""
     workloads = view.objects(_WORKLOAD)
     queues = view.objects(_CLUSTER_QUEUE)
-    out = [*_of_lines(pending, role), *_of_counts(workloads, queues, role)]
-    out += _of_places(view, queues, role)
-    if with_resources:
+    out = [*_of_counts(workloads, queues, role), *_of_places(view, queues, role)]
+    out += _of_subtrees(view, workloads, role)
+    if metrics.per_cluster_queue_resources:
         out += _of_quotas(queues, role)
         out += _of_usage(workloads, queues, role)
-    for queue in view.objects(_LOCAL_QUEUE):
-        active = (conds.find(status_of(queue), "Active") or {}).get("status", "Unknown")
-        for status in ("True", "False", "Unknown"):
-            labels = (name_of(queue), namespace_of(queue), status, role)
-            out.append(Sample("kueue_local_queue_status", labels, float(status == active)))
+    shown = [q for q in view.objects(_LOCAL_QUEUE) if metrics.shows(labels_of(q))]
+    out += _of_local_queues(shown, workloads, role)
+    out += _of_unadmitted(view, workloads, shown, role)
     return out
 
 
@@ -64,27 +55,84 @@ def _chain(name: str, parents: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(chain)
 
 
-def _of_lines(pending: Mapping[str, Pending], role: str) -> Iterator[Sample]:
-    for queue in sorted(pending):
-        for status, count in pending[queue]._asdict().items():
-            yield Sample("kueue_pending_workloads", (queue, status, role), float(count))
+_COUNTED: tuple[tuple[str, Callable[[Obj], bool]], ...] = (
+    ("reserving_active_workloads", lambda w: _holds(w, conds.QUOTA_RESERVED)),
+    ("admitted_active_workloads", lambda w: _holds(w, conds.ADMITTED)),
+    ("finished_workloads", lambda w: conds.is_true(status_of(w), conds.FINISHED)),
+)
 
 
 def _of_counts(workloads: Sequence[Obj], queues: Sequence[Obj], role: str) -> Iterator[Sample]:
-    names = [name_of(q) for q in queues]
-    counted: tuple[tuple[str, Callable[[Obj], bool]], ...] = (
-        ("kueue_reserving_active_workloads", lambda w: _holds(w, conds.QUOTA_RESERVED)),
-        ("kueue_admitted_active_workloads", lambda w: _holds(w, conds.ADMITTED)),
-        ("kueue_finished_workloads", lambda w: conds.is_true(status_of(w), conds.FINISHED)),
+    for metric, does_count in _COUNTED:
+        totals = Counter(_queue_of(w) for w in workloads if does_count(w))
+        for queue in queues:
+            yield Sample(f"kueue_{metric}", (name_of(queue), role), float(totals[name_of(queue)]))
+
+
+def _of_local_queues(queues: Sequence[Obj], workloads: Sequence[Obj], role: str) -> Iterator[Sample]:
+    for metric, does_count in _COUNTED:
+        totals = Counter(_local_queue_of(w) for w in workloads if does_count(w))
+        for queue in queues:
+            labels = (name_of(queue), namespace_of(queue))
+            yield Sample(f"kueue_local_queue_{metric}", (*labels, role), float(totals[labels]))
+    for queue in queues:
+        condition = conds.find(status_of(queue), "Active")
+        for status in () if condition is None else ("True", "False", "Unknown"):
+            labels = (name_of(queue), namespace_of(queue))
+            value = float(status == (condition or {}).get("status"))
+            yield Sample("kueue_local_queue_status", (*labels, status, role), value)
+
+
+def _of_unadmitted(view: View, workloads: Sequence[Obj], shown: Sequence[Obj], role: str) -> Iterator[Sample]:
+    """Whoever is not admitted, by why: of ClusterQueues, and of LocalQueues that are shown."""
+    leads_to = {
+        (name_of(q), namespace_of(q)): str(spec_of(q).get("clusterQueue") or "")
+        for q in view.objects(_LOCAL_QUEUE)
+    }
+    counted: Counter[tuple[str, str, str, str, str]] = Counter()
+    for workload in workloads:
+        local = _local_queue_of(workload)
+        if leads_to.get(local) and not _is_through(workload):
+            counted[(*local, leads_to[local], *_why_unadmitted(status_of(workload)))] += 1
+    by_queue: Counter[tuple[str, str, str]] = Counter()
+    for (_, _, *why), number in counted.items():
+        by_queue[why[0], why[1], why[2]] += number
+    for queue_why, number in sorted(by_queue.items()):
+        yield Sample("kueue_unadmitted_workloads", (*queue_why, role), float(number))
+    names = {(name_of(q), namespace_of(q)) for q in shown}
+    for labels, number in sorted(counted.items()):
+        if labels[:2] in names:
+            yield Sample("kueue_local_queue_unadmitted_workloads", (*labels, role), float(number))
+
+
+def _is_through(workload: Obj) -> bool:
+    status = status_of(workload)
+    return (
+        conds.is_true(status, conds.ADMITTED)
+        or conds.is_true(status, conds.FINISHED)
+        or "deletionTimestamp" in meta_of(workload)
     )
-    for metric, does_count in counted:
-        totals = dict.fromkeys(names, 0)
-        for workload in workloads:
-            queue = _queue_of(workload)
-            if queue in totals and does_count(workload):
-                totals[queue] += 1
-        for name in names:
-            yield Sample(metric, (name, role), float(totals[name]))
+
+
+def _why_unadmitted(status: Mapping[str, Any]) -> tuple[str, str]:
+    """Reason, and what lies beneath. Source: pkg/cache/queue/unadmitted_workloads.go."""
+    admitted = conds.find(status, conds.ADMITTED)
+    reserved = conds.find(status, conds.QUOTA_RESERVED)
+    reason = "NoReservation" if admitted is None else str(admitted.get("reason") or "")
+    if reserved is None:
+        return reason, "PendingEvaluation"
+    return reason, "" if reserved.get("status") == conds.TRUE else str(reserved.get("reason") or "")
+
+
+def _of_subtrees(view: View, workloads: Sequence[Obj], role: str) -> Iterator[Sample]:
+    above = cohorts_above(view)
+    counted: Counter[str] = Counter()
+    for workload in workloads:
+        if _holds(workload, conds.ADMITTED):
+            counted.update(above.get(_queue_of(workload), ()))
+    for cohort in sorted({c for chain in above.values() for c in chain}):
+        metric = "kueue_cohort_subtree_admitted_active_workloads"
+        yield Sample(metric, (cohort, role), float(counted[cohort]))
 
 
 def _holds(workload: Obj, kind: str) -> bool:
@@ -94,6 +142,10 @@ def _holds(workload: Obj, kind: str) -> bool:
 
 def _queue_of(workload: Obj) -> str:
     return str((status_of(workload).get("admission") or {}).get("clusterQueue") or "")
+
+
+def _local_queue_of(workload: Obj) -> tuple[str, str]:
+    return str(spec_of(workload).get("queueName") or ""), namespace_of(workload)
 
 
 def _of_places(view: View, queues: Sequence[Obj], role: str) -> Iterator[Sample]:

@@ -8,11 +8,13 @@ Source: pkg/metrics/metrics.go; pkg/scheduler/scheduler.go, pkg/controller/core/
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from fairway.kube.metricfamilies import Sample
 from fairway.kube.objects import Obj, meta_of, spec_of, status_of
 from fairway.kube.timestamps import parse_rfc3339
+from fairway.queueing.cycle.entries import CycleOutcome, Recomputation
 from fairway.queueing.facts import conditions as conds
 from fairway.queueing.outcomes.events import queued_wait_s
 
@@ -20,13 +22,25 @@ LEADER = "leader"
 _US = 1_000_000
 
 
-def of_cycle(*, admitted: bool, duration_s: float, role: str = LEADER) -> list[Sample]:
-    """An attempt of the scheduler."""
-    result = "success" if admitted else "inadmissible"
-    return [
+def of_cycle(outcome: CycleOutcome, duration_s: float, role: str = LEADER) -> list[Sample]:
+    """A cycle of the scheduler: all who were its heads are one attempt."""
+    result = "success" if outcome.made_progress else "inadmissible"
+    out = [
         Sample("kueue_admission_attempts_total", (result, role), 1),
         Sample("kueue_admission_attempt_duration_seconds", (result, role), duration_s),
     ]
+    skips = Counter(o.head.queue for o in outcome.entries if o.skipped_preemption)
+    out += [Sample("kueue_admission_cycle_preemption_skips", (q, role), n) for q, n in sorted(skips.items())]
+    for one in outcome.entries:
+        if one.recomputation != Recomputation.NONE:
+            labels = (one.head.queue, str(one.recomputation), role)
+            out.append(Sample("kueue_preemption_target_recomputations_total", labels, 1))
+    return out
+
+
+def of_replacement(queue: str, role: str = LEADER) -> list[Sample]:
+    """A slice of an elastic job gave way to its successor."""
+    return [Sample("kueue_replaced_workload_slices_total", (queue, role), 1)]
 
 
 def of_preemption(preempting_queue: str, reason: str, role: str = LEADER) -> list[Sample]:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from fairway.kube.objects import Key, Obj, meta_of, status_of
+from fairway.kube.timestamps import SECOND_US
 from fairway.queueing.control.differences import ready_us
 from fairway.queueing.cycle.cycle import run_cycle
 from fairway.queueing.cycle.entries import CycleOutcome, Eviction, Head, Outcome, Status
@@ -22,6 +23,8 @@ from fairway.queueing.facts import conditions as conds
 from fairway.queueing.facts.workloads import Workload
 from fairway.queueing.facts.workloadstate import is_active, is_admissible, is_finished
 from fairway.queueing.integrations.ownership import WORKLOAD
+from fairway.queueing.metrics.families import families
+from fairway.queueing.metrics.observing import of_cycle, of_preemption, of_replacement
 from fairway.queueing.outcomes import statuses
 from fairway.queueing.outcomes.events import (
     Event,
@@ -33,6 +36,7 @@ from fairway.queueing.outcomes.events import (
 from fairway.twin.containment import culprits
 from fairway.twin.kueue.preemptioncycles import PreemptionCycles
 from fairway.twin.loop import SCHEDULER
+from fairway.twin.tally import Tally
 
 if TYPE_CHECKING:
     from fairway.twin.kueue.component import Kueue
@@ -71,6 +75,9 @@ class Cycles:
         """When the requests a cycle waits for are answered."""
         self._passes: dict[str, int] = {}
         """Second passes under way: how often each was tried."""
+        self._took_us = 0
+        """How long the cycle that is planned takes to decide."""
+        self.tally = Tally(families())
 
     def attach(self, kueue: Kueue) -> None:
         self.kueue = kueue
@@ -98,6 +105,7 @@ class Cycles:
         twin._cycles_seen = self._cycles_seen.copy()
         twin._busy_until_us = self._busy_until_us
         twin._passes = dict(self._passes)
+        twin._took_us, twin.tally = self._took_us, self.tally.copy()
         return twin
 
     # When
@@ -106,7 +114,8 @@ class Cycles:
         """Something changed: run a cycle, as soon as the last one is over."""
         if self._armed_us < 0:
             now_us = self.host.loop.now_us
-            self._at(max(now_us, self._idle_until_us) + self._cycle_us())
+            self._took_us = self._cycle_us()
+            self._at(max(now_us, self._idle_until_us) + self._took_us)
 
     def _at(self, time_us: int) -> None:
         self._armed_us = time_us
@@ -124,6 +133,8 @@ class Cycles:
         version = backlog.version
         heads, outcome = self._decided(heads)
         self._carry_out(outcome)
+        took_us = self._took_us + self._busy_until_us - self.host.loop.now_us
+        self.tally.take(of_cycle(outcome, took_us / SECOND_US))
         for head in heads:
             self._drop_unheard(head, outcome)
         self._plan_next(outcome, version)
@@ -310,6 +321,7 @@ class Cycles:
         if obj is not None and not is_finished(obj):
             ended = statuses.slice_replaced(obj, by, self.host.loop.now_us)
             self.host.store.set_status(key, ended["status"])
+            self.tally.take(of_replacement(old.cluster_queue))
             message = statuses.replaced_message(by)
             self._emit((Event(old.key, "Normal", conds.SLICE_REPLACED, message),))
 
@@ -363,6 +375,7 @@ class Cycles:
             )
         else:
             self._cycles_seen.note(eviction.workload.key, now_us)
+            self.tally.take(of_preemption(preemptor_queue, eviction.reason))
             changed = statuses.preempted(obj, eviction, now_us)
             told = eviction_events(eviction, preemptor_queue)
         self.kueue.backlog.note_written(self.host.store.set_status(key, changed["status"]))
