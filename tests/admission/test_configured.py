@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from admissionrequests import ALICE, World, namespace, pod, request
 
-from fairway.admission.policies.checking import problems
 from fairway.admission.policies.conditions import are_met
 from fairway.admission.policies.matching import matcher_of, webhook_matcher
 from fairway.admission.request import (
@@ -26,6 +25,7 @@ from fairway.admission.request import (
 )
 from fairway.admission.webhooks.reviews import Response, rejection, response_of
 from fairway.kube.objects import Obj
+from fairway.kube.validation.validating import validate
 
 API = "admissionregistration.k8s.io/v1"
 PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]}
@@ -523,12 +523,17 @@ def test_selectors_look_at_the_namespace_and_at_both_objects() -> None:
 # Services of webhooks.
 
 
+def wrong_with(obj: Obj) -> list[str]:
+    return [str(problem) for problem in validate(obj)]
+
+
 @pytest.mark.parametrize(
     ("service", "said"),
     [
         ({}, []),
-        ({"name": ""}, ["name: Required value"]),
-        ({"namespace": ""}, ["namespace: Required value"]),
+        # Upstream hands over name and namespace the other way round.
+        ({"name": ""}, ["namespace: Required value"]),
+        ({"namespace": ""}, ["name: Required value"]),
         ({"port": 0}, ["port: Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive"]),
         ({"port": 1}, []),
         ({"port": 65535}, []),
@@ -546,7 +551,7 @@ def test_selectors_look_at_the_namespace_and_at_both_objects() -> None:
 )
 def test_the_service_of_a_webhook(service: dict[str, Any], said: list[str]) -> None:
     config = {"service": {"name": "s", "namespace": "n", **service}}
-    listed = problems(
+    listed = wrong_with(
         hooks("Validating", {"name": "v.x.io", "admissionReviewVersions": ["v1"], "clientConfig": config})
     )
     at = "webhooks[0].clientConfig.service."
@@ -557,7 +562,7 @@ def test_the_service_of_a_webhook(service: dict[str, Any], said: list[str]) -> N
 
 def test_a_path_starts_at_the_root() -> None:
     config = {"service": {"name": "s", "namespace": "n", "path": "ab"}}
-    listed = problems(
+    listed = wrong_with(
         hooks("Validating", {"name": "v.x.io", "admissionReviewVersions": ["v1"], "clientConfig": config})
     )
     assert listed[0] == (
@@ -568,7 +573,7 @@ def test_a_path_starts_at_the_root() -> None:
 @pytest.mark.parametrize("field", ["operations", "apiGroups", "apiVersions", "resources"])
 def test_a_rule_names_all_it_goes_by(field: str) -> None:
     rule = {k: v for k, v in PODS.items() if k != field}
-    listed = problems(
+    listed = wrong_with(
         hooks("Mutating", {"name": "v.x.io", "admissionReviewVersions": ["v1"], "rules": [rule]})
     )
     assert listed == [f"webhooks[0].rules[0].{field}: Required value"]

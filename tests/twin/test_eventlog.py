@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import json
-
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import HOUR_US
-from fairway.twin.eventlog import EventLog, jsonl_sink
+from fairway.twin.eventlog import EventLog
 from fairway.twin.kubeevents import NORMAL, WARNING, KubeEvents
 
 POD = Key("Pod", "ns", "p")
@@ -37,24 +34,6 @@ def test_a_fork_goes_on_by_itself() -> None:
     fill(b, 10, 10)
     assert a.digest() == b.digest()
     assert [r.name for r in b.records()] == ["p15", "p16", "p17", "p18", "p19"]
-
-
-def test_records_stream_as_json_lines() -> None:
-    stream = io.StringIO()
-    log = EventLog()
-    log.sinks.append(jsonl_sink(stream))
-    fill(log, 2)
-    log.flush()
-    first = json.loads(stream.getvalue().splitlines()[0])
-    assert first == {
-        "time_us": 0,
-        "component": "kubelet",
-        "kind": "Pod",
-        "namespace": "ns",
-        "name": "p0",
-        "reason": "Running",
-        "message": "n",
-    }
 
 
 def test_repeated_events_are_counted() -> None:

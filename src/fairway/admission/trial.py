@@ -104,9 +104,10 @@ def check_shapes(manifests: list[Manifest]) -> None:
     """Raises: InvalidInput for what cannot be read as the kind it says, and for policies that could not work."""
     found: list[FieldProblem] = []
     for manifest in manifests:
-        shape = [p for p in validate(manifest.obj) if p.reason in (TYPE_INVALID, WRONG_TYPE, UNKNOWN_FIELD)]
+        wrong, is_own = validate(manifest.obj), gk_of(manifest.obj).endswith(GROUP)
+        shape = [p for p in wrong if is_own or p.reason in (TYPE_INVALID, WRONG_TYPE, UNKNOWN_FIELD)]
         found += [field_problem(manifest, p) for p in shape]
-        if not shape and gk_of(manifest.obj).endswith(GROUP):
+        if not shape and is_own:
             subject = subject_of(manifest.obj)
             found += [
                 FieldProblem(manifest.file, manifest.line, "", "", said, subject)

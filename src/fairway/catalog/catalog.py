@@ -64,9 +64,6 @@ class Catalog:
         """The region of a zone; empty where the catalog does not know the zone."""
         return self._parts.zones.get(zone, "")
 
-    def zones_of(self, region: str) -> tuple[str, ...]:
-        return self._parts.regions.get(region, ())
-
     # Money
 
     def books(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from fairway.slurm.records.record import JobRecord
 from fairway.slurm.records.reviving import RunsFor, Standing, revive, to_limit
 from fairway.slurm.records.sacct import ADVICE, looks_like_sacct, read_sacct
 from fairway.slurm.records.scontrol import newest_stamp, node_states, read_jobs, read_squeue_json
-from fairway.slurm.sitefolder import MAX_BYTES, SiteFolder, is_site, read_site
+from fairway.slurm.sitefolder import MAX_BYTES, SiteFolder, read_site
 from fairway.slurm.words.errors import SlurmError
 
 SLURM = "slurm"
@@ -119,7 +119,3 @@ class SlurmGround:
             return first + parse_duration(when) // SECOND_US
         except ValueError as wrong:
             raise UserError(f"--at {when!r}: {wrong}") from None
-
-
-def is_slurm(path: Path) -> bool:
-    return is_site(path)

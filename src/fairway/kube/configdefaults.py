@@ -151,7 +151,7 @@ def _hook(hook: dict[str, Any], *, is_mutating: bool) -> dict[str, Any]:
     if is_mutating:
         filled = _filled(filled, reinvocationPolicy="Never")
     service = (filled.get("clientConfig") or {}).get("service")
-    if isinstance(service, dict) and not service.get("port"):
+    if isinstance(service, dict) and service.get("port") is None:
         filled["clientConfig"] = {**filled["clientConfig"], "service": {**service, "port": 443}}
     filled["rules"] = [_filled(rule, scope="*") for rule in filled.get("rules") or ()]
     return filled

@@ -224,12 +224,6 @@ def percent(text: str) -> Complaints:
     return _FINE if _PERCENT_RE.fullmatch(text) else (_PERCENT_TEXT,)
 
 
-def decimal_integer(text: str) -> Complaints:
-    if not text:
-        return ("must be non-empty",)
-    return _FINE if _DECIMAL_RE.fullmatch(text) else ("must be a valid decimal integer in canonical form",)
-
-
 def mask_trailing_dash(prefix: str) -> str:
     """A generateName may end in a dash: what follows is appended."""
     return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix

@@ -15,8 +15,6 @@ from fairway.scenario.assertions.judging import Verdict
 from fairway.scenario.model import Scenario
 from fairway.scenario.running import AlertsOf, run_scenario
 
-MAX_SEEDS = 10_000
-
 
 @dataclass(frozen=True, slots=True)
 class SeedRun:

@@ -107,18 +107,6 @@ class SeriesSource(Protocol):
         ...
 
 
-class Tabled(Protocol):
-    """A source that can give many series as tables."""
-
-    def has_tables(self, matchers: Sequence[Matcher]) -> bool:
-        """Whether any may come as tables."""
-        ...
-
-    def parts(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Table | Series]:
-        """What `select` gives, as tables where that is possible."""
-        ...
-
-
 @runtime_checkable
 class Dividable(Protocol):
     """A source of whose tables two can each have a part."""

@@ -7,9 +7,8 @@ microsecond; `digest` covers every record so far, in order.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
-from typing import IO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.msgpack import Encoder
 
@@ -98,12 +97,3 @@ class EventLog:
         twin._kept = list(self._kept)
         twin._hash = self._hash.copy()
         return twin
-
-
-def jsonl_sink(stream: IO[str]) -> Sink:
-    """A sink that writes each record as one JSON object a line."""
-
-    def write(batch: list[Record]) -> None:
-        stream.writelines(json.dumps(r._asdict(), ensure_ascii=False) + "\n" for r in batch)
-
-    return write

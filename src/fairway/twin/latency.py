@@ -66,8 +66,6 @@ class Latency:
     container_relist: Distribution = Distribution("uniform", 0, 1_000_000)
     # Taking down volumes, network and cgroups of a pod after its last container, before it leaves the API.
     pod_teardown: Distribution = _ms(300)
-    # From a machine's start to its kubelet's first heartbeat.
-    node_start: Distribution = constant(30 * SECOND_US)
 
     # kubelet: a node's lease is renewed every 10 s (nodeLeaseDurationSeconds 40 × 0.25).
     lease_renew_interval_us: int = 10 * SECOND_US

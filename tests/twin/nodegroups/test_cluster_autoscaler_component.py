@@ -6,9 +6,10 @@ from pathlib import Path
 
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import MINUTE_US
+from fairway.provisioning.clusterautoscaler.groups import Options
 from fairway.scenario.building import build_twin
 from fairway.scenario.loading import load_scenario
-from fairway.twin.nodegroups.component import ClusterAutoscaler
+from fairway.twin.nodegroups.component import ClusterAutoscaler, backed_off
 from fairway.twin.twin import Twin
 
 SCENARIO = """\
@@ -86,6 +87,22 @@ def test_a_group_whose_machines_cannot_be_had_is_in_backoff_and_the_other_helps(
         "pod didn't trigger scale-up: 1 in backoff after failed scale-up, 1 max node group size reached"
         in told(twin, "NotTriggerScaleUp")
     )
+
+
+def test_a_backoff_doubles_up_to_half_an_hour_and_is_forgotten_after_three_hours() -> None:
+    options, lasted, now_us = Options(), [], 0
+    backoff = None
+    for _ in range(4):
+        backoff = backed_off(backoff, "timeout", now_us, options)
+        lasted.append(backoff.lasts_us // MINUTE_US)
+        now_us = backoff.until_us + 1
+    assert lasted == [5, 10, 20, 30]
+    assert backoff is not None
+    # Failing within a backoff lengthens it by as much as before.
+    assert backed_off(backoff, "timeout", backoff.until_us, options).lasts_us == 30 * MINUTE_US
+    failed_us = backoff.until_us - backoff.lasts_us
+    assert backed_off(backoff, "timeout", failed_us + 180 * MINUTE_US, options).lasts_us == 30 * MINUTE_US
+    assert backed_off(backoff, "timeout", failed_us + 180 * MINUTE_US + 1, options).lasts_us == 5 * MINUTE_US
 
 
 def test_a_fork_goes_on_as_the_original(tmp_path: Path) -> None:

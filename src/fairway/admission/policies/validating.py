@@ -30,6 +30,7 @@ MAX_ANNOTATION = 10 * 1024
 """Source: maxAuditAnnotationValueLength."""
 MAX_FAILURES = 50
 """Failures written into one audit annotation. Source: maxValidationFailures."""
+_NOTED = (STRING, "null_type", "dyn")
 
 FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
 CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
@@ -105,7 +106,7 @@ def compile_policy(policy: Obj, bound: Iterable[Obj]) -> Policy:
         composition,
         tuple(_validation(v, composition, said) for v in spec.get("validations") or ()),
         tuple(
-            (a.get("key") or "", compiled(a.get("valueExpression") or "", said, (STRING, "null_type", "dyn")))
+            (a.get("key") or "", compiled(a.get("valueExpression") or "", composition.names, _NOTED))
             for a in spec.get("auditAnnotations") or ()
         ),
         tuple(compile_binding(b) for b in bound),

@@ -58,10 +58,6 @@ class KubeletOptions:
     static_memory: bool = False
     reserved_memory: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
 
-    @property
-    def does_anything(self) -> bool:
-        return self.topology != NONE or self.static_cpus or self.static_memory
-
 
 def cpu_options(said: Mapping[str, str], *, alpha: bool = True) -> CpuOptions:
     """Raises: OptionError."""

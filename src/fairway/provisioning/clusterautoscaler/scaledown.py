@@ -30,7 +30,6 @@ BEING_DELETED, UNREADY, NOT_UNDERUTILIZED = (
     "NotUnderutilized",
 )
 NO_PLACE, BLOCKED = "NoPlaceToMovePods", "BlockedByPod"
-NOT_LONG_ENOUGH, MIN_SIZE = "NotUnneededLongEnough", "NodeGroupMinSizeReached"
 
 
 class Utilization(NamedTuple):

@@ -28,10 +28,8 @@ NEW_US, NEW_WITH_GPU_US = 2 * SECOND_US, 30 * SECOND_US
 GPU_RESOURCES = (NVIDIA_GPU, "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx")
 BACKOFF_REASON = "in backoff after failed scale-up"
 MAX_SIZE_REASON = "max node group size reached"
-NOT_READY_REASON = "not ready for scale-up"
 MAX_NODES_TOTAL = "max total nodes in cluster reached"
 ALL_OR_NOTHING_REASON = "not all pods would fit and scale-up is using all-or-nothing strategy"
-FILTERED_OUT_REASON = "expansion options filtered out and no longer considered"
 
 
 @dataclass(frozen=True, slots=True)

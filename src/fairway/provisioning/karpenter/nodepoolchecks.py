@@ -8,13 +8,12 @@ Source: pkg/apis/crds/karpenter.sh_nodepools.yaml; pkg/apis/v1/nodepool_validati
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
-from fairway.errors import FieldProblem, InvalidInput
+from fairway.errors import FieldProblem
 from fairway.kube.cron import ScheduleError, parse
 from fairway.kube.located import Field, Reading
-from fairway.kube.manifest import Manifest, capped
+from fairway.kube.manifest import Manifest
 from fairway.kube.names import label_key, label_value
 from fairway.provisioning.karpenter.labels import (
     KNOWN_VALUES,
@@ -26,12 +25,9 @@ from fairway.provisioning.karpenter.labels import (
 )
 from fairway.provisioning.karpenter.nodepools import (
     API_BETA,
-    API_VERSION,
     BALANCED,
     WHEN_EMPTY,
     WHEN_UNDERUTILIZED,
-    NodePool,
-    node_pool,
 )
 from fairway.provisioning.karpenter.requirement import GT, GTE, IN, LT, LTE, OPERATORS
 
@@ -49,25 +45,6 @@ NEEDS_VALUES: Final = "requirements with operator 'In' must have a value defined
 NEEDS_MORE_VALUES: Final = (
     "requirements with 'minValues' must have at least that many values specified in the 'values' field"
 )
-
-
-def read_node_pools(manifests: Iterable[Manifest]) -> tuple[NodePool, ...]:
-    """The NodePools among these objects.
-
-    Raises: InvalidInput with every problem of every one.
-    """
-    pools, problems = [], []
-    for manifest in manifests:
-        if manifest.obj.get("kind") == "NodePool" and manifest.obj.get("apiVersion") in (
-            API_VERSION,
-            API_BETA,
-        ):
-            problems += problems_of(manifest)
-            if not problems:
-                pools.append(node_pool(manifest.obj))
-    if problems:
-        raise InvalidInput(capped(problems))
-    return tuple(pools)
 
 
 def problems_of(manifest: Manifest) -> list[FieldProblem]:

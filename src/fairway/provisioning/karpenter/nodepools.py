@@ -65,7 +65,6 @@ class NodePool:
     consolidate_after_us: int | None
     consolidation_policy: str
     budgets: tuple[Budget, ...]
-    expire_after_us: int | None
     template: Mapping[str, Any] = field(repr=False)
     asked: Requirements
     """What its template asks of nodes, its labels aside."""
@@ -132,7 +131,6 @@ def node_pool(obj: Obj) -> NodePool:
         consolidate_after_us=duration_us(disruption.get("consolidateAfter", "0s")),
         consolidation_policy=disruption.get("consolidationPolicy") or WHEN_UNDERUTILIZED,
         budgets=tuple(_budget(b) for b in disruption.get("budgets") or DEFAULT_BUDGETS),
-        expire_after_us=duration_us(of_node.get("expireAfter", DEFAULT_EXPIRE_AFTER)),
         template=template,
         asked=asked,
         hash=_hash_of(template),

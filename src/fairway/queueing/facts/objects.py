@@ -37,7 +37,6 @@ BORROWING_OVER_PREEMPTION: Final = "BorrowingOverPreemption"
 PREEMPTION_OVER_BORROWING: Final = "PreemptionOverBorrowing"
 
 NO_STOP: Final = "None"
-HOLD: Final = "Hold"
 HOLD_AND_DRAIN: Final = "HoldAndDrain"
 
 USAGE_BASED_ADMISSION: Final = "UsageBasedAdmissionFairSharing"

@@ -11,7 +11,7 @@ from typing import Any
 from fairway.cluster.actions import Action, Replace, SetStatus, View
 from fairway.cluster.changes import MODIFIED, Change
 from fairway.kube.integers import natural
-from fairway.kube.objects import Key, Obj, annotations_of, key_of, labels_of, meta_of, spec_of, status_of
+from fairway.kube.objects import Obj, annotations_of, key_of, labels_of, meta_of, spec_of, status_of
 from fairway.queueing.integrations.integration import Finish, Integration, PodSetObj, Reclaimable
 from fairway.queueing.integrations.podsetinfo import (
     PodSetInfo,
@@ -214,7 +214,3 @@ def terminal_indexes(texts: Sequence[str], completions: int) -> int:
             count += last_index - start + 1
             counted = last_index
     return count
-
-
-def job_key(namespace: str, name: str) -> Key:
-    return Key(JOB, namespace, name)

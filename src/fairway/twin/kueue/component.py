@@ -49,7 +49,6 @@ Item = tuple[str, Key]
 JOB: Final = "job"
 LOOK: Final = "look"
 STATUS: Final = "status"
-UNGATE: Final = "ungate"
 
 _OWN_KINDS: Final = (*(gk for gk in kinds.WATCHED if gk.endswith(GROUP)), WORKLOAD_PRIORITY_CLASS)
 

@@ -49,10 +49,6 @@ class Market:
     notice_us: int = DEFAULT_NOTICE_US
     hint_us: int = 0
 
-    @property
-    def last_recorded_us(self) -> int:
-        return max((i.at_us for i in self.recorded), default=0)
-
 
 def _matches(word: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(word, pattern) for pattern in patterns)

@@ -17,7 +17,7 @@ from fairway.kube.timestamps import SECOND_US
 from fairway.provisioning.clusterautoscaler import events, statustext
 from fairway.provisioning.clusterautoscaler.events import WARNING, Told
 from fairway.provisioning.clusterautoscaler.expanders import CONFIG_MAP, Priorities, read_priorities
-from fairway.provisioning.clusterautoscaler.groups import PRIORITY, NodeGroup, NodeView
+from fairway.provisioning.clusterautoscaler.groups import PRIORITY, NodeGroup, NodeView, Options
 from fairway.provisioning.clusterautoscaler.requests import FOUND, NOT_FOUND, REQUESTED, consumed_request
 from fairway.provisioning.clusterautoscaler.scaledown import Removable, due, unneeded
 from fairway.provisioning.clusterautoscaler.scaleup import (
@@ -54,11 +54,20 @@ _PRIORITIES = Key("ConfigMap", statustext.NAMESPACE, CONFIG_MAP)
 
 
 class Backoff(NamedTuple):
-    """A group that may not grow until then; `lasts_us` doubles when it fails again."""
+    """A group that may not grow until then; `lasts_us` doubles when it fails again, if that is soon enough."""
 
     until_us: int
     lasts_us: int
     why: str
+
+
+def backed_off(before: Backoff | None, why: str, now_us: int, options: Options) -> Backoff:
+    """A group failed, having failed `before`. Source: utils/backoff/exponential_backoff.go."""
+    lasts_us = options.backoff_us
+    if before is not None and now_us - (before.until_us - before.lasts_us) <= options.backoff_reset_us:
+        again = before.until_us < now_us
+        lasts_us = min(2 * before.lasts_us, options.most_backoff_us) if again else before.lasts_us
+    return Backoff(now_us + lasts_us, lasts_us, why)
 
 
 class ClusterAutoscaler:
@@ -457,14 +466,9 @@ class ClusterAutoscaler:
 
     def _back_off(self, group: str, why: str, nodes: int) -> None:
         """So many nodes of it did not come."""
-        now_us, options = self.host.loop.now_us, self.plan.options
         metrics.failed(self.tally, self._groups[group], why, nodes)
-        before = self.backoffs.get(group)
-        lasts_us = options.backoff_us
-        if before is not None:
-            again = before.until_us < now_us
-            lasts_us = min(2 * before.lasts_us, options.most_backoff_us) if again else before.lasts_us
-        self.backoffs[group] = Backoff(now_us + lasts_us, lasts_us, why)
+        before, now_us = self.backoffs.get(group), self.host.loop.now_us
+        self.backoffs[group] = backed_off(before, why, now_us, self.plan.options)
         self.wake()
 
     # Shrinking

@@ -21,7 +21,6 @@ from fairway.workloads.jobset.conditions import RESTARTING, Progress
 
 FAIL = "FailJobSet"
 RESTART = "RestartJobSet"
-RESTART_FREELY = "RestartJobSetAndIgnoreMaxRestarts"
 
 
 def apply(one: Progress, failed: list[Obj]) -> None:

@@ -29,6 +29,7 @@ _REINVOCATION = ("IfNeeded", "Never")
 _VERSIONS = ("v1", "v1beta1")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
+_MOST_NOTES, _LONGEST_NOTE = 20, 5 * 1024
 _PATCHES = ("ApplyConfiguration", "JSONPatch")
 _BOTH_ACTIONS = (
     "must not contain both Deny and Warn (repeating the same validation failure information in the API response and "
@@ -231,7 +232,7 @@ def _variable(variable: Part, at: Path, out: Faults) -> None:
     if not name.strip():
         out.required((*at, "name"), "name is not specified")
     elif not _IDENTIFIER.fullmatch(name) or name in _RESERVED:
-        out.invalid((*at, "name"), name, "must be a valid CEL identifier")
+        out.invalid((*at, "name"), name, "name is not a valid CEL identifier")
     if not (variable.get("expression") or "").strip():
         out.required((*at, "expression"), "expression is not specified")
 
@@ -243,12 +244,18 @@ def _validations(obj: Obj, spec: Part, at: Path, out: Faults) -> None:
         out.required((*at, "auditAnnotations"), _NO_VALIDATIONS)
     for index, validation in enumerate(validations):
         _validation(validation, (*at, "validations", index), out)
+    if len(notes) > _MOST_NOTES:
+        said = f"must not have more than {_MOST_NOTES} auditAnnotations"
+        out.invalid((*at, "auditAnnotations"), notes, said)
     seen = set()
     for index, note in enumerate(notes):
         where, key = (*at, "auditAnnotations", index), note.get("key") or ""
         texts.qualified_name(f"{name_of(obj)}/{key}", (*where, "key"), out)
-        if not (note.get("valueExpression") or "").strip():
+        text = (note.get("valueExpression") or "").strip()
+        if not text:
             out.required((*where, "valueExpression"), "valueExpression is not specified")
+        elif len(text.encode(errors="replace")) > _LONGEST_NOTE:
+            out.required((*where, "valueExpression"), f"must not exceed {_LONGEST_NOTE} bytes in length")
         if key in seen:
             out.duplicate((*where, "key"), key)
         seen.add(key)
@@ -260,9 +267,10 @@ def _validation(found: Part, at: Path, out: Faults) -> None:
     for name in ("messageExpression", "message"):
         text = found.get(name) or ""
         if text and not text.strip():
-            out.invalid((*at, name), text, "must be non-empty if specified")
+            said = "message must be non-empty" if name == "message" else "must be non-empty"
+            out.invalid((*at, name), text, f"{said} if specified")
         elif name == "message" and re.search(r"[\n\r]", text.strip()):
-            out.invalid((*at, name), text, "must not contain line breaks")
+            out.invalid((*at, name), text, "message must not contain line breaks")
     _choice(found, "reason", _REASONS, at, out)
 
 
@@ -340,10 +348,11 @@ def policy_binding(obj: Obj, out: Faults) -> None:
         texts.dns_subdomain(spec["policyName"], (*at, "policyName"), out)
     if spec.get("paramRef") is not None:
         _param_ref(spec["paramRef"], (*at, "paramRef"), out)
-    matched = spec.get("matchResources")
+    matched, is_mutating = spec.get("matchResources"), obj["kind"].startswith("Mutating")
     if matched is not None:
-        _match_resources(matched, (*at, "matchResources"), out)
-    if obj["kind"].startswith("Mutating"):
+        # Upstream's own spelling, of one of the two.
+        _match_resources(matched, (*at, "matchResources" if is_mutating else "matchResouces"), out)
+    if is_mutating:
         _mutating_operations(matched or {}, (*at, "matchResources"), out)
         return
     actions, where = spec.get("validationActions") or (), (*at, "validationActions")

@@ -249,7 +249,7 @@ def is_one_of_each_family(texts: Sequence[str]) -> bool:
 def webhook_url(text: str, at: Path, out: Faults) -> None:
     try:
         url = urlsplit(text)
-        host = url.netloc.rpartition("@")[2]
+        host = url.netloc.rpartition("@")[2] if url.port != -1 else ""
     except ValueError as broken:
         out.required(at, f"url must be a valid URL: {broken}{_URL_FORM}")
         return
