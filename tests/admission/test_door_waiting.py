@@ -322,3 +322,15 @@ def test_a_trial_keeps_what_goes_in_and_names_what_does_not() -> None:
     assert again.findings == ()
     held = next(c for c in store.objects("ConfigMap", "team-a"))
     assert held["data"] == {"x": "1"}, "a second time it is an update"
+
+
+def test_a_limit_that_a_limit_range_gives_may_be_below_the_request() -> None:
+    limits = {"type": "Container", "default": {"cpu": "1"}}
+    meta = {"name": "most", "namespace": "default"}
+    store = Store()
+    store.create({"apiVersion": "v1", "kind": "LimitRange", "metadata": meta, "spec": {"limits": [limits]}})
+    asks = {**pod(), "metadata": {"name": "p", "namespace": "default"}}
+    asks["spec"] = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}
+    outcome = Door(store).enter(asks)
+    assert isinstance(outcome, Denied)
+    assert "must be less than or equal to cpu limit of 1" in outcome.error().message

@@ -71,7 +71,7 @@ def test_a_flavor_that_taints_is_tolerated() -> None:
     flavor["spec"]["nodeTaints"] = [{"key": "team", "value": "x", "effect": "NoSchedule"}]
     moment = moment_of([node("n"), *_TEAM, flavor, worlds.cluster_queue("a", {"gpus": 8})], [job("j", 1)])
     found = changed(moment, "job/j")
-    assert found.blocker.layer == "quota"
+    assert found.blocker.layer == "scheduler"
     assert found.blocker.numbers["mismatches"] == {
         "gpus": "untolerated taint {team x NoSchedule <nil>} in flavor gpus"
     }

@@ -29,6 +29,7 @@ _QUEUES = [
     worlds.cluster_queue("b", {"gpus": 4}, "c"),
     worlds.local_queue("main", "a"),
 ]
+_TEAM_OF_A = [namespace("team"), worlds.local_queue("main", "a")]
 
 
 def asked(text: str, *waves: list[Obj], home: str | None = None) -> dict[str, Any]:
@@ -48,6 +49,76 @@ def test_quota_says_how_much_where_and_who_may_not_be_evicted() -> None:
         and "withinClusterQueue LowerPriority spares" in preemption["message"]
     )
     assert found["sentence"].startswith("Job team/late waits for quota: ")
+
+
+_TAINT = {"key": "team", "value": "x", "effect": "NoSchedule"}
+_KUEUE_FLAVORS = {
+    "quota alone": ([], {}, 2, ["quota"]),
+    "taint alone": ([_TAINT], {}, 8, ["scheduler"]),
+    "quota and taint": ([_TAINT], {}, 2, ["quota", "scheduler"]),
+    "labels alone": ([], {"gpu": "h100"}, 8, ["scheduler"]),
+    "quota and labels": ([], {"gpu": "h100"}, 2, ["quota", "scheduler"]),
+}
+
+
+@pytest.mark.parametrize("case", _KUEUE_FLAVORS)
+def test_what_flavors_refuse_is_not_quota(case: str) -> None:
+    taints, labels, quota, want_layers = _KUEUE_FLAVORS[case]
+    flavor = worlds.flavor("gpus", **labels)
+    flavor["spec"]["nodeTaints"] = taints
+    queue = worlds.cluster_queue("a", {"gpus": quota})
+    work = job("j", 4, nodeSelector={"gpu": "a100"})
+    found = asked("job/j", [node("n"), *_TEAM_OF_A, flavor, queue], [work])
+    blocked = [link for link in found["chain"] if link["state"] == "blocked"]
+    assert [link["layer"] for link in blocked] == want_layers
+    assert found["blocker"]["layer"] == want_layers[0]
+    if "quota" in want_layers:
+        assert "insufficient quota for nvidia.com/gpu in flavor gpus" in found["blocker"]["message"]
+    if "scheduler" in want_layers:
+        assert list(blocked[-1]["numbers"]["mismatches"]) == ["gpus"]
+        assert blocked[-1]["reason"] == "NoMatchingFlavor"
+
+
+def test_a_topology_that_is_full_is_not_quota() -> None:
+    flavor = worlds.flavor("gpus", gpu="a100")
+    flavor["spec"]["topologyName"] = "racks"
+    levels = [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
+    api = {"apiVersion": worlds.KUEUE, "kind": "Topology", "metadata": {"name": "racks"}}
+    nodes = [node(f"n{i}", 4, {"gpu": "a100", "rack": f"r{i}"}) for i in range(2)]
+    wide = job("wide", 4, 2)
+    wide["spec"]["template"]["metadata"]["annotations"]["kueue.x-k8s.io/podset-required-topology"] = "rack"
+    queue = worlds.cluster_queue("a", {"gpus": 8})
+    moment = moment_of([*nodes, {**api, "spec": {"levels": levels}}, *_TEAM_OF_A, flavor, queue], [wide])
+    found = explain_named(moment, "job/wide")
+    assert (found.blocker.layer, found.blocker.reason) == ("scheduler", "TopologyPlacementFailed")
+    assert 'topology "racks" allows to fit only 1 out of 2 pod(s)' in found.blocker.message
+    assert [link.state for link in found.chain if link.layer == "quota"] == []
+    changed = with_changes(moment, found)
+    assert "no topology asked for" in [c.what for c in changed.changes or ()]
+
+
+def test_what_makes_a_queue_inactive_is_said() -> None:
+    stopped = worlds.cluster_queue("a", {"gpus": 8, "gone": 8}, stopPolicy="Hold")
+    found = asked("job/j", [*_TEAM_OF_A, worlds.flavor("gpus"), stopped], [job("j", 1)])
+    said = "ClusterQueue a is inactive: its stopPolicy is Hold, references missing ResourceFlavor(s): gone"
+    assert found["blocker"]["message"] == said
+    local = worlds.local_queue("main", "a")
+    local["spec"]["stopPolicy"] = "HoldAndDrain"
+    queue = worlds.cluster_queue("a", {"gpus": 8})
+    found = asked("job/j", [namespace("team"), local, worlds.flavor("gpus"), queue], [job("j", 1)])
+    assert found["blocker"]["message"] == "LocalQueue main is inactive: its stopPolicy is HoldAndDrain"
+
+
+def test_pods_that_kueue_gates_one_by_one_wait_for_quota() -> None:
+    template = worlds.template(2, restartPolicy="Always")
+    template["metadata"]["labels"] = {"app": "web"}
+    meta = {"name": "web", "namespace": "team", "labels": {"kueue.x-k8s.io/queue-name": "main"}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+    queue = worlds.cluster_queue("a", {"gpus": 3})
+    found = asked("deployment/web", [node("n"), *_TEAM_OF_A, worlds.flavor("gpus"), queue], [web])
+    assert (found["blocker"]["layer"], found["blocker"]["reason"]) == ("quota", "WaitingForQuota")
+    assert "1 more needed" in found["blocker"]["message"]
 
 
 def test_a_queue_that_is_elsewhere() -> None:
@@ -124,6 +195,16 @@ def _storage_class(name: str, *, is_default: bool = False) -> Obj:
         "provisioner": "ebs.csi.aws.com",
         "volumeBindingMode": "WaitForFirstConsumer",
     }
+
+
+def test_what_a_missing_claim_hides_of_nodes_comes_first() -> None:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "none"}}]
+    found = asked("pod/p", [namespace("team"), node("n", 1)], [pod("p", 4, "team", volumes=volumes)])
+    assert [(link["layer"], link["state"]) for link in found["chain"]] == [
+        ("scheduler", "blocked"),
+        ("volumes", "blocked"),
+    ]
+    assert "1 Insufficient nvidia.com/gpu" in found["blocker"]["message"]
 
 
 @pytest.mark.parametrize("claimed", [False, True])

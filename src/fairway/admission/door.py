@@ -46,7 +46,7 @@ from fairway.cluster.store import Store
 from fairway.kube import published
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.kinds import kind_named
-from fairway.kube.objects import Key, Obj, gk_of, labels_of, meta_of
+from fairway.kube.objects import Key, Obj, gk_of, labels_of, meta_of, namespace_of
 
 if TYPE_CHECKING:
     from fairway.admission.chain import Chain, Operators
@@ -239,7 +239,7 @@ class Door:
             return outcome
         assert outcome.obj is not None
         asked = self.request(apply_defaults(outcome.obj), old, user, strict=strict)
-        if checks or old is not None or chain.index.changes_objects:
+        if checks or old is not None or chain.index.changes_objects or self._is_limited(asked.obj):
             invalid = _invalid(asked)
             if invalid is not None:
                 return invalid
@@ -247,6 +247,12 @@ class Door:
         if self._fits is not None and isinstance(outcome, Admitted) and outcome.obj is not None:
             self._fits(outcome.obj)
         return outcome
+
+    def _is_limited(self, obj: Obj | None) -> bool:
+        """A pod whose namespace has LimitRanges: a limit that one gave may be below what a container requests."""
+        if obj is None or gk_of(obj) != "Pod":
+            return False
+        return bool(self._view.objects(limitranger.LIMIT_RANGE, namespace_of(obj)))
 
     def _passed(self, obj: Obj, strict: bool) -> Outcome | None:
         """A new object that meets nobody but operators; None where another stage has something to say."""

@@ -37,7 +37,17 @@ from fairway.answers.scalinglinks import SCALERS, scaler_explanation, scaling_li
 from fairway.errors import UserError
 from fairway.ground import Moment
 from fairway.kube.conditions import get_condition, is_condition_true
-from fairway.kube.objects import Key, Obj, labels_of, meta_of, name_of, namespace_of, spec_of, status_of
+from fairway.kube.objects import (
+    Key,
+    Obj,
+    key_of,
+    labels_of,
+    meta_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+)
 from fairway.results.queuestate import state_of
 from fairway.traces.arrival import QUEUE_LABEL
 
@@ -186,7 +196,7 @@ def _of_pods(moment: Moment, pods: Sequence[Obj]) -> list[Link]:
         return pod_links(moment, pods[0])
     links: list[Link] = []
     for pod in behind[:_PODS_ASKED]:
-        links = pod_links(moment, pod)
+        links = _of_pod(moment, pod)
         if any(link.state == BLOCKED for link in links):
             break
     if len(pods) > 1:
@@ -198,6 +208,12 @@ def _of_pods(moment: Moment, pods: Sequence[Obj]) -> list[Link]:
 
 
 _PODS_ASKED = 8
+
+
+def _of_pod(moment: Moment, pod: Obj) -> list[Link]:
+    """Of one that Kueue gates by itself, as it does those of Deployments: what its queue says first."""
+    queued = _queueing(moment, key_of(pod), pod) if labels_of(pod).get(QUEUE_LABEL) else []
+    return queued if any(link.state in (BLOCKED, WAITS) for link in queued) else pod_links(moment, pod)
 
 
 # States
@@ -263,6 +279,8 @@ def _sentence(obj: Obj, state: str, chain: Sequence[Link]) -> str:
     blocker = next((link for s in (BLOCKED, WAITS) for link in chain if link.state == s), None)
     if blocker is not None:
         phrase = _PHRASES.get((blocker.layer, blocker.state), "waits")
+        if blocker.layer == SCHEDULER and "mismatches" in blocker.numbers:
+            phrase = "finds no place in its queue's flavors"
         return f"{who} {phrase}: {blocker.message}"
     unknown = next((link for link in chain if link.state == UNKNOWN), None)
     if unknown is not None:

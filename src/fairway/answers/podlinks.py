@@ -91,7 +91,18 @@ def scheduler_links(moment: Moment, pod: Obj) -> list[Link]:
     refused = Link(
         layer, NOTED if is_helped else BLOCKED, ",".join(verdict.plugins), verdict.message, numbers, details
     )
-    return [refused, *links, *opening]
+    beside = [] if layer != VOLUMES or is_helped else _without_volumes(scheduler, pod)
+    return [*beside, refused, *links, *opening]
+
+
+def _without_volumes(scheduler: SchedulerComponent, pod: Obj) -> list[Link]:
+    """What a claim that is not there, or not bound, hides: no node would take the pod without its volumes either."""
+    spec = {key: value for key, value in spec_of(pod).items() if key != "volumes"}
+    verdict, diagnosis = scheduler.asked({**pod, "spec": spec})
+    if isinstance(verdict, Scheduled):
+        return []
+    numbers, details = _evidence(scheduler.accounts, verdict, diagnosis)
+    return [Link(SCHEDULER, BLOCKED, ",".join(verdict.plugins), verdict.message, numbers, details)]
 
 
 def _gang_link(scheduler: SchedulerComponent, pod: Obj, alone: str) -> Link | None:

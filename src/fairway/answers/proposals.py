@@ -83,17 +83,26 @@ def _of_layer(moment: Moment, key: Key, blocker: Link) -> Iterator[Proposal]:
         yield from smaller(job, blocker)
     if blocker.layer == QUEUE:
         yield from opened_queue(moment, key, job, blocker)
-    if blocker.layer in (QUEUE, QUOTA, PREEMPTION):
+    if is_placed_by_kueue(blocker):
+        yield from _for_flavors(moment, key, job)
+    if blocker.layer in (QUEUE, QUOTA, PREEMPTION) or is_placed_by_kueue(blocker):
         yield from smaller(job, blocker)
         yield from other_queues(store, job)
         yield from priorities(store, job)
         yield from more_quota(moment, key)
         yield from _for_flavors(moment, key, job)
         yield from finished_holders(moment, key)
-    if blocker.layer in (SCHEDULER, VOLUMES, PROVISIONING, PREEMPTION, GANG):
+    if blocker.layer in (VOLUMES, PROVISIONING, PREEMPTION, GANG) or (
+        blocker.layer == SCHEDULER and not is_placed_by_kueue(blocker)
+    ):
         yield from _of_placement(moment, key, job, blocker)
     if blocker.layer == KUBELET:
         yield from _missing_objects(job, blocker, namespace_of(job))
+
+
+def is_placed_by_kueue(blocker: Link) -> bool:
+    """Whether it is Kueue's flavors that do not take it, not the nodes."""
+    return blocker.layer == SCHEDULER and "mismatches" in blocker.numbers
 
 
 # Less of it

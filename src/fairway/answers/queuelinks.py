@@ -18,9 +18,11 @@ from fairway.answers.explanation import (
     PROVISIONING,
     QUEUE,
     QUOTA,
+    SCHEDULER,
     WAITS,
     Link,
 )
+from fairway.answers.kueuerefusals import refusals_of
 from fairway.kube.objects import Obj, status_of
 from fairway.kube.timestamps import rfc3339
 from fairway.queueing.control.pendingreasons import (
@@ -37,6 +39,7 @@ from fairway.queueing.facts import conditions as conds
 from fairway.queueing.facts.amounts import amount_text
 from fairway.queueing.facts.objects import (
     NEVER,
+    NO_STOP,
     PROVISIONING_CONTROLLER,
     STRICT_FIFO,
     FlavorResource,
@@ -78,7 +81,7 @@ def queue_links(state: QueueState, obj: Obj, standing: Standing | None = None) -
         standing_of(state.backlog, cycle_options(state), obj, state.usage) if standing is None else standing
     )
     if standing.verdict == STOPPED:
-        return [Link(QUEUE, BLOCKED, standing.reason, standing.message, _place(state, standing))]
+        return [Link(QUEUE, BLOCKED, standing.reason, _stopped(state, standing), _place(state, standing))]
     account = state.backlog.accounts.queues[standing.cluster_queue]
     queued = Link(QUEUE, PASSED, "", _placed(state, standing), _place(state, standing))
     if standing.verdict == BACKOFF:
@@ -95,13 +98,51 @@ def queue_links(state: QueueState, obj: Obj, standing: Standing | None = None) -
     layer = QUEUE if standing.reason == conds.MISCONFIGURED else QUOTA
     if layer == QUEUE:
         return [Link(QUEUE, BLOCKED, standing.reason, standing.message, _place(state, standing))]
+    return [queued, *_refused(state, account, standing)]
+
+
+def _refused(state: QueueState, account: QueueAccount, standing: Standing) -> list[Link]:
+    """Quota, where it is short; then where the pods may run, where that is not possible either."""
     short = shortages(account, standing.workload)
     uncovered = uncovered_by(account, standing.workload)
     mismatches = mismatches_of(state, account, standing.workload)
+    refusals = refusals_of(state, account, standing, uncovered, mismatches)
     numbers = {**_numbers(account, short), "uncovered": uncovered, "mismatches": mismatches}
-    details = (*_unusable(account, uncovered, mismatches), *_tree(account, short))
-    quota = Link(QUOTA, BLOCKED, standing.reason, standing.message, numbers, details)
-    return [queued, quota, *_preemption(state, account, standing, short)]
+    links: list[Link] = []
+    if refusals.quota is not None:
+        said = refusals.quota
+        covering = tuple(
+            f"{amount_text(r, v)} {r} asked, which no flavor of ClusterQueue {account.name} covers"
+            for r, v in uncovered.items()
+        )
+        details = (*covering, *_unusable(mismatches), *_tree(account, short))
+        links.append(Link(QUOTA, BLOCKED, said.reason, said.message, numbers, details))
+        links += _preemption(state, account, standing, short)
+    if refusals.placement is not None:
+        said = refusals.placement
+        where = {"cluster_queue": account.name, "flavors": numbers["flavors"], "mismatches": mismatches}
+        links.append(Link(SCHEDULER, BLOCKED, said.reason, said.message, where, _unusable(mismatches)))
+    return links or [Link(QUEUE, BLOCKED, standing.reason, standing.message, _place(state, standing))]
+
+
+def _stopped(state: QueueState, standing: Standing) -> str:
+    """Kueue's words, and of a queue that is inactive what makes it so, which they leave out."""
+    if standing.reason != conds.SUSPENDED:
+        return standing.message
+    local = state.backlog.local_queues.get(standing.workload.queue)
+    if local is not None and local.stop_policy != NO_STOP:
+        return f"{standing.message}: its stopPolicy is {local.stop_policy}"
+    return f"{standing.message}: {why_inactive(state, standing.cluster_queue)}"
+
+
+def why_inactive(state: QueueState, name: str) -> str:
+    """In Kueue's words, but for what every one of them begins with."""
+    account = state.backlog.accounts.queues.get(name)
+    why = None if account is None else account.inactivity
+    if account is None or why is None:
+        return "its cohorts form a cycle"
+    said = why.message.partition(": ")[2].removesuffix(".") or why.message
+    return said.replace("is stopped", f"its stopPolicy is {account.spec.stop_policy}")
 
 
 def _place(state: QueueState, standing: Standing) -> dict[str, Any]:
@@ -178,14 +219,8 @@ def mismatches_of(state: QueueState, account: QueueAccount, workload: Workload) 
     return found
 
 
-def _unusable(
-    account: QueueAccount, uncovered: dict[str, int], mismatches: dict[str, str]
-) -> tuple[str, ...]:
-    lines = [
-        f"{amount_text(r, v)} {r} asked, which no flavor of ClusterQueue {account.name} covers"
-        for r, v in uncovered.items()
-    ]
-    return (*lines, *(f"{flavor} cannot be used: {why}" for flavor, why in mismatches.items()))
+def _unusable(mismatches: dict[str, str]) -> tuple[str, ...]:
+    return tuple(f"{flavor} cannot be used: {why}" for flavor, why in mismatches.items())
 
 
 def _binding(account: QueueAccount, fr: FlavorResource) -> str:

@@ -64,7 +64,8 @@ def more_quota(moment: Moment, key: Key) -> Iterator[Proposal]:
     ahead = _asked_ahead(state, name, workload.key)
     uncovered = uncovered_by(account, workload)
     mismatches = mismatches_of(state, account, workload)
-    found = [s for s in shortages(account, workload) if s.at.flavor not in mismatches]
+    every = shortages(account, workload)
+    found = [s for s in every if s.at.flavor not in mismatches] or every
     ways = _ways(account, found)
     for way in ways:
         short = [s for s in found if s.at.flavor in way and s.short]
@@ -172,7 +173,11 @@ def finished_holders(moment: Moment, key: Key) -> Iterator[Proposal]:
     account = state.backlog.accounts.queues.get(name)
     if workload is None or account is None:
         return
-    frs = tuple(s.at for s in shortages(account, workload) if s.short)
+    every = shortages(account, workload)
+    # Where none is short, they may be in the way in a topology.
+    frs = tuple(s.at for s in every if s.short) or tuple(
+        s.at for s in every if s.at.flavor in account.topologies
+    )
     queues = list(account.root().subtree_queues()) if account.parent is not None else [account]
     holders = [w for q in queues for w in q.workloads.values() if frs and uses_any_of(w, frs)]  # type: ignore[attr-defined]
     holders.sort(key=lambda w: (w.priority, -w.reserved_us, w.key))

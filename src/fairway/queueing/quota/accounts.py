@@ -270,12 +270,23 @@ class Accounts:
         self._is_stale = self._are_nodes_stale = False
         self._connect_topologies()
 
-    def copy(self) -> Accounts:
-        """An independent copy; facts are shared. O(everything): the tree and the topologies are built anew."""
-        twin = Accounts(self.gates)
-        twin.flavors = dict(self.flavors)
+    def copy(
+        self,
+        *,
+        gates: FeatureGates | None = None,
+        flavors: Mapping[str, ResourceFlavor] | None = None,
+        spec: ClusterQueue | None = None,
+    ) -> Accounts:
+        """An independent copy; facts are shared. O(everything): the tree and the topologies are built anew.
+
+        `gates`, `flavors`, `spec`: what is to be otherwise there; `spec` is of one ClusterQueue.
+        """
+        twin = Accounts(self.gates if gates is None else gates)
+        twin.flavors = dict(self.flavors if flavors is None else flavors)
         twin.holders = dict(self.holders)
         twin._queue_specs = dict(self._queue_specs)
+        if spec is not None:
+            twin._queue_specs[spec.name] = spec
         twin._cohort_specs = dict(self._cohort_specs)
         twin._topology_specs = dict(self._topology_specs)
         twin._checks = dict(self._checks)
