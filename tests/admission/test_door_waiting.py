@@ -328,6 +328,7 @@ def test_a_limit_that_a_limit_range_gives_may_be_below_the_request() -> None:
     limits = {"type": "Container", "default": {"cpu": "1"}}
     meta = {"name": "most", "namespace": "default"}
     store = Store()
+    store.create(namespace("default"))
     store.create({"apiVersion": "v1", "kind": "LimitRange", "metadata": meta, "spec": {"limits": [limits]}})
     asks = {**pod(), "metadata": {"name": "p", "namespace": "default"}}
     asks["spec"] = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}
