@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from fairway.cluster.actions import Emit
+from fairway.cluster.actions import Create, Emit
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
-from fairway.workloads import registry
+from fairway.workloads import podgroups, registry, resourceclaims
 from fairway.workloads.controller import Controller, is_desire_changed
+from fairway.workloads.knative import controllers as knative
 from fairway.workloads.pods import in_ranked_deletion_order
 from fairway.workloads.volcanojob import decide as volcanojob
+from fairway.workloads.volcanojob import podgroups as volcanogroups
+from fairway.workloads.volcanojob import queues
 
 NOW = parse_rfc3339("2026-01-05T08:00:00Z")
 CONTROLLERS = {c.name: c for c in (*registry.CONTROLLERS, volcanojob.CONTROLLER)}
@@ -210,3 +215,99 @@ def test_ages_are_compared_by_powers_of_two_of_nanoseconds(
             want = "older" if uids == ("1", "2") else "younger"
         for given in (both, both[::-1]):
             assert in_ranked_deletion_order(given, {"n": 2}, NOW)[0]["metadata"]["name"] == want
+
+
+EVERY = (
+    *registry.CONTROLLERS,
+    *knative.CONTROLLERS,
+    *resourceclaims.CONTROLLERS,
+    podgroups.CONTROLLER,
+    volcanojob.CONTROLLER,
+    volcanogroups.CONTROLLER,
+    queues.CONTROLLER,
+)
+
+
+@pytest.mark.parametrize("controller", EVERY, ids=lambda c: f"{c.name}-{c.gk}")
+def test_nothing_is_done_about_what_is_gone(controller: Controller) -> None:
+    found = controller.reconcile(Store(seed=1, now_us=NOW), Key(controller.gk, "ns", "x"), NOW)
+    assert (found.actions, found.again_at_us) == ((), None)
+
+
+POD = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+TEMPLATE = {"template": POD}
+# Kind: its API version, a spec with which it would do something, where that says who manages it, and who may.
+WORK: dict[str, tuple[str, dict[str, Any], tuple[str, ...], str]] = {
+    "Job": ("batch/v1", TEMPLATE, ("managedBy",), "kubernetes.io/job-controller"),
+    "JobSet": (
+        "jobset.x-k8s.io/v1alpha2",
+        {"replicatedJobs": [{"name": "a", "replicas": 1, "template": {"spec": TEMPLATE}}]},
+        ("managedBy",),
+        "jobset.sigs.k8s.io/jobset-controller",
+    ),
+    **{
+        kind: (api, {field: {role: TEMPLATE}}, ("runPolicy", "managedBy"), "kubeflow.org/training-operator")
+        for kind, api, field, role in (
+            ("PyTorchJob", "kubeflow.org/v1", "pytorchReplicaSpecs", "Master"),
+            ("TFJob", "kubeflow.org/v1", "tfReplicaSpecs", "Chief"),
+            ("XGBoostJob", "kubeflow.org/v1", "xgbReplicaSpecs", "Master"),
+        )
+    },
+    "MPIJob": (
+        "kubeflow.org/v2beta1",
+        {"mpiReplicaSpecs": {"Launcher": TEMPLATE}},
+        ("runPolicy", "managedBy"),
+        "kubeflow.org/mpi-operator",
+    ),
+    "RayCluster": ("ray.io/v1", {"headGroupSpec": TEMPLATE}, ("managedBy",), "ray.io/kuberay-operator"),
+    "RayJob": (
+        "ray.io/v1",
+        {"rayClusterSpec": {"headGroupSpec": TEMPLATE}},
+        ("managedBy",),
+        "ray.io/kuberay-operator",
+    ),
+    "InferenceService": ("serving.kserve.io/v1beta1", {"predictor": POD["spec"]}, (), ""),
+    "LLMInferenceService": ("serving.kserve.io/v1alpha1", {"model": {"uri": "hf://a/b"}}, (), ""),
+    "Service": ("serving.knative.dev/v1", TEMPLATE, (), ""),
+    "Configuration": ("serving.knative.dev/v1", TEMPLATE, (), ""),
+    "Revision": ("serving.knative.dev/v1", POD["spec"], (), ""),
+    "Route": ("serving.knative.dev/v1", {"traffic": [{"configurationName": "x", "percent": 100}]}, (), ""),
+    "CronJob": ("batch/v1", {"schedule": "* * * * *", "jobTemplate": {"spec": TEMPLATE}}, (), ""),
+    "LeaderWorkerSet": (
+        "leaderworkerset.x-k8s.io/v1",
+        {"replicas": 1, "leaderWorkerTemplate": {"size": 1, "workerTemplate": POD}},
+        (),
+        "",
+    ),
+}
+
+
+def _looked(kind: str, spec: dict[str, Any], **meta: Any) -> Any:
+    """What is done about an object of two minutes ago."""
+    api = WORK[kind][0]
+    gk = f"{kind}.{api.partition('/')[0]}"
+    store = Store(seed=1, now_us=NOW - 120 * SECOND_US)
+    own = {"name": "x", "namespace": "ns", "finalizers": ["example.com/held"], **meta}
+    store.create({"apiVersion": api, "kind": kind, "metadata": own, "spec": spec})
+    if "deletionTimestamp" in meta:
+        store.delete(Key(gk, "ns", "x"))
+    controller = next(c for c in EVERY if c.gk == gk and c.name != "ttl-after-finished")
+    found = controller.reconcile(store, Key(gk, "ns", "x"), NOW)
+    return found.actions
+
+
+@pytest.mark.parametrize("kind", WORK)
+def test_nothing_is_begun_for_what_is_going(kind: str) -> None:
+    _, spec, _, _ = WORK[kind]
+    assert _looked(kind, spec)
+    assert not [a for a in _looked(kind, spec, deletionTimestamp="now") if isinstance(a, Create)]
+
+
+@pytest.mark.parametrize("kind", [kind for kind, (_, _, path, _) in WORK.items() if path])
+def test_what_another_manages_is_left_alone(kind: str) -> None:
+    _, spec, path, ours = WORK[kind]
+    for name in (ours, "kueue.x-k8s.io/multikueue"):
+        given: Any = name
+        for part in reversed(path):
+            given = {part: given}
+        assert bool(_looked(kind, {**spec, **given})) is (name == ours), name

@@ -54,6 +54,8 @@ from fairway.workloads.pods import (
 MPIJOB = f"MPIJob.{GROUP}"
 COMPONENT = "mpi-job-controller"
 _ENDS = (JOB_RUNNING, JOB_FAILED)
+# Those of v2beta1 and of v1.
+_MANAGERS = (None, "kubeflow.org/mpi-operator", OUR_NAME)
 
 
 def read(obj: Obj) -> TrainingJob:
@@ -120,7 +122,7 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     if obj is None or "deletionTimestamp" in obj["metadata"]:
         return NOTHING_TO_DO
     job = read(obj)
-    if job.run_policy.get("managedBy") not in (None, OUR_NAME) or LAUNCHER not in job.replicas:
+    if job.run_policy.get("managedBy") not in _MANAGERS or LAUNCHER not in job.replicas:
         return NOTHING_TO_DO
     sync = _Sync(view, key, job, now_us)
     _decide(sync)
