@@ -317,13 +317,26 @@ def test_nothing_helps_is_said() -> None:
         [node("n", 1)], [pod("p", 0, nodeSelector={"kubernetes.io/hostname": "gone", "a": "b"}, nodeName="")]
     )
     found = with_changes(moment, explain_named(moment, "pod/p"))
-    impossible = with_changes(
-        moment_of([], [pod("q", 1)]), explain_named(moment_of([], [pod("q", 1)]), "pod/q")
-    )
+    nobodys = pod("q", 0)
+    nobodys["spec"]["containers"][0]["resources"] = {
+        "requests": {"example.com/x": "1"},
+        "limits": {"example.com/x": "1"},
+    }
+    empty = moment_of([], [nobodys])
+    impossible = with_changes(empty, explain_named(empty, "pod/q"))
     assert found.tried > 1
     text = as_text(explanation_lines(impossible, 80))
     assert NOTHING_HELPS.split("{")[0] in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_type_of_the_catalog_where_no_node_offers_it() -> None:
+    moment = moment_of([node("n", 0, {"topology.kubernetes.io/zone": "us-east-1a"})], [pod("p", 8)])
+    found = with_changes(moment, explain_named(moment, "pod/p"))
+    by_node = [c for c in found.changes or () if "more node" in c.what]
+    assert by_node and all(c.cost_micro_usd for c in by_node), "a node of the region, at its price"
+    zone = "topology.kubernetes.io/zone=us-east-1a,topology.kubernetes.io/region=us-east-1"
+    assert f"# open g6.48xlarge, with labels {zone}" in [c.commands[0] for c in by_node]
 
 
 def test_what_runs_is_not_explained_away() -> None:

@@ -15,10 +15,14 @@ from fairway.answers.explain import explain
 from fairway.answers.explanation import BLOCKED, LAYERS, NONE, Explanation
 from fairway.answers.naming import find
 from fairway.answers.trials import HORIZON_US, has_started
+from fairway.catalog.catalog import load_catalog
+from fairway.catalog.featurelabels import feature_labels
 from fairway.cluster.jsonpatch import json_patch
 from fairway.ground import Moment
 from fairway.kube.objects import Key, Obj, key_of
+from fairway.kube.resources import format_resources
 from fairway.kube.timestamps import MINUTE_US
+from fairway.provisioning.karpenter.instancetypes import types_of_catalog
 from fairway.scenario.entering import create_or_replace
 from fairway.scenario.objects import as_new
 from fairway.twin.twin import Twin
@@ -136,13 +140,7 @@ def paste(twin: Twin, command: str) -> None:
         create_or_replace(twin.host, json.loads(command.splitlines()[1]))
         return
     if command.startswith("# open"):
-        like, _, said = command.partition("like node ")[2].partition(", with labels ")
-        old = twin.store.require(Key("Node", "", like))
-        labels = dict(pair.split("=") for pair in said.split(",") if "=" in pair)
-        name = f"more-{twin.store.count('Node')}"
-        meta = {"name": name, "labels": {**labels, "kubernetes.io/hostname": name}}
-        spec = {k: v for k, v in old["spec"].items() if k == "taints"}
-        twin.store.create(as_new({**old, "metadata": meta, "spec": spec}))
+        twin.store.create(opened(twin, command))
         return
     words = shlex.split(command)
     verb, name = words[1], words[2]
@@ -158,6 +156,28 @@ def paste(twin: Twin, command: str) -> None:
     assert verb == "get" and command.endswith("| kubectl replace --force -f -"), command
     gone(twin, key)
     create_or_replace(twin.host, as_new(obj))
+
+
+def opened(twin: Twin, command: str) -> Obj:
+    """The node of `# open …`: like one there is, or of a type of the catalog."""
+    what, _, said = command.partition(", with labels ")
+    labels = dict(pair.split("=") for pair in said.split(",") if "=" in pair)
+    kind, _, like = what.removeprefix("# open ").partition(" like node ")
+    name = f"more-{twin.store.count('Node')}"
+    made: Obj = {"apiVersion": "v1", "kind": "Node", "spec": {}}
+    if like:
+        old = twin.store.require(Key("Node", "", like))
+        made |= {"status": old["status"], "spec": {k: v for k, v in old["spec"].items() if k == "taints"}}
+    else:
+        (of_type,) = (t for t in types_of_catalog(load_catalog()) if t.name == kind)
+        offers = format_resources(of_type.allocatable)
+        own = {"kubernetes.io/os": "linux", "node.kubernetes.io/instance-type": kind}
+        labels = {**own, **feature_labels(kind), **labels}
+        if "nvidia.com/mig.config" in labels:
+            profile = labels["nvidia.com/mig.config"].removeprefix("all-")
+            offers |= {"nvidia.com/gpu": "0", f"nvidia.com/mig-{profile}": "7"}
+        made["status"] = {"allocatable": offers, "capacity": offers}
+    return as_new({**made, "metadata": {"name": name, "labels": {**labels, "kubernetes.io/hostname": name}}})
 
 
 def gone(twin: Twin, key: Key) -> None:

@@ -280,7 +280,8 @@ def _placement(twin: Twin, key: Key, found: Explanation) -> None:
 
 def _roomy_node(twin: Twin, key: Key) -> None:
     waiting = [p for p in pods_of(twin.store, key) if not spec_of(p).get("nodeName")]
-    for number, pod in enumerate(waiting):
+    # More than it needs: what ran out of room elsewhere may come, too.
+    for number, pod in enumerate(2 * waiting):
         zone = _zone_of_volumes(twin, pod) or f"us-east-1-{number}"
         labels = {ZONE: zone, **(spec_of(pod).get("nodeSelector") or {})}
         one = worlds.node(f"roomy-{number}", 512, labels)

@@ -19,9 +19,9 @@ from fairway.kube.objects import Key
 from fairway.twin.twin import Twin
 
 # Singles and pairs that are tried at most, and changes that are listed.
-_SINGLES, _PAIRS, _LISTED = 24, 12, 6
+_SINGLES, _PAIRS, _LISTED = 24, 24, 6
 # How often one change is followed by another, by how many at most, and how many such are enough.
-_FOLLOWED, _SECONDS, _ENOUGH = 2, 5, 3
+_FOLLOWED, _SECONDS, _ENOUGH = 2, 10, 3
 _NOTHING = 2
 # Families whose members are alternatives: the first that helps is enough.
 _FIRST_ONLY = (
@@ -95,7 +95,7 @@ def _followed(moment: Moment, key: Key, blocker: Link, left: Left) -> tuple[list
     for _ in range(_FOLLOWED):
         after: list[tuple[tuple[Proposal, ...], Twin, Link]] = []
         for some, there, now in _promising(moment, key, wave):
-            for second in proposals(there, key, now)[:_SECONDS]:
+            for second in _one_of_each(proposals(there, key, now))[:_SECONDS]:
                 if tries >= _PAIRS or len(changes) >= _ENOUGH:
                     return changes, tries
                 tries += 1
@@ -108,6 +108,15 @@ def _followed(moment: Moment, key: Key, blocker: Link, left: Left) -> tuple[list
                     after.append((both, trial.there, now))
         wave = after
     return changes, tries
+
+
+def _one_of_each(some: list[Proposal]) -> list[Proposal]:
+    """The first of each family, then the boldest, which come last."""
+    first, boldest = dict[str, Proposal](), dict[str, Proposal]()
+    for proposal in some:
+        first.setdefault(proposal.family, proposal)
+        boldest[proposal.family] = proposal
+    return list({p.what: p for p in (*first.values(), *boldest.values())}.values())
 
 
 def _promising(

@@ -23,8 +23,9 @@ _LEAST = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}
 def doors_opened(store: Store, job: Obj, blocker: Link) -> Iterator[Proposal]:
     """Of the refusal that is told in `blocker`."""
     yield from _said_to_quota(job, blocker.message)
+    yield from limits_raised(job, blocker.message)
     yield from _roomier_quotas(store, job, blocker)
-    yield from _lifted_doors(store, job, blocker.message)
+    yield from lifted_doors(store, job, blocker.message)
 
 
 def _said_to_quota(job: Obj, said: str) -> Iterator[Proposal]:
@@ -54,6 +55,26 @@ def _said_to_quota(job: Obj, said: str) -> Iterator[Proposal]:
         yield Proposal(f"{names} said in every container", (Patch(key_of(job), tuple(operations)),), "said")
 
 
+def limits_raised(job: Obj, said: str) -> Iterator[Proposal]:
+    """Containers limited to what they request, where a LimitRange would give them less."""
+    if "must be less than or equal to" not in said and "requests must not exceed its limits" not in said:
+        return
+    operations: list[dict[str, Any]] = []
+    for path in templates_of(job):
+        for i, container in enumerate(spec_of(at_path(job, path)).get("containers") or ()):
+            resources = container.get("resources") or {}
+            base = pointer((*path, "spec", "containers", i, "resources"))
+            requests, limits = (parse_resources(resources.get(part) or {}) for part in ("requests", "limits"))
+            low = [r for r, v in requests.items() if limits.get(r, 0) < v]
+            if low and "limits" not in resources:
+                operations.append({"op": "add", "path": f"{base}/limits", "value": {}})
+            for r in low:
+                value = resources["requests"][r]
+                operations.append({"op": "add", "path": f"{base}/limits/{escaped(r)}", "value": value})
+    if operations:
+        yield Proposal("limits as high as the requests", (Patch(key_of(job), tuple(operations)),), "limits")
+
+
 def _roomier_quotas(store: Store, job: Obj, blocker: Link) -> Iterator[Proposal]:
     """ResourceQuotas of its namespace that the refusal names, twice as large."""
     for quota in store.objects("ResourceQuota", namespace_of(job)):
@@ -71,10 +92,10 @@ def _roomier_quotas(store: Store, job: Obj, blocker: Link) -> Iterator[Proposal]
             yield Proposal(f"{named(quota)} doubled", (Patch(key_of(quota), tuple(operations)),), "quota")
 
 
-def _lifted_doors(store: Store, job: Obj, said: str) -> Iterator[Proposal]:
+def lifted_doors(store: Store, job: Obj, said: str) -> Iterator[Proposal]:
     """LimitRanges, levels of Pod Security and policies that the refusal speaks of."""
     home = namespace_of(job)
-    if " usage per " in said:
+    if " usage per " in said or "LimitRange" in said:
         for limits in store.objects("LimitRange", home):
             yield Proposal(f"{named(limits)} deleted", (Delete(key_of(limits)),), "limits")
     space = store.get(Key("Namespace", "", home))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fairway.admission.defaultclasses import DEFAULT_STORAGE, STORAGE_CLASS
-from fairway.answers.doorproposals import doors_opened
+from fairway.answers.doorproposals import doors_opened, lifted_doors, limits_raised
 from fairway.answers.explanation import (
     ADMISSION,
     GANG,
@@ -24,8 +24,10 @@ from fairway.answers.explanation import (
     Link,
 )
 from fairway.answers.naming import job_of, pods_of
+from fairway.answers.nodeproposals import more_nodes
 from fairway.answers.proposal import Proposal, at_path, gone, pointer, templates_of
 from fairway.answers.queueproposals import (
+    TOPOLOGY_WISHES,
     finished_holders,
     flavors_of,
     more_quota,
@@ -34,7 +36,7 @@ from fairway.answers.queueproposals import (
     priorities,
     topology_levels,
 )
-from fairway.answers.steps import Apply, Open, Patch, Step, another_node, escaped
+from fairway.answers.steps import Apply, Patch, Step, escaped
 from fairway.cluster.store import Store
 from fairway.ground import Moment
 from fairway.kube.objects import (
@@ -46,22 +48,15 @@ from fairway.kube.objects import (
     name_of,
     namespace_of,
     spec_of,
-    status_of,
 )
 from fairway.kube.resources import format_amount, parse_resources
 from fairway.kube.taints import is_tolerated, parse_taints, parse_tolerations
 
-_TOPOLOGY = (
-    "kueue.x-k8s.io/podset-required-topology",
-    "kueue.x-k8s.io/podset-preferred-topology",
-    "kueue.x-k8s.io/podset-unconstrained-topology",
-)
 _CLASS = "PriorityClass.scheduling.k8s.io"
-_VALUES, _TYPES = 3, 3
+_VALUES = 3
 _CLAIM, _SIZE = "PersistentVolumeClaim", "10Gi"
 """How large the work wants it is nowhere said."""
 _GPU = "gpu"
-_MOST_NODES = 8
 
 
 def proposals(moment: Moment, key: Key, blocker: Link) -> list[Proposal]:
@@ -83,6 +78,8 @@ def _of_layer(moment: Moment, key: Key, blocker: Link) -> Iterator[Proposal]:
         yield from smaller(job, blocker)
     if blocker.layer == QUEUE:
         yield from opened_queue(moment, key, job, blocker)
+        yield from limits_raised(job, blocker.message)
+        yield from lifted_doors(store, job, blocker.message)
     if is_placed_by_kueue(blocker):
         yield from _for_flavors(moment, key, job)
     if blocker.layer in (QUEUE, QUOTA, PREEMPTION) or is_placed_by_kueue(blocker):
@@ -228,7 +225,7 @@ def _of_placement(moment: Moment, key: Key, job: Obj, blocker: Link) -> Iterator
     yield from _pod_priorities(store, job, paths, pod)
     yield from gone(store, _in_the_way(moment, pod))
     yield from _limits(store)
-    yield from _nodes(moment, pod, len(waiting))
+    yield from more_nodes(moment, pod, len(waiting))
 
 
 def _for_flavors(moment: Moment, key: Key, job: Obj) -> Iterator[Proposal]:
@@ -238,10 +235,9 @@ def _for_flavors(moment: Moment, key: Key, job: Obj) -> Iterator[Proposal]:
     if not flavors or not paths:
         return
     pod = at_path(job, paths[0])
-    nodes = moment.store.objects("Node")
     yield from _tolerations(job, paths, pod, [t for f in flavors for t in spec_of(f).get("nodeTaints") or ()])
     yield from _selectors(job, paths, [spec_of(f).get("nodeLabels") or {} for f in flavors])
-    annotations = [(p, a) for p in paths for a in _TOPOLOGY if a in annotations_of(at_path(job, p))]
+    annotations = [(p, a) for p in paths for a in TOPOLOGY_WISHES if a in annotations_of(at_path(job, p))]
     if annotations:
         operations = tuple(
             {"op": "remove", "path": pointer((*path, "metadata", "annotations", name))}
@@ -252,9 +248,9 @@ def _for_flavors(moment: Moment, key: Key, job: Obj) -> Iterator[Proposal]:
         yield Proposal("no topology asked for", (patch,), "topology")
     for flavor in flavors:
         levels = topology_levels(moment, flavor)
-        if nodes and spec_of(flavor).get("topologyName"):
+        if spec_of(flavor).get("topologyName"):
             wanted = {**dict.fromkeys(levels, "more"), **(spec_of(flavor).get("nodeLabels") or {})}
-            yield from _nodes(moment, pod, 1, wanted)
+            yield from more_nodes(moment, pod, 1, wanted)
 
 
 def _tolerations(job: Obj, paths: Any, pod: Obj, tainted: list[dict[str, Any]]) -> Iterator[Proposal]:
@@ -396,27 +392,6 @@ def _limits(store: Store) -> Iterator[Proposal]:
         if spec_of(pool).get("limits"):
             patch = Patch(key_of(pool), ({"op": "remove", "path": "/spec/limits"},))
             yield Proposal(f"no limits on NodePool {name_of(pool)}", (patch,), "limits")
-
-
-def _nodes(moment: Moment, pod: Obj, pods: int, also: dict[str, str] | None = None) -> Iterator[Proposal]:
-    """One more node like each kind there is, the roomiest in devices first; then as many as there are pods."""
-    kinds: dict[tuple[Any, ...], Obj] = {}
-    wanted: dict[str, str] = {**(also or {}), **(spec_of(pod).get("nodeSelector") or {})}
-    for node in moment.store.objects("Node"):
-        offers = parse_resources(status_of(node).get("allocatable") or status_of(node).get("capacity") or {})
-        kind = labels_of(node).get("node.kubernetes.io/instance-type") or ""
-        kinds.setdefault((kind, tuple(sorted(offers.items()))), node)
-    ranked = sorted(kinds.items(), key=lambda k: (-sum(v for r, v in k[0][1] if _GPU in r), k[0]))
-    for (kind, _), node in ranked[:_TYPES]:
-        missing = {k: v for k, v in wanted.items() if labels_of(node).get(k) != v}
-        for labels in ({}, missing) if missing else ({},):
-            for count in (1, pods) if 1 < pods <= _MOST_NODES else (1,):
-                what = f"{count} more node{'s' if count > 1 else ''}" + (f" of type {kind}" if kind else "")
-                told = f", labelled {', '.join(f'{k}={v}' for k, v in labels.items())}" if labels else ""
-                steps = tuple(
-                    Open(another_node(node, n, labels), kind or "a node") for n in range(1, count + 1)
-                )
-                yield Proposal(f"{what} (like {name_of(node)}{told})", steps, "nodes")
 
 
 # Kubelet

@@ -8,11 +8,12 @@ from typing import Any
 from fairway.answers.admissionlinks import NOT_LOOKED_AFTER, SUSPENDED, suspended_at
 from fairway.answers.explanation import Link
 from fairway.answers.naming import WORKLOAD, named, workload_of
-from fairway.answers.proposal import Proposal, gone
+from fairway.answers.proposal import Proposal, at_path, gone, templates_of
 from fairway.answers.queuelinks import Shortage, mismatches_of, shortages, uncovered_by
 from fairway.answers.steps import Apply, Patch, escaped
 from fairway.cluster.store import Store
 from fairway.ground import Moment
+from fairway.kube.labels import label_selector
 from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, name_of, namespace_of, spec_of
 from fairway.kube.resources import format_amount, parse_resources
 from fairway.queueing.preemption.targets import uses_any_of
@@ -26,6 +27,11 @@ _PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 _WORKLOAD_CLASS = "WorkloadPriorityClass.kueue.x-k8s.io"
 _FLAVOR, _TOPOLOGY = "ResourceFlavor.kueue.x-k8s.io", "Topology.kueue.x-k8s.io"
 _VALUES, _QUEUES = 3, 4
+TOPOLOGY_WISHES = (
+    "kueue.x-k8s.io/podset-required-topology",
+    "kueue.x-k8s.io/podset-preferred-topology",
+    "kueue.x-k8s.io/podset-unconstrained-topology",
+)
 
 
 def other_queues(store: Store, job: Obj) -> Iterator[Proposal]:
@@ -206,15 +212,11 @@ def opened_queue(moment: Moment, key: Key, job: Obj, blocker: Link) -> Iterator[
     local = store.get(Key(_LOCAL, namespace_of(job), queue or ""))
     if queue and local is None:
         for cluster_queue in store.objects(_QUEUE)[:_QUEUES]:
-            made = {
-                "apiVersion": "kueue.x-k8s.io/v1beta2",
-                "kind": "LocalQueue",
-                "metadata": {"name": queue, "namespace": namespace_of(job)},
-                "spec": {"clusterQueue": name_of(cluster_queue)},
-            }
+            made = _object("LocalQueue", queue) | {"spec": {"clusterQueue": name_of(cluster_queue)}}
+            made["metadata"]["namespace"] = namespace_of(job)
             what = f"a LocalQueue {queue} in namespace {namespace_of(job)} for ClusterQueue {name_of(cluster_queue)}"
             yield Proposal(what, (Apply(made),), "local queue")
-    yield from _active(moment, local)
+    yield from _active(moment, local, job)
 
 
 def _unsuspended(moment: Moment, job: Obj, blocker: Link) -> Iterator[Proposal]:
@@ -227,30 +229,81 @@ def _unsuspended(moment: Moment, job: Obj, blocker: Link) -> Iterator[Proposal]:
         yield Proposal(f"{named(job)} no longer suspended", (patch,), "suspend")
 
 
-def _active(moment: Moment, local: Obj | None) -> Iterator[Proposal]:
-    """Its queues let in again: not stopped, without checks that nobody answers."""
-    cluster_key = Key(_QUEUE, "", "" if local is None else str(spec_of(local).get("clusterQueue") or ""))
-    cluster = moment.store.get(cluster_key)
+def _active(moment: Moment, local: Obj | None, job: Obj) -> Iterator[Proposal]:
+    """Its queues let in again: not stopped, with the flavors and topologies they name, without checks that nobody
+    answers, open to its namespace. One by one, and all of it together."""
+    cluster = moment.store.get(Key(_QUEUE, "", str(spec_of(local or {}).get("clusterQueue") or "")))
     stopped = [
         q for q in (local, cluster) if q is not None and spec_of(q).get("stopPolicy") not in (None, "None")
     ]
-    steps = [
-        Patch(key_of(q), ({"op": "replace", "path": "/spec/stopPolicy", "value": "None"},)) for q in stopped
-    ]
-    if steps:
-        yield Proposal(f"{' and '.join(map(named, stopped))} no longer stopped", tuple(steps), "stop")
-    if cluster is not None and spec_of(cluster).get("admissionChecksStrategy"):
-        patch = Patch(cluster_key, ({"op": "remove", "path": "/spec/admissionChecksStrategy"},))
-        yield Proposal(f"no admission checks on {named(cluster)}", (patch,), "checks")
-    account = state_of(moment.twin).backlog.accounts
-    there = [f for g in spec_of(cluster or {}).get("resourceGroups") or () for f in g.get("flavors") or ()]
-    absent = [str(f["name"]) for f in there if f["name"] not in account.flavors]
-    if absent:
-        made = [
-            Apply({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": f}})
-            for f in absent
+    found: list[Proposal] = []
+    if stopped:
+        resumed = [
+            Patch(key_of(q), ({"op": "replace", "path": "/spec/stopPolicy", "value": "None"},))
+            for q in stopped
         ]
-        yield Proposal(f"ResourceFlavor {', '.join(absent)} created", tuple(made), "flavor")
+        found.append(
+            Proposal(f"{' and '.join(map(named, stopped))} no longer stopped", tuple(resumed), "stop")
+        )
+    if cluster is not None:
+        found += [
+            p for p in (_unchecked(cluster), _opened(moment, cluster, job), *_made(moment, cluster, job)) if p
+        ]
+    yield from found
+    if len(found) > 1:
+        steps = tuple(step for p in found for step in p.steps)
+        yield Proposal(" and ".join(p.what for p in found), steps, "active")
+
+
+def _unchecked(cluster: Obj) -> Proposal | None:
+    if not spec_of(cluster).get("admissionChecksStrategy"):
+        return None
+    patch = Patch(key_of(cluster), ({"op": "remove", "path": "/spec/admissionChecksStrategy"},))
+    return Proposal(f"no admission checks on {named(cluster)}", (patch,), "checks")
+
+
+def _opened(moment: Moment, cluster: Obj, job: Obj) -> Proposal | None:
+    """To its namespace, which the queue's selector leaves out."""
+    space = moment.store.get(Key("Namespace", "", namespace_of(job)))
+    selector = spec_of(cluster).get("namespaceSelector")
+    if space is None or (selector is not None and label_selector(selector).matches(labels_of(space))):
+        return None
+    patch = Patch(key_of(cluster), ({"op": "add", "path": "/spec/namespaceSelector", "value": {}},))
+    return Proposal(f"{named(cluster)} open to every namespace", (patch,), "namespaces")
+
+
+def _made(moment: Moment, cluster: Obj, job: Obj) -> Iterator[Proposal]:
+    """Flavors and topologies that it names and that are not there."""
+    store = moment.store
+    named_flavors = [
+        f["name"] for g in spec_of(cluster).get("resourceGroups") or () for f in g.get("flavors") or ()
+    ]
+    flavors = {name: store.get(Key(_FLAVOR, "", name)) for name in named_flavors}
+    absent = [name for name, flavor in flavors.items() if flavor is None]
+    if absent:
+        made = [_object("ResourceFlavor", name) for name in absent]
+        yield Proposal(f"ResourceFlavor {', '.join(absent)} created", tuple(map(Apply, made)), "flavor")
+    topologies = [str(spec_of(f).get("topologyName") or "") for f in flavors.values() if f is not None]
+    gone_ones = [t for t in dict.fromkeys(topologies) if t and store.get(Key(_TOPOLOGY, "", t)) is None]
+    if gone_ones:
+        labels = [*_levels_asked(job), "kubernetes.io/hostname"]
+        levels = [{"nodeLabel": label} for label in dict.fromkeys(labels)]
+        made = [{**_object("Topology", name), "spec": {"levels": levels}} for name in gone_ones]
+        yield Proposal(f"Topology {', '.join(gone_ones)} created", tuple(map(Apply, made)), "topology made")
+
+
+def _levels_asked(job: Obj) -> list[str]:
+    metas = [meta_of(at_path(job, path)).get("annotations") or {} for path in templates_of(job)]
+    return [
+        str(value)
+        for notes in metas
+        for name, value in notes.items()
+        if name in TOPOLOGY_WISHES and "/" in value
+    ]
+
+
+def _object(kind: str, name: str) -> Obj:
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}}
 
 
 # Flavors

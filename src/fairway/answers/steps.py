@@ -102,23 +102,33 @@ class Open:
     def take(self, twin: Twin) -> list[str]:
         twin.store.create(self.node)
         meta = meta_of(self.node)
-        labels = ",".join(f"{k}={v}" for k, v in meta["labels"].items() if k != "kubernetes.io/hostname")
-        return [
-            f"# open {self.what} like node {meta['annotations'][_LIKE]}, with labels {labels or 'of its own'}"
-        ]
+        like = meta["annotations"].get(_LIKE)
+        own = ("kubernetes.io/hostname",) if like else _BY_THEMSELVES
+        labels = ",".join(f"{k}={v}" for k, v in meta["labels"].items() if not k.startswith(own))
+        told = f" like node {like}" if like else ""
+        return [f"# open {self.what}{told}, with labels {labels or 'of its own'}"]
 
 
 _LIKE = "fairway.dev/like"
+# Labels that a machine of a type gets without being told.
+_BY_THEMSELVES = (
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "node.kubernetes.io/instance-type",
+    "nvidia.com/gpu.",
+    "nvidia.com/mig.capable",
+)
 Step = Patch | Delete | Apply | Open
 
 
-def another_node(node: Obj, number: int, labels: dict[str, str]) -> Obj:
-    """A node that offers what this one does, empty and Ready; `labels` are others than it has."""
+def another_node(node: Obj, number: int, labels: dict[str, str], like: str) -> Obj:
+    """A node that offers what this one does, empty and Ready; `labels` are others than it has. `like`: its name, if it
+    is there."""
     name = f"{name_of(node)}-more-{number}"
     labels = {**(meta_of(node).get("labels") or {}), **labels, "kubernetes.io/hostname": name}
     spec = {k: v for k, v in (node.get("spec") or {}).items() if k in ("taints",)}
     status = {k: v for k, v in (node.get("status") or {}).items() if k in ("capacity", "allocatable")}
-    meta = {"name": name, "labels": labels, "annotations": {_LIKE: name_of(node)}}
+    meta = {"name": name, "labels": labels, "annotations": {_LIKE: like} if like else {}}
     return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": spec, "status": status}
 
 

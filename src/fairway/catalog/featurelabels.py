@@ -22,7 +22,7 @@ def feature_labels(instance_type: str) -> dict[str, str]:
         "count": str(kind.gpus),
         "product": model.product,
         "memory": str(model.memory_bytes // MIB),
-        "family": model.architecture.lower(),
+        "family": model.architecture.lower().replace(" ", "-"),
         "replicas": "1",
         "sharing-strategy": "none",
     }
