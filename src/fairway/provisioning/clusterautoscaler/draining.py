@@ -47,7 +47,7 @@ def moving(pods: Sequence[Obj], now_us: int) -> list[Obj]:
     return [
         p
         for p in pods
-        if not (_is_mirror(p) or is_of_daemon_set(p) or _is_over(p) or _is_long_terminating(p, now_us))
+        if not (is_mirror(p) or is_of_daemon_set(p) or _is_over(p) or _is_long_terminating(p, now_us))
     ]
 
 
@@ -61,7 +61,7 @@ def _why(
     pod: Obj, budgets: Sequence[Budget], spent: dict[int, int], options: Options, now_us: int
 ) -> Blocking | None:
     safe = annotations_of(pod).get(SAFE_TO_EVICT)
-    if _is_mirror(pod) or _is_long_terminating(pod, now_us) or is_of_daemon_set(pod) or safe == "true":
+    if is_mirror(pod) or _is_long_terminating(pod, now_us) or is_of_daemon_set(pod) or safe == "true":
         return None
     if _is_over(pod):
         return None
@@ -107,7 +107,7 @@ def has_blocking_local_storage(pod: Obj) -> bool:
     return False
 
 
-def _is_mirror(pod: Obj) -> bool:
+def is_mirror(pod: Obj) -> bool:
     return "kubernetes.io/config.mirror" in annotations_of(pod)
 
 

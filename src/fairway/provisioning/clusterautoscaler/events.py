@@ -116,6 +116,10 @@ def evicting() -> Told:
     return Told(NORMAL, "ScaleDown", "deleting pod for node scale down")
 
 
+def not_deleted() -> Told:
+    return Told(WARNING, "ScaleDownFailed", "failed to delete pod for ScaleDown")
+
+
 def not_evicted(node: str, refused: Sequence[tuple[str, str]]) -> Told:
     """`refused`: pods and the API server's last answer."""
     errors = " ".join(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fairway.cluster.actions import perform
 from fairway.cluster.errors import ApiError
-from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, name_of
+from fairway.kube.objects import Key, Obj, annotations_of, key_of, labels_of, meta_of, name_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.provisioning.clusterautoscaler import events, statustext
+from fairway.provisioning.clusterautoscaler.draining import is_mirror, is_of_daemon_set
 from fairway.provisioning.clusterautoscaler.events import Told
 from fairway.provisioning.clusterautoscaler.scaledown import TO_BE_DELETED, Removable
 from fairway.twin.loop import CONTROLLERS
@@ -23,17 +24,22 @@ from fairway.workloads.disruption.eviction import evict
 if TYPE_CHECKING:
     from fairway.twin.nodegroups.component import ClusterAutoscaler
 
+DAEMON_EVICTION = "cluster-autoscaler.kubernetes.io/enable-ds-eviction"
 STATUS = Key("ConfigMap", statustext.NAMESPACE, statustext.NAME)
 EVICT_EVERY_US, GONE_EVERY_US, HEADROOM_US = 10 * SECOND_US, 5 * SECOND_US, 30 * SECOND_US
 
 
 class Going(NamedTuple):
-    """A node being removed: its group, since when it is tainted, whether pods had to leave, when all were told to."""
+    """A node being removed: its group, since when it is tainted, whether pods had to leave, when all were told to.
+
+    `refused`: pods that could not be evicted when that was last tried, with the API server's words.
+    """
 
     group: str
     since_us: int
     drains: bool
     evicted_us: int = -1
+    refused: tuple[tuple[Key, str], ...] = ()
 
 
 class Removals:
@@ -91,40 +97,59 @@ class Removals:
         if going is None or self.autoscaler.host.store.get(key) is None:
             return
         found = (self.autoscaler.host.store.get(k) for k in pods_on(self.autoscaler.host, name))
-        left = [p for p in found if p is not None and _must_leave(p)]
+        pods = [p for p in found if p is not None and not _is_over(p)]
+        left = [p for p in pods if not is_of_daemon_set(p)]
+        started_us = going.since_us + options.delete_delay_us
+        is_first = loop.now_us == started_us
+        if is_first or going.refused:
+            self._evict([p for p in pods if _is_let_go(p, by_default=going.drains)], is_first=is_first)
         if not left:
             self._removed(key, going)
-            return
-        started_us = going.since_us + options.delete_delay_us
-        refused = self._evict(left, is_first=loop.now_us == started_us)
-        if refused and loop.now_us - started_us >= options.most_eviction_us:
-            self._give_back(key, events.not_evicted(name, refused))
-        elif refused:
-            loop.at(loop.now_us + EVICT_EVERY_US, self._h_drain, name, CONTROLLERS)
+        elif going.refused and loop.now_us - started_us >= options.most_eviction_us:
+            self._blocked(key, going)
         else:
-            evicted_us = loop.now_us if going.evicted_us < 0 else going.evicted_us
-            self.going[name] = going._replace(evicted_us=evicted_us)
-            if loop.now_us - evicted_us > options.most_graceful_s * SECOND_US + HEADROOM_US:
-                self._give_back(key, events.not_drained(name))
-            else:
-                loop.at(loop.now_us + GONE_EVERY_US, self._h_drain, name, CONTROLLERS)
+            self._await(name, going, self._evict(left, is_first=is_first, counts=True))
 
-    def _evict(self, pods: list[Obj], *, is_first: bool) -> list[tuple[str, str]]:
+    def _await(self, name: str, going: Going, refused: tuple[tuple[Key, str], ...]) -> None:
+        """Those who may not go are asked again; all others have their time to end."""
+        loop = self.autoscaler.host.loop
+        if refused:
+            self.going[name] = going._replace(refused=refused)
+            loop.at(loop.now_us + EVICT_EVERY_US, self._h_drain, name, CONTROLLERS)
+            return
+        evicted_us = loop.now_us if going.evicted_us < 0 else going.evicted_us
+        self.going[name] = going._replace(evicted_us=evicted_us, refused=())
+        if loop.now_us - evicted_us >= self.autoscaler.plan.options.most_graceful_s * SECOND_US + HEADROOM_US:
+            self._give_back(Key("Node", "", name), events.not_drained(name))
+        else:
+            loop.at(loop.now_us + GONE_EVERY_US, self._h_drain, name, CONTROLLERS)
+
+    def _evict(self, pods: list[Obj], *, is_first: bool, counts: bool = False) -> tuple[tuple[Key, str], ...]:
         """Tell those to go that were not told yet; who may not, with the API server's answer."""
         store, refused = self.autoscaler.host.store, []
+        most_s = self.autoscaler.plan.options.most_graceful_s
         for pod in pods:
             if "deletionTimestamp" in meta_of(pod):
                 continue
-            key = key_of(pod)
+            key, own_s = key_of(pod), (pod.get("spec") or {}).get("terminationGracePeriodSeconds", 30)
             if is_first:
                 self.autoscaler.tell(key, events.evicting())
-            decided = evict(store, key, self.autoscaler.host.loop.now_us)
-            metrics.evicted(self.autoscaler.tally, allowed=decided.is_allowed)
+            decided = evict(store, key, self.autoscaler.host.loop.now_us, grace_s=min(own_s, most_s))
             for action in decided.actions:
                 perform(store, action)
             if not decided.is_allowed:
-                refused.append((f"{key.namespace}/{key.name}", decided.message))
-        return refused
+                refused.append((key, decided.message))
+            elif counts:
+                metrics.evicted(self.autoscaler.tally, allowed=True)
+        return tuple(refused)
+
+    def _blocked(self, key: Key, going: Going) -> None:
+        """Some pods could not be evicted in time."""
+        for pod, _ in going.refused:
+            self.autoscaler.tell(pod, events.not_deleted())
+            metrics.evicted(self.autoscaler.tally, allowed=False)
+        said = [(f"{pod.namespace}/{pod.name}", why) for pod, why in going.refused]
+        self._give_back(key, events.not_evicted(key.name, said))
 
     def _removed(self, key: Key, going: Going) -> None:
         self.autoscaler.targets[going.group] -= 1
@@ -156,9 +181,15 @@ class Removals:
                 raise
 
 
-def _must_leave(pod: Obj) -> bool:
-    """Source: core/scaledown/actuation/drain.go: DaemonSets' pods are not waited for."""
-    owners = meta_of(pod).get("ownerReferences") or ()
-    if any(o.get("kind") in ("DaemonSet", "Node") for o in owners):
-        return False
-    return (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+def _is_over(pod: Obj) -> bool:
+    """It ended, or is the node's own: nobody waits for it, or asks it to go."""
+    return is_mirror(pod) or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def _is_let_go(pod: Obj, *, by_default: bool) -> bool:
+    """A DaemonSet's pod that is evicted, if that is possible: of a node with others' pods, unless it says otherwise.
+
+    Source: utils/daemonset/daemonset.go PodsToEvict.
+    """
+    said = annotations_of(pod).get(DAEMON_EVICTION)
+    return is_of_daemon_set(pod) and (by_default if said is None else said == "true")
