@@ -6,7 +6,6 @@ Source: apimachinery runtime/serializer/protobuf (the envelope), k8s.io/api gene
 from __future__ import annotations
 
 import base64
-import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +21,6 @@ from fairway.kube.schema.node import (
     INT_OR_STRING,
     INTEGER,
     MICRO_TIME,
-    NUMBER,
     OBJECT,
     QUANTITY,
     STRING,
@@ -36,7 +34,6 @@ MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _ZEROS: tuple[Any, ...] = ("", 0, False, None)
-_MAX_DEPTH = 100
 
 Value = int | bytes
 
@@ -56,8 +53,8 @@ def read(body: bytes) -> Obj:
         if schema is None or not fields_of(message_of(schema.go_type)):
             raise unsupported_media_type(("application/json", "application/yaml"))
         obj: Obj = {"apiVersion": api_version, "kind": kind}
-        obj.update(_message(raw, message_of(schema.go_type), schema, 0))
-    except (IndexError, ValueError, struct.error, UnicodeDecodeError) as broken:
+        obj.update(_message(raw, message_of(schema.go_type), schema))
+    except (IndexError, ValueError, UnicodeDecodeError) as broken:
         raise bad_request(f"the protobuf body of the request cannot be read: {broken}") from broken
     return obj
 
@@ -108,10 +105,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             raise ValueError("a number is longer than 64 bits")
 
 
-def _message(data: bytes, message: str, schema: Schema, depth: int) -> dict[str, Any]:
+def _message(data: bytes, message: str, schema: Schema) -> dict[str, Any]:
     """A struct's fields; zeros are left out where Go would leave them out of JSON."""
-    if depth > _MAX_DEPTH:
-        raise ValueError("messages are nested too deeply")
     known = fields_of(message)
     out: dict[str, Any] = {}
     for number, value in _fields(data):
@@ -119,39 +114,37 @@ def _message(data: bytes, message: str, schema: Schema, depth: int) -> dict[str,
         if field is None:
             continue
         if field.embedded:
-            out.update(_message(_bytes(value), field.embedded, schema, depth + 1))
+            out.update(_message(_bytes(value), field.embedded, schema))
             continue
         below = schema.properties.get(field.name)
         if below is None:
             continue
-        _put(out, field.name, value, below, field.is_pointer, depth)
+        _put(out, field.name, value, below, field.is_pointer)
     return out
 
 
-def _put(out: dict[str, Any], name: str, value: Value, schema: Schema, is_pointer: bool, depth: int) -> None:
+def _put(out: dict[str, Any], name: str, value: Value, schema: Schema, is_pointer: bool) -> None:
     if schema.type == ARRAY and schema.items is not None:
         items = out.setdefault(name, [])
-        if isinstance(value, bytes) and schema.items.type in (INTEGER, BOOLEAN):
+        if isinstance(value, bytes) and schema.items.type == INTEGER:
             items.extend(_packed(value))
         else:
-            items.append(_value(value, schema.items, depth))
+            items.append(_value(value, schema.items))
         return
     if schema.type == OBJECT and schema.values is not None:
         entry = dict(_fields(_bytes(value)))
-        out.setdefault(name, {})[_text(entry.get(1, b""))] = _map_value(
-            entry.get(2, b""), schema.values, depth
-        )
+        out.setdefault(name, {})[_text(entry.get(1, b""))] = _map_value(entry.get(2, b""), schema.values)
         return
-    read_value = _value(value, schema, depth)
+    read_value = _value(value, schema)
     if is_pointer or not (read_value in _ZEROS or read_value == {}):
         out[name] = read_value
 
 
-def _map_value(value: Value, schema: Schema, depth: int) -> Any:
+def _map_value(value: Value, schema: Schema) -> Any:
     if schema.type == ARRAY and schema.items is not None:
         # A list as a map's value is a message of its own: `items` 1.
-        return [_value(item, schema.items, depth) for _, item in _fields(_bytes(value))]
-    return _value(value, schema, depth)
+        return [_value(item, schema.items) for _, item in _fields(_bytes(value))]
+    return _value(value, schema)
 
 
 def _packed(data: bytes) -> list[int]:
@@ -162,7 +155,7 @@ def _packed(data: bytes) -> list[int]:
     return numbers
 
 
-def _value(value: Value, schema: Schema, depth: int) -> Any:
+def _value(value: Value, schema: Schema) -> Any:
     if schema.format in _SPECIAL:
         return _SPECIAL[schema.format](value)
     if schema.type == STRING:
@@ -171,11 +164,9 @@ def _value(value: Value, schema: Schema, depth: int) -> Any:
         return bool(value)
     if schema.type == INTEGER:
         return _signed(_int(value))
-    if schema.type == NUMBER:
-        return struct.unpack("<d", _bytes(value))[0]
     message = message_of(schema.go_type)
     if fields_of(message):
-        return _message(_bytes(value), message, schema, depth + 1)
+        return _message(_bytes(value), message, schema)
     return _raw_json(_bytes(value))
 
 

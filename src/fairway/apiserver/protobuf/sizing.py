@@ -21,19 +21,18 @@ from fairway.kube.schema.node import (
     INT_OR_STRING,
     INTEGER,
     MICRO_TIME,
-    NUMBER,
     OBJECT,
     QUANTITY,
     STRING,
     TIME,
     Schema,
 )
+from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 
 # `k8s\0`, and two empty texts of the envelope: encoding and type of the content.
 _ENVELOPE = 4 + 2 + 2
-# A time's seconds (five bytes until 2106) and nanoseconds, each with its tag.
+# A time's seconds (five bytes until 2106) and no nanoseconds, each with its tag.
 _TIME = 6 + 2
-_DOUBLE = 8
 
 
 def size_of(obj: Obj, schema: Schema) -> int:
@@ -79,17 +78,16 @@ def _value(value: Any, schema: Schema) -> int:
         text, number = (value, 0) if isinstance(value, str) else ("", value or 0)
         return _delimited(2 + 1 + _varint(number) + 1 + _text(text))
     if schema.format in (TIME, MICRO_TIME):
-        return _delimited(_TIME if value else 0)
+        return _delimited(_TIME - 1 + _varint(parse_rfc3339(value) % SECOND_US * 1000) if value else 0)
     if schema.format == BYTES:
-        return _delimited(len(value or "") * 3 // 4)
+        text = value or ""
+        return _delimited(len(text) * 3 // 4 - text[-2:].count("="))
     if schema.type == STRING:
         return _text(value or "")
     if schema.type == BOOLEAN:
         return 1
     if schema.type == INTEGER:
         return _varint(int(value or 0))
-    if schema.type == NUMBER:
-        return _DOUBLE
     message = message_of(schema.go_type)
     if fields_of(message):
         return _delimited(_message(value or {}, message, schema))
