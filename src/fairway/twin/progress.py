@@ -115,6 +115,10 @@ class Progress:
         self._attempts[identity] = attempt + 1
         return attempt
 
+    def ran_before(self, identity: str, runs: int) -> None:
+        """So many runs of the identity were begun that nobody here has seen."""
+        self._attempts[identity] = self._attempts.get(identity, 0) + runs
+
     def pools(self) -> Mapping[str, tuple[int, ...]]:
         """What waits, by identity."""
         return self._saved

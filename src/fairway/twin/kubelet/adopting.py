@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway.kube.objects import Key, Obj, status_of
+from fairway.kube.objects import Key, Obj, annotations_of, key_of, status_of
 from fairway.kube.timestamps import parse_rfc3339
+from fairway.twin.behaviour import PREFIX
 from fairway.twin.kubelet import locality, probing, resizing, starting, stopping, working
+from fairway.twin.kubelet.phases import has_ended
 from fairway.twin.kubelet.states import RUNNING, TERMINATED, ContainerState, Ended, PodState
+
+_EXIT_CODE = f"{PREFIX}exit-code"
 
 if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet
@@ -39,11 +43,30 @@ def take_on(k: Kubelet, key: Key, obj: Obj) -> None:
     if pod.plan.deadline_us is not None:
         pod.deadline_ticket = k.loop.at(pod.start_us + pod.plan.deadline_us, k.h_deadline, uid)
     _remember(pod, status)
+    _count_runs(k, pod)
     _go_on(k, pod)
     if "deletionTimestamp" in obj["metadata"]:
         stopping.delete(k, pod, obj)
     elif had is not obj:
         resizing.observe(k, pod, obj)
+
+
+def count_ended(k: Kubelet) -> None:
+    """Pods that are over before anything starts: their runs were attempts, of whoever comes after them."""
+    for obj in k.store.objects("Pod"):
+        if has_ended(obj) and any(key.startswith(_EXIT_CODE) for key in annotations_of(obj)):
+            key = key_of(obj)
+            pod = PodState(obj["metadata"]["uid"], key, "", k.plans.of(obj), k.loop.now_us)
+            _remember(pod, status_of(obj))
+            _count_runs(k, pod)
+
+
+def _count_runs(k: Kubelet, pod: PodState) -> None:
+    """Which attempt the next run is, where exit codes differ by attempt: those that ended were before it."""
+    for i, state in enumerate(pod.containers):
+        runs = state.restarts + (state.state != RUNNING and (state.end or state.last) is not None)
+        if runs and len(pod.plan.behaviours[i].exit_codes) > 1:
+            k.progress.ran_before(working.work_identity(k, pod, i), runs)
 
 
 def _remember(pod: PodState, status: dict[str, Any]) -> None:
@@ -101,7 +124,9 @@ def _go_on(k: Kubelet, pod: PodState) -> None:
             starting.restart(k, pod, i)
         else:
             waits = True
-    if waits:
+    if waits and pod.sandbox_since_us >= 0:
+        starting.start_next(k, pod, k.nodes[pod.node], k.loop.now_us)
+    elif waits:
         starting.begin(k, pod, k.nodes[pod.node])
 
 

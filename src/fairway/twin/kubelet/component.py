@@ -94,7 +94,8 @@ class Kubelet:
         self.needs_luck = any(d.form != "constant" for d in varying)
 
     def start(self) -> None:
-        """Nothing happens on a node before there is one."""
+        """Nothing happens on a node before there is one; what ended before this began is kept in mind."""
+        adopting.count_ended(self)
 
     def fork(self) -> Kubelet:
         twin = Kubelet()
