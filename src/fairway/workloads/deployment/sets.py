@@ -123,9 +123,8 @@ class Sized:
 
     @property
     def age_order(self) -> tuple[int, str]:
-        """Older first."""
-        created = self.obj["metadata"].get("creationTimestamp")
-        return (parse_rfc3339(created) if created else NO_LIMIT * 10**9, self.name)
+        """Of those there are, older first."""
+        return parse_rfc3339(self.obj["metadata"]["creationTimestamp"]), self.name
 
 
 def sized(replica_set: Obj) -> Sized:
