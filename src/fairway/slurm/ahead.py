@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,77 +101,83 @@ class Ahead:
         self._follow(changed, stale, running, confs)
 
     def follow(self, changed: Iterable[int], running: Mapping[int, Job], confs: Sequence[NodeConf]) -> None:
-        """Only these jobs, in the order of their starts, came, went, or are different. O(releases) for each."""
+        """Only these jobs, in the order of their starts, came, went, or are different. O(releases)."""
         self._follow(changed, set(), running, confs)
 
     def _follow(
         self, changed: Iterable[int], stale: set[int], running: Mapping[int, Job], confs: Sequence[NodeConf]
     ) -> None:
+        gone, come = list[int](), list[tuple[int, int, int]]()
         for job_id in changed:
-            job, was = running.get(job_id), self.known.get(job_id)
+            job, was = running.get(job_id), self.known.pop(job_id, None)
             sequence = -1
             if was is not None:
-                stale.update(self._remove(job_id, was))
+                gone.append(bisect_left(self.order, (was.end, was.sequence, job_id)))
+                stale.update([share.node for share in was.shares])
                 sequence = was.sequence if job is not None and was.shares is job.shares else -1
             if job is not None:
                 self.sequence += 1
-                stale.update(self._add(job, self.sequence if sequence < 0 else sequence))
+                sequence = self.sequence if sequence < 0 else sequence
+                self.known[job_id] = _Known(job.end, sequence, job.state == "SUSPENDED", job.shares)
+                come.append((job.end, sequence, job_id))
+                stale.update([share.node for share in job.shares])
         if not stale:
             return
-        exact = self.uses.exact
-        for node in sorted(stale):
-            self._chain(node, exact[node], confs[node])
-            self.base[node] = exact[node]
+        if gone:
+            self._remove(gone)
+        if come:
+            self._add(sorted(come))
+        self._chain(sorted(stale), confs)
         self.first.clear()
         self.grouped.clear()
         self.whole.clear()
 
-    def _remove(self, job_id: int, known: _Known) -> list[int]:
-        """The nodes it was on."""
-        rank = bisect_left(self.order, (known.end, known.sequence, job_id))
-        low, high = self._releases_of(rank)
-        del self.order[rank], self.known[job_id]
-        del self.left[low:high], self.shares[low:high]
-        self.ends = _spliced(self.ends, rank, rank + 1, [])
-        self.ranks, self.nodes, self.before, self.kinds = (
-            _spliced(self.ranks, low, high, []), _spliced(self.nodes, low, high, []),
-            _spliced(self.before, low, high, []), _spliced(self.kinds, low, high, []),
-        )  # fmt: skip
-        self.ranks[low:] -= 1
-        return [share.node for share in known.shares]
+    def _remove(self, ranks: list[int]) -> None:
+        stays = np.ones(len(self.order), dtype=np.bool_)
+        stays[ranks] = False
+        kept = stays[self.ranks]
+        self.ranks = (np.cumsum(stays) - 1)[self.ranks[kept]]
+        self.nodes, self.before, self.kinds = self.nodes[kept], self.before[kept], self.kinds[kept]
+        self.ends = self.ends[stays]
+        self.order = list(compress(self.order, stays.tolist()))
+        these = kept.tolist()
+        self.left, self.shares = list(compress(self.left, these)), list(compress(self.shares, these))
 
-    def _add(self, job: Job, sequence: int) -> list[int]:
-        """The nodes it is on."""
-        suspended, count = job.state == "SUSPENDED", len(job.shares)
-        self.known[job.job_id] = _Known(job.end, sequence, suspended, job.shares)
-        mine = (job.end, sequence, job.job_id)
-        rank = bisect_right(self.order, mine)
-        self.order.insert(rank, mine)
-        self.ends = _spliced(self.ends, rank, rank, [job.end])
-        at = int(np.searchsorted(self.ranks, rank))
-        self.ranks[at:] += 1
-        nodes, none = [share.node for share in job.shares], [0] * count
-        self.ranks, self.nodes, self.before, self.kinds = (
-            _spliced(self.ranks, at, at, [rank] * count), _spliced(self.nodes, at, at, nodes),
-            _spliced(self.before, at, at, none), _spliced(self.kinds, at, at, none),
-        )  # fmt: skip
-        self.left[at:at] = [(0, 0, ())] * count
-        self.shares[at:at] = [(share, suspended) for share in job.shares]
-        return nodes
+    def _add(self, come: list[tuple[int, int, int]]) -> None:
+        """`come`: as in `order`, ascending; they are known."""
+        places = [bisect_right(self.order, one) for one in come]
+        jobs = [self.known[job_id] for _, _, job_id in come]
+        counts = [len(job.shares) for job in jobs]
+        first = np.searchsorted(self.ranks, places)
+        where, none = np.repeat(first, counts), np.zeros(sum(counts), dtype=np.int64)
+        mine = np.repeat(np.array(places) + np.arange(len(come)), counts)
+        self.ranks = np.insert(self.ranks + np.searchsorted(places, self.ranks, side="right"), where, mine)
+        self.nodes = np.insert(self.nodes, where, [share.node for job in jobs for share in job.shares])
+        self.before, self.kinds = np.insert(self.before, where, none), np.insert(self.kinds, where, none)
+        self.ends = np.insert(self.ends, places, [end for end, _, _ in come])
+        for at in range(len(come) - 1, -1, -1):
+            place, low, job = places[at], int(first[at]), jobs[at]
+            self.order[place:place] = [come[at]]
+            self.left[low:low] = [(0, 0, ())] * counts[at]
+            self.shares[low:low] = [(share, job.suspended) for share in job.shares]
 
-    def _releases_of(self, rank: int) -> tuple[int, int]:
-        return int(np.searchsorted(self.ranks, rank)), int(np.searchsorted(self.ranks, rank + 1))
-
-    def _chain(self, node: int, use: Use, conf: NodeConf) -> None:
-        """Work out what the node is left with after each of its jobs."""
-        numbering = self.uses.numbering
-        kind = numbering.kind(node, use)
-        for at in (self.nodes == node).nonzero()[0].tolist():
-            share, suspended = self.shares[at]
-            use = without_share(use, share, conf, keeps_cores=suspended)
-            self.before[at] = kind
-            self.kinds[at] = kind = numbering.kind(node, use)
-            self.left[at] = use
+    def _chain(self, nodes: list[int], confs: Sequence[NodeConf]) -> None:
+        """Work out what these nodes are left with after each of their jobs."""
+        numbering, exact = self.uses.numbering, self.uses.exact
+        by_node = np.argsort(self.nodes, kind="stable")
+        sides = [
+            np.searchsorted(self.nodes[by_node], nodes, side=side).tolist() for side in ("left", "right")
+        ]
+        releases = by_node.tolist()
+        for node, low, high in zip(nodes, *sides, strict=True):
+            use = self.base[node] = exact[node]
+            kind = numbering.kind(node, use)
+            for at in releases[low:high]:
+                share, suspended = self.shares[at]
+                use = without_share(use, share, confs[node], keeps_cores=suspended)
+                self.before[at] = kind
+                self.kinds[at] = kind = numbering.kind(node, use)
+                self.left[at] = use
 
     def kinds_after(self, rank: int) -> Ints:
         """Every node's kind of use once the jobs up to a rank have ended."""
@@ -185,7 +192,11 @@ class Ahead:
         if known is not None:
             return known
         exact = list(self.uses.exact)
-        for node, use in zip(self.nodes.tolist(), self.left[: self._releases_of(rank)[1]], strict=False):
+        for node, use in zip(
+            self.nodes.tolist(),
+            self.left[: int(np.searchsorted(self.ranks, rank, side="right"))],
+            strict=False,
+        ):
             exact[node] = use
         known = self.whole[rank] = Uses(self.uses.numbering, exact, self.kinds_after(rank).astype(np.int32))
         return known
@@ -220,11 +231,6 @@ class Ahead:
                 ranks = ranks[np.concatenate([[True], ranks[1:] != ranks[:-1]])]
             found = self.grouped[key] = grouped(ranks, self.ends[ranks], window_step)
         return found
-
-
-def _spliced(values: Ints, low: int, high: int, new: list[int]) -> Ints:
-    """With `new` in the place of values[low:high]."""
-    return np.concatenate((values[:low], np.array(new, dtype=np.int64), values[high:]))
 
 
 def without_share(use: Use, share: NodeShare, conf: NodeConf, *, keeps_cores: bool) -> Use:

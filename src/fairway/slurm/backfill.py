@@ -215,9 +215,8 @@ def _try(cycle: Cycle, entry: Entry, start: Start, preempt: Preempt) -> str:
     job, part, look = entry.job, entry.part, cycle.look
     cluster, settings = look.cluster, cycle.settings
     policy = cluster.policy(job, part)
-    if (
-        limits.before_select(policy, ask_of(cluster, job, part, None), part.max_time)
-        and not settings.stop_at_limit
+    if not (policy.free or settings.stop_at_limit) and limits.before_select(
+        policy, ask_of(cluster, job, part, None), part.max_time
     ):
         return ""
     if partition_reason(cluster, job, part, min_time=True) or _over_count(cycle, job, part) or not part.nodes:
@@ -378,7 +377,7 @@ def _plan(cycle: Cycle, job: Job, part: Partition, nodes: int, times: tuple[int,
     when, first, last = times
     if not settings.stop_at_limit:
         policy = cluster.policy(job, part)
-        if limits.after_select(policy, ask_of(cluster, job, part, None)):
+        if not policy.free and limits.after_select(policy, ask_of(cluster, job, part, None)):
             return ""
     if settings.part_plans:
         count = cycle.counts.get(("plans", part.name), 0)

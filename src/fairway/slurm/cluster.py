@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from fairway.slurm.ahead import Ahead
 from fairway.slurm.conf import Configuration
 from fairway.slurm.limits import Policy, qos_order
+from fairway.slurm.model.archive import Archive
 from fairway.slurm.model.association import Accounts
 from fairway.slurm.model.job import Job
 from fairway.slurm.model.node import Node, NodeConf
 from fairway.slurm.model.partition import License, Partition, Reservation
-from fairway.slurm.placing.need import Use
+from fairway.slurm.placing.need import Need, Use
 from fairway.slurm.placing.placing import Fits, Placement
 from fairway.slurm.placing.uses import MOST_KINDS, Numbering, Uses, all_uses, bitmap
 
@@ -40,7 +41,7 @@ class Cluster:
     licenses: dict[str, License] = field(default_factory=dict)
     next_job_id: int = 1
     boot_time: int = 0
-    archive: list[Job] = field(default_factory=list)
+    archive: Archive = field(default_factory=Archive)
     pending: dict[int, Job] = field(default_factory=dict)
     running: dict[int, Job] = field(default_factory=dict)
     """Running and suspended."""
@@ -66,6 +67,8 @@ class Cluster:
     """Whose limits jobs are under, by association, QOS and the partition's QOS; emptied when accounts are edited."""
     sets: dict[Any, Any] = field(default_factory=dict)
     """Sets of nodes once worked out from partitions and features; emptied when those change."""
+    needs: dict[tuple[Any, ...], Need] = field(default_factory=dict)
+    """What jobs asking alike need in a partition; emptied then, too."""
     facts: int = 0
     """Counts changes of nodes' features and partitions' nodes: what depends on them is worked out anew."""
     switches: tuple[frozenset[int], ...] = ()
@@ -142,6 +145,8 @@ class Cluster:
         """Nodes' features or weights, or partitions' nodes, are different."""
         self.facts += 1
         self.sets.clear()
+        self.needs.clear()
+        self.fits.runs.clear()
 
     def touch(self, node: Node) -> None:
         """Its state or flags changed, or what completes there."""

@@ -109,6 +109,7 @@ class Life:
         """Accounts were edited: limits, shares and priorities are looked at anew."""
         self.totals = self._totals()
         self.cluster.policies.clear()
+        self.cluster.accounts.chargings.clear()
         if self.weights.multifactor:
             priority.fair_tree(self.cluster.accounts)
         self.changed()
@@ -285,7 +286,11 @@ class Life:
         """The script starts, unless the node is dead: then the launch fails once that is noticed."""
         if job.batch and not job.het_offset:  # the script runs in a heterogeneous job's first component alone
             first = job.shares[:1]
-            tres = selecting.held_tres(self.cluster, first)
+            if len(job.shares) == 1:
+                held = job.alloc_tres.items()
+                tres = {name: count for name, count in held if name != "billing" and name[:8] != "license/"}
+            else:
+                tres = selecting.held_tres(self.cluster, first)
             job.steps = [Step("batch", "batch", self.now, nodes=job.nodes[:1], cpus=first[0].cpus, tres=tres)]
         if any(share.node in self.dead_nodes for share in job.shares):
             return
@@ -429,6 +434,7 @@ class Life:
                 dependencies.check(cluster, other, self.now)
         del cluster.jobs[job_id]
         self.behaviours.pop(job_id, None)
+        cluster.archive.pack(cluster.jobs)
         ids = cluster.arrays.get(job.array_job_id)
         if ids is not None:
             ids.remove(job_id)
@@ -517,7 +523,7 @@ class Life:
 
     def _keep_row(self, job: Job) -> None:
         """The job's last row in the archive becomes one of its own: the record goes on."""
-        archive = self.cluster.archive
+        archive = self.cluster.archive.recent
         for at in range(len(archive) - 1, -1, -1):
             if archive[at] is job:
                 row = archive[at] = copy(job)

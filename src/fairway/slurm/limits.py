@@ -7,7 +7,7 @@ its parents: group limits of all, the job's own limits of the association only. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -59,6 +59,8 @@ class Policy:
     """The association and all above it."""
     free: bool = field(init=False)
     """No limit is set anywhere."""
+    headings: dict[tuple[str, str], tuple[Counts, ...]] = field(default_factory=dict)
+    """User and account → what counts their jobs."""
 
     def __post_init__(self) -> None:
         self.line = () if self.association is None else tuple(self.accounts.up(self.association))
@@ -395,13 +397,13 @@ def _qos_submit(policy: Policy, qos: Qos, ask: Ask, max_time: int, strict: bool)
     return _under(policy, limits.min_tres_per_job, ask.tres) if strict else ""
 
 
-def _headings(policy: Policy, user: str, account: str) -> Iterable[Counts]:
-    for qos in policy.qos:
-        yield qos.counts
-        yield qos.of_user(user)
-        yield qos.of_account(account)
-    for one in policy.line:
-        yield one.counts
+def _headings(policy: Policy, user: str, account: str) -> tuple[Counts, ...]:
+    key = (user, account)
+    found = policy.headings.get(key)
+    if found is None:
+        of_qos = [one for q in policy.qos for one in (q.counts, q.of_user(user), q.of_account(account))]
+        found = policy.headings[key] = (*of_qos, *[one.counts for one in policy.line])
+    return found
 
 
 def count_submitted(policy: Policy, user: str, account: str, jobs: int) -> None:
@@ -412,14 +414,17 @@ def count_submitted(policy: Policy, user: str, account: str, jobs: int) -> None:
 
 def charge(policy: Policy, ask: Ask, sign: int = 1) -> None:
     """A job starts (sign 1) or ends (-1) with these resources."""
-    seconds = {name: count * min(ask.limit, 525_600) * 60 for name, count in ask.tres.items()}
+    seconds = min(ask.limit, 525_600) * 60
+    amounts = [(name, sign * count, sign * count * seconds) for name, count in ask.tres.items()]
     for counts in _headings(policy, ask.user, ask.account):
         counts.jobs += sign
-        tres.add(counts.tres, ask.tres, sign)
-        tres.add(counts.run_secs, seconds, sign)
+        held, run_secs, nodes = counts.tres, counts.run_secs, counts.nodes
+        for name, count, used in amounts:
+            held[name] += count
+            run_secs[name] += used
         for node in ask.nodes:
-            left = counts.nodes.get(node, 0) + sign
+            left = nodes.get(node, 0) + sign
             if left:
-                counts.nodes[node] = left
+                nodes[node] = left
             else:
-                counts.nodes.pop(node, None)
+                nodes.pop(node, None)

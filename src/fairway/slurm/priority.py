@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fairway.slurm.conf import Configuration
-from fairway.slurm.model.association import FAIRSHARE_PARENT, Accounts, Association, Usage
+from fairway.slurm.model.association import FAIRSHARE_PARENT, Accounts, Association, Charging
 from fairway.slurm.model.job import Job
 from fairway.slurm.model.partition import Partition
+from fairway.slurm.model.usage import RAW, counts_array
 from fairway.slurm.words import durations
 
 TOP = 4_294_901_759
@@ -130,14 +133,11 @@ def _size(job: Job, weights: Weights, totals: Totals) -> float:
 
 def decay(accounts: Accounts, factor: float) -> None:
     """A decay interval has passed: all usage shrinks by it."""
-    for usage in (
-        *(one.usage for one in accounts.associations.values()),
-        *(one.usage for one in accounts.qos.values() if "NoDecay" not in one.flags),
-    ):
-        usage.raw *= factor
-        usage.wall *= factor
-        for name in usage.tres:
-            usage.tres[name] *= factor
+    ledger = accounts.ledger
+    spared = [one.usage.row for one in accounts.qos.values() if "NoDecay" in one.flags]
+    kept = ledger.values[spared]
+    ledger.values *= factor
+    ledger.values[spared] = kept
 
 
 @dataclass(slots=True)
@@ -151,11 +151,14 @@ class Running:
     tres: dict[str, int] = field(default_factory=dict)
     spared_s: int = 0
     spared: dict[str, int] = field(default_factory=dict)
+    row: list[int] | None = None
+    """`tres` and `jobs` as the ledger has them; None: they changed since."""
 
     def change(self, job: Job, sign: int, spare_s: int) -> None:
         """A job starts or goes on (sign 1), or ends (-1), `spare_s` after the last look."""
         self.jobs += sign
         self.spared_s += sign * spare_s
+        self.row = None
         for name, count in job.alloc_tres.items():
             self.tres[name] = self.tres.get(name, 0) + sign * count
             if spare_s:
@@ -166,57 +169,67 @@ def add_usage(
     accounts: Accounts, running: Mapping[tuple[int, str], Running], seconds: int, half_life_s: int
 ) -> None:
     """`seconds` have passed: each QOS, association and all above are charged, decayed by the whole interval."""
-    kept = decay_of(half_life_s, seconds)
-    above: dict[int, tuple[float, dict[str, float]]] = {}
-    for (assoc_id, name), one in running.items():
-        qos = accounts.qos.get(name)
-        factor = (qos.usage_factor if qos else 1.0) * kept
-        wall = (one.jobs * seconds - one.spared_s) * factor
-        used = {
-            tres: (count * seconds - one.spared.get(tres, 0)) * factor for tres, count in one.tres.items()
-        }
-        one.spared_s = 0
-        one.spared.clear()
-        if qos:
-            _charge(qos.usage, wall, used, 1 / kept if "NoDecay" in qos.flags else 1.0)
-        held = above.get(assoc_id)
-        above[assoc_id] = (wall + held[0], _joined(held[1], used)) if held else (wall, used)
-    while above:
-        level, above = above, {}
-        for assoc_id, (wall, used) in level.items():
-            assoc = accounts.associations.get(assoc_id)
-            if assoc is None:
-                continue
-            _charge(assoc.usage, wall, used, 1.0)
-            if assoc.parent is not None:
-                held = above.get(assoc.parent)
-                above[assoc.parent] = (wall + held[0], _joined(held[1], used)) if held else (wall, used)
+    if not running:
+        return
+    kept, ledger = decay_of(half_life_s, seconds), accounts.ledger
+    for one in running.values():
+        ledger.know(one.tres if one.row is None else ())
+    rows = []
+    for one in running.values():
+        if one.row is None or len(one.row) < ledger.width:
+            one.row = ledger.row_of(one.tres, one.jobs)
+        rows.append(one.row)
+    used = counts_array(rows) * seconds
+    for at, one in enumerate(running.values()):
+        if one.spared_s or one.spared:
+            used[at] -= ledger.row_of(one.spared, one.spared_s)
+            one.spared_s = 0
+            one.spared.clear()
+    known = [accounts.qos.get(name) for _, name in running]
+    factors = np.array([(qos.usage_factor if qos else 1.0) * kept for qos in known])
+    used = (used * factors[:, None]).astype(np.float64)
+    whole = np.array([1 / kept if qos and "NoDecay" in qos.flags else 1.0 for qos in known])
+    charged = [at for at, qos in enumerate(known) if qos]
+    ledger.add([qos.usage.row for qos in known if qos], (used * whole[:, None])[charged])
+    for step in _chargings(accounts, tuple([assoc_id for assoc_id, _ in running])):
+        above = np.zeros((len(step.rows), used.shape[1]))
+        np.add.at(above, step.targets, used[step.sources])
+        ledger.add(step.rows, above)
+        used = above
 
 
-def _joined(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
-    return {**a, **{name: a.get(name, 0.0) + amount for name, amount in b.items()}}
+def _chargings(accounts: Accounts, charged: tuple[int, ...]) -> tuple[Charging, ...]:
+    """Whom usage of these associations charges: themselves, what is above them, and so on to the root."""
+    known = accounts.chargings.get(charged)
+    if known is not None:
+        return known
+    accounts.chargings.clear()
+    found, level = [], list(enumerate(charged))
+    while level:
+        slots: dict[int, int] = {}
+        ours = [(source, at) for source, at in level if at in accounts.associations]
+        targets = [slots.setdefault(at, len(slots)) for _, at in ours]
+        these = [accounts.associations[at] for at in slots]
+        found.append(Charging([source for source, _ in ours], targets, [one.usage.row for one in these]))
+        level = [(slot, one.parent) for slot, one in enumerate(these) if one.parent is not None]
+    accounts.chargings[charged] = tuple(found)
+    return tuple(found)
 
 
 def charge_run(accounts: Accounts, job: Job, seconds: int, half_life_s: int) -> None:
     """One job ran `seconds` more: at its end, between two looks."""
-    kept = decay_of(half_life_s, seconds)
+    kept, ledger = decay_of(half_life_s, seconds), accounts.ledger
     qos = accounts.qos.get(job.qos)
+    ledger.know(job.alloc_tres)
     factor = (qos.usage_factor if qos else 1.0) * kept
-    wall = seconds * factor
-    used = {tres: count * seconds * factor for tres, count in job.alloc_tres.items()}
+    used = np.array([count * seconds * factor for count in ledger.row_of(job.alloc_tres, 1)])
+    values, width = ledger.values, len(used)
     if qos:
-        _charge(qos.usage, wall, used, 1 / kept if "NoDecay" in qos.flags else 1.0)
+        values[qos.usage.row, :width] += used * (1 / kept) if "NoDecay" in qos.flags else used
     at: int | None = job.assoc_id
     while at is not None and (assoc := accounts.associations.get(at)) is not None:
-        _charge(assoc.usage, wall, used, 1.0)
+        values[assoc.usage.row, :width] += used
         at = assoc.parent
-
-
-def _charge(usage: Usage, wall: float, used: Mapping[str, float], factor: float) -> None:
-    usage.raw += used.get("billing", 0.0) * factor
-    usage.wall += wall * factor
-    for name, amount in used.items():
-        usage.tres[name] = usage.tres.get(name, 0.0) + amount * factor
 
 
 def decay_of(half_life_s: int, seconds: float) -> float:
@@ -233,7 +246,8 @@ def fair_tree(accounts: Accounts) -> None:
     users = sum(1 for one in accounts.associations.values() if one.user)
     root.level_fs, root.shares_norm = float("inf"), 1.0
     root.usage_norm = root.usage_efctv = 1.0
-    state = _Ranking(accounts, max(users, 1), users, max(users, 1), root.usage.raw)
+    raw = accounts.ledger.values[:, RAW].tolist()
+    state = _Ranking(accounts, max(users, 1), users, max(users, 1), root.usage.raw, raw)
     state.walk([root], tied=False)
 
 
@@ -244,21 +258,27 @@ class _Ranking:
     rank: int
     rank_tied: int
     total: float
+    raw: list[float]
+    """Usage by row of the ledger."""
 
     def _children(self, parents: list[Association]) -> list[Association]:
-        found: list[Association] = []
+        found: list[tuple[float, bool, int, Association]] = []
         for parent in parents:
             children = [self.accounts.associations[at] for at in parent.children]
-            siblings = [c for c in children if c.shares != FAIRSHARE_PARENT]
-            shares = sum(one.shares for one in siblings)
-            used = sum(one.usage.raw for one in siblings)
+            shares, used = 0, 0.0
+            for one in children:
+                if one.shares != FAIRSHARE_PARENT:
+                    shares += one.shares
+                    used += self.raw[one.usage.row]
             for one in children:
                 self._level(one, parent, shares, used)
-            found.extend(children)
-        return sorted(found, key=lambda one: (-one.level_fs, one.user == "", one.id))
+                found.append((-one.level_fs, one.user == "", one.id, one))
+        found.sort()
+        return [one[3] for one in found]
 
     def _level(self, one: Association, parent: Association, shares: int, used: float) -> None:
-        one.usage_norm = one.usage.raw / self.total if self.total else 0.0
+        raw = self.raw[one.usage.row]
+        one.usage_norm = raw / self.total if self.total else 0.0
         if one.shares == FAIRSHARE_PARENT:
             one.shares_norm, one.usage_efctv, one.level_fs = (
                 parent.shares_norm,
@@ -266,14 +286,14 @@ class _Ranking:
                 parent.level_fs,
             )
             return
-        one.shares_norm = one.shares / shares if shares else 0.0
-        one.usage_efctv = one.usage.raw / used if used else 0.0
-        if one.shares_norm == 0:
+        one.shares_norm = share = one.shares / shares if shares else 0.0
+        one.usage_efctv = held = raw / used if used else 0.0
+        if share == 0:
             one.level_fs = 0.0
-        elif one.usage_efctv == 0:
+        elif held == 0:
             one.level_fs = float("inf")
         else:
-            one.level_fs = one.shares_norm / one.usage_efctv
+            one.level_fs = share / held
 
     def walk(self, parents: list[Association], *, tied: bool) -> None:
         siblings = self._children(parents)

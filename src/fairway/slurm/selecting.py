@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import attrgetter
 
 from fairway.slurm import limits, preemption, reservations
 from fairway.slurm.ahead import without_share
@@ -64,15 +66,18 @@ def select(look: Looking, job: Job, part: Partition) -> Verdict:
     """Numbered as there: 1 limits that need no nodes, 2 nodes, 3 place, 4 limits of what it would get, 5 preempt."""
     cluster = look.cluster
     policy = cluster.policy(job, part)
-    reason = limits.before_select(policy, ask_of(cluster, job, part, None), part.max_time)
+    reason = (
+        "" if policy.free else limits.before_select(policy, ask_of(cluster, job, part, None), part.max_time)
+    )
     if reason:
         return Verdict("LIMIT", reason=reason)
     need = need_of(cluster, job, part)
     if need.max_nodes < need.min_nodes:
         return Verdict("PART_CONFIG", reason="PartitionNodeLimit")
     verdict = _pick(look, job, part, need)
-    ask = ask_of(cluster, job, part, verdict.placement)
-    reason = limits.after_select(policy, ask)
+    if policy.free:
+        return verdict
+    reason = limits.after_select(policy, ask_of(cluster, job, part, verdict.placement))
     if reason:
         return Verdict("LIMIT", reason=reason)
     return verdict
@@ -81,7 +86,10 @@ def select(look: Looking, job: Job, part: Partition) -> Verdict:
 def first_look(look: Looking, job: Job, part: Partition) -> Verdict:
     """Could it run with nothing else running (select_nodes, test only)? `OK`, or why not as `select`."""
     cluster = look.cluster
-    reason = limits.before_select(cluster.policy(job, part), ask_of(cluster, job, part, None), part.max_time)
+    policy = cluster.policy(job, part)
+    reason = (
+        "" if policy.free else limits.before_select(policy, ask_of(cluster, job, part, None), part.max_time)
+    )
     if reason:
         return Verdict("LIMIT", reason=reason)
     need = need_of(cluster, job, part)
@@ -105,7 +113,7 @@ def first_look(look: Looking, job: Job, part: Partition) -> Verdict:
         if not fits_ever(need, world, usable.left_of(wide), job.nodelist):
             best = _reserved_verdict(look, job, part, usable)
         elif not required & ~up and fits_ever(need, world, up, job.nodelist):
-            reason = limits.after_select(cluster.policy(job, part), ask_of(cluster, job, part, None))
+            reason = "" if policy.free else limits.after_select(policy, ask_of(cluster, job, part, None))
             return Verdict("LIMIT", reason=reason) if reason else Verdict("OK")
         else:
             best = _not_available(look, job, part)
@@ -116,11 +124,30 @@ def need_of(cluster: Cluster, job: Job, part: Partition) -> Need:
     """What the job needs in a partition; `max_nodes` below `min_nodes`: the partition allows no such number."""
     found: Need | None = job.needs.get(part.name)
     if found is None:
-        found = job.needs[part.name] = _need(cluster, job, part)
+        gres = gres_needs(job)
+        key = (part.name, gres, _OF_JOB(job), _OF_REQUEST(job.request))
+        found = cluster.needs.get(key)
+        if found is None:
+            if len(cluster.needs) >= MOST_SETS:
+                cluster.needs.clear()
+            found = cluster.needs[key] = _need(cluster, job, part, gres)
+        job.needs[part.name] = found
     return found
 
 
-def _need(cluster: Cluster, job: Job, part: Partition) -> Need:
+_OF_JOB = attrgetter(
+    "min_nodes", "max_nodes", "whole_node", "share", "min_cpus", "cpus_per_task", "ntasks_per_node",
+    "mem_per_cpu", "mem_per_node", "num_tasks",
+)  # fmt: skip
+_OF_REQUEST = attrgetter(
+    "use_min_nodes", "num_tasks", "node_min_cpus", "ntasks_per_socket", "ntasks_per_core", "threads_per_core",
+    "sockets_per_node", "cores_per_socket", "mem_per_cpu", "mem_per_node", "overcommit", "contiguous", "spread",
+    "gres_flags", "distribution",
+)  # fmt: skip
+"""What a need is made of, beside its partition and GRES: every field that `_need` reads."""
+
+
+def _need(cluster: Cluster, job: Job, part: Partition, gres: tuple[GresNeed, ...]) -> Need:
     conf, request = cluster.conf, job.request
     params = conf.select_parameters
     min_nodes = max(job.min_nodes, part.min_nodes)
@@ -150,7 +177,7 @@ def _need(cluster: Cluster, job: Job, part: Partition) -> Need:
         mem_per_cpu=job.mem_per_cpu,
         mem_per_node=job.mem_per_node,
         mem_set=request.mem_per_cpu is not None or request.mem_per_node is not None,
-        gres=tuple(_for_the_job(one, job.num_tasks) for one in gres_needs(job)),
+        gres=tuple(_for_the_job(one, job.num_tasks) for one in gres),
         whole_node=whole,
         overcommit=request.overcommit,
         contiguous=request.contiguous,
@@ -180,28 +207,38 @@ def _is_block(distribution: str | None) -> bool:
 def gres_needs(job: Job) -> tuple[GresNeed, ...]:
     """One for each GRES and type asked for, whatever option asked."""
     request = job.request
-    names: dict[str, None] = {}
-    for asked in (
-        request.tres_per_job,
-        request.tres_per_node,
-        request.tres_per_socket,
-        request.tres_per_task,
-    ):
-        names |= dict.fromkeys(asked)
+    asked = (request.tres_per_job, request.tres_per_node, request.tres_per_socket, request.tres_per_task)
+    if not any(asked):
+        return ()
+    each = (request.cpus_per_tres, request.mem_per_tres)
+    return _gres_needs(
+        tuple([tuple(one.items()) for one in asked]),
+        tuple([tuple(one.items()) for one in each]),
+        request.ntasks_per_gpu or 0,
+    )
+
+
+Items = tuple[tuple[str, int], ...]
+
+
+@lru_cache(maxsize=4_096)
+def _gres_needs(asked: tuple[Items, ...], each: tuple[Items, ...], tasks_each: int) -> tuple[GresNeed, ...]:
+    per_job, per_node, per_socket, per_task = (dict(one) for one in asked)
+    cpus_each, mem_each = (dict(one) for one in each)
     found = []
-    for full in names:
+    for full in dict.fromkeys([name for one in asked for name, _ in one]):
         name, _, kind = full.partition(":")
         found.append(
             GresNeed(
                 name,
                 kind,
-                request.tres_per_job.get(full, 0),
-                request.tres_per_node.get(full, 0),
-                request.tres_per_socket.get(full, 0),
-                request.tres_per_task.get(full, 0),
-                request.cpus_per_tres.get(name, 0),
-                request.mem_per_tres.get(name, 0),
-                (request.ntasks_per_gpu or 0) if name == "gpu" else 0,
+                per_job.get(full, 0),
+                per_node.get(full, 0),
+                per_socket.get(full, 0),
+                per_task.get(full, 0),
+                cpus_each.get(name, 0),
+                mem_each.get(name, 0),
+                tasks_each if name == "gpu" else 0,
             )
         )
     return tuple(one for one in found if one.per_job or one.per_node or one.per_socket or one.per_task)

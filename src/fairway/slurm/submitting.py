@@ -6,14 +6,13 @@ The order of the checks is theirs: it decides which of several mistakes is named
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import fields
 
 from fairway.slurm import dependencies, features, limits, reservations
 from fairway.slurm.cluster import Cluster, billing_of
 from fairway.slurm.limits import Ask
 from fairway.slurm.model.association import Association, Qos
-from fairway.slurm.model.job import Job, JobRequest
+from fairway.slurm.model.job import Job, JobRequest, copied
 from fairway.slurm.model.partition import Partition
 from fairway.slurm.model.tres import Tres
 from fairway.slurm.queueing import partition_reason
@@ -29,7 +28,7 @@ MAX_ARRAY_TASKS = 1_001
 def make_job(cluster: Cluster, request: JobRequest, user: str, now: int) -> Job:
     """The record of a pending job; counted as submitted by the caller. Raises: SlurmError."""
     tasks, most_running = array_tasks(cluster, request.array)
-    request = copy(request)
+    request = copied(request)
     request.nodelist = _known(cluster, request.nodelist)
     if request.nodelist:
         request.min_nodes = max(request.min_nodes or 1, len(request.nodelist))
@@ -354,7 +353,7 @@ _WRITTEN = ("tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task")
 
 def changed(request: JobRequest, changes: Mapping[str, object], but: tuple[str, ...] = ()) -> JobRequest:
     """The request with some fields set (`scontrol update job`), but those that are the record's own."""
-    made = copy(request)
+    made = copied(request)
     made.extra = dict(request.extra)
     for name, value in changes.items():
         if name == "nodes" and isinstance(value, tuple):

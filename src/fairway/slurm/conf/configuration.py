@@ -47,10 +47,15 @@ class Configuration:
 
     def number(self, key: str, default: int) -> int:
         """An integer setting; INFINITE/UNLIMITED is 4294967295."""
-        text = self.get(key)
-        if text.upper() in ("INFINITE", "UNLIMITED", "-1"):
-            return 0xFFFFFFFF
-        return int(text) if text.lstrip("-").isdigit() else default
+        found: tuple[int | None] | None = self.read.get((key, "#"))
+        if found is None:
+            text = self.get(key)
+            if text.upper() in ("INFINITE", "UNLIMITED", "-1"):
+                found = (0xFFFFFFFF,)
+            else:
+                found = (int(text) if text.lstrip("-").isdigit() else None,)
+            self.read[key, "#"] = found
+        return default if found[0] is None else found[0]
 
     def is_on(self, key: str, default: bool = False) -> bool:
         text = self.get(key).upper()

@@ -6,9 +6,11 @@ counts of running and submitted jobs do not.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from fairway.slurm.model.tres import Tres
+from fairway.slurm.model.usage import Ledger, Usage, lone_usage
 
 FAIRSHARE_PARENT = 0x7FFFFFFF
 """`fairshare=parent`: SLURMDB_FS_USE_PARENT."""
@@ -44,26 +46,21 @@ class Limits:
     min_prio_thresh: int | None = None
 
 
+def _none() -> Tres:
+    return defaultdict(int)
+
+
 @dataclass(slots=True)
 class Counts:
     """Jobs and resources held now under one heading (an association, a QOS, a QOS and a user …)."""
 
     jobs: int = 0
     submitted: int = 0
-    tres: Tres = field(default_factory=dict)
-    run_secs: Tres = field(default_factory=dict)
+    tres: Tres = field(default_factory=_none)
+    run_secs: Tres = field(default_factory=_none)
     """Resource-seconds running jobs may still use."""
     nodes: dict[int, int] = field(default_factory=dict)
     """Node → running jobs there: its length is what a limit on nodes counts."""
-
-
-@dataclass(slots=True)
-class Usage:
-    """What was used, decayed. `raw`: billing-seconds (UsageFactor applied), `tres`: seconds of each."""
-
-    raw: float = 0.0
-    wall: float = 0.0
-    tres: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -83,7 +80,7 @@ class Association:
     priority: int = 0
     comment: str = ""
     counts: Counts = field(default_factory=Counts)
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = field(default_factory=lone_usage)
     children: list[int] = field(default_factory=list)
     level_fs: float = 0.0
     fs_factor: float = 0.0
@@ -110,15 +107,21 @@ class Qos:
     limit_factor: float | None = None
     limits: Limits = field(default_factory=Limits)
     counts: Counts = field(default_factory=Counts)
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = field(default_factory=lone_usage)
     by_user: dict[str, Counts] = field(default_factory=dict)
     by_account: dict[str, Counts] = field(default_factory=dict)
 
     def of_user(self, user: str) -> Counts:
-        return self.by_user.setdefault(user, Counts())
+        found = self.by_user.get(user)
+        if found is None:
+            found = self.by_user[user] = Counts()
+        return found
 
     def of_account(self, account: str) -> Counts:
-        return self.by_account.setdefault(account, Counts())
+        found = self.by_account.get(account)
+        if found is None:
+            found = self.by_account[account] = Counts()
+        return found
 
 
 @dataclass(slots=True)
@@ -142,6 +145,16 @@ class User:
     default_wckey: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Charging:
+    """Associations of one depth to be charged: the sum of the `sources` that have each of them as `targets`, both in
+    order; `rows`: theirs in the ledger."""
+
+    sources: list[int]
+    targets: list[int]
+    rows: list[int]
+
+
 @dataclass(slots=True)
 class Accounts:
     """slurmdbd's view of one cluster. `associations[1]` is root's account, its parent None."""
@@ -155,6 +168,10 @@ class Accounts:
     next_qos: int = 1
     by_key: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """(account, user, partition) → association."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """What all of them used."""
+    chargings: dict[tuple[int, ...], tuple[Charging, ...]] = field(default_factory=dict)
+    """Associations charged together → whom that charges; emptied when the tree changes."""
 
     def find(self, account: str, user: str = "", partition: str = "") -> Association | None:
         at = self.by_key.get((account, user, partition), self.by_key.get((account, user, "")))
@@ -183,7 +200,7 @@ def empty_accounts(cluster: str) -> Accounts:
 
 
 def add_qos(accounts: Accounts, name: str) -> Qos:
-    qos = accounts.qos[name] = Qos(name, accounts.next_qos)
+    qos = accounts.qos[name] = Qos(name, accounts.next_qos, usage=accounts.ledger.new())
     accounts.next_qos += 1
     return qos
 
@@ -199,7 +216,10 @@ def add_association(
 ) -> Association:
     """A new one under the account `parent` (a user's parent is its account). The caller checks names first."""
     above = None if parent is None else accounts.by_key[(parent, "", "")]
-    made = Association(accounts.next_assoc, account, user, partition, above, shares)
+    made = Association(
+        accounts.next_assoc, account, user, partition, above, shares, usage=accounts.ledger.new()
+    )
+    accounts.chargings.clear()
     accounts.next_assoc += 1
     accounts.associations[made.id] = made
     accounts.by_key[(account, user, partition)] = made.id
@@ -210,6 +230,7 @@ def add_association(
 
 def remove_association(accounts: Accounts, association: Association) -> None:
     """Take one without children off the tree."""
+    accounts.chargings.clear()
     del accounts.associations[association.id]
     del accounts.by_key[(association.account, association.user, association.partition)]
     if association.parent is not None:

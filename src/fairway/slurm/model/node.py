@@ -17,6 +17,7 @@ class Gres:
     files: tuple[str, ...] = ()
     cores: tuple[int, ...] = ()
     links: tuple[tuple[int, ...], ...] = ()
+    masks: dict[str, int] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def count(self) -> int:
@@ -24,7 +25,12 @@ class Gres:
 
     def mask(self, kind: str) -> int:
         """Bitmap of the devices of a type ('' all)."""
-        return sum(1 << at for at, of in enumerate(self.types) if not kind or of == kind)
+        found = self.masks.get(kind)
+        if found is None:
+            found = sum(1 << at for at, of in enumerate(self.types) if not kind or of == kind)
+            if found:
+                self.masks[kind] = found
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,3 @@ def order(names: Iterable[str], tracked: tuple[str, ...] = ()) -> list[str]:
 def written(tres: Mapping[str, int], tracked: tuple[str, ...] = ()) -> str:
     """As `scontrol show job` writes TRES: in the order of ids, zero counts left out."""
     return tres_text((name, tres[name]) for name in order(tres, tracked) if tres[name])
-
-
-def add(into: Tres, more: Mapping[str, int], sign: int = 1) -> None:
-    """`into += sign · more`, in place."""
-    for name, count in more.items():
-        into[name] = into.get(name, 0) + sign * count

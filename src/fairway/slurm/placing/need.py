@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 
 Use = tuple[int, int, tuple[int, ...]]
 """What is taken of a node: bitmap of cores, MiB, and for each of its GRES a bitmap of devices (or a count)."""
@@ -82,6 +83,13 @@ class Need:
     one_task_per_core: bool = False
     pack_nodes: bool = False
     serial_at_end: bool = False
+    hashed: int = field(default=0, init=False, compare=False, repr=False)
+    """Its hash, once somebody asked: needs are keys of everything that is remembered of them."""
+
+    def __hash__(self) -> int:
+        if not self.hashed:
+            object.__setattr__(self, "hashed", hash(_FIELDS(self)) or 1)
+        return self.hashed
 
     @property
     def min_gres_cpus(self) -> int:
@@ -112,3 +120,6 @@ class Need:
         if self.threads_per_core:
             usable = min(usable, self.threads_per_core)
         return max(usable, 1)
+
+
+_FIELDS = attrgetter(*(one.name for one in fields(Need) if one.compare))

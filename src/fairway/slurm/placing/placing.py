@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from fairway.slurm.placing.devices import pick_devices
 from fairway.slurm.placing.fitting import Fit, fit, node_cores
 from fairway.slurm.placing.need import Need, Use
 from fairway.slurm.placing.quick import Table, choose_quick, is_simple
+from fairway.slurm.placing.runs import Runs, new_runs
 from fairway.slurm.placing.uses import Numbering, Uses, indexes
 
 
@@ -48,6 +50,10 @@ class Placement:
         return sum(part.cpus for part in self.parts)
 
 
+Allotted = tuple[tuple[int, Part], ...]
+"""(place in the row of chosen nodes, what is given there): `node` is that of the first time."""
+
+
 @dataclass(slots=True)
 class Fits:
     """What is known of a cluster's nodes: fits by need, made once per class and use, or per kind of use (`tables`)."""
@@ -56,22 +62,36 @@ class Fits:
     known: dict[Need, dict[tuple[int, Use], Fit | None]] = field(default_factory=dict)
     tables: dict[Need, Table | None] = field(default_factory=dict)
     ever: dict[tuple[Need, int, tuple[int, ...]], bool] = field(default_factory=dict)
+    allotted: dict[Need, dict[tuple[Any, ...], Allotted | None]] = field(default_factory=dict)
+    """What a need was given of nodes chosen by `quick`, by what decides that (`_allotted`)."""
+    runs: dict[Need, Runs] = field(default_factory=dict)
+    """What each need would choose from; emptied when nodes' weights change."""
     count: int = 0
 
     MOST = 100_000
-    """Fits kept by class and use; then all are forgotten."""
+    """Fits and allotments kept by class and use; then all are forgotten."""
     NEEDS = 4_096
     """Needs kept."""
+    RUNS = 256
+    """Needs whose sets of nodes are kept: each as long as there are nodes."""
 
     @property
     def confs(self) -> Sequence[NodeConf]:
         return self.numbering.confs
 
     def of(self, need: Need) -> dict[tuple[int, Use], Fit | None]:
+        self._bound()
+        return self.known.setdefault(need, {})
+
+    def allotted_of(self, need: Need) -> dict[tuple[Any, ...], Allotted | None]:
+        self._bound()
+        return self.allotted.setdefault(need, {})
+
+    def _bound(self) -> None:
         if self.count > self.MOST:
             self.known.clear()
+            self.allotted.clear()
             self.count = 0
-        return self.known.setdefault(need, {})
 
     def table(self, need: Need) -> Table | None:
         """None: the need is not simple."""
@@ -85,6 +105,7 @@ class Fits:
     def forget(self) -> None:
         """Kinds were numbered anew."""
         self.tables.clear()
+        self.runs.clear()
 
 
 @dataclass(slots=True)
@@ -151,24 +172,16 @@ def _attempt(
     layer: Mapping[int, int] | None,
     exact: bool,
 ) -> Placement | None:
-    order = indexes(nodes, len(world.uses.exact))
     table = world.fits.table(need) if layer is None and not required and world.plain else None
     if table is not None:
-        quick = choose_quick(
-            need,
-            table,
-            world.uses.numbering,
-            world.uses.kinds,
-            order,
-            weights=world.weights,
-            min_nodes=least_nodes(need),
-        )
+        quick = _quick(need, world, table, nodes, exact)
         if quick is not None:
             if not quick:
                 return None
             if not exact:
                 return Placement(tuple(Part(node, 0, 0, 0) for node in sorted(quick)))
-            order = np.array(sorted(quick), dtype=np.intp)
+            return _allotted(need, world, sorted(quick))
+    order = indexes(nodes, len(world.uses.exact))
     found = _fits(need, world, order.tolist(), layer)
     chosen = _choose(need, world, found, required)
     if chosen is None:
@@ -176,6 +189,51 @@ def _attempt(
     if not exact:
         return Placement(tuple(Part(node, 0, 0, 0) for node in chosen.cpus))
     return _allot(need, world, chosen, found)
+
+
+def _quick(need: Need, world: World, table: Table, nodes: int, exact: bool) -> list[int] | None:
+    """As `choose_quick`. What a scheduler starts follows from the look before; looks ahead are each made anew."""
+    numbering, kinds, weights, least = (
+        world.uses.numbering,
+        world.uses.kinds,
+        world.weights,
+        least_nodes(need),
+    )
+    if not exact:
+        order = indexes(nodes, len(kinds))
+        return choose_quick(need, table, numbering, kinds, order, weights=weights, min_nodes=least)
+    runs = world.fits.runs.get(need)
+    if runs is None or not runs.follow(need, table, numbering, kinds, nodes, weights):
+        if len(world.fits.runs) >= world.fits.RUNS:
+            world.fits.runs.clear()
+        runs = world.fits.runs[need] = new_runs(need, table, numbering, kinds, nodes, weights)
+    return runs.choose(need, numbering, least)
+
+
+def _allotted(need: Need, world: World, nodes: list[int]) -> Placement | None:
+    """What it gets of nodes chosen by `quick`: worked out once for nodes alike that lie alike to each other."""
+    classes, uses = world.fits.numbering.classes, world.uses.exact
+    key: tuple[Any, ...]
+    if len(nodes) == 1:
+        key = (classes[nodes[0]], uses[nodes[0]])
+    else:
+        key = (
+            tuple([(classes[node], uses[node], world.weights[node]) for node in nodes]),
+            tuple([node - nodes[at] == 1 for at, node in enumerate(nodes[1:])]),
+        )
+    known = world.fits.allotted_of(need)
+    if key not in known:
+        found = _fits(need, world, nodes, None)
+        chosen = _choose(need, world, found, ())
+        made = None if chosen is None else _allot(need, world, chosen, found)
+        known[key] = None if made is None else tuple((nodes.index(part.node), part) for part in made.parts)
+        world.fits.count += 1
+    given = known[key]
+    if given is None:
+        return None
+    return Placement(
+        tuple([Part(nodes[at], one.cpus, one.mem, one.cores, one.gres, one.tasks) for at, one in given])
+    )
 
 
 def least_nodes(need: Need) -> int:

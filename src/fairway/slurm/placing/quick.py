@@ -7,13 +7,14 @@ must look. Cost: O(nodes) in C, a few ten µs for a thousand nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairway.slurm.model.node import NodeConf
 from fairway.slurm.placing.fitting import fit, select_cores
 from fairway.slurm.placing.need import Need
 from fairway.slurm.placing.uses import Numbering
@@ -95,33 +96,40 @@ def choose_quick(
     weight = weights[nodes] * 256
     if need.gres:
         weight = weight + 255 - table.near[kinds]
-    first = np.ones(len(nodes), dtype=np.bool_)
-    first[1:] = (nodes[1:] - nodes[:-1] != 1) | (weight[1:] != weight[:-1])
-    starts = first.nonzero()[0]
-    totals = np.add.reduceat(cpus, starts)
-    lengths = np.empty_like(starts)
-    lengths[:-1] = starts[1:] - starts[:-1]
-    lengths[-1] = len(nodes) - starts[-1]
-    sets = _Sets(starts, lengths, totals, weight[starts])
-    return _gather(need, min_nodes, nodes, cpus, sets, lambda node: numbering.confs[node].threads)
+    return gather(
+        need, min_nodes, nodes.tolist(), cpus.tolist(), sets_of(nodes, cpus, weight), numbering.confs
+    )
 
 
 @dataclass(slots=True)
-class _Sets:
-    starts: Ints
-    lengths: Ints
-    totals: Ints
-    weights: Ints
+class Sets:
+    """Neighbours of one weight: each set's place, nodes, CPUs and weight."""
+
+    starts: list[int]
+    lengths: list[int]
+    totals: list[int]
+    weights: list[int]
 
 
-def _gather(
+def sets_of(nodes: NDArray[np.intp], cpus: Ints, weights: Ints) -> Sets:
+    """The sets of nodes that fit, all three in order of nodes; some do."""
+    first = np.ones(len(nodes), dtype=np.bool_)
+    first[1:] = (nodes[1:] - nodes[:-1] != 1) | (weights[1:] != weights[:-1])
+    starts = first.nonzero()[0]
+    lengths = np.append(starts[1:], len(nodes)) - starts
+    totals = np.add.reduceat(cpus, starts)
+    return Sets(starts.tolist(), lengths.tolist(), totals.tolist(), weights[starts].tolist())
+
+
+def gather(
     need: Need,
     min_nodes: int,
-    nodes: NDArray[np.intp],
-    cpus: Ints,
-    sets: _Sets,
-    threads: Callable[[int], int],
+    nodes: Sequence[int],
+    cpus: Sequence[int],
+    sets: Sets,
+    confs: Sequence[NodeConf],
 ) -> list[int] | None:
+    """Nodes of the best sets until they suffice; None: `choosing` must look. `nodes`, `cpus`: by place."""
     most = need.max_nodes
     if need.num_tasks and most > need.num_tasks:
         most = max(need.num_tasks, min_nodes)
@@ -129,29 +137,27 @@ def _gather(
     slack = need.req_nodes - min_nodes if need.req_nodes > min_nodes else 0
     room = max(need.min_cpus, need.min_gres_cpus * left_nodes, need.min_job_gres_cpus)
     min_left, taken = min_nodes, list[int]()
-    alive = np.ones(len(sets.starts), dtype=bool)
+    alive = list(range(len(sets.starts)))
     least_cpus = max(need.node_min_cpus, need.min_gres_cpus)
-    while most > 0 and alive.any():
+    while most > 0 and alive:
         at = _best(sets, alive, left_cpus, left_nodes - slack)
-        alive[at] = False
-        first, count = int(sets.starts[at]), int(sets.lengths[at])
-        here = cpus[first : first + count]
+        alive.remove(at)
+        first, count = sets.starts[at], sets.lengths[at]
         order = range(first, first + count)
         if left_nodes <= 1:
-            enough = (here >= left_cpus).nonzero()[0]
-            if len(enough):
-                tight = first + int(enough[np.argmin(here[enough])])
-                order = range(tight, tight + 1)
+            tight = _tightest(cpus[first : first + count], left_cpus)
+            if tight >= 0:
+                order = range(first + tight, first + tight + 1)
         for place in order:
             if most == 0 or (left_nodes <= 0 and left_cpus <= 0):
                 break
-            offered = int(cpus[place])
+            offered, node = cpus[place], nodes[place]
             if most == 1 and offered < left_cpus:
                 continue
             if not need.whole_node:
-                others = max(min_left - 1, 0) * threads(int(nodes[place]))
+                others = max(min_left - 1, 0) * confs[node].threads
                 offered = min(offered, max(room - others, least_cpus))
-            taken.append(int(nodes[place]))
+            taken.append(node)
             left_cpus, room = left_cpus - offered, room - offered
             left_nodes, min_left, most = left_nodes - 1, min_left - 1, most - 1
         if left_nodes <= 0 and left_cpus <= 0:
@@ -159,20 +165,24 @@ def _gather(
     return taken if left_cpus <= 0 and left_nodes - slack <= 0 else None
 
 
-def _best(sets: _Sets, alive: NDArray[np.bool_], cpus: int, least: int) -> int:
+def _tightest(cpus: Sequence[int], least: int) -> int:
+    """The place of the fewest CPUs that suffice, the first of equals; -1: none does."""
+    fewest = min(cpus)
+    if fewest < least:
+        fewest = min([count for count in cpus if count >= least], default=-1)
+    return cpus.index(fewest) if fewest >= least else -1
+
+
+def _best(sets: Sets, alive: list[int], cpus: int, least: int) -> int:
     """The lightest set; of those the smallest that suffices, else the largest, as they come (_eval_nodes)."""
-    lightest = (alive & (sets.weights == sets.weights[alive].min())).nonzero()[0]
-    totals = sets.totals[lightest]
-    suffices = (totals >= cpus) & (sets.lengths[lightest] >= least)
-    if not suffices.any():
-        return int(lightest[np.argmax(totals)])
-    fitting = lightest[suffices]
-    smallest = sets.totals[fitting]
-    if suffices.all() or totals[~suffices].max() <= smallest.min():
-        return int(fitting[np.argmin(smallest)])
-    best, best_ok = 0, bool(suffices[0])
-    for at in range(1, len(lightest)):
-        ok, more = bool(suffices[at]), totals[at]
-        if (ok and (not best_ok or more < totals[best])) or (not ok and more > totals[best]):
+    totals, lengths, weights = sets.totals, sets.lengths, sets.weights
+    lightest = min([weights[at] for at in alive])
+    best, best_ok = -1, False
+    for at in alive:
+        if weights[at] != lightest:
+            continue
+        more = totals[at]
+        ok = more >= cpus and lengths[at] >= least
+        if best < 0 or (ok and (not best_ok or more < totals[best])) or (not ok and more > totals[best]):
             best, best_ok = at, ok
-    return int(lightest[best])
+    return best
