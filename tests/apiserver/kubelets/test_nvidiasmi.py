@@ -263,8 +263,8 @@ def test_the_operators_pods_see_every_card_and_instance() -> None:
     assert run(at, "--id=7", "-L") == nvidiasmi.Printed("No devices were found\n", 6)
 
 
-def test_the_node_tells_of_the_processes_of_its_pods() -> None:
-    """Sums by card, and who holds them, as root on the machine sees it."""
+def busy_node() -> Place:
+    """The node as its debugger sees it: one pod has the second card, one an instance of the first."""
     at = node_place()
     at.pod["metadata"]["name"] = "node-debugger-n-x7x2p"
     at.pod["spec"]["hostPID"] = True
@@ -291,6 +291,12 @@ def test_the_node_tells_of_the_processes_of_its_pods() -> None:
             }
         )
         at.store.set_status(Key("Pod", "d", name), {"phase": "Running", "containerStatuses": running})
+    return at
+
+
+def test_the_node_tells_of_the_processes_of_its_pods() -> None:
+    """Sums by card, and who holds them, as root on the machine sees it."""
+    at = busy_node()
     asked = "--query-gpu=memory.used,utilization.gpu"
     told = run(at, asked, "--format=csv,noheader").text.splitlines()
     assert told == ["2048 MiB, [N/A]", "10240 MiB, 30 %"]
@@ -351,3 +357,99 @@ def test_what_a_process_is_called_cannot_command_a_terminal() -> None:
     at.pod["spec"]["containers"][0]["command"] = ["\x1b]0;owned\x07\n" + "x" * 5_000]
     (use,) = {u for d in nvidiasmi.devices_of(at) for u in d.uses}
     assert use.name == "?]0;owned??" + "x" * 245
+
+
+def test_the_report_tells_of_instances_and_of_processes() -> None:
+    """Sections and names as drivers 580 print them."""
+    text = run(busy_node(), "-q").text
+    first, second = text.split("\nGPU ")[1:]
+    rows = [tuple(part.strip() for part in line.partition(" : ")[::2]) for line in first.splitlines()]
+    starts = [i for i, row in enumerate(rows) if row[0] == "MIG Device"]
+    assert [rows[i + 1] for i in starts] == [("Index", str(n)) for n in range(4)]
+    assert [rows[i + 2][1] for i in starts] == ["3", "9", "10", "1"]
+    assert rows[starts[3] : starts[3] + 26] == [
+        ("MIG Device", ""),
+        ("Index", "3"),
+        ("GPU Instance ID", "1"),
+        ("Compute Instance ID", "0"),
+        ("Device Attributes", ""),
+        ("Shared", ""),
+        ("Multiprocessor count", "60"),
+        ("Copy Engine count", "3"),
+        ("Encoder count", "0"),
+        ("Decoder count", "3"),
+        ("OFA count", "0"),
+        ("JPG count", "3"),
+        ("ECC Errors", ""),
+        ("Volatile", ""),
+        ("SRAM Uncorrectable", "0"),
+        ("FB Memory Usage", ""),
+        ("Total", "40448 MiB"),
+        ("Reserved", "0 MiB"),
+        ("Used", "2048 MiB"),
+        ("Free", "38400 MiB"),
+        ("BAR1 Memory Usage", ""),
+        ("Total", "65535 MiB"),
+        ("Used", "0 MiB"),
+        ("Free", "65535 MiB"),
+        rows[starts[3] + 24],
+        rows[starts[3] + 25],
+    ]
+    for part, instance, memory in ((first, ("1", "0"), 2048), (second, ("N/A", "N/A"), 10240)):
+        lines = part.splitlines()
+        at = next(i for i, line in enumerate(lines) if line.strip() == "Processes")
+        told = [line.partition(" : ")[::2] for line in lines[at + 1 : at + 7]]
+        names = [name.rstrip() for name, _ in told]
+        assert names == [
+            "        GPU instance ID",
+            "        Compute instance ID",
+            "        Process ID",
+            "            Type",
+            "            Name",
+            "            Used GPU Memory",
+        ]
+        assert [value for _, value in told[:2]] == list(instance)
+        assert told[2][1].isdigit()
+        assert [value for _, value in told[3:]] == ["C", "/usr/bin/python3", f"{memory} MiB"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["topo"], 2, "ERROR: Option is missing.\n"),
+        (["topo", "-m"], 0, "\t"),
+        (["nvlink"], 1, "nvidia-smi: Fairway does not simulate nvlink beyond --status"),
+        (
+            ["-h"],
+            0,
+            "NVIDIA System Management Interface -- v580.82.07\n\nSimulated here: -L, --list-gpus, -q",
+        ),
+        (["--help"], 0, "NVIDIA System Management Interface -- v580.82.07\n"),
+    ],
+)
+def test_verbs_and_what_they_need(arguments: list[str], code: int, words: str) -> None:
+    said = run(place(), *arguments)
+    assert (said.code, said.text[: len(words)]) == (code, words)
+    assert "--help," not in said.text
+
+
+@pytest.mark.parametrize(
+    ("count", "told", "instances", "want"),
+    [
+        (2, "", "", [0, 1]),
+        (2, "3-5", "", [3, 5]),
+        (1, "3,5", "", [3]),
+        (2, "3, 5", "", [3, 5]),
+        (3, "5", "", [5]),
+        (3, "x,5", "", [5]),
+        (2, "1", "0/1g.10gb@2", [0, 1]),
+        (0, "3", "", []),
+        (0, "", "", []),
+    ],
+)
+def test_which_cards_a_container_has(count: int, told: str, instances: str, want: list[int]) -> None:
+    at = place(count, limits={"nvidia.com/gpu": str(count)})
+    notes = at.pod["metadata"]["annotations"]
+    notes |= {"fairway.dev/gpu-index": told} if told else {}
+    notes |= {"fairway.dev/gpu-instances": instances} if instances else {}
+    assert nvidiasmi.gpus_of(at) == want
