@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
-import sqlite3
+import json
+import subprocess
+import sys
+from dataclasses import astuple
 from pathlib import Path
 
-import pytest
 from tools.mutants.changes import Change, changed, changes_of
 from tools.mutants.choosing import coverage_of, sample
-from tools.mutants.trying import BROKEN, NOTICED, SURVIVED, UNTESTED, attempt
+from tools.mutants.recording import record, recordings
+from tools.mutants.trying import BROKEN, NOTICED, SURVIVED, UNTESTED, is_in_kernels
 
 CODE = '''"""Text with a < b, which is no code."""
 
@@ -78,62 +81,189 @@ def test_a_seed_draws_the_same_changes_again_and_another_others() -> None:
     assert len(set(first)) == 10
 
 
-def test_tests_of_a_line_come_narrowest_first(tmp_path: Path) -> None:
-    tests = tmp_path / "tests"
-    tests.mkdir()
-    file = tests / "test_m.py"
-    file.write_text("")
-    times = tmp_path / "times.xml"
-    times.write_text(
-        '<testsuites><testsuite><testcase classname="tests.test_m" name="test_wide[1]" time="1.0"/>'
-        '<testcase classname="tests.test_m" name="test_slow" time="600"/>'
-        '<testcase classname="tests.test_m" name="test_under_hypothesis" time="0.5"/>'
-        '<testcase classname="tests.test_m" name="test_many[b]" time="9"/>'
-        '<testcase classname="tests.test_m" name="test_many[a.c]" time="20"/>'
-        '<testcase classname="tests.test_m" name="test_many[all]" time="300"/></testsuite></testsuites>'
+def small_project(root: Path, modules: dict[str, str], tests: dict[str, str]) -> tuple[Path, Path]:
+    """A package and its tests; no change of it can reach this process."""
+    package = root / "src/small"
+    for folder, files in ((package, {"__init__.py": "", **modules}), (root / "tests", tests)):
+        for name, text in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+    return package, root / "tests"
+
+
+def changed_to(package: Path, path: str, before: str, after: str) -> Change:
+    text = (package / path).read_text()
+    start, line = text.index(before), text[: text.index(before)].count("\n") + 1
+    return Change(path, line, line, start, start + len(before), before, after)
+
+
+NUMBERS = """
+from small.numbers import double, half, twice
+
+
+def test_wide():
+    assert double(1) == 2 and half(4) == 2
+
+
+def test_double():
+    assert double(2) == 4
+"""
+PROPERTY = """
+from hypothesis import given, strategies
+from small.numbers import half
+
+
+@given(strategies.integers())
+def test_half(n):
+    assert half(2 * n) == n
+
+
+def test_wrong():
+    assert half(3) == 2
+"""
+
+
+def test_what_ran_a_line_is_recorded_and_found_again_after_an_edit(tmp_path: Path) -> None:
+    numbers = "def double(n):\n    return n + n\n\n\ndef half(n):\n    return n // 2\n"
+    modules = {"numbers.py": numbers + "\n\ntwice = double\n"}
+    package, tests = small_project(
+        tmp_path, modules, {"a/test_numbers.py": NUMBERS, "b/test_half.py": PROPERTY, "b/test_none.py": ""}
     )
-    with sqlite3.connect(tmp_path / "data") as data:
-        data.executescript(
-            "create table context (id, context); create table file (id, path);"
-            "create table line_bits (file_id, context_id, numbits);"
-            "insert into context values (0, ''), (1, 'test_m.test_wide'), (2, 'tests.test_m.test_one'),"
-            " (3, 'test_m.test_slow'), (4, 'test_m.test_many');"
-            "insert into file values (1, '/x/src/fairway/room/m.py')"
+    data = tmp_path / "data"
+    record(data, package, tests, workers=2)
+
+    def told(line: int) -> list[str]:
+        names, _ = coverage_of(recordings(data), package, tests).tests_of(
+            Change("numbers.py", line, line, 0, 0, "", "")
         )
-        for context, bits in ((0, b"\x02"), (1, b"\xf2"), (2, b"\x10"), (3, b"\x10"), (4, b"\x10\xff\xff")):
-            data.execute("insert into line_bits values (1, ?, ?)", (context, bits))
-    known = coverage_of(tmp_path / "data", [times], tests)
-    change = Change("room/m.py", 4, 4, 0, 0, "", "")
-    cases = [f"{file}::test_many[{case}]" for case in ("b", "a.c")]
-    # Coverage knows no context of a property: it may run what its neighbours run.
-    unseen = f"{file}::test_under_hypothesis"
-    assert known.tests_of(change) == [f"{file}::test_one", f"{file}::test_wide", *cases, unseen]
-    at_import = Change("room/m.py", 1, 1, 0, 0, "", "")
-    assert set(known.tests_of(at_import)) == set(known.tests_of(change))
-    assert known.tests_of(Change("room/m.py", 30, 30, 0, 0, "", "")) == []
+        return [name.removeprefix(f"{tests}/") for name in names]
+
+    wide, property_ = "a/test_numbers.py::test_wide", "b/test_half.py::test_half"
+    assert told(2) == ["a/test_numbers.py::test_double", wide]
+    assert set(told(6)) == {wide, property_}, (
+        "a property has its context; who failed without a change can notice none"
+    )
+    assert set(told(9)) == {"a/test_numbers.py::test_double", wide, property_}, (
+        "run at import: all who use it"
+    )
+    assert told(30) == []
+
+    (package / "numbers.py").write_text(
+        "SPARE = 1\n\n\n" + modules["numbers.py"].replace("n // 2", "int(n / 2)")
+    )
+    assert told(5) == ["a/test_numbers.py::test_double", wide], "where the line is now"
+    assert len(told(9)) == 3, "the line is new: all who use the file"
+
+    before = {file.name: file.stat().st_mtime_ns for file in data.glob("*.json")}
+    (tests / "b/test_none.py").write_text(
+        "from small.numbers import half\n\ndef test_new():\n    assert half(8) == 4\n"
+    )
+    record(data, package, tests, workers=1)
+    after = {file.name: file.stat().st_mtime_ns for file in data.glob("*.json")}
+    assert len(after) == 3 and before.items() < after.items(), "the changed file alone was run"
+    assert "b/test_none.py::test_new" in told(9)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "outcome"),
-    [
-        ("LIMIT = 3", "LIMIT = 4", NOTICED),
-        ("SPARE = 1", "SPARE = 2", SURVIVED),
-        ("SPARE = 1", "1 / 0", BROKEN),
-    ],
-)
-def test_a_change_is_noticed_survives_or_cannot_be_imported(
-    tmp_path: Path, before: str, after: str, outcome: str
-) -> None:
-    package = tmp_path / "src/fairway"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    text = "LIMIT = 3\nSPARE = 1\n"
-    (package / "m.py").write_text(text)
-    test = tmp_path / "test_small.py"
-    test.write_text("from fairway.m import LIMIT\n\n\ndef test_limit():\n    assert LIMIT == 3\n")
-    start = text.index(before)
-    change = Change("m.py", 1, 1, start, start + len(before), before, after)
-    verdict = attempt(change, package, [str(test)])
-    assert verdict.outcome == outcome
-    assert attempt(change, package, []).outcome == UNTESTED
-    assert (package / "m.py").read_text() == text
+TRIED = """
+import os
+import time
+from pathlib import Path
+
+from small.m import LIMIT, chosen, endless
+
+
+def test_elsewhere(tmp_path, monkeypatch):
+    os.chdir(tmp_path)
+
+
+def test_limit():
+    assert LIMIT == 3
+
+
+def test_choice():
+    assert chosen(1) == 1
+
+
+def test_end():
+    endless(False)
+
+
+def test_wrong_anyway():
+    assert False
+"""
+MODULE = """
+LIMIT = 3
+SPARE = 1
+
+
+def chosen(n):
+    return n + 0
+
+
+def endless(on):
+    while on:
+        pass
+"""
+ALL = "test_elsewhere test_limit test_choice test_end"
+CASES = {
+    "by its own test": ("LIMIT = 3", "LIMIT = 4", ALL, NOTICED, "test_limit"),
+    "after a test that changed the working folder": ("n + 0", "n + 1", ALL, NOTICED, "test_choice"),
+    "nobody": ("SPARE = 1", "SPARE = 2", ALL, SURVIVED, ""),
+    "by a test that fails without it": ("SPARE = 1", "SPARE = 3", f"test_wrong_anyway {ALL}", SURVIVED, ""),
+    "cannot be imported": ("SPARE = 1", "1 / 0", ALL, BROKEN, "status 77"),
+    "its tests' file cannot": ("def chosen", "def choosing", ALL, BROKEN, "status 2"),
+    "no test": ("SPARE = 1", "SPARE = 4", "", UNTESTED, ""),
+    "its test is gone": ("SPARE = 1", "SPARE = 5", "test_gone", UNTESTED, ""),
+    "by who waits": ("while on", "while not on", ALL, NOTICED, ""),
+}
+DRIVER = """
+import json, sys
+from pathlib import Path
+from tools.mutants import trying
+from tools.mutants.changes import Change
+
+trying._AT_LEAST_S = 3
+root = Path(sys.argv[1])
+jobs = [trying.Attempt(Change(*change), tuple(tests), 0) for change, tests in json.loads(sys.argv[2])]
+for place, verdict in trying.attempts(jobs, root / "src/small", root, workers=2):
+    print(place, verdict.outcome, verdict.by.rpartition("::")[2] or verdict.by)
+"""
+
+
+def test_a_change_is_noticed_survives_or_cannot_be_imported(tmp_path: Path) -> None:
+    package, tests = small_project(tmp_path, {"m.py": MODULE}, {"test_small.py": TRIED})
+    jobs = [
+        (
+            astuple(changed_to(package, "m.py", before, after)),
+            [f"{tests}/test_small.py::{t}" for t in names.split()],
+        )
+        for before, after, names, _, _ in CASES.values()
+    ]
+    said = subprocess.run(
+        [sys.executable, "-c", DRIVER, str(tmp_path), json.dumps(jobs)],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    found = {
+        int(place): (outcome, by) for place, outcome, by in (line.split(" ", 2) for line in said.splitlines())
+    }
+    assert {name: found[place] for place, name in enumerate(CASES)} == {
+        name: (outcome, by) for name, (_, _, _, outcome, by) in CASES.items()
+    }
+    assert (package / "m.py").read_text() == MODULE
+
+
+def test_what_is_compiled_to_machine_code_is_run_interpreted(tmp_path: Path) -> None:
+    package, _ = small_project(
+        tmp_path,
+        {
+            "k.py": "from small.kernels import kernel\nfrom small.limits import LIMIT\n",
+            "limits.py": "LIMIT = 3\n",
+            "plain.py": "",
+        },
+        {},
+    )
+    kernels = {name for name in ("k", "limits", "plain") if is_in_kernels(f"small.{name}", package)}
+    assert kernels == {"k", "limits"}

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools.mutants.choosing import Coverage, coverage_of, sample
-from tools.mutants.trying import BROKEN, NOTICED, Verdict, attempt
+from tools.mutants.choosing import coverage_of, sample
+from tools.mutants.recording import record, recordings
+from tools.mutants.trying import BROKEN, NOTICED, Attempt, Verdict, attempts
 
 ROOT = Path(__file__).parents[2]
 PACKAGE, TESTS, DATA = ROOT / "src/fairway", ROOT / "tests", ROOT / "build/mutants"
 ACCEPTED = Path(__file__).parent / "accepted.toml"
 _ENGINE_ROOMS = "admission apiserver cluster metering provisioning queueing scheduling twin workloads"
-# Folders of tests that say nothing about one line: whole runs of the program.
-_NOT_RECORDED = ("bench", "compiled", "examples")
 
 
 def main() -> int:
@@ -33,26 +30,25 @@ def main() -> int:
     unknown = [room for room in rooms if not (PACKAGE / room).is_dir()]
     if unknown:
         parser.error(f"no such room: {', '.join(unknown)}")
-    covered = _coverage(anew=asked.record)
+    record(DATA, PACKAGE, TESTS, workers=asked.workers, anew=asked.record)
+    covered = coverage_of(recordings(DATA), PACKAGE, TESTS)
     accepted = _accepted()
     chosen = [(room, change) for room in rooms for change in sample(PACKAGE, room, asked.seed, asked.each)]
     tried = [(room, c) for room, c in chosen if _key(c.path, c.before, c.after) not in accepted]
-    with ThreadPoolExecutor(asked.workers) as pool:
-        jobs = [
-            (room, pool.submit(attempt, change, PACKAGE, covered.tests_of(change))) for room, change in tried
-        ]
-        verdicts = []
-        for number, (room, job) in enumerate(jobs, 1):
-            verdicts.append((room, job.result()))
-            sys.stderr.write(f"\r{number} of {len(jobs)}")
-    sys.stderr.write("\n")
+    jobs = [Attempt(change, *covered.tests_of(change)) for _, change in tried]
+    verdicts = []
+    for place, verdict in attempts(jobs, PACKAGE, ROOT, asked.workers):
+        verdicts.append((tried[place][0], verdict))
+        sys.stderr.write(
+            f"{len(verdicts)} of {len(jobs)}: {verdict.outcome} {verdict.change.name} {verdict.by}\n"
+        )
     return _report(rooms, verdicts, len(chosen) - len(tried))
 
 
 def _report(rooms: list[str], verdicts: list[tuple[str, Verdict]], accepted: int) -> int:
     for _, verdict in verdicts:
-        if verdict.outcome not in (NOTICED, BROKEN):
-            sys.stdout.write(f"{verdict.outcome}: {verdict.change.name}\n")
+        if verdict.outcome != NOTICED:
+            sys.stdout.write(f"{verdict.outcome}: {verdict.change.name} {verdict.by}\n")
     sys.stdout.write(f"\n{'room':14} {'valid':>6} {'noticed':>8} {'share':>6}\n")
     all_valid = all_noticed = 0
     for room in rooms:
@@ -76,41 +72,6 @@ def _accepted() -> set[tuple[str, str, str]]:
 
 def _key(path: str, before: str, after: str) -> tuple[str, str, str]:
     return path, " ".join(before.split()), " ".join(after.split())
-
-
-def _coverage(*, anew: bool) -> Coverage:
-    data = DATA / "coverage"
-    if anew or not data.exists():
-        _record(data)
-    return coverage_of(data, sorted(DATA.glob("times-*.xml")), TESTS)
-
-
-def _record(data: Path) -> None:
-    """Run the suite once, folder by folder, each line remembered with the tests that ran it."""
-    DATA.mkdir(parents=True, exist_ok=True)
-    data.unlink(missing_ok=True)
-    settings = DATA / "coveragerc"
-    settings.write_text(f"[run]\nsource = fairway\ndynamic_context = test_function\ndata_file = {data}\n")
-    sys.stderr.write("recording which test runs which line: some twenty minutes, once\n")
-    environment = {**os.environ, "FAIRWAY_COMPILED": "0", "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "100"}
-    for folder in sorted(f for f in TESTS.iterdir() if f.is_dir() and f.name not in _NOT_RECORDED):
-        command = [
-            sys.executable,
-            "-m",
-            "coverage",
-            "run",
-            "-a",
-            f"--rcfile={settings}",
-            "-m",
-            "pytest",
-            "-q",
-        ]
-        times = DATA / f"times-{folder.name}.xml"
-        # Compiled kernels leave no trace: the tests made for them run them interpreted.
-        native = {"NUMBA_DISABLE_JIT": "1"} if folder.name == "scheduling" else {}
-        subprocess.run(
-            [*command, f"--junitxml={times}", str(folder)], cwd=ROOT, env=environment | native, check=False
-        )
 
 
 if __name__ == "__main__":

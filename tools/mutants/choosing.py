@@ -10,10 +10,14 @@ import random
 import sqlite3
 import xml.etree.ElementTree as ElementTree
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from functools import partial
 from pathlib import Path
 
 from tools.mutants.changes import Change, changes_of
+from tools.mutants.recording import Recording
 
 # Seconds of tests a change is tried against, by what they took when their lines were recorded.
 _BUDGET_S = 60.0
@@ -39,28 +43,27 @@ class Coverage:
     breadth: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=dict)
     cases: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
-    unrecorded: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """By file: its functions that ran, but under no context: coverage does not see through Hypothesis's wrapper."""
+    failed: set[str] = field(default_factory=set)
+    """Functions of which a case failed when it was recorded."""
+    edited: set[str] = field(default_factory=set)
+    """Source files that are not what they were when recorded."""
 
-    def tests_of(self, change: Change) -> list[str]:
-        """Node ids within the budget of time: those that ran the line, properties beside them, who else may notice;
-        of each the narrowest first. Empty: no test runs the line."""
+    def tests_of(self, change: Change) -> tuple[tuple[str, ...], float]:
+        """Node ids within the budget of time, and how long they took: those that ran the line, then who else may
+        notice; of each the narrowest first. Empty: no test runs the line."""
         ran: set[str] = set()
         for line in range(change.line, change.last + 1):
             ran |= self.by_line.get((change.path, line), set())
         names = ran
-        if (
-            "" in ran
-        ):  # run at import, be it within a test, or by a property: whoever uses the module may notice
+        if "" in ran or (not ran and change.path in self.edited):
+            # Run at import, or not there when the tests were recorded: whoever uses the module may notice.
             names = names | self.by_file.get(change.path, set())
-        beside = {other for name in names for other in self.unrecorded.get(_file_of(name), ())}
-        names = names | beside
         chosen, left = [], _BUDGET_S
-        for name in sorted(names - {""}, key=lambda n: (n not in ran, n not in beside, self.breadth[n], n)):
+        for name in sorted(names - self.failed - {""}, key=lambda n: (n not in ran, self.breadth[n], n)):
             for test, cost in self._affordable(name, left):
                 chosen.append(test)
                 left -= cost
-        return chosen
+        return tuple(chosen), _BUDGET_S - left
 
     def _affordable(self, name: str, left: float) -> list[tuple[str, float]]:
         """A function's node id, or those of its quickest cases where all of them together take too long."""
@@ -76,53 +79,78 @@ class Coverage:
         return found
 
 
-def coverage_of(data: Path, times: list[Path], tests: Path) -> Coverage:
-    """Reads coverage's database and pytest's JUnit reports."""
+def coverage_of(recordings: list[Recording], package: Path, tests: Path) -> Coverage:
+    """Reads recordings, the newest first: what an older one says of a test file that a newer one ran is passed over."""
     files = {file.stem: file for file in tests.rglob("test_*.py")}
     found = Coverage()
-    for case in (case for file in times for case in ElementTree.parse(file).iter("testcase")):
+    seen: set[str] = set()
+    for recording in recordings:
+        own = {str(tests / name) for name in recording.tests} - seen
+        node_id = partial(_node_id, files, own)
+        _add_times(found, recording.times, node_id)
+        _add_lines(found, recording, package, node_id)
+        seen |= own
+    return found
+
+
+def _add_times(found: Coverage, times: Path, node_id: Callable[[str], str | None]) -> None:
+    for case in ElementTree.parse(times).iter("testcase"):
         function, _, parameters = case.get("name", "").partition("[")
-        name = _node_id(f"{case.get('classname', '')}.{function}", files)
+        name = node_id(f"{case.get('classname', '')}.{function}")
         if name:
             took = float(case.get("time") or 0)
             found.seconds[name] = found.seconds.get(name, 0.0) + took
             if parameters:
                 found.cases[name][parameters.removesuffix("]")] = took
-    with sqlite3.connect(data) as database:
-        contexts = {
-            row: _node_id(name, files) for row, name in database.execute("select id, context from context")
-        }
+            if case.find("failure") is not None or case.find("error") is not None:
+                found.failed.add(name)
+
+
+def _add_lines(
+    found: Coverage, recording: Recording, package: Path, node_id: Callable[[str], str | None]
+) -> None:
+    with sqlite3.connect(recording.data) as database:
+        contexts = {row: node_id(name) for row, name in database.execute("select id, context from context")}
         paths = {
-            row: path.partition("/fairway/")[2] for row, path in database.execute("select id, path from file")
+            row: path.rpartition(f"/{package.name}/")[2]
+            for row, path in database.execute("select id, path from file")
         }
-        for file, context, bits in database.execute("select file_id, context_id, numbits from line_bits"):
-            _add(found, paths[file], contexts[context], bits)
-    _note_unrecorded(found)
-    return found
+        rows = database.execute("select file_id, context_id, numbits from line_bits").fetchall()
+    moved = {path: _moved(recording.source(path), package / path) for path in set(paths.values())}
+    found.edited |= {path for path, lines in moved.items() if lines is not None}
+    for file, context, bits in rows:
+        test = contexts[context]
+        if test is not None:
+            _add(found, paths[file], test, bits, moved[paths[file]])
 
 
-def _note_unrecorded(found: Coverage) -> None:
-    for name in found.seconds:
-        if name not in found.breadth:
-            found.unrecorded[_file_of(name)].add(name)
+def _moved(before: str, file: Path) -> dict[int, int] | None:
+    """Where the lines of a file that was edited are now; None: where they were."""
+    now = file.read_text(encoding="utf-8") if file.exists() else ""
+    if now == before or not before:
+        return None
+    blocks = SequenceMatcher(
+        None, before.splitlines(), now.splitlines(), autojunk=False
+    ).get_matching_blocks()
+    return {a + i + 1: b + i + 1 for a, b, size in blocks for i in range(size)}
 
 
-def _file_of(name: str) -> str:
-    return name.partition("::")[0]
-
-
-def _add(found: Coverage, path: str, test: str, bits: bytes) -> None:
+def _add(found: Coverage, path: str, test: str, bits: bytes, moved: dict[int, int] | None) -> None:
     if test:
         found.by_file[path].add(test)
     for index, byte in enumerate(bits):
         for bit in range(8):
             if byte >> bit & 1:
-                found.by_line[path, index * 8 + bit].add(test)
+                line = index * 8 + bit
+                found.by_line[path, line if moved is None else moved.get(line, 0)].add(test)
                 found.breadth[test] += 1
 
 
-def _node_id(name: str, files: dict[str, Path]) -> str:
-    """`tests.room.test_module.TestX.test_y` as pytest takes it; empty for what is no test."""
+def _node_id(files: dict[str, Path], own: set[str], name: str) -> str | None:
+    """`tests.room.test_module.TestX.test_y` as pytest takes it; empty for what is no test; None: of other files."""
     parts = name.split(".")
     at = next((i for i, part in enumerate(parts) if part in files), None)
-    return "" if at is None or at + 1 == len(parts) else "::".join([str(files[parts[at]]), *parts[at + 1 :]])
+    if at is None or at + 1 == len(parts):
+        return ""
+    file = str(files[parts[at]])
+    return "::".join([file, *parts[at + 1 :]]) if file in own else None
