@@ -10,7 +10,7 @@ from tinyworld import START_US, World, deployment, job, template
 
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
-from fairway.kube.timestamps import parse_rfc3339
+from fairway.kube.timestamps import parse_rfc3339, rfc3339
 from fairway.workloads.kserve import podspecs, runtimes
 from fairway.workloads.kserve.llm import presets, workloads
 from fairway.workloads.rollouts.counts import wanted_counts
@@ -345,3 +345,35 @@ def test_more_successes_than_asked_for_are_told() -> None:
     assert told == ["Too many succeeded pods running after completion count reached"]
     assert world.status(key)["succeeded"] == 3
     assert world.told("Completed") == ["Job completed"]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 3])
+@pytest.mark.parametrize("restarts", [0, 1, 2, 3])
+@pytest.mark.parametrize("policy", ["OnFailure", "Never"])
+def test_restarts_in_place_end_a_job_at_its_limit(limit: int, restarts: int, policy: str) -> None:
+    """Of every container that still may run; without a limit, the first is one too many."""
+    ended = {"spec": {**template()["spec"], "restartPolicy": policy}}
+    for of_init in range(restarts + 1):
+        world = World()
+        key = world.apply(job(backoffLimit=limit, template=ended))
+        (one,) = world.pods()
+        statuses = [{"name": "c", "restartCount": restarts - of_init}, {"name": "d"}]
+        world.set_pod(
+            one, containerStatuses=statuses, initContainerStatuses=[{"name": "i", "restartCount": of_init}]
+        )
+        is_over = policy == "OnFailure" and (restarts > 0 if limit == 0 else restarts >= limit)
+        found = world.condition(key, "Failed")
+        assert (found is not None) is is_over
+        assert found is None or found["reason"] == "BackoffLimitExceeded"
+
+
+def test_a_job_that_goes_on_starts_its_clock_anew_whatever_was_written_meanwhile() -> None:
+    world = World()
+    key = world.apply(job(suspend=True))
+    world.advance(60)
+    world.store.set_status(key, {**world.status(key), "startTime": "2026-01-01T00:00:00Z"})
+    world.patch(key, {"spec": {"suspend": False}})
+    assert world.status(key)["startTime"] == rfc3339(START_US + 60_000_000)
+    world.advance(60)
+    world.patch(key, {"spec": {"parallelism": 2}})
+    assert world.status(key)["startTime"] == rfc3339(START_US + 60_000_000)

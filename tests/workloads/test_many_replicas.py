@@ -203,3 +203,16 @@ WANTED: dict[str, tuple[int, set[int], int, list[int]]] = {
 def test_wanted_indexes(name: str) -> None:
     replicas, held, room, want = WANTED[name]
     assert wanted_indexes(replicas, held, room) == want
+
+
+def test_pods_that_name_each_other_are_made_few_at_a_time_until_no_pod_could_hold_all_names() -> None:
+    """Twenty bytes an address at least: etcd takes 1,572,864 in all. Half a million addresses are written at a look."""
+    for replicas, few in ((100, 100), (2_000, 250), (78_644, 0)):
+        roles = {"Worker": {**training("tensorflow"), "replicas": replicas}}
+        job = obj("kubeflow.org/v1", "TFJob", {"tfReplicaSpecs": roles})
+        store = Store(now_us=NOW_US)
+        decided = looked(store, "tfjob-controller", store.create(job))
+        pods = [o for o in created(decided) if o["kind"] == "Pod"]
+        assert len(pods) == few
+        told = [a.message for a in decided.actions if isinstance(a, Emit) and a.reason == "FailedCreatePod"]
+        assert told == ([] if few else ["Error creating: etcdserver: request is too large"])

@@ -59,7 +59,7 @@ def tally(
         if not (everything or has_succeeded):
             if not has_failed:
                 continue
-            index = completion_index(pod) if held else None
+            index = completion_index(pod)
             if index is not None and held.get(index) is pod:
                 continue
         lifted.append(pod)

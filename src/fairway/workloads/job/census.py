@@ -181,7 +181,7 @@ def counts_as_failure(pod: Obj, facts: Facts) -> bool:
 
 def succeeded_indexes(recorded: Intervals, census: Census) -> Intervals:
     ended = [i for p in census.new_succeeded if (i := completion_index(p)) is not None]
-    return indexes.union(recorded, indexes.of(ended)) if ended else recorded
+    return indexes.union(recorded, indexes.of(ended))
 
 
 def failed_indexes(recorded: Intervals, census: Census, facts: Facts) -> Intervals:
@@ -191,7 +191,7 @@ def failed_indexes(recorded: Intervals, census: Census, facts: Facts) -> Interva
         for p in census.tracked
         if has_valid_index(p, facts) and _fails_index(p, facts) and (i := completion_index(p)) is not None
     ]
-    return indexes.union(recorded, indexes.of(ended)) if ended else recorded
+    return indexes.union(recorded, indexes.of(ended))
 
 
 def _fails_index(pod: Obj, facts: Facts) -> bool:

@@ -37,9 +37,10 @@ from fairway.workloads.job.verdict import (
     failure,
     is_finished,
     of_indexes,
+    restarts,
     start_of,
 )
-from fairway.workloads.pods import PENDING, SUCCEEDED, is_ready, phase_of, restarts
+from fairway.workloads.pods import PENDING, SUCCEEDED, is_ready, phase_of
 
 JOB: Final = "Job.batch"
 COMPONENT: Final = "job-controller"

@@ -95,14 +95,16 @@ def _is_past_backoff_on_restart(job: Obj, facts: Facts, census: Census) -> bool:
     spec = (spec_of(job).get("template") or {}).get("spec") or {}
     if spec.get("restartPolicy") != "OnFailure":
         return False
-    restarts = 0
-    for pod in census.pods:
-        status = status_of(pod)
-        if (status.get("phase") or PENDING) not in (PENDING, RUNNING):
-            continue
-        for field in ("initContainerStatuses", "containerStatuses"):
-            restarts += sum(c.get("restartCount", 0) for c in status.get(field) or ())
-    return restarts > 0 if facts.backoff_limit == 0 else restarts >= facts.backoff_limit
+    live = [p for p in census.pods if (status_of(p).get("phase") or PENDING) in (PENDING, RUNNING)]
+    return sum(map(restarts, live)) >= max(facts.backoff_limit, 1)
+
+
+def restarts(pod: Obj) -> int:
+    """Of all its containers, those that prepare it too."""
+    status, found = status_of(pod), 0
+    for field in ("initContainerStatuses", "containerStatuses"):
+        found += sum(c.get("restartCount", 0) for c in status.get(field) or ())
+    return found
 
 
 def of_indexes(
