@@ -25,17 +25,22 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=20, help="changes a room (default 20)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--record", action="store_true", help="record anew which test runs which line")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="of tests a change is tried against (default 60)"
+    )
+    parser.add_argument("--as-recorded", action="store_true", help="go by the recordings there are")
     asked = parser.parse_args()
     rooms = asked.rooms or _ENGINE_ROOMS.split()
     unknown = [room for room in rooms if not (PACKAGE / room).is_dir()]
     if unknown:
         parser.error(f"no such room: {', '.join(unknown)}")
-    record(DATA, PACKAGE, TESTS, workers=asked.workers, anew=asked.record)
-    covered = coverage_of(recordings(DATA), PACKAGE, TESTS)
+    if not asked.as_recorded:
+        record(DATA, PACKAGE, TESTS, workers=asked.workers, anew=asked.record)
     accepted = _accepted()
     chosen = [(room, change) for room in rooms for change in sample(PACKAGE, room, asked.seed, asked.each)]
     tried = [(room, c) for room, c in chosen if _key(c.path, c.before, c.after) not in accepted]
-    jobs = [Attempt(change, *covered.tests_of(change)) for _, change in tried]
+    covered = coverage_of(recordings(DATA), PACKAGE, TESTS, {change.path for _, change in tried})
+    jobs = [Attempt(change, *covered.tests_of(change, asked.seconds)) for _, change in tried]
     verdicts = []
     for place, verdict in attempts(jobs, PACKAGE, ROOT, asked.workers):
         verdicts.append((tried[place][0], verdict))

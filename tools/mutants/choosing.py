@@ -19,8 +19,6 @@ from pathlib import Path
 from tools.mutants.changes import Change, changes_of
 from tools.mutants.recording import Recording
 
-# Seconds of tests a change is tried against, by what they took when their lines were recorded.
-_BUDGET_S = 60.0
 _SHORTEST_S = 0.01
 
 
@@ -38,6 +36,8 @@ def sample(package: Path, room: str, seed: str, count: int) -> list[Change]:
 class Coverage:
     """Which test functions ran which lines, and how long each took: all its cases together, and each of them."""
 
+    paths: set[str]
+    """The source files that are asked about."""
     by_line: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     by_file: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     breadth: Counter[str] = field(default_factory=Counter)
@@ -48,9 +48,9 @@ class Coverage:
     edited: set[str] = field(default_factory=set)
     """Source files that are not what they were when recorded."""
 
-    def tests_of(self, change: Change) -> tuple[tuple[str, ...], float]:
-        """Node ids within the budget of time, and how long they took: those that ran the line, then who else may
-        notice; of each the narrowest first. Empty: no test runs the line."""
+    def tests_of(self, change: Change, budget_s: float = 60.0) -> tuple[tuple[str, ...], float]:
+        """Node ids within the budget of time, and how long they took when recorded: those that ran the line, then who
+        else may notice; of each the narrowest first. Empty: no test runs the line."""
         ran: set[str] = set()
         for line in range(change.line, change.last + 1):
             ran |= self.by_line.get((change.path, line), set())
@@ -58,12 +58,12 @@ class Coverage:
         if "" in ran or (not ran and change.path in self.edited):
             # Run at import, or not there when the tests were recorded: whoever uses the module may notice.
             names = names | self.by_file.get(change.path, set())
-        chosen, left = [], _BUDGET_S
+        chosen, left = [], budget_s
         for name in sorted(names - self.failed - {""}, key=lambda n: (n not in ran, self.breadth[n], n)):
             for test, cost in self._affordable(name, left):
                 chosen.append(test)
                 left -= cost
-        return tuple(chosen), _BUDGET_S - left
+        return tuple(chosen), budget_s - left
 
     def _affordable(self, name: str, left: float) -> list[tuple[str, float]]:
         """A function's node id, or those of its quickest cases where all of them together take too long."""
@@ -79,10 +79,11 @@ class Coverage:
         return found
 
 
-def coverage_of(recordings: list[Recording], package: Path, tests: Path) -> Coverage:
-    """Reads recordings, the newest first: what an older one says of a test file that a newer one ran is passed over."""
+def coverage_of(recordings: list[Recording], package: Path, tests: Path, paths: set[str]) -> Coverage:
+    """Which test runs which line of these files. Recordings come newest first: what an older one says of a test file
+    that a newer one ran is passed over."""
     files = {file.stem: file for file in tests.rglob("test_*.py")}
-    found = Coverage()
+    found = Coverage(paths)
     seen: set[str] = set()
     for recording in recordings:
         own = {str(tests / name) for name in recording.tests} - seen
@@ -116,12 +117,14 @@ def _add_lines(
             for row, path in database.execute("select id, path from file")
         }
         rows = database.execute("select file_id, context_id, numbits from line_bits").fetchall()
-    moved = {path: _moved(recording.source(path), package / path) for path in set(paths.values())}
+    moved = {
+        path: _moved(recording.source(path), package / path) for path in found.paths & set(paths.values())
+    }
     found.edited |= {path for path, lines in moved.items() if lines is not None}
     for file, context, bits in rows:
         test = contexts[context]
         if test is not None:
-            _add(found, paths[file], test, bits, moved[paths[file]])
+            _add(found, paths[file], test, bits, moved.get(paths[file]))
 
 
 def _moved(before: str, file: Path) -> dict[int, int] | None:
@@ -138,12 +141,12 @@ def _moved(before: str, file: Path) -> dict[int, int] | None:
 def _add(found: Coverage, path: str, test: str, bits: bytes, moved: dict[int, int] | None) -> None:
     if test:
         found.by_file[path].add(test)
-    for index, byte in enumerate(bits):
-        for bit in range(8):
-            if byte >> bit & 1:
-                line = index * 8 + bit
-                found.by_line[path, line if moved is None else moved.get(line, 0)].add(test)
-                found.breadth[test] += 1
+    found.breadth[test] += int.from_bytes(bits, "little").bit_count()
+    if path in found.paths:
+        for line in (
+            8 * index + bit for index, byte in enumerate(bits) if byte for bit in range(8) if byte >> bit & 1
+        ):
+            found.by_line[path, line if moved is None else moved.get(line, 0)].add(test)
 
 
 def _node_id(files: dict[str, Path], own: set[str], name: str) -> str | None:
