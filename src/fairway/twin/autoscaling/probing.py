@@ -16,6 +16,7 @@ from fairway.kube.labelparsing import parse_selector
 from fairway.kube.labels import SelectorError
 from fairway.kube.objects import Key, Obj
 from fairway.kube.quantity import milli_ceil
+from fairway.kube.secrets import texts_of
 from fairway.kube.timestamps import MINUTE_US
 
 if TYPE_CHECKING:
@@ -201,10 +202,10 @@ def parameters(room: Autoscaling, trigger: Obj, namespace: str) -> dict[str, str
     spec = obj.get("spec") or {}
     for member, gk in (("secretTargetRef", "Secret"), ("configMapTargetRef", "ConfigMap")):
         for one in spec.get(member) or ():
-            held = room.host.store.get(Key(gk, of or "keda", one.get("name") or ""))
-            value = {**((held or {}).get("data") or {}), **((held or {}).get("stringData") or {})}
-            if one.get("key") in value:
-                given[one["parameter"]] = value[one["key"]]
+            held = room.host.store.get(Key(gk, of or "keda", one.get("name") or "")) or {}
+            values = texts_of(held) if gk == "Secret" else held.get("data") or {}
+            if one.get("key") in values:
+                given[one["parameter"]] = values[one["key"]]
     for one in spec.get("env") or ():
         given[one["parameter"]] = one.get("name") or ""
     return given

@@ -6,13 +6,12 @@ of the AlertmanagerConfigs that it selects; one that cannot be read is said as a
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from fairway.errors import InvalidInput
-from fairway.kube.objects import Key, Obj, key_of, meta_of, name_of
+from fairway.kube.objects import Key, key_of, meta_of, name_of
+from fairway.kube.secrets import texts_of
 from fairway.telemetry.alertmanager.dispatching import Dispatcher, Log, Notification
 from fairway.telemetry.alertmanager.merging import ALERTMANAGER, CONFIG, Merged, merged
 from fairway.telemetry.rules.alerts import Alert
@@ -108,20 +107,10 @@ class Notifying:
 
     def _secret(self, namespace: str, name: str) -> Mapping[str, str] | None:
         obj = self._host.store.get(Key("Secret", namespace, name))
-        return None if obj is None else _decoded(obj)
+        return None if obj is None else texts_of(obj)
 
     def _say(self, key: Key, message: str) -> None:
         obj = self._host.store.get(key)
         if obj is not None:
             uid = str(meta_of(obj).get("uid") or "")
             self._host.events.emit(self._host.loop.now_us, key, uid, WARNING, _INVALID, message, _NAME)
-
-
-def _decoded(secret: Obj) -> dict[str, str]:
-    found = {name: str(value) for name, value in (secret.get("stringData") or {}).items()}
-    for name, value in (secret.get("data") or {}).items():
-        try:
-            found[name] = base64.b64decode(str(value)).decode()
-        except (binascii.Error, UnicodeDecodeError):
-            found[name] = ""
-    return found
