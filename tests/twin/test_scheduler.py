@@ -186,3 +186,36 @@ def test_a_fork_goes_on_as_the_original_does() -> None:
     assert all(
         p["status"]["phase"] == "Succeeded" for p in copy.store.objects("Pod") if p["metadata"]["name"] != "x"
     )
+
+
+def test_who_was_promised_a_node_looks_elsewhere_once_somebody_of_more_priority_takes_it() -> None:
+    cluster = twin(node("n"), pod("low", "4", seconds=1000, terminationGracePeriodSeconds=30))
+    cluster.run_for(5 * SECOND_US)
+    stubborn = {"metadata": {"annotations": {"fairway.dev/stop-time": "never"}}}
+    cluster.store.patch(Key("Pod", "default", "low"), stubborn)
+    cluster.apply([pod("mid", "4", seconds=1000, priority=10)])
+    cluster.run_for(SECOND_US)
+    assert get(cluster, "mid")["status"]["nominatedNodeName"] == "n"
+    cluster.apply([pod("high", "4", seconds=1000, priority=20), node("m")])
+    cluster.run_for(SECOND_US)
+    # The new node takes the one, whichever comes first; nobody is promised what another has.
+    placed = {name: get(cluster, name)["spec"].get("nodeName") for name in ("mid", "high")}
+    assert placed["high"] == "m"
+    assert get(cluster, "mid")["status"]["nominatedNodeName"] == "n"
+
+
+def test_a_promise_is_taken_back() -> None:
+    cluster = twin(node("n"), pod("low", "4", seconds=1000, terminationGracePeriodSeconds=30))
+    cluster.run_for(5 * SECOND_US)
+    cluster.apply([pod("mid", "4", seconds=1000, priority=10)])
+    cluster.run_for(SECOND_US)
+    assert get(cluster, "mid")["status"]["nominatedNodeName"] == "n"
+    cluster.apply([pod("high", "4", seconds=1000, priority=20)])
+    cluster.run_for(SECOND_US)
+    assert get(cluster, "high")["status"]["nominatedNodeName"] == "n"
+    assert "nominatedNodeName" not in get(cluster, "mid")["status"]
+    cluster.run_for(60 * SECOND_US)
+    assert get(cluster, "high")["spec"]["nodeName"] == "n"
+    assert "nodeName" not in get(cluster, "mid")["spec"]
+    told = [t for t in cluster.host.events.told() if t.reason == "Preempted"]
+    assert [t.about.name for t in told] == ["low"]
