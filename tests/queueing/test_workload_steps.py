@@ -12,36 +12,21 @@ from typing import Any
 import pytest
 import yaml
 from queueworld import queue
+from stepwords import NOW_US, ago, said, was
 
-from fairway.cluster.actions import Delete, Emit, Patch, SetStatus
 from fairway.kube.objects import Obj
-from fairway.kube.timestamps import SECOND_US, rfc3339
+from fairway.kube.timestamps import SECOND_US
 from fairway.queueing.control.blockers import Blocker
 from fairway.queueing.control.settings import KueueSettings, PodsReady
 from fairway.queueing.control.workload import Surroundings, reconcile_workload
 from fairway.queueing.facts.gates import DEFAULT_GATES
 from fairway.queueing.facts.objects import LocalQueue, cluster_queue
 
-NOW_US = 1_800_000_000 * SECOND_US
 IN_USE = "kueue.x-k8s.io/resource-in-use"
 GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 OWNED = {"ownerReferences": [{"name": "job", "uid": "j"}]}
 OLD_GATES = replace(DEFAULT_GATES, unadmitted_workloads_observability=False)
 QUICK = PodsReady(timeout_us=300 * SECOND_US, recovery_us=60 * SECOND_US)
-
-
-def ago(seconds: int) -> str:
-    return rfc3339(NOW_US - seconds * SECOND_US)
-
-
-def was(kind: str, status: str = "True", reason: str = "", since_s: int = 100, message: str = "m") -> Obj:
-    return {
-        "type": kind,
-        "status": status,
-        "reason": reason or kind,
-        "message": message,
-        "lastTransitionTime": ago(since_s),
-    }
 
 
 def state(*conditions: Obj, meta: Obj = OWNED, spec: Obj | None = None, **status: Any) -> Obj:
@@ -66,41 +51,6 @@ def check(name: str, state: str, **more: Any) -> Obj:
     return {"name": name, "state": state, "message": "", "lastTransitionTime": ago(100), **more}
 
 
-def said(obj: Obj, decision: Any) -> list[str]:
-    """Each action in a line: of a status the conditions and fields that changed."""
-    out = []
-    for action in decision.actions:
-        if isinstance(action, SetStatus):
-            out.append(", ".join(_changes(obj["status"], action.status)))
-            obj = {**obj, "status": action.status}
-        elif isinstance(action, Patch):
-            out.append(f"patch {action.patch}")
-        elif isinstance(action, Delete):
-            out.append(f"delete {action.uid}")
-        else:
-            assert isinstance(action, Emit)
-            out.append(f"{action.type} {action.reason}: {action.message}")
-    if decision.again_at_us is not None:
-        out.append(f"again in {(decision.again_at_us - NOW_US) / SECOND_US:g}s")
-    return out
-
-
-def _changes(old: Obj, new: Obj) -> list[str]:
-    before = {c["type"]: c for c in old["conditions"]}
-    after = {c["type"]: c for c in new["conditions"]}
-    told = [
-        f"{c['type']}={c['status']} {c['reason']}: {c['message']}"
-        for c in after.values()
-        if c != before.get(c["type"])
-    ]
-    told += [f"no {kind}" for kind in before if kind not in after]
-    names = sorted({*old, *new} - {"conditions", "schedulingStats"})
-    for name in names:
-        if old.get(name) != new.get(name):
-            told.append(f"{name}: {new[name]}" if name in new else f"no {name}")
-    return told or ["the same status"]
-
-
 def look(
     obj: Obj,
     *,
@@ -119,7 +69,8 @@ def look(
         going,
         lambda _: blocker,
     )
-    return said(obj, reconcile_workload(obj, around, NOW_US))
+    decided = reconcile_workload(obj, around, NOW_US)
+    return said([obj], decided.actions, decided.again_at_us)
 
 
 FINISHED = was("Finished", reason="Succeeded", since_s=100)

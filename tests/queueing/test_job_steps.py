@@ -1,0 +1,339 @@
+"""What Kueue does next about one job and its Workloads: a table of states, each with all that is written and told.
+
+Source: pkg/controller/jobframework/reconciler.go ReconcileGenericJob, as its steps say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from stepwords import NOW_US, ago, said, was
+
+from fairway.cluster.store import Store
+from fairway.kube.objects import Obj, key_of, owner_reference
+from fairway.kube.timestamps import SECOND_US
+from fairway.queueing.facts.gates import DEFAULT_GATES
+from fairway.queueing.integrations.ownership import OwnedWorkloads
+from fairway.queueing.integrations.reconcile import Kueue, reconcile_job
+from fairway.queueing.integrations.registry import integrations
+from fairway.queueing.integrations.settings import JobSettings
+
+KINDS = integrations()
+QUEUE = {"kueue.x-k8s.io/queue-name": "lq"}
+GATED_BY = "kueue.x-k8s.io/admission-gated-by"
+PREBUILT = {"kueue.x-k8s.io/prebuilt-workload-name": "w"}
+CLASS = "kueue.x-k8s.io/priority-class"
+ELASTIC = {"kueue.x-k8s.io/elastic-job": "true"}
+HELD = {"finalizers": ["kueue.x-k8s.io/resource-in-use"]}
+GOING = {"deletionTimestamp": ago(5)}
+QUIET = JobSettings(reports_pods_ready=False)
+SLICED = replace(QUIET, gates=replace(DEFAULT_GATES, elastic_jobs_via_workload_slices=True))
+
+
+def job(*, on: bool = False, count: int = 2, meta: Obj | None = None, labels: Obj | None = None,
+        annotations: Obj | None = None, selector: Obj | None = None, **status: Any) -> Obj:  # fmt: skip
+    """`on`: not suspended."""
+    pod: Obj = {
+        "containers": [{"name": "c", "image": "i"}],
+        **({"nodeSelector": selector} if selector else {}),
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "job",
+            "namespace": "default",
+            "uid": "j",
+            "labels": {**QUEUE, **(labels or {})},
+            "annotations": annotations or {},
+            **(meta or {}),
+        },
+        "spec": {
+            "suspend": not on,
+            "parallelism": count,
+            "completions": count,
+            "template": {"metadata": {}, "spec": pod},
+        },
+        "status": status,
+    }
+
+
+def made(*conditions: Obj, name: str = "w", count: int = 2, owner: Obj | None = None, meta: Obj | None = None,
+         spec: Obj | None = None, **status: Any) -> Obj:  # fmt: skip
+    """A Workload of the job, for so many pods. `owner` {}: of nobody."""
+    pod = {"containers": [{"name": "c", "image": "i"}]}
+    template = {"metadata": {}, "spec": pod}
+    owners = [owner_reference(job())] if owner is None else [owner] if owner else []
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "ownerReferences": owners,
+            **(meta or {}),
+        },
+        "spec": {
+            "queueName": "lq",
+            "podSets": [{"name": "main", "count": count, "template": template}],
+            "active": True,
+            **(spec or {}),
+        },
+        "status": {"conditions": list(conditions), **status},
+    }
+
+
+ADMISSION = {
+    "clusterQueue": "cq",
+    "podSetAssignments": [{"name": "main", "count": 2, "flavors": {"cpu": "spot"}}],
+}
+RESERVED = was("QuotaReserved")
+ADMITTED = (RESERVED, was("Admitted"))
+FLAVOR = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "ResourceFlavor",
+    "metadata": {"name": "spot"},
+    "spec": {"nodeLabels": {"pool": "spot"}},
+}
+RECLAIMED = [{"name": "main", "count": 1}]
+COMPLETE = {"conditions": [{"type": "Complete", "status": "True", "message": "done"}]}
+FAILED = {"conditions": [{"type": "Failed", "status": "True", "message": "no"}]}
+DEACTIVATED = was("Evicted", reason="DeactivatedDueToAdmissionCheck", since_s=100)
+OTHER = {"apiVersion": "batch/v1", "kind": "Job", "name": "other", "uid": "o", "controller": True}
+OWNER = {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "name": "mpi", "uid": "m", "controller": True}
+
+
+def mpi(labels: Obj = QUEUE, uid: str = "m", annotations: Obj | None = None) -> Obj:
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "MPIJob",
+        "metadata": {
+            "name": "mpi",
+            "namespace": "default",
+            "uid": uid,
+            "labels": labels,
+            "annotations": annotations or {},
+        },
+        "spec": {"mpiReplicaSpecs": {}},
+    }
+
+
+def of_mpi(*conditions: Obj, name: str = "w") -> Obj:
+    return made(*conditions, name=name, owner=owner_reference(mpi()))
+
+
+def runs(*more: Obj, **status: Any) -> list[Obj]:
+    """An admitted Workload of the job, and its flavor."""
+    return [made(*ADMITTED, *more, admission=ADMISSION, **status), FLAVOR]
+
+
+def priority_class(kind: str, api_version: str, name: str, value: int, **more: Any) -> Obj:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "value": value, **more}
+
+
+HIGH = priority_class("WorkloadPriorityClass", "kueue.x-k8s.io/v1beta2", "high", 9)
+POD_HIGH = priority_class("PriorityClass", "scheduling.k8s.io/v1", "pod-high", 7)
+REF = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}
+POD_REF = {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": "pod-high"}
+CHILD = {"ownerReferences": [OWNER]}
+
+
+def kept(seconds: int) -> JobSettings:
+    return replace(QUIET, retained_us=seconds * SECOND_US)
+
+
+Case = tuple[Obj, Sequence[Obj]] | tuple[Obj, Sequence[Obj], JobSettings]
+CASES: dict[str, Case] = {
+    # 1. Is it ours?
+    "of no queue": (job(meta={"labels": {}}), []),
+    "of no queue, where all are managed": (
+        job(meta={"labels": {}}),
+        [],
+        JobSettings(manages_without_queue_name=True),
+    ),
+    "in a namespace that is left alone": (job(meta={"namespace": "kube-system"}), []),
+    "gone": (job(meta=GOING, on=True), [made(meta=HELD)]),
+    "gone, its Workload over": (job(meta=GOING, on=True), [made(was("Finished"), meta=HELD)]),
+    "gone, its Workload going": (job(meta=GOING, on=True), [made(meta={**HELD, **GOING})]),
+    "a child that waits": (job(meta=CHILD), [mpi(), of_mpi()]),
+    "a child that runs too early": (job(on=True, meta=CHILD), [mpi(), of_mpi()]),
+    "a child that runs, its parent admitted": (job(on=True, meta=CHILD), [mpi(), of_mpi(*ADMITTED)]),
+    "a child that runs, its parent's Workload over": (
+        job(on=True, meta=CHILD),
+        [mpi(), of_mpi(was("Finished"), *ADMITTED)],
+    ),
+    "a child that is over": (job(on=True, meta=CHILD, **COMPLETE), [mpi(), of_mpi()]),
+    "an elastic child goes on until its parent is evicted": (
+        job(on=True, meta=CHILD, annotations=ELASTIC),
+        [mpi(), of_mpi()],
+    ),
+    "an elastic parent's child": (job(on=True, meta=CHILD), [mpi(annotations=ELASTIC), of_mpi()]),
+    "an elastic child, its parent evicted": (
+        job(on=True, meta=CHILD, annotations=ELASTIC),
+        [mpi(), of_mpi(was("Evicted"), *ADMITTED)],
+    ),
+    "a child of one that Kueue does not manage": (job(meta=CHILD), [mpi(labels={})]),
+    "a child of one that is another now": (job(meta=CHILD), [mpi(uid="n")]),
+    # 2. Which Workload is its own?
+    "new": (job(), []),
+    "new, running": (job(on=True), []),
+    "new, over": (job(**COMPLETE), []),
+    "new, its pods still run": (job(active=1), []),
+    "its own": (job(), [made()]),
+    "another's": (job(), [made(owner=OTHER)]),
+    "two, one matches": (job(), [made(name="a", count=3, meta=HELD), made(name="b")]),
+    "two, both match": (job(), [made(name="a"), made(name="b", meta=GOING)]),
+    "none matches, it waits": (job(), [made(count=3)]),
+    "none matches, it waits, deactivated": (job(), [made(count=3, spec={"active": False})]),
+    "none matches, quota is held": (job(), [made(RESERVED, count=3, admission=ADMISSION)]),
+    "none matches, it runs": (job(on=True), [made(*ADMITTED, count=3, admission=ADMISSION), FLAVOR]),
+    "two, none matches": (job(), [made(name="a", count=3), made(name="b", count=4)]),
+    "two, none matches, it runs": (job(on=True), [made(name="a", count=3), made(name="b", count=4)]),
+    "another time to run": (job(labels={"kueue.x-k8s.io/max-exec-time-seconds": "9"}), [made()]),
+    # The gate and the priority
+    "gated since": (job(annotations={GATED_BY: "team"}), [made()]),
+    "no longer gated": (job(), [made(meta={"annotations": {GATED_BY: "team"}})]),
+    "gated all along": (
+        job(annotations={GATED_BY: "team"}),
+        [made(meta={"annotations": {GATED_BY: "team"}})],
+    ),
+    "gated, gate off": (
+        job(annotations={GATED_BY: "team"}),
+        [made()],
+        replace(QUIET, gates=replace(DEFAULT_GATES, admission_gated_by=False)),
+    ),
+    "a class since": (job(labels={CLASS: "high"}), [made(), HIGH]),
+    "a class since, quota is held": (
+        job(labels={CLASS: "high"}),
+        [made(RESERVED, admission=ADMISSION), HIGH, FLAVOR],
+    ),
+    "another class since": (
+        job(labels={CLASS: "high"}),
+        [made(spec={"priorityClassRef": {**REF, "name": "low"}}), HIGH],
+    ),
+    "a class that is missing": (job(labels={CLASS: "high"}), [made()]),
+    "a class of pods is followed by no label": (
+        job(labels={CLASS: "high"}),
+        [made(spec={"priorityClassRef": POD_REF}), HIGH],
+    ),
+    "no class any more": (job(), [made(spec={"priorityClassRef": REF, "priority": 9}), HIGH]),
+    "new, of a class that is missing": (job(labels={CLASS: "high"}), []),
+    # Made by somebody else
+    "prebuilt, not there": (job(annotations=PREBUILT), []),
+    "prebuilt, not there, and running": (job(on=True, annotations=PREBUILT, active=1), []),
+    "prebuilt, by label, nobody's": (job(labels=PREBUILT), [made(owner={}, meta={"labels": {"a": "b"}})]),
+    "prebuilt, another's": (job(annotations=PREBUILT), [made(owner=OTHER)]),
+    "prebuilt, its own": (job(annotations=PREBUILT), [made()]),
+    "prebuilt, out of step": (job(annotations=PREBUILT), [made(count=3)]),
+    "prebuilt, out of step, over": (job(annotations=PREBUILT), [made(was("Finished"), count=3)]),
+    # 3. Is it over, or going?
+    "its Workload is over": (job(), [made(was("Finished"), meta=HELD)]),
+    "its Workload is over and let go": (job(), [made(was("Finished"))]),
+    "its Workload goes": (
+        job(on=True),
+        [made(*ADMITTED, admission=ADMISSION, meta={**HELD, **GOING}), FLAVOR],
+    ),
+    "its Workload goes, it waits": (job(), [made(meta={**HELD, **GOING})]),
+    # 4. Is the job over?
+    "complete": (job(on=True, **COMPLETE), runs()),
+    "failed": (job(on=True, **FAILED), runs()),
+    # 6. and 7. Its pods
+    "a pod is done for good": (job(on=True, succeeded=1), runs()),
+    "a pod is done for good, gate off": (
+        job(on=True, succeeded=1),
+        runs(was("PodsReady", "False", "WaitForStart", message="Not all pods are ready or succeeded")),
+        replace(QUIET, gates=replace(DEFAULT_GATES, reclaimable_pods=False)),
+    ),
+    "a pod is done, as told": (
+        job(on=True, succeeded=1),
+        runs(was("PodsReady", "True", "Started"), reclaimablePods=RECLAIMED),
+    ),
+    "none is done any more": (job(on=True), runs(reclaimablePods=RECLAIMED)),
+    "its pods are ready": (job(on=True, ready=2), runs(), JobSettings()),
+    "its pods are not ready": (job(on=True, ready=1), runs(), JobSettings()),
+    "its pods were ready, and it is not admitted": (
+        job(ready=2),
+        [made(was("PodsReady", "True", "Started"))],
+        JobSettings(),
+    ),
+    "its pods are ready, which nobody asks": (job(on=True, ready=2), runs()),
+    # 8. Was it evicted?
+    "evicted, it runs": (job(on=True, active=2), runs(was("Evicted", reason="Preempted"))),
+    "evicted, its pods still run": (job(active=2), runs(was("Evicted", reason="Preempted"))),
+    "evicted, its pods are gone": (job(), runs(was("Evicted", reason="Preempted"))),
+    "evicted for its nodes, its pods are gone": (job(), runs(was("Evicted", reason="NodeFailures"))),
+    "evicted for a check, its pods are gone": (job(), runs(was("Evicted", reason="AdmissionCheck"))),
+    "deactivated, kept for ever": (job(), [made(DEACTIVATED, spec={"active": False})]),
+    "deactivated, kept a while longer": (job(), [made(DEACTIVATED, spec={"active": False})], kept(101)),
+    "deactivated, kept long enough": (job(), [made(DEACTIVATED, spec={"active": False})], kept(100)),
+    "active again, kept": (job(), [made(DEACTIVATED)], kept(100)),
+    "deactivated by its user": (
+        job(),
+        [made(was("Evicted", reason="Deactivated"), spec={"active": False})],
+        kept(100),
+    ),
+    # 9. Suspended: may it start?
+    "admitted": (job(), runs()),
+    "admitted, its flavor is missing": (job(), [made(*ADMITTED, admission=ADMISSION)]),
+    "admitted, and can never start": (job(selector={"pool": "own"}), runs()),
+    "waits for checks": (
+        job(),
+        [
+            made(
+                RESERVED,
+                admission=ADMISSION,
+                admissionChecks=[
+                    {"name": "a", "state": "Pending", "message": "soon"},
+                    {"name": "b", "state": "Ready", "message": "ok"},
+                    {"name": "c", "state": "Pending", "message": ""},
+                    {"name": "d", "state": "Pending", "message": "later"},
+                ],
+            ),
+            FLAVOR,
+        ],
+    ),
+    "checks speak of quota alone": (
+        job(),
+        [made(admissionChecks=[{"name": "a", "state": "Pending", "message": "soon"}])],
+    ),
+    "another queue": (job(labels={"kueue.x-k8s.io/queue-name": "lq2"}), [made()]),
+    # 10. Running: may it?
+    "runs as it may": (job(on=True), runs(was("PodsReady", "False", "WaitForStart"))),
+    "runs as it may not": (job(on=True, startTime=ago(9)), [made()]),
+    # Slices
+    "elastic, new": (job(on=True, annotations=ELASTIC, active=1), [], SLICED),
+    "elastic, smaller": (job(on=True, count=1, annotations=ELASTIC), runs(), SLICED),
+    "elastic, larger": (job(on=True, count=3, annotations=ELASTIC), runs(), SLICED),
+    "elastic, larger, still waiting": (job(count=3, annotations=ELASTIC), [made()], SLICED),
+}
+WANT: dict[str, list[str]] = yaml.safe_load((Path(__file__).parent / "job_steps.yaml").read_text())
+
+
+def look(it: Obj, others: Sequence[Obj], settings: JobSettings | None = None) -> list[str]:
+    settings = settings or QUIET
+    store, owned = Store(now_us=NOW_US), OwnedWorkloads()
+    for name in ("default", "kube-system"):
+        store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    objects = [store.load(obj) for obj in (*others, it)]
+    for change in store.log.since(0):
+        if change.key.gk == "Workload.kueue.x-k8s.io":
+            owned.apply(change)
+    kinds = integrations(gates=settings.gates)
+    decided = reconcile_job(Kueue(store, owned, kinds, settings), key_of(it), NOW_US)
+    told = said(objects, decided.actions, decided.again_at_us)
+    return [*told, *(["blocked"] if decided.is_blocked else []), *(["settled"] if decided.settles else [])]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_done_next(case: str) -> None:
+    assert look(*CASES[case]) == WANT[case]
+
+
+def test_every_state_is_told_what_comes_of_it() -> None:
+    assert list(CASES) == list(WANT)
