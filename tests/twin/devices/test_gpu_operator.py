@@ -483,3 +483,48 @@ def test_a_driver_that_is_too_old_ends_containers_of_newer_images() -> None:
     ended = found["lastState"]["terminated"]
     assert (ended["reason"], ended["exitCode"]) == ("StartError", 128)
     assert "unsatisfied condition: cuda>=12.4, please update your driver" in ended["message"]
+
+
+def test_a_plugin_of_ones_own_goes_by_the_config_map_it_mounts() -> None:
+    config = "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n"
+    mounted = {**PLUGIN, "spec": {**PLUGIN["spec"], "template": {**PLUGIN["spec"]["template"]}}}
+    spec = {**spec_of(PLUGIN["spec"]["template"])}
+    spec["volumes"] = [
+        {"name": "other", "emptyDir": {}},
+        {"name": "config", "configMap": {"name": "shares"}},
+    ]
+    mounted["spec"]["template"]["spec"] = spec
+    shares = config_map("shares", **{"config.yaml": config})
+    shares["metadata"]["namespace"] = "kube-system"
+    twin = world(bare(), namespace("kube-system"), shares, mounted)
+    twin.run_for(2 * MINUTE_US)
+    assert gpus(twin) == {"nvidia.com/gpu": "8"}
+
+
+def test_an_operand_that_is_switched_off_goes() -> None:
+    twin = ready()
+    name = Key("DaemonSet.apps", NS, "nvidia-dcgm-exporter")
+    assert twin.store.get(name) is not None
+    twin.store.patch(POLICY, {"spec": {"dcgmExporter": {"enabled": False}}})
+    twin.wake()
+    twin.run_for(MINUTE_US)
+    assert twin.store.get(name) is None
+    assert "nvidia-dcgm-exporter" not in pods(twin)
+    twin.store.patch(POLICY, {"spec": {"dcgmExporter": {"enabled": True}}})
+    twin.wake()
+    twin.run_for(2 * MINUTE_US)
+    assert status_of(pods(twin)["nvidia-dcgm-exporter"])["phase"] == "Running"
+
+
+def test_a_node_that_goes_and_comes_again_is_made_ready_anew() -> None:
+    twin = ready(bare(), bare("gpu-2"))
+    assert gpus(twin, "gpu-2") == {"nvidia.com/gpu": "2"}
+    twin.store.delete(Key("Node", "", "gpu-2"))
+    twin.wake()
+    twin.run_for(MINUTE_US)
+    twin.apply([bare("gpu-2", count=4)])
+    twin.run_for(30 * SECOND_US)
+    assert gpus(twin, "gpu-2") == {}
+    twin.run_for(6 * MINUTE_US)
+    assert gpus(twin, "gpu-2") == {"nvidia.com/gpu": "4"}
+    assert gpus(twin, "gpu-1") == {"nvidia.com/gpu": "2"}
