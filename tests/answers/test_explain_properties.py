@@ -175,7 +175,13 @@ def opened(twin: Twin, command: str) -> Obj:
         labels = {**own, **feature_labels(kind), **labels}
         if "nvidia.com/mig.config" in labels:
             profile = labels["nvidia.com/mig.config"].removeprefix("all-")
-            offers |= {"nvidia.com/gpu": "0", f"nvidia.com/mig-{profile}": "7"}
+            sold = load_catalog().instance_type(kind)
+            model = None if sold is None else load_catalog().gpu(sold.gpu)
+            parts = next(p.instances_most for p in model.mig if p.name == profile) if model else 0
+            offers |= {
+                "nvidia.com/gpu": "0",
+                f"nvidia.com/mig-{profile}": str(parts * int(offers["nvidia.com/gpu"])),
+            }
         made["status"] = {"allocatable": offers, "capacity": offers}
     return as_new({**made, "metadata": {"name": name, "labels": {**labels, "kubernetes.io/hostname": name}}})
 

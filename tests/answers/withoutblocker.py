@@ -26,7 +26,7 @@ from fairway.answers.explanation import (
     Explanation,
 )
 from fairway.answers.naming import job_of, pods_of
-from fairway.answers.proposal import at_path, templates_of
+from fairway.answers.templatepaths import at_path, templates_of
 from fairway.cluster.jsonpatch import json_patch
 from fairway.ground import Moment
 from fairway.kube.objects import Key, Obj, key_of, name_of, namespace_of, spec_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fairway.admission.request import CONTROLLERS, Denied
 from fairway.answers.explanation import ADMISSION, BLOCKED, QUEUE, Explanation, Link
 from fairway.answers.naming import named, ref
-from fairway.answers.proposal import at_path, templates_of
+from fairway.answers.templatepaths import at_path, templates_of
 from fairway.cluster.errors import ApiError
 from fairway.ground import Moment
 from fairway.kube.objects import Obj, gk_of, labels_of, meta_of, name_of, namespace_of, spec_of, status_of

@@ -6,13 +6,15 @@ of trials is bounded, whatever the cluster's size.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
 
 from fairway.answers.explain import explain
-from fairway.answers.explanation import BLOCKED, LAYERS, WAITS, Change, Explanation, Link
+from fairway.answers.explanation import BLOCKED, LAYERS, QUOTA, WAITS, Change, Explanation, Link
 from fairway.answers.naming import find
 from fairway.answers.proposal import Proposal
-from fairway.answers.proposals import proposals
+from fairway.answers.proposals import is_placed_by_kueue, proposals
 from fairway.answers.trials import Trial, tried
 from fairway.ground import Moment
 from fairway.kube.objects import Key
@@ -20,9 +22,11 @@ from fairway.twin.twin import Twin
 
 # Singles and pairs that are tried at most, and changes that are listed.
 _SINGLES, _PAIRS, _LISTED = 24, 24, 6
-# How often one change is followed by another, by how many at most, and how many such are enough.
-_FOLLOWED, _SECONDS, _ENOUGH = 2, 10, 3
-_NOTHING = 2
+# How many ways to go on are tried, and how many where a trial costs little; steps at most; ways that are enough.
+_SECONDS, _MILDER, _FOLLOWED_TRIES, _STEPS, _ENOUGH = 10, 4, 60, 6, 3
+_FEW_NODES = 200
+# Ways that lead to the same words.
+_ALIKE = 3
 # Families whose members are alternatives: the first that helps is enough.
 _FIRST_ONLY = (
     "devices/",
@@ -30,9 +34,9 @@ _FIRST_ONLY = (
     "queue",
     "priority",
     "toleration",
-    "quota",
+    "quota/",
     "holders/",
-    "nodes",
+    "nodes/",
     "selector/",
 )
 _PLACES = ("Node", "NodePool.karpenter.sh", "ClusterQueue.kueue.x-k8s.io", "LocalQueue.kueue.x-k8s.io")
@@ -49,11 +53,17 @@ def with_changes(moment: Moment, found: Explanation) -> Explanation:
     alone = tried(moment, key, ())
     if alone.starts_s is not None:
         return replace(found, changes=(Change("nothing: it starts by itself", (), alone.starts_s),), tried=1)
-    asked = proposals(moment, key, found.blocker)[:_SINGLES]
+    asked = proposals(moment, key, found.blocker)
+    if len(asked) > _SINGLES:
+        kept = {p.what for p in _one_of_each(asked)[:_SINGLES]}
+        asked = [p for p in asked if p.what in kept]
     changes, count, left = _singles(moment, key, asked)
     if not changes:
-        changes, more = _followed(moment, key, found.blocker, left)
-        count += more
+        search = _Search(moment, key, found.blocker)
+        for proposal, trial in left:
+            search.went((proposal,), trial.there, found.blocker)
+        search.run()
+        changes, count = search.changes, count + search.tries
     if not changes:
         changes, more = _pairs(moment, key, [p for p, _ in left])
         count += more
@@ -85,29 +95,93 @@ def _singles(moment: Moment, key: Key, asked: list[Proposal]) -> tuple[list[Chan
     return changes, count, left
 
 
-def _followed(moment: Moment, key: Key, blocker: Link, left: Left) -> tuple[list[Change], int]:
-    """What did not help by itself but left another thing in the way, with what helps against that; twice at most."""
-    changes: list[Change] = []
-    tries = 0
-    wave: list[tuple[tuple[Proposal, ...], Twin, Link]] = [
-        ((proposal,), trial.there, blocker) for proposal, trial in left if trial.there is not None
-    ]
-    for _ in range(_FOLLOWED):
-        after: list[tuple[tuple[Proposal, ...], Twin, Link]] = []
-        for some, there, now in _promising(moment, key, wave):
-            for second in _one_of_each(proposals(there, key, now))[:_SECONDS]:
-                if tries >= _PAIRS or len(changes) >= _ENOUGH:
-                    return changes, tries
-                tries += 1
-                both = (*some, second)
-                trial = tried(moment, key, [step for p in both for step in p.steps])
-                if trial.starts_s is not None:
-                    changes.append(_change(both, trial))
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Proposals that do not start it yet: the copy on which they were taken, and what is in the way there now."""
+
+    some: tuple[Proposal, ...]
+    there: Moment
+    now: Link
+
+
+class _Search:
+    """What did not help by itself but left another thing in the way, with what helps against that, and so on.
+
+    The way that has come furthest is gone on with first; what turns out not to be needed is left out again.
+    """
+
+    def __init__(self, moment: Moment, key: Key, blocker: Link) -> None:
+        self.moment, self.key = moment, key
+        self.most = _FOLLOWED_TRIES if moment.store.count("Node") <= _FEW_NODES else _PAIRS
+        self.tries = 0
+        self.changes: list[Change] = []
+        self._seen: Counter[tuple[str, str]] = Counter({_said(blocker): _ALIKE})
+        self._ways: dict[tuple[int, int, int], Way] = {}
+
+    def went(self, some: tuple[Proposal, ...], there: Twin | None, before: Link) -> None:
+        """Remember a way that leads to something else than before, and not to what others led to."""
+        if there is None or there.store.get(self.key) is None or len(some) >= _STEPS:
+            return
+        at = replace(self.moment, twin=there)
+        now = explain(at, self.key).blocker
+        said = (now.layer, now.message)
+        if (
+            now.state not in (BLOCKED, WAITS)
+            or now.layer not in LAYERS
+            or said == (before.layer, before.message)
+        ):
+            return
+        if self._seen[said] < _ALIKE:
+            self._seen[said] += 1
+            self._ways[(-how_far(now), -len(some), self._seen.total())] = Way(some, at, now)
+
+    def run(self) -> None:
+        while self._ways and self.tries < self.most and len(self.changes) < _ENOUGH:
+            self._go_on(self._ways.pop(min(self._ways)))
+
+    def _go_on(self, way: Way) -> None:
+        """The boldest of each family, which come last; of the first family that helps then the mildest that does."""
+        used = {_sort(p) for p in way.some}
+        every = [p for p in proposals(way.there, self.key, way.now) if _sort(p) not in used]
+        for boldest in list({p.family: p for p in every}.values())[:_SECONDS]:
+            if self.tries >= self.most:
+                return
+            both = (*way.some, boldest)
+            trial = self._tried(both)
+            if trial.starts_s is None:
+                self.went(both, trial.there, way.now)
+                continue
+            for milder in [p for p in every if p.family == boldest.family and p is not boldest][:_MILDER]:
+                instead = self._tried((*way.some, milder))
+                if instead.starts_s is not None:
+                    both, trial = (*way.some, milder), instead
                     break
-                if trial.there is not None:
-                    after.append((both, trial.there, now))
-        wave = after
-    return changes, tries
+            self.changes.append(_change(*self._needed(both, trial)))
+            return
+
+    def _tried(self, some: tuple[Proposal, ...]) -> Trial:
+        self.tries += 1
+        return tried(self.moment, self.key, [step for p in some for step in p.steps])
+
+    def _needed(self, some: tuple[Proposal, ...], trial: Trial) -> tuple[tuple[Proposal, ...], Trial]:
+        """Without what it starts without."""
+        for proposal in some[:-1]:
+            fewer = tuple(p for p in some if p is not proposal)
+            without = self._tried(fewer)
+            if without.starts_s is not None:
+                some, trial = fewer, without
+        return some, trial
+
+
+def _said(link: Link) -> tuple[str, str]:
+    """What is in the way, whatever its numbers."""
+    return link.layer, re.sub(r"\d+", "#", link.message)
+
+
+def _sort(proposal: Proposal) -> str:
+    """What is tried once on a way; other devices and other labels are other things."""
+    root = proposal.family.partition("/")[0]
+    return proposal.family if root in ("devices", "selector") else root
 
 
 def _one_of_each(some: list[Proposal]) -> list[Proposal]:
@@ -119,25 +193,11 @@ def _one_of_each(some: list[Proposal]) -> list[Proposal]:
     return list({p.what: p for p in (*first.values(), *boldest.values())}.values())
 
 
-def _promising(
-    moment: Moment, key: Key, wave: list[tuple[tuple[Proposal, ...], Twin, Link]]
-) -> list[tuple[tuple[Proposal, ...], Moment, Link]]:
-    """Those after which something else is in the way, another layer first; of one answer the first alone."""
-    found: dict[tuple[int, str, str], tuple[tuple[Proposal, ...], Moment, Link]] = {}
-    for some, twin, before in wave:
-        there = replace(moment, twin=twin)
-        now = explain(there, key).blocker if twin.store.get(key) is not None else before
-        progress = _progress(now, before)
-        if progress < _NOTHING:
-            found.setdefault((progress, now.layer, now.message), (some, there, now))
-    return [found[k] for k in sorted(found, key=lambda k: k[0])]
-
-
-def _progress(now: Link, before: Link) -> int:
-    """0: another layer says no; 1: this one says something else; else nothing is gained."""
-    if now.layer not in LAYERS or now.state not in (BLOCKED, WAITS):
-        return _NOTHING
-    return 0 if now.layer != before.layer else 1 if now.message != before.message else _NOTHING
+def how_far(link: Link) -> int:
+    """How far along its way a layer is: what Kueue's flavors refuse comes after quota, then who stands in front."""
+    if is_placed_by_kueue(link):
+        return 3 * LAYERS.index(QUOTA) + 1
+    return 3 * LAYERS.index(QUOTA) + 2 if "behind" in link.numbers else 3 * LAYERS.index(link.layer)
 
 
 def _pairs(moment: Moment, key: Key, left: list[Proposal]) -> tuple[list[Change], int]:

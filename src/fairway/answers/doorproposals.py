@@ -8,8 +8,9 @@ from typing import Any
 
 from fairway.answers.explanation import Link
 from fairway.answers.naming import named
-from fairway.answers.proposal import Proposal, at_path, pointer, templates_of
-from fairway.answers.steps import Delete, Patch, escaped
+from fairway.answers.proposal import Proposal
+from fairway.answers.steps import Delete, Patch
+from fairway.answers.templatepaths import at_path, escaped, pointer, templates_of
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, key_of, labels_of, name_of, namespace_of, spec_of
 from fairway.kube.resources import format_amount, parse_resources

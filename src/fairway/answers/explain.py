@@ -133,6 +133,12 @@ def _queueing(moment: Moment, key: Key, obj: Obj) -> list[Link]:
     name = workload_of(moment.store, key)
     workload = None if name is None else moment.store.get(name)
     if workload is not None:
+        over = get_condition(status_of(workload).get("conditions"), "Finished") or {}
+        if over.get("status") == "True":
+            # Its job has not ended: it never began.
+            return [
+                Link(QUEUE, BLOCKED, str(over.get("reason")), f"its Workload is over: {over.get('message')}")
+            ]
         state = state_of(moment.twin)
         if "ClusterQueue.kueue.x-k8s.io" in moment.unseen and not state.backlog.accounts.queues:
             return [Link(QUEUE, UNKNOWN, "", "no ClusterQueues were read: where it stands is not known")]

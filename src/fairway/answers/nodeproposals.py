@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fairway.answers.proposal import Proposal
-from fairway.answers.steps import Open, another_node
+from fairway.answers.steps import LIKE, Open, another_node
 from fairway.catalog.catalog import Catalog, load_catalog
 from fairway.catalog.featurelabels import feature_labels
 from fairway.ground import Moment
-from fairway.kube.objects import Obj, key_of, labels_of, name_of, spec_of, status_of
+from fairway.kube.objects import Obj, annotations_of, key_of, labels_of, name_of, spec_of, status_of
 from fairway.kube.podrequests import pod_requests
 from fairway.kube.resources import PODS, Resources, format_resources, parse_resources
+from fairway.kube.taints import NO_EXECUTE, NO_SCHEDULE, first_untolerated, parse_taints, parse_tolerations
 from fairway.provisioning.karpenter.instancetypes import InstanceType, types_of_catalog
 
 _GPU, _NVIDIA_GPU = "gpu", "nvidia.com/gpu"
@@ -20,6 +21,7 @@ _TYPE, _ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
 _ON_DEMAND = "on-demand"
 _TYPES, _MOST_NODES = 3, 8
 _NO_PRICE = 2**62
+_KEEP_AWAY = (NO_SCHEDULE, NO_EXECUTE)
 
 
 def more_nodes(moment: Moment, pod: Obj, pods: int, also: dict[str, str] | None = None) -> Iterator[Proposal]:
@@ -38,21 +40,31 @@ def more_nodes(moment: Moment, pod: Obj, pods: int, also: dict[str, str] | None 
                     Open(another_node(node, n, labels, like), kind or "a node") for n in range(1, count + 1)
                 )
                 told = f" ({', '.join(said)})" if said else ""
-                yield Proposal(f"{what}{told}", steps, f"nodes/{kind}")
+                yield Proposal(
+                    f"{what}{told}", steps, f"nodes/{'/'.join([kind or like, *(also or {}).values()])}"
+                )
 
 
 def _kinds(moment: Moment, pod: Obj, wanted: Mapping[str, str]) -> list[tuple[str, Obj]]:
     """Nodes that more may be like: those there are, each kind once; and of the catalog, where none of them would do."""
     kinds: dict[tuple[Any, ...], Obj] = {}
     for node in moment.store.objects("Node"):
+        if LIKE in annotations_of(node):
+            # A step before this one opened it.
+            continue
         kind = labels_of(node).get(_TYPE) or ""
         kinds.setdefault((kind, tuple(sorted(_offers(node).items()))), node)
     ranked = sorted(kinds.items(), key=lambda k: (-sum(v for r, v in k[0][1] if _GPU in r), k[0]))
     found = [(kind, node) for (kind, _), node in ranked[:_TYPES]]
     asked = {r: v for r, v in pod_requests(spec_of(pod)).items() if v and r != PODS}
-    if any(_has_room(_offers(node), asked) for node in kinds.values()):
+    if any(_has_room(_offers(node), asked) and _is_open(node, pod) for node in kinds.values()):
         return found
     return [*_of_catalog(list(kinds.values()), asked, wanted), *found]
+
+
+def _is_open(node: Obj, pod: Obj) -> bool:
+    tolerations = parse_tolerations(spec_of(pod).get("tolerations") or [])
+    return first_untolerated(parse_taints(spec_of(node).get("taints") or []), tolerations, _KEEP_AWAY) is None
 
 
 def _offers(node: Obj) -> Resources:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fairway.admission.defaultclasses import DEFAULT_STORAGE, STORAGE_CLASS
+from fairway.answers.admissionlinks import pods_wanted
 from fairway.answers.doorproposals import doors_opened, lifted_doors, limits_raised
 from fairway.answers.explanation import (
     ADMISSION,
@@ -25,7 +26,7 @@ from fairway.answers.explanation import (
 )
 from fairway.answers.naming import job_of, pods_of
 from fairway.answers.nodeproposals import more_nodes
-from fairway.answers.proposal import Proposal, at_path, gone, pointer, templates_of
+from fairway.answers.proposal import Proposal, gone
 from fairway.answers.queueproposals import (
     TOPOLOGY_WISHES,
     finished_holders,
@@ -36,7 +37,8 @@ from fairway.answers.queueproposals import (
     priorities,
     topology_levels,
 )
-from fairway.answers.steps import Apply, Patch, Step, escaped
+from fairway.answers.steps import Apply, Patch, Step
+from fairway.answers.templatepaths import at_path, escaped, pointer, templates_of
 from fairway.cluster.store import Store
 from fairway.ground import Moment
 from fairway.kube.objects import (
@@ -56,6 +58,8 @@ _CLASS = "PriorityClass.scheduling.k8s.io"
 _VALUES = 3
 _CLAIM, _SIZE = "PersistentVolumeClaim", "10Gi"
 """How large the work wants it is nowhere said."""
+_NEW_CLASS = "standard"
+_DRIVERS = {"aws": "ebs.csi.aws.com", "gce": "pd.csi.storage.gke.io", "azure": "disk.csi.azure.com"}
 _GPU = "gpu"
 
 
@@ -235,8 +239,14 @@ def _for_flavors(moment: Moment, key: Key, job: Obj) -> Iterator[Proposal]:
     if not flavors or not paths:
         return
     pod = at_path(job, paths[0])
-    yield from _tolerations(job, paths, pod, [t for f in flavors for t in spec_of(f).get("nodeTaints") or ()])
-    yield from _selectors(job, paths, [spec_of(f).get("nodeLabels") or {} for f in flavors])
+    nodes = moment.store.objects("Node")
+    # Those of nodes count where flavors have topologies.
+    taints = [t for f in flavors for t in spec_of(f).get("nodeTaints") or ()]
+    yield from _tolerations(
+        job, paths, pod, taints + [t for n in nodes for t in spec_of(n).get("taints") or ()]
+    )
+    of_flavors = [spec_of(f).get("nodeLabels") or {} for f in flavors]
+    yield from _selectors(job, paths, [*of_flavors, *map(labels_of, nodes)])
     annotations = [(p, a) for p in paths for a in TOPOLOGY_WISHES if a in annotations_of(at_path(job, p))]
     if annotations:
         operations = tuple(
@@ -250,7 +260,7 @@ def _for_flavors(moment: Moment, key: Key, job: Obj) -> Iterator[Proposal]:
         levels = topology_levels(moment, flavor)
         if spec_of(flavor).get("topologyName"):
             wanted = {**dict.fromkeys(levels, "more"), **(spec_of(flavor).get("nodeLabels") or {})}
-            yield from more_nodes(moment, pod, 1, wanted)
+            yield from more_nodes(moment, pod, pods_wanted(job), wanted)
 
 
 def _tolerations(job: Obj, paths: Any, pod: Obj, tainted: list[dict[str, Any]]) -> Iterator[Proposal]:
@@ -260,18 +270,25 @@ def _tolerations(job: Obj, paths: Any, pod: Obj, tainted: list[dict[str, Any]]) 
         is_ours = taint.key.startswith(("node.kubernetes.io/", "karpenter.sh/"))
         if taint.effect != "PreferNoSchedule" and not is_ours and not is_tolerated(taint, mine):
             taints[(taint.key, taint.value, taint.effect)] = None
-    for key, value, effect in list(taints)[:_VALUES]:
-        match = {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
-        toleration = {"key": key, "effect": effect, **match}
-        operations: list[dict[str, Any]] = []
-        for path in paths:
-            base = pointer((*path, "spec", "tolerations"))
-            if spec_of(at_path(job, path)).get("tolerations") is None:
-                operations.append({"op": "add", "path": base, "value": [toleration]})
-            else:
-                operations.append({"op": "add", "path": f"{base}/-", "value": toleration})
-        what = f"a toleration for {key}{f'={value}' if value else ''}:{effect}"
-        yield Proposal(what, (Patch(key_of(job), tuple(operations)),), "toleration")
+    some = list(taints)[:_VALUES]
+    for chosen in [[one] for one in some] + ([some] if len(some) > 1 else []):
+        what = " and ".join(f"{k}{f'={v}' if v else ''}:{effect}" for k, v, effect in chosen)
+        operations = tuple(_tolerated(job, paths, chosen))
+        yield Proposal(f"a toleration for {what}", (Patch(key_of(job), operations),), "toleration")
+
+
+def _tolerated(job: Obj, paths: Any, taints: list[tuple[str, str, str]]) -> Iterator[dict[str, Any]]:
+    """Operations that let every template tolerate these taints."""
+    new = [
+        {"key": k, "effect": effect, **({"operator": "Equal", "value": v} if v else {"operator": "Exists"})}
+        for k, v, effect in taints
+    ]
+    for path in paths:
+        base = pointer((*path, "spec", "tolerations"))
+        if spec_of(at_path(job, path)).get("tolerations") is None:
+            yield {"op": "add", "path": base, "value": new}
+        else:
+            yield from ({"op": "add", "path": f"{base}/-", "value": one} for one in new)
 
 
 def _selectors(job: Obj, paths: Any, labelled: list[dict[str, str]]) -> Iterator[Proposal]:
@@ -354,10 +371,11 @@ def _in_the_way(moment: Moment, pod: Obj) -> list[Key]:
 
 
 def _claims(store: Store, pod: Obj) -> Iterator[Proposal]:
-    """Claims that are not there or have no volume, of a storage class there is: the default one, or any of them."""
+    """Claims that are not there or have no volume, of a storage class there is: the default one, or any of them; where
+    there is none, of one that is made."""
     classes = list(store.objects(STORAGE_CLASS))
     defaults = [c for c in classes if annotations_of(c).get(DEFAULT_STORAGE) == "true"]
-    for name in sorted(name_of(c) for c in defaults or classes)[:_VALUES]:
+    for name in sorted(name_of(c) for c in defaults or classes)[:_VALUES] or [_NEW_CLASS]:
         steps: list[Step] = []
         said: list[str] = []
         for volume in spec_of(pod).get("volumes") or ():
@@ -374,7 +392,17 @@ def _claims(store: Store, pod: Obj) -> Iterator[Proposal]:
                     steps.append(Patch(key, (of_class,)))
                     said.append(f"PersistentVolumeClaim {key.name}")
         if steps:
-            yield Proposal(f"{', '.join(said)} with StorageClass {name}", tuple(steps), "claims")
+            made: list[Step] = [] if classes else [Apply(_storage_class(store))]
+            new = "a new " if made else ""
+            yield Proposal(f"{', '.join(said)} with {new}StorageClass {name}", (*made, *steps), "claims")
+
+
+def _storage_class(store: Store) -> Obj:
+    """Of the CSI driver of the cloud that the nodes are of."""
+    ids = [str(spec_of(n).get("providerID") or "").partition(":")[0] for n in store.objects("Node")]
+    driver = next((_DRIVERS[i] for i in ids if i in _DRIVERS), "rancher.io/local-path")
+    api = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": _NEW_CLASS}}
+    return {**api, "provisioner": driver, "volumeBindingMode": "WaitForFirstConsumer"}
 
 
 def _claim(key: Key, storage_class: str) -> Obj:

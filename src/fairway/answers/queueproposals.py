@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 from fairway.answers.admissionlinks import NOT_LOOKED_AFTER, SUSPENDED, suspended_at
 from fairway.answers.explanation import Link
 from fairway.answers.naming import WORKLOAD, named, workload_of
-from fairway.answers.proposal import Proposal, at_path, gone, templates_of
+from fairway.answers.proposal import Proposal, gone
 from fairway.answers.queuelinks import Shortage, mismatches_of, shortages, uncovered_by
-from fairway.answers.steps import Apply, Patch, escaped
+from fairway.answers.steps import Apply, Patch
+from fairway.answers.templatepaths import at_path, escaped, templates_of
 from fairway.cluster.store import Store
 from fairway.ground import Moment
 from fairway.kube.labels import label_selector
 from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, name_of, namespace_of, spec_of
 from fairway.kube.resources import format_amount, parse_resources
+from fairway.queueing.facts.objects import BEST_EFFORT_FIFO
 from fairway.queueing.preemption.targets import uses_any_of
 from fairway.queueing.quota.accounts import QueueAccount
 from fairway.results.queuestate import QueueState, state_of
@@ -83,7 +86,7 @@ def more_quota(moment: Moment, key: Key) -> Iterator[Proposal]:
             whose = ", for all ahead of it too" if more else ""
             if operations:
                 what = f"quota of ClusterQueue {name}: {', '.join(said)}{whose}"
-                yield Proposal(what, (Patch(key_of(queue), tuple(operations)),), "quota")
+                yield Proposal(what, (Patch(key_of(queue), tuple(operations)),), f"quota/{','.join(way)}")
         yield from _lifted_limit(queue, name, short)
 
 
@@ -160,7 +163,7 @@ def _lifted_limit(queue: Obj, name: str, short: list[Shortage]) -> Iterator[Prop
     if limited:
         operations = tuple({"op": "remove", "path": f"{p[0]}/borrowingLimit"} for p in limited.values())
         what = f"no borrowingLimit of ClusterQueue {name} in flavor {', '.join(limited)}"
-        yield Proposal(what, (Patch(key_of(queue), operations),), "quota")
+        yield Proposal(what, (Patch(key_of(queue), operations),), "borrowing")
 
 
 def _quota_place(queue: Obj, flavor: str, resource: str) -> tuple[str, Obj] | None:
@@ -208,7 +211,7 @@ def opened_queue(moment: Moment, key: Key, job: Obj, blocker: Link) -> Iterator[
         patch = Patch(key_of(workload), ({"op": "replace", "path": "/spec/active", "value": True},))
         yield Proposal(f"{named(workload)} activated", (patch,), "active")
     if "behind" in blocker.numbers:
-        yield from gone(store, [Key(WORKLOAD, *str(blocker.numbers["behind"]).split("/", 1))])
+        yield from _let_past(moment, key)
     local = store.get(Key(_LOCAL, namespace_of(job), queue or ""))
     if queue and local is None:
         for cluster_queue in store.objects(_QUEUE)[:_QUEUES]:
@@ -217,6 +220,21 @@ def opened_queue(moment: Moment, key: Key, job: Obj, blocker: Link) -> Iterator[
             what = f"a LocalQueue {queue} in namespace {namespace_of(job)} for ClusterQueue {name_of(cluster_queue)}"
             yield Proposal(what, (Apply(made),), "local queue")
     yield from _active(moment, local, job)
+
+
+def _let_past(moment: Moment, key: Key) -> Iterator[Proposal]:
+    """Of one that would fit: its queue lets it pass those in front, or they go."""
+    state, workload = queued(moment, key)
+    name = "" if workload is None else state.backlog.cluster_queue_of(workload.queue) or ""
+    pending = state.backlog.pending.queues.get(name)
+    if workload is None or pending is None:
+        return
+    operation = {"op": "replace", "path": "/spec/queueingStrategy", "value": BEST_EFFORT_FIFO}
+    patch = Patch(Key(_QUEUE, "", name), (operation,))
+    yield Proposal(f"ClusterQueue {name} with queueingStrategy {BEST_EFFORT_FIFO}", (patch,), "strategy")
+    order = pending.in_order(state.usage if pending.by_usage else None)
+    ahead = list(takewhile(lambda w: w.key != workload.key, order))
+    yield from gone(moment.store, [Key(WORKLOAD, *w.key.split("/", 1)) for w in ahead])
 
 
 def _unsuspended(moment: Moment, job: Obj, blocker: Link) -> Iterator[Proposal]:

@@ -11,10 +11,12 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from fairway.answers.naming import ref
+from fairway.answers.naming import ref, workload_of
+from fairway.answers.templatepaths import at_path, escaped, pointer, templates_of
 from fairway.cluster.errors import ApiError
 from fairway.cluster.jsonpatch import json_patch
-from fairway.kube.objects import Key, Obj, gk_of, meta_of, name_of, namespace_of
+from fairway.cluster.store import Store
+from fairway.kube.objects import Key, Obj, gk_of, key_of, meta_of, name_of, namespace_of
 from fairway.scenario.entering import create_or_replace
 from fairway.scenario.objects import as_new
 from fairway.twin.twin import Twin
@@ -59,7 +61,7 @@ class Patch:
         return self.key.gk.endswith(_MADE_ONCE) and any(part in path for path in paths for part in _OF_PODS)
 
     def _replaced(self, twin: Twin, old: Obj) -> list[str]:
-        operations = [*_clean(old), *self.operations]
+        operations = [*_clean(old), *_without_kueues(twin.store, old, self.operations), *self.operations]
         fresh = as_new(json_patch(old, operations))
         _remove(twin, self.key)
         create_or_replace(twin.host, fresh)
@@ -100,16 +102,22 @@ class Open:
     what: str
 
     def take(self, twin: Twin) -> list[str]:
-        twin.store.create(self.node)
+        node, number = self.node, 1
+        while twin.store.get(key_of(node)) is not None:
+            number += 1
+            again = f"{name_of(self.node)}-{number}"
+            said = {**meta_of(node)["labels"], "kubernetes.io/hostname": again}
+            node = {**node, "metadata": {**meta_of(node), "name": again, "labels": said}}
+        twin.store.create(node)
         meta = meta_of(self.node)
-        like = meta["annotations"].get(_LIKE)
+        like = meta["annotations"].get(LIKE)
         own = ("kubernetes.io/hostname",) if like else _BY_THEMSELVES
         labels = ",".join(f"{k}={v}" for k, v in meta["labels"].items() if not k.startswith(own))
         told = f" like node {like}" if like else ""
         return [f"# open {self.what}{told}, with labels {labels or 'of its own'}"]
 
 
-_LIKE = "fairway.dev/like"
+LIKE = "fairway.dev/like"
 # Labels that a machine of a type gets without being told.
 _BY_THEMSELVES = (
     "kubernetes.io/hostname",
@@ -128,7 +136,7 @@ def another_node(node: Obj, number: int, labels: dict[str, str], like: str) -> O
     labels = {**(meta_of(node).get("labels") or {}), **labels, "kubernetes.io/hostname": name}
     spec = {k: v for k, v in (node.get("spec") or {}).items() if k in ("taints",)}
     status = {k: v for k, v in (node.get("status") or {}).items() if k in ("capacity", "allocatable")}
-    meta = {"name": name, "labels": labels, "annotations": {_LIKE: like} if like else {}}
+    meta = {"name": name, "labels": labels, "annotations": {LIKE: like}}
     return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": spec, "status": status}
 
 
@@ -150,6 +158,33 @@ def _clean(old: Obj) -> list[dict[str, Any]]:
     return found
 
 
+def _without_kueues(store: Store, old: Obj, operations: Operations) -> list[dict[str, Any]]:
+    """Out with what Kueue wrote into the templates of a job that it let start: to a new one it would be the user's.
+
+    The Workload has them as they were.
+    """
+    key = workload_of(store, key_of(old))
+    workload = None if key is None or key_of(old).gk == "Pod" else store.get(key)
+    pod_sets = [] if workload is None else (workload.get("spec") or {}).get("podSets") or []
+    found: list[dict[str, Any]] = []
+    for path, pod_set in zip(templates_of(old), pod_sets, strict=False):
+        template, was = at_path(old, path), pod_set.get("template") or {}
+        for part, names in (("metadata", _METADATA), ("spec", _PLACED)):
+            for name in names:
+                now, then = ((at.get(part) or {}).get(name) for at in (template, was))
+                where = pointer((*path, part, name))
+                if now and not then and any(str(o["path"]).startswith(f"{where}/") for o in operations):
+                    found.append({"op": "replace", "path": where, "value": type(now)()})
+                elif now and not then:
+                    found.append({"op": "remove", "path": where})
+                elif now and now != then:
+                    found.append({"op": "replace", "path": where, "value": then})
+    return found
+
+
+_METADATA, _PLACED = ("labels", "annotations"), ("nodeSelector", "tolerations", "schedulingGates")
+
+
 def _remove(twin: Twin, key: Key) -> None:
     """Gone at once, finalizers and grace aside, with everything it owns."""
     store = twin.store
@@ -165,13 +200,8 @@ def _remove(twin: Twin, key: Key) -> None:
         _remove(twin, dependent)
 
 
-def escaped(name: str) -> str:
-    """As a JSON pointer has it."""
-    return name.replace("~", "~0").replace("/", "~1")
-
-
 def _named(key: Key) -> str:
     return ref(key) + (f" -n {shlex.quote(key.namespace)}" if key.namespace else "")
 
 
-__all__ = ["Apply", "Delete", "Open", "Patch", "Step", "another_node", "escaped", "namespace_of"]
+__all__ = ["Apply", "Delete", "Open", "Patch", "Step", "another_node", "namespace_of"]
