@@ -127,6 +127,17 @@ class Cluster:
                     node.used_gres[name] = held | bits if sign > 0 else held & ~bits
             self.uses.put(share.node, use_of(node))
 
+    def listed(self) -> list[Job]:
+        """Records in the order of the controller's list: a task that was split off has its array's place, and the
+        array goes to the end (job_array_split)."""
+        chains = {
+            ids[0]: [at for at in ids if at in self.jobs] for ids in self.arrays.values() if len(ids) > 1
+        }
+        place: dict[int, int] = {}
+        for chain in chains.values():
+            place.update(zip(chain, chain[1:] + chain[:1], strict=True))
+        return [self.jobs[place.get(at, at)] for at in self.jobs] if place else list(self.jobs.values())
+
     def nodes_of(self, part: Partition) -> int:
         """The partition's nodes as a bitmap."""
         found: int | None = self.sets.get(part.name)

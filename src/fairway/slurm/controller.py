@@ -198,6 +198,7 @@ class Controller(Life):
             self._may(job, user, "USER_ID_MISSING")
             if job.finished:
                 raise SlurmError("JOB_FINISHED")
+            self._check_changes(job, changes, user)
             if "array_throttle" in changes:
                 for task in self._records(job.array_job_id or job_id):
                     task.array_max_running = changes["array_throttle"]
@@ -209,11 +210,32 @@ class Controller(Life):
             job.request, job.needs = fresh, {}
         self.changed()
 
+    def _check_changes(self, job: Job, changes: dict[str, Any], user: str) -> None:
+        """What only some may change, and what nobody may (_update_job)."""
+        if "burst_buffer" in changes:
+            raise SlurmError("NOT_SUPPORTED")
+        if "admin_comment" in changes and not self.cluster.is_administrator(user):
+            raise SlurmError("ACCESS_DENIED")
+        if "cluster_features" in changes:  # of a federation, which there is none
+            raise SlurmError("SLURM_ERROR")
+        if self.cluster.is_operator(user) or not job.pending:
+            return
+        limit = changes.get("time_limit", 0)
+        most = max(self.cluster.partitions[name].max_time for name in job.partitions)
+        if (
+            changes.keys() & {"deadline", "share", "core_spec", "site_factor"}
+            or changes.get("contiguous")
+            or (limit > job.time_limit and limit > most)
+        ):
+            raise SlurmError("ACCESS_DENIED")
+
     def _update_pending(self, job: Job, fresh: JobRequest, changes: dict[str, Any], user: str) -> None:
         """The record is made anew of the changed request; what cannot be is refused whole."""
         cluster = self.cluster
-        if changes.keys() & {"deadline", "share"} and not cluster.is_operator(user):
-            raise SlurmError("ACCESS_DENIED")
+        if "nodes" in changes and (
+            not fresh.min_nodes or (fresh.max_nodes and fresh.max_nodes < fresh.min_nodes)
+        ):
+            raise SlurmError("INVALID_NODE_COUNT")
         if "end" in changes:
             raise SlurmError("JOB_NOT_RUNNING")
         ids, submit = cluster.next_job_id, job.submit
@@ -241,12 +263,16 @@ class Controller(Life):
         job.submit = submit
         if "begin" in changes and job.begin:
             self.clock.at(job.begin * SECOND, "begin", job.job_id)
+        if "nodes" in changes or "node_min_cpus" in changes:
+            job.min_cpus = max(job.min_cpus, (fresh.node_min_cpus or 0) * max(job.min_nodes, 1))
+            job.req_tres = job.req_tres | {"cpu": job.min_cpus}
         if "priority" in changes:
             self._reprioritize(job, changes["priority"] or 0, user)
         elif "nice" in changes:
-            if changes["nice"] < 0 and not cluster.is_operator(user):
-                raise SlurmError("ACCESS_DENIED")
-            self._renice(job, changes["nice"])
+            self._renice(job, changes["nice"], user)
+        elif "site_factor" in changes and job.priority:
+            job.request = fresh
+            self._set_priority(job)
         if "array" in changes and job.array_job_id:
             job.array_max_running = submitting.array_tasks(cluster, changes["array"])[1]
         if job.priority and job.reason not in ("Dependency", "BeginTime"):
@@ -267,7 +293,9 @@ class Controller(Life):
         elif not operates:
             raise SlurmError("PRIO_RESET_FAIL")
 
-    def _renice(self, job: Job, nice: int) -> None:
+    def _renice(self, job: Job, nice: int, user: str) -> None:
+        if nice < job.nice and not self.cluster.is_operator(user):
+            raise SlurmError("ACCESS_DENIED")
         before, job.nice = job.nice, nice
         if not job.priority:
             return
@@ -288,6 +316,8 @@ class Controller(Life):
             raise SlurmError("INVALID_QOS")
         if "priority" in changes:
             self._reprioritize(job, changes["priority"] or 0, user)
+        elif "nice" in changes:
+            self._renice(job, changes["nice"], user)
         if changes.get("nodes") and changes["nodes"][0] > len(job.nodes):
             raise SlurmError("NOT_SUPPORTED")
         if changes.keys() & _PENDING_ONLY:
@@ -331,18 +361,42 @@ class Controller(Life):
         """Before the user's other pending jobs, which give up what these gain (scontrol top)."""
         if not self.cluster.is_operator(user) and not self.cluster.conf.has_option("enable_user_top"):
             raise SlurmError("ACCESS_DENIED")
-        chosen = [job for job_id in job_ids for job in self._records(job_id)]
-        for job in chosen:
+        chosen: list[Job] = []
+        refused = ""
+        for job in (self._records(job_id)[0] for job_id in job_ids):
             self._may(job, user)
-            if not job.pending:
-                raise SlurmError("JOB_NOT_PENDING")
-        mine = [job for job in self.cluster.pending.values() if job.user == chosen[0].user and job.priority]
-        order = sorted((job.priority for job in mine), reverse=True)
-        first = [job for job in chosen if job in mine]
-        for job, value in zip(first + [job for job in mine if job not in first], order, strict=True):
-            self._renice(job, job.nice + job.priority - value)
-            job.priority = value
-        self.changed()
+            if not job.pending or not job.priority:
+                refused = "JOB_HELD" if job.pending else "JOB_NOT_PENDING"
+            elif len(job.partitions) > 1:
+                raise SlurmError("REQUESTED_PART_CONFIG_UNAVAILABLE")
+            elif job not in chosen:
+                chosen.append(job)
+        if chosen:
+            self._put_on_top(chosen)
+            self.changed()
+        elif refused:
+            raise SlurmError(refused)
+
+    def _put_on_top(self, chosen: list[Job]) -> None:
+        """Priorities and nice move at once, the factors that sprio shows when they are next counted (_set_top)."""
+        head = chosen[0]
+
+        def alike(job: Job) -> tuple[int, tuple[str, ...], str, str]:
+            return job.assoc_id, job.partitions, job.qos, job.user
+
+        pending = (job for job in self.cluster.listed() if job.pending and job.priority > 1)
+        others = [job for job in pending if job not in chosen and alike(job) == alike(head)]
+        order = sorted((job.priority for job in (*chosen, *others)), reverse=True)
+        last = gained = 0
+        for job, value in zip(chosen, order, strict=False):
+            last = last - 1 if value == last and last > 2 else value
+            nicer = last - job.priority
+            job.priority, job.nice, gained = last, job.nice - nicer, gained + nicer
+        for left, job in zip(range(len(others), 0, -1), others, strict=True):
+            less = int(gained / left)
+            if job.priority - less >= last:
+                less = job.priority - (last - 1)
+            job.priority, job.nice, gained = job.priority - less, job.nice + less, gained - less
 
     def cancel(
         self,

@@ -102,6 +102,9 @@ def priority_of(
     for name, weight in weights.tres.items():
         share = _ratio(asked.get(name, 0), here.get(name, 0))
         factors[f"tres:{name}"] = min(share, 1.0) * weight
+    site = job.request.extra.get("site_factor")
+    if site:
+        factors["site"] = float(site)
     total = sum(factors.values())
     value = int(total) + NICE_OFFSET - (NICE_OFFSET + job.nice)
     return max(min(value, 0xFFFFFFFE), 1), factors | {"nice": float(job.nice)}

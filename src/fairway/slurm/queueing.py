@@ -186,12 +186,10 @@ def split_corresponding(cluster: Cluster) -> None:
         while waiting < 10 and len(job.array_left) > 1:
             split_task(cluster, job)
             waiting += 1
-        if waiting < 10 and job.array_left:
-            job.array_task = job.array_left.pop(0)
 
 
 def split_task(cluster: Cluster, meta: Job) -> Job:
-    """A record of its own for the first task still to start; it keeps the array's id only when it is the last."""
+    """A record of its own for the first task still to start; the last one left has the array's."""
     if len(meta.array_left) == 1:
         meta.array_task = meta.array_left.pop(0)
         return meta
@@ -204,4 +202,6 @@ def split_task(cluster: Cluster, meta: Job) -> Job:
     task.factors, task.req_tres = dict(meta.factors), dict(meta.req_tres)
     cluster.jobs[task.job_id] = cluster.pending[task.job_id] = task
     cluster.arrays[meta.array_job_id].append(task.job_id)
+    if len(meta.array_left) == 1:
+        meta.array_task = meta.array_left.pop(0)
     return task

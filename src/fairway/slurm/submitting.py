@@ -202,6 +202,7 @@ def _record(
         whole_node=request.exclusive if request.exclusive in ("node", "user", "mcs") else "",
         share=True if request.exclusive == "ok" else None,
         reservation=request.reservation or "",
+        last_sched_eval=now,
     )
     if request.spread and not job.max_nodes and tasks:
         job.max_nodes = min(len(cluster.nodes), tasks)
@@ -357,7 +358,10 @@ def changed(request: JobRequest, changes: Mapping[str, object], but: tuple[str, 
     made.extra = dict(request.extra)
     for name, value in changes.items():
         if name == "nodes" and isinstance(value, tuple):
-            made.min_nodes, made.max_nodes = value
+            made.min_nodes, made.max_nodes = value[0], value[1] or request.max_nodes
+        elif name == "switches" and isinstance(value, tuple):
+            made.switches = value[0] or None
+            made.extra["switches_wait"] = value[1]
         elif name in _FIELDS:
             setattr(made, name, value)
             if name in _WRITTEN and isinstance(value, Mapping):

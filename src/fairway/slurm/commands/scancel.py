@@ -130,7 +130,7 @@ def _wanted(call: Call, asked: dict[str, Any], ids: list[JobId]) -> list[Job]:
                 return False
         return "nodelist" not in asked or bool(set(job.nodes) & set(hostlist.expand(asked["nodelist"])))
 
-    return [job for job in call.site.cluster.jobs.values() if not job.finished and fits(job)]
+    return [job for job in call.site.cluster.listed() if not job.finished and fits(job)]
 
 
 def _is_known(call: Call, number: int) -> bool:

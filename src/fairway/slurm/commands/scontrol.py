@@ -351,6 +351,16 @@ def _notify(call: Call, words: list[str]) -> None:
     if job is None or job.finished:
         call.say(f"job notify failure: {refusals()['INVALID_JOB_ID'][1]}")
         call.quit(1)
+    if job.pending:
+        call.say(f"job notify failure: {refusals()['DISABLED'][1]}")
+        call.quit(1)
+
+
+def _schedule_log(call: Call, words: list[str]) -> None:
+    if words and words[0].lower() not in ("disable", "enable", "0", "1"):
+        call.say(f"invalid schedlog level: {words[0]}")
+        call.quit(1)
+    _ask("slurm_set_schedlog_level", "Permission denied")(call, words)
 
 
 def _errnumstr(call: Call, words: list[str]) -> None:
@@ -415,7 +425,7 @@ _COMMANDS: dict[str, Command] = {
     "errnumstr": _errnumstr,
     "reconfigure": _ask("slurm_reconfigure"),
     "setdebug": _ask("slurm_set_debug_level", "Permission denied"),
-    "schedloglevel": _ask("slurm_set_schedlog_level", "Permission denied"),
+    "schedloglevel": _schedule_log,
     "shutdown": _ask("slurm_shutdown", told=_ENDED),
     "abort": _ask("slurm_shutdown", told=_ENDED),
     "cancel_reboot": _ask("slurm_update"),

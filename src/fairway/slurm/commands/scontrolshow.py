@@ -23,14 +23,15 @@ BREAK = "\n   "
 
 
 def show_job(call: Call, name: str, detail: bool, line: bool) -> None:
-    wanted = list(call.site.cluster.jobs.values())
+    wanted = call.site.cluster.listed()
     if name:
         match = re.fullmatch(r"(\d{1,10})(?:_(\d{1,10}))?(?:\+(\d{1,10}))?", name)
         if match is None:
             call.say(f"scontrol_print_job error: {refusals()['INVALID_JOB_ID'][1]}")
             call.quit(1)
         number, task = int(match[1]), int(match[2]) if match[2] else None
-        wanted = [j for j in wanted if number in (j.job_id, j.array_job_id, j.het_job_id)]
+        all_jobs = call.site.cluster.jobs.values()
+        wanted = [j for j in all_jobs if number in (j.job_id, j.array_job_id, j.het_job_id)]
         if not wanted:
             call.say(f"slurm_load_jobs error: {refusals()['INVALID_JOB_ID'][1]}")
             call.quit(1)

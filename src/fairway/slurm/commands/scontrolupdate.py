@@ -128,6 +128,8 @@ def update_job(call: Call, pairs: Pairs) -> None:
         if field == "time_limit" and sign == "=" and value[:1] in ("+", "-"):
             sign, value = f"{value[0]}=", value[1:]
         changed = read(call, value)
+        if changed is _UNCHANGED:
+            continue
         if field == "time_limit":
             changed = _time_limit(call, target, sign, value, changed)
         if changed is _BAD:
@@ -138,6 +140,11 @@ def update_job(call: Call, pairs: Pairs) -> None:
     if not changes:
         call.say("No changes specified")
         call.quit(1)
+
+    if target.startswith("name=") and not any(
+        job.request.name == target[5:] and not job.finished for job in call.site.cluster.jobs.values()
+    ):
+        call.fail(f"No jobs with name '{target[5:]}'")
 
     def act(ids: list[int]) -> None:
         for one in ids:
@@ -151,6 +158,8 @@ class _Bad:
 
 
 _BAD = _Bad()
+_UNCHANGED = _Bad()
+"""A moment that cannot be read: scontrol says so and goes on without it."""
 
 
 def _time_limit(call: Call, target: str, sign: str, value: str, minutes: Any) -> Any:
@@ -188,7 +197,7 @@ def _read_nodes(call: Call, value: str) -> Any:
     if not low.isdigit() or (dash and not high.isdigit()):
         call.error(f'"{value}" is not a valid node count')
         return _BAD
-    return int(low), int(high or low)
+    return int(low), int(high) if high else None
 
 
 def _read_text(call: Call, value: str) -> Any:
@@ -208,7 +217,18 @@ def _read_gres(call: Call, value: str) -> Any:
 
 
 def _read_moment(call: Call, value: str) -> Any:
-    return _moment(call, value)
+    try:
+        return durations.parse_time(value, call.now)
+    except durations.TimeError as bad:
+        call.say(str(bad))
+        return _UNCHANGED
+
+
+def _read_switches(call: Call, value: str) -> Any:
+    """`1@10`: how many, and minutes to wait for them (`=` alone: none)."""
+    count = re.match(r"\s*\d{1,9}", value)
+    wait = durations.minutes(value.partition("@")[2])
+    return (int(count[0]) if count else 0), None if wait is None else wait * 60
 
 
 def _read_yes(call: Call, value: str) -> Any:
@@ -257,6 +277,10 @@ _JOB_KEYS: tuple[tuple[Names, str, Callable[[Call, str], Any]], ...] = (
     ((("endtime", 2),), "end", _read_moment),
     ((("deadline", 3),), "deadline", _read_moment),
     ((("workdir", 2),), "work_dir", _read_text),
+    ((("switches", 5),), "switches", _read_switches),
+    ((("sitefactor", 4),), "site_factor", _read_int),
+    ((("burstbuffer", 1),), "burst_buffer", _read_text),
+    ((("clusterfeatures", 8),), "cluster_features", _read_text),
     ((("mailtype", 5),), "mail_type", _read_text),
     ((("mailuser", 5),), "mail_user", _read_text),
 )

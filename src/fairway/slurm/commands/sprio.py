@@ -101,7 +101,7 @@ def _job_id(call: Call, word: str) -> int:
         return 0
     if not mark:
         return int(number)
-    for job in call.site.cluster.jobs.values():
+    for job in call.site.cluster.listed():
         at = (job.array_job_id, job.array_task) if mark == "_" else (job.het_job_id, job.het_offset)
         if at == (int(number), int(within)):
             return job.job_id
@@ -145,7 +145,7 @@ def _rows(call: Call, asked: dict[str, Any], users: list[str] | None) -> list[Ro
     )
     partitions = asked["partition"].split(",") if "partition" in asked else None
     rows = []
-    for job in call.site.cluster.jobs.values():
+    for job in call.site.cluster.listed():
         waits = job.begin > call.now or not job.pending or not job.priority
         if waits or (ids and not ids & {job.job_id, job.array_job_id}):
             continue
@@ -153,10 +153,18 @@ def _rows(call: Call, asked: dict[str, Any], users: list[str] | None) -> list[Ro
             continue
         names = job.partitions if len(job.partitions) > 1 else (job.partition,)
         for at, name in enumerate(names):
-            own = job.priority_by_partition[at] if at < len(job.priority_by_partition) else job.priority
+            own = job.priority_by_partition[at] if at < len(job.priority_by_partition) else _counted(job)
             if partitions is None or name in partitions:
                 rows.append(Row(call, job, name, own))
     return rows
+
+
+def _counted(job: Job) -> int:
+    """The priority by its factors as they were last counted, whatever `scontrol top` did since."""
+    if not job.factors:
+        return job.priority
+    nice = job.factors.get("nice", 0)
+    return max(int(sum(value for name, value in job.factors.items() if name != "nice")) - int(nice), 1)
 
 
 def _sort(call: Call, rows: list[Row], keys: str) -> None:
@@ -225,7 +233,7 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "job_priority_weighted": _of_job(lambda r, j: str(r.priority)),
     "job_priority_normalized": _of_job(lambda r, j: f"{r.priority / 0xFFFFFFFF:16.14f}"),
     "site_priority": _of_job(lambda r, j: f"{j.factors.get('site', 0):.0f}", "1"),
-    "job_nice": _of_job(lambda r, j: str(j.nice)),
+    "job_nice": _of_job(lambda r, j: f"{j.factors.get('nice', 0):.0f}"),
     "tres_weighted": lambda r: _tres(r, weighted=True),
     "tres_normalized": lambda r: _tres(r, weighted=False),
     **{f"{name}_priority_weighted": _weighted(name) for name in _WEIGHTS},

@@ -186,9 +186,13 @@ def _job_ids(call: Call, text: Any) -> list[tuple[int, int | None]] | None:
 def _selected(call: Call, asked: dict[str, Any], states: set[str] | None) -> list[Row]:
     ids = _job_ids(call, asked.get("jobs"))
     users = _users(call, asked.get("users"))
-    jobs = list(call.site.cluster.jobs.values())
+    jobs = call.site.cluster.listed()
     if ids and len(ids) == 1:
-        mine = [j for j in jobs if ids[0][0] in (j.job_id, j.array_job_id, j.het_job_id)]
+        mine = [
+            j
+            for j in call.site.cluster.jobs.values()
+            if ids[0][0] in (j.job_id, j.array_job_id, j.het_job_id)
+        ]
         if not mine:
             call.say("slurm_load_jobs error: Invalid job id specified")
             call.quit(1)
@@ -204,7 +208,44 @@ def _selected(call: Call, asked: dict[str, Any], states: set[str] | None) -> lis
             rows += [Row(call, job, p) for p in job.partition.split(",") if own is None or p in own]
         elif own is None or any(p in own for p in job.partition.split(",")):
             rows.append(Row(call, job, job.partition))
-    return rows
+    return rows if {"array", "array-unique", "json", "yaml"} & asked.keys() else _combined(rows)
+
+
+def _combined(rows: list[Row]) -> list[Row]:
+    """Tasks that wait beside the rest of their array stand in its line (_combine_pending_array_tasks)."""
+    merged: dict[int, Row] = {}
+    gone: set[int] = set()
+    for row in rows:
+        if row.job.pending and row.job.array_left:
+            mine = [
+                other.job
+                for other in rows
+                if other is not row and other.job.pending and _is_same_array(row, other)
+            ]
+            if mine:
+                merged[id(row)] = Row(row.call, _with_tasks(row.job, mine), row.partition)
+                gone |= {id(one) for one in mine}
+    return [merged.get(id(row), row) for row in rows if id(row.job) not in gone]
+
+
+def _is_same_array(row: Row, other: Row) -> bool:
+    mine, its = row.job, other.job
+    return (mine.array_job_id, mine.request.name, mine.partition) == (
+        its.array_job_id,
+        its.request.name,
+        its.partition,
+    )
+
+
+def _with_tasks(job: Job, tasks: list[Job]) -> Job:
+    one = _task(
+        job, sorted({*job.array_left, *(t.array_task for t in tasks if t.array_task is not None)}), None
+    )
+    one.array_max_running = 0
+    for task in tasks:
+        if task.reason not in one.reason:
+            one.reason = f"{one.reason},{task.reason}"
+    return one
 
 
 def _users(call: Call, text: Any) -> list[str] | None:
