@@ -157,7 +157,7 @@ def run_cycle(look: Looking, settings: Settings, start: Start, preempt: Preempt)
             outcome = _try(cycle, entry, start, preempt)
             if outcome == "started":
                 rejected = None
-                if job.pending:  # the array, of which a task was split off
+                if job.state == "PENDING":  # the array, of which a task was split off
                     cycle.depth += 1
                     continue
             elif outcome == "planned":

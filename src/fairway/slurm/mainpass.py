@@ -68,7 +68,7 @@ def main_pass(look: Looking, start: Start, preempt: Preempt, *, depth: int, sche
                 start(job, part, verdict, scheduler)
                 started += 1
                 rejected = None
-                if job.pending:  # the array, of which a task was split off
+                if job.state == "PENDING":  # the array, of which a task was split off
                     continue
                 break
             _failed(state, cluster, entry, verdict, preempt)
