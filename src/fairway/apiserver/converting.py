@@ -47,16 +47,28 @@ def converted(obj: Obj, api_version: str) -> Obj:
 def stored_version(resource: Resource) -> str:
     """The version objects of this resource are kept in."""
     if resource.crd is not None:
-        versions = resource.crd["spec"]["versions"]
-        name = next((v["name"] for v in versions if v.get("storage")), resource.version)
-        return f"{resource.group}/{name}"
+        kept = _kept_as(resource.crd)
+        return f"{resource.group}/{resource.version if kept is None else kept['name']}"
     if resource.storage_kind:
         return "v1"
     return resource.api_version if resource.group in _AS_WRITTEN else resource.kind.api_version
 
 
+def _kept_as(crd: Obj) -> Obj | None:
+    return next((v for v in crd["spec"]["versions"] if v.get("storage")), None)
+
+
 def for_storage(obj: Obj, resource: Resource) -> Obj:
-    return converted(obj, stored_version(resource))
+    """As it is kept. A custom object has the defaults of the version it is kept in, whichever one it was written in."""
+    found = converted(obj, stored_version(resource))
+    kept = None if found is obj or resource.crd is None else _kept_as(resource.crd)
+    if kept is None:
+        return found
+    from fairway.kube.schema.shaping import fill_defaults
+    from fairway.kube.schema.structural import tree_of
+
+    schema = tree_of(kept)
+    return found if schema is None else fill_defaults(found, schema)
 
 
 def _to_events(obj: Obj) -> Obj:
