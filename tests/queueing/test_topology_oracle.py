@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any, NamedTuple
@@ -221,6 +222,76 @@ def test_how_many_pods_fit_and_what_limits_them() -> None:
         assert pods_in({"gpu": gpu, "cpu": cpu}, {"cpu": free_cpu, "gpu": free_gpu}) == (fewest, limiting)
     assert pods_in({}, {"cpu": 1}) == (0, "")
     assert pods_in({"x": 1}, {}) == (0, "x")
+
+
+# A leader and its workers
+
+
+def _together(
+    topology: FlavorTopology, workers: int, *, mixed: bool, **asked: Any
+) -> tuple[Placed, Placed] | None:
+    """Where the leader and the workers go, one group of pod sets."""
+    group = {"podSetGroupName": "g", **asked}
+    plain = {k: v for k, v in group.items() if not k.startswith("podSetSlice")}
+    (leader,) = [_request(1, **plain)]
+    leader = replace(leader, pod_set=replace(leader.pod_set, name="leader"))
+    gates, _ = gates_from({"TASProfileMixed": mixed})
+    found = find_for_flavor(
+        topology, [leader, _request(workers, **group)], workload_of(), DEFAULT_SEARCH, {}, gates
+    )
+    placed = [found[name].assignment for name in ("leader", "main")]
+    if placed[0] is None or placed[1] is None:
+        assert any(found[name].failure for name in ("leader", "main"))
+        return None
+    first, second = ({tuple(d.values): d.pods for d in a.domains} for a in placed if a is not None)
+    return first, second
+
+
+def _slices_beside(
+    free: Free, host: tuple[str, ...], domain: tuple[str, ...], size: int, slice_level: int
+) -> int:
+    """Slices of workers that a domain holds once the leader is on a host."""
+    left = {h: n - (h == host) for h, n in free.items()}
+    return sum(_pods(left, d) // size for d in _below(left, domain, slice_level))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_leader_goes_where_its_workers_go(seed: int) -> None:
+    """Found just where some domain has room for both, all of it in one such domain, on hosts that hold it."""
+    free = _world(Random(900 + seed))
+    topology, hosts = _topology(free), {host[-1]: host for host in free}
+    for kind, level, (size, slice_level), mixed in product(
+        ("required", "preferred", "unconstrained"), range(3), ((1, 2), (2, 1), (2, 2), (3, 1)), (False, True)
+    ):
+        if slice_level < level or (kind == "unconstrained" and (level or size > 1)):
+            continue
+        for workers in range(size, sum(free.values()) + 2, size):
+            asked: dict[str, Any] = {kind: True if kind == "unconstrained" else LEVELS[level]}
+            if size > 1:
+                asked |= {"podSetSliceRequiredTopology": LEVELS[slice_level], "podSetSliceSize": size}
+            places = _below(free, (), level) if kind == "required" else [()]
+            can = [
+                place
+                for place in places
+                for host, n in free.items()
+                if n and host[: len(place)] == place
+                if _slices_beside(free, host, place, size, slice_level) * size >= workers
+            ]
+            found = _together(topology, workers, mixed=mixed, **asked)
+            case = (free, asked, workers, mixed)
+            assert (found is not None) == bool(can), case
+            if found is None:
+                continue
+            leader, main = found
+            assert (sum(leader.values()), sum(main.values())) == (1, workers), case
+            held = {h: leader.get((h,), 0) + main.get((h,), 0) for h in hosts}
+            assert all(n <= free[hosts[h]] for h, n in held.items()), case
+            assert {hosts[h][: level + 1] for h, n in held.items() if n} <= set(can) or kind != "required", (
+                case
+            )
+            for domain in _below(free, (), slice_level):
+                inside = sum(n for (h,), n in main.items() if hosts[h][: slice_level + 1] == domain)
+                assert inside % size == 0, case
 
 
 # Replacements
