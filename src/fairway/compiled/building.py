@@ -26,13 +26,14 @@ from typing import Any
 from fairway.compiled.loading import MANIFEST, read_manifest, sources_of
 from fairway.errors import BugError, WorldError
 
-# What the lives of a pod, of a Workload, of a fleet and of a write to the API spend their time in. Left out on
-# purpose: what NumPy or Numba does anyway; classes that modules outside inherit from (`cluster/errors.py`), which
-# mypyc does not allow; frozen dataclasses that travel to other processes (`twin/distributions.py`, and with it
-# `twin/provisioner/cloud.py` and `provisioning/karpenter/instancetypes.py`), which could not be unpickled;
-# `workloads/registry.py`, whose constants mypyc cannot type; `queueing/integrations/integration.py` and the kinds of
-# jobs that inherit from it, whose constants are read through the class: mypyc keeps those in instances;
-# `apiserver/asking.py`, whose dataclasses name types that are imported for type checkers alone.
+# What the lives of a pod, of a Workload, of a Slurm job, of a fleet and of a write to the API spend their time in.
+# Left out on purpose: what NumPy or Numba does anyway; classes that modules outside inherit from
+# (`cluster/errors.py`), which mypyc does not allow; frozen dataclasses that travel to other processes
+# (`twin/distributions.py`, and with it `twin/provisioner/cloud.py` and `provisioning/karpenter/instancetypes.py`),
+# which could not be unpickled; `workloads/registry.py`, whose constants mypyc cannot type;
+# `queueing/integrations/integration.py` and the kinds of jobs that inherit from it, whose constants are read through
+# the class: mypyc keeps those in instances; `apiserver/asking.py`, whose dataclasses name types that are imported for
+# type checkers alone.
 MODULES: tuple[str, ...] = (
     "kube/conditions.py",
     "kube/defaults.py",
@@ -185,6 +186,29 @@ MODULES: tuple[str, ...] = (
     "answers/forecasting/boards.py",
     "answers/forecasting/quick.py",
     "answers/forecasting/quotas.py",
+    # What a Slurm cluster decides; the texts of its commands are read and written interpreted.
+    "slurm/ahead.py",
+    "slurm/backfill.py",
+    "slurm/clockwork.py",
+    "slurm/cluster.py",
+    "slurm/cyclecounts.py",
+    "slurm/dependencies.py",
+    "slurm/limits.py",
+    "slurm/mainpass.py",
+    "slurm/preemption.py",
+    "slurm/priority.py",
+    "slurm/queueing.py",
+    "slurm/reservations.py",
+    "slurm/selecting.py",
+    "slurm/sharing.py",
+    "slurm/submitting.py",
+    "slurm/lifecycle.py",
+    "slurm/controller.py",
+    "slurm/administration.py",
+    "slurm/placing/*.py",
+    "slurm/model/*.py",
+    "slurm/conf/configuration.py",
+    "slurm/features.py",
     # Inherits from a compiled class.
     "conformance/dra/playing.py",
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fairway.slurm.conf import Configuration
-from fairway.slurm.model.association import FAIRSHARE_PARENT, Accounts, Association, Charging
+from fairway.slurm.model.association import FAIRSHARE_PARENT, Accounts, Association, Charging, Level
 from fairway.slurm.model.job import Job
 from fairway.slurm.model.partition import Partition
 from fairway.slurm.model.usage import RAW, counts_array
@@ -154,14 +154,14 @@ class Running:
     tres: dict[str, int] = field(default_factory=dict)
     spared_s: int = 0
     spared: dict[str, int] = field(default_factory=dict)
-    row: list[int] | None = None
-    """`tres` and `jobs` as the ledger has them; None: they changed since."""
+    changed: bool = True
+    """Since its rates were last looked at."""
 
     def change(self, job: Job, sign: int, spare_s: int) -> None:
         """A job starts or goes on (sign 1), or ends (-1), `spare_s` after the last look."""
         self.jobs += sign
         self.spared_s += sign * spare_s
-        self.row = None
+        self.changed = True
         for name, count in job.alloc_tres.items():
             self.tres[name] = self.tres.get(name, 0) + sign * count
             if spare_s:
@@ -175,14 +175,8 @@ def add_usage(
     if not running:
         return
     kept, ledger = decay_of(half_life_s, seconds), accounts.ledger
-    for one in running.values():
-        ledger.know(one.tres if one.row is None else ())
-    rows = []
-    for one in running.values():
-        if one.row is None or len(one.row) < ledger.width:
-            one.row = ledger.row_of(one.tres, one.jobs)
-        rows.append(one.row)
-    used = counts_array(rows) * seconds
+    charging = _charging(accounts, running)
+    used = charging.rates * seconds
     for at, one in enumerate(running.values()):
         if one.spared_s or one.spared:
             used[at] -= ledger.row_of(one.spared, one.spared_s)
@@ -191,31 +185,60 @@ def add_usage(
     known = [accounts.qos.get(name) for _, name in running]
     factors = np.array([(qos.usage_factor if qos else 1.0) * kept for qos in known])
     used = (used * factors[:, None]).astype(np.float64)
-    whole = np.array([1 / kept if qos and "NoDecay" in qos.flags else 1.0 for qos in known])
-    charged = [at for at, qos in enumerate(known) if qos]
-    ledger.add([qos.usage.row for qos in known if qos], (used * whole[:, None])[charged])
-    for step in _chargings(accounts, tuple([assoc_id for assoc_id, _ in running])):
-        above = np.zeros((len(step.rows), used.shape[1]))
-        np.add.at(above, step.targets, used[step.sources])
-        ledger.add(step.rows, above)
-        used = above
+    of_qos: dict[str, list[int]] = {}
+    for at, (_, name) in enumerate(running):
+        of_qos.setdefault(name, []).append(at)
+    for name, these in of_qos.items():
+        charged = accounts.qos.get(name)
+        if charged:
+            mine = used if len(these) == len(used) else used[these]
+            ledger.add_all(charged.usage.row, mine * (1 / kept) if "NoDecay" in charged.flags else mine)
+    for level in charging.levels:
+        if level.single:
+            used = used[level.sources]
+        else:
+            above = np.zeros((len(level.rows), used.shape[1]))
+            np.add.at(above, level.targets, used[level.sources])
+            used = above
+        ledger.add(level.rows, used)
 
 
-def _chargings(accounts: Accounts, charged: tuple[int, ...]) -> tuple[Charging, ...]:
-    """Whom usage of these associations charges: themselves, what is above them, and so on to the root."""
-    known = accounts.chargings.get(charged)
-    if known is not None:
-        return known
-    accounts.chargings.clear()
-    found, level = [], list(enumerate(charged))
+def _charging(accounts: Accounts, running: Mapping[tuple[int, str], Running]) -> Charging:
+    """Whom these charge, and with how much a second."""
+    ledger, charged = accounts.ledger, tuple(running)
+    for one in running.values():
+        if one.changed:
+            ledger.know(one.tres)
+    found = accounts.chargings.get(charged)
+    if found is None or found.rates.shape[1] < ledger.width:
+        accounts.chargings.clear()
+        rates = counts_array([ledger.row_of(one.tres, one.jobs) for one in running.values()])
+        found = accounts.chargings[charged] = Charging(_levels(accounts, charged), rates)
+    else:
+        changed = [at for at, one in enumerate(running.values()) if one.changed]
+        if changed:
+            every = list(running.values())
+            rates = counts_array([ledger.row_of(every[at].tres, every[at].jobs) for at in changed])
+            if rates.dtype == object:
+                found.rates = found.rates.astype(object)
+            found.rates[changed] = rates
+    for one in running.values():
+        one.changed = False
+    return found
+
+
+def _levels(accounts: Accounts, charged: tuple[tuple[int, str], ...]) -> tuple[Level, ...]:
+    """The associations themselves, what is above them, and so on to the root."""
+    found, level = [], [(source, at) for source, (at, _) in enumerate(charged)]
     while level:
         slots: dict[int, int] = {}
         ours = [(source, at) for source, at in level if at in accounts.associations]
         targets = [slots.setdefault(at, len(slots)) for _, at in ours]
         these = [accounts.associations[at] for at in slots]
-        found.append(Charging([source for source, _ in ours], targets, [one.usage.row for one in these]))
+        sources, rows = [source for source, _ in ours], [one.usage.row for one in these]
+        as_array = [np.array(one, dtype=np.intp) for one in (sources, targets, rows)]
+        found.append(Level(as_array[0], as_array[1], len(slots) == len(ours), as_array[2]))
         level = [(slot, one.parent) for slot, one in enumerate(these) if one.parent is not None]
-    accounts.chargings[charged] = tuple(found)
     return tuple(found)
 
 

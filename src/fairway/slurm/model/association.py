@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fairway.slurm.model.tres import Tres
 from fairway.slurm.model.usage import Ledger, Usage, lone_usage
@@ -146,13 +150,22 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Charging:
+class Level:
     """Associations of one depth to be charged: the sum of the `sources` that have each of them as `targets`, both in
-    order; `rows`: theirs in the ledger."""
+    order; `single`: each has one. `rows`: theirs in the ledger."""
 
-    sources: list[int]
-    targets: list[int]
-    rows: list[int]
+    sources: NDArray[np.intp]
+    targets: NDArray[np.intp]
+    single: bool
+    rows: NDArray[np.intp]
+
+
+@dataclass(slots=True)
+class Charging:
+    """Who is charged for what runs under some associations and QOS. `rates: int[each of those, column]`, a second."""
+
+    levels: tuple[Level, ...]
+    rates: NDArray[Any]
 
 
 @dataclass(slots=True)
@@ -170,8 +183,8 @@ class Accounts:
     """(account, user, partition) → association."""
     ledger: Ledger = field(default_factory=Ledger)
     """What all of them used."""
-    chargings: dict[tuple[int, ...], tuple[Charging, ...]] = field(default_factory=dict)
-    """Associations charged together → whom that charges; emptied when the tree changes."""
+    chargings: dict[tuple[tuple[int, str], ...], Charging] = field(default_factory=dict)
+    """Associations and QOS charged together → whom that charges; emptied when the tree changes."""
 
     def find(self, account: str, user: str = "", partition: str = "") -> Association | None:
         at = self.by_key.get((account, user, partition), self.by_key.get((account, user, "")))

@@ -60,9 +60,14 @@ class Ledger:
             found[self.columns[name]] = count
         return found
 
-    def add(self, rows: list[int], used: Floats) -> None:
-        """`used: float64[len(rows), width]`, added in this order: a row may come twice."""
-        np.add.at(self.values[:, : used.shape[1]], rows, used)
+    def add(self, rows: NDArray[np.intp], used: Floats) -> None:
+        """`used: float64[len(rows), width]`, each row once."""
+        self.values[rows, : used.shape[1]] += used
+
+    def add_all(self, row: int, used: Floats) -> None:
+        """Each of `used`, in this order, to one row: sums of floats depend on it."""
+        width = used.shape[1]
+        self.values[row, :width] = np.add.accumulate(np.vstack([self.values[row, :width], used]))[-1]
 
 
 def counts_array(rows: list[list[int]]) -> NDArray[Any]:

@@ -50,6 +50,16 @@ class Table:
 
     cpus: Ints = field(default_factory=lambda: np.full(64, UNKNOWN, dtype=np.int64))
     near: Ints = field(default_factory=lambda: np.zeros(64, dtype=np.int64))
+    seen: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Kind → both, for those who look at few."""
+
+    def one(self, need: Need, numbering: Numbering, kind: int) -> tuple[int, int]:
+        """CPUs it would use of a node of this kind, and how near its GPUs are."""
+        found = self.seen.get(kind)
+        if found is None:
+            self.look(need, numbering, np.array([kind]))
+            found = self.seen[kind] = int(self.cpus[kind]), int(self.near[kind])
+        return found
 
     def look(self, need: Need, numbering: Numbering, kinds: NDArray[np.integer[Any]]) -> Ints:
         """CPUs by node; kinds not seen before are looked at now."""

@@ -57,19 +57,14 @@ class Runs:
         other = allowed ^ self.allowed
         if len(moved) + other.bit_count() > MOST_CHANGED:
             return False
-        nodes = moved.tolist()
+        nodes: list[int] = moved.tolist()
         nodes += [node for node in bits(other) if node not in nodes]
-        if nodes:
-            some = kinds[nodes]
-            found = table.look(need, numbering, some).tolist()
-            near = table.near[some].tolist()
-            for node, cpus, close in zip(nodes, found, near, strict=True):
-                if not (cpus or self.cpus[node]):
-                    continue
-                weight = int(weights[node]) * 256 + (255 - close if need.gres else 0)
-                self._put(node, cpus if allowed >> node & 1 else 0, weight)
-            self.kinds[moved] = kinds[moved]
-            self.allowed = allowed
+        for node in nodes:
+            cpus, near = table.one(need, numbering, int(kinds[node])) if allowed >> node & 1 else (0, 0)
+            if cpus or self.cpus[node]:
+                self._put(node, cpus, int(weights[node]) * 256 + (255 - near if need.gres else 0))
+        self.kinds[moved] = kinds[moved]
+        self.allowed = allowed
         return True
 
     def _put(self, node: int, cpus: int, weight: int) -> None:
