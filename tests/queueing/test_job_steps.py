@@ -18,6 +18,7 @@ from fairway.cluster.store import Store
 from fairway.kube.objects import Obj, key_of, owner_reference
 from fairway.kube.timestamps import SECOND_US
 from fairway.queueing.facts.gates import DEFAULT_GATES
+from fairway.queueing.integrations.names import workload_name
 from fairway.queueing.integrations.ownership import OwnedWorkloads
 from fairway.queueing.integrations.reconcile import Kueue, reconcile_job
 from fairway.queueing.integrations.registry import integrations
@@ -148,6 +149,44 @@ def kept(seconds: int) -> JobSettings:
     return replace(QUIET, retained_us=seconds * SECOND_US)
 
 
+def served(replicas: int = 2, labels: Obj | None = QUEUE, **meta: Any) -> Obj:
+    """A StatefulSet: its pods are one group."""
+    named = {"name": "job", "namespace": "default", "uid": "j", "labels": labels or {}, **meta}
+    pods = {"metadata": {}, "spec": {"containers": [{"name": "c"}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": named,
+        "spec": {"replicas": replicas, "template": pods},
+    }
+
+
+def group(*conditions: Obj, owner: Obj | None = None, **more: Any) -> Obj:
+    name = workload_name("job", "j", "StatefulSet.apps")
+    mine = owner_reference(served(), controller=False, block_deletion=False)
+    return made(*conditions, name=name, owner=mine if owner is None else owner, **more)
+
+
+def member(name: str, of: str = "", queue: str = "lq", **annotations: str) -> Obj:
+    labels = {"kueue.x-k8s.io/queue-name": queue, **({"kueue.x-k8s.io/pod-group-name": of} if of else {})}
+    notes = {"kueue.x-k8s.io/pod-suspending-parent": "statefulset", **annotations}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "labels": labels,
+            "annotations": notes,
+            "ownerReferences": [owner_reference(served())],
+        },
+        "spec": {"containers": [{"name": "c"}], "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]},
+        "status": {"phase": "Pending"},
+    }
+
+
+ON_HOLD = was("QuotaReserved", "False", "OnHold")
+GROUP = workload_name("job", "j", "StatefulSet.apps")
 Case = tuple[Obj, Sequence[Obj]] | tuple[Obj, Sequence[Obj], JobSettings]
 CASES: dict[str, Case] = {
     # 1. Is it ours?
@@ -310,6 +349,38 @@ CASES: dict[str, Case] = {
     "elastic, new": (job(on=True, annotations=ELASTIC, active=1), [], SLICED),
     "elastic, smaller": (job(on=True, count=1, annotations=ELASTIC), runs(), SLICED),
     "elastic, larger": (job(on=True, count=3, annotations=ELASTIC), runs(), SLICED),
+    # What serves
+    "serving, new": (served(), []),
+    "serving, nothing yet": (served(0), []),
+    "serving, of no queue": (served(labels=None), []),
+    "serving, of no queue, where all are managed": (
+        served(labels=None, annotations={"a": "b"}),
+        [member("p")],
+        replace(QUIET, manages_without_queue_name=True),
+    ),
+    "serving, as it is": (served(), [group()]),
+    "serving, its Workload of nobody": (served(), [group(owner={}, meta={"annotations": {"a": "b"}})]),
+    "scaled to zero, its Workload of nobody": (served(0), [group(owner={})]),
+    "serving, another queue": (served(labels={"kueue.x-k8s.io/queue-name": "lq2"}), [group()]),
+    "scaled to zero, another queue": (served(0, labels={"kueue.x-k8s.io/queue-name": "lq2"}), [group()]),
+    "serving, gated": (served(annotations={GATED_BY: "team"}), [group()]),
+    "serving, no longer gated": (served(), [group(meta={"annotations": {GATED_BY: "team", "a": "b"}})]),
+    "scaled to zero with quota": (served(0), [group(*ADMITTED, admission=ADMISSION)]),
+    "scaled to zero without": (served(0), [group()]),
+    "scaled to zero, deactivated": (
+        served(0),
+        [group(*ADMITTED, admission=ADMISSION, spec={"active": False})],
+    ),
+    "scaled to zero, over": (served(0), [group(*ADMITTED, was("Finished"), admission=ADMISSION)]),
+    "scaled up from nothing": (served(), [group(ON_HOLD)]),
+    "still at nothing": (served(0), [group(ON_HOLD)]),
+    "a pod of a set": (served(labels={**QUEUE, CLASS: "high"}), [group(), member("p"), HIGH]),
+    "a pod of another parent": (
+        served(),
+        [group(), member("p", **{"kueue.x-k8s.io/pod-suspending-parent": "deployment"})],
+    ),
+    "a member": (served(), [group(), member("p", GROUP)]),
+    "a member of another queue": (served(), [group(), member("p", GROUP, queue="old")]),
     "elastic, larger, still waiting": (job(count=3, annotations=ELASTIC), [made()], SLICED),
 }
 WANT: dict[str, list[str]] = yaml.safe_load((Path(__file__).parent / "job_steps.yaml").read_text())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -42,6 +43,7 @@ VERSIONS = {
     "MPIJob": "kubeflow.org/v2beta1",
     "RayCluster": "ray.io/v1",
     "RayJob": "ray.io/v1",
+    "RayService": "ray.io/v1",
     "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1",
 }
 
@@ -672,3 +674,55 @@ def test_a_queue_may_not_be_dropped_beside_a_default_queue() -> None:
     why = "queue-name must not be empty in namespace with default queue"
     want = denied("job", f'{QUEUE_PATH}: Invalid value: "": {why}')
     assert refused(new, old, store(DEFAULT_QUEUE)) == [want]
+
+
+GATE = {"spec": {"schedulingGates": [{"name": "kueue.x-k8s.io/elastic-job"}]}}
+
+
+def test_elastic_clusters_of_ray_have_their_gates_and_scale_here() -> None:
+    on = replace(
+        ALL, gates={"ElasticJobsViaWorkloadSlices": True}, frameworks=(*ALL.frameworks, "ray.io/rayservice")
+    )
+
+    def cluster(head: Obj, *workers: Obj, **more: Any) -> Obj:
+        groups = [{"groupName": f"g{i}", "template": t} for i, t in enumerate(workers)]
+        return {"headGroupSpec": {"template": head}, "workerGroupSpecs": groups, **more}
+
+    def said_of(spec: Obj, settings: Settings = on, **notes: str) -> list[str]:
+        return refused(made("RayCluster", spec, queue="q", **notes), settings=settings)
+
+    scaling = cluster(GATE, GATE, enableInTreeAutoscaling=True)
+    assert said_of(scaling, elastic_job="true") == []
+    assert said_of({**scaling, "managedBy": "ray.io/kuberay-operator"}, elastic_job="true") == []
+    [elsewhere] = said_of({**scaling, "managedBy": "kueue.x-k8s.io/multikueue"}, elastic_job="true")
+    assert "in-tree autoscaling is not supported for a MultiKueue-managed elastic RayCluster" in elsewhere
+    assert said_of({**cluster(GATE), "managedBy": "kueue.x-k8s.io/multikueue"}, elastic_job="true") == []
+    assert (
+        said_of(cluster({"spec": {}}, {"spec": {"schedulingGates": [{"name": "x"}]}}), elastic_job="true")
+        == []
+    ), "what lacks the gate gets it"
+    # Nothing is filled in at an update.
+    old = made("RayCluster", {**cluster(GATE, GATE, GATE), "suspend": True}, queue="q", elastic_job="true")
+    spec = {**cluster({"spec": {}}, GATE, {"spec": {"schedulingGates": [{"name": "x"}]}}), "suspend": True}
+    [ungated] = refused({**old, "spec": spec}, old, settings=on)
+    why = "an elastic job must have the ElasticJobSchedulingGate"
+    for at, value in (("workerGroupSpecs[1]", '[{"name":"x"}]'), ("headGroupSpec", "null")):
+        assert f"spec.{at}.template.spec.schedulingGates: Invalid value: {value}: {why}" in ungated
+    assert "workerGroupSpecs[0]" not in ungated
+    off = replace(on, gates={"ElasticJobsViaWorkloadSlices": False})
+    assert len(said_of(scaling, off, elastic_job="true")) == 1, "without the gate no job is elastic"
+
+    why = "a kueue managed job should only use autoscaling when workload slicing is enabled"
+    for kind, more in (("RayJob", {"shutdownAfterJobFinishes": True}), ("RayService", {})):
+        obj = made(
+            kind,
+            {"rayClusterSpec": {**scaling, "workerGroupSpecs": [{"groupName": "head"}]}, **more},
+            queue="q",
+        )
+        [message] = refused(obj, settings=on)
+        assert f"spec.rayClusterSpec.enableInTreeAutoscaling: Invalid value: true: {why}" in message
+        assert "spec.rayClusterSpec.workerGroupSpecs[0].groupName: Forbidden" in message
+        elastic = made(kind, {"rayClusterSpec": scaling, **more}, queue="q", elastic_job="true")
+        assert not any(why in message for message in refused(elastic, settings=on))
+    chosen = made("RayJob", {"clusterSelector": {"a": "b"}}, queue="q")
+    assert refused(chosen) == []
