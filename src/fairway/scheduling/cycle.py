@@ -430,7 +430,7 @@ class Scheduler:
         weight = profile.weight(DEVICES_PLUGIN)
         if weight and devices is not None:
             chosen = devices.plugin.raw_scores(devices.look, devices.answers, rows)
-            found.append((DEVICES_PLUGIN, weight * _share(chosen)))
+            found.append((DEVICES_PLUGIN, 0 if chosen is None else weight * _share(chosen)))
         weight = profile.weight("InterPodAffinity")
         if weight:
             raw = affinity_scores(self.accounts, pod, profile)

@@ -380,10 +380,14 @@ class DynamicResources:
 
     # Score
 
-    def raw_scores(self, look: PodLook, answers: Answers, rows: Ints) -> Ints:
-        """The higher, the earlier the alternatives that were taken."""
+    def raw_scores(self, look: PodLook, answers: Answers, rows: Ints) -> Ints | None:
+        """The higher, the earlier the alternatives that were taken. None: no node has a score."""
+        if not look.base and not any(
+            entries and entries[0].parent for claim in look.to_allocate for _, entries in claim.requests
+        ):
+            return None
         if not look.to_allocate and not look.resources:
-            return np.zeros(len(rows), np.int64)
+            return None
         return answers.scores[rows] + look.base
 
     # Reserve and PreBind

@@ -117,10 +117,13 @@ class Filters:
             return
         if not self._owns_codes:
             self.codes, self._owns_codes = self.codes.copy(), True
-        asked = rows[self.codes[rows] == 0]
+        refused = self.codes[rows]
+        asked = rows[refused == 0] if np.count_nonzero(refused) else rows
         if self.devices.look.is_alike:
             # What was said of these claims before holds for this pod: only other rows are asked.
             said = self.devices.answers.codes[asked]
+            if not np.count_nonzero(said):
+                return
             self.codes[asked] = np.maximum(said, 0)
             asked = asked[said == NOT_ASKED]
         for row in asked.tolist():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fairway.kube.devicedefaults import claim_defaults
 from fairway.scheduling.devices.facts import claim_of, class_of, slice_of
 from fairway.scheduling.devices.pools import Published
-from fairway.scheduling.devices.search import Node, NoSolution, solve
+from fairway.scheduling.devices.search import Node, NoSolution, Solution, by_trial, is_plain, solve
 from fairway.scheduling.devices.selecting import AllocationError
 from fairway.scheduling.devices.usage import Usage
 
@@ -122,6 +122,247 @@ def ways(found: list[Obj], request: Obj) -> Iterator[list[tuple[str, Obj]]]:
 
 def cost(device: Obj) -> int:
     return sum(int(c["counters"]["slots"]["value"]) for c in device.get("consumesCounters", ()))
+
+
+# Shared devices, constraints and alternatives at once
+
+_POLICIES: list[Obj | None] = [
+    None,
+    {"default": "1", "validRange": {"min": "1", "step": "2", "max": "5"}},
+    {"default": "2", "validValues": ["1", "2", "4"]},
+]
+_GRAINS: list[tuple[int | None, list[int]]] = [(None, []), (1, [1, 3, 5]), (2, [1, 2, 4])]
+
+
+def takes(asked: int | None, total: int, policy: int) -> int | None:
+    """What a request takes of a capacity of `total`; None: it cannot be had."""
+    default, grains = _GRAINS[policy]
+    if asked is None:
+        return total if default is None else default
+    wanted = asked if not grains else next((g for g in grains if asked <= g), None)
+    return wanted if wanted is not None and wanted <= total else None
+
+
+@st.composite
+def shared_worlds(draw: st.DrawFn) -> tuple[list[Obj], dict[str, int], list[int], Obj]:
+    found: list[Obj] = []
+    policies: list[int] = []
+    for number in range(draw(st.integers(1, 4))):
+        policy, is_shared = draw(st.integers(0, 2)), draw(st.booleans())
+        memory: Obj = {"value": str(draw(st.integers(5, 8)))}
+        if is_shared and _POLICIES[policy] is not None:
+            memory["requestPolicy"] = _POLICIES[policy]
+        device: Obj = {
+            "name": f"d{number}",
+            "attributes": {"index": {"int": number}},
+            "capacity": {"m": memory},
+        }
+        for name, most in (("numa", 1), ("port", 3)):
+            if draw(st.integers(0, 3)):
+                device["attributes"][name] = {"int": draw(st.integers(0, most))}
+        if is_shared:
+            device["allowMultipleAllocations"] = True
+        found.append(device)
+        policies.append(policy if is_shared else 0)
+    used = {d["name"]: draw(st.integers(1, 5)) for d in found if draw(st.integers(0, 3)) == 0}
+
+    def exactly() -> Obj:
+        body: Obj = {
+            "deviceClassName": "any",
+            "allocationMode": "ExactCount",
+            "count": draw(st.integers(1, 2)),
+        }
+        if draw(st.booleans()):
+            body["capacity"] = {"requests": {"m": str(draw(st.integers(0, 6)))}}
+        return body
+
+    asked: Obj = {"requests": []}
+    for number in range(draw(st.integers(1, 3))):
+        if draw(st.booleans()):
+            asked["requests"].append({"name": f"r{number}", "exactly": exactly()})
+        else:
+            among = [{"name": f"s{i}", **exactly()} for i in range(2)]
+            asked["requests"].append({"name": f"r{number}", "firstAvailable": among})
+    names = [r["name"] for r in asked["requests"]]
+    kind = draw(st.sampled_from(["", "matchAttribute", "distinctAttribute"]))
+    if kind == "matchAttribute":
+        some = draw(st.lists(st.sampled_from(names), unique=True))
+        asked["constraints"] = [{kind: f"{DRIVER}/numa", **({"requests": some} if some else {})}]
+    elif kind and all(e["count"] == 1 for r in asked["requests"] for _, e in entries_of(r)):
+        # Of a request with several devices upstream forgets what it has compared: only single ones are exact.
+        asked["constraints"] = [{kind: f"{DRIVER}/port"}]
+    return found, used, policies, asked
+
+
+def entries_of(request: Obj) -> list[tuple[str, Obj]]:
+    own = [(request["name"], request["exactly"])] if "exactly" in request else []
+    return own + [(f"{request['name']}/{s['name']}", s) for s in request.get("firstAvailable", ())]
+
+
+@given(shared_worlds())
+@settings(max_examples=300, deadline=None)
+def test_the_first_choice_of_parts_that_holds_is_made(
+    world: tuple[list[Obj], dict[str, int], list[int], Obj],
+) -> None:
+    found, used, policies, asked = world
+    usage = Usage()
+    for number, device in enumerate(found):
+        result = {"request": "x", "driver": DRIVER, "pool": "p", "device": device["name"]}
+        if device["name"] in used and device.get("allowMultipleAllocations"):
+            usage.add(
+                [{**result, "shareID": str(number), "consumedCapacity": {"m": str(used[device["name"]])}}]
+            )
+        elif device["name"] in used:
+            usage.add([result])
+    claim = claim_defaults({"metadata": {"name": "c", "namespace": "d"}, "spec": {"devices": asked}})
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    one = {
+        "metadata": {"name": "a"},
+        "spec": {"driver": DRIVER, "pool": pool, "nodeName": "n", "devices": found},
+    }
+    pools = Published([slice_of(one)]).pools_for("n", {})
+    got = solve(Node("n", {}), pools, usage, [claim_of(claim)], lambda _: ANY)
+    wanted = next(shares(found, used, policies, claim["spec"]["devices"]), None)
+    if wanted is None:
+        assert isinstance(got, NoSolution)
+        return
+    assert isinstance(got, Solution)
+    assert [(c.request.full_name, c.device.id.device, _taken(c.consumed)) for c in got.devices[0]] == wanted
+
+
+def _taken(consumed: Any) -> int | None:
+    return None if consumed is None else int(consumed["m"].value)
+
+
+def shares(
+    found: list[Obj], used: dict[str, int], policies: list[int], asked: Obj
+) -> Iterator[list[tuple[str, str, int | None]]]:
+    """Everything that holds, in the order in which the allocator would come to it: by request its alternatives, and of
+    each the devices in their order."""
+    ways = [
+        [(name, entry, some) for name, entry in entries_of(r) for some in combinations(found, entry["count"])]
+        for r in asked["requests"]
+    ]
+    constraint = (asked.get("constraints") or [{}])[0]
+    concerned = constraint.get("requests") or [r["name"] for r in asked["requests"]]
+    for chosen in product(*ways):
+        left = {d["name"]: int(d["capacity"]["m"]["value"]) - used.get(d["name"], 0) for d in found}
+        alone = {d["name"] for d in found if not d.get("allowMultipleAllocations") and d["name"] in used}
+        said: list[tuple[str, str, int | None]] = []
+        for name, entry, some in chosen:
+            wanted = (entry.get("capacity") or {}).get("requests", {}).get("m")
+            for device in some:
+                own, number = device["name"], int(device["name"][1:])
+                total = int(device["capacity"]["m"]["value"])
+                part = takes(None if wanted is None else int(wanted), total, policies[number])
+                is_shared = bool(device.get("allowMultipleAllocations"))
+                if part is None or own in alone or (is_shared and part > left[own]):
+                    break
+                if is_shared:
+                    left[own] -= part
+                else:
+                    alone.add(own)
+                said.append((name, own, part if is_shared else None))
+        if len(said) < sum(len(some) for _, _, some in chosen):
+            continue
+        values = [
+            str(d["attributes"].get("port" if "distinctAttribute" in constraint else "numa"))
+            for name, _, some in chosen
+            if name.partition("/")[0] in concerned
+            for d in some
+        ]
+        if "distinctAttribute" in constraint and ("None" in values or len(set(values)) < len(values)):
+            continue
+        if "matchAttribute" in constraint and ("None" in values or len(set(values)) > 1):
+            continue
+        yield said
+
+
+# Plain claims are not searched for
+
+
+@st.composite
+def plain_worlds(draw: st.DrawFn) -> tuple[list[Obj], list[str], list[str], Obj]:
+    """Slices of two pools, devices that are whole and that are shared in use, and a claim with one request."""
+    slices: list[Obj] = []
+    for pool in ("p", "q"):
+        found: list[Obj] = []
+        for number in range(draw(st.integers(0, 4))):
+            device: Obj = {"name": f"d{number}", "attributes": {"index": {"int": number}}}
+            for name, value in (
+                (
+                    "taints",
+                    [{"key": "k", "effect": draw(st.sampled_from(["NoSchedule", "NoExecute", "None"]))}],
+                ),
+                ("capacity", {"memory": {"value": "4"}}),
+                ("consumesCounters", [{"counterSet": "s", "counters": {"slots": {"value": "1"}}}]),
+                ("allowMultipleAllocations", True),
+                ("attributes", {}),
+            ):
+                if draw(st.integers(0, 7)) == 0:
+                    device[name] = value
+            found.append(device)
+        count = draw(st.sampled_from([1, 1, 1, 2]))
+        of_pool = {"name": pool, "generation": 1, "resourceSliceCount": count}
+        spec = {"driver": DRIVER, "pool": of_pool, "nodeName": "n", "devices": found}
+        slices.append({"metadata": {"name": pool}, "spec": spec})
+    names = [(s["metadata"]["name"], d["name"]) for s in slices for d in s["spec"]["devices"]]
+    picked = [f"{pool}/{name}" for pool, name in names if draw(st.integers(0, 3)) == 0]
+    parts = [f"{pool}/{name}" for pool, name in names if draw(st.integers(0, 7)) == 0]
+    body: Obj = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": draw(st.integers(1, 3))}
+    if draw(st.booleans()):
+        body |= selector(draw(st.integers(0, 2)))
+    if draw(st.integers(0, 3)) == 0:
+        body["tolerations"] = [{"key": "k", "operator": "Exists"}]
+    if draw(st.integers(0, 5)) == 0:
+        body["adminAccess"] = True
+    return slices, picked, parts, body
+
+
+@given(plain_worlds())
+@settings(max_examples=300, deadline=None)
+def test_a_plain_claim_gets_what_a_search_would_find(
+    world: tuple[list[Obj], list[str], list[str], Obj],
+) -> None:
+    slices, picked, parts, body = world
+    usage = Usage()
+    for name in picked:
+        pool, _, device = name.partition("/")
+        usage.add([{"request": "x", "driver": DRIVER, "pool": pool, "device": device}])
+    for name in parts:
+        pool, _, device = name.partition("/")
+        share = {"shareID": "1", "consumedCapacity": {"memory": "1"}}
+        usage.add([{"request": "x", "driver": DRIVER, "pool": pool, "device": device, **share}])
+    spec = {"devices": {"requests": [{"name": "r", "exactly": body}]}}
+    claim = claim_of({"metadata": {"name": "c", "namespace": "d"}, "spec": spec})
+    assert is_plain(claim)
+    pools = Published(map(slice_of, slices)).pools_for("n", {})
+    said = []
+    for ask in (solve, by_trial):
+        try:
+            found = ask(Node("n", {}), pools, usage, [claim], lambda _: ANY)
+        except AllocationError as failed:
+            said.append(f"{failed}")
+            continue
+        if isinstance(found, NoSolution):
+            said.append(f"{found}")
+        else:
+            chosen = [
+                (c.request.full_name, str(c.device.id), c.slice.name, c.consumed) for c in found.devices[0]
+            ]
+            said.append(f"{chosen} {found.alternatives} {found.has_alternatives}")
+    assert said[0] == said[1]
+
+
+def test_who_asks_for_more_than_is_left_is_told_at_once() -> None:
+    """Without going through all sets of devices: they are counted."""
+    slices = _world(*_many(21), nodeName="n")
+    taken = Usage()
+    assert len((_solved(slices, _asks(_request(count=20)), taken=taken) or [[]])[0]) == 20
+    taken.add([{"request": "x", "driver": DRIVER, "pool": "p", "device": "d0"}])
+    assert _solved(slices, _asks(_request(count=20)), taken=taken) is not None
+    assert _solved(slices, _asks(_request(count=21)), taken=taken) is None
+    assert _solved(_world(*_many(30), nodeName="n"), _asks(_request(count=31))) is None
 
 
 # One by one: what each rule of the search does

@@ -99,6 +99,21 @@ def solve(
 
     Raises: AllocationError.
     """
+    if len(claims) == 1 and is_plain(claims[0]):
+        found = _straight(node, pools, usage, claims[0], class_of)
+        if found is not None:
+            return found
+    return by_trial(node, pools, usage, claims, class_of)
+
+
+def by_trial(
+    node: Node,
+    pools: Sequence[Pool],
+    usage: Usage,
+    claims: Sequence[Claim],
+    class_of: Callable[[str], Class | None],
+) -> Solution | NoSolution:
+    """As `solve`, by trying what there is. Raises: AllocationError."""
     search = _Search(node, pools, usage, claims, class_of)
     search.prepare()
     try:
@@ -107,6 +122,88 @@ def solve(
     except _TooMany:
         raise AllocationError("allocation max size exceeded") from None
     return NoSolution(any(p.invalid for p in pools))
+
+
+# Nothing to go back for
+
+
+def is_plain(claim: Claim) -> bool:
+    """Whether it asks for so many devices of one kind, and for nothing that one device would say of another."""
+    if len(claim.requests) != 1 or claim.constraints:
+        return False
+    entries = claim.requests[0][1]
+    if len(entries) != 1:
+        return False
+    request = entries[0]
+    return (
+        not request.parent
+        and request.mode == EXACT
+        and bool(request.class_name)
+        and 0 < request.count <= MAX_DEVICES
+        and not request.capacity
+    )
+
+
+def _straight(
+    node: Node,
+    pools: Sequence[Pool],
+    usage: Usage,
+    claim: Claim,
+    class_of: Callable[[str], Class | None],
+) -> Solution | NoSolution | None:
+    """What the search would find for a plain claim where devices take nothing from each other: the first of those
+    that will do. None: it has to be searched.
+
+    Raises: AllocationError.
+    """
+    request = claim.requests[0][1][0]
+    of_class = class_of(request.class_name)
+    if of_class is None:
+        return None
+    chosen: list[Chosen] = []
+    for pool in pools:
+        if pool.gives_nothing:
+            continue
+        for one in pool.slices:
+            for device in one.devices:
+                if not request.admin and device.id in usage.whole:
+                    continue
+                if device.consumes or device.is_shared:
+                    return None
+                if (
+                    _is_chosen(request, of_class, claim, device, one, node)
+                    and not _is_kept_off(request, device)
+                    and _has_all(device, usage)
+                ):
+                    chosen.append(Chosen(request, device, one, None))
+                    if len(chosen) == request.count:
+                        return Solution((tuple(chosen),), ((0,),), ((False,),))
+    return NoSolution(any(p.invalid for p in pools))
+
+
+def _has_all(device: Device, usage: Usage) -> bool:
+    return not device.capacity or capacity.is_enough({}, device.capacity, usage.parts.get(device.id, {}), {})
+
+
+def _is_chosen(
+    request: Request, of_class: Class, claim: Claim, device: Device, one: Slice, node: Node
+) -> bool:
+    """By the selectors of the class, then of the request, then by where the device is. Raises: AllocationError."""
+    return (
+        holds(of_class.selectors, device, "class", of_class.name)
+        and holds(request.selectors, device, "claim", claim.title)
+        and (one.where is not None or device.where.reaches(node.name, node.labels))
+    )
+
+
+def _is_kept_off(request: Request, device: Device) -> bool:
+    """Whether it has a taint that the request does not tolerate."""
+    if not device.taints:
+        return False
+    return any(
+        t.effect in _PREVENTING and not any(o.tolerates(t) for o in request.tolerations)
+        for t in device.taints
+    )
 
 
 @final
@@ -300,15 +397,10 @@ class _Search:
     def _is_selectable(
         self, key: tuple[int, int, int], wanted: _Wanted, claim: Claim, device: Device, one: Slice
     ) -> bool:
-        """By the selectors of the class, then of the request, then by where the device is. Raises: AllocationError."""
+        """Raises: AllocationError."""
         known = self._matches.get((device.id, *key))
         if known is None:
-            of_class = wanted.of_class
-            known = (
-                holds(of_class.selectors, device, f"class {of_class.name}")
-                and holds(wanted.request.selectors, device, f"claim {claim.title}")
-                and (one.where is not None or device.where.reaches(self._node.name, self._node.labels))
-            )
+            known = _is_chosen(wanted.request, wanted.of_class, claim, device, one, self._node)
             self._matches[(device.id, *key)] = known
         return known
 
@@ -333,10 +425,7 @@ class _Search:
         counts = device.consumes and not (device.is_shared and self._is_shared_now(own))
         if counts and not self._take_counters(device, pool):
             return False
-        if any(
-            t.effect in _PREVENTING and not any(o.tolerates(t) for o in request.tolerations)
-            for t in device.taints
-        ):
+        if _is_kept_off(request, device):
             return False
         if not self._constrained(claim, request, device, must=must):
             return False

@@ -19,28 +19,28 @@ class AllocationError(Exception):
     """Nothing can be allocated before somebody changes an object: the whole attempt ends. The text is upstream's."""
 
 
-def holds(expressions: tuple[str, ...], device: Device, subject: str) -> bool:
-    """Whether all of them hold. `subject`: whose they are, for the words of a failure.
+def holds(expressions: tuple[str, ...], device: Device, kind: str, name: str) -> bool:
+    """Whether all of them hold. `kind`, `name`: whose they are, for the words of a failure.
 
     Raises: AllocationError, for an expression that fails on this device.
     """
     for index, expression in enumerate(expressions):
         known = device.matches.get(expression)
         if known is None:
-            known = device.matches[expression] = _verdict(expression, device, subject, index)
+            known = device.matches[expression] = _verdict(expression, device, kind, name, index)
         if not known:
             return False
     return True
 
 
-def _verdict(expression: str, device: Device, subject: str, index: int) -> bool:
+def _verdict(expression: str, device: Device, kind: str, name: str, index: int) -> bool:
     """Raises: AllocationError; a failure is not remembered: its words name who asked."""
     key = (expression, device.content)
     known = _verdicts.get(key)
     if known is None:
         if len(_verdicts) >= _VERDICTS_KEPT:
             _verdicts.clear()
-        known = _verdicts[key] = _asked(expression, device, f"{subject}: selector #{index}")
+        known = _verdicts[key] = _asked(expression, device, f"{kind} {name}: selector #{index}")
     return known
 
 

@@ -90,7 +90,7 @@ class Claiming:
                 continue
             selectors = class_of(raw).selectors
             try:
-                found[f"{DEVICES}{name}"] = sum(holds(selectors, d, f"class {name}") for d in free)
+                found[f"{DEVICES}{name}"] = sum(holds(selectors, d, "class", name) for d in free)
             except AllocationError:
                 continue
         return found
