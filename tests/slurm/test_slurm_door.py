@@ -196,6 +196,79 @@ def test_a_hint_that_cannot_be_read_is_refused_and_nothing_submitted(folder: Pat
     door.end()
 
 
+@pytest.mark.parametrize(
+    ("change", "want"),
+    [
+        ("timelimit=10-00:00:00", "Access/permission denied for job 1\n"),
+        ("contiguous=yes", "Access/permission denied for job 1\n"),
+        ("admincomment=x", "Access/permission denied for job 1\n"),
+        ("nice=-5", "Access/permission denied for job 1\n"),
+        ("burstbuffer=x", "Requested operation not supported on this system for job 1\n"),
+        ("numnodes=0", "Node count specification invalid for job 1\n"),
+        ("starttime=soon", "Invalid time specification (pos=0): soon\nNo changes specified\n"),
+        ("nice=5", ""),
+        ("switches=1@2", ""),
+    ],
+)
+def test_a_user_changes_what_users_may_of_a_waiting_job(folder: Path, change: str, want: str) -> None:
+    door = Typed(folder)
+    door.type("sbatch", "-H", "-t", "5", "--wrap", "sleep 600", user="alice")
+    before = door.type("scontrol", "show", "job", "1")[1]
+    code, _, err = door.type("scontrol", "update", "jobid=1", change, user="alice")
+    assert (err, bool(code)) == (want, bool(want))
+    assert (door.type("scontrol", "show", "job", "1")[1] == before) is bool(want)
+    door.end()
+
+
+def test_top_gives_a_job_the_first_place_and_the_others_pay_for_it(folder: Path) -> None:
+    door = Typed(folder)
+    for nice in ("0", "10", "20"):
+        door.type("sbatch", "-b", "now+1hour", f"--nice={nice}", "--wrap", "sleep 600", user="alice")
+    door.type("sbatch", "-b", "now+1hour", "--wrap", "sleep 600", user="bob")
+    first, *_ = door.type("squeue", "-h", "-S", "i", "-o", "%Q")[1].split()
+    assert door.type("scontrol", "top", "3")[0] == 0
+    most = int(first)
+    assert door.type("squeue", "-h", "-S", "i", "-u", "alice", "-o", "%i %Q %y")[1] == (
+        f"1 {most - 10} 10\n2 {most - 20} 20\n3 {most} 0\n"
+    )
+    assert door.type("squeue", "-h", "-u", "bob", "-o", "%y")[1] == "0\n"
+    assert door.type("scontrol", "top", "99")[2] == "Invalid job id specified for job 99\n"
+    door.end()
+
+
+def test_waiting_tasks_of_an_array_stand_in_one_line(folder: Path) -> None:
+    door = Typed(folder)
+    door.type("sbatch", "-H", "--array=1-4%2", "--wrap", "sleep 600", user="alice")
+    door.type("scontrol", "update", "jobid=1_2", "timelimit=3", user="alice")
+    assert door.type("squeue", "-h", "-o", "%i %r")[1] == "1_[1-4] JobHeldUser\n"
+    assert door.type("squeue", "-h", "--array-unique", "-S", "i", "-o", "%i %l")[1].count("\n") == 2
+    door.end()
+
+
+def test_the_last_task_of_an_array_is_that_task(folder: Path) -> None:
+    door = Typed(folder)
+    door.type("sbatch", "-H", "--array=3,7%1", "--wrap", "sleep 600", user="alice")
+    door.type("scontrol", "release", "1", user="alice")
+    door.run(5)
+    assert sorted(door.type("squeue", "-h", "-o", "%i %t")[1].splitlines()) == ["1_3 R", "1_7 PD"]
+    door.end()
+
+
+def test_multi_prog_reads_its_file_before_anything_is_asked_for(folder: Path) -> None:
+    door = Typed(folder)
+    file = folder / "programs"
+    for text, said in (
+        (None, f"srun: error: Could not open multi_prog config file {file}\n"),
+        ("0 true\n", f"srun: error: Configuration file {file} invalid, no record for task id 1\n"),
+        ("0-5 true\n", "srun: error: Invalid task id, 5 >= ntasks\n"),
+    ):
+        if text is not None:
+            file.write_text(text)
+        assert door.type("srun", "-n2", "--multi-prog", str(file), user="alice") == (1, "", said)
+    assert door.type("sacct", "-a", "-X", "-n")[1] == ""
+    door.end()
+
+
 # As a process, through its socket
 
 
@@ -339,6 +412,34 @@ def test_whoever_leaves_an_srun_frees_what_it_held(served: Served) -> None:
     typed.wait()
     _until(lambda: "CANCELLED" in served.type("sacct", "-n", "-X", "-o", "state%20").stdout)
     assert served.type("srun", "--gres=gpu:8", "-C", "h100", "echo", "free").stdout == "free\n"
+
+
+def test_tasks_of_srun_are_dealt_fed_and_ended_as_asked(served: Served, tmp_path: Path) -> None:
+    served.up()
+    (served.folder / "programs").write_text("0 echo zero\n* echo %t-%o\n")
+    echo = ["bash", "-c", "echo $SLURM_PROCID $SLURM_NODEID"]
+    for words, want in (  # three CPUs of one node, one of the other
+        (["-N2", "-n4", "-c1", "-m", "cyclic", *echo], "0 0,1 1,2 0,3 0"),
+        (["-n3", "--multi-prog", "programs"], "1-0,2-1,zero"),
+        (["-D", "/", "pwd"], "/"),
+        (["--export=NONE", "/bin/sh", "-c", "echo ${HOME-none}"], "none"),
+    ):
+        typed = served.type("srun", *words)
+        assert ",".join(sorted(typed.stdout.split("\n")[:-1])) == want, typed
+    both = served.type("bash", "-c", "echo in | srun -n2 cat")
+    assert both.stdout == "in\nin\n"
+    bad = served.type("srun", "-n2", "-K", "bash", "-c", "[ $SLURM_PROCID = 0 ] && exit 4; /bin/sleep 60")
+    assert bad.returncode == 143
+    assert "task 0: Exited with exit code 4\n" in bad.stderr and "task 1: Terminated\n" in bad.stderr
+    gone = served.type("srun", "/")
+    assert (gone.returncode, "execve(): /: Permission denied" in gone.stderr) == (13, True)
+
+
+def test_what_a_partition_refuses_does_not_start_by_srun(served: Served) -> None:
+    served.up()
+    served.type("scontrol", "update", "partitionname=gpu", "state=down", user="root")
+    typed = served.type("srun", "-I", "-p", "gpu", "true")
+    assert (typed.returncode, typed.stderr.count("insufficient priority")) == (1, 1)
 
 
 def _fairway(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -70,11 +70,19 @@ class Controller(Life):
         job.reason, job.exit_code = "BadConstraints", 1
         self._remove(job, "FAILED")
 
+    def is_kept_back(self, job: Job) -> bool:
+        """It waits for others before it, or for a partition's rules, not for nodes."""
+        return self._waits_for_others(job) or all(
+            partition_reason(self.cluster, job, self.cluster.partitions[name]) for name in job.partitions
+        )
+
     def consider(self, job: Job) -> bool:
         """Start a pending job at once if it is the first of its partitions (as for srun and salloc)."""
         if not job.pending or not is_runnable(self.cluster, job, self.now) or self._waits_for_others(job):
             return False
         for name in job.partitions:
+            if partition_reason(self.cluster, job, self.cluster.partitions[name]):
+                continue
             verdict = selecting.select(self._look(), job, self.cluster.partitions[name])
             if verdict.code == "OK":
                 self._start(job, self.cluster.partitions[name], verdict, "Submit")

@@ -20,17 +20,24 @@ class Layout:
 
     nodes: tuple[str, ...]
     tasks: tuple[int, ...]
+    order: tuple[int, ...] = ()
+    """The node of every task; (): in blocks."""
 
     def of_task(self, task: int) -> tuple[int, int]:
         """Which node of the step a task is on, and its number there."""
+        if self.order:
+            return self.order[task], self.order[:task].count(self.order[task])
         for at, count in enumerate(self.tasks):
             if task < count:
                 return at, task
             task -= count
         return len(self.nodes) - 1, 0
 
-    def first_of(self, node: int) -> int:
-        return sum(self.tasks[:node])
+    def on_node(self, node: int) -> list[int]:
+        if self.order:
+            return [task for task, at in enumerate(self.order) if at == node]
+        first = sum(self.tasks[:node])
+        return list(range(first, first + self.tasks[node]))
 
 
 def repeated(counts: Sequence[int]) -> str:
@@ -43,15 +50,20 @@ def repeated(counts: Sequence[int]) -> str:
 
 
 def layout_of(
-    job: Job, tasks: int, nodes: Sequence[str] | None = None, per_node: int = 0, cpus: int = 1
+    job: Job, tasks: int, nodes: Sequence[str] | None = None, per_node: int = 0, cpus: int = 1, dealt: int = 0
 ) -> Layout:
-    """Tasks in blocks: as many on each node as it has CPUs for, at least one on every node."""
+    """Tasks in blocks: as many on each node as it has CPUs for, at least one on every node.
+
+    dealt: so many at a time go to each node in turn, while it has CPUs for them (cyclic: 1; plane=N).
+    """
     names = list(nodes if nodes is not None else job.nodes)
     room = {
         share_name: max(share, 1)
         for share_name, share in zip(job.nodes, (s.cpus for s in job.shares), strict=False)
     }
     most = [per_node or max(room.get(name, 1) // max(cpus, 1), 1) for name in names]
+    if dealt and names:
+        return _dealt(names, most, tasks, dealt)
     counts = [1 if tasks >= len(names) else int(at < tasks) for at in range(len(names))]
     left = tasks - sum(counts)
     for at in range(len(names)):
@@ -65,8 +77,25 @@ def layout_of(
     return Layout(tuple(names), tuple(counts))
 
 
+def _dealt(names: list[str], most: list[int], tasks: int, size: int) -> Layout:
+    order: list[int] = []
+    counts = [0] * len(names)
+    while len(order) < tasks:
+        before = len(order)
+        for at in range(len(names)):
+            for _ in range(min(size, most[at] - counts[at], tasks - len(order))):
+                order.append(at)
+                counts[at] += 1
+        if len(order) == before:  # more tasks than CPUs: --overcommit
+            most = [count + size for count in counts]
+    return Layout(tuple(names), tuple(counts), tuple(order))
+
+
 def job_layout(job: Job) -> Layout:
-    return layout_of(job, max(job.num_tasks, 1), per_node=job.ntasks_per_node, cpus=job.cpus_per_task)
+    tasks = max(job.num_tasks, 1)
+    if job.batch and job.request.num_tasks is None and job.request.cpus_per_tres:  # a task for each CPU of its GPUs
+        tasks = max(sum(share.cpus for share in job.shares) // max(job.cpus_per_task, 1), tasks)
+    return layout_of(job, tasks, per_node=job.ntasks_per_node, cpus=job.cpus_per_task)
 
 
 def job_variables(site: Site, job: Job) -> dict[str, str]:

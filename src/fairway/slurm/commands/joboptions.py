@@ -439,6 +439,7 @@ _SETTERS: dict[str, Setter] = {
         "gres-flags", disable_binding=("disable-binding",), enforce_binding=("enforce-binding",)
     ),
     "help": _help,
+    "jobid": _whole("jobid"),
     "kill-on-invalid-dep": _named("kill-on-invalid-dep", yes=True, no=False),
     "mail-type": _mail,
     "mem": _memory,

@@ -213,12 +213,20 @@ def _request(call: Call, options: JobOptions, operands: list[str], wrap: str | N
         name=request.name or name,
         script=body,
         argv=tuple(operands[1:]),
-        environment=_environment(call, options, request) | tres_variables(options.values),
+        environment=_environment(call, options) | tres_variables(options.values),
         extra=request.extra | {key: value for key, value in files.items() if value},
     )
 
 
-def _environment(call: Call, options: JobOptions, request: JobRequest) -> dict[str, str]:
+def task_environment(call: Call, options: JobOptions) -> dict[str, str] | None:
+    """What srun's tasks find of its environment where --export says so; None: all of it."""
+    export = str(options.get("export") or "ALL")
+    if export.upper() == "ALL":
+        return None
+    return _environment(call, options) | (dict(call.environment) if "ALL" in export.split(",") else {})
+
+
+def _environment(call: Call, options: JobOptions) -> dict[str, str]:
     """What the job inherits: all, none, or what --export names."""
     export = options.get("export") or "ALL"
     if export.upper() == "ALL":

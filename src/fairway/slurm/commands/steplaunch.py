@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +49,7 @@ def plan_step(call: Call, job: Job, options: JobOptions, whole_job: bool) -> tup
         names = names[:tasks]
     cpus = get("cpus-per-task") or job.cpus_per_task
     per_node = get("ntasks-per-node", 0) or (job.ntasks_per_node if whole_job else 0)
-    layout = layout_of(job, tasks, names, per_node, cpus)
+    layout = layout_of(job, tasks, names, per_node, cpus, _dealt(get("distribution")))
     gpus = [
         _gpus(job, options, name, count, whole_job)
         for name, count in zip(layout.nodes, layout.tasks, strict=True)
@@ -62,6 +63,12 @@ def plan_step(call: Call, job: Job, options: JobOptions, whole_job: bool) -> tup
         cpus=_cpus(job, layout, tasks, cpus, whole_job or not get("exact")),
     )
     return step, _tasks(call, job, step, layout, gpus, options)
+
+
+def _dealt(distribution: Any) -> int:
+    """How many tasks at a time go to each node in turn; 0: blocks."""
+    word = str(distribution or "").lower().partition(":")[0].partition(",")[0]
+    return int(word[6:]) if word.startswith("plane=") else int(word == "cyclic")
 
 
 def _cpus(job: Job, layout: Layout, tasks: int, cpus: int, all_of_them: bool) -> int:
@@ -124,14 +131,15 @@ def _tasks(
     found = []
     for number in range(step.tasks):
         at, local = layout.of_task(number)
-        first = layout.first_of(at)
-        own = list(range(first, first + layout.tasks[at]))
+        own = layout.on_node(at)
         variables = shared | node_variables(site, job, layout.nodes[at], local, number, at, own)
         bits = gpus[at]
         if per_task:
             each = sum(_gres(_as_gres(per_task)).values())
             bits = _slice(bits, local * each, each)
             variables["SLURMD_TRES_BIND"] = f"gpu:per_task:{each}"
+        elif options.get("gpu-bind"):
+            bits = _bound(bits, str(options.get("gpu-bind")), local)
         variables |= gpu_variables(bits)
         if bits:
             variables["SLURM_STEP_GPUS"] = variables["CUDA_VISIBLE_DEVICES"]
@@ -139,6 +147,28 @@ def _tasks(
             variables["TMPDIR"] = "/tmp"
         found.append(Task(number, layout.nodes[at], variables))
     return found
+
+
+def _bound(bits: int, how: str, local: int) -> int:
+    """The devices that --gpu-bind leaves a task: `single:2`, `per_task:1`, `map_gpu:1,0`, `mask_gpu:3`."""
+    kind, _, text = how.replace("verbose,", "").replace(",verbose", "").partition(":")
+    mine = [at for at in range(bits.bit_length()) if bits >> at & 1]
+    if not mine or kind not in ("single", "per_task", "map_gpu", "mask_gpu"):
+        return bits
+    if kind == "per_task":
+        return _slice(bits, local * int(text), int(text))
+    if kind == "single":
+        return 1 << mine[local // max(int(text), 1) % len(mine)]
+    each: list[int] = []
+    for part in text.split(","):
+        value, _, times = part.partition("*")
+        base = 16 if kind == "mask_gpu" or value.lower().startswith("0x") else 10
+        number = int(value, base) if re.fullmatch(r"(0x)?[0-9a-f]{1,16}", value.lower()) else 0
+        each += [number] * min(int(times) if times.isdigit() else 1, 4096)
+    number = each[local % len(each)]
+    if kind == "map_gpu":
+        return 1 << mine[number] if number < len(mine) else bits
+    return sum(1 << at for place, at in enumerate(mine) if number >> place & 1) or bits
 
 
 def _slice(bits: int, skip: int, count: int) -> int:

@@ -3,10 +3,14 @@
 Speaks JSON lines with the socket named in the environment variable FAIRWAY_SOCKET, or beside this file.
 """
 
+import errno
 import json
 import os
+import signal
 import socket
 import sys
+import threading
+import time
 
 
 def main() -> int:
@@ -44,7 +48,7 @@ def main() -> int:
         if told.get("need") == "stdin":
             _send(stream, {"stdin": sys.stdin.read()})
         if "run" in told:
-            _send(stream, {"ended": _run(told["run"])})
+            _send(stream, _run(told["run"], told.get("until", {})))
         if "exit" in told:
             code = told["exit"]
             break
@@ -67,51 +71,130 @@ def _send(stream, what) -> None:  # type: ignore[no-untyped-def]
     stream.flush()
 
 
-def _run(tasks) -> list[int]:  # type: ignore[no-untyped-def]
-    """Start every task at once and wait for all; statuses as wait gives them."""
+def _run(tasks, until) -> dict[str, object]:  # type: ignore[no-untyped-def]
+    """Start every task at once and wait for all; statuses as wait gives them.
+
+    until: `bad` ends the others as soon as one fails, `wait` so many seconds after the first has ended.
+    """
+    fed = [task for task in tasks if task["stdin"]]
     started = []
+    feeds = []
+    threads = []
     for task in tasks:
-        reading = writing = None
+        reading = writing = feeding = None
         if task["label"]:
             reading, writing = os.pipe()
+        if task["stdin"] and len(fed) > 1:
+            feeding, fill = os.pipe()
+            feeds.append(fill)
         sys.stdout.flush()
         child = os.fork()
         if not child:
-            _become(task, writing)
-        if writing is not None:
-            os.close(writing)
-        started.append((child, reading, task["label"]))
-    statuses = []
-    for child, reading, label in started:
+            for fill in feeds:
+                os.close(fill)
+            _become(task, writing, feeding)
+        for descriptor in (writing, feeding):
+            if descriptor is not None:
+                os.close(descriptor)
+        started.append(child)
         if reading is not None:
-            with open(reading, "rb") as output:
-                for line in output:
-                    sys.stdout.buffer.write(label.encode() + line)
+            threads.append(threading.Thread(target=_label, args=(reading, task["label"])))
+    if feeds:
+        threading.Thread(target=_feed, args=(feeds,), daemon=True).start()
+    for thread in threads:
+        thread.start()
+    told = _wait(started, until)
+    for thread in threads:
+        thread.join()
+    return told
+
+
+def _label(reading, label) -> None:  # type: ignore[no-untyped-def]
+    with open(reading, "rb") as output:
+        for line in output:
+            sys.stdout.buffer.write(label.encode() + line)
             sys.stdout.flush()
-        statuses.append(os.waitpid(child, 0)[1])
-    return statuses
 
 
-def _become(task, writing) -> None:  # type: ignore[no-untyped-def]
+def _feed(feeds) -> None:  # type: ignore[no-untyped-def]
+    """What comes in goes to every task."""
+    while feeds:
+        data = os.read(0, 65536)
+        for fill in list(feeds):
+            try:
+                left = data
+                while left:
+                    left = left[os.write(fill, left) :]
+                if not data:
+                    os.close(fill)
+                    feeds.remove(fill)
+            except OSError:
+                os.close(fill)
+                feeds.remove(fill)
+
+
+def _wait(children, until) -> dict[str, object]:  # type: ignore[no-untyped-def]
+    statuses: list[int | None] = [None] * len(children)
+    cut, first = "", 0.0
+    while None in statuses:
+        for at, child in enumerate(children):
+            if statuses[at] is None:
+                ended, status = os.waitpid(child, os.WNOHANG if until else 0)
+                if ended:
+                    statuses[at] = status
+                    first = first or time.monotonic()
+        running = [child for at, child in enumerate(children) if statuses[at] is None]
+        bad = until.get("bad") and any(statuses)
+        late = until.get("wait") and first and time.monotonic() - first >= until["wait"]
+        if running and not cut and (bad or late):
+            cut = "bad" if bad else "wait"
+            for child in running:
+                os.killpg(child, signal.SIGTERM if bad else signal.SIGKILL)
+        if running and until:
+            time.sleep(0.02)
+    return {"ended": statuses, "cut": cut}
+
+
+def _become(task, writing, feeding) -> None:  # type: ignore[no-untyped-def]
+    code = 2
     try:
+        if task.get("group"):
+            os.setpgid(0, 0)
         if writing is not None:
             os.dup2(writing, 1)
             os.dup2(writing, 2)
         for descriptor, path in enumerate(task.get("files", ()), start=1):
             if path:
                 os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666), descriptor)
-        if not task["stdin"]:
+        if feeding is not None:
+            os.dup2(feeding, 0)
+        elif not task["stdin"]:
             os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
-        environment = dict(os.environ) | task["environment"]
+        if task.get("cwd"):
+            _enter(task)
+        environment = ({} if task.get("bare") else dict(os.environ)) | task["environment"]
         os.environ.clear()
         os.environ.update(environment)
+        if "PATH" not in environment and "/" not in task["arguments"][0]:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         os.execvpe(task["arguments"][0], task["arguments"], environment)
     except OSError as failed:
+        code = failed.errno or 2
         os.write(
             2,
             f"slurmstepd-{task['node']}: error: execve(): {task['arguments'][0]}: {failed.strerror}\n".encode(),
         )
-    os._exit(2)
+    os._exit(code)
+
+
+def _enter(task) -> None:  # type: ignore[no-untyped-def]
+    """The folder that was asked for, else /tmp: slurmstepd says so twice."""
+    try:
+        os.chdir(task["cwd"])
+    except OSError as failed:
+        said = f"couldn't chdir to `{task['shown']}': {failed.strerror}: going to /tmp instead"
+        os.write(2, f"slurmstepd-{task['node']}: error: {said}\n".encode() * 2)
+        os.chdir("/tmp")
 
 
 if __name__ == "__main__":

@@ -12,9 +12,11 @@ from fairway.slurm.commands.call import Call, Quit
 from fairway.slurm.commands.environment import asked_variables, job_variables, tres_variables
 from fairway.slurm.commands.joboptions import JobOptions
 from fairway.slurm.commands.jobrequests import request_of
-from fairway.slurm.commands.sbatch import tell_notes, will_run
+from fairway.slurm.commands.multiprog import read_programs
+from fairway.slurm.commands.sbatch import task_environment, tell_notes, will_run
 from fairway.slurm.commands.steplaunch import Task, plan_step
 from fairway.slurm.model.job import Job, JobRequest, Step
+from fairway.slurm.words import durations
 from fairway.slurm.words.errors import SlurmError, refusals
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ def begin(host: Host, connection: Connection, call: Call) -> None:
             return
         if not rest and not options.get("test-only"):
             call.fatal("No command given to execute.")
+        _check_step(call, options, rest)
         number = str(options.get("jobid") or call.environment.get("SLURM_JOB_ID") or "")
         if number and not options.get("test-only"):
             _in_job(host, connection, call, options, rest, number)
@@ -57,6 +60,26 @@ def begin(host: Host, connection: Connection, call: Call) -> None:
             _allocate(host, connection, call, options, rest, _srun)
     except Quit as left:
         connection.flush(call, left.code)
+
+
+def _check_step(call: Call, options: JobOptions, rest: list[str]) -> None:
+    """What srun itself finds wrong, or leaves out, before it asks for anything (_opt_verify)."""
+    if str(options.get("distribution", "")).lower().startswith("arbitrary") and not options.get("nodelist"):
+        call.fail("With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option")
+    least = options.get("nodes", (0, 0))[0]
+    each, tasks = options.get("ntasks-per-node"), options.get("ntasks")
+    if each and tasks and least and each != tasks // least:
+        if tasks > each:
+            call.info(
+                f"Warning: can't honor --ntasks-per-node set to {each} which doesn't match the requested tasks {tasks}"
+                f" with the number of requested nodes {least}. Ignoring --ntasks-per-node."
+            )
+        options.forget("ntasks-per-node")
+    if options.get("multi-prog") and rest:
+        programs = read_programs(call, rest[0], tasks)
+        options.values["programs"] = programs
+        options.values.setdefault("ntasks", len(programs))
+        options.source.setdefault("ntasks", "cli")
 
 
 _USERS_OWN = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL)
@@ -78,14 +101,15 @@ def _allocate(
     connection.gone = lambda: _revoke(host, job)
     host.try_now(job)
     if job.pending:
-        if job.reason.startswith("Partition") and job.reason != "PartitionDown":
-            call.info(refusals()["REQUESTED_PART_CONFIG_UNAVAILABLE"][1])
         if "immediate" in options.source:
-            call.error(f"Unable to allocate resources: {refusals()['NODES_BUSY'][1]}")
+            why = "NOT_TOP_PRIORITY" if host.site.controller.is_kept_back(job) else "NODES_BUSY"
+            call.error(f"Unable to allocate resources: {refusals()[why][1]}")
             host.site.controller.cancel(job.job_id, job.user)
             if call.name == "salloc":
                 call.info(f"Job allocation {job.job_id} has been revoked.")
             call.quit(1)
+        if job.reason.startswith("Partition") and job.reason != "PartitionDown":
+            call.info(refusals()["REQUESTED_PART_CONFIG_UNAVAILABLE"][1])
         if call.name == "salloc":
             call.info(f"Pending job allocation {job.job_id}")
         call.info(f"job {job.job_id} queued and waiting for resources")
@@ -215,13 +239,27 @@ def _run_step(
     connection.flush(call)
     path = f"{host.bin / 'jobs'}:{host.bin}:{call.environment.get('PATH', '/usr/bin:/bin')}"
     label = options.get("label")
+    kept = task_environment(call, options)
+    where = str(options.get("chdir") or "") if options.source.get("chdir") == "cli" else ""
+    programs = options.get("programs")
+    until = _until(call, options)
+    stdin = _stdin_task(options)
+    own = {"SLURM_JOB_NAME": step.name} if options.source.get("jobid") == "cli" else {}
     files = _files(host, call, job, step, options)
     plan = [
         {
-            "arguments": rest,
-            "environment": task.variables | asked_variables(options.values if whole else {}) | {"PATH": path},
+            "arguments": programs[task.number] if programs else rest,
+            "environment": (kept or {})
+            | task.variables
+            | asked_variables(options.values if whole else {})
+            | own
+            | ({"PATH": path} if kept is None or "PATH" in kept else {}),
+            "bare": kept is not None,
+            "cwd": host.site.real_path(where) if where else "",
+            "shown": where,
+            "group": bool(until),
             "label": f"{task.number}: " if label else "",
-            "stdin": task.number == 0,
+            "stdin": stdin is None or task.number == stdin,
             "node": task.node,
             "files": [text and _filled(text, task) for text in files],
         }
@@ -230,6 +268,7 @@ def _run_step(
 
     def ended(told: dict[str, Any]) -> None:
         statuses = [int(s) for s in told["ended"]]
+        options.values["cut"] = str(told.get("cut") or "")
         code = _told(call, job, step, tasks, statuses, options)
         kill = next((s & 0x7F for s in statuses if s & 0x7F), 0)
         for one in job.steps:
@@ -250,7 +289,23 @@ def _run_step(
     connection.then = lambda told: host.answer_told(connection, told, lambda: ended(told))
     connection.gone = left
     connection.pid = 0
-    connection.send(run=plan)
+    connection.send(run=plan, until=until)
+
+
+def _stdin_task(options: JobOptions) -> int | None:
+    """The one task that reads srun's input; None: each (-i all), -1: none."""
+    text = str(options.get("input") or "") if options.source.get("input") == "cli" else ""
+    return int(text) if text.isdigit() and len(text) < 8 else -1 if text.lower() == "none" else None
+
+
+def _until(call: Call, options: JobOptions) -> dict[str, int]:
+    """When the client ends the tasks that still run (-K, -W; KillOnBadExit, WaitTime)."""
+    conf = call.site.conf
+    bad = options.get("kill-on-bad-exit")
+    is_bad = conf.number("KillOnBadExit", 0) != 0 if bad is None else str(bad) not in ("0", "False")
+    wait = options.get("wait")
+    seconds = int(wait) if str(wait or "").isdigit() else conf.number("WaitTime", 0) or 0
+    return ({"bad": 1} if is_bad else {}) | ({"wait": seconds} if seconds else {})
 
 
 def _files(host: Host, call: Call, job: Job, step: Step, options: JobOptions) -> list[str]:
@@ -258,7 +313,7 @@ def _files(host: Host, call: Call, job: Job, step: Step, options: JobOptions) ->
     found = []
     for name in ("output", "error"):
         text = str(options.get(name) or "") if options.source.get(name) == "cli" else ""
-        if text in ("", "all") or text.isdigit():
+        if text == "" or text.lower().startswith("all") or text.isdigit():
             found.append("")
             continue
         text = "/dev/null" if text.lower() == "none" else text
@@ -294,14 +349,39 @@ def _told(
     for task, status in zip(tasks, statuses, strict=True):
         if status:
             groups.setdefault((task.node, status), []).append(task.number)
-    from fairway.slurm.commands.jobtext import index_list
-
-    for (node, status), numbers in groups.items():
-        which = f"tasks {index_list(numbers)}" if len(numbers) > 1 else f"task {numbers[0]}"
-        kill = status & 0x7F
-        how = _SIGNALS.get(kill, f"Unknown signal {kill}") if kill else f"Exited with exit code {status >> 8}"
-        if not options.get("quiet"):
-            call.error(f"{node}: {which}: {how}")
-    if any(s & 0x7F in (signal.SIGKILL, signal.SIGTERM) for s in statuses):
-        call.info(f"Force Terminated StepId={job.label}.{step.step_id}")
+    cut = options.get("cut", "")
+    number, ended = f"{job.label}.{step.step_id}", signal.SIGTERM if cut == "bad" else signal.SIGKILL
+    stopped = [key for key in groups if cut and key[1] & 0x7F == ended]
+    for key in groups:
+        if key not in stopped:
+            call.error(_failed(key, groups[key]))
+    if cut == "wait":
+        call.info(f"First task exited {options.get('wait') or call.site.conf.number('WaitTime', 0)}s ago")
+        for running in (True, False):
+            which = [t.number for t, s in zip(tasks, statuses, strict=True) if (s & 0x7F == ended) is running]
+            if which:
+                call.info(f"StepId={number} {_tasks_text(which)}: {'running' if running else 'exited'}")
+    if cut:
+        call.info(f"launch/slurm: _step_signal: Terminating StepId={number}")
+        if cut == "wait":
+            seconds = (call.site.conf.number("KillWait", 30) or 0) + 2
+            call.info(f"Job step aborted: Waiting up to {seconds} seconds for job step to finish.")
+        call.say(
+            f"slurmstepd-{step.nodes[0]}: error: *** STEP {number} ON {step.nodes[0]} CANCELLED AT "
+            f"{durations.stamp(call.now)} ***"
+        )
+    for key in stopped:
+        call.error(_failed(key, groups[key]))
+    if cut != "wait" and any(s & 0x7F in (signal.SIGKILL, signal.SIGTERM) for s in statuses):
+        call.info(f"Force Terminated StepId={number}")
     return max((_code(status) for status in statuses), default=0)
+
+
+def _tasks_text(numbers: list[int]) -> str:
+    return f"tasks {jobtext.index_list(numbers)}" if len(numbers) > 1 else f"task {numbers[0]}"
+
+
+def _failed(key: tuple[str, int], numbers: list[int]) -> str:
+    (node, status), kill = key, key[1] & 0x7F
+    how = _SIGNALS.get(kill, f"Unknown signal {kill}") if kill else f"Exited with exit code {status >> 8}"
+    return f"{node}: {_tasks_text(numbers)}: {how}"
