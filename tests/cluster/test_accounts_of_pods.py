@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from accountstate import account_state, recount
 from builders import HOSTNAME, PodBuilder, node, pod
 from fairway.cluster.accounts import NodeAccounts
@@ -243,3 +245,46 @@ def test_counts_grow_with_the_rows() -> None:
     ((_, carried),) = counts.carried(interned, ("required-anti",))
     assert [row for row, n in enumerate(carried.tolist()) if n] == [0, 19]
     assert len(carried) == 32
+
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+@pytest.mark.parametrize(
+    ("change", "is_seen"),
+    [
+        ({"metadata": {"labels": {ZONE: "b"}}}, True),
+        ({"metadata": {"labels": {"other": "b"}}}, True),
+        ({"metadata": {"annotations": {"a": "b"}}}, False),
+        ({"spec": {"unschedulable": True}}, True),
+        ({"spec": {"unschedulable": False}}, False),
+        ({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}, True),
+        ({"spec": {"podCIDR": "10.0.0.0/24"}}, False),
+        ({"status": {"allocatable": {"cpu": "9"}}}, True),
+        ({"status": {"capacity": {"cpu": "99"}}}, False),
+        ({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, False),
+    ],
+)
+def test_which_changes_of_a_node_are_looked_at(change: Obj, is_seen: bool) -> None:
+    store = Store()
+    for name in ("n", "m"):
+        store.create(node(name).zone("a").build())
+    accounts = store.accounts
+    accounts.respecced.clear()
+    store.patch(Key("Node", "", "n"), change)
+    if "status" in change:
+        found = store.require(Key("Node", "", "n"))
+        store.set_status(Key("Node", "", "n"), {**found["status"], **change["status"]})
+    assert bool(accounts.respecced) is is_seen
+    assert account_state(recount(store)) == account_state(accounts)
+
+
+def test_where_nothing_is_said_to_be_allocatable_capacity_counts() -> None:
+    store = Store()
+    made = node("n").build()
+    store.create({**made, "status": {"capacity": made["status"]["allocatable"]}})
+    accounts = store.accounts
+    accounts.respecced.clear()
+    store.set_status(Key("Node", "", "n"), {"capacity": {"cpu": "7"}})
+    assert accounts.respecced == [0]
+    assert account_state(recount(store)) == account_state(accounts)
