@@ -90,6 +90,41 @@ def test_no_target_and_no_pods() -> None:
     assert world.conditions("web", VPA)["NoPodsMatched"] == ("True", "NoPodsMatched")
 
 
+def test_what_is_missing_is_named_and_what_was_recommended_stays() -> None:
+    world = World(load=busy(), objects=[deployment("web", 2), vertical("Off")])
+    world.run(600)
+    before = world.status("web", VPA)
+    assert before["recommendation"] and [c["type"] for c in before["conditions"]] == [
+        "RecommendationProvided"
+    ]
+    world.twin.store.delete(_key(world))
+    world.twin.wake()
+    world.run(120)
+    after = world.status("web", VPA)
+    assert after["recommendation"] == before["recommendation"]
+    lost, provided = after["conditions"]
+    assert lost["message"] == "Cannot read targetRef. Reason: Deployment default/web does not exist"
+    assert provided == before["conditions"][0], "what has not changed keeps its time"
+    bare = vertical("Off")
+    del bare["spec"]["targetRef"]
+    world.apply({**bare, "metadata": {"name": "bare"}})
+    world.run(120)
+    (told, none) = world.status("bare", VPA)["conditions"]
+    assert told["message"] == "targetRef not defined. If this is a v1beta1 object switch to v1."
+    assert (none["type"], none["status"]) == ("RecommendationProvided", "False")
+    assert "recommendation" not in world.status("bare", VPA)
+
+
+def test_one_that_is_deleted_is_looked_at_no_more() -> None:
+    world = World(load=busy(), objects=[deployment("web", 2), vertical("Recreate")])
+    world.run(30)
+    world.twin.store.delete(Key(VPA, "default", "web"))
+    world.twin.wake()
+    world.run(3600)
+    assert requests(world) == {"1"}
+    assert not world.room.vertical.entries
+
+
 def _restarts(world: World) -> set[tuple[str, int]]:
     return {
         (p["metadata"]["uid"], p["status"]["containerStatuses"][0]["restartCount"])
