@@ -45,10 +45,8 @@ def stays(played: Played) -> list[Stay]:
         if job.start and not job.pending:
             wait = max(job.start - max(job.eligible or job.submit, job.submit), 0)
             end = job.end if job.finished else played.controller.now
-            gpus = sum(share.gres.get("gpu", 0).bit_count() for share in job.shares)
-            cpus = job.alloc_tres.get("cpu", 0)
             part = record.partition.split(",")[0]
-            found.append(Stay(record.label, record.account, part, wait, job.start, end, gpus, cpus))
+            found.append(Stay(record.label, record.account, part, wait, job.start, end, job.gpus, job.cpus))
     return found
 
 

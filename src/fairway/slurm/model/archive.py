@@ -15,7 +15,7 @@ from typing import Any
 
 from fairway.slurm.model.job import Dependency, Job, JobRequest, NodeShare, Step
 
-KEPT = 10_000
+KEPT = 2_000
 """Latest runs kept as records."""
 BLOCK = 500
 """Runs packed together."""

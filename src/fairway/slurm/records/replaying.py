@@ -19,13 +19,29 @@ ATTEMPT_S = 86_400
 MOST_DAYS = 400
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a job in the replay: of a year's million the records themselves are too large to keep."""
+
+    submit: int
+    eligible: int
+    start: int
+    end: int
+    pending: bool
+    finished: bool
+    gpus: int
+    cpus: int
+
+
 @dataclass(slots=True)
 class Played:
-    """`jobs`: (what was written down, the record of the replay); `refused`: what Slurm would not take."""
+    """`jobs`: (what was written down, what became of it); `refused`: what Slurm would not take."""
 
     controller: Slurmctld
-    jobs: list[tuple[JobRecord, Job]] = field(default_factory=list)
+    jobs: list[tuple[JobRecord, Outcome]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    ids: list[tuple[JobRecord, int]] = field(default_factory=list)
+    """Jobs submitted, by the replay's numbers."""
 
 
 def replay(
@@ -56,7 +72,7 @@ def replay(
         _submit(played, record, exclusive)
     if until is not None:
         controller.advance(until * SECOND)
-        return played
+        return _ended(played)
     limit = controller.now + MOST_DAYS * ATTEMPT_S
     cluster = controller.cluster
     while (cluster.running or _can_start(cluster.pending.values())) and controller.now < limit:
@@ -64,7 +80,23 @@ def replay(
         if due is None:
             break
         controller.advance(due)
+    return _ended(played)
+
+
+def _ended(played: Played) -> Played:
+    """A job's last run is what became of it, unless it goes on."""
+    cluster = played.controller.cluster
+    found = {job.job_id: _outcome(job) for job in cluster.archive}
+    found |= {job.job_id: _outcome(job) for job in cluster.jobs.values()}
+    played.jobs = [(record, found[job_id]) for record, job_id in played.ids]
+    played.ids.clear()
     return played
+
+
+def _outcome(job: Job) -> Outcome:
+    gpus = sum(share.gres.get("gpu", 0).bit_count() for share in job.shares)
+    cpus = job.alloc_tres.get("cpu", 0)
+    return Outcome(job.submit, job.eligible, job.start, job.end, job.pending, job.finished, gpus, cpus)
 
 
 def _can_start(pending: Iterable[Job]) -> bool:
@@ -76,6 +108,6 @@ def _submit(played: Played, record: JobRecord, exclusive: bool) -> None:
     request.exclusive = "node" if exclusive else None
     request.extra["left_s"] = record.ran_s or max(record.limit * 60, 60)
     try:
-        played.jobs.append((record, played.controller.submit(request, record.user)))
+        played.ids.append((record, played.controller.submit(request, record.user).job_id))
     except (SlurmError, ValueError) as refused:
         played.refused.append(f"job {record.label}: {refused}")
