@@ -170,3 +170,103 @@ def test_a_fork_goes_on_by_itself() -> None:
     fork.run_for(MINUTE_US)
     assert at(fork, "q") == "n"
     assert at(twin, "p") == "n"
+
+
+# Devices that have to be made ready before a pod is bound
+
+SLOW = {"bindsToNode": True, "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
+
+
+def slow_twin(*objects: Obj) -> Twin:
+    return a_twin(
+        node("a"),
+        node("b"),
+        slice_of("a", device("d", **SLOW)),
+        device_class(),
+        template(),
+        pod("p"),
+        *objects,
+    )
+
+
+def tell(twin: Twin, kind: str, status: str = "True", device_name: str = "d") -> None:
+    """The driver's word on the device of the only claim."""
+    (claim,) = claims(twin)
+    (result,) = claim["status"]["allocation"]["devices"]["results"]
+    said = {"type": kind, "status": status, "reason": "Why", "message": "so"}
+    device_status = {k: result[k] for k in ("driver", "pool")} | {"device": device_name, "conditions": [said]}
+    twin.store.set_status(
+        Key(CLAIM, "default", claim["metadata"]["name"]), {**claim["status"], "devices": [device_status]}
+    )
+    twin.wake()
+
+
+def test_a_pod_is_bound_once_its_device_is_ready() -> None:
+    twin = slow_twin()
+    (claim,) = claims(twin)
+    assert at(twin, "p") == "" and devices_of(claim) == ["d"]
+    assert [u["name"] for u in claim["status"]["reservedFor"]] == ["p"]
+    for kind, status, name in (("ready", "False", "d"), ("broken", "False", "d"), ("ready", "True", "other")):
+        tell(twin, kind, status, name)
+        twin.run_for(MINUTE_US)
+        assert at(twin, "p") == "", (kind, status, name)
+    tell(twin, "ready")
+    twin.run_for(MINUTE_US)
+    assert at(twin, "p") == "a"
+
+
+def tried(twin: Twin) -> list[str]:
+    """Messages of the pod's failed attempts, in order, that speak of its binding."""
+    return [e.message for e in twin.host.events.told() if "PreBind" in e.message]
+
+
+def test_a_device_that_breaks_is_let_go_and_tried_again() -> None:
+    twin = slow_twin()
+    name = claims(twin)[0]["metadata"]["name"]
+    tell(twin, "broken")
+    twin.run_for(MINUTE_US)
+    failed = f'device binding failed: claim={name}, reason=Why, message="so"'
+    assert tried(twin) == [f'running PreBind plugin "DynamicResources": {failed}']
+    (claim,) = claims(twin)
+    assert at(twin, "p") == "" and "devices" not in claim["status"], (
+        "what the driver said is gone with the allocation"
+    )
+    assert devices_of(claim) == ["d"], "and there is no other device"
+    tell(twin, "ready")
+    twin.run_for(MINUTE_US)
+    assert at(twin, "p") == "a"
+
+
+def test_a_device_that_never_gets_ready_is_late_after_ten_minutes() -> None:
+    twin = slow_twin()
+    name = claims(twin)[0]["metadata"]["name"]
+    twin.run_for(8 * MINUTE_US)
+    assert tried(twin) == []
+    twin.run_for(2 * MINUTE_US)
+    assert tried(twin) == [f'running PreBind plugin "DynamicResources": device binding timeout: claim={name}']
+
+
+def test_what_a_waiting_pod_holds_is_not_given_away_and_comes_back_with_it() -> None:
+    twin = slow_twin(pod("q"))
+    assert [at(twin, n) for n in "pq"] == ["", ""]
+    held = [c for c in claims(twin) if (c.get("status") or {}).get("reservedFor")]
+    assert [c["metadata"]["name"].partition("-")[0] for c in held] == ["p"]
+    twin.store.delete(Key("Pod", "default", "p"))
+    twin.wake()
+    twin.run_for(10 * MINUTE_US)
+    (claim,) = claims(twin)
+    assert claim["metadata"]["name"].startswith("q-gpu-") and devices_of(claim) == ["d"]
+    tell(twin, "ready")
+    twin.run_for(MINUTE_US)
+    assert at(twin, "q") == "a"
+
+
+def test_a_pod_whose_node_goes_while_it_waits_is_tried_elsewhere() -> None:
+    twin = slow_twin()
+    twin.apply([slice_of("b", device("e"))])
+    for gone in (Key("Node", "", "a"), Key("ResourceSlice.resource.k8s.io", "", "a-gpus")):
+        twin.store.delete(gone)
+    twin.wake()
+    twin.run_for(20 * MINUTE_US)
+    assert at(twin, "p") == "b"
+    assert devices_of(claims(twin)[0]) == ["e"]
