@@ -127,6 +127,26 @@ def test_a_refused_creation_is_told_and_retried_ever_later() -> None:
     assert found is not None and "status" not in found
 
 
+def test_a_new_object_of_a_name_that_was_refused_is_looked_at_at_once() -> None:
+    log = Log()
+    nameless: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "d"}}
+
+    def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
+        obj = view.get(key)
+        if obj is None or "mended" in obj["data"]:
+            log.seen.append(((now_us - EPOCH_US) / S, key.name))
+            return Reconciliation()
+        return Reconciliation((Create(nameless),))
+
+    twin = world(controller(reconcile))
+    twin.apply([config("a")])
+    twin.run_for(100 * S)
+    twin.store.delete(Key("ConfigMap", "d", "a"))
+    twin.apply([config("a", mended="1")])
+    twin.run_for(S)
+    assert log.seen and log.seen[0][0] == 100, "the next try was to be at 163.835 s"
+
+
 BUSY = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 OFTEN: dict[str, Obj] = {
     "ReplicaSet.apps": {"apiVersion": "apps/v1", "spec": {"replicas": 40, "template": BUSY}},

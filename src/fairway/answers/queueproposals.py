@@ -8,7 +8,7 @@ from typing import Any
 
 from fairway.answers.admissionlinks import NOT_LOOKED_AFTER, SUSPENDED, suspended_at
 from fairway.answers.explanation import Link
-from fairway.answers.naming import WORKLOAD, named, workload_of
+from fairway.answers.naming import WORKLOAD, named, pods_of, workload_of
 from fairway.answers.proposal import Proposal, gone
 from fairway.answers.queuelinks import Shortage, mismatches_of, shortages, uncovered_by
 from fairway.answers.steps import Apply, Patch
@@ -194,8 +194,12 @@ def finished_holders(moment: Moment, key: Key) -> Iterator[Proposal]:
 
 
 def queued(moment: Moment, key: Key) -> tuple[QueueState, Any]:
+    """Kueue's books, and its Workload in them; of what Kueue gates pod by pod, that of one that is gated."""
     state = state_of(moment.twin)
     name = workload_of(moment.store, key)
+    if name is None:
+        gated = [p for p in pods_of(moment.store, key) if spec_of(p).get("schedulingGates")]
+        name = next((w for p in gated if (w := workload_of(moment.store, key_of(p))) is not None), None)
     obj = None if name is None else moment.store.get(name)
     return state, None if obj is None else state.backlog.read(obj)
 

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from fairway.cluster.actions import Action, Create, Emit, View, perform
-from fairway.cluster.changes import Change
+from fairway.cluster.changes import ADDED, Change
 from fairway.cluster.errors import NAMESPACE_TERMINATING, ApiError
 from fairway.errors import BugError
 from fairway.kube.objects import Key
@@ -132,7 +132,11 @@ class Controllers:
 
     def observe(self, change: Change) -> None:
         for controller, key in self.affected(self.host.store, change):
-            self._enqueue((self._number[controller.name], key), controller.delay_us)
+            item = (self._number[controller.name], key)
+            if item in self._failures and change.key == key and change.type == ADDED:
+                # A new object of an old name does not wait as long as the old one that was refused.
+                self._queued.pop(item, None)
+            self._enqueue(item, controller.delay_us)
 
     def _ask_all(self, view: View, change: Change) -> list[tuple[Controller, Key]]:
         gk = change.key[0]
@@ -180,6 +184,10 @@ class Controllers:
 
     def _look_at(self, item: Item) -> None:
         self._queued.pop(item, None)
+        if item in self._working:
+            # It came again while it was under way, before the turn that a refusal had given it.
+            self._working[item] = True
+            return
         i, key = item
         loop = self.host.loop
         decided = self.controllers[i].reconcile(self.host.store, key, loop.now_us)
