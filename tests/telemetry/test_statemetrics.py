@@ -94,6 +94,26 @@ def test_a_node(line: str) -> None:
     assert line in said("Node", NODE)
 
 
+def test_a_pods_claims() -> None:
+    """One of its own, one that is made of a template, and one that is still to be made."""
+    entries = [
+        {"name": "own", "resourceClaimName": "c"},
+        {"name": "made", "resourceClaimTemplateName": "t"},
+        {"name": "late", "resourceClaimTemplateName": "t"},
+        {"name": "odd"},
+    ]
+    statuses = [{"name": "made", "resourceClaimName": "a-made-x7"}]
+    pod = {
+        "metadata": POD["metadata"],
+        "spec": {"resourceClaims": entries},
+        "status": {"resourceClaimStatuses": statuses},
+    }
+    lines = [line for line in said("Pod", pod) if line.startswith("kube_pod_resourceclaim_info{")]
+    names = ("claim_name", "resourceclaim_name", "resourceclaim_template_name")
+    found = [tuple(line.partition(f'{n}="')[2].partition('"')[0] for n in names) for line in lines]
+    assert found == [("own", "c", ""), ("made", "a-made-x7", "t"), ("late", "", "t")]
+
+
 def test_a_resource_of_no_unit_is_left_out() -> None:
     assert not [line for line in said("Pod", POD) if "odd" in line]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fairway.catalog.drivers import DRA_DRIVER
+from fairway.catalog.drivers import DRA_DRIVER, published_slices
 from fairway.cluster.store import Store
-from fairway.kube.objects import Obj, key_of
+from fairway.kube.objects import Key, Obj, key_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.results.gpuseries import Slot
 from fairway.results.gpuseries import _Node as Life
@@ -103,6 +103,18 @@ def test_the_exporters_labels_of_a_claim() -> None:
         'container="main",dra_claim_name="c",dra_claim_namespace="ml",dra_device_name="gpu-0",'
         'dra_driver_name="gpu.nvidia.com",dra_pool_name="n1",namespace="ml",pod="p"' in line
     )
+
+
+def test_an_instance_that_a_claim_gave_has_its_profile_and_uuid() -> None:
+    store = store_with(pod("p", "c"), claim("c", "gpu-1-mig-3g40gb-9-4", "p"))
+    found = [dict(labels) for labels, _ in GpuPages(store).samples("DCGM_FI_DEV_FB_USED")]
+    said = [{k: v for k, v in d.items() if k.startswith("dra_mig")} for d in found if d.get("pod") == "p"]
+    node = store.require(Key("Node", "", "n1"))
+    labels = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.count": "2"}
+    published = published_slices({**node, "metadata": {**node["metadata"], "labels": labels}})
+    devices = [d for of in published for d in of["devices"] if d["name"] == "gpu-1-mig-3g40gb-9-4"]
+    uuid = devices[0]["attributes"]["uuid"]["string"]
+    assert said == [{"dra_mig_profile": "3g.40gb", "dra_mig_device_uuid": uuid}]
 
 
 def test_a_claim_of_two_pods_has_a_series_of_each_and_of_one_without_its_reservation_none() -> None:

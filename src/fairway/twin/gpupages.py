@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairway.catalog.catalog import load_catalog
-from fairway.catalog.drivers import DRA_DRIVER
+from fairway.catalog.drivers import DRA_DRIVER, mig_uuid
 from fairway.catalog.gpus import MIB, MigProfile
 from fairway.catalog.nodegpus import INSTANCES, gpus_of_node
 from fairway.cluster.devices import GPU_INDEX_ANNOTATION
@@ -270,7 +270,8 @@ def _claimed(
             pool, device = str(result.get("pool")), str(result.get("device"))
             row = _row_of(device, devices, rows, places)
             if row is not None and pool == devices[row].node:
-                yield row, holder._replace(pool=pool, device=device)
+                profile, uuid = _instance(device, devices[row])
+                yield row, holder._replace(pool=pool, device=device, profile=profile, uuid=uuid)
 
 
 def _claiming(pod: Obj, entry: str) -> str:
@@ -293,6 +294,14 @@ def _row_of(
     slot, start = int(found[1]), found[2]
     instance = None if start is None else places.get((devices[rows.start].node, slot, int(start)))
     return instance if instance is not None else next((r for r in rows if devices[r].slot == slot), None)
+
+
+def _instance(name: str, device: Device) -> tuple[str, str]:
+    """Profile and UUID of a MIG instance that a claim gave; of one that is not there (yet), and of a card, nothing."""
+    found = _DEVICE.fullmatch(name)
+    if found is None or found[2] is None or not device.profile:
+        return "", ""
+    return device.profile, mig_uuid(device.node, device.slot, int(found[2]))
 
 
 def _asks(pod: Obj) -> tuple[str, int]:

@@ -42,7 +42,7 @@ class Device(NamedTuple):
 
 class Holder(NamedTuple):
     """Whoever holds a device; empty: nobody. `container`: empty where it is not known which; `claim`, `pool`, `device`:
-    where a claim gave it."""
+    where a claim gave it; `profile`, `uuid`: of a MIG instance then."""
 
     namespace: str = ""
     pod: str = ""
@@ -50,6 +50,8 @@ class Holder(NamedTuple):
     claim: str = ""
     pool: str = ""
     device: str = ""
+    profile: str = ""
+    uuid: str = ""
 
     def labels(self) -> dict[str, str]:
         """In the exporter's order: by name."""
@@ -60,6 +62,8 @@ class Holder(NamedTuple):
                 "dra_claim_namespace": self.namespace,
                 "dra_device_name": self.device,
                 "dra_driver_name": DRA_DRIVER,
+                "dra_mig_device_uuid": self.uuid,
+                "dra_mig_profile": self.profile,
                 "dra_pool_name": self.pool,
             }
         said |= {"namespace": self.namespace, "pod": self.pod}

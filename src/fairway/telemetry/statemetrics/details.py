@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fairway.kube.objects import Obj, controller_of, labels_of, meta_of, spec_of, status_of
+from fairway.kube.resourceclaims import pod_claims
 from fairway.telemetry.statemetrics.rules import Rule, Samples, amounts, at, conditions_of, quantity, seconds
 
 _NOT_RUNNING: Final = ("Evicted", "NodeAffinity", "NodeLost", "Shutdown", "UnexpectedAdmissionError")
@@ -229,6 +230,22 @@ def _service_info(service: Obj) -> Samples:
     return [({name: str(at(service, f"spec.{field}") or "") for name, field in said.items()}, 1.0)]
 
 
+def _resource_claims(pod: Obj) -> Samples:
+    """`resourceclaim_name`: empty as long as a template's claim is not made."""
+    return [
+        (
+            {
+                "claim_name": entry.name,
+                "resourceclaim_name": entry.claim or "",
+                "resourceclaim_template_name": entry.template,
+            },
+            1.0,
+        )
+        for entry in pod_claims(pod)
+        if entry.template or not entry.is_made
+    ]
+
+
 _C: Final = "kube_pod_container_"
 DETAILS: Final[dict[str, Rule]] = {
     "kube_pod_info": _pod_info,
@@ -236,6 +253,7 @@ DETAILS: Final[dict[str, Rule]] = {
     "kube_pod_completion_time": _completed,
     "kube_pod_status_reason": _status_reason,
     "kube_pod_status_unschedulable": _unschedulable,
+    "kube_pod_resourceclaim_info": _resource_claims,
     "kube_pod_spec_volumes_persistentvolumeclaims_info": _claims,
     f"{_C}info": _container_info,
     f"{_C}resource_requests": _resources("requests"),
