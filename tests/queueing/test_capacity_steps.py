@@ -144,7 +144,9 @@ CASES: dict[str, dict[str, Any]] = {
     "evicted, not told yet": {"of": workload(was("Evicted")), "requests": [request()]},
 }
 PLAIN: Obj = {}
-WANT: dict[str, list[str]] = yaml.safe_load((Path(__file__).parent / "capacity_steps.yaml").read_text())
+WANT: dict[str, list[str]] = yaml.safe_load(
+    (Path(__file__).parent / "capacity_steps.yaml").read_text(encoding="utf-8")
+)
 
 
 def look(

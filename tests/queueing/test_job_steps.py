@@ -383,7 +383,9 @@ CASES: dict[str, Case] = {
     "a member of another queue": (served(), [group(), member("p", GROUP, queue="old")]),
     "elastic, larger, still waiting": (job(count=3, annotations=ELASTIC), [made()], SLICED),
 }
-WANT: dict[str, list[str]] = yaml.safe_load((Path(__file__).parent / "job_steps.yaml").read_text())
+WANT: dict[str, list[str]] = yaml.safe_load(
+    (Path(__file__).parent / "job_steps.yaml").read_text(encoding="utf-8")
+)
 
 
 def look(it: Obj, others: Sequence[Obj], settings: JobSettings | None = None) -> list[str]:

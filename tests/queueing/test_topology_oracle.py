@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any, NamedTuple
@@ -38,9 +37,9 @@ def _topology(free: Free) -> FlavorTopology:
     return FlavorTopology(Topology("dc", LEVELS), ResourceFlavor("f", {}, (), (), "dc"), nodes, {})
 
 
-def _request(count: int, **topology: Any) -> PodSetRequest:
+def _request(count: int, name: str = "main", **topology: Any) -> PodSetRequest:
     containers = [{"name": "c", "resources": {"requests": {"gpu": "1000"}}}]
-    raw = {"name": "main", "count": count, "template": {"spec": {"containers": containers}}}
+    raw = {"name": name, "count": count, "template": {"spec": {"containers": containers}}}
     (pod_set,) = new_shape([raw | {"topologyRequest": topology}], Transformations()).pod_sets
     return PodSetRequest(pod_set, count, "f", is_implied=False)
 
@@ -233,8 +232,7 @@ def _together(
     """Where the leader and the workers go, one group of pod sets."""
     group = {"podSetGroupName": "g", **asked}
     plain = {k: v for k, v in group.items() if not k.startswith("podSetSlice")}
-    (leader,) = [_request(1, **plain)]
-    leader = replace(leader, pod_set=replace(leader.pod_set, name="leader"))
+    leader = _request(1, "leader", **plain)
     gates, _ = gates_from({"TASProfileMixed": mixed})
     found = find_for_flavor(
         topology, [leader, _request(workers, **group)], workload_of(), DEFAULT_SEARCH, {}, gates

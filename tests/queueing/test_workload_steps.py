@@ -310,7 +310,9 @@ CASES: dict[str, tuple[Obj, dict[str, Any]]] = {
         {"settings": KueueSettings(pods_ready=QUICK)},
     ),
 }
-WANT: dict[str, list[str]] = yaml.safe_load((Path(__file__).parent / "workload_steps.yaml").read_text())
+WANT: dict[str, list[str]] = yaml.safe_load(
+    (Path(__file__).parent / "workload_steps.yaml").read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.parametrize("case", CASES)
