@@ -13,6 +13,7 @@ from answerworlds import job, moment_of, namespace, node, pod
 
 from fairway.admission.request import ADMIN
 from fairway.answers.check import NEVER, REFUSED, STARTS, WAITS, Check, check
+from fairway.answers.checktext import check_lines
 from fairway.cli.main import main
 from fairway.ground import Moment, open_ground
 from fairway.kube.manifest import Manifest, read_path
@@ -58,6 +59,16 @@ def test_it_says_whom_it_preempts() -> None:
     urgent["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "high"
     found = asked(moment_of(team(), [held]), urgent)
     assert found.documents[0].verdict == STARTS and found.preempts == ("team/held",)
+
+
+def test_an_immutable_field_is_not_printed_whole() -> None:
+    there = job("train", 4)
+    moment = moment_of(team(), [there])
+    other = job("train", 2)
+    found = asked(moment, other)
+    assert found.documents[0].verdict == REFUSED and '"Containers"' in found.documents[0].message
+    text = " ".join(line.text for line in check_lines(found, 200))
+    assert "spec.template: Invalid value: {…}: field is immutable" in text and "Containers" not in text
 
 
 def test_waiting_is_no_failure_and_never_is_one() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from textwrap import wrap
 
 from fairway.answers.check import ACCEPTED, NEVER, REFUSED, STARTS, WAITS, Check, Checked
 from fairway.answers.explaintext import soon
 from fairway.results.textlayout import BAD, DIM, GOOD, PLAIN, Line
 
+_WHOLE = re.compile(r"Invalid value: \{.{80,}\}: ", re.DOTALL)
 _KINDS = {REFUSED: BAD, NEVER: BAD, WAITS: PLAIN, STARTS: GOOD, ACCEPTED: DIM}
 
 
@@ -28,7 +30,9 @@ def check_lines(found: Check, width: int) -> list[Line]:
 
 def _said(one: Checked, found: Check) -> str:
     if one.verdict == REFUSED:
-        return f"refused{f' by {one.policy}' if one.policy else ''}: {one.message}"
+        # Of an immutable field the server prints all that it holds.
+        said = _WHOLE.sub("Invalid value: {…}: ", one.message)
+        return f"refused{f' by {one.policy}' if one.policy else ''}: {said}"
     if one.verdict == ACCEPTED:
         return "accepted"
     admitted = f", admitted in {one.queue} ({', '.join(one.flavors)})" if one.queue else ""
