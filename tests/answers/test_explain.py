@@ -291,7 +291,12 @@ def test_a_node_that_does_not_empty() -> None:
         "Node n does not empty: 1 of 1 pods may not be evicted: default/kept: "
     )
     assert "disruption budget" in found["sentence"]
-    assert asked("node/n", [node("n")], [pod("p", 1)])["blocker"]["layer"] == "none"
+    alone = asked("node/n", [node("n")], [pod("p", 1, volumes=[{"name": "v", "emptyDir": {}}])])
+    assert alone["blocker"]["layer"] == "none"
+    assert (
+        alone["chain"][1]["message"]
+        == "kubectl drain asks for --force (1 pods), --delete-emptydir-data (1 pods)"
+    )
 
 
 def test_queues_say_whether_they_admit() -> None:

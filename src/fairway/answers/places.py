@@ -22,7 +22,17 @@ from fairway.answers.naming import named, ref
 from fairway.answers.queuelinks import queue_links
 from fairway.ground import Moment
 from fairway.kube.conditions import get_condition
-from fairway.kube.objects import Key, Obj, key_of, meta_of, name_of, spec_of, status_of
+from fairway.kube.objects import (
+    Key,
+    Obj,
+    controller_of,
+    key_of,
+    meta_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+)
 from fairway.provisioning.clusterautoscaler.draining import blocking_pod, is_of_daemon_set
 from fairway.provisioning.karpenter.disruption.evictions import budgets_of, why_not_evictable
 from fairway.provisioning.karpenter.nodeclaims import limit_exceeded
@@ -47,7 +57,11 @@ def node_explanation(moment: Moment, node: Obj) -> Explanation:
     row = store.accounts.row_of.get(name)
     there = [store.get(k) for k in sorted(store.accounts.pods[row])] if row is not None else []
     pods = [p for p in there if p is not None and not is_of_daemon_set(p)]
-    links = [_drain(moment, pods), *_disruption(moment, name, pods)]
+    links = [
+        _drain(moment, pods),
+        *_options_of_drain([p for p in there if p is not None]),
+        *_disruption(moment, name, pods),
+    ]
     blocked = next((link for link in links if link.state == BLOCKED), None)
     is_ready = get_condition(status_of(node).get("conditions"), "Ready")
     state = "Unschedulable" if spec_of(node).get("unschedulable") else "Ready"
@@ -74,6 +88,37 @@ def _drain(moment: Moment, pods: list[Obj]) -> Link:
         return Link(PREEMPTION, PASSED, "", f"all {len(pods)} pods may be evicted", numbers)
     said = f"{len(refused)} of {len(pods)} pods may not be evicted: {refused[0]}"
     return Link(PREEMPTION, BLOCKED, "TooManyRequests", said, numbers, tuple(refused[:_NAMED]))
+
+
+def _options_of_drain(pods: list[Obj]) -> list[Link]:
+    """What `kubectl drain` stops at unless it is told to go on. Source: kubectl pkg/drain/filters.go."""
+    alive = [p for p in pods if status_of(p).get("phase") not in ("Succeeded", "Failed")]
+    others = [p for p in alive if not is_of_daemon_set(p)]
+    found = {
+        "--ignore-daemonsets": [p for p in pods if is_of_daemon_set(p)],
+        "--force": [p for p in others if controller_of(p) is None],
+        "--delete-emptydir-data": [
+            p for p in others if any("emptyDir" in v for v in spec_of(p).get("volumes") or ())
+        ],
+    }
+    wanted = {option: some for option, some in found.items() if some}
+    if not wanted:
+        return []
+    said = ", ".join(f"{option} ({len(some)} pods)" for option, some in wanted.items())
+    details = tuple(
+        f"{option}: {', '.join(f'{namespace_of(p)}/{name_of(p)}' for p in some[:_NAMED])}"
+        for option, some in wanted.items()
+    )
+    return [
+        Link(
+            PREEMPTION,
+            NOTED,
+            "",
+            f"kubectl drain asks for {said}",
+            {o: len(s) for o, s in wanted.items()},
+            details,
+        )
+    ]
 
 
 def _disruption(moment: Moment, name: str, pods: list[Obj]) -> list[Link]:
