@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from fairway.apiserver.conditions import condition_of
+from fairway.apiserver.controlplanepods import ControlPlanePods
+from fairway.apiserver.events import KubeEvents, StoredEvents
 from fairway.apiserver.kubelets.archives import is_complete
+from fairway.apiserver.namespaced import NamespaceFurniture
+from fairway.apiserver.nodeleases import NodeLeases
 from fairway.apiserver.nodettl import ANNOTATION, NodeTtl
 from fairway.apiserver.requestmeter import RequestMeter
 from fairway.apiserver.requests import parse
@@ -211,3 +215,32 @@ def test_what_a_request_is_counted_as(method: str, target: str, want: tuple[str,
 )
 def test_applying_is_no_other_patch(content_type: str, want: str) -> None:
     assert counted("PATCH", "/api/v1/nodes/n", content_type)[0] == want
+
+
+# What a fork of the cluster has of its parts.
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        KubeEvents(ttl_us=7, limit=3),
+        NodeTtl(2),
+        NodeLeases(),
+        NamespaceFurniture(),
+        ControlPlanePods(without=("kueue",)),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_a_fork_has_parts_of_its_own_with_the_same_settings(part: Any) -> None:
+    fork = part.fork()
+    assert fork is not part and type(fork) is type(part)
+    names = ("ttl_us", "limit", "_step", "_also", "_without", "_programs")
+    found = [n for n in names if hasattr(part, n)]
+    assert [getattr(fork, n) for n in found] == [getattr(part, n) for n in found]
+
+
+def test_a_fork_writes_its_events_nowhere() -> None:
+    served = StoredEvents(Store())
+    served.ttl_us, served.limit = 7, 3
+    fork = served.fork()
+    assert type(fork) is KubeEvents and (fork.ttl_us, fork.limit) == (7, 3)
