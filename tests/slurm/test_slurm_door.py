@@ -254,6 +254,71 @@ def test_the_last_task_of_an_array_is_that_task(folder: Path) -> None:
     door.end()
 
 
+def test_a_job_id_is_no_arrays_id(folder: Path) -> None:
+    door = Typed(folder)
+    door.type("sbatch", "--array=5-6", "--wrap", "sleep 600", user="alice")
+    door.run(5)
+    task = door.type("squeue", "-h", "-r", "-o", "%A %i")[1].split("\n")
+    number = next(line.split()[0] for line in task if line and line.split()[0] != "1")
+    assert door.type("scontrol", "hold", f"{number}_5")[2].startswith(f"{number}_5: Invalid job id specified")
+    door.type("scancel", f"{number}_5")
+    door.run(5)
+    assert sorted(door.type("squeue", "-h", "-o", "%i %t")[1].splitlines()) == ["1_5 R", "1_6 R"]
+    assert door.type("scontrol", "update", "jobid=1", "nice=1", user="bob")[2] == "1_5-6: Invalid user id\n"
+    door.end()
+
+
+def test_a_signal_does_not_cancel_what_waits(folder: Path) -> None:
+    door = Typed(folder)
+    door.type("sbatch", "-H", "--wrap", "sleep 600", user="alice")
+    code, _, err = door.type("scancel", "-s", "USR1", "1", user="alice")
+    assert (bool(code), err.count("try again later")) == (True, 1)
+    assert door.type("squeue", "-h", "-o", "%t")[1] == "PD\n"
+    door.end()
+
+
+def test_an_account_that_a_partition_refuses_is_told_so(folder: Path) -> None:
+    door = Typed(folder)
+    door.type("scontrol", "update", "partitionname=gpu", "allowaccounts=prod")
+    door.type("sbatch", "-p", "gpu", "--wrap", "sleep 600", user="alice")
+    door.run(5)
+    assert door.type("squeue", "-h", "-o", "%r")[1] == (
+        "Job's account not permitted to use this partition (gpu allows prod not research)\n"
+    )
+    door.type("scontrol", "update", "partitionname=gpu", "allowaccounts=all")
+    door.run(5)
+    assert door.type("squeue", "-h", "-o", "%t")[1] == "R\n"
+    door.end()
+
+
+def test_reports_of_reservations_and_wckeys(folder: Path) -> None:
+    door = Typed(folder)
+    door.type(
+        "scontrol",
+        "create",
+        "reservation=r",
+        "starttime=now",
+        "duration=10:00:00",
+        "nodes=cpu01",
+        "users=alice",
+    )
+    door.type(
+        "sbatch", "-p", "cpu", "--reservation=r", "-n2", "-t", "600", "--wrap", "sleep 36000", user="alice"
+    )
+    door.run(7200)
+    told = door.type(
+        "sreport", "-n", "-P", "-t", "hours", "reservation", "utilization", "start=00:00", "end=now"
+    )[1]
+    _, name, _, _, tres, held, idle = told.strip().split("|")
+    assert (name, tres) == ("r", "cpu") and int(held) > 0 and int(held) * 6 < int(idle)
+    assert door.type("sreport", "cluster", "userutilizationbywckey", user="alice")[2] == (
+        "sreport: error: Your user doesn't have privilege to perform this action\n"
+        "slurmdb_report_cluster_user_by_wckey: Problem with get query.\n"
+    )
+    assert "Cluster/User/WCKey Utilization" in door.type("sreport", "cluster", "uw")[1]
+    door.end()
+
+
 def test_multi_prog_reads_its_file_before_anything_is_asked_for(folder: Path) -> None:
     door = Typed(folder)
     file = folder / "programs"

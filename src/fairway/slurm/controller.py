@@ -510,7 +510,11 @@ class Controller(Life):
         return found
 
     def _task(self, job_id: int, task: int) -> list[Job]:
-        found = [job for job in self._records(job_id) if job.array_task == task or task in job.array_left]
+        found = [
+            job
+            for job in self._records(job_id)
+            if job.array_job_id == job_id and (job.array_task == task or task in job.array_left)
+        ]
         if not found:
             raise SlurmError("INVALID_JOB_ID")
         return found

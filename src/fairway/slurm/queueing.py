@@ -45,10 +45,10 @@ def build_queue(cluster: Cluster, rules: preemption.Preemption, now: int, *, min
                 continue
             reason = partition_reason(cluster, job, part, min_time=min_time)
             if reason:
-                job.reason, job.reason_detail = reason, ""
+                job.reason, job.reason_detail = not_permitted(job, part) or (reason, "")
                 continue
-            if job.reason.startswith("Partition"):
-                job.reason = "None"
+            if job.reason.startswith(("Partition", "AccountNot", "QOSNot")):
+                job.reason, job.reason_detail = "None", ""
             many = job.priority_by_partition
             queue.append(Entry(job, part, many[at] if at < len(many) else job.priority))
     return sort_queue(cluster, rules, queue)
@@ -144,6 +144,22 @@ def partition_reason(cluster: Cluster, job: Job, part: Partition, *, min_time: b
     if job.mem_per_node is not None and most_node and job.mem_per_node > most_node:
         return "MaxMemPerLimit"
     return ""
+
+
+def not_permitted(job: Job, part: Partition) -> tuple[str, str] | None:
+    """Reason and words where the partition's lists keep the job out (part_policy_valid_acct, part_policy_valid_qos)."""
+    if part.state not in ("UP", "DRAIN") or may_use(job, part) or part.root_only or part.require_reservation:
+        return None
+    for what, reason, mine, allowed, denied in (
+        ("account", "AccountNotAllowed", job.account, part.allow_accounts, part.deny_accounts),
+        ("QOS", "QOSNotAllowed", job.qos, part.allow_qos, part.deny_qos),
+    ):
+        said = f"Job's {what} not permitted to use this partition ({part.name}"
+        if allowed is not None and not _names(mine, allowed):
+            return reason, f"{said} allows {','.join(allowed)} not {mine})"
+        if allowed is None and _names(mine, denied):
+            return reason, f"{said} denies {','.join(denied)} including {mine})"
+    return None
 
 
 def may_use(job: Job, part: Partition) -> bool:

@@ -93,7 +93,9 @@ def _dealt(names: list[str], most: list[int], tasks: int, size: int) -> Layout:
 
 def job_layout(job: Job) -> Layout:
     tasks = max(job.num_tasks, 1)
-    if job.batch and job.request.num_tasks is None and job.request.cpus_per_tres:  # a task for each CPU of its GPUs
+    if (
+        job.batch and job.request.num_tasks is None and job.request.cpus_per_tres
+    ):  # a task for each CPU of its GPUs
         tasks = max(sum(share.cpus for share in job.shares) // max(job.cpus_per_task, 1), tasks)
     return layout_of(job, tasks, per_node=job.ntasks_per_node, cpus=job.cpus_per_task)
 

@@ -173,7 +173,7 @@ def privileged(call: Call) -> bool:
 
 def forbid(call: Call) -> None:
     call.error("Your user doesn't have privilege to perform this action")
-    call.print(" Error with request: Access/permission denied")
+    call.say(" Error with request: Access/permission denied")
     call.quit(1)
 
 

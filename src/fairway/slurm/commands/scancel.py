@@ -144,7 +144,11 @@ def _cancel(call: Call, asked: dict[str, Any], ids: list[JobId], jobs: list[Job]
         targets = [(jobtext.job_number(job), job, None) for job in jobs]
     filtered = any(name in asked for name in _FILTERS)
     for number, tasks, component in ids:
-        mine = [j for j in jobs if number in (j.job_id, j.array_job_id, j.het_job_id)]
+        mine = [
+            j
+            for j in jobs
+            if number in ((j.array_job_id,) if tasks else (j.job_id, j.array_job_id, j.het_job_id))
+        ]
         if filtered and not _is_known(call, number):
             call.error(f"Kill job error on job id {number}: {refusals()['INVALID_JOB_ID'][1]}")
             call.code = 1
@@ -167,6 +171,11 @@ def _cancel(call: Call, asked: dict[str, Any], ids: list[JobId], jobs: list[Job]
     for name, job, left in targets:
         if "verbose" in asked:
             call.info(f"Signal {signal} to job {name}" if signal else f"Terminating job {name}")
+        if job.pending and signal not in (None, 9):
+            code, said = refusals()["TRANSITION_STATE_NO_UPDATE"]
+            call.error(f"Kill job error on job id {name}: {said}")
+            call.code = code % 256
+            continue
         try:
             # Without -b a signal is for the steps alone, with it for the script alone, with -f for all.
             only = (

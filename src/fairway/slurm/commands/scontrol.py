@@ -186,7 +186,7 @@ def on_jobs(
             ids = _named(call, word, split=name in ("hold", "release", "update"))
             act(ids)
         except SlurmError as refused:
-            whose = "" if name in ("suspend", "resume") else _array_of(call, word)
+            whose = _array_of(call, word)
             call.say(f"{whose}: {refused.message}" if whose else f"{refused.message} for job {word}")
             if said and not whose:
                 call.say(f"{said} error: {refused.message}")
@@ -199,10 +199,17 @@ def _array_of(call: Call, word: str) -> str:
     if not number.isdigit() or len(number) > 10:
         return ""
     mine = [j for j in call.site.cluster.jobs.values() if j.array_job_id == int(number)]
+    if not mark and mine:
+        return f"{number}_{jobtext.index_list(sorted(_tasks_of(mine)))}"
     if not mark or not mine:
-        return word if mark and number.isdigit() and call.site.job(int(number)) is None else ""
+        job = call.site.job(int(number))
+        return word if mark and (job is None or job.array_job_id) else ""
     left = next((j.array_left for j in mine if task.isdigit() and int(task) in j.array_left), None)
     return f"{number}_{jobtext.index_list(left)}" if left else word
+
+
+def _tasks_of(jobs: list[Job]) -> set[int]:
+    return {task for job in jobs for task in (*job.array_left, job.array_task) if task is not None}
 
 
 def _each(act: Callable[[int], None]) -> Callable[[list[int]], None]:

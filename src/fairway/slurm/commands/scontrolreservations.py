@@ -8,6 +8,7 @@ from fairway.slurm.commands.accountlimits import changed_words
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.scontrolwords import Pairs, ask_administrator
 from fairway.slurm.model.partition import Reservation
+from fairway.slurm.placing.uses import bits
 from fairway.slurm.words import durations, hostlist
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import SlurmError
@@ -127,12 +128,14 @@ def _reserved_nodes(call: Call, fields: dict[str, Any]) -> tuple[int, ...]:
     if name not in cluster.partitions:
         raise SlurmError("INVALID_PARTITION_NAME")
     wanted = [f for f in fields.get("features", "").split("&") if f]
+    up = set(bits(cluster.up))
     able = [
         cluster.nodes[n]
         for n in cluster.partitions[name].nodes
-        if all(f in cluster.nodes[n].features for f in wanted) and cluster.nodes[n].state != "DOWN"
+        if all(f in cluster.nodes[n].features for f in wanted)
     ]
-    able.sort(key=lambda n: (bool(n.allocated), n.weight, n.index))
+    # What is up first, then what is drained, last what is down (_select_nodes of reservation.c).
+    able.sort(key=lambda n: (n.index not in up, n.state == "DOWN", bool(n.allocated), n.weight, n.index))
     count = fields.get("node_count") or (len(able) if "node_count" not in fields else 0)
     if count > len(able):
         raise SlurmError("NODES_BUSY")

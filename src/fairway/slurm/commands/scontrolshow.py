@@ -36,8 +36,8 @@ def show_job(call: Call, name: str, detail: bool, line: bool) -> None:
             call.say(f"slurm_load_jobs error: {refusals()['INVALID_JOB_ID'][1]}")
             call.quit(1)
         # Found through the array's chain: what still waits, then the tasks, the last split off first.
-        wanted = [j for j in wanted if j.array_left or not j.array_job_id] + [
-            j for j in wanted if j.array_job_id and not j.array_left
+        wanted = [j for j in wanted if j.job_id == j.array_job_id or not j.array_job_id] + [
+            j for j in wanted if j.array_job_id not in (0, j.job_id)
         ][::-1]
         if task is not None:
             wanted = [

@@ -1,6 +1,7 @@
 """sreport: what was used in a period, by cluster, account and user; how large jobs were.
 
-Periods are whole hours, yesterday unless said. Reservations' and WCKeys' reports are not there.
+Periods are whole hours, yesterday unless said. Of reservations those are told that there are still; WCKeys are not
+tracked, so their reports are empty.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from fairway.slurm.commands.fields import Column, Style, heading_lines, joined
 from fairway.slurm.commands.getopt import parse, short_table
 from fairway.slurm.commands.sshare import tree
 from fairway.slurm.utilization import runs_of, utilization
-from fairway.slurm.words import durations
+from fairway.slurm.words import durations, hostlist
 
 _OPTIONS = short_table(
     "all_clusters:a cluster:M: federation help:h immediate:i local noheader:n parsable:p parsable2:P quiet:Q sort:s: "
@@ -62,6 +63,30 @@ _FIELDS: dict[str, tuple[tuple[str, int, str, int], ...]] = {
         ("Planned", 4, "Planned", 0),
         ("TresCount", 5, "TRES Count", 10),
         ("Count", 2, "TRES Count", 10),
+        ("TresName", 5, "TRES Name", 14),
+    ),
+    "wckey": (
+        ("Cluster", 1, "Cluster", 9),
+        ("Login", 1, "Login", 9),
+        ("Proper", 1, "Proper Name", 15),
+        ("TresName", 5, "TRES Name", 14),
+        ("Used", 1, "Used", 0),
+        ("WCKey", 1, "WCKey", 15),
+    ),
+    "reservation": (
+        ("Allocated", 1, "Allocated", 20),
+        ("Associations", 2, "Associations", 15),
+        ("Cluster", 2, "Cluster", 9),
+        ("End", 1, "End", 19),
+        ("Flags", 1, "Flags", 20),
+        ("Idle", 1, "Idle", 20),
+        ("Name", 2, "Name", 9),
+        ("Nodes", 2, "Nodes", 15),
+        ("ReservationId", 1, "Id", 8),
+        ("Start", 1, "Start", 19),
+        ("TotalTime", 2, "TotalTime", 9),
+        ("TresCount", 5, "TRES count", 10),
+        ("CpuCount", 4, "TRES count", 10),
         ("TresName", 5, "TRES Name", 14),
     ),
 }
@@ -138,8 +163,8 @@ Report = Callable[[Call, Asked], None]
 def _do(call: Call, asked: Asked, words: list[str]) -> None:
     """One command: cluster, job, user; or a setting."""
     word, rest = words[0], words[1:]
-    kinds = (("cluster", 2), ("job", 1), ("user", 1))
-    kind = next((name for name, least in kinds if _is(word, name, least)), "")
+    kinds = (("cluster", 2), ("job", 1), ("reservation", 2), ("resv", 4), ("user", 1))
+    kind = next((name for name, least in kinds if _is(word, name, least)), "").replace("resv", "reservation")
     if kind and not rest:
         call.code = 1
         if not asked.quiet:
@@ -171,6 +196,7 @@ _VALID = {
     "cluster": 'Valid cluster reports are, "AccountUtilizationByUser", "UserUtilizationByAccount", '
     '"UserUtilizationByWckey", "Utilization", and "WCKeyUtilizationByUser"',
     "job": 'Valid job reports are, "SizesByAccount, SizesByAccountAndWcKey, and  SizesByWckey"',
+    "reservation": 'Valid reservation reports are, "Utilization"',
     "user": 'Valid user reports are, "Top"',
 }
 
@@ -180,11 +206,19 @@ def _report(kind: str, word: str) -> Report | None:
     if kind == "user":
         return _top if lower.startswith("t") else None
     if kind == "job":
-        return _sizes if len(lower) < 15 and lower.startswith("s") else None
+        if len(lower) > 7 and "sizesbywckey".startswith(lower):
+            return _sizes_by_wckey
+        return _sizes if "sizesbyaccount".startswith(lower) else None
+    if kind == "reservation":
+        return _reservations if lower.startswith("u") else None
     if lower.startswith("a"):
         return _account_by_user
     if lower.startswith(("ua", "userutilizationbya")):
         return _user_by_account
+    if lower.startswith(("uw", "userutilizationbyw")):
+        return _user_by_wckey
+    if lower.startswith("w"):
+        return _wckey_by_user
     return _cluster if lower.startswith("ut") else None
 
 
@@ -212,7 +246,7 @@ def _conditions(call: Call, asked: Asked, words: list[str], kind: str) -> None:
                 asked.end = min(moment, call.now)
         elif _is(key, "Format", 1):
             asked.format += value.split(",")
-        elif _is(key, "Users", 1):
+        elif _is(key, "Users", 1) or (kind == "reservation" and _is(key, "Names", 1)):
             asked.users += value.split(",")
         elif _is(key, "Accounts", 2) or _is(key, "Acct", 4):
             asked.accounts += value.split(",")
@@ -295,11 +329,11 @@ def _print(call: Call, asked: Asked, columns: Sequence[Column], rows: Sequence[d
 
 def _cluster(call: Call, asked: Asked) -> None:
     names = _names(call, asked)
-    if "node" in names:
+    if "node" in asked.tres.lower().split(","):
         call.fatal(
             "TRES node usage is no longer reported in the Cluster Utilization report.  Please use TRES CPU instead."
         )
-    sums = utilization(call.site.cluster, asked.start, asked.end, call.now)
+    sums = utilization(call.site.cluster, asked.start, min(asked.end, _rolled(call)), call.now)
     _head(call, asked, "Cluster Utilization", False)
     kinds: dict[str, dict[str, float]] = {
         "Allocated": sums.allocated,
@@ -315,12 +349,85 @@ def _cluster(call: Call, asked: Asked) -> None:
     columns = _columns(call, asked, "cluster", default, most)
     there = cluster_tres(call.site.cluster.nodes)
     rows = []
-    for name in names:
+    for name in names if any(sums.reported.values()) else ():
         total, count = sums.reported[name], there.get(name, 0)
         row = {heading: amount(asked, values[name], total) for heading, values in kinds.items()}
         row["Reported"] = amount(asked, total, count * (asked.end - asked.start))
         rows.append(row | {"Cluster": call.site.name, "TRES Name": name, "TRES Count": str(count)})
     _print(call, asked, columns, rows)
+
+
+def _reservations(call: Call, asked: Asked) -> None:
+    """How much of each reservation's CPUs its jobs held."""
+    _head(call, replace(asked, tres="all"), "Reservation Utilization", False)
+    columns = _columns(call, asked, "reservation", "Cl,name,start,end,TresName,al,i", {})
+    if asked.time.endswith("Per"):
+        columns = [replace(c, width=29) if c.field in ("Allocated", "Idle") else c for c in columns]
+    cluster, rows = call.site.cluster, []
+    for one in cluster.reservations.values():
+        begin, end = max(one.start, asked.start), min(one.end, asked.end, _rolled(call))
+        if begin >= end or "cpu" not in _names(call, asked) or (asked.users and one.name not in asked.users):
+            continue
+        cpus = sum(
+            one.cores[at].bit_count() if at in one.cores else cluster.nodes[at].conf.cpus for at in one.nodes
+        )
+        held = sum(
+            (min(run.end, end) - max(run.start, begin)) * run.rate * run.job.alloc_tres.get("cpu", 0)
+            for run in runs_of(cluster, begin, end, call.now)
+            if run.job.reservation == one.name
+        )
+        total = cpus * (end - begin)
+        rows.append(
+            {
+                "Cluster": call.site.name,
+                "Name": one.name,
+                "Start": durations.stamp(one.start),
+                "End": durations.stamp(one.end),
+                "Flags": ",".join(one.flags),
+                "Nodes": hostlist.compress(cluster.nodes[at].conf.name for at in one.nodes),
+                "Associations": ",".join((*one.accounts, *one.users)),
+                "TotalTime": amount(asked, end - begin, end - begin),
+                "TRES count": str(cpus),
+                "TRES Name": "cpu",
+                "Allocated": amount(asked, held, total),
+                "Idle": amount(asked, total - held, total),
+            }
+        )
+    _print(call, asked, columns, rows)
+
+
+def _may_see_wckeys(call: Call) -> bool:
+    may: bool = call.site.cluster.is_operator(call.user)
+    if not may:
+        call.error("Your user doesn't have privilege to perform this action")
+    return may
+
+
+def _by_wckey(title: str, order: str, query: str) -> Report:
+    def report(call: Call, asked: Asked) -> None:
+        if not _may_see_wckeys(call):
+            call.say(f"slurmdb_report_cluster_{query}: Problem with get query.")
+            call.code = 1
+            return
+        _head(call, asked, f"Cluster/{title} Utilization")
+        order_of = f"Cluster,{order}," + ("TresName,Used" if asked.tres else "Used")
+        _print(call, asked, _columns(call, asked, "wckey", order_of, {}), [])
+
+    return report
+
+
+_user_by_wckey = _by_wckey("User/WCKey", "Login,Proper,WCKey", "user_by_wckey")
+_wckey_by_user = _by_wckey("WCKey/User", "WCKey,Login,Proper", "wckey_by_user")
+
+
+def _sizes_by_wckey(call: Call, asked: Asked) -> None:
+    _may_see_wckeys(call)
+    _sizes(call, replace(asked, flags=asked.flags | {"wckey"}))
+
+
+def _rolled(call: Call) -> int:
+    """Usage is there by whole hours that are over (as slurmdbd rolls it up)."""
+    return call.now - call.now % 3600
 
 
 def _held(call: Call, asked: Asked) -> tuple[dict[tuple[str, str], dict[str, float]], dict[str, float]]:
@@ -438,7 +545,8 @@ def _sizes(call: Call, asked: Asked) -> None:
     name, bounds = names[0], (0, *asked.grouping)
     sums: dict[str, list[float]] = {}
     counts: dict[str, list[int]] = {}
-    for run in runs_of(call.site.cluster, asked.start, asked.end, call.now):
+    wckeys = "wckey" in asked.flags
+    for run in () if wckeys else runs_of(call.site.cluster, asked.start, asked.end, call.now):
         account = run.job.account if "flatview" in asked.flags else _highest(call, run.job.account)
         size = run.job.alloc_tres.get(name, 0)
         at = sum(size >= bound for bound in asked.grouping)
@@ -449,7 +557,7 @@ def _sizes(call: Call, asked: Asked) -> None:
     groups = [f"{low}-{high - 1} {kind}" for low, high in pairwise(bounds)]
     groups.append(f">= {bounds[-1]} {kind}")
     wide = 20 if asked.time.endswith("Per") else 13
-    columns = [Column("Cluster", "Cluster", 9), Column("Account", "Account", 9)]
+    columns = [Column("Cluster", "Cluster", 9), Column("Account", "Wckey" if wckeys else "Account", 9)]
     columns += [Column(group, group, wide) for group in groups] + [Column("share", "% of cluster", 12)]
     total = sum(sum(values) for values in sums.values())
     rows: list[dict[str, Any]] = []
@@ -464,7 +572,7 @@ def _sizes(call: Call, asked: Asked) -> None:
     if asked.style.header:
         call.print(_RULE)
         period = f"{durations.stamp(asked.start)} - {durations.stamp(asked.end - 1)}"
-        call.print(f"Job Sizes {period} ({asked.end - asked.start} secs)")
+        call.print(f"Job Sizes {'by Wckey ' if wckeys else ''}{period} ({asked.end - asked.start} secs)")
         if asked.tres:
             call.print(f"TRES type is {asked.tres}")
         counted = "printjobcount" in asked.flags
