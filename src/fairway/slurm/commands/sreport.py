@@ -432,7 +432,7 @@ def _rolled(call: Call) -> int:
 
 def _held(call: Call, asked: Asked) -> tuple[dict[tuple[str, str], dict[str, float]], dict[str, float]]:
     """What every user of every account held, and everything that the cluster had."""
-    sums = utilization(call.site.cluster, asked.start, asked.end, call.now)
+    sums = utilization(call.site.cluster, asked.start, min(asked.end, _rolled(call)), call.now)
     held = {
         key: tres
         for key, tres in sums.by_holder.items()
