@@ -302,7 +302,7 @@ class Controller(Life):
             raise SlurmError("PRIO_RESET_FAIL")
 
     def _renice(self, job: Job, nice: int, user: str) -> None:
-        if nice < job.nice and not self.cluster.is_operator(user):
+        if nice < 0 and job.pending and not self.cluster.is_operator(user):
             raise SlurmError("ACCESS_DENIED")
         before, job.nice = job.nice, nice
         if not job.priority:

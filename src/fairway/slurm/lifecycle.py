@@ -242,8 +242,6 @@ class Life:
         job.partition, job.start, job.scheduled_nodes = part.name, self.now, ()
         if not job.limit_set or job.time_limit > part.max_time:
             job.time_limit = part.default_time if part.default_time is not None else part.max_time
-            if scheduler == "Backfill" and part.default_time is None:  # which plans for a year at most
-                job.time_limit = min(job.time_limit, YEAR_S // 60)
         job.end = self.now + min(job.time_limit * 60, YEAR_S)
         job.exit_code = job.signal = job.derived_exit = 0
         counts = cluster.counts_of(placement)

@@ -186,7 +186,8 @@ def on_jobs(
             ids = _named(call, word, split=name in ("hold", "release", "update"))
             act(ids)
         except SlurmError as refused:
-            whose = _array_of(call, word)
+            denied = name in ("suspend", "resume") and refused.name == "ACCESS_DENIED"
+            whose = "" if denied else _array_of(call, word)
             call.say(f"{whose}: {refused.message}" if whose else f"{refused.message} for job {word}")
             if said and not whose:
                 call.say(f"{said} error: {refused.message}")
