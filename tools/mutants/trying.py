@@ -26,8 +26,8 @@ from tools.mutants.changes import Change, changed
 
 NOTICED, SURVIVED, UNTESTED, BROKEN = "noticed", "survived", "untested", "broken"
 # A change that makes a loop endless is noticed by whoever waits: twice the processor time that the tests took, and
-# some; and, for a loop that sleeps, several times as long by the clock.
-_TIMES_AS_LONG, _AT_LEAST_S, _WAITS = 2, 20, 5
+# some; and, for a loop that sleeps, so many times as long by the clock (others may be busy beside it).
+_TIMES_AS_LONG, _AT_LEAST_S, _WAITS = 2, 20, 20
 _LOADED_FIRST = (
     *(
         "_pytest.assertion.rewrite",
