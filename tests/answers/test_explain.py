@@ -51,6 +51,19 @@ def test_quota_says_how_much_where_and_who_may_not_be_evicted() -> None:
     assert found["sentence"].startswith("Job team/late waits for quota: ")
 
 
+def test_without_kueue_a_queues_name_is_a_label_like_any_other() -> None:
+    plain = job("big", 16)
+    del plain["spec"]["suspend"]
+    found = asked("job/big", [node("n"), namespace("team")], [plain])
+    assert found["blocker"]["layer"] == "scheduler"
+    assert "Insufficient nvidia.com/gpu" in found["blocker"]["message"]
+    found = asked("job/big", [node("n"), namespace("team"), worlds.flavor("gpus")], [plain])
+    assert (found["blocker"]["layer"], found["blocker"]["message"]) == (
+        "queue",
+        "LocalQueue main doesn't exist",
+    )
+
+
 _TAINT = {"key": "team", "value": "x", "effect": "NoSchedule"}
 _KUEUE_FLAVORS = {
     "quota alone": ([], {}, 2, ["quota"]),

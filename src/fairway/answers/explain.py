@@ -50,6 +50,7 @@ from fairway.kube.objects import (
 )
 from fairway.results.queuestate import state_of
 from fairway.traces.arrival import QUEUE_LABEL
+from fairway.twin.kueue.component import Kueue
 
 _ENDED = ("Complete", "Failed", "Succeeded", "Completed", "Finished")
 _KUEUE = ".kueue.x-k8s.io"
@@ -151,6 +152,10 @@ def _queueing(moment: Moment, key: Key, obj: Obj) -> list[Link]:
     if not queue or stands:
         return stands
     if moment.store.get(Key(f"LocalQueue{_KUEUE}", namespace_of(job), queue)) is None:
+        kueue = moment.twin.component("kueue")
+        if isinstance(kueue, Kueue) and kueue.webhook_settings is None and not suspended_at(job):
+            # Nothing of Kueue's is here: the label says nothing to anybody.
+            return []
         verdict = UNKNOWN if f"LocalQueue{_KUEUE}" in moment.unseen else BLOCKED
         numbers = {"local_queue": f"{namespace_of(job)}/{queue}"}
         said = f"LocalQueue {queue} doesn't exist"
