@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from fairway.apiserver.kubelets import nccltests
-from fairway.kube.objects import Key, Obj, labels_of, status_of
+from fairway.kube.objects import Key, Obj, labels_of, name_of, status_of
 from fairway.kube.timestamps import MINUTE_US
 from fairway.twin.latency import latency_named
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
 
+ROLE = "training.kubeflow.org/job-role"
 COMMAND = (
     "mpirun -np 16 -bind-to none -x NCCL_DEBUG=INFO -x NCCL_IB_HCA=mlx5 /opt/nccl_tests/build/all_reduce_perf "
     "-b 512M -e 8G -f 2 -g 1"
@@ -69,11 +70,7 @@ def log(*objects: Obj) -> tuple[list[str], Twin]:
     twin.apply([space, *objects])
     twin.run_for(2 * MINUTE_US)
     launcher = next(
-        (
-            p
-            for p in twin.store.objects("Pod")
-            if labels_of(p).get("training.kubeflow.org/job-role") == "launcher"
-        ),
+        (p for p in twin.store.objects("Pod") if labels_of(p).get(ROLE) == "launcher"),
         None,
     )
     assert launcher is not None
@@ -96,6 +93,30 @@ def test_the_guides_job_prints_the_table_of_sixteen_h100() -> None:
     assert any(line.startswith("# Avg bus bandwidth    : 3") for line in lines)
     devices = [line for line in lines if line.startswith("#  Rank")]
     assert len(devices) == 16 and "on nccl-test-worker-1 device  7" in devices[-1]
+
+
+def test_the_table_stays_when_the_workers_are_gone() -> None:
+    before, twin = log(node("a"), node("b"), mpi_job())
+    launcher, *workers = sorted(twin.store.objects("Pod"), key=lambda p: labels_of(p)[ROLE])
+    for number, pod in enumerate(workers):
+        name, host = name_of(pod), pod["spec"]["nodeName"]
+        event: Obj = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"e{number}", "namespace": "training"},
+            "involvedObject": {"kind": "Pod", "namespace": "training", "name": name},
+            "reason": "Scheduled",
+            "message": f"Successfully assigned training/{name} to {host}",
+        }
+        twin.store.create(event)
+        twin.store.delete(Key("Pod", "training", name), grace_s=0)
+    assert [p for p in twin.store.objects("Pod") if labels_of(p)[ROLE] == "worker"] == []
+    after = [text for _, text in nccltests.lines(twin.store, launcher, "launcher", 0) or []]
+    assert rows(after) == rows(before) != []
+    # Without the Events nobody knows where they were.
+    for event in twin.store.objects("Event", "training"):
+        twin.store.delete(Key("Event", "training", name_of(event)))
+    assert not nccltests.lines(twin.store, launcher, "launcher", 0)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from fairway.kube.timestamps import SECOND_US
 _PROGRAM: Final = re.compile(
     r"(?:^|/)(all_reduce|all_gather|reduce_scatter|broadcast|reduce|alltoall|sendrecv)_perf(?:_mpi)?$"
 )
+_MPI_JOB: Final = "MPIJob.kubeflow.org"
 _JOB, _ROLE = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _SIZE: Final = re.compile(r"(\d{1,12})([KMG]?)")
@@ -116,6 +117,7 @@ def _members(store: Store, pod: Obj, container: str) -> list[_Member]:
             for p in store.objects("Pod", meta_of(pod)["namespace"])
             if labels_of(p).get(_JOB) == labels.get(_JOB) and labels_of(p).get(_ROLE) == "worker"
         ]
+        pods = pods or _gone(store, meta_of(pod)["namespace"], labels.get(_JOB, ""))
         pods.sort(key=lambda p: (len(name_of(p)), name_of(p)))
     else:
         pods = [pod]
@@ -128,6 +130,19 @@ def _members(store: Store, pod: Obj, container: str) -> list[_Member]:
             continue
         found.append(_Member(one, node, board, gpus_of_node(node), count))
     return found
+
+
+def _gone(store: Store, namespace: str, job: str) -> list[Obj]:
+    """Workers that went when the job was done: as its template has them, where their Events say they were."""
+    obj = store.get(Key(_MPI_JOB, namespace, job))
+    worker = (spec_of(obj or {}).get("mpiReplicaSpecs") or {}).get("Worker") or {}
+    spec = (worker.get("template") or {}).get("spec") or {}
+    placed = {}
+    for event in store.objects("Event", namespace) if spec.get("containers") else ():
+        name = str((event.get("involvedObject") or {}).get("name") or "")
+        if event.get("reason") == "Scheduled" and name.startswith(f"{job}-worker-"):
+            placed[name] = str(event.get("message") or "").rpartition(" ")[2]
+    return [{"metadata": {"name": n}, "spec": {**spec, "nodeName": node}} for n, node in placed.items()]
 
 
 def _place(asked: _Asked, members: Sequence[_Member]) -> Place | None:
