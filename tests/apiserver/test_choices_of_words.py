@@ -95,18 +95,22 @@ def definition(name: str, *versions: str, group: str = "example.com", **spec: An
 
 
 def test_kinds_are_served_while_their_definition_is() -> None:
+    # Kinds are one process's: those of a server that ran before go.
+    Resources().set_definitions([])
     resources, before = Resources(), dict(BY_GROUP_KIND)
     start = resources.generation
-    mule = definition("Mule", "v1alpha1", "v2", "v9", names={"shortNames": ["mu"], "categories": ["all"]})
+    mule = definition(
+        "Mule", "v1alpha1", "v2", "v9", group="mules.io", names={"shortNames": ["mu"], "categories": ["all"]}
+    )
     lone = definition("Lone", "v1", group="b.io", scope="Cluster", names={"singular": "alone"})
-    new = definition("New", "v1", established="False")
+    new = definition("New", "v1", group="mules.io", established="False")
     mule["spec"]["versions"][0]["subresources"] = {"status": {}}
     mule["spec"]["versions"][1]["subresources"] = {"status": {}, "scale": {}}
     try:
         resources.set_definitions([mule, lone, new])
         assert resources.generation == start + 1
-        found = resources.find("example.com", "v2", "mules")
-        older = resources.of_kind("example.com/v1alpha1", "Mule")
+        found = resources.find("mules.io", "v2", "mules")
+        older = resources.of_kind("mules.io/v1alpha1", "Mule")
         assert found is not None and older is not None
         assert (found.kind.versions, found.kind.namespaced, found.singular) == (
             ("v2", "v1alpha1"),
@@ -116,20 +120,20 @@ def test_kinds_are_served_while_their_definition_is() -> None:
         assert (found.kind.short_names, found.categories) == (("mu",), ("all",))
         assert [s.name for s in found.subresources] == ["scale", "status"]
         assert [s.name for s in older.subresources] == ["status"]
-        assert resources.find("example.com", "v9", "mules") is None
-        assert resources.find("example.com", "v1", "news") is None
+        assert resources.find("mules.io", "v9", "mules") is None
+        assert resources.find("mules.io", "v1", "news") is None
         alone = resources.find("b.io", "v1", "lones")
         assert alone is not None and (alone.kind.namespaced, alone.singular) == (False, "alone")
-        assert [r.kind.plural for r in resources.of_group("example.com", "v2")] == ["mules"]
-        assert resources.preferred["example.com"] == ["v2", "v1alpha1"]
+        assert [r.kind.plural for r in resources.of_group("mules.io", "v2")] == ["mules"]
+        assert resources.preferred["mules.io"] == ["v2", "v1alpha1"]
         groups = list(resources.preferred)
         assert groups[0] == "" and groups[-1] == "metrics.k8s.io"
-        assert groups.index("b.io") < groups.index("example.com")
-        assert BY_GROUP_KIND["Mule.example.com"] is found.kind
+        assert groups.index("b.io") < groups.index("mules.io")
+        assert BY_GROUP_KIND["Mule.mules.io"] is found.kind
     finally:
         resources.set_definitions([])
     assert before == BY_GROUP_KIND
-    assert resources.find("example.com", "v2", "mules") is None
+    assert resources.find("mules.io", "v2", "mules") is None
     assert resources.of_kind("apps/v1", "Deployment") is not None
     assert resources.of_kind("apps/v1", "Pod") is None and resources.of_kind("apps/v2", "Deployment") is None
 
