@@ -207,3 +207,15 @@ def test_a_copy_counts_for_itself() -> None:
 def test_flavors_that_nobody_has_are_no_cohorts_quota() -> None:
     world = World().apply(flavor("spare"), cohort("alone"), queue("a", 0, cohort="alone"), local_queue("a"))
     assert not [n for n in names(said(world.run(1))) if n.startswith("cohort_subtree_quota")]
+
+
+def test_cohorts_in_a_circle_end() -> None:
+    world = World(replace(DEFAULT_KUEUE, uses_fair_sharing=True))
+    world.apply(
+        cohort("x", "y"), cohort("y", "x"), queue("a", 4, cohort="x"), local_queue("a"), node("n1", 8)
+    )
+    found = said(world.apply(job("one", "a")).run(2))
+    assert (
+        found["pending_workloads", ("a", "inadmissible")] + found["pending_workloads", ("a", "active")] == 1
+    )
+    assert found["cluster_queue_info", ("a", "x", "y")] == 1

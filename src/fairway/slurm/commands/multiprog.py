@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 
 from fairway.slurm.commands.call import Call
 
-_MOST_BYTES = 1 << 20
+_MOST_BYTES, _MOST_TASKS = 1 << 20, 100_000
 
 
 def read_programs(call: Call, path: str, tasks: int | None) -> list[list[str]]:
     """Arguments task by task; without a number of tasks, as many as the file names. Wrong files end the command."""
-    name = path
-    try:
-        with open(
-            call.site.real_path(path if path.startswith("/") else f"{call.cwd}/{path}"),
-            encoding="utf-8",
-            errors="surrogateescape",
-        ) as file:
-            text = file.read(_MOST_BYTES)
-    except OSError:
+    name, text = path, _read(call.site.real_path(path if path.startswith("/") else f"{call.cwd}/{path}"))
+    if text is None:
         call.fail(f"Could not open multi_prog config file {name}")
     found: dict[int, list[str]] = {}
     rest: list[str] | None = None
@@ -44,15 +38,28 @@ def read_programs(call: Call, path: str, tasks: int | None) -> list[list[str]]:
                 call.error(f"Duplicate record for task {rank}")
                 _invalid(call, number, name)
             found[rank] = [_filled(word, rank, offset) for word in words]
+            if len(found) > _MOST_TASKS:
+                _invalid(call, number, name)
     count = tasks if tasks is not None else max(found, default=0) + 1
-    for rank in range(count):
-        if rank not in found and rest is None:
-            call.fail(f"Configuration file {name} invalid, no record for task id {rank}")
+    if count > _MOST_TASKS:
+        call.fail(f"Configuration file {name} invalid, no record for task id {count - 1}")
     others = [rank for rank in range(count) if rank not in found]
-    return [
-        found[rank] if rank in found else [_filled(word, rank, others.index(rank)) for word in rest or []]
-        for rank in range(count)
-    ]
+    if others and rest is None:
+        call.fail(f"Configuration file {name} invalid, no record for task id {others[0]}")
+    for offset, rank in enumerate(others):
+        found[rank] = [_filled(word, rank, offset) for word in rest or []]
+    return [found[rank] for rank in range(count)]
+
+
+def _read(path: str) -> str | None:
+    """None where it is no file: a pipe would be waited for."""
+    try:
+        if not os.path.isfile(path):
+            return None
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(_MOST_BYTES)
+    except OSError:
+        return None
 
 
 def _invalid(call: Call, number: int, name: str) -> None:
@@ -69,6 +76,8 @@ def _ranks(call: Call, text: str, tasks: int | None) -> list[int]:
             call.error(f"Invalid task range specification ({text})")
             call.quit(1)
         low, high = int(match[1]), int(match[2] or match[1])
+        if high - low > _MOST_TASKS:
+            call.fail(f"Invalid task range specification ({text})")
         if low > high:
             call.error(f"Invalid task range, {low}-{high}")
             call.quit(1)
@@ -76,7 +85,7 @@ def _ranks(call: Call, text: str, tasks: int | None) -> list[int]:
             call.error(f"Invalid task id, {high} >= ntasks")
             call.quit(1)
         found.extend(range(low, high + 1))
-        if len(found) > 100_000:
+        if len(found) > _MOST_TASKS:
             call.fail(f"Invalid task range specification ({text})")
     return found
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from fairway.kube.integers import natural
 from fairway.slurm.commands import jobtext
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.environment import (
@@ -68,7 +69,7 @@ def plan_step(call: Call, job: Job, options: JobOptions, whole_job: bool) -> tup
 def _dealt(distribution: Any) -> int:
     """How many tasks at a time go to each node in turn; 0: blocks."""
     word = str(distribution or "").lower().partition(":")[0].partition(",")[0]
-    return int(word[6:]) if word.startswith("plane=") else int(word == "cyclic")
+    return (natural(word[6:]) or 0) if word.startswith("plane=") else int(word == "cyclic")
 
 
 def _cpus(job: Job, layout: Layout, tasks: int, cpus: int, all_of_them: bool) -> int:
@@ -156,15 +157,19 @@ def _bound(bits: int, how: str, local: int) -> int:
     if not mine or kind not in ("single", "per_task", "map_gpu", "mask_gpu"):
         return bits
     if kind == "per_task":
-        return _slice(bits, local * int(text), int(text))
+        count = natural(text) or 0
+        return _slice(bits, local * count, count)
     if kind == "single":
-        return 1 << mine[local // max(int(text), 1) % len(mine)]
+        return 1 << mine[local // max(natural(text) or 1, 1) % len(mine)]
     each: list[int] = []
     for part in text.split(","):
         value, _, times = part.partition("*")
-        base = 16 if kind == "mask_gpu" or value.lower().startswith("0x") else 10
-        number = int(value, base) if re.fullmatch(r"(0x)?[0-9a-f]{1,16}", value.lower()) else 0
-        each += [number] * min(int(times) if times.isdigit() else 1, 4096)
+        is_hex = re.fullmatch(r"(0x)?[0-9a-f]{1,16}", value.lower())
+        if kind == "mask_gpu" or value.lower().startswith("0x"):
+            number = int(value, 16) if is_hex else 0
+        else:
+            number = natural(value) or 0
+        each += [number] * min(max(natural(times) or 1, 1), 4096)
     number = each[local % len(each)]
     if kind == "map_gpu":
         return 1 << mine[number] if number < len(mine) else bits

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fairway.kube.integers import natural
 from fairway.slurm.commands import jobtext
 from fairway.slurm.commands.call import Call, Quit
 from fairway.slurm.commands.environment import asked_variables, job_variables, tres_variables
@@ -295,7 +296,7 @@ def _run_step(
 def _stdin_task(options: JobOptions) -> int | None:
     """The one task that reads srun's input; None: each (-i all), -1: none."""
     text = str(options.get("input") or "") if options.source.get("input") == "cli" else ""
-    return int(text) if text.isdigit() and len(text) < 8 else -1 if text.lower() == "none" else None
+    return -1 if text.lower() == "none" else natural(text)
 
 
 def _until(call: Call, options: JobOptions) -> dict[str, int]:
@@ -304,7 +305,8 @@ def _until(call: Call, options: JobOptions) -> dict[str, int]:
     bad = options.get("kill-on-bad-exit")
     is_bad = conf.number("KillOnBadExit", 0) != 0 if bad is None else str(bad) not in ("0", "False")
     wait = options.get("wait")
-    seconds = int(wait) if str(wait or "").isdigit() else conf.number("WaitTime", 0) or 0
+    given = natural(str(wait or ""))
+    seconds = conf.number("WaitTime", 0) or 0 if given is None else given
     return ({"bad": 1} if is_bad else {}) | ({"wait": seconds} if seconds else {})
 
 
