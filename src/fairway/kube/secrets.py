@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 
 from fairway.kube.objects import Obj
 
@@ -13,7 +12,7 @@ def texts_of(secret: Obj) -> dict[str, str]:
     found = {name: str(value) for name, value in (secret.get("stringData") or {}).items()}
     for name, value in (secret.get("data") or {}).items():
         try:
-            found[name] = base64.b64decode(str(value)).decode()
-        except (binascii.Error, UnicodeDecodeError):
+            found[name] = base64.b64decode(str(value or "")).decode()
+        except ValueError:
             found[name] = ""
     return found

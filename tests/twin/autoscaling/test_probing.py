@@ -10,6 +10,7 @@ from scalingworld import World, deployment
 
 from fairway.autoscaling.keda.triggers import Probe, TriggerFault, probe
 from fairway.kube.objects import Key, Obj
+from fairway.kube.secrets import texts_of
 from fairway.kube.timestamps import HOUR_US, MINUTE_US, parse_rfc3339
 from fairway.twin.autoscaling import probing
 
@@ -176,6 +177,12 @@ def test_what_an_authentication_gives() -> None:
     ref = {"name": "all", "kind": "ClusterTriggerAuthentication"}
     assert probing.parameters(world.room, {"authenticationRef": ref}, "default") == {"pw": "open"}
     assert probing.parameters(world.room, {}, "default") == {}
+
+
+def test_a_secret_of_anything_is_read_as_far_as_it_is_text() -> None:
+    data = {"good": "c2VzYW1l", "odd": "c", "bytes": "//8=", "accent": "é", "none": None}
+    texts = texts_of({"data": data, "stringData": {"plain": "x"}})
+    assert texts == {"good": "sesame", "odd": "", "bytes": "", "accent": "", "none": "", "plain": "x"}
 
 
 @pytest.mark.parametrize("kind", ["TriggerAuthentication", "ClusterTriggerAuthentication"])
