@@ -131,10 +131,15 @@ class Removals:
         for pod in pods:
             if "deletionTimestamp" in meta_of(pod):
                 continue
-            key, own_s = key_of(pod), (pod.get("spec") or {}).get("terminationGracePeriodSeconds", 30)
+            key, own_s = key_of(pod), (pod.get("spec") or {}).get("terminationGracePeriodSeconds")
             if is_first:
                 self.autoscaler.tell(key, events.evicting())
-            decided = evict(store, key, self.autoscaler.host.loop.now_us, grace_s=min(own_s, most_s))
+            decided = evict(
+                store,
+                key,
+                self.autoscaler.host.loop.now_us,
+                grace_s=min(30 if own_s is None else own_s, most_s),
+            )
             for action in decided.actions:
                 perform(store, action)
             if not decided.is_allowed:
