@@ -29,6 +29,7 @@ from fairway.kube.yamlscalars import Scalar, ScalarError, key_text, plain_value,
 
 # Nested deeper than any Kubernetes object (OpenAPI schemas in CRDs reach about 40).
 MAX_DEPTH = 128
+_TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep: refused"
 # Nodes that aliases may add to one document. A shared pod template has about 200.
 MAX_ALIASED_NODES = 100_000
 # Characters that they may add: a long text counts as what it is, not as one node.
@@ -248,7 +249,7 @@ class _Builder:
                 event.start_mark.line + 1 + self._line,
                 (),
                 "",
-                f"nested more than {MAX_DEPTH} levels deep: refused",
+                _TOO_DEEP,
             )
         self._nodes += 1
         stack.append(outer)
@@ -316,6 +317,8 @@ def _syntax_problem(error: yaml.YAMLError, text: str, line: int, path: Path) -> 
     begin = _line_start(text, 0, at)
     bad_line = text[begin:].partition("\n")[0] if begin < len(text) else ""
     problem = getattr(error, "problem", None) or str(error)
+    if "maximum nesting depth" in problem:  # libyaml reads ahead and stops at 1,000 levels by itself
+        return TextProblem(at + 1 + line, (), "", _TOO_DEEP)
     context = getattr(error, "context", None) or ""
     expected = f"expected valid YAML: {problem} {context}".rstrip()
     if "\t" in bad_line[: len(bad_line) - len(bad_line.lstrip())]:
