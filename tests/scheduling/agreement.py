@@ -23,11 +23,12 @@ Obj = dict[str, Any]
 class Play:
     """One cluster in both worlds."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, nodes: list[Obj] | None = None) -> None:
         r = self.r = Random(seed)
         self.store = Store(seed=seed)
         self.mix = r.choice((worlds.HARSH, worlds.MILD, worlds.MILD, worlds.CROWDED, worlds.CROWDED))
-        self.nodes = [worlds.random_node(r, i, self.mix) for i in range(r.choice((2, 3, 4, 6)))]
+        drawn = [worlds.random_node(r, i, self.mix) for i in range(r.choice((2, 3, 4, 6)))]
+        self.nodes = drawn if nodes is None else nodes
         self.services = worlds.random_services(r) if r.random() < 0.4 else []
         self.budgets = worlds.random_budgets(r)
         for name, labels in worlds.NAMESPACES.items():
@@ -44,6 +45,10 @@ class Play:
         """Place one more random pod; what both disagree about, or nothing."""
         raw = worlds.random_pod(self.r, self.count, [n["metadata"]["name"] for n in self.nodes], self.mix)
         self.count += 1
+        return self.judge(raw)
+
+    def judge(self, raw: Obj) -> str:
+        """Place this pod; what both disagree about, or nothing."""
         pod = self.store.create(raw)
         record = self.store.accounts.record(pod, key_of(pod))
         decided = oracle.decide(self.world, raw)
@@ -58,7 +63,7 @@ class Play:
             return self._compare_refusal(record, raw, verdict, decided)
         if ours[verdict.node] != max(ours.values()):
             return f"choice: {verdict.node} of {ours}"
-        self._bind(raw, verdict.node)
+        self.bind(raw, verdict.node)
         return ""
 
     def _compare_refusal(
@@ -93,14 +98,14 @@ class Play:
             self.world.nominated.append((raw, node))
         for key in victims:
             if self.r.random() < 0.6:
-                self._delete(key, lingers=self.r.random() < 0.3)
+                self.delete(key, lingers=self.r.random() < 0.3)
 
     def disturb(self) -> None:
         """Something else happens: a pod ends or lingers, a node changes, a nomination is void."""
         kind = self.r.random()
         if kind < 0.5 and self.world.pods:
             gone = self.r.choice(self.world.pods)
-            self._delete(key_of(gone), lingers=self.r.random() < 0.4)
+            self.delete(key_of(gone), lingers=self.r.random() < 0.4)
         elif kind < 0.65:
             i = self.r.randrange(len(self.nodes))
             changed = worlds.random_node(self.r, i, self.mix)
@@ -110,7 +115,7 @@ class Play:
             raw, _ = self.world.nominated.pop()
             del self.scheduler.nominated[key_of(raw)]
 
-    def _bind(self, raw: Obj, node: str) -> None:
+    def bind(self, raw: Obj, node: str) -> None:
         key = key_of(raw)
         if self.scheduler.nominated.pop(key, None):
             self.world.nominated = [(p, n) for p, n in self.world.nominated if key_of(p) != key]
@@ -119,7 +124,7 @@ class Play:
         self.store.bind(key, node, status)
         self.world.pods.append({**raw, "spec": {**raw["spec"], "nodeName": node}, "status": status})
 
-    def _delete(self, key: Key, *, lingers: bool) -> None:
+    def delete(self, key: Key, *, lingers: bool) -> None:
         for pod in self.world.pods:
             if key_of(pod) == key:
                 if lingers:
