@@ -48,6 +48,8 @@ SCALED_JOB: Final = "ScaledJob.keda.sh"
 AUTHENTICATIONS: Final = ("TriggerAuthentication.keda.sh", "ClusterTriggerAuthentication.keda.sh")
 COMPONENT: Final = "keda-operator"
 _NOT_MADE: Final = "failed to ensure HPA is correctly created for ScaledObject"
+# What KEDA names as the trigger that a formula stands for.
+_OF_MODIFIERS: Final = "ModifiersTrigger"
 _RPC: Final = "rpc error: code = Unknown desc = error when getting metric values"
 
 
@@ -432,10 +434,13 @@ class Keda:
                 self.say(key, obj, "Warning", reason, found.fault)
             if found.is_active or instead is not None:
                 active.append(one.name or one.kind)
-        if changed.get("formula") and changed.get("activationTarget") is not None:
+        if changed.get("formula") and not falls:
+            active = []
             try:
-                is_active = evaluate(changed["formula"], values) > float(changed["activationTarget"])
-                active = [COMPOSITE] if is_active else []
+                if not errors and evaluate(changed["formula"], values) > float(
+                    changed.get("activationTarget") or 0
+                ):
+                    active = [_OF_MODIFIERS]
             except (FormulaFault, ValueError):
                 errors = True
         return Activity(bool(active), errors, tuple(active)), falls, until_us
