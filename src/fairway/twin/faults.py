@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from fairway.cluster.actions import Delete, perform
 from fairway.cluster.changes import Change
-from fairway.cluster.errors import ApiError
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.components import Host
@@ -199,11 +199,7 @@ class Faults:
         self._kubelet().pull_slowdown_milli = slowdown_milli
 
     def _try_delete(self, key: Key, grace_s: int | None) -> None:
-        try:
-            self.host.store.delete(key, grace_s=grace_s)
-        except ApiError as gone:
-            if gone.code != 404:
-                raise
+        perform(self.host.store, Delete(key, grace_s=grace_s))
 
     def _record(self, key: Key, reason: str, message: str = "") -> None:
         now_us = self.host.loop.now_us

@@ -12,8 +12,8 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Final
 
+from fairway.cluster.actions import Delete, perform
 from fairway.cluster.changes import DELETED, Change
-from fairway.cluster.errors import ApiError
 from fairway.kube.objects import Key, Obj, spec_of, status_of
 from fairway.twin.components import Host
 from fairway.twin.loop import HOUSEKEEPING
@@ -221,11 +221,7 @@ class PodGarbageCollector:
         self._delete(key)
 
     def _delete(self, key: Key) -> None:
-        try:
-            self.host.store.delete(key, grace_s=0)
-        except ApiError as gone:
-            if gone.code != 404:
-                raise
+        perform(self.host.store, Delete(key, grace_s=0))
 
 
 def _turn(key: Key, pod: Obj) -> Turn:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from fairway.cluster.actions import Delete, perform
 from fairway.cluster.changes import DELETED, Change
-from fairway.cluster.errors import ApiError
 from fairway.kube.objects import Key, Obj, spec_of, status_of
 from fairway.kube.taints import (
     NO_EXECUTE,
@@ -141,11 +141,7 @@ class TaintEviction:
         self.host.log.record(
             self.host.loop.now_us, NAME, "Pod", key.namespace, key.name, "TaintManagerEviction"
         )
-        try:
-            self.host.store.delete(key, uid=uid)
-        except ApiError as gone:
-            if gone.code != 404:
-                raise
+        perform(self.host.store, Delete(key, uid))
 
     def _tell(self, key: Key, uid: str, message: str) -> None:
         now_us = self.host.loop.now_us

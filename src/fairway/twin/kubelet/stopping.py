@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fairway.cluster.errors import ApiError
+from fairway.cluster.actions import Delete, perform
 from fairway.errors import BugError
 from fairway.kube.objects import Key, Obj, meta_of, status_of
 from fairway.kube.timestamps import SECOND_US
@@ -178,11 +178,7 @@ def _close_unstarted(pod: PodState, state: ContainerState) -> None:
 def on_remove(k: Kubelet, data: tuple[str, Key]) -> None:
     """The pod's last traces on the node are gone: delete it for good."""
     uid, key = data
-    try:
-        k.store.delete(key, grace_s=0, uid=uid)
-    except ApiError as gone:
-        if gone.code not in (404, 409):
-            raise
+    perform(k.store, Delete(key, uid, grace_s=0))
 
 
 def remove_unstarted(k: Kubelet, key: Key, uid: str) -> None:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from fairway.cluster.actions import perform
-from fairway.cluster.errors import ApiError
+from fairway.cluster.actions import Delete, perform
 from fairway.kube.objects import Key, Obj, annotations_of, key_of, labels_of, meta_of, name_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.provisioning.clusterautoscaler import events, statustext
@@ -179,11 +178,7 @@ class Removals:
         self.autoscaler.host.store.patch(key, {"spec": {"taints": taints or None, "unschedulable": None}})
 
     def _delete(self, key: Key) -> None:
-        try:
-            self.autoscaler.host.store.delete(key)
-        except ApiError as gone:
-            if gone.code != 404:
-                raise
+        perform(self.autoscaler.host.store, Delete(key))
 
 
 def _is_over(pod: Obj) -> bool:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from fairway.cluster.actions import Delete, perform
 from fairway.cluster.changes import DELETED, MODIFIED, Change
-from fairway.cluster.errors import ApiError
 from fairway.kube.conditions import without_condition
 from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, name_of, spec_of
 from fairway.kube.resources import parse_resources
@@ -452,11 +452,7 @@ class Provisioner:
     # Words
 
     def remove(self, key: Key) -> None:
-        try:
-            self.host.store.delete(key)
-        except ApiError as gone:
-            if gone.code != 404:
-                raise
+        perform(self.host.store, Delete(key))
 
     def _tell_pod(self, namespace: str, name: str, event: KarpenterEvent) -> None:
         self.tell(Key("Pod", namespace, name), event)
