@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fairway.cluster.store import Store
+from fairway.queueing.integrations.rolehash import role_hash
 from fairway.queueing.webhooks.door import CREATE, UPDATE, defaulted, refusals
-from fairway.queueing.webhooks.pods import role_hash
 from fairway.queueing.webhooks.settings import Settings
 
 Obj = dict[str, Any]

@@ -8,15 +8,12 @@ Source: pkg/controller/jobs/pod/pod_webhook.go, pod_controller.go; pkg/util/pod/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any
 
-import msgspec
-
 from fairway.cluster.actions import View
-from fairway.kube import quantity
 from fairway.kube.fieldpath import Path
 from fairway.kube.objects import Obj, annotations_of, labels_of, meta_of, spec_of, status_of
+from fairway.queueing.integrations.rolehash import ROLE_HASH, role_hash
 from fairway.queueing.webhooks import faults as f
 from fairway.queueing.webhooks.faults import Fault
 from fairway.queueing.webhooks.jobs import (
@@ -37,24 +34,12 @@ TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
 SUSPENDED_BY_PARENT = "kueue.x-k8s.io/pod-suspending-parent"
 GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
 TOTAL_COUNT = "kueue.x-k8s.io/pod-group-total-count"
-ROLE_HASH = "kueue.x-k8s.io/role-hash"
 RETRIABLE = "kueue.x-k8s.io/retriable-in-group"
 POD_INDEX = "kueue.x-k8s.io/pod-group-pod-index"
 POD_INDEX_LABEL = "kueue.x-k8s.io/pod-group-pod-index-label"
 
 _COUNT_PATH = f.at_key(ANNOTATIONS, TOTAL_COUNT)
 _GONE = ("Failed", "Succeeded")
-_SHAPE = (
-    "nodeSelector",
-    "affinity",
-    "runtimeClassName",
-    "priority",
-    "topologySpreadConstraints",
-    "resourceClaims",
-)
-# Fields in the order of Go's structs.
-_TOLERATION = ("key", "operator", "value", "effect", "tolerationSeconds")
-_PORT = ("name", "hostPort", "containerPort", "protocol", "hostIP")
 
 
 def gated_pod(pod: Obj, settings: Settings, *, by_parent: bool) -> Obj:
@@ -85,49 +70,6 @@ def with_gates(spec: Mapping[str, Any], wanted: list[str]) -> dict[str, Any]:
     gates = list(spec.get("schedulingGates") or ())
     have = {gate.get("name") for gate in gates}
     return {**spec, "schedulingGates": [*gates, *({"name": n} for n in wanted if n not in have)]}
-
-
-def role_hash(spec: Mapping[str, Any]) -> str:
-    """Eight hex digits that pods of one role share: what schedules them, as Go writes it in JSON.
-
-    Unlike kube: affinities, spread constraints and claims are written with their fields sorted, not in Go's order.
-    """
-    shape: dict[str, Any] = {
-        "initContainers": _containers(spec.get("initContainers")),
-        "containers": _containers(spec.get("containers")),
-        "tolerations": _in_go_order(spec.get("tolerations"), _TOLERATION),
-        "overhead": _amounts(spec.get("overhead")),
-        **{field: _sorted(spec.get(field)) for field in _SHAPE},
-    }
-    if spec.get("resources") is not None:
-        shape["resources"] = _amounts(spec["resources"].get("requests"))
-    return sha256(msgspec.json.encode({"spec": dict(sorted(shape.items()))})).hexdigest()[:8]
-
-
-def _containers(containers: Any) -> list[dict[str, Any]] | None:
-    return [
-        {
-            "ports": _in_go_order(c.get("ports"), _PORT),
-            "resources": {"requests": _amounts((c.get("resources") or {}).get("requests"))},
-        }
-        for c in containers or ()
-    ] or None
-
-
-def _amounts(resources: Mapping[str, Any] | None) -> dict[str, str] | None:
-    if resources is None:
-        return None
-    return {name: quantity.canonical(resources[name]) for name in sorted(resources)}
-
-
-def _in_go_order(items: Any, order: tuple[str, ...]) -> list[dict[str, Any]] | None:
-    return None if items is None else [{k: item[k] for k in order if k in item} for item in items]
-
-
-def _sorted(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _sorted(value[k]) for k in sorted(value)}
-    return [_sorted(v) for v in value] if isinstance(value, list) else value
 
 
 def is_pod_suspended(pod: Obj) -> bool:
