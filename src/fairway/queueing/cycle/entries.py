@@ -199,5 +199,5 @@ class Entry:
     def net_usage(self, quota: Usage) -> tuple[Usage, TopologyUsage]:
         topology: TopologyUsage = ()
         if self.queue is not None and self.queue.topologies:
-            topology = self.assignment.net_topology_usage(self.queue, self.workload, accounted=True)
+            topology = self.assignment.net_topology_usage(self.queue, self.workload)
         return (() if self.workload.has_quota else quota), topology

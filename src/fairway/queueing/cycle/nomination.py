@@ -153,4 +153,4 @@ class Nominator:
             self.accounts.add_usage_of(victims)
         else:
             results = queue.find_domains(requests, workload, EMPTY_SEARCH)
-        assignment.take_topology(results, queue, workload)
+        assignment.take_topology(results)

@@ -54,16 +54,17 @@ POSSIBILITY_TEXT: Final = {
     Possibility.RECLAIM: "Reclaim",
 }
 
-_SEVERITY: Final = {
-    conds.NO_MATCHING_FLAVOR: 4,
-    conds.EXCEEDS_MAX_QUOTA: 3,
-    conds.WAITING_FOR_QUOTA: 2,
-    conds.TOPOLOGY_PLACEMENT_FAILED: 1,
-}
+_MILDEST_FIRST: Final = (
+    "",
+    conds.TOPOLOGY_PLACEMENT_FAILED,
+    conds.WAITING_FOR_QUOTA,
+    conds.EXCEEDS_MAX_QUOTA,
+    conds.NO_MATCHING_FLAVOR,
+)
 
 
 def severity(reason: str) -> int:
-    return _SEVERITY.get(reason, 0)
+    return _MILDEST_FIRST.index(reason)
 
 
 def most_severe(a: str, b: str) -> str:
@@ -185,7 +186,6 @@ class Assignment:
         borrowing: int = 0,
         no_fit_reason: str = "",
         replaced_slice: Workload | None = None,
-        topology_usage: TopologyUsage = (),
     ) -> None:
         self.pod_sets = pod_sets
         self.usage = usage
@@ -193,7 +193,6 @@ class Assignment:
         self.borrowing = borrowing
         self.no_fit_reason = no_fit_reason
         self.replaced_slice = replaced_slice
-        self.topology_usage = topology_usage
         self._mode: Mode | None = None
 
     def mode(self) -> Mode:
@@ -236,7 +235,7 @@ class Assignment:
                 parts.append(f"couldn't assign flavors to pod set {ps.name}: {', '.join(sorted(ps.reasons))}")
         return "; ".join(parts)
 
-    def take_topology(self, results: TopologyResults, queue: QueueAccount, workload: Workload) -> None:
+    def take_topology(self, results: TopologyResults) -> None:
         """Take over what the search for domains found."""
         for name, result in results.items():
             pod_set = self.pod_set(name)
@@ -245,12 +244,9 @@ class Assignment:
             pod_set.topology = result.assignment
             if result.assignment is not None and pod_set.delayed_topology:
                 pod_set.delayed_topology = "Ready"
-        self.topology_usage = self.net_topology_usage(queue, workload, accounted=False)
 
-    def net_topology_usage(
-        self, queue: QueueAccount, workload: Workload, *, accounted: bool
-    ) -> TopologyUsage:
-        """Pods per domain; with `accounted`, without those the workload's present admission holds already."""
+    def net_topology_usage(self, queue: QueueAccount, workload: Workload) -> TopologyUsage:
+        """Pods per domain, without those the workload's present admission holds already."""
         used: dict[str, list[DomainUse]] = {}
         for ps in self.pod_sets:
             if ps.topology is None:
@@ -259,7 +255,7 @@ class Assignment:
             flavors = sorted({c.flavor for c in ps.flavors.values() if c.flavor in queue.topologies})
             if spec is None or len(flavors) != 1:
                 continue
-            held = _held_domains(workload, ps.name) if accounted else {}
+            held = _held_domains(workload, ps.name)
             for domain in ps.topology.domains:
                 pods = domain.pods - held.get(domain_id(domain.values), 0)
                 if pods > 0:

@@ -278,10 +278,10 @@ def _find_flavor(
     best_grade = WORST
     reasons: list[str] = []
     attempts: list[Attempt] = []
-    last = -1
     start = 0
     if search.scan is not None and gates.flavor_fungibility:
         start = search.scan.next_index(members[0].at, resource)
+    last = start
     for last in range(start, len(group.flavors)):
         flavor = group.flavors[last]
         reason = _refusal(search, members, flavor, group, resource, attempts)

@@ -23,7 +23,7 @@ def place(assignment: Assignment, queue: QueueAccount, workload: Workload, accou
         results = queue.find_domains(requests, workload, DEFAULT_SEARCH)
         failure = failure_of(results)
         if failure is None:
-            assignment.take_topology(results, queue, workload)
+            assignment.take_topology(results)
         else:
             name, result = failure
             ps = assignment.pod_set(name)

@@ -9,6 +9,7 @@ from typing import Final
 
 from fairway.kube.objects import status_of
 from fairway.queueing.facts.podsets import PodSet
+from fairway.queueing.facts.topologyassignments import TopologyAssignment
 from fairway.queueing.facts.workloads import Workload
 from fairway.queueing.facts.workloadstate import is_elastic
 from fairway.queueing.flavors.assignment import Assignment, PodSetAssignment
@@ -35,7 +36,7 @@ def topology_requests(
         ps = assignment.pod_set(pod_set.name)
         if ps is None or ps.error or ps.count == 0:
             continue
-        if ps.topology is not None and not _is_on_unhealthy_node(ps, workload):
+        if ps.topology is not None and not _is_on_unhealthy_node(ps.topology, workload):
             continue
         request, error = _request(ps, pod_set, workload, queue)
         if accounts.gates.elastic_jobs_via_workload_slices_with_tas and is_elastic(workload.obj):
@@ -61,10 +62,8 @@ def _elastic_error(pod_set: PodSet) -> str:
     return ""
 
 
-def _is_on_unhealthy_node(ps: PodSetAssignment, workload: Workload) -> bool:
-    return ps.topology is not None and any(
-        d.values[-1] in workload.unhealthy_nodes for d in ps.topology.domains
-    )
+def _is_on_unhealthy_node(topology: TopologyAssignment, workload: Workload) -> bool:
+    return any(d.values[-1] in workload.unhealthy_nodes for d in topology.domains)
 
 
 def _request(
