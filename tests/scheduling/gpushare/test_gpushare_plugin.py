@@ -34,14 +34,14 @@ def _node(name: str, cores: int, gpus: int, product: str = "", *, shared: bool) 
 
 
 def _pod(name: str, cpu_milli: int, gpus: int, milli: int, product: str = "") -> Obj:
-    limits: dict[str, str] = {"cpu": f"{cpu_milli}m", "memory": "2Gi"}
+    limits: dict[str, str] = {"cpu": f"{cpu_milli}m", "memory": "2Gi"} if cpu_milli else {}
     if gpus:
         limits["nvidia.com/gpu"] = str(gpus)
     if milli:
         limits["fairway.dev/gpu-milli"] = str(milli)
     spec: dict[str, Any] = {"containers": [{"name": "c", "image": "i", "resources": {"limits": limits}}]}
     if product:
-        spec["nodeSelector"] = {_PRODUCT: product, "other": "A10"}
+        spec["nodeSelector"] = {_PRODUCT: product, "a": "T4", "z": "T4"}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -90,7 +90,7 @@ class _World:
             count = min(int(has["nvidia.com/gpu"]), 16)
             row = [0] * NODE_COLUMNS
             row[0] = 1000 * int(has["cpu"]) - sum(p[1] for p in here)
-            row[1] = (64 - 2 * len(here)) * _GIB
+            row[1] = (64 - 2 * sum(p[1] > 0 for p in here)) * _GIB
             row[2:4] = count, codes[node["metadata"]["labels"].get(_PRODUCT, "")]
             if "fairway.dev/gpu-milli" in has:
                 for d in range(count):
@@ -106,7 +106,7 @@ class _World:
 
 
 def _same_as_by_hand(world: _World, codes: dict[str, int], typical: Any = None) -> None:
-    asked = [(1000, 0, 300), (500, 1, 0), (4000, 2, 0), (2000, 0, 0)]
+    asked = [(1000, 0, 300), (500, 1, 0), (4000, 2, 0), (2000, 0, 0), (0, 1, 0)]
     accounts = world.store.accounts
     rows = np.arange(accounts.row_count)
     for name, policy in POLICIES.items():
@@ -121,7 +121,9 @@ def _same_as_by_hand(world: _World, codes: dict[str, int], typical: Any = None) 
                 ]
             )
             scores, chosen = np.full((2, len(table)), -1, np.int64)
-            needs = pod_needs(cpu, 2 * _GIB, gpus or (1 if milli else 0), milli or (1000 if gpus else 0))
+            needs = pod_needs(
+                cpu, 2 * _GIB if cpu else 0, gpus or (1 if milli else 0), milli or (1000 if gpus else 0)
+            )
             policy.score(table, rows, needs, scores, chosen, *(tuple(typical) if policy.uses_demand else ()))
             want = plugin_scores(policy, np.maximum(scores[rows], 0))
             found, devices = world.policies.scores(name, record, rows)

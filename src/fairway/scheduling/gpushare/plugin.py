@@ -20,7 +20,7 @@ from fairway.cluster.records import PodRecord
 from fairway.cluster.shapes import PodShape
 from fairway.kube.resources import CPU, MEMORY, NVIDIA_GPU
 from fairway.scheduling.gpushare import devices as table
-from fairway.scheduling.gpushare.fragmentation import TypicalPods, typical_pods
+from fairway.scheduling.gpushare.fragmentation import typical_pods
 from fairway.scheduling.gpushare.policies import POLICIES, Policy, plugin_scores
 
 Ints = npt.NDArray[np.int64]
@@ -42,8 +42,8 @@ class GpuPolicies:
         self._seen: dict[int, int] = {}
         self._shapes: dict[int, PodShape] = {}
         self._total = 0
-        self._counted_at = 0
-        self._typical: TypicalPods | None = None
+        self._counts_at = 0
+        self._typical = typical_pods((), ())
 
     def see(self, pod: PodRecord) -> None:
         """A pod asked to be placed: it counts towards the typical pods."""
@@ -62,14 +62,13 @@ class GpuPolicies:
         chosen = np.zeros(len(self._nodes), np.int64)
         needs = _needs(pod.shape, self._models)
         policy.score(self._nodes, rows, needs, scores, chosen, *self._demand(policy))
-        found = plugin_scores(policy, np.maximum(scores[rows], 0))
-        return (np.zeros_like(found) if policy.draws else found), chosen[rows]
+        return plugin_scores(policy, np.maximum(scores[rows], 0)), chosen[rows]
 
     def _demand(self, policy: Policy) -> tuple[object, ...]:
         if not policy.uses_demand:
             return ()
-        if self._typical is None or self._total >= 2 * self._counted_at:
-            self._counted_at = max(self._total, _FIRST_COUNT)
+        if self._total >= self._counts_at:
+            self._counts_at = 2 * max(self._total, _FIRST_COUNT)
             needs: list[tuple[int, ...]] = []
             for shape_id in sorted(self._seen):
                 row = tuple(int(v) for v in _needs(self._shapes[shape_id], self._models))
