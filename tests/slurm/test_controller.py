@@ -115,7 +115,7 @@ def test_what_slurm_refuses_leaves_nothing_behind(name: str) -> None:
     assert refused.value.name == name
     assert not w.ctl.cluster.pending
     assert all(job.state == "FAILED" for job in w.ctl.cluster.jobs.values())
-    assert w.ctl.cluster.accounts.qos["normal"].counts.submitted == 0
+    assert w.ctl.cluster.counted().qos["normal"].counts.submitted == 0
 
 
 def test_a_refusal_says_what_no_node_has_enough_of() -> None:

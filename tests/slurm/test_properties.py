@@ -92,7 +92,7 @@ def test_nothing_is_held_twice_and_limits_are_kept(seed: int) -> None:
     cluster = w.ctl.cluster
     assert not cluster.running
     assert {job.reason for job in cluster.pending.values()} <= {"QOSMaxGRESPerUser"}
-    for counts in [qos.counts for qos in cluster.accounts.qos.values()]:
+    for counts in [qos.counts for qos in cluster.counted().qos.values()]:
         assert counts.jobs == 0 and not any(counts.tres.values()) and not counts.nodes
 
 

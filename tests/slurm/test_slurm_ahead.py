@@ -14,7 +14,7 @@ from fairway.slurm.model.job import Job
 from fairway.slurm.placing.need import Need
 from fairway.slurm.placing.placing import World as Place
 from fairway.slurm.placing.placing import place
-from fairway.slurm.placing.uses import Uses, bitmap, bits
+from fairway.slurm.placing.uses import Uses, bitmap, bits, indexes
 from fairway.slurm.selecting import need_of, without
 
 NODES = """
@@ -80,13 +80,13 @@ def test_uses_ahead_are_those_after_each_group_has_ended(seed: int) -> None:
     for _ in range(25):
         w.submit(**some_job(random) | {"qos": None})
         w.run(random.choice([0.5, 2, 9]))
-        ahead.look(cluster.running, cluster.uses, confs)
+        ahead.follow(list(dict.fromkeys([*cluster.running, *ahead.known])), cluster.running, confs)
         for _ in range(4):
             free, step = random.randrange(1, 64), random.choice([0, 0, 60])
-            steps = ahead.steps_on(free, step)
+            steps = list(ahead.steps_on(indexes(free, len(cluster.nodes)), step))
             by_hand = ahead_by_hand(w, free, step)
-            assert steps.times == tuple(time for time, _ in by_hand)
-            for rank, (_, uses) in zip(steps.ranks, by_hand, strict=True):
+            assert [time for _, time in steps] == [time for time, _ in by_hand]
+            for (rank, _), (_, uses) in zip(steps, by_hand, strict=True):
                 seen, kinds = ahead.uses_after(rank), ahead.kinds_after(rank)
                 for node in bits(free):
                     assert seen.exact[node] == uses.exact[node]

@@ -232,7 +232,7 @@ class Slurmctld(Controller):
         for job in self.cluster.pending.values():
             job.needs.pop(part.name, None)
         self.totals = self._totals()
-        self.cluster.policies.clear()
+        self.cluster.forget_policies()
         self.changed()
 
     def create_partition(self, name: str, changes: Mapping[str, str], user: str = "root") -> None:
@@ -245,7 +245,7 @@ class Slurmctld(Controller):
         self._set_partition(part, changes)
         self.cluster.partitions[name] = part
         self.totals = self._totals()
-        self.cluster.policies.clear()
+        self.cluster.forget_policies()
 
     def delete_partition(self, name: str, user: str = "root") -> None:
         """Raises: SlurmError PARTITION_IN_USE."""

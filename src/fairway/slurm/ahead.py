@@ -8,7 +8,7 @@ out anew. (_will_run_test in select/cons_common, 22.05.8.)
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
@@ -19,7 +19,7 @@ from fairway.slurm.model.job import Job, NodeShare
 from fairway.slurm.model.node import NodeConf
 from fairway.slurm.placing.need import Need, Use
 from fairway.slurm.placing.quick import Table
-from fairway.slurm.placing.uses import Uses, indexes
+from fairway.slurm.placing.uses import Uses
 
 Ints = NDArray[np.int64]
 
@@ -28,14 +28,12 @@ NOW, NEVER = -1, 1 << 60
 GROUP_JOBS = 200
 """Jobs ending one after another are taken together, at most so many and two more."""
 FIRST_WINDOW_S = 30
+MOST_SMALL = 1 << 16
+"""Node numbers below it are sorted by their bytes, ten times as fast."""
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """Moments to try at: `times[i]`, once the jobs up to rank `ranks[i]` have ended."""
-
-    ranks: tuple[int, ...]
-    times: tuple[int, ...]
+Step = tuple[int, int]
+"""A moment to try at: (rank, time), once the jobs up to that rank have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +44,6 @@ class _Known:
     sequence: int
     suspended: bool
     shares: list[NodeShare]
-
-    def differs(self, job: Job) -> bool:
-        return (
-            job.end != self.end
-            or job.shares is not self.shares
-            or self.suspended != (job.state == "SUSPENDED")
-        )
 
 
 def _none() -> Ints:
@@ -68,8 +59,6 @@ class Ahead:
     """
 
     uses: Uses
-    base: list[Use] = field(default_factory=list)
-    """What `uses` said of each node at the last look."""
     known: dict[int, _Known] = field(default_factory=dict)
     order: list[tuple[int, int, int]] = field(default_factory=list)
     """(end, sequence, job id) by rank; the same ends as an array: `ends`."""
@@ -84,30 +73,12 @@ class Ahead:
     shares: list[tuple[NodeShare, bool]] = field(default_factory=list)
     """By release: what is given back, and whether without its cores (a suspended job's)."""
     first: dict[Need, Ints | None] = field(default_factory=dict)
-    grouped: dict[tuple[int, int], Steps] = field(default_factory=dict)
     whole: dict[int, Uses] = field(default_factory=dict)
     """Rank → every node's use after it, where somebody had to look closely."""
 
-    def look(self, running: Mapping[int, Job], uses: Uses, confs: Sequence[NodeConf]) -> None:
-        """Catch up with all that runs now. O(running jobs + nodes), and `follow`'s cost for what changed."""
-        exact, known = uses.exact, self.known
-        changed = [
-            job_id for job_id, job in running.items() if job_id not in known or known[job_id].differs(job)
-        ]
-        changed += [job_id for job_id in known if job_id not in running]
-        if len(self.base) != len(exact):
-            self.base = [(-1, 0, ())] * len(exact)
-        stale = {node for node, use in enumerate(self.base) if use is not exact[node]}
-        self._follow(changed, stale, running, confs)
-
     def follow(self, changed: Iterable[int], running: Mapping[int, Job], confs: Sequence[NodeConf]) -> None:
-        """Only these jobs, in the order of their starts, came, went, or are different. O(releases)."""
-        self._follow(changed, set(), running, confs)
-
-    def _follow(
-        self, changed: Iterable[int], stale: set[int], running: Mapping[int, Job], confs: Sequence[NodeConf]
-    ) -> None:
-        gone, come = list[int](), list[tuple[int, int, int]]()
+        """These jobs, in the order of their starts, came, went, or are different. O(releases)."""
+        stale, gone, come = set[int](), list[int](), list[tuple[int, int, int]]()
         for job_id in changed:
             job, was = running.get(job_id), self.known.pop(job_id, None)
             sequence = -1
@@ -129,7 +100,6 @@ class Ahead:
             self._add(sorted(come))
         self._chain(sorted(stale), confs)
         self.first.clear()
-        self.grouped.clear()
         self.whole.clear()
 
     def _remove(self, ranks: list[int]) -> None:
@@ -148,7 +118,7 @@ class Ahead:
         places = [bisect_right(self.order, one) for one in come]
         jobs = [self.known[job_id] for _, _, job_id in come]
         counts = [len(job.shares) for job in jobs]
-        first = np.searchsorted(self.ranks, places)
+        first = self.ranks.searchsorted(places)
         where, none = np.repeat(first, counts), np.zeros(sum(counts), dtype=np.int64)
         mine = np.repeat(np.array(places) + np.arange(len(come)), counts)
         self.ranks = np.insert(self.ranks + np.searchsorted(places, self.ranks, side="right"), where, mine)
@@ -164,15 +134,14 @@ class Ahead:
     def _chain(self, nodes: list[int], confs: Sequence[NodeConf]) -> None:
         """Work out what these nodes are left with after each of their jobs."""
         numbering, exact = self.uses.numbering, self.uses.exact
-        by_node = np.argsort(self.nodes, kind="stable")
-        sides = [
-            np.searchsorted(self.nodes[by_node], nodes, side=side).tolist() for side in ("left", "right")
-        ]
-        releases = by_node.tolist()
-        for node, low, high in zip(nodes, *sides, strict=True):
-            use = self.base[node] = exact[node]
+        small = self.nodes.astype(np.uint16) if len(exact) <= MOST_SMALL else self.nodes
+        by_node = np.argsort(small, kind="stable")
+        ordered = small[by_node]
+        lows, highs = ordered.searchsorted(nodes, side="left"), ordered.searchsorted(nodes, side="right")
+        for node, low, high in zip(nodes, lows.tolist(), highs.tolist(), strict=True):
+            use = exact[node]
             kind = numbering.kind(node, use)
-            for at in releases[low:high]:
+            for at in by_node[low:high].tolist():
                 share, suspended = self.shares[at]
                 use = without_share(use, share, confs[node], keeps_cores=suspended)
                 self.before[at] = kind
@@ -181,7 +150,7 @@ class Ahead:
 
     def kinds_after(self, rank: int) -> Ints:
         """Every node's kind of use once the jobs up to a rank have ended."""
-        count = int(np.searchsorted(self.ranks, rank, side="right"))
+        count = int(self.ranks.searchsorted(rank, side="right"))
         kinds = self.uses.kinds.astype(np.int64)
         kinds[self.nodes[:count]] = self.kinds[:count]  # of several values for a node the last one stays
         return kinds
@@ -211,26 +180,25 @@ class Ahead:
     def _first_fit(self, need: Need, table: Table) -> Ints | None:
         numbering = self.uses.numbering
         fits = table.look(need, numbering, self.kinds) > 0
-        if (~fits & (table.look(need, numbering, self.before) > 0)).any():
+        if len((~fits & (table.look(need, numbering, self.before) > 0)).nonzero()[0]):
             return None
         first = np.full(len(self.uses.exact), NEVER, dtype=np.int64)
-        at = np.flatnonzero(fits)[::-1]
+        at = fits.nonzero()[0][::-1]
         first[self.nodes[at]] = self.ranks[at]  # from the last to the first, which stays
         first[table.look(need, numbering, self.uses.kinds) > 0] = NOW
         return first
 
-    def steps_on(self, free: int, window_step: int) -> Steps:
-        """The moments to try at for a job that may have the nodes `free`."""
-        key = (free, window_step)
-        found = self.grouped.get(key)
-        if found is None:
-            inside = np.zeros(len(self.uses.exact), dtype=np.bool_)
-            inside[indexes(free, len(inside))] = True
-            ranks = self.ranks[inside[self.nodes]]
-            if len(ranks):
-                ranks = ranks[np.concatenate([[True], ranks[1:] != ranks[:-1]])]
-            found = self.grouped[key] = grouped(ranks, self.ends[ranks], window_step)
-        return found
+    def steps_on(self, order: NDArray[np.intp], window_step: int) -> Iterator[Step]:
+        """The moments to try at for a job that may have the nodes `order`."""
+        inside = np.zeros(len(self.uses.exact), dtype=np.bool_)
+        inside[order] = True
+        ranks = self.ranks[inside[self.nodes]]
+        if len(ranks) > 1:
+            first = np.empty(len(ranks), dtype=np.bool_)
+            first[0] = True
+            np.not_equal(ranks[1:], ranks[:-1], out=first[1:])
+            ranks = ranks[first]
+        return grouped(ranks, self.ends[ranks], window_step)
 
 
 def without_share(use: Use, share: NodeShare, conf: NodeConf, *, keeps_cores: bool) -> Use:
@@ -240,23 +208,20 @@ def without_share(use: Use, share: NodeShare, conf: NodeConf, *, keeps_cores: bo
     return cores & ~(0 if keeps_cores else share.cores), mem - share.mem, kept
 
 
-def grouped(ranks: Ints, ends: Ints, window_step: int) -> Steps:
+def grouped(ranks: Ints, ends: Ints, window_step: int) -> Iterator[Step]:
     """Ends close to each other are one moment, the closer the sooner they are: the window widens each time."""
     count = len(ranks)
     if not count:
-        return Steps((), ())
+        return
     first, window, at = int(ends[0]), FIRST_WINDOW_S, 0
     edge = first + (30 - first % 30)
-    last_ranks, times = [], []
     while at < count:
-        within = int(np.searchsorted(ends, edge + window, side="right"))
+        within = int(ends.searchsorted(edge + window, side="right"))
         last = min(max(within, at + 1), at + GROUP_JOBS + 2, count) - 1
-        last_ranks.append(int(ranks[last]))
-        times.append(int(ends[last]))
+        yield int(ranks[last]), int(ends[last])
         at = last + 1
         following = int(ends[at]) if at < count else 0
         while True:
             window = window + window_step if window_step else window * 2
             if not following or following <= edge + window:
                 break
-    return Steps(tuple(last_ranks), tuple(times))

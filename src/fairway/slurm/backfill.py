@@ -6,7 +6,6 @@ plans its nodes, whole, for its limit. Sets of nodes are bitmaps in Python integ
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -120,8 +119,6 @@ class Cycle:
     """Jobs and tasks looked at; `tested` of them on nodes."""
     tested: int = 0
     tried: dict[tuple[Need, int, tuple[int, ...]], tuple[int, int] | None] = field(default_factory=dict)
-    caught_up: bool = False
-    """All that runs has been looked at once; since then `cluster.moved` tells."""
     het: dict[int, dict[int, tuple[Job, Partition, int]]] = field(default_factory=dict)
 
     def forget(self) -> None:
@@ -368,7 +365,6 @@ def _start(cycle: Cycle, job: Job, part: Partition, free: int, start: Start, pre
     if verdict.victims:
         preempt(verdict, job)
         cycle.forget()
-        cycle.caught_up = False  # some may end sooner now, and hold what they have until then
     return "" if verdict.code in ("LIMIT", "RESERVED") else "busy"
 
 
@@ -436,7 +432,7 @@ def _ahead(
 ) -> tuple[int, int] | None:
     look, cluster = cycle.look, cycle.look.cluster
     least, order = least_nodes(need), indexes(free, len(cluster.nodes))
-    table, ahead = _table(cycle, job, part, need), _caught_up(cycle)
+    table, ahead = _table(cycle, job, part, need), _caught_up(cluster)
     first = ahead.first_fit(need, table) if table is not None else None
     rank = NOW if first is None else _rank_of(first[order], least)
     found = None
@@ -453,9 +449,10 @@ def _ahead(
         return look.now, bitmap(found.nodes)
     if now_only or rank == NEVER:
         return None
-    steps = ahead.steps_on(free, cycle.settings.window_step)
-    for at in range(bisect_left(steps.ranks, rank), len(steps.ranks)):
-        after, nodes = steps.ranks[at], None
+    for after, time in ahead.steps_on(order, cycle.settings.window_step):
+        if after < rank:
+            continue
+        nodes = None
         if table is not None:
             kinds = ahead.kinds_after(after)
             numbering, weights = cluster.fits.numbering, cluster.weights
@@ -466,7 +463,7 @@ def _ahead(
             found = place(need, world, free, job.nodelist, exact=False)
             nodes = [] if found is None else list(found.nodes)
         if nodes:
-            return max(steps.times[at], look.now + 1), bitmap(nodes)
+            return max(time, look.now + 1), bitmap(nodes)
     return None
 
 
@@ -485,16 +482,12 @@ def _rank_of(first: Ints, least: int) -> int:
     return int(np.partition(first, least - 1)[least - 1]) if least else NOW
 
 
-def _caught_up(cycle: Cycle) -> Ahead:
+def _caught_up(cluster: Cluster) -> Ahead:
     """What is ahead, as things stand now."""
-    cluster = cycle.look.cluster
     if cluster.ahead is None or cluster.ahead.uses is not cluster.uses:
-        cluster.ahead, cycle.caught_up = Ahead(cluster.uses), False
-    if not cycle.caught_up:
-        cluster.ahead.look(cluster.running, cluster.uses, cluster.fits.confs)
-        cycle.caught_up = True
-        cluster.moved.clear()
-    elif cluster.moved:
+        cluster.ahead = Ahead(cluster.uses)
+        cluster.moved = dict.fromkeys(cluster.running)
+    if cluster.moved:
         cluster.ahead.follow(list(cluster.moved), cluster.running, cluster.fits.confs)
         cluster.moved.clear()
     return cluster.ahead

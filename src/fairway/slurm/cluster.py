@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fairway.slurm.ahead import Ahead
 from fairway.slurm.conf import Configuration
-from fairway.slurm.limits import Policy, qos_order
+from fairway.slurm.limits import Policy, qos_order, settle
 from fairway.slurm.model.archive import Archive
 from fairway.slurm.model.association import Accounts
 from fairway.slurm.model.job import Job
@@ -50,7 +50,7 @@ class Cluster:
     ahead: Ahead | None = None
     """When what runs will have ended, as far as the backfill scheduler looked."""
     moved: dict[int, None] = field(default_factory=dict)
-    """Jobs whose shares were taken or freed since then."""
+    """Jobs that started, ended, or will end at another time, since then."""
     up: int = 0
     """Bitmap of the nodes a job may start on as far as their state goes."""
     idle_state: int = 0
@@ -76,6 +76,16 @@ class Cluster:
 
     def names(self, nodes: tuple[int, ...]) -> tuple[str, ...]:
         return tuple(self.nodes[node].name for node in nodes)
+
+    def counted(self) -> Accounts:
+        """The accounts, with all that waits and runs in their counts."""
+        settle(self.policies.values())
+        return self.accounts
+
+    def forget_policies(self) -> None:
+        """Limits, or whose they are, are different."""
+        self.counted()
+        self.policies.clear()
 
     def policy(self, job: Job, partition: Partition | None) -> Policy:
         """Whose limits the job is under in that partition."""

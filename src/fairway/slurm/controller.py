@@ -319,6 +319,7 @@ class Controller(Life):
                 raise SlurmError("ACCESS_DENIED")
             job.time_limit, job.limit_set = limit, True
             job.end = job.start + job.suspended_s + min(limit * 60, YEAR_S)
+            self.cluster.moved[job.job_id] = None
             self._watch_limit(job)
         if changes.get("qos") and changes["qos"] not in self.cluster.accounts.qos:
             raise SlurmError("INVALID_QOS")

@@ -108,7 +108,7 @@ class Life:
     def accounts_changed(self) -> None:
         """Accounts were edited: limits, shares and priorities are looked at anew."""
         self.totals = self._totals()
-        self.cluster.policies.clear()
+        self.cluster.forget_policies()
         self.cluster.accounts.chargings.clear()
         if self.weights.multifactor:
             priority.fair_tree(self.cluster.accounts)
@@ -225,7 +225,11 @@ class Life:
         if sign < 0 and self.now > began:
             priority.charge_run(self.cluster.accounts, job, self.now - began, self.weights.half_life_s)
         spare = (self.now if sign > 0 else began) - self.last_usage
-        self.running.setdefault((job.assoc_id, job.qos), priority.Running()).change(job, sign, spare)
+        key = (job.assoc_id, job.qos)
+        running = self.running.get(key)
+        if running is None:
+            running = self.running[key] = priority.Running()
+        running.change(job, sign, spare)
 
     # The life of a job
 
@@ -270,6 +274,7 @@ class Life:
     def _occupy(self, job: Job) -> None:
         cluster = self.cluster
         gang = sharing.overlapping(cluster, self.rules, job)
+        cluster.moved.pop(job.job_id, None)  # they stand in the order of starts
         cluster.take(job)
         for share in job.shares:
             node = cluster.nodes[share.node]
@@ -320,13 +325,13 @@ class Life:
         """
         if state == "FAILED" and not kill:
             reason = "NonZeroExitCode"
-        does = self.behaviours.get(job.job_id, Behaviour())
-        if kill:
-            job.signal = 9 if does.deaf else signal
-        self._leave(job, state, reason)
         if not kill:
+            self._leave(job, state, reason)
             self.clock.at(self.now_us + EPILOG_US, "epilog", job.job_id, job.version, False)
             return
+        does = self.behaviours.get(job.job_id) or Behaviour()
+        job.signal = 9 if does.deaf else signal
+        self._leave(job, state, reason)
         if self.on_signal:
             self.on_signal(job, signal)
         waits = self.kill_wait_us if does.deaf or (self.on_signal and does.duration_s is None) else 0
@@ -480,6 +485,7 @@ class Life:
             if grace and mode in preemption.REMOVING:
                 job.preempt_time = self.now
                 job.end = min(job.end, self.now + grace)
+                cluster.moved[job.job_id] = None
                 if self.on_signal:
                     self.on_signal(job, 15)
                 self._watch_limit(job)

@@ -7,7 +7,7 @@ its parents: group limits of all, the job's own limits of the association only. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -61,6 +61,8 @@ class Policy:
     """No limit is set anywhere."""
     headings: dict[tuple[str, str], tuple[Counts, ...]] = field(default_factory=dict)
     """User and account → what counts their jobs."""
+    apart: dict[tuple[str, str], Counts] = field(default_factory=dict)
+    """The same where no limit looks at the counts: jobs not told to the headings yet (`settle`)."""
 
     def __post_init__(self) -> None:
         self.line = () if self.association is None else tuple(self.accounts.up(self.association))
@@ -406,9 +408,27 @@ def _headings(policy: Policy, user: str, account: str) -> tuple[Counts, ...]:
     return found
 
 
+def _charged(policy: Policy, user: str, account: str) -> tuple[Counts, ...]:
+    if not policy.free:
+        return _headings(policy, user, account)
+    found = policy.apart.get((user, account))
+    if found is None:
+        found = policy.apart[user, account] = Counts()
+    return (found,)
+
+
+def settle(policies: Iterable[Policy]) -> None:
+    """Tell the headings what was counted apart: before anybody reads their counts."""
+    for policy in policies:
+        for (user, account), apart in policy.apart.items():
+            for counts in _headings(policy, user, account):
+                counts.add(apart)
+        policy.apart.clear()
+
+
 def count_submitted(policy: Policy, user: str, account: str, jobs: int) -> None:
     """So many more jobs are in the queue or running (fewer: negative)."""
-    for counts in _headings(policy, user, account):
+    for counts in _charged(policy, user, account):
         counts.submitted += jobs
 
 
@@ -416,7 +436,7 @@ def charge(policy: Policy, ask: Ask, sign: int = 1) -> None:
     """A job starts (sign 1) or ends (-1) with these resources."""
     seconds = min(ask.limit, 525_600) * 60
     amounts = [(name, sign * count, sign * count * seconds) for name, count in ask.tres.items()]
-    for counts in _headings(policy, ask.user, ask.account):
+    for counts in _charged(policy, ask.user, ask.account):
         counts.jobs += sign
         held, run_secs, nodes = counts.tres, counts.run_secs, counts.nodes
         for name, count, used in amounts:
@@ -427,4 +447,4 @@ def charge(policy: Policy, ask: Ask, sign: int = 1) -> None:
             if left:
                 nodes[node] = left
             else:
-                nodes.pop(node, None)
+                del nodes[node]

@@ -138,9 +138,10 @@ def decay(accounts: Accounts, factor: float) -> None:
     """A decay interval has passed: all usage shrinks by it."""
     ledger = accounts.ledger
     spared = [one.usage.row for one in accounts.qos.values() if "NoDecay" in one.flags]
-    kept = ledger.values[spared]
-    ledger.values *= factor
-    ledger.values[spared] = kept
+    values = ledger.settled()
+    kept = values[spared]
+    values *= factor
+    values[spared] = kept
 
 
 @dataclass(slots=True)
@@ -248,13 +249,13 @@ def charge_run(accounts: Accounts, job: Job, seconds: int, half_life_s: int) -> 
     qos = accounts.qos.get(job.qos)
     ledger.know(job.alloc_tres)
     factor = (qos.usage_factor if qos else 1.0) * kept
-    used = np.array([count * seconds * factor for count in ledger.row_of(job.alloc_tres, 1)])
-    values, width = ledger.values, len(used)
+    used, owed = [count * seconds * factor for count in ledger.row_of(job.alloc_tres, 1)], ledger.owed
     if qos:
-        values[qos.usage.row, :width] += used * (1 / kept) if "NoDecay" in qos.flags else used
+        whole = [count * (1 / kept) for count in used] if "NoDecay" in qos.flags else used
+        owed.append((qos.usage.row, whole))
     at: int | None = job.assoc_id
     while at is not None and (assoc := accounts.associations.get(at)) is not None:
-        values[assoc.usage.row, :width] += used
+        owed.append((assoc.usage.row, used))
         at = assoc.parent
 
 
@@ -272,7 +273,7 @@ def fair_tree(accounts: Accounts) -> None:
     users = sum(1 for one in accounts.associations.values() if one.user)
     root.level_fs, root.shares_norm = float("inf"), 1.0
     root.usage_norm = root.usage_efctv = 1.0
-    raw = accounts.ledger.values[:, RAW].tolist()
+    raw = accounts.ledger.settled()[:, RAW].tolist()
     state = _Ranking(accounts, max(users, 1), users, max(users, 1), root.usage.raw, raw)
     state.walk([root], tied=False)
 

@@ -33,6 +33,7 @@ class Shortfall:
 def shortfalls(controller: Slurmctld, job: Job) -> list[Shortfall]:
     """Every limit that the job is over now, the nearest heading first."""
     cluster = controller.cluster
+    cluster.counted()
     part = cluster.partitions[job.partitions[0]]
     policy = cluster.policy(job, part)
     ask = ask_of(cluster, job, part, None)

@@ -54,7 +54,7 @@ def _associations(call: Call, users: list[str] | None, accounts: list[str] | Non
 
 def lineage(call: Call) -> dict[int, int]:
     """Association → its left edge in the tree (`Lft`), in the order Slurm lists them: newest account first."""
-    accounts = call.site.cluster.accounts
+    accounts = call.site.cluster.counted()
     found: dict[int, int] = {}
     edge = 0
 
@@ -78,7 +78,7 @@ def lineage(call: Call) -> dict[int, int]:
 
 def _by_account(call: Call, tree: list[Association]) -> list[Association]:
     """An account, its accounts below by name, then its users by name."""
-    accounts = call.site.cluster.accounts
+    accounts = call.site.cluster.counted()
     out: list[Association] = []
 
     def walk(one: Association) -> None:
@@ -148,7 +148,7 @@ def _amounts(tres: Mapping[str, int]) -> str:
 
 def _qos(call: Call, wanted: list[str] | None, line: bool) -> None:
     call.print("QOS Records" + ("" if line else "\n"))
-    for one in call.site.cluster.accounts.qos.values():
+    for one in call.site.cluster.counted().qos.values():
         if wanted is None or one.name in wanted:
             call.print((" " if line else "\n    ").join(_qos_lines(call, one, line)))
 

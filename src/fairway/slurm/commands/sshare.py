@@ -86,7 +86,7 @@ def _say_what_is_asked(call: Call, asked: dict[str, Any]) -> None:
 
 def tree(call: Call) -> list[tuple[Association, int]]:
     """Every association with its depth: an account, its users by name, then its accounts by name."""
-    accounts = call.site.cluster.accounts
+    accounts = call.site.cluster.counted()
     found: list[tuple[Association, int]] = []
 
     def walk(one: Association, level: int) -> None:

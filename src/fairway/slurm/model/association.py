@@ -66,6 +66,17 @@ class Counts:
     nodes: dict[int, int] = field(default_factory=dict)
     """Node → running jobs there: its length is what a limit on nodes counts."""
 
+    def add(self, more: Counts) -> None:
+        self.jobs += more.jobs
+        self.submitted += more.submitted
+        for into, added in ((self.tres, more.tres), (self.run_secs, more.run_secs)):
+            for name, count in added.items():
+                into[name] += count
+        for node, jobs in more.nodes.items():
+            left = self.nodes.pop(node, 0) + jobs
+            if left:
+                self.nodes[node] = left
+
 
 @dataclass(slots=True)
 class Association:

@@ -27,11 +27,13 @@ def _empty() -> Floats:
 
 @dataclass(slots=True)
 class Ledger:
-    """`values: float64[row, column]`, with room to grow."""
+    """`values: float64[row, column]`, with room to grow; what is `owed` is not in them yet."""
 
     columns: dict[str, int] = field(default_factory=dict)
     values: Floats = field(default_factory=_empty)
     rows: int = 0
+    owed: list[tuple[int, list[float]]] = field(default_factory=list)
+    """(row, what was used): added together, in this order, when somebody reads."""
 
     @property
     def width(self) -> int:
@@ -60,14 +62,25 @@ class Ledger:
             found[self.columns[name]] = count
         return found
 
+    def settled(self) -> Floats:
+        """`values`, with all that is owed."""
+        if self.owed:
+            width = self.width
+            used = np.zeros((len(self.owed), width))
+            for at, (_, row) in enumerate(self.owed):
+                used[at, : len(row)] = row
+            np.add.at(self.values[:, :width], [row for row, _ in self.owed], used)
+            self.owed.clear()
+        return self.values
+
     def add(self, rows: NDArray[np.intp], used: Floats) -> None:
         """`used: float64[len(rows), width]`, each row once."""
-        self.values[rows, : used.shape[1]] += used
+        self.settled()[rows, : used.shape[1]] += used
 
     def add_all(self, row: int, used: Floats) -> None:
         """Each of `used`, in this order, to one row: sums of floats depend on it."""
-        width = used.shape[1]
-        self.values[row, :width] = np.add.accumulate(np.vstack([self.values[row, :width], used]))[-1]
+        width, values = used.shape[1], self.settled()
+        values[row, :width] = np.add.accumulate(np.vstack([values[row, :width], used]))[-1]
 
 
 def counts_array(rows: list[list[int]]) -> NDArray[Any]:
@@ -87,20 +100,20 @@ class Usage:
 
     @property
     def raw(self) -> float:
-        return float(self.ledger.values[self.row, RAW])
+        return float(self.ledger.settled()[self.row, RAW])
 
     @raw.setter
     def raw(self, value: float) -> None:
-        self.ledger.values[self.row, RAW] = value
+        self.ledger.settled()[self.row, RAW] = value
 
     @property
     def wall(self) -> float:
-        return float(self.ledger.values[self.row, WALL])
+        return float(self.ledger.settled()[self.row, WALL])
 
     @property
     def tres(self) -> dict[str, float]:
         """Seconds of each TRES used at all."""
-        row = self.ledger.values[self.row].tolist()
+        row = self.ledger.settled()[self.row].tolist()
         return {name: row[at] for name, at in self.ledger.columns.items() if row[at]}
 
 

@@ -69,8 +69,9 @@ class Table:
             self.cpus = np.concatenate([self.cpus, np.full(more - len(self.cpus), UNKNOWN, dtype=np.int64)])
             self.near = np.concatenate([self.near, np.zeros(more - len(self.near), dtype=np.int64)])
         found: Ints = self.cpus[kinds]
-        if (found < 0).any():
-            for kind in np.unique(kinds[found < 0]).tolist():
+        unseen = (found < 0).nonzero()[0]
+        if len(unseen):
+            for kind in sorted(set(kinds[unseen].tolist())):
                 self._fill(need, numbering, kind)
             found = self.cpus[kinds]
         return found
@@ -119,6 +120,15 @@ class Sets:
     lengths: list[int]
     totals: list[int]
     weights: list[int]
+
+    def insert(self, at: int, start: int, length: int, total: int, weight: int) -> None:
+        self.starts.insert(at, start)
+        self.lengths.insert(at, length)
+        self.totals.insert(at, total)
+        self.weights.insert(at, weight)
+
+    def drop(self, at: int) -> None:
+        del self.starts[at], self.lengths[at], self.totals[at], self.weights[at]
 
 
 def sets_of(nodes: NDArray[np.intp], cpus: Ints, weights: Ints) -> Sets:

@@ -85,35 +85,40 @@ class Runs:
         """The node leaves its set, of which nothing, one part or two are left."""
         sets = self.sets
         at = bisect_right(sets.starts, node) - 1
-        first, last, total = sets.starts[at], sets.starts[at] + sets.lengths[at] - 1, sets.totals[at]
-        weight, rest = sets.weights[at], total - self.cpus[node]
-        if node - first < last - node:
-            before = sum(self.cpus[first:node])
+        first, count, rest = sets.starts[at], sets.lengths[at], sets.totals[at] - self.cpus[node]
+        last = first + count - 1
+        if first == last:
+            sets.drop(at)
+        elif node in (first, last):
+            sets.starts[at], sets.lengths[at], sets.totals[at] = first + (node == first), count - 1, rest
         else:
-            before = rest - sum(self.cpus[node + 1 : last + 1])
-        parts = [(first, node - first, before, weight)] if node > first else []
-        parts += [(node + 1, last - node, rest - before, weight)] if node < last else []
-        self._replace(at, at + 1, parts)
+            if node - first < last - node:
+                before = sum(self.cpus[first:node])
+            else:
+                before = rest - sum(self.cpus[node + 1 : last + 1])
+            sets.lengths[at], sets.totals[at] = node - first, before
+            sets.insert(at + 1, node + 1, last - node, rest - before, sets.weights[at])
 
     def _join(self, node: int) -> None:
         """The node begins a set, or joins those beside it."""
-        sets, weight = self.sets, self.weights[node]
-        low = high = bisect_right(sets.starts, node)
-        first, count, total = node, 1, self.cpus[node]
-        if low and sets.starts[low - 1] + sets.lengths[low - 1] == node and sets.weights[low - 1] == weight:
-            low -= 1
-            first, count, total = sets.starts[low], count + sets.lengths[low], total + sets.totals[low]
-        if high < len(sets.starts) and sets.starts[high] == node + 1 and sets.weights[high] == weight:
-            count, total = count + sets.lengths[high], total + sets.totals[high]
-            high += 1
-        self._replace(low, high, [(first, count, total, weight)])
-
-    def _replace(self, low: int, high: int, parts: list[tuple[int, int, int, int]]) -> None:
-        sets = self.sets
-        sets.starts[low:high] = [one[0] for one in parts]
-        sets.lengths[low:high] = [one[1] for one in parts]
-        sets.totals[low:high] = [one[2] for one in parts]
-        sets.weights[low:high] = [one[3] for one in parts]
+        sets, weight, cpus = self.sets, self.weights[node], self.cpus[node]
+        after = bisect_right(sets.starts, node)
+        at = after - 1
+        follows = after > 0 and sets.starts[at] + sets.lengths[at] == node and sets.weights[at] == weight
+        leads = after < len(sets.starts) and sets.starts[after] == node + 1 and sets.weights[after] == weight
+        if follows:
+            sets.lengths[at] += 1
+            sets.totals[at] += cpus
+            if leads:
+                sets.lengths[at] += sets.lengths[after]
+                sets.totals[at] += sets.totals[after]
+                sets.drop(after)
+        elif leads:
+            sets.starts[after] = node
+            sets.lengths[after] += 1
+            sets.totals[after] += cpus
+        else:
+            sets.insert(after, node, 1, cpus, weight)
 
 
 def new_runs(
