@@ -37,6 +37,17 @@ def told(change: Change, *, is_brief: bool = False) -> Iterator[str]:
             yield f"  {path} = {after.get(path, 'gone')}"
 
 
+def digests(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Of lines and who tells them: a line for each teller, which says that they were the same."""
+    by_teller: dict[str, list[str]] = {}
+    for teller, line in pairs:
+        by_teller.setdefault(teller, []).append(line)
+    return [
+        f"{teller}: {len(lines)} lines, {hashlib.sha256('|'.join(lines).encode()).hexdigest()[:12]}"
+        for teller, lines in sorted(by_teller.items())
+    ]
+
+
 def _fields(value: Any, path: str = "") -> dict[str, str]:
     """Each leaf by its path; owners by their kind and name, as uids say nothing."""
     if isinstance(value, dict) and value:

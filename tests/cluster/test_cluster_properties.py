@@ -180,6 +180,136 @@ def test_accounts_equal_a_recount(seed: int) -> None:
         assert _answers(program.store) == _answers(fresh)
 
 
+def _told_by_objects(store: Store) -> dict[str, Any]:
+    """What `_answers` and the accounts have to say, counted from the objects and their specs alone."""
+    nodes = {n["metadata"]["name"]: n for n in store.objects("Node")}
+    there: dict[str, list[Obj]] = {name: [] for name in nodes}
+    for one in store.objects("Pod"):
+        is_over = one.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        if one["spec"].get("nodeName") in there and not is_over:
+            there[one["spec"]["nodeName"]].append(one)
+    carried: dict[Any, dict[str, int]] = {}
+    for app in ("web", "db", None):
+        for key, app_wanted, kind, weight in _terms(store):
+            # Their terms are about pods of their own namespace; asked for is one of "default".
+            counts = {
+                n: sum(
+                    (key, app_wanted, kind, weight) in _terms_of(p)
+                    and p["metadata"]["namespace"] == "default"
+                    for p in pods
+                )
+                for n, pods in there.items()
+            }
+            if app == app_wanted and any(counts.values()):
+                carried[app, key, kind, weight] = counts
+    return {
+        "matching": [
+            {n: sum(_is_asked_for(q, p) for p in pods) for n, pods in there.items()} for q in _QUESTIONS
+        ],
+        "carried": carried,
+        "zones": {n: o["metadata"]["labels"][ZONE] for n, o in nodes.items()},
+        "cpu": {n: sum(_milli_cpu(p) for p in pods) for n, pods in there.items()},
+        "gpu": {n: sum(_gpus(p) for p in pods) for n, pods in there.items()},
+        "scored": {
+            n: [sum(_milli_cpu(p) or 100 for p in pods), sum(_mib(p) or 200 for p in pods)]
+            for n, pods in there.items()
+        },
+        "pods": {n: sorted(map(_key, pods)) for n, pods in there.items()},
+        "by zone": {
+            z: sum(len(there[n]) for n, o in nodes.items() if o["metadata"]["labels"][ZONE] == z)
+            for z in {o["metadata"]["labels"][ZONE] for o in nodes.values()}
+        },
+    }
+
+
+def _is_asked_for(question: PodQuestion, one: Obj) -> bool:
+    ((namespaces, selector),) = question.parts
+    meta = one["metadata"]
+    app = selector.requirements[0].values[0]
+    is_there = namespaces is None or meta["namespace"] in namespaces
+    is_counted = not (question.is_live and "deletionTimestamp" in meta)
+    return is_there and is_counted and (meta.get("labels") or {}).get("app") == app
+
+
+def _terms_of(one: Obj) -> set[tuple[str, str, str, int]]:
+    """Of the two kinds that programs make: (topology key, app, role, weight)."""
+    affinity, found = one["spec"].get("affinity") or {}, set()
+    for term in affinity.get("podAntiAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", ()):
+        found.add((term["topologyKey"], term["labelSelector"]["matchLabels"]["app"], REQUIRED_ANTI, 1))
+    for soft in affinity.get("podAffinity", {}).get("preferredDuringSchedulingIgnoredDuringExecution", ()):
+        term = soft["podAffinityTerm"]
+        app = term["labelSelector"]["matchLabels"]["app"]
+        found.add((term["topologyKey"], app, PREFERRED, soft["weight"]))
+    return found
+
+
+def _terms(store: Store) -> set[tuple[str, str, str, int]]:
+    return {term for p in store.objects("Pod") for term in _terms_of(p)}
+
+
+def _asked(one: Obj, resource: str) -> str:
+    (container,) = one["spec"]["containers"]
+    return str((container.get("resources") or {}).get("requests", {}).get(resource, "0"))
+
+
+def _milli_cpu(one: Obj) -> int:
+    return {"0": 0, "100m": 100, "1": 1000}[_asked(one, "cpu")]
+
+
+def _mib(one: Obj) -> int:
+    return {"0": 0, "64Mi": 64, "1Gi": 1024}[_asked(one, "memory")]
+
+
+def _gpus(one: Obj) -> int:
+    (container,) = one["spec"]["containers"]
+    return int((container.get("resources") or {}).get("limits", {}).get(GPU, 0))
+
+
+def _told_by_accounts(store: Store) -> dict[str, Any]:
+    accounts = store.accounts
+    names = accounts.row_of
+    carried = {}
+    for app in ("web", "db", None):
+        interned = accounts.label_sets.of("default", {} if app is None else {"app": app})
+        for term, counts in accounts.counts.carried(interned, _ROLES):
+            (wanted,) = term.term.selector.requirements
+            at = (app, term.term.topology_key, term.role, term.weight)
+            assert wanted.values == (app,)
+            by_name = {n: int(counts[row]) for n, row in names.items()}
+            if any(by_name.values()):
+                carried[at] = by_name
+    domains = accounts.counts.domains(ZONE)
+    sums = domains.sums(accounts.pod_count)
+    present = domains.present(accounts.alive)
+    answers = _answers(store)
+    column = accounts.column_of.get(GPU)
+    return {
+        "matching": answers["matching"],
+        "carried": carried,
+        "zones": answers["zones"],
+        "cpu": {n: int(accounts.requested[row, 0]) for n, row in names.items()},
+        "gpu": {n: 0 if column is None else int(accounts.requested[row, column]) for n, row in names.items()},
+        "scored": {
+            n: [int(accounts.non_zero[row, 0]), int(accounts.non_zero[row, 1]) >> 20]
+            for n, row in names.items()
+        },
+        "pods": {n: sorted(accounts.pods[row]) for n, row in names.items()},
+        "by zone": {z: int(sums[i]) for z, i in domains.id_of.items() if present[i]},
+    }
+
+
+@settings(_MANY, max_examples=25)
+@given(st.integers(0, 10**9))
+def test_accounts_say_what_the_objects_say(seed: int) -> None:
+    """Terms of pods in other namespaces than "default" are about pods there: nobody here asks for those."""
+    program = Program(seed)
+    for turn in range(5):
+        program.run(12)
+        assert _told_by_accounts(program.store) == _told_by_objects(program.store)
+        if turn == 2:
+            program.store = program.store.fork()
+
+
 @_MANY
 @given(st.integers(0, 10**9), st.permutations(range(len(_QUESTIONS))))
 def test_a_question_counts_alike_whenever_it_is_first_asked(seed: int, order: list[int]) -> None:

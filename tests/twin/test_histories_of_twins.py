@@ -6,12 +6,11 @@ of time says for each kind, and for what each component notes, that they were th
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.histories import check_history, told
+from tests.histories import check_history, digests, told
 
 from fairway.kube.timestamps import MINUTE_US
 from fairway.scenario.building import build_twin
@@ -81,19 +80,9 @@ def _lived(file: Path, *, is_whole: bool) -> Iterator[str]:
         seen = twin.store.version
         if pairs:
             yield f"== until {minute} min"
-            yield from (line for _, line in pairs) if is_whole else _digests(pairs)
+            yield from (line for _, line in pairs) if is_whole else digests(pairs)
     said = list(_said(twin))
-    yield from said if is_whole else _digests([("events", line) for line in said])
-
-
-def _digests(pairs: list[tuple[str, str]]) -> list[str]:
-    by_teller: dict[str, list[str]] = {}
-    for teller, line in pairs:
-        by_teller.setdefault(teller, []).append(line)
-    return [
-        f"{teller}: {len(lines)} lines, {hashlib.sha256('|'.join(lines).encode()).hexdigest()[:12]}"
-        for teller, lines in sorted(by_teller.items())
-    ]
+    yield from said if is_whole else digests([("events", line) for line in said])
 
 
 def _said(twin: Twin) -> Iterator[str]:

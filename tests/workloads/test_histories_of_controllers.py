@@ -2,7 +2,8 @@
 
 A story is a list of steps: `apply`, `patch`, `delete`, `status` (of an object), `finish`, `fail`, `ready`, `unready`,
 `kill` (of a pod, by name, or of those whose names begin so with `*`), `wait`, `hold` and `refuse` (see `tinyworld`), or
-`chance`: so many random ones of a seed.
+`chance`: so many random ones of a seed. With `digests`, which makes long ones short, a digest a step says for each kind
+that all was the same.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.histories import check_history, told
+from tests.histories import check_history, digests, told
 from tinyworld import START_US, World, is_over, pod_key
 
 from fairway.kube.objects import Key, Obj
@@ -42,14 +43,15 @@ def _lived(story: dict[str, Any]) -> Iterator[str]:
                 done, what = (name, value) if name != "chance" else _drawn(world, chance)
                 yield f"== +{(world.now_us - START_US) // 1_000_000}s {done}: {_short(what)}"
                 _do(world, done, what)
-                for change in world.store.log.since(seen):
-                    yield from told(change)
+                pairs = [(c.key.gk, line) for c in world.store.log.since(seen) for line in told(c)]
                 seen = world.store.version
-                for event in world.events[said:]:
-                    yield f"says {event}"
+                pairs += [("says", f"says {event}") for event in world.events[said:]]
                 said = len(world.events)
-                for (controller, key), at_us in sorted(world._timers.items()):
-                    yield f"again {controller} {key.name} +{(at_us - START_US) / 1_000_000:g}s"
+                pairs += [
+                    ("again", f"again {controller} {key.name} +{(at_us - START_US) / 1_000_000:g}s")
+                    for (controller, key), at_us in sorted(world._timers.items())
+                ]
+                yield from digests(pairs) if story.get("digests") else (line for _, line in pairs)
 
 
 def _short(what: Any) -> str:

@@ -146,7 +146,7 @@ class PodCounts:
 
     def relabel(self, row: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:
         for key, domains in self._domains.items():
-            if old.get(key) != new.get(key) or domains.of_row[row] < 0:
+            if old.get(key) != new.get(key):
                 domains.label(row, new.get(key))
 
     def matching(self, question: PodQuestion) -> Ints:
