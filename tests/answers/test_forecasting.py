@@ -54,6 +54,15 @@ def at(found: RunTimes, one: PastJob, quantile: float, elapsed_us: int = 0) -> f
 def test_a_series_is_a_name_without_numbers_and_hashes() -> None:
     assert pattern_of("Job/lab/train-7f3a-12") == pattern_of("Job/other/train-9b01-3")
     assert pattern_of("train-1") != pattern_of("eval-1")
+    for name, pattern in (
+        ("a", "a"),
+        ("7", "#"),
+        ("x-a3", "x-#"),
+        ("a-9-b", "a-#-b"),
+        ("j٣5", "j#"),
+        ("v²", "v²"),
+    ):
+        assert pattern_of(name) == pattern
 
 
 def test_the_same_users_jobs_say_most() -> None:

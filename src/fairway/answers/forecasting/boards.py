@@ -32,6 +32,7 @@ from fairway.scheduling.resourcescores import balanced_scores, fit_scores
 from fairway.scheduling.verdict import Scheduled
 
 NOWHERE: Final = -1
+_UNKNOWN: Final = -2
 
 
 class Board(ABC):
@@ -109,9 +110,11 @@ class States(Board):
         width = len(accounts.columns)
         self._needs = [[shape.requests.get(name, 0) for name in accounts.columns] for shape in self._shapes]
         self._asked = [[(c, v) for c, v in enumerate(need) if v] for need in self._needs]
-        self._score: list[dict[int, int]] = [{} for _ in self._shapes]
-        self._with: list[dict[int, int]] = [{} for _ in self._shapes]
-        self._without: list[dict[int, int]] = [{} for _ in self._shapes]
+        # By line and state: the score, and which state one pod more or less makes of it; `_UNKNOWN` before it is asked.
+        self._score: list[list[int]] = [[] for _ in self._shapes]
+        self._with: list[list[int]] = [[] for _ in self._shapes]
+        self._without: list[list[int]] = [[] for _ in self._shapes]
+        self._members: list[list[int]] = []
         self._state_of_key: dict[tuple[int, ...], int] = {}
         self._states: list[tuple[int, ...]] = []
         self._sample: list[int] = []
@@ -139,6 +142,10 @@ class States(Board):
         if found is None:
             found = self._state_of_key[key] = len(self._states)
             self._states.append(key)
+            self._members.append([])
+            for tables in (self._score, self._with, self._without):
+                for table in tables:
+                    table.append(_UNKNOWN)
         return found
 
     def begin(self) -> None:
@@ -146,39 +153,38 @@ class States(Board):
             self._seal()
         self._state_at = list(self._first)
         self._place_at = [0] * len(self._first)
-        self._members: dict[int, list[int]] = {}
+        self._members = [[] for _ in self._states]
+        self._live: list[int] = []
+        """States that some node is in; draws among equals go by the order in which they came up."""
         self._held = self._gpus_held
         for row, state in enumerate(self._first):
-            rows = self._members.setdefault(state, [])
-            self._place_at[row] = len(rows)
-            rows.append(row)
+            self._join(row, state)
 
     def seat(self, record: PodRecord) -> int:
         return record.row
 
     def place(self, line: int, draw: int) -> int:
-        scores = self._score[line]
-        best, count = NOWHERE, 0
+        scores, members = self._score[line], self._members
+        best = NOWHERE
         tied: list[int] = []
-        for state, rows in self._members.items():
-            score = scores.get(state)
-            if score is None:
+        for state in self._live:
+            score = scores[state]
+            if score < best:
+                if score != _UNKNOWN:
+                    continue
                 score = scores[state] = self._judge(line, state)
             if score > best:
-                best, tied, count = score, [state], len(rows)
-            elif score == best and score >= 0:
+                best, tied = score, [state]
+            elif score == best:
                 tied.append(state)
-                count += len(rows)
         if best < 0:
             return NOWHERE
-        pick = draw % count
+        pick = draw % sum([len(members[state]) for state in tied])
         for state in tied:
-            rows = self._members[state]
+            rows = members[state]
             if pick < len(rows):
                 row = rows[pick]
-                self._move(row, self._moved(line, state, 1))
-                self._held += self._needs[line][self._gpu]
-                return row
+                return self.place_on(row, line, draw)
             pick -= len(rows)
         raise AssertionError("a draw beyond the last of those that are equal")
 
@@ -189,8 +195,8 @@ class States(Board):
 
     def fits(self, row: int, line: int) -> bool:
         state = self._state_at[row]
-        score = self._score[line].get(state)
-        if score is None:
+        score = self._score[line][state]
+        if score == _UNKNOWN:
             score = self._score[line][state] = self._judge(line, state)
         return score >= 0
 
@@ -209,8 +215,8 @@ class States(Board):
     def _moved(self, line: int, state: int, sign: int) -> int:
         """The state that comes of one pod more, or less."""
         known = self._with[line] if sign > 0 else self._without[line]
-        found = known.get(state)
-        if found is None:
+        found = known[state]
+        if found == _UNKNOWN:
             key, need, shape = self._states[state], self._needs[line], self._shapes[line]
             width = self._width
             taken = [key[1 + c] + sign * need[c] for c in range(width)]
@@ -228,15 +234,16 @@ class States(Board):
             rows[at] = last
             self._place_at[last] = at
         elif not rows:
-            del self._members[old]
+            self._live.remove(old)
+        self._join(row, state)
+
+    def _join(self, row: int, state: int) -> None:
+        rows = self._members[state]
+        if not rows:
+            self._live.append(state)
         self._state_at[row] = state
-        into = self._members.get(state)
-        if into is None:
-            self._members[state] = [row]
-            self._place_at[row] = 0
-        else:
-            self._place_at[row] = len(into)
-            into.append(row)
+        self._place_at[row] = len(rows)
+        rows.append(row)
 
     def _judge(self, line: int, state: int) -> int:
         """What kube-scheduler's scores for a node in this state come to; `NOWHERE` where the pod does not fit."""

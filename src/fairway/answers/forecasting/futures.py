@@ -56,6 +56,7 @@ _AHEAD_FUTURES: Final = 20
 TOGETHER: Final = 0.35
 """How much of what is unknown about a job's run time its siblings (same user, same series) share. As for `SHRINK`."""
 FOREVER_US: Final = 1 << 60
+_GC_THRESHOLDS: Final = (200_000, 20, 20)
 
 Progressing = Callable[[int, int], None]
 """Futures done, futures in all."""
@@ -244,18 +245,21 @@ class QuickPlayer:
         if mine is not None:
             for item, entry in zip(situation.items, self.entries, strict=True):
                 mine.fill(entry, item.object)
-        lines: dict[tuple[object, ...], Entry] = {}
+        alike_in: dict[tuple[object, ...], Entry] = {}
         self._newcomers = []
         for job, (shape, labels) in zip(jobs, coming, strict=True):
-            line, pods = self.board.line_of(shape, labels), max(job.ask.replicas, 1)
-            claim = None if mine is None else mine.of_ask(job.ask)
-            entry = Entry(line, pods, claim=claim)
-            entry.limit_us = 0 if claim is None else job.limit_us
-            entry.gpu_milli = job.ask.gpu_milli
-            if job.ask.checkpoint_interval_us:
-                entry.saving = job.ask.checkpoint_interval_us, 0, 0
-            alike_in = line, pods, id(claim), entry.limit_us, entry.gpu_milli, entry.saving
-            self._newcomers.append(lines.setdefault(alike_in, entry))
+            ask = job.ask
+            claim = None if mine is None else mine.of_ask(ask)
+            limit_us = 0 if claim is None else job.limit_us
+            kind = shape.id, ask.replicas, id(claim), limit_us, ask.gpu_milli, ask.checkpoint_interval_us
+            newcomer = alike_in.get(kind)
+            if newcomer is None:
+                line = self.board.line_of(shape, labels)
+                newcomer = alike_in[kind] = Entry(line, max(ask.replicas, 1), claim=claim)
+                newcomer.limit_us, newcomer.gpu_milli = limit_us, ask.gpu_milli
+                if ask.checkpoint_interval_us:
+                    newcomer.saving = ask.checkpoint_interval_us, 0, 0
+            self._newcomers.append(newcomer)
 
     def _describe(self, entry: Entry, store: Store, item: Item, saved: Sequence[int]) -> None:
         """What becomes of it when its pods are lost."""
@@ -422,9 +426,8 @@ def play_all(
     global _asked
     _asked = question
     # Forked workers inherit the cluster: nothing of it is written down or read again.
-    # What they inherit stays: a garbage collector that looked through it would copy every page of it.
     pool = ProcessPoolExecutor(
-        processes, mp_context=multiprocessing.get_context("fork"), initializer=gc.freeze
+        processes, mp_context=multiprocessing.get_context("fork"), initializer=_inherit
     )
     try:
         chunk = max(1, min(8, count // (4 * processes)))
@@ -439,6 +442,13 @@ def play_all(
         _asked = None
         pool.shutdown(cancel_futures=True)
     return gathered([found[n] for n in range(count)])
+
+
+def _inherit() -> None:
+    """What a worker inherits stays: a garbage collector that looked through it would copy every page of it. What a
+    future makes, counts of references free."""
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _play_some(first: int, last: int) -> dict[int, Played]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -49,7 +50,7 @@ class PastJob:
     @property
     def limit_us(self) -> int:
         """What it declared as its longest run time; 0: nothing."""
-        return declared_us(dict(self.ask.labels))
+        return declared_us(dict(self.ask.labels)) if self.ask.labels else 0
 
     @property
     def first_us(self) -> int | None:
@@ -92,7 +93,15 @@ def declared_us(labels: Mapping[str, str]) -> int:
 
 def pattern_of(name: str) -> str:
     """A name without its numbers and hashes: `train-7f3a-12` and `train-9b01-3` are one series."""
-    return _DIGITS.sub("#", name.rpartition("/")[2])
+    # Names that differ in their last number alone are one question.
+    name = name.rpartition("/")[2]
+    before = name.rstrip("0123456789")
+    return _pattern(before if before == name else before + "0")
+
+
+@lru_cache(maxsize=4096)
+def _pattern(name: str) -> str:
+    return _DIGITS.sub("#", name)
 
 
 def coherent(jobs: Iterable[PastJob], now_us: int, notes: Iterable[str] = ()) -> History:

@@ -30,7 +30,10 @@ from fairway.workloads.job.backoff import DEFAULT_BACKOFF_US, MAX_BACKOFF_US
 # In this order at one time: pods leave; nodes are lost or come back; pods die; pods that were lost are made anew;
 # objects arrive, or come back to their queue; pods were not there in time; the longest run time that was declared is
 # over; Kueue tries again whom it had set aside.
-_LEAVE, _LOSE, _REGAIN, _DIE, _AGAIN, _ARRIVE, _RETURN, _LATE, _OVER, _WAKE = range(10)
+_LEAVE: Final = 0
+_LOSE, _REGAIN, _DIE, _AGAIN = 1, 2, 3, 4
+_ARRIVE: Final = 5
+_RETURN, _LATE, _OVER, _WAKE = 6, 7, 8, 9
 _FAR: Final = 1 << 62
 Saving = tuple[int, int, int]
 """What pods do for their checkpoints: µs between two, of one, and to go on from one."""
@@ -99,6 +102,7 @@ def play(
     future = _Future(board, list(entries), list(run_us), Random(seed), coming)
     future.quotas, future.begin_us = quotas, begin_us
     future.luck, future.rows = luck, rows or {}
+    future.is_losing = luck.is_any
     return future.run(until_us, list(grid_us))
 
 
@@ -124,6 +128,7 @@ class _Future:
         self.finish = [NEVER] * len(entries)
         self.left = [entry.pods - len(entry.records) for entry in entries]
         self.luck = NO_LUCK
+        self.is_losing = False
         self.rows: Mapping[str, int] = {}
         self.runs: dict[int, list[_Run]] = {}
         """The pods of an object that run, where it matters: of those in queues, and of all where something is lost."""
@@ -145,16 +150,18 @@ class _Future:
         self.late: dict[int, int] = {}
         self.lines: dict[int, deque[int]] = {}
         """Who waits, by line, for lines in which somebody does."""
-        self.came = [(0, number) for number in range(len(entries))]
-        """When its pods began to wait, and how many had by then."""
-        self.comings = len(entries)
+        self.came: dict[int, tuple[int, int]] = {}
+        """When pods of who waits began to, and how many had by then."""
+        self.comings = 0
         self.refused: dict[int, tuple[int, int]] = {}
         """When the head of a line was last tried in vain, and how much had happened by then."""
         self.happened = 0
         self.unstarted = self.unfinished = self.queued = 0
-        # (time, departures first, entry, sequence, the pod that leaves)
+        # (time, what, entry, sequence, the pod that leaves); arrivals are known in their order, and stand apart.
         self.heap: list[tuple[int, int, int, int, int]] = []
         self.sequence = 0
+        self.arriving: list[tuple[int, Entry, int]] = []
+        """Who comes, the next one last: when, who, and its run time."""
         self.known_us = 0
         """Until when arrivals are known."""
 
@@ -164,11 +171,9 @@ class _Future:
         queued: list[int] = []
         held: list[int] = []
         while True:
-            while self.known_us <= until_us and (not heap or heap[0][0] >= self.known_us):
-                self._learn(until_us)
-            if not heap or heap[0][0] > until_us:
+            now_us = self._next_us(until_us)
+            if now_us > until_us:
                 break
-            now_us = heap[0][0]
             while marks[mark] <= now_us:
                 queued.append(self.queued)
                 held.append(self.board.held())
@@ -185,9 +190,12 @@ class _Future:
                     rows.append(self._left(number, token, sequence))
             if rows:
                 self._fill(rows, now_us)
-            while heap and heap[0][0] == now_us and heap[0][1] != _LEAVE:
-                _, what, number, _, token = heappop(heap)
-                self._happen(what, number, token, now_us)
+            while heap and heap[0][0] == now_us and heap[0][1] < _ARRIVE:
+                self._happen(now_us)
+            while self.arriving and self.arriving[-1][0] <= now_us:
+                self._arrive(now_us)
+            while heap and heap[0][0] == now_us:
+                self._happen(now_us)
             # Kueue looks when all that happens at one time has happened.
             self._decide(now_us)
         while mark < len(grid_us):
@@ -196,22 +204,34 @@ class _Future:
             mark += 1
         return Played(self.start[: self.asked], self.finish[: self.asked], queued, held, self.evictions)
 
-    def _learn(self, until_us: int) -> None:
-        """Who comes next."""
-        block = None if self.coming is None else next(self.coming, None)
-        if block is None:
-            self.known_us = until_us + 1
+    def _next_us(self, until_us: int) -> int:
+        """When something happens next; later than `until_us`: nothing does."""
+        while True:
+            at_us = self.heap[0][0] if self.heap else _FAR
+            if self.arriving:
+                # At the very beginning nobody arrives.
+                at_us = min(at_us, max(self.arriving[-1][0], 1))
+            if at_us < self.known_us or self.known_us > until_us:
+                return at_us
+            # Who comes next.
+            block = None if self.coming is None else next(self.coming, None)
+            if block is None:
+                self.known_us = until_us + 1
+            else:
+                self.known_us = block[0]
+                self.arriving = [*reversed(block[1]), *self.arriving]
+
+    def _arrive(self, now_us: int) -> None:
+        _, entry, run_us = self.arriving.pop()
+        number = len(self.entries)
+        self.entries.append(entry)
+        self.run_us.append(run_us)
+        self.left.append(entry.pods)
+        if entry.claim is None or self.quotas is None:
+            self._place(number, now_us)
             return
-        self.known_us, newcomers = block
-        for at_us, entry, run_us in newcomers:
-            number = len(self.entries)
-            self.entries.append(entry)
-            self.run_us.append(run_us)
-            self.start.append(NEVER)
-            self.finish.append(NEVER)
-            self.left.append(entry.pods)
-            self.came.append((at_us, number))
-            self._plan(at_us if at_us > 1 else 1, _ARRIVE, number, NOWHERE)
+        self.queued += 1
+        self.quotas.wait(number, entry.claim, entry.order_us or self.begin_us + now_us)
 
     def _begin(self) -> None:
         waiting = []
@@ -238,7 +258,7 @@ class _Future:
             if self.left[number]:
                 waiting.append(number)
         self.unstarted = sum(start < 0 for start in self.start)
-        self.unfinished = self.unstarted if self.luck.is_any else 0
+        self.unfinished = self.unstarted if self.is_losing else 0
         for number, loss in enumerate(self.luck.losses):
             if loss.at_us:
                 self._plan(loss.at_us, _LOSE, number, NOWHERE)
@@ -250,7 +270,9 @@ class _Future:
             self._place(number, 0)
         self._decide(0)
 
-    def _happen(self, what: int, number: int, token: int, now_us: int) -> None:
+    def _happen(self, now_us: int) -> None:
+        """The next of what is planned."""
+        _, what, number, _, token = heappop(self.heap)
         if what == _WAKE:
             assert self.quotas is not None
             self.is_waking = False
@@ -264,13 +286,8 @@ class _Future:
             self._die(number, token, now_us)
         elif what == _AGAIN:
             self._make_anew(number, token, now_us)
-        elif what in (_ARRIVE, _RETURN):
-            self._came(number, now_us)
-            if entry.claim is None or self.quotas is None:
-                self._place(number, now_us)
-                return
-            if what == _ARRIVE:
-                self.queued += 1
+        elif what == _RETURN:
+            assert entry.claim is not None and self.quotas is not None
             order_us = self.order_us.get(number, entry.order_us or self.begin_us + now_us)
             self.quotas.wait(number, entry.claim, order_us)
         else:
@@ -327,7 +344,6 @@ class _Future:
         for what, number in self.quotas.decide(self.begin_us + now_us):
             if what == ADMITTED:
                 self.queued -= 1
-                self._came(number, now_us)
                 self._hold(number, now_us)
                 self._place(number, now_us)
             else:
@@ -346,9 +362,9 @@ class _Future:
         self.left[number] = entry.pods
         self.queued += 1
         # Who is given quota and loses it at one moment has not started: nothing of it ever ran.
-        if self.start[number] == now_us and not entry.records:
+        if number < self.asked and self.start[number] == now_us and not entry.records:
             self.start[number] = NEVER
-            self.unstarted += number < self.asked
+            self.unstarted += 1
 
     def _clear(self, number: int, now_us: int) -> None:
         """All its pods go: those that run, those that wait for a node, and those that were still to be made."""
@@ -367,7 +383,8 @@ class _Future:
         self.away.pop(number, None)
         self.unready_us.pop(number, None)
         self.lives[number] = self.lives.get(number, 0) + 1
-        self.finish[number] = NEVER
+        if number < self.asked:
+            self.finish[number] = NEVER
         if rows:
             self._fill(rows, now_us)
 
@@ -408,7 +425,8 @@ class _Future:
         self._save(number, run, now_us)
         row = self.board.leave(run[0], entry.line)
         count = self.failures[number] = self.failures.get(number, 0) + 1
-        self.finish[number] = NEVER
+        if number < self.asked:
+            self.finish[number] = NEVER
         if count > entry.failures_allowed:
             self._give_up(number, now_us)
             return row
@@ -439,7 +457,6 @@ class _Future:
         was_waiting = self.left[number] > 0
         self.left[number] += 1
         if not was_waiting:
-            self._came(number, now_us)
             self._place(number, now_us)
 
     def _save(self, number: int, run: _Run, now_us: int) -> None:
@@ -461,12 +478,12 @@ class _Future:
         """A pod is done; with the last one its object is. The row it was on."""
         entry = self.entries[number]
         row = self.board.leave(token, entry.line)
-        mine = self.runs.get(number)
+        mine = self.runs.get(number) if self.runs else None
         if mine is not None:
             mine.remove(next(run for run in mine if run[1] == sequence))
             if not mine and not self.left[number] and not self.away.get(number):
                 del self.runs[number]
-                if self.luck.is_any and number < self.asked and not entry.records:
+                if self.is_losing and number < self.asked and not entry.records:
                     self.unfinished -= 1
                 if entry.claim is not None and self.quotas is not None:
                     del self.held[number]
@@ -477,7 +494,7 @@ class _Future:
         self, number: int, token: int, began_us: int, end_us: int, resumed_us: int, now_us: int
     ) -> None:
         self._plan(end_us, _LEAVE, number, token)
-        if self.entries[number].claim is None and not self.luck.is_any:
+        if self.entries[number].claim is None and not self.is_losing:
             return
         sequence = self.sequence
         self.runs.setdefault(number, []).append((token, sequence, began_us, end_us, resumed_us))
@@ -492,11 +509,6 @@ class _Future:
         self.sequence += 1
         heappush(self.heap, (at_us, what, number, self.sequence, token))
 
-    def _came(self, number: int, now_us: int) -> None:
-        """Its pods are there, as far as it may have any."""
-        self.comings += 1
-        self.came[number] = now_us, self.comings
-
     def _place(self, number: int, now_us: int) -> None:
         """Place what fits; the rest waits behind its like."""
         line = self.entries[number].line
@@ -507,22 +519,29 @@ class _Future:
                 if token == NOWHERE:
                     break
                 self._placed(number, token, now_us)
-            if self.left[number]:
-                self.lines[line] = deque((number,))
-                self.refused[line] = now_us, self.happened
-                self.queued += 1
+            if not self.left[number]:
+                return
+            self.lines[line] = deque((number,))
+            self.refused[line] = now_us, self.happened
         else:
             waiting.append(number)
-            self.queued += 1
             # Who joins a line is tried at once, unless it is known what would come of it.
             if self.refused[line][1] != self.happened:
                 self.refused[line] = now_us, self.happened
+        self.queued += 1
+        self.comings += 1
+        self.came[number] = now_us, self.comings
 
     def _fill(self, rows: list[int], now_us: int) -> None:
         """Those who may fit on these nodes now are tried in their turn, until nobody fits."""
         self.happened += 1
         board = self.board
-        trying = [line for line in self.lines if any(board.fits(row, line) for row in rows)]
+        trying: list[int] = []
+        for line in self.lines:
+            for row in rows:
+                if board.fits(row, line):
+                    trying.append(line)
+                    break
         while trying:
             chosen, best, number = -1, (_FAR, _FAR), -1
             for line in trying:
@@ -566,10 +585,14 @@ class _Future:
             end_us += self._takes_us(entry, work_us - resumed_us)
         self.happened += 1
         self.left[number] -= 1
-        if self.start[number] < 0:
-            self.start[number] = now_us
-            self.unstarted -= number < self.asked
-        if not self.left[number] and not self.away.get(number):
+        is_whole = not self.left[number] and not self.away.get(number)
+        if is_whole:
             self.unready_us.pop(number, None)
-            self.finish[number] = max([end_us, *(run[3] for run in self.runs.get(number, ()))])
+        if number < self.asked:
+            if self.start[number] < 0:
+                self.start[number] = now_us
+                self.unstarted -= 1
+            if is_whole:
+                others_us = [run[3] for run in self.runs.get(number, ())]
+                self.finish[number] = max(end_us, max(others_us, default=0))
         self._occupy(number, token, now_us, max(end_us, now_us + 1), resumed_us, now_us)

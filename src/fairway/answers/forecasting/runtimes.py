@@ -104,7 +104,9 @@ class RunTimes:
         self._atoms: dict[tuple[int, Hashable, bool], tuple[Floats, Floats, float]] = {}
         self._known: dict[tuple[object, ...], Distribution] = {}
         self._at_least = {
-            j.object: j.cut_short_us for j in history.jobs if j.run_us is None and j.cut_short_us
+            j.object: j.cut_short_us
+            for j in history.jobs
+            if (j.earlier or j.stopped_us is not None) and j.run_us is None and j.cut_short_us
         }
         kinds: dict[Hashable, list[int]] = {}
         """Jobs of one kind are in the same group on every level."""
@@ -203,10 +205,11 @@ def _survivors(runs: Floats, ends: npt.NDArray[np.bool_], weights: Floats) -> tu
     atoms: list[float] = []
     mass: list[float] = []
     left, above = 1.0, float(weights.sum())
-    for i in order:
-        weight = float(weights[i])
-        if ends[i] and above > 0:
-            atoms.append(float(runs[i]))
+    for run, is_end, weight in zip(
+        runs[order].tolist(), ends[order].tolist(), weights[order].tolist(), strict=True
+    ):
+        if is_end and above > 0:
+            atoms.append(run)
             mass.append(left * weight / above)
             left -= mass[-1]
         above -= weight
