@@ -531,3 +531,20 @@ def _until(holds: Callable[[], bool]) -> None:
             return
         time.sleep(0.02)
     raise AssertionError("it did not come about within a minute")
+
+
+def test_assoc_mgr_tells_who_gathers_age_and_counts_a_node_once(folder: Path) -> None:
+    door = Typed(folder)
+    for words in (("-n2",), ("-n2",), ("--array=1-9%2",), ("-H",), ("--begin=now+1hour",)):
+        assert (
+            door.type("sbatch", "-p", "cpu", "-t", "9", *words, "--wrap", "sleep 500", user="alice")[0] == 0
+        )
+    door.run(5)
+    out = door.type("scontrol", "-o", "show", "assoc_mgr", "users=alice", "accounts=research")[1]
+    held = next(line for line in out.splitlines() if "UserName=alice(" in line and "GrpJobs" in line)
+    assert "GrpJobs=N(4) GrpJobsAccrue=N(2) GrpSubmitJobs=N(13)" in held
+    nodes = set(door.type("squeue", "-h", "-t", "R", "-o", "%N")[1].split())
+    assert len(nodes) == 1 and ",node=N(1)," in held.partition("GrpTRES=")[2].partition(" ")[0]
+    (qos,) = [line for line in out.splitlines() if line.startswith("QOS=normal(")]
+    assert "GrpJobsAccrue=N(2)" in qos and "MaxJobsAccruePA=N(2)" in qos and "MaxJobsAccruePU=N(2)" in qos
+    door.end()

@@ -180,6 +180,13 @@ def eligible_time(job: Job) -> int:
     return job.eligible or (job.begin if job.pending else 0)
 
 
+def accrue_time(job: Job, now: int) -> int:
+    """Since when it gathers age."""
+    if job.request.hold or (job.pending and (job.begin > now or job.reason in ("BeginTime", "Dependency"))):
+        return 0
+    return 0 if job.pending and job.reason == "JobArrayTaskLimit" else eligible_time(job)
+
+
 def start_time(job: Job) -> int:
     """When it started or is planned to; of a job without a plan, its begin time to come (pack_job)."""
     return job.start or (job.begin if job.pending and not job.eligible else 0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
+from fairway.slurm.commands import jobtext
 from fairway.slurm.commands.call import Call
 from fairway.slurm.model.association import FAIRSHARE_PARENT, Association, Counts, Limits, Qos
 
@@ -41,15 +43,31 @@ def _users(call: Call, wanted: list[str] | None, line: bool) -> None:
 
 def _associations(call: Call, users: list[str] | None, accounts: list[str] | None, line: bool) -> None:
     call.print("Association Records" + ("" if line else "\n"))
-    lefts = lineage(call)
+    lefts, accruing = lineage(call), _accruing(call)
     for one, left in lefts.items():
         association = call.site.cluster.accounts.associations[one]
         if (users and association.user and association.user not in users) or (
             accounts and association.account not in accounts
         ):
             continue
-        text = _association(call, association, left)
+        text = _association(call, association, left, accruing["assoc", str(one)])
         call.write((" ".join(part.strip() for part in text) if line else "\n    ".join(text)) + "\n")
+
+
+def _accruing(call: Call) -> Counter[tuple[str, ...]]:
+    """Pending jobs that gather age, by association, QOS, and its users and accounts."""
+    cluster, found = call.site.cluster, Counter[tuple[str, ...]]()
+    for job in cluster.pending.values():
+        full = job.reason == "JobArrayTaskLimit"
+        if not job.priority or not (full or jobtext.accrue_time(job, call.now)):
+            continue
+        count, own = max(len(job.array_left), 1), cluster.accounts.associations.get(job.assoc_id)
+        count = min(count, job.array_max_running or count)
+        for above in cluster.accounts.up(own) if own else ():
+            found["assoc", str(above.id)] += count
+        for key in (("qos", job.qos), ("PU", job.qos, job.user), ("PA", job.qos, job.account)):
+            found[key] += count
+    return found
 
 
 def lineage(call: Call) -> dict[int, int]:
@@ -103,6 +121,11 @@ def _tres(call: Call, limits: Mapping[str, int], used: Mapping[str, float]) -> s
     return ",".join(f"{n}={_limit(limits.get(n), int(used.get(n, 0)))}" for n in call.site.tres_names)
 
 
+def _now(counts: Counts) -> dict[str, int]:
+    """A node that several jobs are on counts once."""
+    return {**counts.tres, "node": len(counts.nodes)}
+
+
 def _plain(value: int | None) -> str:
     return "" if value is None else str(value)
 
@@ -111,7 +134,7 @@ def _minutes(used: Mapping[str, float]) -> dict[str, float]:
     return {name: seconds / 60 for name, seconds in used.items()}
 
 
-def _association(call: Call, one: Association, left: int) -> list[str]:
+def _association(call: Call, one: Association, left: int, accruing: int) -> list[str]:
     accounts, limits, counts = call.site.cluster.accounts, one.limits, one.counts
     user = f"{one.user}({call.site.uid(one.user)})" if one.user else ""
     parent = accounts.associations[one.parent] if one.parent is not None else None
@@ -122,13 +145,14 @@ def _association(call: Call, one: Association, left: int) -> list[str]:
     return [
         f"ClusterName={accounts.cluster} Account={one.account} UserName={user} Partition={one.partition} "
         f"Priority={one.priority} ID={one.id}",
-        f"SharesRaw/Norm/Level/Factor={shares}/{one.shares_norm:.2f}/{level}/{one.fs_factor:.2f}",
+        f"SharesRaw/Norm/Level/Factor={shares}/{one.shares_norm if parent else 0:.2f}/{level}/{one.fs_factor:.2f}",
         f"UsageRaw/Norm/Efctv={one.usage.raw:.2f}/{one.usage_norm:.2f}/{one.usage_efctv:.2f}",
         f"ParentAccount={above} Lft={left} DefAssoc={'Yes' if default else 'No'}",
-        f"GrpJobs={_limit(limits.grp_jobs, counts.jobs)} GrpJobsAccrue={_limit(limits.grp_jobs_accrue, 0)}",
+        f"GrpJobs={_limit(limits.grp_jobs, counts.jobs)} "
+        f"GrpJobsAccrue={_limit(limits.grp_jobs_accrue, accruing)}",
         f"GrpSubmitJobs={_limit(limits.grp_submit, counts.submitted)} "
         f"GrpWall={_limit(limits.grp_wall, f'{one.usage.wall / 60:.2f}')}",
-        f"GrpTRES={_tres(call, limits.grp_tres, counts.tres)}",
+        f"GrpTRES={_tres(call, limits.grp_tres, _now(counts))}",
         f"GrpTRESMins={_tres(call, limits.grp_tres_mins, _minutes(one.usage.tres))}",
         f"GrpTRESRunMins={_tres(call, limits.grp_tres_run_mins, _minutes(counts.run_secs))}",
         f"MaxJobs={_limit(limits.max_jobs, counts.jobs) if limits.max_jobs is not None else ''} "
@@ -148,20 +172,22 @@ def _amounts(tres: Mapping[str, int]) -> str:
 
 def _qos(call: Call, wanted: list[str] | None, line: bool) -> None:
     call.print("QOS Records" + ("" if line else "\n"))
+    accruing = _accruing(call)
     for one in call.site.cluster.counted().qos.values():
         if wanted is None or one.name in wanted:
-            call.print((" " if line else "\n    ").join(_qos_lines(call, one, line)))
+            call.print((" " if line else "\n    ").join(_qos_lines(call, one, line, accruing)))
 
 
-def _qos_lines(call: Call, one: Qos, line: bool) -> list[str]:
+def _qos_lines(call: Call, one: Qos, line: bool, accruing: Counter[tuple[str, ...]]) -> list[str]:
     limits, counts = one.limits, one.counts
     lines = [
         f"QOS={one.name}({one.id})",
         f"UsageRaw={one.usage.raw:.6f}",
-        f"GrpJobs={_limit(limits.grp_jobs, counts.jobs)} GrpJobsAccrue={_limit(limits.grp_jobs_accrue, 0)} "
+        f"GrpJobs={_limit(limits.grp_jobs, counts.jobs)} "
+        f"GrpJobsAccrue={_limit(limits.grp_jobs_accrue, accruing['qos', one.name])} "
         f"GrpSubmitJobs={_limit(limits.grp_submit, counts.submitted)} "
         f"GrpWall={_limit(limits.grp_wall, f'{one.usage.wall / 60:.2f}')}",
-        f"GrpTRES={_tres(call, limits.grp_tres, counts.tres)}",
+        f"GrpTRES={_tres(call, limits.grp_tres, _now(counts))}",
         f"GrpTRESMins={_tres(call, limits.grp_tres_mins, _minutes(one.usage.tres))}",
         f"GrpTRESRunMins={_tres(call, limits.grp_tres_run_mins, _minutes(counts.run_secs))}",
         f"MaxWallPJ={_plain(limits.max_wall)}",
@@ -173,10 +199,12 @@ def _qos_lines(call: Call, one: Qos, line: bool) -> list[str]:
         f"PreemptMode={one.preempt_mode.upper() if one.preempt_mode != 'cluster' else 'OFF'}",
         f"Priority={one.priority}",
     ]
-    most = limits.max_jobs_per_account, limits.max_submit_per_account
-    accounts = [(n, _held(call, held, "PA", most[0], most[1], limits)) for n, held in one.by_account.items()]
+    accounts = [
+        (name, _held(call, held, "PA", limits, accruing["PA", one.name, name]))
+        for name, held in one.by_account.items()
+    ]
     users = [
-        (str(call.site.uid(name)), _held(call, held, "PU", limits.max_jobs, limits.max_submit, limits))
+        (str(call.site.uid(name)), _held(call, held, "PU", limits, accruing["PU", one.name, name]))
         for name, held in one.by_user.items()
     ]
     for what, held_by in (("Account", accounts), ("User", users)):
@@ -189,12 +217,16 @@ def _qos_lines(call: Call, one: Qos, line: bool) -> list[str]:
     return lines
 
 
-def _held(
-    call: Call, held: Counts, of: str, jobs: int | None, submit: int | None, limits: Limits
-) -> tuple[str, str]:
-    most = limits.max_tres_per_user if of == "PU" else limits.max_tres_per_account
+def _held(call: Call, held: Counts, of: str, limits: Limits, accruing: int) -> tuple[str, str]:
+    most, jobs, submit = (
+        limits.max_tres_per_account,
+        limits.max_jobs_per_account,
+        limits.max_submit_per_account,
+    )
+    if of == "PU":
+        most, jobs, submit = limits.max_tres_per_user, limits.max_jobs, limits.max_submit
     return (
-        f"MaxJobs{of}={_limit(jobs, held.jobs)} MaxJobsAccrue{of}=N(0) "
+        f"MaxJobs{of}={_limit(jobs, held.jobs)} MaxJobsAccrue{of}=N({accruing}) "
         f"MaxSubmitJobs{of}={_limit(submit, held.submitted)}",
-        f"MaxTRES{of}={_tres(call, most, held.tres)}",
+        f"MaxTRES{of}={_tres(call, most, _now(held))}",
     )

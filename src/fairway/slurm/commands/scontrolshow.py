@@ -171,13 +171,11 @@ def _job_times(call: Call, job: Job) -> list[str]:
     )
     least = durations.clock_of_minutes(request.time_min) if request.time_min else "N/A"
     end = "Unknown" if job.time_limit >= INFINITE and not job.finished else call.stamp(jobtext.end_time(job))
-    waits = job.pending and (job.begin > call.now or job.reason in ("BeginTime", "Dependency"))
     eligible = 0 if job.pending and job.reason == "JobArrayTaskLimit" else jobtext.eligible_time(job)
-    accrued = eligible if not waits and not job.request.hold else 0
     lines = [
         f"RunTime={durations.clock(jobtext.seconds_used(job, call.now))} TimeLimit={limit} TimeMin={least}",
         f"SubmitTime={call.stamp(job.submit)} EligibleTime={call.stamp(eligible)}",
-        f"AccrueTime={call.stamp(accrued)}",
+        f"AccrueTime={call.stamp(jobtext.accrue_time(job, call.now))}",
         f"StartTime={call.stamp(jobtext.start_time(job))} EndTime={end} "
         f"Deadline={call.stamp(request.deadline) if request.deadline else 'N/A'}",
     ]

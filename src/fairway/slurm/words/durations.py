@@ -191,7 +191,7 @@ class _Reading:
             found = re.match(r"(\d{1,2})[./]?(\d{1,2})?[./]?(\d\d)?", rest)
             assert found is not None
             month, day = int(found[1]), int(found[2] or 0)
-            year = 2000 + int(found[3]) if found[3] else 0
+            year = 2000 + int(found[3]) if found[3] else self.day[0] if self.day else 0
             month_end, day_end = found.end(1), found.end(2) if found[2] else found.end()
         if not 1 <= month <= 12:
             raise self._bad(self.at + month_end - 2)
