@@ -14,10 +14,12 @@ from answerworlds import job, moment_of, namespace, node, pod
 from fairway.answers.changes import with_changes
 from fairway.answers.explain import explain_named
 from fairway.answers.explaintext import NOTHING_HELPS, explanation_lines
+from fairway.answers.trials import has_started
 from fairway.cli.main import main
 from fairway.errors import UserError
 from fairway.ground import Moment, open_ground
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import MINUTE_US
 from fairway.results.textlayout import as_text
 from fairway.scheduling.profile import DEFAULT_PROFILE
 
@@ -355,6 +357,36 @@ def test_a_type_of_the_catalog_where_no_node_offers_it() -> None:
     assert by_node and all(c.cost_micro_usd for c in by_node), "a node of the region, at its price"
     zone = "topology.kubernetes.io/zone=us-east-1a,topology.kubernetes.io/region=us-east-1"
     assert f"# open g6.48xlarge, with labels {zone}" in [c.commands[0] for c in by_node]
+
+
+def test_a_rayjob_whose_submitter_is_refused_has_not_started() -> None:
+    head = {"spec": {"containers": [{"name": "head", "image": "ray", "resources": {}}]}}
+    ray = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": "r", "namespace": "team"},
+        "spec": {
+            "entrypoint": "true",
+            "rayClusterSpec": {"headGroupSpec": {"rayStartParams": {}, "template": head}},
+        },
+    }
+    few = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "few", "namespace": "team"},
+        "spec": {"hard": {"pods": "1"}},
+    }
+    moment = moment_of([node("n"), namespace("team"), few], [ray])
+    key = Key("RayJob.ray.io", "team", "r")
+    status = moment.store.require(key)["status"]
+    assert (status["jobDeploymentStatus"], status["jobStatus"]) == ("Running", "")
+    assert not has_started(moment.store, key)
+    assert "exceeded quota: few" in explain_named(moment, "rayjob/r", None).sentence
+    twin = moment.fork()
+    twin.store.delete(Key("ResourceQuota", "team", "few"))
+    twin.wake()
+    twin.run_for(15 * MINUTE_US)
+    assert has_started(twin.store, key)
 
 
 def test_what_runs_is_not_explained_away() -> None:

@@ -123,11 +123,13 @@ def test_a_job_submits_when_its_cluster_is_ready_and_ends_with_its_submitter() -
     assert made["metadata"]["name"] == world.status(JOB)["rayClusterName"]
     assert made["metadata"]["labels"]["ray.io/originated-from-cr-name"] == "train"
     assert world.store.objects("Job.batch") == []
-    world.hold = ()
     for pod in world.pods():
         world.make_ready(pod)
-    assert state(world) == "Running"
+    assert (state(world), world.status(JOB)["jobStatus"]) == ("Running", "")
     (submitter,) = world.pods(**{"batch.kubernetes.io/job-name": "train"})
+    world.hold = ()
+    world.make_ready(submitter)
+    assert world.status(JOB)["jobStatus"] == "RUNNING"
     env = {v["name"]: v["value"] for v in submitter["spec"]["containers"][0]["env"]}
     assert env["RAY_JOB_SUBMISSION_ID"] == world.status(JOB)["jobId"]
     assert env["RAY_DASHBOARD_ADDRESS"].endswith("-head-svc.default.svc.cluster.local:8265")

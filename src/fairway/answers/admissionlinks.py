@@ -109,7 +109,12 @@ def pods_wanted(job: Obj) -> int:
         return number_or(spec.get("replicas"), 1)
     if kind in ("RayJob", "RayCluster"):
         groups = (spec.get("rayClusterSpec") or spec).get("workerGroupSpecs") or ()
-        return 1 + sum(number_or(g.get("replicas"), 1) * number_or(g.get("numOfHosts"), 1) for g in groups)
+        submits = kind == "RayJob" and (spec.get("submissionMode") or "K8sJobMode") == "K8sJobMode"
+        return (
+            1
+            + submits
+            + sum(number_or(g.get("replicas"), 1) * number_or(g.get("numOfHosts"), 1) for g in groups)
+        )
     roles = [r for n, r in spec.items() if n.endswith("ReplicaSpecs") and isinstance(r, dict)]
     return sum(
         number_or(role.get("replicas"), 1) for r in roles for role in r.values() if isinstance(role, dict)

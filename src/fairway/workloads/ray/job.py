@@ -135,6 +135,12 @@ def _initializing(sync: _Sync) -> None:
     if sync.mode == "K8sJobMode" and sync.submitter is None:
         _submit(sync)
     sync.state = "Running"
+    if sync.mode != "K8sJobMode":
+        _began(sync)
+
+
+def _began(sync: _Sync) -> None:
+    """The Ray job was submitted."""
     sync.status["jobStatus"] = "RUNNING"
     sync.status["rayJobInfo"] = {"startTime": rfc3339(sync.now_us)}
 
@@ -253,8 +259,10 @@ def _run_time_us(obj: Obj) -> int:
 
 
 def _follow_submitter(sync: _Sync) -> None:
-    submitter = sync.submitter
-    for found in ((submitter or {}).get("status") or {}).get("conditions") or ():
+    status = (sync.submitter or {}).get("status") or {}
+    if status.get("ready") and not sync.status.get("jobStatus"):
+        _began(sync)
+    for found in status.get("conditions") or ():
         if found["status"] == "True" and found["type"] == "Complete":
             _complete(sync)
         elif found["status"] == "True" and found["type"] == "Failed":
