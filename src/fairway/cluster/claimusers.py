@@ -10,7 +10,7 @@ from typing import Final
 from fairway.cluster.actions import View
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.following import index_of
-from fairway.kube.objects import Key, Obj, meta_of, spec_of, status_of
+from fairway.kube.objects import Key, Obj, meta_of, quick_key, spec_of, status_of
 from fairway.kube.resourceclaims import CLAIM, TEMPLATE, pod_claims
 
 _POD: Final = "Pod"
@@ -58,9 +58,9 @@ def _named(key: Key, pod: Obj) -> list[Key]:
     found = []
     for entry in pod_claims(pod):
         if entry.claim:
-            found.append(Key(CLAIM, key.namespace, entry.claim))
+            found.append(quick_key(CLAIM, key.namespace, entry.claim))
         if entry.template:
-            found.append(Key(TEMPLATE, key.namespace, entry.template))
+            found.append(quick_key(TEMPLATE, key.namespace, entry.template))
     return found
 
 

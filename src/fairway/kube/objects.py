@@ -27,6 +27,11 @@ class Key(NamedTuple):
         return f"{kind}/{self.namespace}/{self.name}" if self.namespace else f"{kind}/{self.name}"
 
 
+def quick_key(gk: str, namespace: str, name: str) -> Key:
+    """As `Key(…)`, at half the cost: for what is asked at every write."""
+    return tuple.__new__(Key, (gk, namespace, name))
+
+
 def gk_of(obj: Obj) -> str:
     return group_kind(obj.get("apiVersion", ""), obj.get("kind", ""))
 

@@ -134,7 +134,8 @@ class Scheduler:
         if self._policies is not None:
             self._policies.see(pod)
         extended = None if self.extenders is None else self.extenders.of(pod.key)
-        if extended is None and self._stands_alone(pod, local):
+        is_alone = extended is None and self._stands_alone(pod, local)
+        if is_alone and (self.devices is None or not self.devices.concerns(pod)):
             alone = self._place_alone(pod, local, draw)
             if alone is not None:
                 return alone
@@ -142,10 +143,15 @@ class Scheduler:
             found = look(self.view, accounts, pod, self.profile)
             if found.why:
                 return self._nowhere(found.why, found.plugin)
-        filters = self._filters(pod, local, self._nominees(pod), now_us)
-        if filters.devices is not None and filters.devices.look.why:
-            return self._nowhere(filters.devices.look.why, DEVICES_PLUGIN)
+        devices = self._device_filter(pod, now_us)
+        if devices is not None and devices.look.why:
+            return self._nowhere(devices.look.why, DEVICES_PLUGIN)
         try:
+            if is_alone and devices is not None and self._have_all(local, devices):
+                alone = self._place_alone(pod, local, draw)
+                if alone is not None:
+                    return alone
+            filters = self._filters(pod, local, self._nominees(pod), devices)
             nominee = self._on_nominated_node(pod, filters, extended)
             if nominee is not None:
                 return nominee
@@ -174,8 +180,8 @@ class Scheduler:
         best = int(totals[totals.argmax()])
         tied = rows[(totals == best).nonzero()[0]]
         winner = int(tied[draw % len(tied)])
-        devices = self._devices(pod, winner)
-        return Scheduled(accounts.names[winner], best, len(rows), evaluated, len(tied), devices)
+        given = self._devices(pod, winner)
+        return Scheduled(accounts.names[winner], best, len(rows), evaluated, len(tied), given)
 
     def _extended(self, pod: Obj, rows: Ints) -> tuple[Ints, Passed]:
         """The rows that extenders leave. Raises: ExtenderError."""
@@ -205,7 +211,8 @@ class Scheduler:
         return Diagnosis(nothing, nothing, everywhere, prefilter=why, prefilter_plugin=plugin)
 
     def _stands_alone(self, pod: PodRecord, local: NodeLocal) -> bool:
-        """Whether each node can be judged by itself: nothing depends on other pods or on who else is feasible."""
+        """Whether each node can be judged by itself, its devices aside: nothing depends on other pods or on who else is
+        feasible."""
         shape = pod.shape
         return not (
             shape.spread
@@ -213,7 +220,6 @@ class Scheduler:
             or local.has_preference
             or local.any_prefer_taints
             or shape.claims
-            or (self.devices is not None and self.devices.concerns(pod))
             or self.nominated
             or self._spreads_hard
             or self._policies is not None
@@ -221,6 +227,18 @@ class Scheduler:
             or shape.selection.required
             or (self._spreads_soft and self.default_selector(pod.key) is not None)
         )
+
+    def _have_all(self, local: NodeLocal, devices: DeviceFilter) -> bool:
+        """Whether each node the search comes by has the devices, none better than another: they have no say then.
+
+        Raises: AllocationError.
+        """
+        if not devices.look.is_alike or devices.look.has_scores:
+            return False
+        count = self.accounts.node_count
+        wanted = feasible_nodes_to_find(count, self.profile.percentage_of_nodes_to_score)
+        rows = local.ranking().stretch(self.next_start % count, wanted)
+        return rows is not None and devices.are_free(rows)
 
     def _place_alone(self, pod: PodRecord, local: NodeLocal, draw: int) -> Scheduled | None:
         """Steps 1, 3 and 4 on the ranking of the shape; None where no node will do."""
@@ -250,14 +268,14 @@ class Scheduler:
 
     def refusals(self, pod: PodRecord, local: NodeLocal) -> Ints:
         """int64[row] of `Refusal` as things stand, nominations aside. May be `local`'s own array: read only."""
-        return self._filters(pod, local, {}).codes
+        return self._filters(pod, local, {}, self._device_filter(pod)).codes
 
     def _filters(
         self,
         pod: PodRecord,
         local: NodeLocal,
         nominees: Mapping[int, Sequence[PodRecord]],
-        now_us: int = 0,
+        devices: DeviceFilter | None,
     ) -> Filters:
         hard = constraints_of(pod, self.profile, self._selector(pod, hard=True), hard=True)
         volumes = None
@@ -272,10 +290,10 @@ class Scheduler:
             spread=hard,
             nominees=nominees,
             volumes=volumes,
-            devices=self._device_filter(pod, now_us),
+            devices=devices,
         )
 
-    def _device_filter(self, pod: PodRecord, now_us: int) -> DeviceFilter | None:
+    def _device_filter(self, pod: PodRecord, now_us: int = 0) -> DeviceFilter | None:
         if self.devices is None or not self.profile.filters_with(DEVICES_PLUGIN):
             return None
         look = self.devices.look(pod, now_us)
@@ -449,7 +467,7 @@ class Scheduler:
         outside = self._outside_pinned(pod)
         if outside is not None:
             order = order[~outside[order]]
-        filters = self._filters(pod, local, self._nominees(pod))
+        filters = self._filters(pod, local, self._nominees(pod), self._device_filter(pod))
         try:
             filters.ask_devices(order)
         except AllocationError:

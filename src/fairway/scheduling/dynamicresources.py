@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from fairway.cluster.accounts import NodeAccounts
 from fairway.cluster.actions import View
 from fairway.cluster.records import PodRecord
 from fairway.kube.nodeselection import Term, node_selector_terms
-from fairway.kube.objects import Key, Obj, meta_of, spec_of, status_of
+from fairway.kube.objects import Key, Obj, meta_of, quick_key, spec_of, status_of
 from fairway.kube.resourceclaims import (
     CLAIM,
     allocation_of,
@@ -32,6 +32,7 @@ from fairway.kube.resourceclaims import (
 )
 from fairway.kube.resources import is_extended
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
+from fairway.scheduling.devices.alike import Choice, State, kind_of, taken_of
 from fairway.scheduling.devices.allocations import allocation_of as made_allocation
 from fairway.scheduling.devices.book import DeviceBook
 from fairway.scheduling.devices.extended import IMPLICIT, Asked, asked
@@ -52,6 +53,14 @@ _SOLUTIONS_KEPT: Final = 65536
 _SPECIAL: Final = "<extended-resources>"
 
 
+class Said(NamedTuple):
+    """What one node said: its code, its raw score, and what was found where the code is 0."""
+
+    code: int
+    score: int
+    choice: Choice | None
+
+
 @dataclass(slots=True)
 class Answers:
     """What each row said of one set of claims: `codes` (-1: not asked yet) and raw `scores`. `held`: of a pod that
@@ -64,7 +73,9 @@ class Answers:
     moved: int
     respecced: int
     solutions: dict[int, Solution] = field(default_factory=dict)
-    """By row, what was found where the code is 0: good as long as the code is."""
+    """By row, what was found where the code is 0: good as long as the code is. Of nodes that are like no others."""
+    said: dict[State, Said] = field(default_factory=dict)
+    """What nodes said that others are like."""
 
 
 class Binding(NamedTuple):
@@ -82,23 +93,23 @@ class Plan(NamedTuple):
     mappings: tuple[Obj, ...] = ()
 
 
-@dataclass(slots=True)
+@final
 class PodLook:
-    """PreFilter's findings about one pod. `why`: what keeps it from every node."""
+    """PreFilter's findings about one pod. `why`: what keeps it from every node; `resources`: extended ones that some
+    class backs; `stale`: the claim of an earlier attempt for them; `base`: the score of alternatives chosen before."""
 
-    pod: Obj
-    why: str = ""
-    claims: list[Obj] = field(default_factory=list)
-    reachable: list[tuple[Term, ...] | None] = field(default_factory=list)
-    unready: list[bool] = field(default_factory=list)
-    to_allocate: list[Claim] = field(default_factory=list)
-    resources: tuple[str, ...] = ()
-    """Extended resources that some class backs."""
-    stale: Obj | None = None
-    """The claim of an earlier attempt for them."""
-    unavailable: set[int] = field(default_factory=set)
-    base: int = 0
-    """The score of alternatives that were chosen before."""
+    # Plain, as all that is made for every pod tried: compiled code makes dataclasses at Python's pace.
+    def __init__(self, pod: Obj) -> None:
+        self.pod: Final = pod
+        self.why = ""
+        self.claims: list[Obj] = []
+        self.reachable: list[tuple[Term, ...] | None] = []
+        self.unready: list[bool] = []
+        self.to_allocate: list[Claim] = []
+        self.resources: tuple[str, ...] = ()
+        self.stale: Obj | None = None
+        self.unavailable: set[int] = set()
+        self.base = 0
 
     @property
     def is_empty(self) -> bool:
@@ -107,9 +118,14 @@ class PodLook:
     @property
     def is_alike(self) -> bool:
         """Whether nodes say to it what they say to every pod with such claims: none is allocated yet."""
-        if self.resources or self.stale is not None or any(self.unready):
-            return False
-        return all(terms is None for terms in self.reachable)
+        return len(self.to_allocate) == len(self.claims) and not self.resources and self.stale is None
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether nodes may differ in which alternatives they have."""
+        if self.base:
+            return True
+        return any(claim.has_alternatives for claim in self.to_allocate)
 
 
 def waits_for(view: View, pod: Obj) -> str:
@@ -126,7 +142,7 @@ def claims_of(view: View, pod: Obj) -> list[Obj] | str:
             continue
         if not entry.claim:
             return f'pod "{namespace}/{meta_of(pod)["name"]}": claim {entry.name} not created yet'
-        claim = view.get(Key(CLAIM, namespace, entry.claim))
+        claim = view.get(quick_key(CLAIM, namespace, entry.claim))
         if claim is None:
             return f'resourceclaim "{entry.claim}" not found'
         if "deletionTimestamp" in meta_of(claim):
@@ -144,7 +160,8 @@ class DynamicResources:
         self._view, self._accounts, self._book = view, accounts, book
         self._answers: dict[tuple[str, ...], Answers] = {}
         self._rows_of: tuple[int, dict[PoolId, list[int]]] | None = None
-        self._pools: dict[str, tuple[tuple[int, int], tuple[Pool, ...]]] = {}
+        self._pools: dict[str, tuple[int, Mapping[str, str], tuple[Pool, ...], int]] = {}
+        """By node, as of a version of what is published and its labels."""
         self._last: PodLook | None = None
         """The latest look: who has found a node for a pod asks what is to be written next."""
         self._solutions_kept = 0
@@ -315,29 +332,56 @@ class DynamicResources:
         return refused
 
     def _allocator_says(self, look: PodLook, answers: Answers, row: int) -> int:
+        state = self._state_of(look, row)
+        known = None if state is None else answers.said.get(state)
+        if known is not None:
+            answers.scores[row] = known.score
+            return known.code
+        code, score, choice = 0, 0, None
         solution = self._solve(look, row)
         if isinstance(solution, NoSolution):
-            return int(Refusal.DEVICES_INVALID if solution.invalid else Refusal.DEVICES)
-        answers.scores[row] = 0 if solution is None else _score(solution)
-        if solution is not None:
-            self._keep(answers, row, solution)
-        return 0
+            code = int(Refusal.DEVICES_INVALID if solution.invalid else Refusal.DEVICES)
+        elif solution is not None:
+            score = answers.scores[row] = _score(solution)
+            self._make_room()
+            if state is None:
+                answers.solutions[row] = solution
+            else:
+                choice = Choice(self._pools_of(row)[0], solution)
+        if state is not None:
+            answers.said[state] = Said(code, score, choice)
+        return code
 
-    def _keep(self, answers: Answers, row: int, solution: Solution) -> None:
+    def _state_of(self, look: PodLook, row: int) -> State | None:
+        """What nodes that are alike have in common; None: this one is like no other."""
+        if look.resources or not look.to_allocate:
+            return None
+        pools, kind = self._pools_of(row)
+        taken = taken_of(pools, self._book.usage) if kind else -1
+        return None if taken < 0 else (kind, taken)
+
+    def _make_room(self) -> None:
         if self._solutions_kept >= _SOLUTIONS_KEPT:
             for one in self._answers.values():
                 one.solutions.clear()
+                one.said.clear()
             self._solutions_kept = 0
         self._solutions_kept += 1
-        answers.solutions[row] = solution
 
     def _solved(self, look: PodLook, row: int) -> Solution | NoSolution | None:
         """As `_solve`: what the filter found there, if it still holds."""
         if not look.to_allocate and not look.resources:
             return None
         answers = self.codes(look)
-        known = answers.solutions.get(row) if answers.codes[row] == 0 else None
-        return self._solve(look, row) if known is None else known
+        if answers.codes[row] == 0:
+            found = answers.solutions.get(row)
+            if found is not None:
+                return found
+            state = self._state_of(look, row)
+            known = None if state is None else answers.said.get(state)
+            if known is not None and known.choice is not None:
+                return known.choice.at(self._pools_of(row)[0])
+        return self._solve(look, row)
 
     def _solve(self, look: PodLook, row: int) -> Solution | NoSolution | None:
         """None: there is nothing to allocate. Raises: AllocationError."""
@@ -346,16 +390,22 @@ class DynamicResources:
             return None
         name, labels = self._accounts.names[row], self._accounts.labels[row]
         node = Node(name, labels)
-        return solve(node, self._pools_of(row), self._book.usage, claims, self._book.classes.get)
+        return solve(node, self._pools_of(row)[0], self._book.usage, claims, self._book.classes.get)
 
-    def _pools_of(self, row: int) -> tuple[Pool, ...]:
+    def _pools_of(self, row: int) -> tuple[tuple[Pool, ...], int]:
+        """What the node can use, and the number of its kind."""
         name = self._accounts.names[row]
-        stamp = (self._book.published_version, id(self._accounts.labels[row]))
+        labels = self._accounts.labels[row]
         known = self._pools.get(name)
-        if known is None or known[0] != stamp:
-            pools = self._book.published.pools_for(name, self._accounts.labels[row])
-            known = self._pools[name] = (stamp, pools)
-        return known[1]
+        if known is None or known[0] != self._book.published_version or known[1] is not labels:
+            pools = self._book.published.pools_for(name, labels)
+            known = self._pools[name] = (
+                self._book.published_version,
+                labels,
+                pools,
+                kind_of(pools),
+            )
+        return known[2], known[3]
 
     def _claims_at(self, look: PodLook, row: int) -> list[Claim]:
         special = self._special_at(look, row)
@@ -382,11 +432,7 @@ class DynamicResources:
 
     def raw_scores(self, look: PodLook, answers: Answers, rows: Ints) -> Ints | None:
         """The higher, the earlier the alternatives that were taken. None: no node has a score."""
-        if not look.base and not any(
-            entries and entries[0].parent for claim in look.to_allocate for _, entries in claim.requests
-        ):
-            return None
-        if not look.to_allocate and not look.resources:
+        if not look.has_scores or (not look.to_allocate and not look.resources):
             return None
         return answers.scores[rows] + look.base
 
@@ -402,7 +448,7 @@ class DynamicResources:
         claims = self._claims_at(look, row)
         for claim in look.claims:
             meta = meta_of(claim)
-            key = Key(CLAIM, meta["namespace"], meta["name"])
+            key = _key(claim)
             allocation = None
             if allocation_of(claim) is None:
                 assert isinstance(solution, Solution)
@@ -437,7 +483,7 @@ class DynamicResources:
 
 def _key(claim: Obj) -> Key:
     meta = meta_of(claim)
-    return Key(CLAIM, meta["namespace"], meta["name"])
+    return quick_key(CLAIM, meta["namespace"], meta["name"])
 
 
 def _score(solution: Solution) -> int:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from fairway.cluster.accounts import NodeAccounts
 from fairway.cluster.records import PodRecord
 from fairway.cluster.shapes import SpreadConstraint
-from fairway.scheduling.dynamicresources import NOT_ASKED, Answers, DynamicResources, PodLook
+from fairway.scheduling.dynamicresources import Answers, DynamicResources, PodLook
 from fairway.scheduling.nodelocal import NodeLocal
 from fairway.scheduling.podaffinity import affinity_refusals
 from fairway.scheduling.podspread import Move, spread_refusals
@@ -64,6 +64,21 @@ class DeviceFilter(NamedTuple):
     def at(self, row: int) -> int:
         """Raises: AllocationError."""
         return self.plugin.code_at(self.look, self.answers, row)
+
+    def unsettled(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Of a pod like others: those of these rows that did not say yes to the others, and what they said."""
+        said = self.answers.codes[rows]
+        which = said.nonzero()[0]
+        return rows[which], said[which]
+
+    def are_free(self, rows: Ints) -> bool:
+        """Whether all of these rows say yes to a pod like others. Raises: AllocationError."""
+        asked, said = self.unsettled(rows)
+        if not len(asked):
+            return True
+        if int(said[said.argmax()]) > 0:
+            return False
+        return not any(self.at(row) for row in asked.tolist())
 
 
 class Filters:
@@ -115,21 +130,24 @@ class Filters:
         """Settle what devices say of these rows, as far as nothing else refuses them. Raises: AllocationError."""
         if self.devices is None:
             return
-        if not self._owns_codes:
-            self.codes, self._owns_codes = self.codes.copy(), True
         refused = self.codes[rows]
         asked = rows[refused == 0] if np.count_nonzero(refused) else rows
         if self.devices.look.is_alike:
-            # What was said of these claims before holds for this pod: only other rows are asked.
-            said = self.devices.answers.codes[asked]
-            if not np.count_nonzero(said):
-                return
-            self.codes[asked] = np.maximum(said, 0)
-            asked = asked[said == NOT_ASKED]
+            asked, said = self.devices.unsettled(asked)
+            refusing = said > 0
+            if refusing.any():
+                self._own_codes()
+                self.codes[asked[refusing]] = said[refusing]
+                asked = asked[~refusing]
         for row in asked.tolist():
             code = self.devices.at(row)
             if code:
+                self._own_codes()
                 self.codes[row] = code
+
+    def _own_codes(self) -> None:
+        if not self._owns_codes:
+            self.codes, self._owns_codes = self.codes.copy(), True
 
     def _overlay(self) -> None:
         """A node must also fit with the pods nominated to it; if it does not, that is the reason given."""

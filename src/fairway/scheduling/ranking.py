@@ -70,6 +70,16 @@ class Ranking:
         turn = start + int(tied[draw % len(tied)])
         return int(self.twice[turn]), best, len(tied), wanted, evaluated
 
+    def stretch(self, start: int, wanted: int) -> Ints | None:
+        """The rows a search comes by from a place on, where it need not pass over any; None: it has to."""
+        if self._fitting < wanted:
+            return None
+        if self._fitting < self._count:
+            seen = self._scores[start : start + wanted]
+            if int(seen[seen.argmin()]) == _REFUSED:
+                return None
+        return self.twice[start : start + wanted]
+
     def _best_of_all(self, start: int, draw: int) -> Found:
         by_score = self._by_score
         if by_score is None:

@@ -25,7 +25,7 @@ from fairway.cluster.actions import (
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.cluster.claimusers import claim_users
 from fairway.cluster.metadata import generated_suffix
-from fairway.kube.objects import Key, Obj, labels_of, meta_of, spec_of, status_of
+from fairway.kube.objects import Key, Obj, labels_of, meta_of, quick_key, spec_of, status_of
 from fairway.kube.resourceclaims import (
     CLAIM,
     FINALIZER,
@@ -78,7 +78,7 @@ def _needs_work(view: View, pod: Obj) -> bool:
     for entry in pod_claims(pod):
         if entry.claim is None:
             continue
-        claim = view.get(Key(CLAIM, namespace, entry.claim)) if entry.claim else None
+        claim = view.get(quick_key(CLAIM, namespace, entry.claim)) if entry.claim else None
         if claim is None:
             if entry.template:
                 return True
@@ -121,7 +121,7 @@ def _reconcile_pod(view: View, key: Key, now_us: int) -> Reconciliation:
 
 
 def _is_there(view: View, pod: Obj, entry: PodClaim) -> bool:
-    claim = view.get(Key(CLAIM, meta_of(pod)["namespace"], entry.claim)) if entry.claim else None
+    claim = view.get(quick_key(CLAIM, meta_of(pod)["namespace"], entry.claim)) if entry.claim else None
     return claim is not None and is_for_pod(pod, claim)
 
 
@@ -243,7 +243,7 @@ def _reconcile_claim(view: View, key: Key, _now_us: int) -> Reconciliation:
 def _still_uses(view: View, namespace: str, user: Obj) -> bool:
     if user.get("apiGroup") or user.get("resource") != "pods":
         return True
-    pod = view.get(Key(_POD, namespace, user.get("name") or ""))
+    pod = view.get(quick_key(_POD, namespace, user.get("name") or ""))
     return pod is not None and meta_of(pod).get("uid") == user.get("uid") and not is_done(pod)
 
 
@@ -288,4 +288,8 @@ def affected(view: View, change: Change) -> list[tuple[Controller, Key]]:
         status = change.obj.get("status") or {}
         if "resourceClaims" not in change.obj["spec"] and "extendedResourceClaimStatus" not in status:
             return []
-    return [(c, key) for c in CONTROLLERS if change.key.gk in c.watches for key in c.map_change(view, change)]
+    gk = change.key.gk
+    found = [(PODS, key) for key in _pods_of(view, change)] if gk in PODS.watches else []
+    if gk in CLAIMS.watches:
+        found += [(CLAIMS, key) for key in _claims_of(view, change)]
+    return found

@@ -5,10 +5,11 @@ An object is frozen: its facts are remembered by its identity, and go with it.
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, final
 
 from fairway.kube import quantity
 from fairway.kube.nodeselection import Term, node_selector_terms
@@ -21,6 +22,7 @@ TEMPLATE: Final = "ResourceClaimTemplate.resource.k8s.io"
 EXACT, ALL = "ExactCount", "All"
 
 _REMEMBERED: Final = 65536
+_SHAPES_KEPT: Final = 4096
 
 T = TypeVar("T")
 
@@ -108,7 +110,8 @@ class Where(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Device:
-    """One device. `matches`: what selectors said of it (see `selecting`), remembered as long as it stays the same."""
+    """One device. `matches`: what selectors said of it (see `selecting`), remembered as long as it stays the same; one
+    dict for devices in the same place of slices of one shape."""
 
     id: DeviceId
     obj: Obj
@@ -155,6 +158,8 @@ class Slice:
     devices: tuple[Device, ...]
     counters: Mapping[str, Mapping[str, Fraction]]
     duplicate_set: str = ""
+    shape: int = 0
+    """Slices of one number have equal devices of one driver. 0: its devices are shared, or take counters."""
 
 
 class Config(NamedTuple):
@@ -199,21 +204,38 @@ class Constraint(NamedTuple):
     distinct: str
 
 
-@dataclass(slots=True, eq=False)
-class Claim:
-    """What a claim asks for. `requests[i]`: one entry, or its alternatives in order."""
+Requests = tuple[tuple[str, tuple[Request, ...]], ...]
 
-    namespace: str
-    name: str
-    requests: tuple[tuple[str, tuple[Request, ...]], ...]
-    constraints: tuple[Constraint, ...]
-    configs: tuple[Config, ...]
-    text: str
-    """Two claims of one text ask for the same."""
+
+@final
+class Claim:
+    """What a claim asks for. `requests[i]`: one entry, or its alternatives in order. Two claims of one `text` ask for
+    the same."""
+
+    # Plain: one is made whenever a pod is tried, and compiled code makes dataclasses at Python's pace.
+    def __init__(
+        self,
+        namespace: str,
+        name: str,
+        requests: Requests,
+        constraints: tuple[Constraint, ...],
+        configs: tuple[Config, ...],
+        text: str,
+    ) -> None:
+        self.namespace: Final = namespace
+        self.name: Final = name
+        self.requests: Final = requests
+        self.constraints: Final = constraints
+        self.configs: Final = configs
+        self.text: Final = text
 
     @property
     def title(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def has_alternatives(self) -> bool:
+        return any(entries and entries[0].parent for _, entries in self.requests)
 
 
 # Reading
@@ -236,7 +258,7 @@ def claim_of(obj: Obj) -> Claim:
 
 _slices: dict[int, tuple[Obj, Slice]] = {}
 _classes: dict[int, tuple[Obj, Class]] = {}
-_Spec = tuple[tuple[tuple[str, tuple[Request, ...]], ...], tuple[Constraint, ...], tuple[Config, ...], str]
+_Spec = tuple[Requests, tuple[Constraint, ...], tuple[Config, ...], str]
 _specs: dict[int, tuple[Obj, _Spec]] = {}
 
 
@@ -262,6 +284,7 @@ def _slice(obj: Obj) -> Slice:
         twice = twice or (name if name in sets else "")
         counters = counter_set.get("counters") or {}
         sets[name] = {k: quantity.of((v or {}).get("value") or 0) for k, v in counters.items()}
+    devices = tuple([_device(d, driver, pool_name) for d in spec.get("devices") or ()])
     return Slice(
         name_of(obj),
         driver,
@@ -269,10 +292,35 @@ def _slice(obj: Obj) -> Slice:
         pool.get("generation") or 0,
         pool.get("resourceSliceCount") or 0,
         None if spec.get("perDeviceNodeSelection") else _where(spec),
-        tuple(_device(d, driver, pool_name) for d in spec.get("devices") or ()),
+        devices,
         sets,
         twice,
+        _shape_of(driver, spec.get("devices"), devices),
     )
+
+
+_shapes: dict[tuple[str, bytes], tuple[int, tuple[Device, ...]]] = {}
+"""By what stands in a slice: the shape's number, and the devices of the first that had it."""
+_shapes_seen = [0]
+
+
+def _shape_of(driver: str, written: Any, devices: tuple[Device, ...]) -> int:
+    if not devices or any(d.is_shared or bool(d.consumes) for d in devices):
+        return 0
+    try:
+        # Version 2: equal contents are equal bytes, whoever else holds their parts.
+        key = (driver, marshal.dumps(written, 2))
+    except ValueError:
+        return 0
+    known = _shapes.get(key)
+    if known is None:
+        if len(_shapes) >= _SHAPES_KEPT:
+            _shapes.clear()
+        _shapes_seen[0] += 1
+        known = _shapes[key] = (_shapes_seen[0], devices)
+    for device, first in zip(devices, known[1], strict=True):
+        device.matches = first.matches
+    return known[0]
 
 
 def _where(value: Obj) -> Where:
