@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from gangworld import KINDS, cluster, gang, group, member, placed, words
 from hypothesis import given, settings
@@ -97,6 +99,73 @@ def test_coscheduling_leaves_no_claim_while_a_gang_waits() -> None:
     twin.wake()
     twin.run_for(MINUTE_US)
     assert placed(twin) == {"other": 1}
+
+
+DEVICE_CLAIM = "ResourceClaim.resource.k8s.io"
+
+
+def with_devices(kind: str, devices: int, claims: str) -> tuple[Twin, list[dict[str, Any]]]:
+    """One node with so many devices, claims of these names, and a gang of two whose pods each name the next of them."""
+    twin, v1 = cluster(kind, 1), "resource.k8s.io/v1"
+    pool = {"name": "n0", "generation": 1, "resourceSliceCount": 1}
+    found = [{"name": f"d{i}"} for i in range(devices)]
+    spec = {"driver": "d", "pool": pool, "nodeName": "n0", "devices": found}
+    asked = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+    twin.apply(
+        [
+            {"apiVersion": v1, "kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec},
+            {"apiVersion": v1, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}},
+        ]
+    )
+    for name in sorted({*claims}):
+        meta = {"name": name, "namespace": "default"}
+        twin.apply([{"apiVersion": v1, "kind": "ResourceClaim", "metadata": meta, "spec": asked}])
+    pods = [member(kind, "g", i, gpu=0) for i in range(2)]
+    for name, pod in zip(claims, pods, strict=True):
+        pod["spec"]["resourceClaims"] = [{"name": "r", "resourceClaimName": name}]
+    return twin, pods
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_devices_of_a_gang_are_promised_to_one_pod_each(kind: str) -> None:
+    """A pod that waits for its gang holds its devices as it holds its place: the next one gets others, or none."""
+    twin, pods = with_devices(kind, 1, "ab")
+    twin.apply([*group(kind, "g", 2), *pods])
+    twin.run_for(MINUTE_US)
+    assert not placed(twin)
+    assert any("1 cannot allocate all claims" in words(twin, f"g-{i}") for i in range(2))
+    twin, pods = with_devices(kind, 2, "ab")
+    twin.apply([*group(kind, "g", 2), *pods])
+    twin.run_for(MINUTE_US)
+    assert placed(twin) == {"g": 2}
+    given = [twin.store.require(Key(DEVICE_CLAIM, "default", c))["status"]["allocation"] for c in "ab"]
+    assert [[r["device"] for r in a["devices"]["results"]] for a in given] == [["d0"], ["d1"]]
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_a_claim_that_a_gang_shares_is_being_allocated_while_the_first_waits(kind: str) -> None:
+    twin, pods = with_devices(kind, 1, "aa")
+    twin.apply([*group(kind, "g", 2), *pods])
+    twin.run_for(MINUTE_US)
+    assert not placed(twin)
+    said = [words(twin, f"g-{i}") for i in range(2)]
+    assert any("resource claim default/a is in the process of being allocated" in message for message in said)
+
+
+def test_a_claim_that_goes_while_its_pod_waits_is_told_when_the_gang_is_whole() -> None:
+    twin, pods = with_devices("Coscheduling", 2, "ab")
+    other = twin.store.require(Key(DEVICE_CLAIM, "default", "b"))
+    twin.store.delete(Key(DEVICE_CLAIM, "default", "b"))
+    twin.apply([*group("Coscheduling", "g", 2), *pods])
+    twin.run_for(SECOND_US)
+    twin.store.delete(Key(DEVICE_CLAIM, "default", "a"))
+    fork = twin.fork()
+    for one in (twin, fork):
+        one.apply([{**other, "metadata": {"name": "b", "namespace": "default"}}])
+        one.run_for(SECOND_US)
+        assert placed(one) == {"g": 1}
+        gone = 'add finalizer to claim default/a: resourceclaims.resource.k8s.io "a" not found'
+        assert f'running PreBind plugin "DynamicResources": {gone}' in words(one, "g-0")
 
 
 def test_a_backed_off_group_is_left_alone() -> None:

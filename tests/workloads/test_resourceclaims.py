@@ -112,6 +112,19 @@ def test_a_template_that_comes_late_is_told_and_made_up_for() -> None:
     assert len(world.claims()) == 1
 
 
+def test_a_claim_that_its_user_has_to_make_keeps_those_behind_it_from_being_made() -> None:
+    """Source: podNeedsWork: the first that is missing, and that no template makes, ends the look."""
+    late = pod()
+    late["spec"]["resourceClaims"].insert(0, {"name": "own", "resourceClaimName": "mine"})
+    world = World(template(), late)
+    assert world.claims() == []
+    world.create(claim())
+    assert [c["metadata"]["name"][:6] for c in world.claims()] == ["mine", "p-gpu-"]
+    first = pod()
+    first["spec"]["resourceClaims"].append({"name": "own", "resourceClaimName": "mine"})
+    assert [c["metadata"]["name"][:6] for c in World(template(), first).claims()] == ["p-gpu-"]
+
+
 def test_a_claim_that_was_deleted_is_made_again() -> None:
     world = World(template(), pod())
     (first,) = world.claims()

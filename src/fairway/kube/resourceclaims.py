@@ -34,7 +34,7 @@ class PodClaim(NamedTuple):
 _Entries = tuple[list[Any], list[Any] | None, tuple[PodClaim, ...]]
 _read_before: dict[tuple[int, int], _Entries] = {}
 """By the identities of a pod's lists, which are held so that they stay taken: whoever hears of a pod asks."""
-_KEPT: Final = 4096
+_KEPT: Final = 16384
 
 
 def pod_claims(pod: Obj) -> tuple[PodClaim, ...]:

@@ -224,6 +224,11 @@ class DynamicResources:
     def _look_at(self, found: PodLook, claim: Obj, pod: Obj, now_us: int) -> str:
         allocation = allocation_of(claim)
         if allocation is None:
+            if _key(claim) in self._book.pending:
+                meta = meta_of(claim)
+                return (
+                    f"resource claim {meta['namespace']}/{meta['name']} is in the process of being allocated"
+                )
             found.reachable.append(None)
             found.unready.append(False)
             facts = claim_of(claim)
@@ -315,11 +320,11 @@ class DynamicResources:
             return int(Refusal.DEVICES_STALE)
         if look.resources and not look.claims and not self._needed(look, row):
             return 0
-        refused = self._unavailable(look, row)
         code = int(answers.codes[row])
         if code == NOT_ASKED:
             code = answers.codes[row] = self._allocator_says(look, answers, row)
-        return code or refused
+        # Where the allocator says no, nobody hears which claims are elsewhere: PostFilter gives none of them back.
+        return code or self._unavailable(look, row)
 
     def _unavailable(self, look: PodLook, row: int) -> int:
         labels, name = self._accounts.labels[row], self._accounts.names[row]

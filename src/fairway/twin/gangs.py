@@ -218,8 +218,10 @@ class Gangs:
         row = self._its.accounts.row_of.get(waiting.verdict.node)
         if row is not None:
             self._its.accounts.place(waiting.record, row)
+        self._its.devices.hold(waiting.record.key)
 
     def _displace(self, record: PodRecord) -> None:
+        self._its.devices.let_go(record.key)
         if record.row >= 0:
             self._its.accounts.displace(record)
 
@@ -310,6 +312,7 @@ class Gangs:
         since = self._its.queue.ticket
         waiting = Waiting(queued.record, verdict, group.key, queued.queued_us, ticket, wait_us, since)
         self.waiting[queued.key] = waiting
+        self._its.devices.promise(scheduler, queued.record, verdict.node)
         self._place(waiting)
         if assigned == 1:
             for key in self._members[group.key]:
@@ -325,6 +328,7 @@ class Gangs:
             obj = self._store.get(key)
             if obj is not None and "deletionTimestamp" not in obj["metadata"]:
                 self._its.bind_waiting(scheduler, waiting.record, obj, waiting.verdict, now_us)
+            self._its.devices.forgo(key)
 
     def _stop(self, key: Key) -> Waiting:
         """It waits no more, and counts on no node. A place it does not hold now is none to give up."""
@@ -368,6 +372,7 @@ class Gangs:
     def reject(self, key: Key, why: str, now_us: int) -> None:
         """A waiting pod gives up its place and goes back to the queue, told why."""
         waiting = self._stop(key)
+        self._its.devices.forgo(key)
         obj = self._store.get(key)
         self._its.freed(waiting.since, waiting.group, now_us)
         if obj is None or not self._its.is_to_queue(obj):
@@ -381,6 +386,7 @@ class Gangs:
     def _drop(self, key: Key, now_us: int) -> None:
         """A waiting pod was deleted: its siblings wait in vain (Unreserve)."""
         waiting = self._stop(key)
+        self._its.devices.forgo(key)
         self._its.freed(waiting.since, waiting.group, now_us)
         self._reject_all(waiting.group, coscheduling.REJECTED_IN_UNRESERVE, now_us)
 
@@ -419,6 +425,7 @@ class Gangs:
             verdict = scheduler.place(pod.record, self._its.draw())
             if isinstance(verdict, Scheduled):
                 placed.append((pod, verdict))
+                self._its.devices.promise(scheduler, pod.record, verdict.node)
                 self._its.accounts.place(pod.record, self._its.accounts.row_of[verdict.node])
             else:
                 refused.append((pod, verdict))
@@ -431,6 +438,7 @@ class Gangs:
             if is_whole:
                 self._its.bind(scheduler, pod, obj, verdict, now_us)
             else:
+                self._its.devices.forgo(pod.key)
                 why = f"{gangscheduling.UNSCHEDULABLE}, {gangscheduling.TOO_FEW_SCHEDULED}"
                 self._its.park_and_tell(pod, obj, why, ("NodeResourcesFit", gangscheduling.NAME), now_us)
         for pod, diagnosis in refused:

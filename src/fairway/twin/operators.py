@@ -24,7 +24,7 @@ from fairway.kube.objects import Key, Obj, gk_of, meta_of
 from fairway.kube.schema.decoding import strict_error, unknown_fields
 from fairway.kube.schema.structural import tree_of
 from fairway.queueing.webhooks.conversion import converted
-from fairway.queueing.webhooks.door import CREATE, defaulted, is_kueue_kind, refusals, undecoded
+from fairway.queueing.webhooks.door import CREATE, defaulted, is_job, is_kueue_kind, refusals, undecoded
 from fairway.queueing.webhooks.faults import aggregate
 from fairway.queueing.webhooks.settings import DEFAULTS, Settings
 from fairway.workloads import podwebhooks
@@ -95,10 +95,9 @@ class OperatorWebhooks:
                     said = f'admission webhook "{_HAMI_WEBHOOK}" denied the request: {by_hami}'
                     return Denied.by(_HAMI_WEBHOOK, ApiError(403, "Forbidden", said))
                 obj = by_hami
-        settings = self._settings()
         if is_kueue_kind(obj):
-            return self._of_kueue(operation, obj, old, settings, strict)
-        return defaulted(operation, obj, self._view, settings)
+            return self._of_kueue(operation, obj, old, self._settings(), strict)
+        return defaulted(operation, obj, self._view, self._settings()) if is_job(obj) else obj
 
     def _of_kueue(
         self, operation: str, obj: Obj, old: Obj | None, settings: Settings | None, strict: bool
@@ -113,10 +112,8 @@ class OperatorWebhooks:
 
     def refused(self, operation: str, obj: Obj, old: Obj | None) -> Denied | None:
         """What Kueue has against a job as it will be stored."""
-        settings = self._settings()
-        if settings is None or is_kueue_kind(obj):
-            return None
-        return self._denied(operation, obj, old, settings)
+        settings = self._settings() if is_job(obj) else None
+        return None if settings is None else self._denied(operation, obj, old, settings)
 
     def _denied(self, operation: str, obj: Obj, old: Obj | None, settings: Settings | None) -> Denied | None:
         for found in refusals(operation, obj, old, self._view, settings):

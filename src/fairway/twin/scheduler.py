@@ -324,9 +324,8 @@ class SchedulerComponent:
         """Who is tried now: a sibling of the gang that has begun to wait, unless somebody is more important."""
         head = self.queue.head(now_us)
         sibling = None if self.gangs is None else self.gangs.sibling()
-        if sibling is None or (head and head.record.shape.priority > sibling.record.shape.priority):
-            return head
-        return sibling
+        is_behind = sibling is None or (head and head.record.shape.priority > sibling.record.shape.priority)
+        return head if is_behind else sibling
 
     def _tell_next(self, now_us: int) -> None:
         key, message = self._to_tell.pop(0)
@@ -447,6 +446,8 @@ class SchedulerComponent:
         if diagnosis.error:
             self._fail(queued, obj, diagnosis.error, now_us)
             return
+        if self.devices.takes_out(record.key, obj, diagnosis.prefilter_plugin):
+            return
         verdict = explain(
             scheduler, record, diagnosis, budgets_of(self.host.store.objects(_PDB)), self.draw()
         )
@@ -500,8 +501,7 @@ class SchedulerComponent:
         self.patch_status(key, {"nominatedNodeName": node})
 
     def patch_status(self, key: Key, fields: Obj) -> None:
-        obj = self.host.store.require(key)
-        self.host.store.set_status(key, {**status_of(obj), **fields})
+        self.host.store.set_status(key, {**status_of(self.host.store.require(key)), **fields})
 
     def refuse_at_permit(
         self, queued: QueuedPod, obj: Obj, why: str, plugins: tuple[str, ...], now_us: int

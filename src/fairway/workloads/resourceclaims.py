@@ -25,7 +25,7 @@ from fairway.cluster.actions import (
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.cluster.claimusers import claim_users
 from fairway.cluster.metadata import generated_suffix
-from fairway.kube.objects import Key, Obj, labels_of, meta_of, quick_key, spec_of, status_of
+from fairway.kube.objects import Key, Obj, annotations_of, labels_of, meta_of, quick_key, spec_of, status_of
 from fairway.kube.resourceclaims import (
     CLAIM,
     FINALIZER,
@@ -60,9 +60,11 @@ def _pods_of(view: View, change: Change) -> Sequence[Key]:
         return NO_KEYS if is_idle or not _needs_work(view, change.obj) else (change.key,)
     if gk == TEMPLATE:
         return NO_KEYS if change.type != ADDED else _users(view, change.key)
-    # A claim that is there is work for its pods only once it is allocated: they may have to reserve it.
-    is_idle = change.type != DELETED and allocation_of(change.obj) is None
-    return NO_KEYS if is_idle else _users(view, change.key)
+    if change.type != DELETED and allocation_of(change.obj) is None:
+        # Only who waited for it by name has work now: they may have to reserve it once it is allocated.
+        is_made = POD_CLAIM_ANNOTATION in annotations_of(change.obj)
+        return NO_KEYS if change.type != ADDED or is_made else _users(view, change.key)
+    return _users(view, change.key)
 
 
 def _users(view: View, key: Key) -> Sequence[Key]:
@@ -71,18 +73,23 @@ def _users(view: View, key: Key) -> Sequence[Key]:
 
 
 def _needs_work(view: View, pod: Obj) -> bool:
-    """Source: podNeedsWork; that of a pod that is done nothing is made again is its cache's doing."""
+    """Whether there is a claim to be made or reserved. One that somebody else must make, or take away, keeps those
+    behind it from being looked at.
+
+    Source: podNeedsWork; that of a pod that is done nothing is made again is its cache's doing.
+    """
     if "deletionTimestamp" in meta_of(pod) or is_done(pod):
         return False
     namespace = meta_of(pod)["namespace"]
     for entry in pod_claims(pod):
         if entry.claim is None:
-            continue
+            return False
         claim = view.get(quick_key(CLAIM, namespace, entry.claim)) if entry.claim else None
         if claim is None:
-            if entry.template:
-                return True
-        elif not (entry.is_made and not is_for_pod(pod, claim)) and _is_to_reserve(pod, claim):
+            return bool(entry.template)
+        if entry.is_made and not is_for_pod(pod, claim):
+            return False
+        if _is_to_reserve(pod, claim):
             return True
     return False
 
@@ -118,6 +125,20 @@ def _reconcile_pod(view: View, key: Key, now_us: int) -> Reconciliation:
         actions.append(_names_written(pod, key, made))
     actions += _reservations(view, pod, key.namespace)
     return Reconciliation(tuple(actions))
+
+
+def _refused(view: View, key: Key, _now_us: int, message: str) -> Reconciliation:
+    """What is told when the API does not take a claim: it has no name yet."""
+    pod = view.get(key)
+    if pod is None:
+        return NOTHING_TO_DO
+    for entry in pod_claims(pod):
+        if entry.claim is None or not entry.template or _is_there(view, pod, entry):
+            continue
+        if _orphan(view, pod, entry) is None:
+            words = f"PodResourceClaim {entry.name}: create ResourceClaim : {message}"
+            return Reconciliation((event(key, "FailedResourceClaimCreation", words, _COMPONENT, WARNING),))
+    return NOTHING_TO_DO
 
 
 def _is_there(view: View, pod: Obj, entry: PodClaim) -> bool:
@@ -273,7 +294,9 @@ def _is_left_over(view: View, claim: Obj) -> bool:
     return False
 
 
-PODS: Final = Controller("resourceclaim-pods", _POD, (_POD, CLAIM, TEMPLATE), _pods_of, _reconcile_pod)
+PODS: Final = Controller(
+    "resourceclaim-pods", _POD, (_POD, CLAIM, TEMPLATE), _pods_of, _reconcile_pod, _refused
+)
 # kube-scheduler hears of a pod that left before its claims are given back.
 _LAG_US: Final = 1000
 CLAIMS: Final = Controller(

@@ -172,9 +172,11 @@ def test_what_nodes_say_is_what_they_would_say_anew(seed: int) -> None:
     draw, world = Random(seed), World()
     world.device_class()
     world.device_class("special", expression=f"device.driver == '{DRIVER}'")
+    # Half of the worlds have nodes that are alike.
+    prefix = {n: "" if seed % 2 else n for n in ("n0", "n1", "n2")}
     for n in ("n0", "n1", "n2"):
         world.node(n, {"z": draw.choice("12")})
-        world.devices(n, *(f"{n}-g{i}" for i in range(draw.randint(0, 2))))
+        world.devices(n, *(f"{prefix[n]}-g{i}" for i in range(draw.randint(0, 2))))
     zone = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "z", "operator": "In", "values": ["1"]}]}]}
     world.devices("shared", "s0", "s1", nodeSelector=zone)
     for i in range(3):
@@ -194,7 +196,7 @@ def test_what_nodes_say_is_what_they_would_say_anew(seed: int) -> None:
             world.store.set_status(Key(CLAIM, "default", f"c{i}"), {})
         elif act == "publish":
             n = draw.choice(("n0", "n1"))
-            world.devices(n, *(f"{n}-g{j}" for j in range(draw.randint(0, 3))))
+            world.devices(n, *(f"{prefix[n]}-g{j}" for j in range(draw.randint(0, 3))))
         elif act == "relabel":
             world.node(draw.choice(("n0", "n1", "n2")), {"z": draw.choice("12")})
         elif act == "node" and step > 8:
@@ -213,6 +215,35 @@ def test_what_nodes_say_is_what_they_would_say_anew(seed: int) -> None:
                 assert world.scheduler.device_plan(pod, verdict.node) == fresh.plan(pod, verdict.node)
             else:
                 assert all(wanted.values())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_where_all_nodes_have_the_devices_the_search_is_what_it_were_without(seed: int) -> None:
+    """A pod that is nominated somewhere has every node asked one by one: both schedulers agree at every pod."""
+    draw, world = Random(seed), World()
+    world.device_class()
+    nodes = [f"n{i:03}" for i in range(130)]
+    for n in nodes:
+        world.node(n)
+        if seed < 3 or draw.random() < 0.9:
+            world.devices(n, *(f"g{i}" for i in range(draw.choice((4, 8) if seed < 2 else (1, 2)))))
+    plain = world.scheduler
+    careful = Scheduler(world.store.accounts, view=world.store)
+    careful.give_devices(DynamicResources(world.store, world.store.accounts, DeviceBook(world.store)))
+    careful.nominated[Key("Pod", "default", "other")] = (world.pod("other"), "nowhere")
+    for i in range(150 if seed == 2 else 40):
+        world.claim(f"c{i}", count=draw.choice((1, 1, 2)))
+        pod, drawn = world.pod(f"p{i}", f"c{i}"), draw.getrandbits(30)
+        verdict = plain.place(pod, drawn)
+        other = careful.place(pod, drawn)
+        assert plain.next_start == careful.next_start
+        if not isinstance(verdict, Scheduled):
+            assert not isinstance(other, Scheduled)
+            continue
+        assert verdict == other
+        assert plain.device_plan(pod, verdict.node) == careful.device_plan(pod, verdict.node)
+        world.allocate(f"p{i}", verdict.node)
+        world.store.bind(pod.key, verdict.node, {})
 
 
 def test_a_node_is_asked_once_about_claims_alike() -> None:
@@ -440,6 +471,26 @@ def test_a_claim_that_is_nowhere_is_given_back_if_nobody_else_has_it(
         assert found == (words, Key(CLAIM, "default", "c"), None)
     else:
         assert found == ("still not schedulable", None, None)
+
+
+def test_where_other_claims_find_no_devices_nothing_is_given_back() -> None:
+    """The allocator's no comes first: upstream's Filter returns before it notes which claims are elsewhere."""
+    world = World()
+    world.device_class()
+    world.node("n")
+    nowhere = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "z", "operator": "Exists"}]}]}
+    world.claim("c", status={"allocation": _results("g", nodeSelector=nowhere)})
+    world.claim("more")
+    pod = world.pod("p", "c", "more")
+    assert explain(world.scheduler, pod, _refused(world, pod)).release == (
+        "still not schedulable",
+        None,
+        None,
+    )
+    world.devices("n", "h")
+    assert _refused(world, pod).refusal[0] == Refusal.CLAIM_UNAVAILABLE
+    found = explain(world.scheduler, pod, _refused(world, pod)).release
+    assert found is not None and found.deallocates == Key(CLAIM, "default", "c")
 
 
 # Scores

@@ -270,3 +270,38 @@ def test_a_pod_whose_node_goes_while_it_waits_is_tried_elsewhere() -> None:
     twin.run_for(20 * MINUTE_US)
     assert at(twin, "p") == "b"
     assert devices_of(claims(twin)[0]) == ["e"]
+
+
+def test_an_extended_resource_whose_device_breaks_loses_its_claim_at_once() -> None:
+    """Unreserve deletes it: the next attempt makes another, and no attempt is spent on taking the old one away."""
+    waits = device("d", bindingConditions=["ready"], bindingFailureConditions=["broken"])
+    wants = pod("p")
+    del wants["spec"]["resourceClaims"]
+    wants["spec"]["containers"][0]["resources"] = {
+        "requests": {"example.com/gpu": "1"},
+        "limits": {"example.com/gpu": "1"},
+    }
+    twin = a_twin(
+        node("a"), slice_of("a", waits), device_class(extendedResourceName="example.com/gpu"), wants
+    )
+    (first,) = claims(twin)
+    tell(twin, "broken")
+    twin.run_for(MINUTE_US)
+    assert len(tried(twin)) == 1
+    assert not [e for e in twin.host.events.told() if "extended resource claim" in e.message]
+    (claim,) = claims(twin)
+    assert claim["metadata"]["name"] != first["metadata"]["name"] and devices_of(claim) == ["d"]
+
+
+def test_a_quota_of_claims_is_told_to_the_pod() -> None:
+    meta = {"name": "q", "namespace": "default"}
+    hard = {"count/resourceclaims.resource.k8s.io": "0"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": hard}}
+    twin = a_twin(node("a"), slice_of("a", device("d")), device_class(), quota, template())
+    twin.apply([pod("p")])
+    twin.run_for(MINUTE_US)
+    told = {e.message for e in twin.host.events.told() if e.reason == "FailedResourceClaimCreation"}
+    assert len(told) == 1
+    (message,) = told
+    assert message.startswith("PodResourceClaim gpu: create ResourceClaim : resourceclaims.resource.k8s.io ")
+    assert "exceeded quota: q" in message

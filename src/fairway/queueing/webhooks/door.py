@@ -57,6 +57,11 @@ def is_kueue_kind(obj: Obj) -> bool:
     return gk_of(obj) in _KUEUE_KINDS
 
 
+def is_job(obj: Obj) -> bool:
+    """Whether it is of a kind that Kueue may queue."""
+    return gk_of(obj) in SHAPES
+
+
 def defaulted(operation: str, obj: Obj, view: View, settings: Settings | None = DEFAULTS) -> Obj:
     """The object as it is stored. `settings` None: Kueue's kinds are known, but no Kueue runs."""
     gk = gk_of(obj)

@@ -37,6 +37,8 @@ class DeviceBook:
         self.published_version = 0
         self.of_pod: dict[str, Key] = {}
         """By a pod's uid: the claim made for its extended resources."""
+        self.pending: dict[Key, None] = {}
+        """Claims whose devices are chosen for a pod that waits for others, and not written down yet."""
         self._published: Published | None = None
         self._extended: dict[str, Class] | None = None
         self._names: frozenset[str] = frozenset()
@@ -102,12 +104,28 @@ class DeviceBook:
             if new is None:
                 self.of_pod.pop(_made_for(obj), None)
 
+    def hold(self, claim: Key | None, allocation: Obj) -> None:
+        """Nobody else gets these devices from now on. `claim` None: it is not made yet."""
+        self._move(self.usage.add(_results(allocation)))
+        if claim is not None:
+            self.pending[claim] = None
+
+    def let_go(self, claim: Key | None, allocation: Obj) -> None:
+        self._move(self.usage.remove(_results(allocation)))
+        if claim is not None:
+            self.pending.pop(claim, None)
+
     def _move(self, devices: list[DeviceId]) -> None:
         self.moved += [PoolId(device.driver, device.pool) for device in devices]
 
     def _republished(self) -> None:
         self.published_version += 1
         self._published = self._extended = None
+
+
+def _results(allocation: Obj) -> list[Obj]:
+    found: list[Obj] = (allocation.get("devices") or {}).get("results") or []
+    return found
 
 
 def _same_allocation(a: Obj, b: Obj) -> bool:

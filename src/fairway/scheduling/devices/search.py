@@ -39,7 +39,6 @@ MAX_DEVICES: Final = 32
 """Devices of one claim. Source: api/resource/v1 AllocationResultsMaxSize."""
 MAX_STEPS: Final = 200_000
 """Devices tried for one pod on one node, before it is given up."""
-INVALID_POOLS: Final = "invalid resource pools were encountered"
 _PREVENTING: Final = ("NoExecute", "NoSchedule")
 
 

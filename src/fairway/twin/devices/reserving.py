@@ -35,6 +35,7 @@ from fairway.scheduling.dynamicresources import (
     PLUGIN,
     Binding,
     DynamicResources,
+    Plan,
     has_binding_conditions,
     is_late,
     readiness,
@@ -69,6 +70,10 @@ class Reservations:
         self.waiting: dict[Key, Waiting] = {}
         self.held: dict[Key, None] = {}
         """Pods that are not worth a try before their claims are there."""
+        self._promised: dict[Key, Plan] = {}
+        """What pods are to get that have a node, and wait there for others of their group."""
+        self._holding: dict[Key, None] = {}
+        """Whose promises count at the moment: within one event, as places on nodes do."""
         self._book: DeviceBook | None = None
         self._are_assumed = False
 
@@ -83,6 +88,7 @@ class Reservations:
         twin = Reservations()
         twin.waiting = {k: replace(w, record=w.record.copy()) for k, w in self.waiting.items()}
         twin.held = dict(self.held)
+        twin._promised = dict(self._promised)
         return twin
 
     def _begin(self) -> None:
@@ -111,6 +117,13 @@ class Reservations:
         self.held.pop(key, None)
         return False
 
+    def takes_out(self, key: Key, pod: Obj, refused_by: str) -> bool:
+        """Whether a pod that was just refused has lost a claim: it leaves the queue, and is told nothing new."""
+        if refused_by != PLUGIN or not self.holds(key, pod):
+            return False
+        self._its.queue.remove(key)
+        return True
+
     def uses(self, pod: Key, claim: Key) -> bool:
         found = self._store.get(pod)
         if found is None or pod.namespace != claim.namespace:
@@ -121,7 +134,7 @@ class Reservations:
         gk = change.key.gk
         if gk in KINDS:
             self._begin()
-            if gk == CLAIM and self.held:
+            if gk == CLAIM and self.held and _is_news_to_held(change):
                 users = claim_users(self._store).of(change.key)
                 # In the order in which they came.
                 waiting = users if len(users) < 2 else _in_order(self.held, users)
@@ -145,7 +158,42 @@ class Reservations:
             elif self._its.is_to_queue(pod) and not self.holds(key, pod):
                 self._its.enqueue(key, pod, now_us)
 
-    # Reserve and PreBind
+    # Reserve
+
+    def promise(self, scheduler: Scheduler, record: PodRecord, node: str) -> None:
+        """The pod has a node, and is not bound yet: nobody else is given its devices."""
+        devices = scheduler.devices
+        if devices is None or not devices.concerns(record):
+            return
+        plan = scheduler.device_plan(record, node)
+        if any(b.allocation is not None for b in plan.bindings):
+            self._promised[record.key] = plan
+            self.hold(record.key)
+
+    def hold(self, key: Key) -> None:
+        plan = self._promised.get(key)
+        if plan is None or key in self._holding or self._book is None:
+            return
+        self._holding[key] = None
+        for binding in plan.bindings:
+            if binding.allocation is not None:
+                self._book.hold(binding.key, binding.allocation)
+
+    def let_go(self, key: Key) -> None:
+        plan = self._promised.get(key)
+        if plan is None or key not in self._holding or self._book is None:
+            return
+        del self._holding[key]
+        for binding in plan.bindings:
+            if binding.allocation is not None:
+                self._book.let_go(binding.key, binding.allocation)
+
+    def forgo(self, key: Key) -> None:
+        """The pod gets nothing of what it was promised."""
+        self.let_go(key)
+        self._promised.pop(key, None)
+
+    # PreBind
 
     def reserve(
         self, scheduler: Scheduler, record: PodRecord, pod: Obj, verdict: Scheduled, now_us: int
@@ -157,8 +205,10 @@ class Reservations:
         devices = scheduler.devices
         if devices is None or not devices.concerns(record):
             return False
+        self.let_go(record.key)
+        plan = self._promised.pop(record.key, None)
         try:
-            plan = scheduler.device_plan(record, verdict.node)
+            plan = plan or scheduler.device_plan(record, verdict.node)
         except AllocationError as failed:
             raise BindingError(f'running PreBind plugin "{PLUGIN}": {failed}') from failed
         is_pending = False
@@ -182,9 +232,12 @@ class Reservations:
     def _bound(self, binding: Binding, pod: Obj, now_us: int, mappings: tuple[Obj, ...]) -> Obj:
         """Raises: BindingError."""
         key = self._made(binding, pod) if binding.key is None else binding.key
-        claim = self._store.require(key)
-        if is_reserved_for(pod, claim):
+        claim = self._store.get(key)
+        if claim is not None and is_reserved_for(pod, claim):
             return claim
+        problem = _overtaken(binding, key, claim)
+        if claim is None or problem:
+            raise BindingError(f'running PreBind plugin "{PLUGIN}": {problem}')
         status = {**status_of(claim)}
         if binding.allocation is not None:
             if FINALIZER not in (meta_of(claim).get("finalizers") or ()):
@@ -261,8 +314,8 @@ class Reservations:
             self._again(key, now_us)
             return True
         problem = ""
-        for entry in pod_claims(pod):
-            claim = self._store.get(Key(CLAIM, key.namespace, entry.claim or ""))
+        for claim_key in self._claims_of(pod):
+            claim = self._store.get(claim_key)
             if claim is None:
                 continue
             failed, is_ready = readiness(claim)
@@ -279,6 +332,15 @@ class Reservations:
             self._its.bind_ready(scheduler, waiting.record, pod, waiting.verdict, now_us)
         return True
 
+    def _claims_of(self, pod: Obj) -> list[Key]:
+        """Those it names, and the one made for its extended resources."""
+        namespace, made = meta_of(pod)["namespace"], self._made_for(pod)
+        named = [Key(CLAIM, namespace, entry.claim) for entry in pod_claims(pod) if entry.claim]
+        return named if made is None else [*named, made]
+
+    def _made_for(self, pod: Obj) -> Key | None:
+        return None if self._book is None else self._book.of_pod.get(meta_of(pod).get("uid") or "")
+
     def _end(self, key: Key) -> None:
         waiting = self.waiting.pop(key)
         if waiting.record.row >= 0:
@@ -290,10 +352,12 @@ class Reservations:
             self._its.enqueue(key, pod, now_us)
 
     def unreserve(self, pod: Obj) -> None:
-        """Take the pod out of its claims again. Source: Unreserve."""
+        """Take the pod out of its claims again; one made for its extended resources goes. Source: Unreserve."""
         uid = meta_of(pod).get("uid")
-        for entry in pod_claims(pod):
-            key = Key(CLAIM, meta_of(pod)["namespace"], entry.claim or "")
+        made = self._made_for(pod)
+        if made is not None:
+            self.release(Release("", deletes=made))
+        for key in self._claims_of(pod):
             claim = self._store.get(key)
             if claim is not None and allocation_of(claim) is not None and is_reserved_for(pod, claim):
                 status = status_of(claim)
@@ -335,6 +399,28 @@ class Reservations:
         for waiting in self.waiting.values():
             if waiting.record.row >= 0:
                 self._its.accounts.displace(waiting.record)
+
+
+def _is_news_to_held(change: Change) -> bool:
+    """Whether a pod that waits for the claim may go on: it came, or is somebody else's now."""
+    if change.old is None or change.type == DELETED:
+        return True
+    before, after = meta_of(change.old), meta_of(change.obj)
+    return before.get("ownerReferences") is not after.get("ownerReferences")
+
+
+def _overtaken(binding: Binding, key: Key, claim: Obj | None) -> str:
+    """What became of a claim since the pod's node was chosen. Source: bindClaim."""
+    name = f"{key.namespace}/{key.name}"
+    if claim is None:
+        what = "add reservation" if binding.allocation is None else "add finalizer"
+        return f'{what} to claim {name}: resourceclaims.resource.k8s.io "{key.name}" not found'
+    if "deletionTimestamp" in meta_of(claim):
+        return f"claim {name} got deleted in the meantime"
+    if (binding.allocation is None) == (allocation_of(claim) is None):
+        what = "deallocated" if binding.allocation is None else "allocated"
+        return f"claim {name} got {what} elsewhere in the meantime"
+    return ""
 
 
 def _in_order(held: dict[Key, None], users: list[Key]) -> list[Key]:
