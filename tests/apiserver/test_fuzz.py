@@ -19,7 +19,7 @@ from apiserver_serving import Served, served
 from fairway.bench.fuzzing.attack import Attack
 from fairway.bench.fuzzing.requests import Requests, seeds
 
-REQUESTS = 3_000
+REQUESTS = 2_000
 SEED = 20_260_105
 
 

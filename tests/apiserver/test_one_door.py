@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from fairway.errors import InvalidInput
 from fairway.kube.kinds import kind_named
 from fairway.kube.manifest import Manifest, read_path, write_yaml
 from fairway.kube.objects import Obj, gk_of, name_of
+from fairway.kube.timestamps import SECOND_US
 from fairway.scenario.loading import load_scenario
 from fairway.scenario.running import run_scenario
 from fairway.twin.operators import OperatorWebhooks, settings_where_used
@@ -206,7 +208,8 @@ def tried(manifests: list[Manifest]) -> dict[tuple[str, str], str]:
 def simulated(folder: Path) -> dict[tuple[str, str], str] | InvalidInput:
     """Refusals of `simulate`; or what it says to objects that no API server could read or keep."""
     try:
-        finished = run_scenario(load_scenario(folder))
+        # A minute of it: without nodes the scheduler tries again every ten seconds for ever.
+        finished = run_scenario(replace(load_scenario(folder), duration_us=60 * SECOND_US))
     except InvalidInput as wrong:
         return wrong
     return {(r.key.gk.partition(".")[0], r.key.name): r.message for r in finished.status.refusals}

@@ -53,11 +53,11 @@ def test_the_ground_stands_first_or_after_on(capsys: pytest.CaptureFixture[str],
     assert after
     for command in ("fragmentation", "cost", "report"):
         said = []
-        for ground in ([str(NIGHT)], ["--on", str(NIGHT)]):
+        for ground in ([str(GANG)], ["--on", str(GANG)]):
             code = main([command, *ground, "-o", "json"])
             said.append((code, capsys.readouterr().out))
         assert said[0] == said[1] and said[0][1]
-        assert main([command, str(NIGHT), "--on", str(GANG)]) == 2
+        assert main([command, str(GANG), "--on", str(NIGHT)]) == 2
         assert "expected one ground" in capsys.readouterr().err
 
 

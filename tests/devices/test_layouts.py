@@ -111,15 +111,21 @@ def test_few_replicas_are_packed_on_the_fewest_cards() -> None:
             for i in range(6)
         ]
         found = {p.way: p for p in plans([Service(d, 1) for d in demands], card)}
+        ways = [
+            to
+            for to in itertools.product(range(6), repeat=6)
+            if list(to) == [sorted(set(to), key=to.index).index(x) for x in to]
+        ]
         for way in (MPS, TIME_SLICING):
+            fits: dict[tuple[int, ...], bool] = {
+                group: _group_paces(way, [demands[i] for i in group], card) is not None
+                for size in range(1, 7)
+                for group in itertools.combinations(range(6), size)
+            }
             fewest = min(
                 len(set(to))
-                for to in itertools.product(range(6), repeat=6)
-                if list(to) == [sorted(set(to), key=to.index).index(x) for x in to]
-                and all(
-                    _group_paces(way, [d for d, g in zip(demands, to, strict=True) if g == group], card)
-                    for group in set(to)
-                )
+                for to in ways
+                if all(fits[tuple(i for i in range(6) if to[i] == group)] for group in set(to))
             )
             assert found[way].count == fewest == found[way].bound
 

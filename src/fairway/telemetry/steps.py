@@ -53,19 +53,24 @@ class StepSource:
         last = min(end_ms, self._until_ms) // self._step_ms + 1
         if last <= first:
             return
-        times = np.arange(first, last, dtype=np.int64) * self._step_ms
         rest = [m for m in matchers if m.name != NAME]
         if name is not None:
             rest += [m for m in matchers if m.name == NAME and m != Matcher(NAME, "=", name)]
-        for metric in self._named(name, [m for m in matchers if m.name == NAME]):
-            for steps in self._made_of(metric):
-                if steps.times[0] > times[-1] or not fits(steps.labels, rest):
-                    continue
-                if steps.values[-1] != steps.values[-1] and steps.times[-1] < start_ms - self._step_ms:
-                    continue
-                found = _sampled(steps, times)
-                if found is not None:
-                    yield found
+        metrics = self._named(name, [m for m in matchers if m.name == NAME])
+        asked = [steps for metric in metrics for steps in self._made_of(metric) if fits(steps.labels, rest)]
+        if not asked:
+            return
+        # Nothing is before the first change: who asks from 1970 on is not given 60 million ticks.
+        first = max(first, min(steps.times[0] for steps in asked) // self._step_ms)
+        times = np.arange(min(first, last - 1), last, dtype=np.int64) * self._step_ms
+        for steps in asked:
+            if steps.times[0] > times[-1]:
+                continue
+            if steps.values[-1] != steps.values[-1] and steps.times[-1] < start_ms - self._step_ms:
+                continue
+            found = _sampled(steps, times)
+            if found is not None:
+                yield found
 
     def _named(self, name: str | None, asked: Sequence[Matcher]) -> Iterable[str]:
         if name is not None:

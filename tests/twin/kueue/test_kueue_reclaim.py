@@ -101,7 +101,7 @@ def held(world: World) -> int:
     )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(st.integers(0, 10**9), st.booleans())
 def test_reclaim_always_restores_the_nominal_owner(seed: int, fair: bool) -> None:
     draw = random.Random(seed)
