@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairway.kube.objects import Key
-from fairway.kube.timestamps import MINUTE_US
+from fairway.kube.timestamps import MINUTE_US, SECOND_US
 from fairway.provisioning.clusterautoscaler.groups import Options
 from fairway.scenario.building import build_twin
 from fairway.scenario.loading import load_scenario
@@ -145,3 +145,16 @@ def test_a_machine_the_cloud_took_back_is_told_of(tmp_path: Path) -> None:
             f"Deleting node {name} because it does not exist in the cloud provider",
         )
     ]
+
+
+def test_machines_on_their_way_count_as_the_clouds(tmp_path: Path) -> None:
+    """Two are asked for at once, and the cloud has one: its node, and before that its machine, is in the way."""
+    twin = a_twin(tmp_path, "stock: [{zone: us-east-1a, capacityType: on-demand, available: 1}]")
+    twin.run_for(20 * SECOND_US)
+    part = twin.component("cluster-autoscaler")
+    assert isinstance(part, ClusterAutoscaler)
+    fork = twin.fork()
+    for one in (twin, fork):
+        one.run_for(9 * MINUTE_US)
+        assert groups_of(one) == ["gpu-a", "gpu-b", "gpu-b"]
+    assert not part._refused

@@ -46,6 +46,7 @@ from fairway.twin.nodegroups.grouping import (
 )
 from fairway.twin.nodegroups.removals import STATUS, Removals
 from fairway.twin.nodegroups.requests import MOST_EVENTS, Asked, CapacityRequests, is_check
+from fairway.twin.provisioner.cloud import Offered, offered_of
 
 NAME = "cluster-autoscaler"
 # A loop takes some time, whatever starts it: an estimate for a middling cluster.
@@ -70,6 +71,10 @@ def backed_off(before: Backoff | None, why: str, now_us: int, options: Options) 
     return Backoff(now_us + lasts_us, lasts_us, why)
 
 
+def _offered(group: GroupSpec) -> Offered:
+    return group.kind.name, group.zone, group.capacity_type
+
+
 class ClusterAutoscaler:
     """Grows and shrinks node groups."""
 
@@ -82,6 +87,8 @@ class ClusterAutoscaler:
         """The size asked of the cloud, by group."""
         self.coming: dict[str, tuple[str, int]] = {}
         """Machines asked for and not there yet: their group, and since when."""
+        self._refused: dict[str, None] = {}
+        """Those of them that the cloud has not got, until it has said so."""
         self.backoffs: dict[str, Backoff] = {}
         self.since_us: dict[str, int] = {}
         """Since when a node is unneeded."""
@@ -124,7 +131,7 @@ class ClusterAutoscaler:
     def fork(self) -> ClusterAutoscaler:
         twin = ClusterAutoscaler(self.plan)
         twin.targets, twin.coming, twin.backoffs = dict(self.targets), dict(self.coming), dict(self.backoffs)
-        twin.requests = self.requests.copy()
+        twin.requests, twin._refused = self.requests.copy(), dict(self._refused)
         twin.since_us, twin.pending = dict(self.since_us), dict(self.pending)
         twin.removals, twin.tally, twin.kept = self.removals.copy(), self.tally.copy(), dict(self.kept)
         twin._added_us, twin._deleted_us = self._added_us, self._deleted_us
@@ -401,9 +408,9 @@ class ClusterAutoscaler:
         failing: list[str] = []
         for _ in range(size - self.targets[group.name]):
             name = self._new_name(group)
+            is_there = cloud.has(_offered(group), self._running, loop.now_us)
             self.coming[name] = (group.name, loop.now_us)
-            offered = (group.kind.name, group.zone, group.capacity_type)
-            if cloud.has(offered, lambda: self.host.store.objects("Node"), loop.now_us):
+            if is_there:
                 luck = self.host.streams.draw_for("cluster-autoscaler.boot", str(self._serial))
                 boot_us = cloud.boot_of(group.kind.name).at_quantile(luck)
                 loop.at(loop.now_us + max(boot_us, 0), self._h_boot, name, NODES)
@@ -411,12 +418,21 @@ class ClusterAutoscaler:
                 self.host.launches.begin(name, loop.now_us, labels, group.kind.capacity)
             else:
                 failing.append(name)
+                self._refused[name] = None
         metrics.grew(self.tally, group, size - self.targets[group.name])
         if failing:
             at_us = loop.now_us + self.plan.options.scan_interval_us
             loop.at(at_us, self._h_fail, (group.name, tuple(failing)), NODES)
         self.targets[group.name] = size
         self.wake()
+
+    def _running(self) -> list[Offered]:
+        """The machines that the cloud has given out, whether their nodes are there yet or not."""
+        label, nodes = GROUP_LABELS[self.plan.provider], self.host.store.objects("Node")
+        others = [n for n in nodes if labels_of(n).get(label) not in self._groups]
+        own = [g for n in nodes if (g := labels_of(n).get(label)) in self._groups]
+        booting = [g for name, (g, _) in self.coming.items() if name not in self._refused]
+        return [*map(offered_of, others), *(_offered(self._groups[g]) for g in (*own, *booting) if g)]
 
     def _new_name(self, group: GroupSpec) -> str:
         """Of its next machine; a node of a cluster that was there before keeps its own."""
@@ -442,6 +458,8 @@ class ClusterAutoscaler:
     def _on_fail(self, failed: tuple[str, tuple[str, ...]]) -> None:
         """The cloud has none: the instances are given back, their group in backoff."""
         group, names = failed
+        for name in names:
+            self._refused.pop(name, None)
         gone = [name for name in names if self.coming.pop(name, None) is not None]
         if not gone:
             return

@@ -66,14 +66,14 @@ class Cloud:
     def boot_of(self, instance_type: str) -> Distribution:
         return self.boots.get(instance_type, self.boot)
 
-    def has(self, offered: Offered, running: Callable[[], Iterable[Obj]], now_us: int) -> bool:
-        """Whether one more of these can be had beside the machines that run (nodes or NodeClaims)."""
+    def has(self, offered: Offered, running: Callable[[], Iterable[Offered]], now_us: int) -> bool:
+        """Whether one more of these can be had beside the machines that run."""
         if offered in self.out_of_stock:
             return False
         short = [s for s in self.shortages if s.from_us <= now_us < s.until_us and s.concerns(offered)]
         if not short:
             return True
-        held = [offered_of(obj) for obj in running()]
+        held = list(running())
         return all(sum(s.concerns(o) for o in held) < s.most for s in short)
 
 

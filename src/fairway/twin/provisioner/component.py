@@ -55,7 +55,7 @@ from fairway.twin.components import Host
 from fairway.twin.containment import culprits
 from fairway.twin.loop import CONTROLLERS, HOUSEKEEPING
 from fairway.twin.provisioner import metrics, spot
-from fairway.twin.provisioner.cloud import Cloud, Offered, fleet_without
+from fairway.twin.provisioner.cloud import Cloud, Offered, fleet_without, offered_of
 from fairway.twin.provisioner.disrupting import Disruption
 from fairway.twin.provisioner.gathering import (
     NODE_CLAIM,
@@ -392,7 +392,7 @@ class Provisioner:
         fleet = self._fleet(frozenset(self.unavailable))
         for kind, offering in launch_choices(claim, {t.name: t for t in fleet.types}).choices:
             offered = (kind.name, offering.zone, offering.capacity_type)
-            if not self.cloud.has(offered, lambda: machines_of(self.host.store), now_us):
+            if not self.cloud.has(offered, lambda: map(offered_of, machines_of(self.host.store)), now_us):
                 self.mark_unavailable(offered)
                 continue
             up = launched(claim, kind, offering, f"twin:///{offering.zone}/{name}", now_us)
