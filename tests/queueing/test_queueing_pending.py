@@ -75,6 +75,18 @@ def test_an_event_wakes_everybody_in_order() -> None:
     assert [pop(queue) for _ in range(3)] == ["big1", "big2", "small"]
 
 
+def test_an_event_wakes_every_line() -> None:
+    queue = filled(big=(9, 0, 90), middle=(5, 0, 80), small=(1, 0, 10))
+    queue.push(read("evicted", 3), ready_us=NOW_S + 60, now_us=NOW_S)
+    for _ in range(3):
+        head = head_of(queue)
+        queue.requeue(head, head.workload, RequeueReason.NO_FIT)
+    assert len(queue.inadmissible()) == 4 and queue.active() == ()
+    queue.wake(NOW_S)
+    assert queue.inadmissible() == ("default/evicted",)
+    assert [pop(queue) for _ in range(4)] == ["big", "middle", "small", ""]
+
+
 def test_an_event_while_in_flight_brings_the_head_straight_back() -> None:
     queue = filled(big1=(9, 0, 90))
     head = head_of(queue)

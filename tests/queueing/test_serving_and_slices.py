@@ -681,3 +681,26 @@ def test_as_many_pods_go_as_the_slice_grants() -> None:
     (bare,) = slices.ungated([two], [a])
     assert isinstance(bare, Replace) and "schedulingGates" not in bare.obj["spec"]
     assert slices.is_gated(mixed) and not slices.is_gated(_elastic("g", gated=False))
+
+
+@pytest.mark.parametrize(
+    ("replicas", "surge", "updated", "there", "want"),
+    [
+        (None, None, None, None, 1),
+        (3, None, None, 5, 3),
+        (3, 0, None, 5, 3),
+        (3, 2, None, 5, 5),
+        (3, 2, 2, 4, 4),
+        (3, 2, 3, 4, 3),
+        (3, 2, 0, None, 3),
+        (3, 2, 0, 1, 3),
+        (3, "50%", 0, 5, 3),
+        (0, 1, 0, 4, 0),
+    ],
+)
+def test_groups_of_a_set_while_it_is_updated(
+    replicas: int | None, surge: Any, updated: int | None, there: int | None, want: int
+) -> None:
+    spec = {"replicas": replicas, "rolloutStrategy": {"rollingUpdateConfiguration": {"maxSurge": surge}}}
+    job = {"spec": spec, "status": {"updatedReplicas": updated, "replicas": there}}
+    assert lws._groups(job) == want

@@ -382,6 +382,12 @@ def test_sizes_of_jobs_that_run(was: bool, now: bool) -> None:
     assert bool(resized) == (not was)
     assert change({}, {"parallelism": 2}, {}, {}) == []
     assert change({}, {}, note, note) == []
+    for before, after in (({}, {"parallelism": 1}), ({"parallelism": 1}, {})):
+        bare = (
+            made("Job", {"suspend": now, **after}, **note),
+            made("Job", {"suspend": was, **before}, **note),
+        )
+        assert _said(*bare) == [], "one is the default"
     sync = {"job_completions_equal_parallelism": "true"}
     assert bool(change({}, {}, {}, sync)) == bool(change({}, {}, sync, {})) == (not was and not now)
     assert change({}, {}, sync, sync) == []

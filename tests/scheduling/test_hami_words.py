@@ -397,6 +397,15 @@ def test_cards_that_are_out() -> None:
         (_box(gpu=1, gpumem=1), {}, [Held("GPU-0", 1, 99)], "GPU-0:1:0"),
         (_box(gpu=1, gpumem=1), {"devcore": 0}, [], "GPU-0:1:0"),
         (_box(gpu=1, gpumem=1), {}, [Held("elsewhere", 100, 100)], "GPU-0:1:0"),
+        (_box(gpu=1, gpumem=1, gpucores=100), {}, [], "GPU-0:1:100"),
+        (
+            _box(gpu=1, gpumem=1, gpucores=100),
+            {},
+            [Held("GPU-0", 1, 0)],
+            "1/1 ExclusiveDeviceAllocateConflict",
+        ),
+        (_box(gpu=1, gpumem=1, gpucores=99), {}, [Held("GPU-0", 1, 1)], "GPU-0:1:99"),
+        (_box(gpu=1, gpumem=1, gpucores=100), {"devcore": 101}, [Held("GPU-0", 1, 1)], "GPU-0:1:100"),
     ],
 )
 def test_room_on_a_card(box: Obj, card: Obj, held: list[Held], want: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from fairway.errors import InvalidInput
 from fairway.kube.labels import NOTHING
 from fairway.kube.manifest import Manifest
+from fairway.kube.nodeselection import Requirement, Term
 from fairway.scheduling.config import SchedulerConfiguration, read_configuration
 from fairway.scheduling.coscheduling import CoschedulingArgs
 from fairway.scheduling.extenders import Extender
@@ -255,6 +256,9 @@ def test_what_arguments_become() -> None:
         "preemption": PreemptionArgs(10, 7)
     }
     assert becomes("Coscheduling", {}) == {}
+    assert becomes("Coscheduling", {"podGroupRejectPercentage": 11}) == {
+        "coscheduling": CoschedulingArgs(60_000_000, 0, 11)
+    }
     assert becomes(
         "Coscheduling",
         {"permitWaitingTimeSeconds": 5, "podGroupBackoffSeconds": 6, "podGroupRejectPercentage": 7},
@@ -392,3 +396,25 @@ def test_all_of_an_extender() -> None:
         (said,) = _says({"extenders": [{"urlPrefix": url, "tlsConfig": {name: "x"}}]})
         assert said.startswith(f"extenders[0].tlsConfig.{name}: client certificates")
     assert len(_says({"extenders": [{"urlPrefix": url, "managedResources": [{}]}]})) == 1
+
+
+@pytest.mark.parametrize("wrong", [5, "x", [5], [{"key": 1, "operator": "Exists"}], {"a": 1}])
+@pytest.mark.parametrize("field", ["matchExpressions", "matchFields"])
+def test_terms_of_the_wrong_kind_are_refused(field: str, wrong: Any) -> None:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{field: wrong}]}}
+    assert _says(_args("NodeAffinity", {"addedAffinity": required}))
+    preferred = {
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {field: wrong}}]
+    }
+    assert _says(_args("NodeAffinity", {"addedAffinity": preferred}))
+
+
+def test_a_preference_may_be_left_out() -> None:
+    def added(*items: Raw) -> Any:
+        affinity = {"preferredDuringSchedulingIgnoredDuringExecution": list(items)}
+        return _profile("NodeAffinity", {"addedAffinity": affinity}).added_preferred
+
+    assert added({"weight": 3}) == added({"weight": 3, "preference": {}}) == ((3, Term((), ())),)
+    key = Requirement("a", "In", ("b",))
+    wanted = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
+    assert added({"weight": 1, "preference": wanted}) == ((1, Term((key,), ())),)

@@ -184,3 +184,31 @@ def test_deciding_changes_nothing(seed: int) -> None:
         assert account_state(play.store.accounts) == before
         play.store.delete(key_of(pod), grace_s=0)
         assert play.step() == ""
+
+
+def test_image_scores_follow_who_holds_them() -> None:
+    store = Store()
+    for name in ("a", "b", "c"):
+        store.create(node(name).build())
+    raw = pod("p").image("reg/big:1").build()
+    store.create(raw)
+    record = store.accounts.record(raw, key_of(raw))
+    kept = NodeLocal(store.accounts, record.shape, DEFAULT_PROFILE)
+    changes = (
+        node("a").image("reg/other:1", mib=900),
+        node("a").image("reg/big:1", mib=900),
+        node("b").image("reg/big:1", mib=900),
+        node("d"),
+        node("a"),
+        node("b"),
+    )
+    seen = set()
+    for change in changes:
+        made = change.build()
+        (store.replace if store.get(key_of(made)) is not None else store.create)(made)
+        kept.refresh()
+        fresh = NodeLocal(store.accounts, record.shape, DEFAULT_PROFILE)
+        rows = [store.accounts.row_of[n] for n in ("a", "b", "c")]
+        assert kept.score[rows].tolist() == fresh.score[rows].tolist()
+        seen.add(tuple(kept.score[rows].tolist()))
+    assert len(seen) > 3

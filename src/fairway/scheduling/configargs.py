@@ -233,6 +233,7 @@ def _node_term(part: Part) -> Term:
         _check_expression(item)
     for item in fields["matchFields"].items():
         expression = item.members("key", "operator", "values")
+        expression["key"].text()
         if expression["operator"].text() not in ("In", "NotIn"):
             expression["operator"].reject(unsupported(("In", "NotIn")))
         elif len([value.text() for value in expression["values"].items()]) != 1:
@@ -243,6 +244,7 @@ def _node_term(part: Part) -> Term:
 def _check_expression(part: Part) -> None:
     """Source: labels.NewRequirement."""
     expression = part.members("key", "operator", "values")
+    expression["key"].text()
     operator = expression["operator"].text()
     values = [item.text() for item in expression["values"].items()]
     if operator not in _OPERATORS:

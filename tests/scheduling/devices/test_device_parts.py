@@ -274,6 +274,14 @@ def test_devices_differ_by_type_and_value() -> None:
     assert not constraint.add(first, _with(int=1))
 
 
+def test_devices_differ_from_all_others() -> None:
+    constraint = Distinct(Constraint(frozenset(), "", f"{DRIVER}/a"))
+    assert constraint.add(_entry("r"), _with(int=1)) and constraint.add(_entry("q"), _with(int=2))
+    for value in (1, 2):
+        assert not constraint.add(_entry("s"), _with(int=value))
+    assert constraint.add(_entry("s"), _with(int=3))
+
+
 # Pools
 
 

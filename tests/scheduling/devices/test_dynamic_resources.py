@@ -264,6 +264,7 @@ def test_a_node_is_asked_once_about_claims_alike() -> None:
     assert world.plugin.codes(second) is answers
     assert [int(answers.codes[rows[n]]) for n in ("n", "m")] == [0, NOT_ASKED]
     world.plugin.code_at(first, answers, rows["m"])
+    assert sorted(answers.solutions) == sorted(rows[n] for n in ("n", "m")), "what was found is kept"
     # A device of m's is taken: n need not be asked again.
     world.allocate("pa", "m")
     assert [int(world.plugin.codes(second).codes[rows[n]]) for n in ("n", "m")] == [0, NOT_ASKED]
@@ -414,6 +415,8 @@ def test_an_allocated_claim_is_where_its_devices_are_and_only_while_they_do() ->
     world = World()
     world.device_class()
     zone = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "z", "operator": "In", "values": ["1"]}]}]}
+    other = {"matchExpressions": [{"key": "z", "operator": "In", "values": ["2"]}]}
+    either = {"nodeSelectorTerms": [*zone["nodeSelectorTerms"], other]}
     for n, z in (("n", "1"), ("m", "2")):
         world.node(n, {"z": z})
     key = Key(CLAIM, "default", "c")
@@ -424,6 +427,8 @@ def test_an_allocated_claim_is_where_its_devices_are_and_only_while_they_do() ->
     for status, now_us, codes in (
         ({"allocation": _results("g")}, 0, {"n": 0, "m": 0}),
         ({"allocation": _results("g", nodeSelector=zone)}, 0, {"n": 0, "m": gone}),
+        ({"allocation": _results("g", nodeSelector=either)}, 0, {"n": 0, "m": 0}),
+        ({"allocation": _results("g", nodeSelector={"nodeSelectorTerms": []})}, 0, {"n": gone, "m": gone}),
         ({"allocation": _waiting(**since)}, late - 1, {"n": 0, "m": 0}),
         ({"allocation": _waiting(**since)}, late, {"n": gone, "m": gone}),
         ({"allocation": _waiting(**since), "devices": [_about(ready="True")]}, late, {"n": 0, "m": 0}),

@@ -132,7 +132,9 @@ def test_a_score_means_it_fits_on_the_chosen_devices(nodes, typical, wanted, nam
     assert (nodes.table == before).all()
     for row in range(len(nodes)):
         assert (scores[row] >= 0) == slow_fits(nodes, row, wanted)
-        if scores[row] >= 0:
+        if scores[row] < 0:
+            assert chosen[row] == 0
+        else:
             devices = [d for d in range(8) if chosen[row] >> d & 1]
             assert len(devices) == wanted[2]
             assert all(nodes.gpu_milli_free[row, d] >= wanted[3] for d in devices)

@@ -30,7 +30,7 @@ def score(
 ) -> None:
     """0 … 100, 50 for no change: the best over the devices the pod could get, which become `chosen`."""
     for row in rows:
-        scores[row] = -1
+        scores[row], chosen[row] = -1, 0
         if not fits(nodes, row, pod):
             continue
         before = lost(nodes, row, needs, share)

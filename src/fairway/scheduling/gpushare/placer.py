@@ -92,14 +92,15 @@ class Placer:
 
     def _fresh(self, shape: int) -> _Shape:
         asked = self._shapes[shape]
-        if asked.scored_at == self._clock:
-            return asked
         if asked.scored_at == NEVER:
             self._score_kinds(asked)
-        if asked.scored_at >= 0 and self._clock - asked.scored_at <= FEW:
-            rows = self._changes[asked.scored_at : self._clock]
+        since = asked.scored_at
+        if since == self._clock:
+            return asked
+        if self._clock - since <= FEW:
+            rows = self._changes[since : self._clock]
         else:
-            rows = (self._changed_at >= max(asked.scored_at, 0)).nonzero()[0]
+            rows = (self._changed_at >= since).nonzero()[0]
         self._policy.score(self.nodes.table, rows, asked.pod, asked.scores, asked.chosen, *self._demand)
         asked.scored_at = self._clock
         return asked
@@ -111,3 +112,4 @@ class Placer:
         self._policy.score(self._kinds, np.arange(kinds), asked.pod, scores, chosen, *self._demand)
         asked.scores[:] = scores[self._kind_of]
         asked.chosen[:] = chosen[self._kind_of]
+        asked.scored_at = 0
