@@ -40,6 +40,15 @@ def scenario(tmp_path: Path, **fleet: Any) -> Path:
     return path
 
 
+def test_a_configuration_alone_is_nothing_to_run(tmp_path: Path) -> None:
+    """Beside a scenario the file is left to who names it; run by itself it would have no effect, without a word."""
+    (tmp_path / "kubelet.yaml").write_text(GUIDE)
+    with pytest.raises(InvalidInput) as caught:
+        load_scenario(tmp_path / "kubelet.yaml")
+    (problem,) = caught.value.problems
+    assert problem.line == 3 and "goes under a scenario's nodes: kubelet" in problem.expected
+
+
 @pytest.mark.parametrize("said", ["kubelet.yaml", yaml.safe_load(GUIDE)])
 def test_every_node_of_the_fleet_has_it(tmp_path: Path, said: Any) -> None:
     found = load_scenario(scenario(tmp_path, board="p5", kubelet=said, gpuModel="NVIDIA-H100-80GB-HBM3"))

@@ -52,6 +52,12 @@ def scheduled(obj: Obj) -> dict[str, Any]:
     return next(c for c in obj["status"]["conditions"] if c["type"] == "PodScheduled")
 
 
+def test_a_node_name_of_null_is_none() -> None:
+    cluster = twin(node("n"), pod("p", nodeName=None))
+    cluster.run_for(SECOND_US)
+    assert get(cluster, "p")["spec"]["nodeName"] == "n"
+
+
 def test_a_pod_is_bound_and_runs() -> None:
     cluster = twin(node("n"), pod("p"))
     cluster.run_for(SECOND_US)

@@ -44,6 +44,10 @@ _SERVER_OWNED = (
 _GONE = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 # Read by the API server or kubelets, not part of any simulation.
 _LEFT_OUT = frozenset({"Event", "Lease.coordination.k8s.io", "Scenario.fairway.dev"})
+_OBJECTS = (
+    "expected objects of a cluster: a KubeletConfiguration goes under a scenario's nodes: kubelet, "
+    "a KubeSchedulerConfiguration under scheduler, Kueue's Configuration under kueue: configuration"
+)
 
 
 class Within:
@@ -113,10 +117,11 @@ def complete(
 
     Raises: InvalidInput with every problem, unless lenient.
     """
-    taken = [m for m in manifests if m.broken is not None or not _is_left_out(m.obj)]
+    read = list(manifests)
+    taken = [m for m in read if m.broken is not None or not _is_left_out(m.obj)]
     checked = check(taken, lenient=lenient)
     by_object = {id(m.obj): m for m in taken}
-    problems: list[FieldProblem] = list(checked.problems)
+    problems: list[FieldProblem] = [*checked.problems, *(() if taken else _mere_settings(read))]
     found: list[tuple[Obj, Manifest]] = []
     for obj in without_dependents(checked.objects):
         manifest = by_object[id(obj)]
@@ -136,9 +141,23 @@ def complete(
 
 
 def _is_left_out(obj: Obj) -> bool:
-    return gk_of(obj) in _LEFT_OUT or (
-        str(obj.get("kind", "")).endswith("Configuration") and "metadata" not in obj
-    )
+    return gk_of(obj) in _LEFT_OUT or _is_settings(obj)
+
+
+def _is_settings(obj: Obj) -> bool:
+    """A file that a component reads at its start: beside a scenario it is read where the scenario names it."""
+    return str(obj.get("kind", "")).endswith("Configuration") and "metadata" not in obj
+
+
+def _mere_settings(manifests: list[Manifest]) -> list[FieldProblem]:
+    """Where nothing else is there: who runs such a file alone would wait for its effect."""
+    return [
+        FieldProblem(
+            m.file, m.line_of(("kind",)), "kind", value_text(m.obj.get("kind")), _OBJECTS, subject_of(m.obj)
+        )
+        for m in manifests
+        if _is_settings(m.obj)
+    ]
 
 
 def without_dependents(objects: list[Obj]) -> list[Obj]:

@@ -171,7 +171,7 @@ class SchedulerComponent:
     def _observe_pod(self, change: Change, now_us: int) -> None:
         key, pod = change.key, change.obj
         spec = pod["spec"]
-        if "nodeName" in spec and key not in self.queue and not self._are_any_nominated:
+        if spec.get("nodeName") and key not in self.queue and not self._are_any_nominated:
             return
         scheduler = self.schedulers.get(spec.get("schedulerName") or DEFAULT_PROFILE.scheduler_name)
         if scheduler is None and spec.get("schedulerName") == HAMI and self.name != HAMI:
