@@ -82,9 +82,10 @@ def test_an_event_wakes_every_line() -> None:
         head = head_of(queue)
         queue.requeue(head, head.workload, RequeueReason.NO_FIT)
     assert len(queue.inadmissible()) == 4 and queue.active() == ()
-    queue.wake(NOW_S)
-    assert queue.inadmissible() == ("default/evicted",)
-    assert [pop(queue) for _ in range(4)] == ["big", "middle", "small", ""]
+    for each in (queue.copy(), queue):
+        each.wake(NOW_S)
+        assert each.inadmissible() == ("default/evicted",)
+        assert [pop(each) for _ in range(4)] == ["big", "middle", "small", ""]
 
 
 def test_an_event_while_in_flight_brings_the_head_straight_back() -> None:

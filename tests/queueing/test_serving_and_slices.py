@@ -704,3 +704,14 @@ def test_groups_of_a_set_while_it_is_updated(
     spec = {"replicas": replicas, "rolloutStrategy": {"rollingUpdateConfiguration": {"maxSurge": surge}}}
     job = {"spec": spec, "status": {"updatedReplicas": updated, "replicas": there}}
     assert lws._groups(job) == want
+
+
+def test_the_gate_of_elastic_jobs_among_others() -> None:
+    for gates, want in (
+        ([], False),
+        (["x"], False),
+        ([ELASTIC["name"]], True),
+        (["x", ELASTIC["name"]], True),
+    ):
+        assert slices.is_gated({"spec": {"schedulingGates": [{"name": g} for g in gates]}}) == want
+    assert not slices.is_gated({"spec": {"schedulingGates": None}})
