@@ -175,6 +175,8 @@ def test_a_shell_ends_with_what_its_last_line_came_to() -> None:
         (b"false\ntrue\n", 0),
         (b"true\nfalse", 1),
         (b"exit 9", 9),
+        (b"false\nexit\n", 1),
+        (b"false\n[ $? = 1 ]\n", 0),
         (b"", 0),
     ):
         process, client = begun("sh", stdin=True)

@@ -7,7 +7,9 @@ or run. A command that is not in `COMMANDS` is not found, as in an image that la
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from fairway.apiserver.kubelets import archives, nvidiasmi
 from fairway.apiserver.kubelets.files import FileError, absolute
@@ -38,13 +40,13 @@ def _env(arguments: list[str], run: Run, _stdin: bytes) -> Result:
     return Result("".join(f"{name}={value}\n" for name, value in known.items()).encode())
 
 
-def _each(name: str, arguments: list[str], run: Run, stdin: bytes) -> tuple[list[bytes], Result]:
-    """The contents of the operands, standard input without any; and what went wrong."""
-    found, err = [], b""
+def _each(name: str, arguments: list[str], run: Run, stdin: bytes) -> tuple[list[tuple[str, bytes]], Result]:
+    """The operands and their contents, standard input without any; and what went wrong."""
+    found, err = list[tuple[str, bytes]](), b""
     operands = [a for a in arguments if not a.startswith("-") or a == "-"]
     for operand in operands or ["-"]:
         try:
-            found.append(stdin if operand == "-" else run.files.read(run.path(operand)))
+            found.append((operand, stdin if operand == "-" else run.files.read(run.path(operand))))
         except FileError as why:
             err += f"{name}: {operand}: {why}\n".encode()
     return found, Result(err=err, code=int(bool(err)))
@@ -52,7 +54,7 @@ def _each(name: str, arguments: list[str], run: Run, stdin: bytes) -> tuple[list
 
 def _cat(arguments: list[str], run: Run, stdin: bytes) -> Result:
     found, result = _each("cat", arguments, run, stdin)
-    return result._replace(out=b"".join(found))
+    return result._replace(out=b"".join(data for _, data in found))
 
 
 def _date(arguments: list[str], run: Run, _stdin: bytes) -> Result:
@@ -78,22 +80,31 @@ def _echo(arguments: list[str], _run: Run, _stdin: bytes) -> Result:
     return Result((" ".join(arguments) + end).encode())
 
 
+_ESCAPED: Final = {"\\n": "\n", "\\t": "\t", "\\\\": "\\", "%%": "%"}
+
+
 def _printf(arguments: list[str], _run: Run, _stdin: bytes) -> Result:
-    """`%s` and `%d` filled in, `\\n` and `\\t` written out."""
+    """`%s` and `%d` filled in, `\\n` and `\\t` written out; again from the start while values are left."""
     if not arguments:
         return Result(err=b"printf: usage: printf format [arguments]\n", code=2)
-    text, *values = arguments
-    for value in values:
-        at = min((i for i in (text.find("%s"), text.find("%d")) if i >= 0), default=-1)
-        if at < 0:
-            break
-        text = text[:at] + value + text[at + 2 :]
-    return Result(text.replace("\\n", "\n").replace("\\t", "\t").replace("%%", "%").encode())
+    form, *values = arguments
+    out, has_places, is_first = "", re.search(r"(?<!%)(%%)*%[sd]", form) is not None, True
+    while is_first or (values and has_places):
+        for piece in re.split(r"(\\[nt\\]|%[%sd])", form):
+            out += _ESCAPED.get(piece) or (piece if piece not in ("%s", "%d") else _value(piece, values))
+        is_first = False
+    return Result(out.encode())
+
+
+def _value(piece: str, values: list[str]) -> str:
+    return values.pop(0) if values else "" if piece == "%s" else "0"
 
 
 def _ls(arguments: list[str], run: Run, _stdin: bytes) -> Result:
     flags = "".join(a[1:] for a in arguments if a.startswith("-"))
     operands = [a for a in arguments if not a.startswith("-")] or [run.directory]
+    # Files before directories.
+    operands.sort(key=lambda o: ("d" not in flags and run.files.is_directory(run.path(o)), o))
     out, err = "", ""
     for operand in operands:
         path = run.path(operand)
@@ -103,7 +114,7 @@ def _ls(arguments: list[str], run: Run, _stdin: bytes) -> Result:
         is_directory = run.files.is_directory(path) and "d" not in flags
         names = run.files.listed(path) if is_directory else [operand]
         if len(operands) > 1 and is_directory:
-            out += f"{operand}:\n"
+            out += ("\n" if out else "") + f"{operand}:\n"
         for name in names:
             if "a" in flags or not name.startswith("."):
                 out += _line(run, absolute(name, path) if is_directory else path, name, "l" in flags)
@@ -173,8 +184,11 @@ def _tee(arguments: list[str], run: Run, stdin: bytes) -> Result:
 
 
 def _test(arguments: list[str], run: Run, _stdin: bytes) -> Result:
-    """`-e`, `-f`, `-d`, `-s`, `-n`, `-z`, `=`, `!=`."""
+    """`-e`, `-f`, `-d`, `-s`, `-n`, `-z`, `=`, `!=`, and `!` before them."""
     words = [a for a in arguments if a != "]"]
+    if words[:1] == ["!"] and len(words) > 1:
+        said = _test(words[1:], run, _stdin)
+        return said if said.code > 1 else said._replace(code=1 - said.code)
     files = run.files
     if len(words) == 3 and words[1] in ("=", "!="):
         return Result(code=int((words[0] == words[2]) != (words[1] == "=")))
@@ -208,7 +222,7 @@ def _tail(arguments: list[str], run: Run, stdin: bytes) -> Result:
 
 
 def _ends(name: str, arguments: list[str], run: Run, stdin: bytes) -> Result:
-    """`-n 5`, `-5`, `-c 100`, and tail's `-n +3`, `-c+1`: lines or bytes of the beginning or the end."""
+    """`-n 5`, `-5`, `-c 100`, tail's `-n +3` and head's `-n -3`: lines or bytes of the beginning or the end."""
     unit, count, operands, at = "n", "10", list[str](), 0
     while at < len(arguments):
         argument = arguments[at]
@@ -222,26 +236,45 @@ def _ends(name: str, arguments: list[str], run: Run, stdin: bytes) -> Result:
             count = argument[1:]
         else:
             operands.append(argument)
-    number, is_from = natural(count.lstrip("+-")), count.startswith("+")
+    number = natural(count.lstrip("+-"))
     if number is None:
-        return Result(err=f"{name}: invalid number: '{count}'\n".encode(), code=1)
+        what = "lines" if unit == "n" else "bytes"
+        return Result(err=f"{name}: invalid number of {what}: '{count}'\n".encode(), code=1)
     found, result = _each(name, operands, run, stdin)
-    data = b"".join(found)
-    pieces: list[bytes] = data.splitlines(keepends=True) if unit == "n" else []
-    length = len(pieces) if unit == "n" else len(data)
-    begin = 0 if name == "head" else max(number - 1, 0) if is_from else max(length - number, 0)
-    end = min(number, length) if name == "head" else length
-    return result._replace(out=b"".join(pieces[begin:end]) if unit == "n" else data[begin:end])
+    out = b""
+    for place, (operand, data) in enumerate(found):
+        if len(operands) > 1:
+            shown = "standard input" if operand == "-" else operand
+            out += (b"\n" if place else b"") + f"==> {shown} <==\n".encode()
+        pieces = (
+            data.splitlines(keepends=True) if unit == "n" else [data[i : i + 1] for i in range(len(data))]
+        )
+        out += b"".join(_part(name, pieces, number, count[:1]))
+    return result._replace(out=out)
+
+
+def _part(name: str, pieces: list[bytes], number: int, sign: str) -> list[bytes]:
+    if name == "head":
+        return pieces[: max(len(pieces) - number, 0)] if sign == "-" else pieces[:number]
+    return pieces[max(number - 1, 0) :] if sign == "+" else pieces[max(len(pieces) - number, 0) :]
 
 
 def _wc(arguments: list[str], run: Run, stdin: bytes) -> Result:
+    """Numbers are as wide as the bytes of all files; of standard input, if there are several, seven."""
     found, result = _each("wc", arguments, run, stdin)
     flags = "".join(a[1:] for a in arguments if a.startswith("-") and a != "-") or "lwc"
-    data = b"".join(found)
-    counts = {"l": data.count(b"\n"), "w": len(data.split()), "c": len(data)}
-    names = [a for a in arguments if not a.startswith("-")]
-    shown = " ".join([*(str(counts[f]) for f in "lwc" if f in flags), *names[:1]])
-    return result._replace(out=f"{shown}\n".encode())
+    names = [a for a in arguments if not a.startswith("-") or a == "-"]
+    rows = [([data.count(b"\n"), len(data.split()), len(data)], name) for name, data in found]
+    if len(names) > 1:
+        rows.append(([sum(r[0][i] for r in rows) for i in range(3)], "total"))
+    chosen = [i for i, flag in enumerate("lwc") if flag in flags]
+    is_plain = len(names) < 2 and len(chosen) == 1
+    width = 1 if is_plain else 7 if not names or "-" in names else len(str(rows[-1][0][2])) if rows else 1
+    lines = (
+        " ".join([*(f"{counts[i]:{width}}" for i in chosen), *([name] if names else [])])
+        for counts, name in rows
+    )
+    return result._replace(out="".join(f"{line}\n" for line in lines).encode())
 
 
 def _tar(arguments: list[str], run: Run, stdin: bytes) -> Result:

@@ -43,6 +43,7 @@ class Run:
     code: int = 0
     is_known: bool = True
     is_over: bool = False
+    stops_on_error: bool = False
     said: list[Said] = field(default_factory=list)
     _written: int = 0
 

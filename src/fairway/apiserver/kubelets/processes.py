@@ -166,7 +166,7 @@ class ShellProcess:
     def _entered(self, line: str) -> bool:
         """One line; false when it was the last."""
         place = self._place._replace(at_us=self._place.store.now_us)
-        done = running.run(["sh", "-c", line], place, self._files)
+        done = running.run(["sh", "-c", line], place, self._files, before=self._code)
         self._code = done.code if line.strip() else self._code
         for said in done.said:
             self._out.put(said.data, is_error=said.is_error)

@@ -5,20 +5,22 @@ Source: POSIX.1-2024 Shell Command Language, 2.9 (lists, pipelines).
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 from fairway.apiserver.kubelets.commands import COMMANDS
 from fairway.apiserver.kubelets.files import FileError, Files
 from fairway.apiserver.kubelets.invocation import Result, Run, variables
 from fairway.apiserver.kubelets.place import Place
-from fairway.apiserver.kubelets.shell import Pipeline, ShellError, Simple, parsed
+from fairway.apiserver.kubelets.shell import STATUS, Pipeline, ShellError, Simple, parsed
 from fairway.kube.integers import natural
 
 _NOT_FOUND = 127
 SHELLS = ("sh", "bash", "ash", "dash")
 
 
-def run(argv: list[str], place: Place, files: Files, stdin: bytes = b"") -> Run:
-    """Run a command to its end; `sleep` only moves its own time on."""
-    invocation = Run(place, files, stdin)
+def run(argv: list[str], place: Place, files: Files, stdin: bytes = b"", before: int = 0) -> Run:
+    """Run a command to its end; `sleep` only moves its own time on. `before`: what a shell's last line came to."""
+    invocation = Run(place, files, stdin, code=before)
     _finish(invocation, _result(argv, invocation, stdin))
     return invocation
 
@@ -96,21 +98,25 @@ def _scripted(script: str, run: Run, stdin: bytes, *, stops_on_error: bool) -> R
         pipelines = parsed(script, variables(run.place))
     except ShellError as why:
         return Result(err=f"sh: 1: {why}\n".encode(), code=2, is_known=False)
-    code = 0
-    for pipeline in pipelines:
+    code, run.code = run.code, 0
+    run.stops_on_error = run.stops_on_error or stops_on_error
+    for pipeline, following in zip_longest(pipelines, pipelines[1:]):
         if (pipeline.joined == "&&" and code) or (pipeline.joined == "||" and not code):
             continue
-        code = _piped(pipeline, run, stdin)
-        if run.is_over or (stops_on_error and code):
+        code = _piped(pipeline, run, stdin, code)
+        # What has `&&` or `||` behind it may fail.
+        is_last = following is None or following.joined == ";"
+        if run.is_over or (run.stops_on_error and code and is_last):
             break
     return Result(code=code, is_known=run.is_known)
 
 
-def _piped(pipeline: Pipeline, run: Run, stdin: bytes) -> int:
-    """The last command's exit code; the outputs of those before it are the next one's input."""
+def _piped(pipeline: Pipeline, run: Run, stdin: bytes, before: int) -> int:
+    """The last command's exit code; the outputs of those before it are the next one's input. `before`: what `$?` is."""
     code = 0
     for place, command in enumerate(pipeline.commands):
-        result = _redirected(command, run, stdin)
+        words = tuple(word.replace(STATUS, str(before)) for word in command.words)
+        result = _redirected(command._replace(words=words), run, stdin, before)
         run.is_known = run.is_known and result.is_known
         run.say(result.err, is_error=True)
         code, stdin = result.code, result.out
@@ -119,11 +125,11 @@ def _piped(pipeline: Pipeline, run: Run, stdin: bytes) -> int:
     return code
 
 
-def _redirected(command: Simple, run: Run, stdin: bytes) -> Result:
+def _redirected(command: Simple, run: Run, stdin: bytes, before: int) -> Result:
     try:
         if command.source:
             stdin = run.files.read(run.path(command.source))
-        result = _builtin(command, run) or _result(list(command.words), run, stdin)
+        result = _builtin(command, run, before) or _result(list(command.words), run, stdin)
         out, err = result.out, result.err
         if command.err == "&":
             out, err = out + err, b""
@@ -146,20 +152,22 @@ def _saved(run: Run, name: str, data: bytes, appends: bool) -> bytes:
     return b""
 
 
-def _builtin(command: Simple, run: Run) -> Result | None:
+def _builtin(command: Simple, run: Run, before: int) -> Result | None:
     """What only a shell itself can do."""
     words = command.words
     if not words or words[0] == ":":
         return Result()
     if words[0] == "exit":
         run.is_over = True
-        return Result(code=(natural(words[1]) or 0) & 0xFF if len(words) > 1 else 0)
+        return Result(code=(natural(words[1]) or 0) & 0xFF if len(words) > 1 else before)
     if words[0] == "cd":
         path = run.path(words[1] if len(words) > 1 else "/root")
         if not run.files.is_directory(path):
             return Result(err=f"sh: 1: cd: can't cd to {words[1]}\n".encode(), code=2)
         run.directory = path
         return Result()
+    if words[0] == "set" and any(word[:1] == "-" and "e" in word for word in words[1:]):
+        run.stops_on_error = True
     if words[0] in ("set", "export"):
         return Result()
     return None

@@ -8,7 +8,7 @@ Source: POSIX.1-2024 Shell Command Language, 2.2–2.10.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 MAX_SCRIPT = 64 * 1024
 _OPERATORS = ("&&", "||", ">&2", ">>", ";", "|", ">", "<", "\n")
@@ -20,6 +20,10 @@ _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 _NOT_KNOWN = frozenset(
     ("while", "until", "for", "if", "case", "function", "{", "}", "!", "do", "done", "then", "fi")
 )
+
+
+# What `$?` is until its command runs.
+STATUS: Final = "\0?"
 
 
 class ShellError(ValueError):
@@ -170,6 +174,8 @@ def _quoted(script: str, at: int, variables: Mapping[str, str]) -> tuple[str, in
 
 def _variable(script: str, at: int, variables: Mapping[str, str]) -> tuple[str, int]:
     """What stands behind a `$`."""
+    if script.startswith("?", at):
+        return STATUS, at + 1
     if script.startswith("(", at):
         raise ShellError('"$(" is not known to this shell: it runs plain commands only')
     if script.startswith("{", at):
