@@ -345,7 +345,7 @@ class DynamicResources:
         code, score, choice = 0, 0, None
         solution = self._solve(look, row)
         if isinstance(solution, NoSolution):
-            code = int(Refusal.DEVICES_INVALID if solution.invalid else Refusal.DEVICES)
+            code = _code_of(solution)
         elif solution is not None:
             score = answers.scores[row] = _score(solution)
             self._make_room()
@@ -484,6 +484,12 @@ class DynamicResources:
         if look.stale is not None:
             return Release("deletion of ResourceClaim completed", deletes=_key(look.stale))
         return Release("still not schedulable")
+
+
+def _code_of(found: NoSolution) -> int:
+    if found.is_late:
+        return int(Refusal.DEVICES_LATE)
+    return int(Refusal.DEVICES_INVALID if found.invalid else Refusal.DEVICES)
 
 
 def _key(claim: Obj) -> Key:

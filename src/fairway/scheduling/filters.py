@@ -42,6 +42,7 @@ _HOPELESS_AMONG_PODS: Final = (
     int(Refusal.DEVICES_STALE),
     int(Refusal.DEVICES),
     int(Refusal.DEVICES_INVALID),
+    int(Refusal.DEVICES_LATE),
     int(Refusal.CLAIM_UNAVAILABLE),
 )
 

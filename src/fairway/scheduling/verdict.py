@@ -42,6 +42,7 @@ class Refusal(IntEnum):
     DEVICES_INVALID = 22
     CLAIM_UNAVAILABLE = 23
     EXTENDER = 24
+    DEVICES_LATE = 25
 
 
 # Source: the ErrReason constants of each plugin, kube-scheduler v1.36. FIT composes its own, extenders say theirs.
@@ -67,6 +68,7 @@ REASONS: Final[dict[Refusal, str]] = {
     Refusal.DEVICES_STALE: "cannot schedule extended resource claim",
     Refusal.DEVICES: "cannot allocate all claims",
     Refusal.DEVICES_INVALID: "invalid resource pools were encountered",
+    Refusal.DEVICES_LATE: "timed out trying to allocate devices",
     Refusal.CLAIM_UNAVAILABLE: "resourceclaim not available on the node",
 }
 
@@ -93,6 +95,7 @@ PLUGINS: Final[dict[Refusal, str]] = {
     Refusal.DEVICES_STALE: "DynamicResources",
     Refusal.DEVICES: "DynamicResources",
     Refusal.DEVICES_INVALID: "DynamicResources",
+    Refusal.DEVICES_LATE: "DynamicResources",
     Refusal.CLAIM_UNAVAILABLE: "DynamicResources",
     Refusal.EXTENDER: EXTENDER,
 }

@@ -264,7 +264,7 @@ def test_a_node_is_asked_once_about_claims_alike() -> None:
     assert world.plugin.codes(second) is answers
     assert [int(answers.codes[rows[n]]) for n in ("n", "m")] == [0, NOT_ASKED]
     world.plugin.code_at(first, answers, rows["m"])
-    assert sorted(answers.solutions) == sorted(rows[n] for n in ("n", "m")), "what was found is kept"
+    assert [known.choice is not None for known in answers.said.values()] == [True], "one search for both"
     # A device of m's is taken: n need not be asked again.
     world.allocate("pa", "m")
     assert [int(world.plugin.codes(second).codes[rows[n]]) for n in ("n", "m")] == [0, NOT_ASKED]
@@ -338,6 +338,28 @@ def test_words_for_nodes_without_devices() -> None:
     }
     world.put("ResourceSlice", "n", {"spec": {**invalid, "devices": [{"name": "g"}] * 2}})
     assert world.codes(pod) == {"n": Refusal.DEVICES_INVALID, "m": Refusal.DEVICES}
+
+
+def test_a_search_without_end_is_given_up_on_that_node_alone() -> None:
+    """Ways to take six of 24 devices: more than anybody tries for a second request that nothing can meet."""
+    world = World()
+    world.device_class()
+    world.device_class("none", expression="device.driver == 'other.example.com'")
+    world.node("n")
+    world.devices("n", *(f"g{i}" for i in range(24)))
+    world.node("m")
+    world.devices("m", "g")
+    asked = [
+        {"name": "r", "exactly": {"deviceClassName": c, "count": n}} for c, n in (("gpus", 6), ("none", 1))
+    ]
+    world.claim("c", requests=[asked[0], {**asked[1], "name": "s"}])
+    pod = world.pod("p", "c")
+    assert world.codes(pod) == {"n": Refusal.DEVICES_LATE, "m": Refusal.DEVICES}
+    said = explain(world.scheduler, pod, _refused(world, pod)).message
+    assert said.startswith(
+        "0/2 nodes are available: 1 cannot allocate all claims, 1 timed out trying to allocate devices. "
+        "still not schedulable"
+    )
 
 
 def test_a_selector_that_fails_ends_the_attempt() -> None:

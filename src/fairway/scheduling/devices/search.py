@@ -7,7 +7,7 @@ at the first. The first solution is taken.
 The search is kept as upstream has it, with what it forgets: counters that a device took stay taken where a taint or a
 constraint then refuses the device, until the end of the search.
 
-Unlike kube: the search ends after `MAX_STEPS` steps instead of ten seconds.
+Unlike kube: the search ends after `MAX_STEPS` steps instead of ten seconds; as there, other nodes are still looked at.
 
 Source: structured/internal/incubating/allocator_incubating.go (v1.36).
 """
@@ -78,9 +78,15 @@ class Solution:
 
 
 class NoSolution(NamedTuple):
-    """The node cannot have the claims. `invalid`: because of an invalid pool, perhaps."""
+    """The node cannot have the claims. `invalid`: because of an invalid pool, perhaps; `is_late`: nobody looked at
+    everything."""
 
     invalid: bool = False
+    is_late: bool = False
+
+
+class _TimedOut(Exception):
+    """`MAX_STEPS` are over."""
 
 
 class _TooMany(Exception):
@@ -120,6 +126,8 @@ def by_trial(
             return search.solution()
     except _TooMany:
         raise AllocationError("allocation max size exceeded") from None
+    except _TimedOut:
+        return NoSolution(is_late=True)
     return NoSolution(any(p.invalid for p in pools))
 
 
@@ -383,7 +391,7 @@ class _Search:
     def _step(self) -> None:
         self._steps += 1
         if self._steps > MAX_STEPS:
-            raise AllocationError(f"node {self._node.name}: timed out trying to allocate devices")
+            raise _TimedOut
 
     # Whether a device will do
 
