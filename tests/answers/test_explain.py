@@ -10,6 +10,8 @@ from typing import Any
 import answerworlds as worlds
 import pytest
 from answerworlds import job, moment_of, namespace, node, pod
+from contestedworlds import OPEN_POOL
+from variedworlds import cloud
 
 from fairway.answers.changes import with_changes
 from fairway.answers.explain import explain_named
@@ -22,6 +24,10 @@ from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import MINUTE_US
 from fairway.results.textlayout import as_text
 from fairway.scheduling.profile import DEFAULT_PROFILE
+from fairway.twin.latency import latency_named
+from fairway.twin.provisioner.component import Provisioner
+from fairway.twin.standard import standard_components
+from fairway.twin.twin import Twin
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 _QUEUES = [
@@ -271,7 +277,8 @@ def test_a_gang_that_lacks_members_or_room_is_what_its_pods_wait_for(kind: str) 
     found = with_changes(tight, explain_named(tight, "pod/m-0"))
     assert (found.blocker.layer, found.blocker.reason) == ("gang", kind)
     assert found.blocker.numbers == {"group": "g", "least": 3, "placed": 0, "fit": 2, "pods": 3}
-    assert [change.what for change in found.changes or ()] == ["1 more node (like n)"]
+    fewer = ["PodGroup g asks for 2 pods instead of 3"] if kind == "Coscheduling" else []
+    assert [change.what for change in found.changes or ()] == [*fewer, "1 more node (like n)"]
     # What was named is what holds it: with as many pods as fit it is no gang's matter.
     room = moment_of([node("n", 12), group], [_member(kind, i) for i in range(3)], profile=profile)
     assert explain_named(room, "pod/m-0").state == "Running"
@@ -280,8 +287,40 @@ def test_a_gang_that_lacks_members_or_room_is_what_its_pods_wait_for(kind: str) 
 def test_a_group_that_is_not_there() -> None:
     profile = replace(DEFAULT_PROFILE, permits=frozenset({"Coscheduling"}))
     moment = moment_of([node("n", 8)], [_member("Coscheduling", 0)], profile=profile)
-    blocker = explain_named(moment, "pod/m-0").blocker
-    assert (blocker.layer, blocker.message) == ("gang", "PodGroup not found")
+    found = with_changes(moment, explain_named(moment, "pod/m-0"))
+    assert (found.blocker.layer, found.blocker.message) == ("gang", "PodGroup not found")
+    assert [change.what for change in found.changes or ()] == ["a PodGroup g of 1 pods"]
+
+
+_PRIORITY = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "high"},
+    "value": 1000,
+}
+
+
+def test_a_group_that_is_tried_as_one_preempts_nobody() -> None:
+    profile = replace(DEFAULT_PROFILE, permits=frozenset({"GangScheduling"}))
+    gang = [_member("GangScheduling", i) for i in range(2)]
+    for one in gang:
+        one["spec"]["priorityClassName"] = "high"
+    waves = [[node("n", 8), _PRIORITY, _gang("GangScheduling", 2)], [pod("low", 8)], gang]
+    found = explain_named(moment_of(*waves, profile=profile), "pod/m-0")
+    assert (found.blocker.layer, found.blocker.numbers["fit"]) == ("gang", 0)
+    assert "nearest" in found.blocker.numbers, "what the pod lacks by itself is told, too"
+
+
+def test_who_preempts_needs_no_node_to_be_opened() -> None:
+    limits = {"template": OPEN_POOL["spec"]["template"], "limits": {"cpu": "0"}}
+    parts = [*standard_components(), Provisioner(cloud())]
+    twin = Twin(seed=1, latency=latency_named("zero"), components=parts)
+    twin.apply([node("n", 8), {**OPEN_POOL, "spec": limits}, pod("low", 8)])
+    twin.run_for(MINUTE_US)
+    twin.apply([pod("late", 8, priority=1000)])
+    found = explain_named(Moment(twin), "pod/late")
+    assert (found.blocker.layer, found.blocker.state) == ("preemption", "waits")
+    assert [link.state for link in found.chain if link.layer == "provisioning"] == ["noted"]
 
 
 def test_a_crash_is_the_kubelets_to_tell() -> None:

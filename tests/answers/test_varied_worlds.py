@@ -1,9 +1,9 @@
 """In clusters of varied shape the named blocker is the one, and what is printed against it starts the object.
 
-A few worlds here; more of them by hand, from the repository's root, with seeds not used before
+A few worlds here; more of them by hand, from the repository's root, with seeds not used before, of either kind
 (`changes`: instead, what would help so many objects of each world):
 
-    PYTHONPATH=src python tests/answers/test_varied_worlds.py 1000 1300 [changes 2]
+    PYTHONPATH=src python tests/answers/test_varied_worlds.py varied 1000 1300 [changes 2]
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+from contestedworlds import OPEN_POOL, contested
 from test_explain_properties import paste
 from variedworlds import varied
-from withoutblocker import passes, without, work
+from withoutblocker import passes, put, without, work
 
 from fairway.answers.changes import with_changes
 from fairway.answers.explain import explain
-from fairway.answers.explanation import BLOCKED, NONE, WAITS, Explanation
+from fairway.answers.explanation import BLOCKED, NONE, PROVISIONING, WAITS, Explanation, Link
 from fairway.answers.trials import HORIZON_US, has_started
 from fairway.ground import Moment
-from fairway.kube.objects import Key
+from fairway.kube.objects import Key, key_of, spec_of
 
 
 def of_blockers(moment: Moment, seen: Counter[object]) -> Iterator[str]:
@@ -40,6 +41,33 @@ def of_blockers(moment: Moment, seen: Counter[object]) -> Iterator[str]:
         seen[found.blocker.layer] += 1
         if not passes(again, found):
             yield f"{key}: {found.sentence}\n   and without it: {again.sentence}"
+
+
+def of_pools(moment: Moment, seen: Counter[object]) -> Iterator[str]:
+    """Where NodePools refuse a pod: one beside them that takes everything would open a node for it, if there is a type
+    of its size and it asks for no label of its own; and what is said to be opened is opened."""
+    for pod in moment.store.objects("Pod"):
+        key = key_of(pod)
+        link = _of_provisioning(explain(moment, key))
+        if link is None or spec_of(pod).get("nodeSelector"):
+            continue
+        seen["pools", link.state] += 1
+        twin = moment.fork()
+        if link.state == BLOCKED:
+            put(twin, OPEN_POOL)
+            twin.run_for(0)
+            again = _of_provisioning(explain(Moment(twin), key))
+            if again is not None and again.state == BLOCKED:
+                yield f"{key}: {link.message}\n   and with a pool that takes everything: {again.message}"
+        elif link.state == WAITS:
+            twin.run_for(HORIZON_US)
+            there = twin.store.get(key)
+            if there is not None and not spec_of(there).get("nodeName"):
+                yield f"{key}: {link.message}\n   and after 15 minutes: {explain(Moment(twin), key).sentence}"
+
+
+def _of_provisioning(found: Explanation) -> Link | None:
+    return next((link for link in found.chain if link.layer == PROVISIONING), None)
 
 
 def of_changes(moment: Moment, count: int, seen: Counter[object]) -> Iterator[str]:
@@ -77,18 +105,30 @@ def test_the_blocker_is_true_in_varied_worlds(seed: int) -> None:
     assert moment.twin.digest() == was, "asking changes nothing"
 
 
+def test_the_blocker_is_true_where_work_contends() -> None:
+    seen: Counter[object] = Counter()
+    for seed in range(5):
+        moment = contested(seed)
+        assert [*of_blockers(moment, seen), *of_pools(moment, seen)] == []
+    assert all(seen[what] > 3 for what in ("gang", "scheduler", ("pools", BLOCKED)))
+
+
+def test_every_change_starts_it_where_work_contends() -> None:
+    assert [line for seed in (5, 9) for line in of_changes(contested(seed), 1, Counter())] == []
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_every_change_starts_it_in_varied_worlds(seed: int) -> None:
     assert list(of_changes(varied(seed), 1, Counter())) == []
 
 
-def main(first: int, last: int, changes: int) -> None:
+def main(of: Callable[[int], Moment], first: int, last: int, changes: int) -> None:
     seen: Counter[object] = Counter()
     wrong = 0
     for seed in range(first, last):
-        moment = varied(seed)
+        moment = of(seed)
         says = of_changes(moment, changes, seen) if changes else of_blockers(moment, seen)
-        for line in says:
+        for line in (*says, *(() if changes else of_pools(moment, seen))):
             wrong += 1
             print(f"world {seed}: {line}", flush=True)  # noqa: T201
     for what, count in sorted(seen.items(), key=str):
@@ -97,4 +137,5 @@ def main(first: int, last: int, changes: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[4]) if len(sys.argv) > 4 else 0)
+    kinds = {"varied": varied, "contested": contested}
+    main(kinds[sys.argv[1]], *map(int, sys.argv[2:4]), int(sys.argv[5]) if len(sys.argv) > 5 else 0)

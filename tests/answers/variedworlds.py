@@ -46,28 +46,32 @@ def varied(seed: int) -> Moment:
     parts: list[Any] = [*standard_components(kueue=settings)]
     has_karpenter = draw.random() < 0.35
     if has_karpenter:
-        types = types_of_catalog(load_catalog(), provider="aws", regions=["us-east-1"])
-        parts.append(Provisioner(Cloud(tuple(t for t in types if t.name in _TYPES))))
+        parts.append(Provisioner(cloud()))
     twin = Twin(seed=1, latency=latency_named("zero"), components=[*parts, Recorder()])
     by_rack = draw.random() < 0.3
     setup = [worlds.namespace(home) for home in _HOMES] + _nodes(draw, by_rack)
     setup += _pools(draw) if has_karpenter else []
     setup += _queueing(draw, by_rack, settings.uses_fair_sharing)
     setup += [*_doors(draw), *_storage(draw)]
-    _enter(twin, setup)
+    enter(twin, setup)
     for wave in "xyz":
-        _enter(twin, [_work(draw, f"{wave}{i}", by_rack) for i in range(draw.randint(2, 6))])
+        enter(twin, [_work(draw, f"{wave}{i}", by_rack) for i in range(draw.randint(2, 6))])
     return Moment(twin)
 
 
-def _enter(twin: Twin, objects: list[Obj]) -> None:
+def cloud() -> Cloud:
+    types = types_of_catalog(load_catalog(), provider="aws", regions=["us-east-1"])
+    return Cloud(tuple(t for t in types if t.name in _TYPES))
+
+
+def enter(twin: Twin, objects: list[Obj], wait_us: int = 2 * MINUTE_US) -> None:
     for obj in objects:
         try:
             create_or_replace(twin.host, obj)
         except (ApiError, FairwayError):
             continue
     twin.wake()
-    twin.run_for(2 * MINUTE_US)
+    twin.run_for(wait_us)
 
 
 # Nodes

@@ -32,6 +32,7 @@ from fairway.ground import Moment
 from fairway.kube.objects import Key, Obj, key_of, name_of, namespace_of, spec_of
 from fairway.scenario.entering import create_or_replace
 from fairway.scenario.objects import as_new
+from fairway.scheduling import coscheduling, gangscheduling
 from fairway.twin.twin import Twin
 
 KUEUE_GROUP = "kueue.x-k8s.io"
@@ -71,7 +72,7 @@ def passes(again: Explanation, before: Explanation) -> bool:
 def without(moment: Moment, key: Key, found: Explanation) -> Explanation:
     """What is said once the named blocker is gone; of a layer with several doors, once each that is named is."""
     twin = moment.fork()
-    if found.blocker.layer in ("queue", "quota", "scheduler"):
+    if found.blocker.layer in ("queue", "quota", "gang", "scheduler"):
         _alone(twin, key)
     now, named = found, set[str]()
     while now.blocker.layer == found.blocker.layer and now.blocker.state == BLOCKED:
@@ -89,13 +90,20 @@ def without(moment: Moment, key: Key, found: Explanation) -> Explanation:
 def _alone(twin: Twin, key: Key) -> None:
     """Work that waits beside it goes."""
     mine = job_of(twin.store, key)
+    gangs = {groups_of(p) for p in pods_of(twin.store, mine)} - {None}
     for other in work(Moment(twin)):
         obj = twin.store.require(other)
+        if gangs & {groups_of(p) for p in pods_of(twin.store, other)}:
+            continue
         waiting = [p for p in pods_of(twin.store, other) if not spec_of(p).get("nodeName")]
         if other != mine and (suspended_at(obj) or waiting):
             gone(twin, other)
     twin.wake()
     twin.run_for(1)
+
+
+def groups_of(pod: Obj) -> Key | None:
+    return coscheduling.group_key(pod) or gangscheduling.group_key(pod)
 
 
 def gone(twin: Twin, key: Key) -> None:
@@ -278,8 +286,31 @@ def _placement(twin: Twin, key: Key, found: Explanation) -> None:
     _anew(twin, job_key, job)
 
 
+def _gang(twin: Twin, key: Key, found: Explanation) -> None:
+    """The group is there, and asks for no more pods than it has; or there is room for all of them."""
+    pods = [p for p in pods_of(twin.store, key) if not spec_of(p).get("nodeName")]
+    name = groups_of(pods[0]) if pods else None
+    if name is None:
+        # It has started, since others are gone.
+        return
+    members = [p for p in twin.store.objects("Pod", key.namespace) if groups_of(p) == name]
+    if "least" in found.blocker.numbers:
+        _room(twin, [p for p in members if not spec_of(p).get("nodeName")])
+        return
+    if name.gk == coscheduling.POD_GROUP:
+        api, spec = "scheduling.x-k8s.io/v1alpha1", {"minMember": len(members)}
+    else:
+        api, spec = "scheduling.k8s.io/v1alpha2", {"schedulingPolicy": {"gang": {"minCount": len(members)}}}
+    meta = {"name": name.name, "namespace": name.namespace}
+    gone(twin, name)
+    put(twin, {"apiVersion": api, "kind": "PodGroup", "metadata": meta, "spec": spec})
+
+
 def _roomy_node(twin: Twin, key: Key) -> None:
-    waiting = [p for p in pods_of(twin.store, key) if not spec_of(p).get("nodeName")]
+    _room(twin, [p for p in pods_of(twin.store, key) if not spec_of(p).get("nodeName")])
+
+
+def _room(twin: Twin, waiting: list[Obj]) -> None:
     # More than it needs: what ran out of room elsewhere may come, too.
     for number, pod in enumerate(2 * waiting):
         zone = _zone_of_volumes(twin, pod) or f"us-east-1-{number}"
@@ -353,6 +384,7 @@ _LIFT = {
     "admission": _door,
     "queue": _queue,
     "quota": _quota,
+    "gang": _gang,
     "scheduler": _placement,
     "volumes": _volumes,
     "kubelet": _kubelet,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,22 +74,36 @@ def scheduler_links(moment: Moment, pod: Obj) -> list[Link]:
     verdict, diagnosis = scheduler.asked(pod)
     if isinstance(verdict, Scheduled):
         said = f"{verdict.feasible} of {scheduler.accounts.node_count} nodes would take it; {verdict.node} is next"
-        short = _gang_link(scheduler, pod, said)
-        if short is not None:
-            return [short, *provisioning_links(moment, pod)]
+        short = _gang_links(moment, scheduler, pod, said)
+        if short:
+            return short
         return [Link(SCHEDULER, WAITS, "", said, {"node": verdict.node, "feasible": verdict.feasible})]
     layer = _layer(verdict)
     if layer == VOLUMES and "PersistentVolumeClaim" in moment.unseen:
         said = f"no PersistentVolumeClaims were read: {verdict.message}"
         return [Link(VOLUMES, UNKNOWN, ",".join(verdict.plugins), said)]
+    numbers, details = _evidence(scheduler.accounts, verdict, diagnosis)
+    is_native = (
+        scheduler.gangs is not None and scheduler.gangs.plugin_of(key_of(pod), pod) == gangscheduling.NAME
+    )
+    if layer == SCHEDULER and (verdict.preemption is None or is_native):
+        # A group that is tried as one preempts nobody.
+        short = _gang_links(moment, scheduler, pod, verdict.message)
+        if short:
+            return [
+                replace(short[0], numbers=numbers | short[0].numbers, details=short[0].details + details),
+                *short[1:],
+            ]
     links = []
-    if verdict.preemption is not None:
+    if verdict.preemption is not None and not is_native:
         victims = [f"{k.namespace}/{k.name}" for k in verdict.preemption.victims]
         said = f"it will evict {', '.join(victims[:_NODES_NAMED])} from {verdict.preemption.node}"
         links.append(Link(PREEMPTION, WAITS, "Preemption", said, {"evicts": victims}))
-    opening = [] if layer == GANG else provisioning_links(moment, pod)
+    opening = [] if layer == GANG else provisioning_links(moment, [pod])
+    if links:
+        # Room is made for it: that nobody opens a node is no matter.
+        opening = [replace(link, state=NOTED) if link.state == BLOCKED else link for link in opening]
     is_helped = bool(links) or any(link.state == WAITS for link in opening)
-    numbers, details = _evidence(scheduler.accounts, verdict, diagnosis)
     refused = Link(
         layer, NOTED if is_helped else BLOCKED, ",".join(verdict.plugins), verdict.message, numbers, details
     )
@@ -105,16 +121,16 @@ def _without_volumes(scheduler: SchedulerComponent, pod: Obj) -> list[Link]:
     return [Link(SCHEDULER, BLOCKED, ",".join(verdict.plugins), verdict.message, numbers, details)]
 
 
-def _gang_link(scheduler: SchedulerComponent, pod: Obj, alone: str) -> Link | None:
-    """Of a pod that has room and whose gang has not: its members are placed one after another on a copy of what is
-    taken. `alone`: what is said of the pod by itself."""
+def _gang_links(moment: Moment, scheduler: SchedulerComponent, pod: Obj, alone: str) -> list[Link]:
+    """Of a pod whose gang has no room, and who would make some: its members are placed one after another on a copy of
+    what is taken. `alone`: what is said of the pod by itself. Empty: the gang is no matter."""
     company = None if scheduler.gangs is None else scheduler.gangs.company(key_of(pod), pod)
     if scheduler.gangs is None or company is None:
-        return None
+        return []
     group, least, members = company
     plugin = gangscheduling.NAME if group.gk == gangscheduling.POD_GROUP else coscheduling.NAME
     if least < 0:
-        return Link(GANG, BLOCKED, plugin, coscheduling.NOT_FOUND, {"group": group.name})
+        return [Link(GANG, BLOCKED, plugin, coscheduling.NOT_FOUND, {"group": group.name})]
     store = scheduler.host.store
     pods = [p for k in members if (p := store.get(k)) is not None]
     has_place = [bool(spec_of(p).get("nodeName")) or key_of(p) in scheduler.gangs.waiting for p in pods]
@@ -132,10 +148,12 @@ def _gang_link(scheduler: SchedulerComponent, pod: Obj, alone: str) -> Link | No
             accounts.place(record, accounts.row_of[verdict.node])
             fit += 1
     if placed + fit >= least:
-        return None
+        return []
+    opening = provisioning_links(moment, [p for p, has in zip(pods, has_place, strict=True) if not has])
+    state = NOTED if any(link.state == WAITS for link in opening) else BLOCKED
     said = f"PodGroup {group.name} needs {least} pods placed together: {placed} have a node, {fit} more would fit"
     numbers = {"group": group.name, "least": least, "placed": placed, "fit": fit, "pods": len(pods)}
-    return Link(GANG, BLOCKED, plugin, said, numbers, (f"by itself: {alone}",))
+    return [Link(GANG, state, plugin, said, numbers, (f"by itself: {alone}",)), *opening]
 
 
 def _layer(verdict: Unschedulable) -> str:
@@ -203,20 +221,20 @@ def _nearest(accounts: NodeAccounts, diagnosis: Diagnosis) -> dict[str, Any] | N
 # Provisioning
 
 
-def provisioning_links(moment: Moment, pod: Obj) -> list[Link]:
-    """What would be opened for it, or why nothing is; nothing where nobody would."""
+def provisioning_links(moment: Moment, pods: Sequence[Obj]) -> list[Link]:
+    """What would be opened for one pod or for those of a gang, or why nothing is; nothing where nobody would."""
     parts = moment.twin.host.parts
     links = []
     karpenter, pools = parts.get("karpenter"), moment.store.count("NodePool.karpenter.sh")
     if pools and isinstance(karpenter, Provisioner):
-        links.append(_of_karpenter(karpenter, pod))
+        links.append(_of_karpenter(karpenter, pods))
     elif pools:
         links.append(Link(PROVISIONING, NOTED, "", _NOBODY_OPENS, {"node_pools": pools}))
-    return links + [_of_autoscaler(p, pod) for p in parts.values() if isinstance(p, ClusterAutoscaler)]
+    return links + [_of_autoscaler(p, pods) for p in parts.values() if isinstance(p, ClusterAutoscaler)]
 
 
-def _of_karpenter(karpenter: Provisioner, pod: Obj) -> Link:
-    results = karpenter.asked([pod])
+def _of_karpenter(karpenter: Provisioner, pods: Sequence[Obj]) -> Link:
+    results = karpenter.asked(list(pods))
     for _, why in results.refused:
         return Link(PROVISIONING, BLOCKED, "FailedScheduling", f"Failed to schedule pod, {why}")
     for plan in results.claims:
@@ -244,8 +262,8 @@ def _is_in_use(store: Store, name: str) -> bool:
     return "karpenter.sh/nodepool" not in labels or labels.get("karpenter.sh/initialized") == "true"
 
 
-def _of_autoscaler(autoscaler: ClusterAutoscaler, pod: Obj) -> Link:
-    decided = autoscaler.asked([pod])
+def _of_autoscaler(autoscaler: ClusterAutoscaler, pods: Sequence[Obj]) -> Link:
+    decided = autoscaler.asked(list(pods))
     if decided.resizes:
         groups = ", ".join(str(r) for r in decided.resizes)
         return Link(PROVISIONING, WAITS, "TriggeredScaleUp", f"pod triggers scale-up: [{groups}]")

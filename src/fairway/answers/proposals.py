@@ -24,6 +24,7 @@ from fairway.answers.explanation import (
     VOLUMES,
     Link,
 )
+from fairway.answers.gangproposals import for_gangs, pods_short
 from fairway.answers.naming import job_of, pods_of
 from fairway.answers.nodeproposals import more_nodes
 from fairway.answers.proposal import Proposal, gone
@@ -217,6 +218,8 @@ def _of_placement(moment: Moment, key: Key, job: Obj, blocker: Link) -> Iterator
     pod = waiting[0]
     paths = templates_of(job)
     yield from _claims(store, pod)
+    if blocker.layer == GANG:
+        yield from for_gangs(moment, job, pod, blocker)
     nodes = store.objects("Node")
     yield from _tolerations(job, paths, pod, [t for n in nodes for t in spec_of(n).get("taints") or ()])
     yield from _selectors(job, paths, [labels_of(n) for n in nodes])
@@ -229,7 +232,7 @@ def _of_placement(moment: Moment, key: Key, job: Obj, blocker: Link) -> Iterator
     yield from _pod_priorities(store, job, paths, pod)
     yield from gone(store, _in_the_way(moment, pod))
     yield from _limits(store)
-    yield from more_nodes(moment, pod, len(waiting))
+    yield from more_nodes(moment, pod, pods_short(blocker, len(waiting)))
 
 
 def _for_flavors(moment: Moment, key: Key, job: Obj) -> Iterator[Proposal]:
