@@ -55,10 +55,46 @@ def test_a_site_is_read_and_what_is_wrong_is_named() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["NodeName", "ClusterName=a =b", "Include gone.conf"])
-def test_what_is_no_list_of_pairs_is_located(text: str) -> None:
-    with pytest.raises(InvalidInput, match=r"slurm\.conf:2"):
-        read_configuration({"slurm.conf": "\n" + text})
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("NodeName", "should be Key=Value"),
+        ("ClusterName=a =b", "should be Key=Value"),
+        ("ClusterName=a\0b", "has a control character"),
+        ("KillWait=x", "is no number"),
+        ("KillWait=²", "is no number"),
+        ("PriorityWeightAge=" + "9" * 5_000, "is no number"),
+        ("SchedulerParameters=bf_interval=abc,defer", "is no number"),
+        ("NodeName=n[1-99999999]", "cannot be read: Invalid hostlist: n[1-99999999]"),
+        ("NodeName=n7 CPUs=four", "cannot be read: cpus=four is no number"),
+        ("NodeSet=a Nodes=n[1-99999999]", "cannot be read: Invalid hostlist: n[1-99999999]"),
+        ("PartitionName=q Nodes=ALL PriorityTier=²", "is no number"),
+    ],
+)
+def test_what_cannot_be_read_is_located_and_the_rest_is_read(text: str, said: str) -> None:
+    conf = read_configuration({"slurm.conf": f"\n{text}\nNodeName=n1 CPUs=4\nPartitionName=p Nodes=ALL\n"})
+    assert [(p.file, p.line, p.expected) for p in conf.problems] == [("slurm.conf", 2, said)]
+    assert conf.nodes[0].cpus == 4 and "p" in [part.name for part in conf.partitions]
+
+
+def test_includes_that_cannot_be_followed_are_told() -> None:
+    with pytest.raises(InvalidInput, match=r"slurm\.conf:2.*no file gone\.conf"):
+        read_configuration({"slurm.conf": "\nInclude gone.conf"})
+    with pytest.raises(InvalidInput, match="nests over 64 deep"):
+        read_configuration({"slurm.conf": "Include slurm.conf"})
+
+
+def test_companions_that_cannot_be_read_are_located() -> None:
+    conf = read_configuration(
+        {
+            "slurm.conf": "NodeName=n1 CPUs=4\nPartitionName=p Nodes=ALL\n",
+            "topology.conf": "SwitchName=s Nodes=n[1-99999999]\nfoo\n",
+            "gres.conf": "Name=gpu Count=²\n",
+        }
+    )
+    assert sorted((p.file, p.line) for p in conf.problems) == [
+        ("gres.conf", 1), ("topology.conf", 1), ("topology.conf", 2),
+    ]  # fmt: skip
 
 
 def test_counts_are_written_as_scontrol_does() -> None:

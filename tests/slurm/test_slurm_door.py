@@ -135,6 +135,11 @@ def test_a_configuration_that_slurm_would_refuse_is_refused_by_line(folder: Path
     ):
         Typed(folder, texts=texts)
     assert not (folder / "journal").exists()
+    broken = {"slurm.conf": "ClusterName=c\nNodeName=x CPUs=four\nPartitionName=p Nodes=ALL\n"}
+    with pytest.raises(
+        InvalidInput, match=r"slurm.conf:2: NodeName: x: cannot be read: cpus=four is no number"
+    ):
+        Typed(folder, texts=broken)
     door = Typed(folder, texts=texts, skip_unknown=True)
     assert "AllowAccounts=ALL" in door.type("scontrol", "show", "partition")[1]
     door.end()

@@ -13,6 +13,7 @@ from random import Random
 from time import perf_counter
 
 from fairway.bench import BenchRow
+from fairway.kube.collectorpause import collector_resting
 from fairway.slurm.administration import Slurmctld
 from fairway.slurm.clockwork import SECOND
 from fairway.slurm.conf import read_configuration
@@ -91,12 +92,13 @@ def played(count: int, gap_s: float) -> float:
     ctl = Slurmctld(conf, accounts, lambda job, now: Behaviour(job.request.extra["runs"]), _START_US)
     random = Random(1)
     began, at = perf_counter(), _START_US
-    for _ in range(count):
-        at += int(random.expovariate(1 / gap_s) * SECOND)
-        ctl.advance(at)
-        ctl.submit(_request(random), random.choice(users))
-    while ctl.cluster.pending or ctl.cluster.running:
-        ctl.advance(ctl.next_event_us() or ctl.now_us)
+    with collector_resting():  # as every replay
+        for _ in range(count):
+            at += int(random.expovariate(1 / gap_s) * SECOND)
+            ctl.advance(at)
+            ctl.submit(_request(random), random.choice(users))
+        while ctl.cluster.pending or ctl.cluster.running:
+            ctl.advance(ctl.next_event_us() or ctl.now_us)
     return perf_counter() - began
 
 

@@ -375,6 +375,6 @@ def _has_gres(node: Node, text: str) -> bool:
     counts: dict[str, int] = {}
     for part in filter(None, text.split(",")):
         words = part.split("(")[0].split(":")
-        count = words[-1] if len(words) > 1 and words[-1].isdigit() else "1"
+        count = words[-1] if len(words) > 1 and words[-1].isdecimal() else "1"
         counts[words[0]] = counts.get(words[0], 0) + int(count[:9])
     return counts == {gres.name: gres.count for gres in node.conf.gres}

@@ -36,7 +36,7 @@ Step = tuple[int, int]
 """A moment to try at: (rank, time), once the jobs up to that rank have ended."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, init=False)
 class _Known:
     """A job as it was when it was given its place; `sequence` grows in the order of starts."""
 
@@ -44,6 +44,11 @@ class _Known:
     sequence: int
     suspended: bool
     shares: list[NodeShare]
+
+    def __init__(
+        self, end: int, sequence: int, suspended: bool, shares: list[NodeShare],
+    ) -> None:  # fmt: skip
+        self.end, self.sequence, self.suspended, self.shares = end, sequence, suspended, shares
 
 
 def _none() -> Ints:

@@ -45,9 +45,9 @@ def hints(script: str) -> Known | None:
     code, gpu = found.get("exit", "0"), found.get("gpu", "").rstrip("%")
     if runtime is None:
         raise BadHint(f"runtime={found['runtime']}: expected a duration such as 90s, 2h or 1-00:00:00")
-    if not code.isdigit() or int(code) > 255:
+    if not code.isdecimal() or int(code) > 255:
         raise BadHint(f"exit={code}: expected an exit code from 0 to 255")
-    if gpu and (not gpu.isdigit() or int(gpu) > 100):
+    if gpu and (not gpu.isdecimal() or int(gpu) > 100):
         raise BadHint(f"gpu={found['gpu']}: expected a percentage")
     return Known(runtime, int(code), int(gpu) if gpu else None)
 

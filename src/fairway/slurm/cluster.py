@@ -234,7 +234,7 @@ def build_cluster(conf: Configuration, accounts: Accounts, now: int) -> Cluster:
         cluster.touch(made)
     for part in filter(None, conf.get("Licenses").split(",")):
         name, _, count = part.replace("*", ":").partition(":")
-        cluster.licenses[name] = License(name, int(count) if count.isdigit() else 1)
+        cluster.licenses[name] = License(name, int(count) if count.isdecimal() else 1)
     leaves = [switch for switch in conf.topology if switch.nodes]
     if len(leaves) > 1 and conf.get("TopologyPlugin") == "topology/tree":
         cluster.switches = tuple(

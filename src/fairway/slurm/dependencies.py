@@ -28,7 +28,7 @@ def parse(cluster: Cluster, text: str, job_id: int) -> list[Dependency]:
         if kind.lower() == "singleton" and not colon:
             found.append(Dependency("singleton", 0, any_of=any_of))
             continue
-        if part.isdigit():
+        if part.isdecimal():
             kind, rest, colon = "afterany", part, ":"
         if kind.lower() not in KINDS or not colon:
             raise SlurmError("DEPENDENCY")

@@ -42,16 +42,23 @@ REQUEUE_DELAY_S = 121
 YEAR_S = 365 * 86400
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, init=False)
 class Behaviour:
     """What a job's script does. `duration_s` None: runs until told (`Controller.finish`); `deaf`: survives SIGTERM;
     `by_clock`: a suspension does not make it longer (sleep)."""
 
-    duration_s: float | None = 0
-    exit_code: int = 0
-    signal: int = 0
-    deaf: bool = False
-    by_clock: bool = False
+    duration_s: float | None
+    exit_code: int
+    signal: int
+    deaf: bool
+    by_clock: bool
+
+    def __init__(
+        self, duration_s: float | None = 0, exit_code: int = 0, signal: int = 0, deaf: bool = False,
+        by_clock: bool = False,
+    ) -> None:  # fmt: skip
+        self.duration_s, self.exit_code, self.signal, self.deaf = duration_s, exit_code, signal, deaf
+        self.by_clock = by_clock
 
 
 class Life:

@@ -32,7 +32,7 @@ def tres_reason(limit: str, name: str) -> str:
     return _reasons()[limit].get(kind, _reasons()[limit]["other"])
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Ask:
     """What one job would take. `limit`: minutes (INFINITE none); `nodes`: those it would get, if known."""
 
@@ -40,8 +40,14 @@ class Ask:
     account: str
     limit: int
     tres: Tres
-    nodes: tuple[int, ...] = ()
-    jobs: int = 1
+    nodes: tuple[int, ...]
+    jobs: int
+
+    def __init__(
+        self, user: str, account: str, limit: int, tres: Tres, nodes: tuple[int, ...] = (), jobs: int = 1,
+    ) -> None:  # fmt: skip
+        self.user, self.account, self.limit, self.tres, self.nodes = user, account, limit, tres, nodes
+        self.jobs = jobs
 
 
 @dataclass(slots=True)

@@ -50,7 +50,7 @@ def rules_of(conf: Configuration) -> Preemption:
 
 def _seconds(text: str) -> int:
     parts = text.split(":")
-    if not all(part.isdigit() for part in parts):
+    if not all(part.isdecimal() for part in parts):
         return 0
     total = 0
     for part in parts:

@@ -52,7 +52,7 @@ def weights_of(conf: Configuration) -> Weights:
     tres: dict[str, float] = {}
     for part in conf.get("PriorityWeightTRES").split(","):
         name, _, value = part.partition("=")
-        if value.replace(".", "", 1).isdigit():
+        if value.replace(".", "", 1).isdecimal():
             tres[name.strip().lower()] = float(value)
     return Weights(
         conf.get("PriorityType", "priority/basic") == "priority/multifactor",

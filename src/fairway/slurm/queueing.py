@@ -15,13 +15,18 @@ from fairway.slurm.words.durations import INFINITE
 HELD = ("JobHeldUser", "JobHeldAdmin", "BadConstraints", "JobHoldMaxRequeue", "ReservationDeleted")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, init=False)
 class Entry:
     """A job in one of its partitions."""
 
     job: Job
     part: Partition
     priority: int
+
+    def __init__(
+        self, job: Job, part: Partition, priority: int,
+    ) -> None:  # fmt: skip
+        self.job, self.part, self.priority = job, part, priority
 
 
 _ORDINARY = frozenset(("None", "Priority", "Resources"))

@@ -31,20 +31,27 @@ MOST_SETS = 10_000
 YEAR_MINUTES = 365 * 24 * 60
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, init=False)
 class Verdict:
     """`code`: OK, BUSY, LIMIT, PART_CONFIG, NEVER, UNAVAILABLE, RESERVED; `reason`, `detail`: for the job's record."""
 
     code: str
-    placement: Placement | None = None
-    victims: tuple[Job, ...] = ()
-    reason: str = ""
-    detail: str = ""
-    preferred: bool = False
+    placement: Placement | None
+    victims: tuple[Job, ...]
+    reason: str
+    detail: str
+    preferred: bool
     """On nodes that have what --prefer names."""
 
+    def __init__(
+        self, code: str, placement: Placement | None = None, victims: tuple[Job, ...] = (),
+        reason: str = "", detail: str = "", preferred: bool = False,
+    ) -> None:  # fmt: skip
+        self.code, self.placement, self.victims, self.reason = code, placement, victims, reason
+        self.detail, self.preferred = detail, preferred
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, init=False)
 class Looking:
     """One look at the cluster. `closed`: bitmap of the nodes the pass has closed; `kept`: those backfill keeps for
     others, which are no less available for that."""
@@ -52,14 +59,24 @@ class Looking:
     cluster: Cluster
     rules: preemption.Preemption
     now: int
-    closed: int = 0
-    kept: int = 0
-    completing_ok: bool = False
-    layers: Callable[[Job, Partition], Sequence[Mapping[int, int]]] | None = None
-    busy_first: bool = False
-    queued: int = 0
+    closed: int
+    kept: int
+    completing_ok: bool
+    layers: Callable[[Job, Partition], Sequence[Mapping[int, int]]] | None
+    busy_first: bool
+    queued: int
     """Jobs in the queue it was made for, one for each of their partitions, and how many of them were `tried`."""
-    tried: int = 0
+    tried: int
+
+    def __init__(
+        self, cluster: Cluster, rules: preemption.Preemption, now: int, closed: int = 0, kept: int = 0,
+        completing_ok: bool = False,
+        layers: Callable[[Job, Partition], Sequence[Mapping[int, int]]] | None = None,
+        busy_first: bool = False, queued: int = 0, tried: int = 0,
+    ) -> None:  # fmt: skip
+        self.cluster, self.rules, self.now, self.closed, self.kept = cluster, rules, now, closed, kept
+        self.completing_ok, self.layers, self.busy_first = completing_ok, layers, busy_first
+        self.queued, self.tried = queued, tried
 
 
 def select(look: Looking, job: Job, part: Partition) -> Verdict:

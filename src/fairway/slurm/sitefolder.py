@@ -14,7 +14,7 @@ from fairway.slurm.administration import Slurmctld
 from fairway.slurm.commands.accountdump import DumpProblem, read_dump
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.site import Site
-from fairway.slurm.conf import Configuration, read_configuration
+from fairway.slurm.conf import Configuration, check_usable, read_configuration
 from fairway.slurm.lifecycle import Behaviour
 from fairway.slurm.model.association import Accounts, Qos, add_association, add_qos, empty_accounts
 from fairway.slurm.model.job import Job
@@ -72,6 +72,7 @@ def read_site(folder: Path, now_us: int = 0) -> SiteFolder:
     if path.name != SLURM_CONF:
         texts[SLURM_CONF] = texts.pop(path.name, path.read_text("utf-8"))
     conf = read_configuration(texts)
+    check_usable(conf)
     found = SiteFolder(str(path.parent), conf, empty_accounts(conf.get("ClusterName", "cluster")), texts)
     for name, text in others.items():
         if _is_qos(text):
@@ -122,7 +123,7 @@ def _read_qos(site: SiteFolder, name: str, text: str) -> None:
         if not line.strip():
             continue
         row = dict(zip(header, line.split("|"), strict=False))
-        if not row.get("Priority", "").isdigit():
+        if not row.get("Priority", "").isdecimal():
             problem = FieldProblem(
                 f"{site.place}/{name}", number, "Priority", row.get("Priority", ""), "expected a number"
             )
@@ -144,5 +145,5 @@ def _set_qos(qos: Qos, row: dict[str, str]) -> None:
         if row.get(column):
             setattr(limits, key, parse_tres(row[column]))
     for column, key in (("MaxJobsPU", "max_jobs"), ("MaxSubmitPU", "max_submit"), ("GrpJobs", "grp_jobs")):
-        if row.get(column, "").isdigit():
+        if row.get(column, "").isdecimal():
             setattr(limits, key, int(row[column]))

@@ -119,7 +119,7 @@ def array_tasks(cluster: Cluster, text: str | None) -> tuple[list[int], int]:
         return [], 0
     most = cluster.conf.number("MaxArraySize", MAX_ARRAY_TASKS)
     body, _, running = text.partition("%")
-    running = running if running.isdigit() else ""
+    running = running if running.isdecimal() else ""
     found: set[int] = set()
     for part in filter(None, body.strip("[]").split(",")):
         span, colon, step = part.partition(":")
@@ -233,7 +233,7 @@ def licenses_of(cluster: Cluster, text: str | None) -> dict[str, int]:
     for part in filter(None, (text or "").replace(";", ",").split(",")):
         name, _, count = part.replace("=", ":").partition(":")
         known = cluster.licenses.get(name)
-        if known is None or not (count or "1").isdigit() or int(count or 1) > known.total:
+        if known is None or not (count or "1").isdecimal() or int(count or 1) > known.total:
             raise SlurmError("INVALID_LICENSES")
         found[name] = found.get(name, 0) + int(count or 1)
     return found

@@ -190,7 +190,7 @@ def _set(call: Call, one: Association, options: dict[str, str], number: int) -> 
             continue
         if key in ("fairshare", "shares"):
             one.shares = (
-                FAIRSHARE_PARENT if value.lower() == "parent" else int(value) if value.isdigit() else 1
+                FAIRSHARE_PARENT if value.lower() == "parent" else int(value) if value.isdecimal() else 1
             )
         elif key in ("qos", "qoslevel"):
             for name in filter(None, value.split(",")):

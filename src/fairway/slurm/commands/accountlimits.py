@@ -128,7 +128,9 @@ def change(site: Site, limits: Limits, limit: Limit, value: str) -> None:
     if value == "-1":
         setattr(limits, limit.field, None)
         return
-    number = durations.minutes(value) if limit.kind == "minutes" else int(value) if value.isdigit() else None
+    number = (
+        durations.minutes(value) if limit.kind == "minutes" else int(value) if value.isdecimal() else None
+    )
     if number is None or number >= durations.NO_VAL:
         raise BadLimit(f" Bad {limit.word} value: {value}")
     setattr(limits, limit.field, number)
@@ -148,7 +150,7 @@ def _amounts(site: Site, text: str) -> dict[str, int]:
             else sizes.megabytes(value)
             if name == "mem"
             else int(value)
-            if value.isdigit()
+            if value.isdecimal()
             else None
         )
         if amount is None:

@@ -268,6 +268,6 @@ def array_indexes(text: str) -> list[int]:
     for part in text.partition("%")[0].split(","):
         span, _, step = part.partition(":")
         low, dash, high = span.partition("-")
-        if low.isdigit() and (not dash or high.isdigit()):
+        if low.isdecimal() and (not dash or high.isdecimal()):
             found.update(range(int(low), int(high or low) + 1, max(int(step or 1), 1)))
     return sorted(found) or [0]

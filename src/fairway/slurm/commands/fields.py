@@ -48,7 +48,7 @@ def find_column(command: str, word: str) -> Column | None:
     for full, least, column in fields_of(command):
         if len(lower) >= least and full.lower().startswith(lower):
             width = size.lstrip("-")
-            if percent and width.isdigit() and int(width):
+            if percent and width.isdecimal() and int(width):
                 return replace(column, width=int(size[:6]))
             return column
     return None

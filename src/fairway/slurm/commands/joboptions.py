@@ -230,7 +230,7 @@ def signal_number(text: str) -> int:
     """`USR1`, `SIGUSR1` or a number; 0 for none Slurm knows."""
     import signal
 
-    if text.isdigit():
+    if text.isdecimal():
         return int(text)
     name = text.upper().removeprefix("SIG")
     return int(getattr(signal, f"SIG{name}")) if name in _SIGNALS else 0

@@ -238,7 +238,7 @@ def filled(site: Site, job: Job, pattern: str, node: str = "", more: dict[str, s
         if letter not in known:
             return found[0]
         width = min(int(found[1] or 0), 10)
-        return known[letter].zfill(width) if known[letter].isdigit() else known[letter]
+        return known[letter].zfill(width) if known[letter].isdecimal() else known[letter]
 
     return re.sub(r"%(\d*)([a-zA-Z%])", one, pattern)
 

@@ -57,7 +57,7 @@ def other_directives(options: JobOptions, body: str) -> None:
                     _set(
                         options,
                         table[letter],
-                        value + "K" if letter == "M" and value[-1:].isdigit() else value,
+                        value + "K" if letter == "M" and value[-1:].isdecimal() else value,
                     )
         return
 
@@ -67,7 +67,7 @@ def _resources(options: JobOptions, text: str) -> None:
         name, _, value = part.partition("=")
         if name == "nodes":
             count, *rest = value.split(":")
-            _set(options, "nodes" if count.isdigit() else "nodelist", count)
+            _set(options, "nodes" if count.isdecimal() else "nodelist", count)
             for more in rest:
                 if more.startswith("ppn="):
                     _set(options, "ntasks-per-node", more[4:])

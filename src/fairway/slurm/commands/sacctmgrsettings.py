@@ -62,7 +62,7 @@ class Settings:
                 else 1
                 if value == "-1"
                 else int(value)
-                if value.isdigit()
+                if value.isdecimal()
                 else None
             )
             if shares is None:
@@ -70,7 +70,7 @@ class Settings:
                 call.quit(1)
             self.values["shares"] = shares
         elif is_key(key, "priority", 3):
-            self.values["priority"] = int(value) if value.isdigit() else 0
+            self.values["priority"] = int(value) if value.isdecimal() else 0
         elif is_key(key, "parent", 1):
             self.values["parent"] = value.lower()
         elif is_key(key, "defaultqos", 8):
@@ -203,7 +203,7 @@ class QosSettings:
             elif is_key(key, "gracetime", 3):
                 one.grace_s = (
                     max(whole_number(value), 0)
-                    if value.lstrip("-").isdigit()
+                    if value.lstrip("-").isdecimal()
                     else durations.seconds(value) or 0
                 )
             elif is_key(key, "preemptmode", 8):
@@ -244,4 +244,4 @@ class QosSettings:
 
 
 def whole_number(text: str) -> int:
-    return int(text) if text.lstrip("-").isdigit() else 0
+    return int(text) if text.lstrip("-").isdecimal() else 0

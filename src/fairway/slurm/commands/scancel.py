@@ -185,7 +185,9 @@ def _cancel(call: Call, asked: dict[str, Any], ids: list[JobId], jobs: list[Job]
                 if "batch" in asked
                 else "steps"
             )
-            whole = not filtered and not left and name.isdigit()  # one request for all that the number names
+            whole = (
+                not filtered and not left and name.isdecimal()
+            )  # one request for all that the number names
             for one in jobs if whole else (job,):
                 if one is job or int(name) in (one.array_job_id, one.het_job_id):
                     one.request.extra["signal_only"] = only

@@ -197,7 +197,7 @@ def on_jobs(
 def _array_of(call: Call, word: str) -> str:
     """What a refusal begins with, if it is about an array: `5_1`, or its tasks still to start `5_1-9`; '' otherwise."""
     number, mark, task = word.partition("_")
-    if not number.isdigit() or len(number) > 10:
+    if not number.isdecimal() or len(number) > 10:
         return ""
     mine = [j for j in call.site.cluster.jobs.values() if j.array_job_id == int(number)]
     if not mark and mine:
@@ -205,7 +205,7 @@ def _array_of(call: Call, word: str) -> str:
     if not mark or not mine:
         job = call.site.job(int(number))
         return word if mark and (job is None or job.array_job_id) else ""
-    left = next((j.array_left for j in mine if task.isdigit() and int(task) in j.array_left), None)
+    left = next((j.array_left for j in mine if task.isdecimal() and int(task) in j.array_left), None)
     return f"{number}_{jobtext.index_list(left)}" if left else word
 
 
@@ -311,7 +311,7 @@ def _write(call: Call, words: list[str]) -> None:
     if len(words) < 2:
         call.say("too few arguments for keyword:write")
         call.quit(1)
-    job = call.site.job(int(words[1])) if words[1].isdigit() else None
+    job = call.site.job(int(words[1])) if words[1].isdecimal() else None
     if job is None or not job.request.script:
         call.say(f"job script retrieval failed: {refusals()['INVALID_JOB_ID'][1]}")
         return
@@ -329,7 +329,7 @@ def _wait_job(call: Call, words: list[str]) -> None:
     if not words:
         call.say("too few arguments for keyword:wait_job")
         call.quit(1)
-    job = call.site.job(int(words[0])) if words[0].isdigit() else None
+    job = call.site.job(int(words[0])) if words[0].isdecimal() else None
     if job is None:
         call.say(f"scontrol: Problem running job {words[0]}")
         call.quit(1)
@@ -349,13 +349,13 @@ def _token(call: Call, words: list[str]) -> None:
     if not call.site.token_key or not may or call.site.uid(asked["username"]) is None:
         call.say("Error fetching token")
         call.quit(1)
-    lifespan = int(asked["lifespan"]) if asked["lifespan"].isdigit() and len(asked["lifespan"]) < 11 else 0
+    lifespan = int(asked["lifespan"]) if asked["lifespan"].isdecimal() and len(asked["lifespan"]) < 11 else 0
     token = tokens.make(call.site.token_key, asked["username"], call.now, lifespan or tokens.LIFESPAN_S)
     call.print(f"SLURM_JWT={token}")
 
 
 def _notify(call: Call, words: list[str]) -> None:
-    job = call.site.job(int(words[0])) if words and words[0].isdigit() else None
+    job = call.site.job(int(words[0])) if words and words[0].isdecimal() else None
     if job is None or job.finished:
         call.say(f"job notify failure: {refusals()['INVALID_JOB_ID'][1]}")
         call.quit(1)
@@ -373,7 +373,7 @@ def _schedule_log(call: Call, words: list[str]) -> None:
 
 def _errnumstr(call: Call, words: list[str]) -> None:
     numbers = dict(refusals().values())
-    number = int(words[0]) if words and words[0].isdigit() else -1
+    number = int(words[0]) if words and words[0].isdecimal() else -1
     call.print(numbers.get(number, "Unspecified error"))
 
 

@@ -63,7 +63,7 @@ def _reservation_fields(call: Call, pairs: Pairs, what: str) -> dict[str, Any]:
                 call.quit(1)
             fields[field] = minutes
         elif field in ("node_count", "core_count"):
-            if not value.isdigit():
+            if not value.isdecimal():
                 call.error(
                     f"Invalid {'node' if field == 'node_count' else 'core'} count {value}.  No reservation {what}."
                 )

@@ -426,7 +426,7 @@ def reservation_lines(call: Call, one: Reservation) -> list[str]:
 def _steps_named(call: Call, rows: list[StepRow], name: str) -> list[StepRow]:
     """Those of `7`, `7.0` or `5_3.0`; a step's name counts as 0, as strtol reads it. Ends the command without any."""
     job, dot, step = name.partition(".")
-    if call.site.job(int(job)) is None if job.isdigit() and len(job) < 11 else "_" not in job:
+    if call.site.job(int(job)) is None if job.isdecimal() and len(job) < 11 else "_" not in job:
         call.say(f"slurm_get_job_steps error: {refusals()['INVALID_JOB_ID'][1]}")
         call.quit(1)
     number = re.match(r"\d{1,10}", step)
@@ -500,7 +500,7 @@ def _configured(text: str, default: str) -> str:
     if not text:
         return default
     unit = re.fullmatch(r"\d+( [a-z/]+)", default)
-    if unit and text.isdigit():
+    if unit and text.isdecimal():
         return text + unit[1]
     if re.fullmatch(r"(\d+-)?\d\d:\d\d:\d\d", default):
         minutes = durations.minutes(text)

@@ -194,7 +194,7 @@ def _read_int(call: Call, value: str) -> Any:
 
 def _read_nodes(call: Call, value: str) -> Any:
     low, dash, high = value.partition("-")
-    if not low.isdigit() or (dash and not high.isdigit()):
+    if not low.isdecimal() or (dash and not high.isdecimal()):
         call.error(f'"{value}" is not a valid node count')
         return _BAD
     return int(low), int(high) if high else None

@@ -66,7 +66,7 @@ def sinfo(call: Call) -> None:
         if name not in asked and call.environment.get(variable):
             asked[name] = call.environment[variable]
     call.check_clusters(asked.get("clusters") or asked.get("cluster"))
-    if "iterate" in asked and not str(asked["iterate"]).lstrip("0").isdigit():
+    if "iterate" in asked and not str(asked["iterate"]).lstrip("0").isdecimal():
         call.fail(f"Error: invalid entry for --iterate={asked['iterate']}")
     states = _states(call, asked.get("states"))
     if "reservation" in asked:

@@ -66,7 +66,7 @@ class Site:
 
     def uid(self, name: str) -> int | None:
         """A user's number, by name or number; users of the accounts that this machine has not are given numbers."""
-        if name.isdigit():
+        if name.isdecimal():
             return int(name)
         if name in self.uids:
             return self.uids[name]

@@ -94,7 +94,7 @@ def squeue(call: Call) -> None:
     if "long" in asked and "format" in asked:
         call.fatal("Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry.")
     call.check_clusters(asked.get("clusters"))
-    if "iterate" in asked and not str(asked["iterate"]).lstrip("0").isdigit():
+    if "iterate" in asked and not str(asked["iterate"]).lstrip("0").isdecimal():
         call.error(f"--iterate={asked['iterate']}")
         call.say("")
         call.quit(1)
@@ -416,7 +416,7 @@ def _step_ids(call: Call, text: Any) -> set[tuple[int, int | None, int]] | None:
         if not dot or not step:
             call.fail(f"Invalid job_step id: {job}.??")
         numbers = re.match(r"(\d{1,10})(?:_(\d{1,10}))?", job)
-        negative = step.startswith("-") and step[1:2].isdigit()
+        negative = step.startswith("-") and step[1:2].isdecimal()
         if numbers is None or not int(numbers[1]) or negative:
             call.fail(f"Invalid job_step id: {job}.{step}")
         number = re.match(r"\d{1,10}", step)
@@ -426,7 +426,7 @@ def _step_ids(call: Call, text: Any) -> set[tuple[int, int | None, int]] | None:
 
 def _step_key(row: StepRow) -> tuple[int, int | None, int]:
     job, number = row.job, row.step.step_id
-    step = int(number) if number.isdigit() else -1
+    step = int(number) if number.isdecimal() else -1
     return (
         (job.array_job_id, job.array_task, step) if job.array_task is not None else (job.job_id, None, step)
     )

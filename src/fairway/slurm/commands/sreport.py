@@ -250,9 +250,9 @@ def _conditions(call: Call, asked: Asked, words: list[str], kind: str) -> None:
             asked.users += value.split(",")
         elif _is(key, "Accounts", 2) or _is(key, "Acct", 4):
             asked.accounts += value.split(",")
-        elif _is(key, "TopCount", 1) and value.isdigit():
+        elif _is(key, "TopCount", 1) and value.isdecimal():
             asked.top = int(value)
-        elif _is(key, "grouping", 1) and all(part.isdigit() for part in value.split(",")):
+        elif _is(key, "grouping", 1) and all(part.isdecimal() for part in value.split(",")):
             asked.grouping = tuple(int(part) for part in value.split(","))
         elif not _is(key, "Clusters", 1):
             call.code = 1
@@ -305,7 +305,7 @@ def _columns(call: Call, asked: Asked, kind: str, default: str, most: Mapping[st
             continue
         width = max(_LEAST_WIDTH, len(str(int(most.get(match[2], 0)))))
         width += _SHARE_WIDTH if asked.time.endswith("Per") else 0
-        wide = int(size) if size.lstrip("-").isdigit() and int(size) else match[3] or width
+        wide = int(size) if size.lstrip("-").isdecimal() and int(size) else match[3] or width
         found.append(Column(match[2], match[2], wide))
     return found
 

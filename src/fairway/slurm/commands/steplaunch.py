@@ -56,7 +56,7 @@ def plan_step(call: Call, job: Job, options: JobOptions, whole_job: bool) -> tup
         for name, count in zip(layout.nodes, layout.tasks, strict=True)
     ]
     step = Step(
-        step_id=str(sum(s.step_id.isdigit() for s in job.steps)),
+        step_id=str(sum(s.step_id.isdecimal() for s in job.steps)),
         name=str(get("job-name") or ""),
         start=call.now,
         nodes=layout.nodes,

@@ -9,6 +9,20 @@ from fairway.errors import FieldProblem
 from fairway.slurm.model.node import NodeConf
 from fairway.slurm.model.partition import Partition
 
+NUMBERS = frozenset((
+    "defmempercpu", "defmempernode", "firstjobid", "jobrequeue", "killwait", "maxarraysize", "messagetimeout",
+    "minjobage", "overtimelimit", "priorityweightage", "priorityweightassoc", "priorityweightfairshare",
+    "priorityweightjobsize", "priorityweightpartition", "priorityweightqos",
+))  # fmt: skip
+"""Settings that are integers and are used (lower case)."""
+MOST_DIGITS = 18
+
+
+def is_number(text: str) -> bool:
+    return text.upper() in ("INFINITE", "UNLIMITED") or (
+        text.isascii() and text.removeprefix("-").isdecimal() and len(text) <= MOST_DIGITS
+    )
+
 
 @dataclass(slots=True)
 class Switch:
@@ -53,7 +67,7 @@ class Configuration:
             if text.upper() in ("INFINITE", "UNLIMITED", "-1"):
                 found = (0xFFFFFFFF,)
             else:
-                found = (int(text) if text.lstrip("-").isdigit() else None,)
+                found = (int(text) if is_number(text) else None,)
             self.read[key, "#"] = found
         return default if found[0] is None else found[0]
 
@@ -76,8 +90,8 @@ class Configuration:
             options = {}
             for word in self.words(key):
                 option, equals, value = word.partition("=")
-                if equals and value.lstrip("-").isdigit():
-                    options.setdefault(option, int(value))
+                if equals and is_number(value):
+                    options.setdefault(option, int(value) if value[-1:].isdecimal() else 0xFFFFFFFF)
             self.read[key, "="] = options
         return options.get(name, default)
 

@@ -20,6 +20,8 @@ MAX_INCLUDES = 64
 
 _PAIR = re.compile(r'\s*([A-Za-z][\w.]*)\s*([-+*/]?=)\s*("[^"]*"|[^\s]*)')
 
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+
 Reader = Callable[[str], str]
 """The text of an included file. Raises: OSError."""
 
@@ -48,7 +50,8 @@ class Lines:
 def read_lines(text: str, file: str, kinds: tuple[str, ...], include: Reader | None = None) -> Lines:
     """Every line of `text`. `kinds`: the sections of keys.txt whose keys are known here, the file's own first.
 
-    An unknown key is named in `problems` and left out. Raises: InvalidInput for a line that is no list of pairs.
+    An unknown key, and a line that is no list of pairs, is named in `problems` and left out. Raises: InvalidInput for a
+    file that is too large, or an Include that cannot be read or leads to itself.
     """
     read = Lines()
     _read(text, file, kinds, include, read, 0)
@@ -58,14 +61,20 @@ def read_lines(text: str, file: str, kinds: tuple[str, ...], include: Reader | N
 def _read(
     text: str, file: str, kinds: tuple[str, ...], include: Reader | None, read: Lines, depth: int
 ) -> None:
-    if len(text) > MAX_BYTES or depth > MAX_INCLUDES:
+    if len(text) > MAX_BYTES:
         raise InvalidInput((FieldProblem(file, 0, "", f"{len(text)} bytes", f"is over {MAX_BYTES} bytes"),))
+    if depth > MAX_INCLUDES:
+        raise InvalidInput(
+            (FieldProblem(file, 0, "Include", "", f"nests over {MAX_INCLUDES} deep: it leads to itself?"),)
+        )
     for number, line in _logical(text):
         word, _, rest = line.partition(" ")
         if word.lower() == "include" and "=" not in word:
             _include(rest.strip(), file, number, kinds, include, read, depth)
             continue
-        pairs = _pairs(line, file, number)
+        pairs = _pairs(line, file, number, read.problems)
+        if not pairs:
+            continue
         first = next(iter(pairs))
         section = next((kind for kind in kinds[1:] if kind.lower() == first), kinds[0])
         known = known_keys(section)
@@ -108,14 +117,19 @@ def _logical(text: str) -> Iterator[tuple[int, str]]:
         yield start, held.strip()
 
 
-def _pairs(line: str, file: str, number: int) -> dict[str, str]:
+def _pairs(line: str, file: str, number: int, problems: list[FieldProblem]) -> dict[str, str]:
+    """None of a line that is no list of pairs."""
     pairs: dict[str, str] = {}
     at = 0
+    if _CONTROL.search(line):
+        problems.append(FieldProblem(file, number, "", repr(line)[1:81], "has a control character"))
+        return pairs
     while at < len(line):
         match = _PAIR.match(line, at)
         if match is None:
             rest = line[at:].strip()
-            raise InvalidInput((FieldProblem(file, number, "", rest[:80], "should be Key=Value"),))
+            problems.append(FieldProblem(file, number, "", rest[:80], "should be Key=Value"))
+            return {}
         pairs[match[1].lower()] = match[3].strip('"')
         at = match.end()
     return pairs

@@ -67,7 +67,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     numbers: list[int] = []
     for part in filter(None, text.split(",")):
         low, _, high = part.partition("-")
-        if not low.isdigit() or not (high or low).isdigit() or int(high or low) > 1 << 16:
+        if not low.isdecimal() or not (high or low).isdecimal() or int(high or low) > 1 << 16:
             raise ValueError(f"Cores={text[:40]} is no list of cores")
         numbers.extend(range(int(low), int(high or low) + 1))
     return tuple(numbers)
@@ -97,7 +97,7 @@ def nodes_of(
             if one in nodes:
                 problems.append(line.problem("NodeName", one, "stands twice; the first is kept"))
                 continue
-            port = int(ports[at % len(ports)]) if ports and ports[at % len(ports)].isdigit() else 6818
+            port = int(ports[at % len(ports)]) if ports and ports[at % len(ports)].isdecimal() else 6818
             address = addresses[at % len(addresses)] if addresses else one
             devices = _gres(one, made, gres, gres_types, line, problems)
             nodes[one] = replace(made, name=one, port=port, address=address, gres=devices)
@@ -108,7 +108,7 @@ def _number(facts: dict[str, str], key: str, default: int) -> int:
     text = facts.get(key, "")
     if not text:
         return default
-    if not text.isdigit() or int(text) > 0xFFFFFFFF:
+    if not text.isdecimal() or int(text) > 0xFFFFFFFF:
         raise ValueError(f"{key}={text[:40]} is no number")
     return int(text)
 

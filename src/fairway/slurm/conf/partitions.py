@@ -49,7 +49,7 @@ def set_field(
     if key == "nodes":
         return _set_nodes(partition, value, index, sets)
     if key in _NUMBERS:
-        number = INFINITE if low in ("unlimited", "infinite") else int(value) if value.isdigit() else None
+        number = INFINITE if low in ("unlimited", "infinite") else int(value) if value.isdecimal() else None
         if number is None:
             return "is no number"
         setattr(partition, _NUMBERS[key], number)
@@ -63,7 +63,7 @@ def set_field(
             partition.max_time = INFINITE if limit is None else limit
     elif key in ("oversubscribe", "shared"):
         word, _, count = value.upper().partition(":")
-        if word not in ("NO", "YES", "FORCE", "EXCLUSIVE") or (count and not count.isdigit()):
+        if word not in ("NO", "YES", "FORCE", "EXCLUSIVE") or (count and not count.isdecimal()):
             return "is none of NO, YES, FORCE, EXCLUSIVE"
         partition.oversubscribe = word
         partition.max_share = int(count) if count else 4 if word in ("YES", "FORCE") else 1
@@ -82,17 +82,19 @@ def set_field(
     elif key == "gracetime":
         seconds = durations.seconds(value if ":" in value else f"0:{value}")
         partition.grace_time = seconds or 0
-    elif key == "priority" and value.isdigit():
+    elif key == "priority" and value.isdecimal():
         partition.priority_job_factor = partition.priority_tier = int(value)
     elif key == "tresbillingweights":
         partition.tres_billing_weights = _weights(value)
     elif key in ("qos", "alternate"):
         setattr(partition, key, value)
     elif key == "suspendtime":
-        partition.suspend_time = -1 if low in ("infinite", "-1") else int(value) if value.isdigit() else None
+        partition.suspend_time = (
+            -1 if low in ("infinite", "-1") else int(value) if value.isdecimal() else None
+        )
     elif key == "overtimelimit":
         partition.over_time_limit = (
-            INFINITE if low == "unlimited" else int(value) if value.isdigit() else None
+            INFINITE if low == "unlimited" else int(value) if value.isdecimal() else None
         )
     return ""
 

@@ -23,7 +23,7 @@ from fairway.slurm.placing.runs import Runs, new_runs
 from fairway.slurm.placing.uses import Numbering, Uses, indexes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, init=False)
 class Part:
     """One node of a placement: bitmaps of cores and of the devices of each GRES asked for."""
 
@@ -31,15 +31,27 @@ class Part:
     cpus: int
     mem: int
     cores: int
-    gres: tuple[tuple[str, int], ...] = ()
-    tasks: int = 1
+    gres: tuple[tuple[str, int], ...]
+    tasks: int
+
+    def __init__(
+        self, node: int, cpus: int, mem: int, cores: int, gres: tuple[tuple[str, int], ...] = (),
+        tasks: int = 1,
+    ) -> None:  # fmt: skip
+        self.node, self.cpus, self.mem, self.cores, self.gres = node, cpus, mem, cores, gres
+        self.tasks = tasks
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, init=False)
 class Placement:
     """The nodes a job gets, in order."""
 
     parts: tuple[Part, ...]
+
+    def __init__(
+        self, parts: tuple[Part, ...],
+    ) -> None:  # fmt: skip
+        self.parts = parts
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -108,21 +120,30 @@ class Fits:
         self.runs.clear()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class World:
     """What a placement is looked for in. `weights: int64[node]`, lower first."""
 
     fits: Fits
     uses: Uses
     weights: NDArray[np.int64]
-    switches: tuple[frozenset[int], ...] = ()
-    excluded: Mapping[int, int] = field(default_factory=dict)
+    switches: tuple[frozenset[int], ...]
+    excluded: Mapping[int, int]
     """Node → bitmap of cores reserved for others."""
-    held: Callable[[int], int] | None = None
+    held: Callable[[int], int] | None
     """CPUs the job's partition holds on a node (MaxCPUsPerNode)."""
-    layers: Sequence[Mapping[int, int]] = ()
+    layers: Sequence[Mapping[int, int]]
     """Node → bitmap of cores taken, one mapping for each further attempt where cores may be shared."""
-    busy_first: bool = False
+    busy_first: bool
+
+    def __init__(
+        self, fits: Fits, uses: Uses, weights: NDArray[np.int64], switches: tuple[frozenset[int], ...] = (),
+        excluded: Mapping[int, int] | None = None, held: Callable[[int], int] | None = None,
+        layers: Sequence[Mapping[int, int]] = (), busy_first: bool = False,
+    ) -> None:  # fmt: skip
+        self.fits, self.uses, self.weights, self.switches, self.held = fits, uses, weights, switches, held
+        self.layers, self.busy_first = layers, busy_first
+        self.excluded = {} if excluded is None else excluded
 
     @property
     def plain(self) -> bool:

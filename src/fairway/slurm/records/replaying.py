@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from fairway.kube.collectorpause import collector_resting
 from fairway.slurm.administration import Slurmctld
 from fairway.slurm.clockwork import SECOND
 from fairway.slurm.model.job import Job
@@ -60,8 +61,19 @@ def replay(
     controller = new_controller(site, records, first)
     if prepare is not None:
         prepare(controller)
-    played = Played(controller)
-    day = first
+    with collector_resting():
+        return _play(Played(controller), records, until, exclusive, on_day)
+
+
+def _play(
+    played: Played,
+    records: Sequence[JobRecord],
+    until: int | None,
+    exclusive: bool,
+    on_day: Callable[[int], None] | None,
+) -> Played:
+    controller = played.controller
+    day = records[0].submit if records else 0
     for record in records:
         if until is not None and record.submit > until:
             break

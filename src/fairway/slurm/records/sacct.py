@@ -121,12 +121,12 @@ def _record(
         start=start if start <= (end or start) and state != "PENDING" else 0,
         end=end,
         limit=limit,
-        nodes=int(nodes) if nodes.isdigit() else 0,
+        nodes=int(nodes) if nodes.isdecimal() else 0,
         tres=asked or had,
         nodelist=row.get("nodelist", ""),
         eligible=_stamp(row.get("eligible", "")),
-        exit_code=int(exit_code) if exit_code.isdigit() else 0,
-        priority=int(row["priority"]) if row.get("priority", "").isdigit() else 0,
+        exit_code=int(exit_code) if exit_code.isdecimal() else 0,
+        priority=int(row["priority"]) if row.get("priority", "").isdecimal() else 0,
         reason=row.get("reason", ""),
         features=row.get("constraints", ""),
         alloc=had,
@@ -139,7 +139,7 @@ def _stamp(text: str) -> int:
     """A time in UTC, or seconds since 1970. Raises: ValueError."""
     if text in _NEVER:
         return 0
-    if text.isdigit():
+    if text.isdecimal():
         return int(text)
     try:
         return calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))
@@ -148,7 +148,7 @@ def _stamp(text: str) -> int:
 
 
 def _limit(row: dict[str, str]) -> int:
-    if row.get("timelimitraw", "").isdigit():
+    if row.get("timelimitraw", "").isdecimal():
         return int(row["timelimitraw"])
     text = row.get("timelimit", "")
     if text in ("", "Partition_Limit", "UNLIMITED"):
@@ -167,7 +167,7 @@ def _amounts(text: str) -> tuple[tuple[str, int], ...]:
 def _amounts_of(text: str) -> Iterator[tuple[str, int]]:
     for part in filter(None, text.split(",")):
         name, equals, value = part.partition("=")
-        amount = megabytes(value) if name == "mem" else int(value) if value.isdigit() else None
+        amount = megabytes(value) if name == "mem" else int(value) if value.isdecimal() else None
         if name == "mem" and "." in value:
             amount = int(float(value.rstrip("KMGTP")) * {"G": 1024, "T": 1 << 20}.get(value[-1], 1))
         if not equals or amount is None:

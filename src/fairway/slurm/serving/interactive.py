@@ -197,7 +197,7 @@ def _srun(
 def _in_job(
     host: Host, connection: Connection, call: Call, options: JobOptions, rest: list[str], number: str
 ) -> None:
-    job = host.site.job(int(number)) if number.isdigit() else None
+    job = host.site.job(int(number)) if number.isdecimal() else None
     if job is None or not job.active:
         call.error(f"Unable to confirm allocation for job {number}: {refusals()['INVALID_JOB_ID'][1]}")
         call.info(f"Check SLURM_JOB_ID environment variable. Expired or invalid job {number}")
@@ -315,7 +315,7 @@ def _files(host: Host, call: Call, job: Job, step: Step, options: JobOptions) ->
     found = []
     for name in ("output", "error"):
         text = str(options.get(name) or "") if options.source.get(name) == "cli" else ""
-        if text == "" or text.lower().startswith("all") or text.isdigit():
+        if text == "" or text.lower().startswith("all") or text.isdecimal():
             found.append("")
             continue
         text = "/dev/null" if text.lower() == "none" else text

@@ -77,7 +77,7 @@ class Processes:
         if not sessions:
             return False
         for name in os.listdir("/proc"):
-            if name.isdigit():
+            if name.isdecimal():
                 state = _state(int(name))
                 mine = state is not None and state[1] in sessions and int(name) not in waiting
                 if mine and state and (state[0] in "RD" or _is_client(int(name))):
@@ -139,7 +139,7 @@ def _children(pid: int) -> bool:
 def _session(leader: int) -> list[int]:
     found = []
     for name in os.listdir("/proc"):
-        if name.isdigit():
+        if name.isdecimal():
             state = _state(int(name))
             if state is not None and state[1] == leader:
                 found.append(int(name))

@@ -50,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         length = self.headers.get("Content-Length", "0")
-        if not length.isdigit() or int(length) > BODY_MOST:
+        if not length.isdecimal() or int(length) > BODY_MOST:
             self._write(413, f"a body has at most {BODY_MOST} bytes", close=True)
             return
         body = self.rfile.read(int(length)).decode("utf-8", "replace")

@@ -25,7 +25,7 @@ from fairway.slurm.commands import tokens
 from fairway.slurm.commands.accountdump import DumpProblem, read_dump
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.site import FIRST_UID, Site
-from fairway.slurm.conf import read_configuration
+from fairway.slurm.conf import check_usable, read_configuration
 from fairway.slurm.model.association import empty_accounts
 from fairway.slurm.model.job import Job
 from fairway.slurm.serving import rest
@@ -113,11 +113,7 @@ class Server:
 
     def _build(self, head: Mapping[str, Any]) -> None:
         conf = read_configuration(head["texts"])
-        if not conf.nodes or not conf.partitions:
-            what = "NodeName" if not conf.nodes else "PartitionName"
-            raise InvalidInput(
-                (FieldProblem("slurm.conf", 0, what, "", "has no such line that can be used"),)
-            )
+        check_usable(conf)
         if conf.problems and not self.skip_unknown and not self.journal.exists():
             raise InvalidInput(tuple(conf.problems))
         name = conf.get("ClusterName", "cluster")

@@ -140,7 +140,7 @@ class _Reading:
             then = datetime.fromtimestamp(self.now + self._delta(at + 3), UTC)
             self.day, self.time = (then.year, then.month, then.day), (then.hour, then.minute, then.second)
             return
-        if not text[at].isascii() or not text[at].isdigit():
+        if not text[at].isascii() or not text[at].isdecimal():
             raise self._bad(at)
         if ":" in text[at + 1 : at + 3]:
             self._read_clock()

@@ -62,7 +62,7 @@ def compress_sorted(names: Iterable[str]) -> str:
 
 def host_key(name: str) -> tuple[list[tuple[int, int, str]], int]:
     """Slurm's order of names: text by text, numbers by value."""
-    parts = [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in re.split(r"(\d{1,18})", name) if p]
+    parts = [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in re.split(r"(\d{1,18})", name) if p]
     return parts, len(name)
 
 
