@@ -144,7 +144,7 @@ def _pod(draw: random.Random, name: str, priority: str) -> Obj:
 
 
 def _gang(draw: random.Random, name: str, plugin: str) -> list[Obj]:
-    """A group and its pods, or a Job whose pods are one; the group may be missing, or ask for more than there are."""
+    """A group and its pods, or a Job or JobSet whose pods are one; it may be missing, or ask for more."""
     count, priority = draw.randint(2, 4), draw.choice(_CLASSES)
     least = count + draw.choice((0, 0, 0, -1, 1))
     made = _template(draw, priority)
@@ -159,8 +159,12 @@ def _gang(draw: random.Random, name: str, plugin: str) -> list[Obj]:
     if draw.random() < 0.1:
         group = []
     if draw.random() < 0.5:
-        body = {"parallelism": count, "completions": count, "template": made}
-        return [*group, {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": body}]
+        body: Obj = {"parallelism": count, "completions": count, "template": made}
+        api, kind = "batch/v1", "Job"
+        if name.endswith("1"):
+            replicated = {"name": "w", "replicas": 1, "template": {"spec": body}}
+            api, kind, body = "jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [replicated]}
+        return [*group, {"apiVersion": api, "kind": kind, "metadata": meta, "spec": body}]
     return [
         *group,
         *(
