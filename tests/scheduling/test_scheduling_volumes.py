@@ -391,7 +391,7 @@ _PROBLEMS = {
     "half bound": _UNBOUND,
     "one of two": _UNBOUND,
     "another's": (
-        "PVC default/p-own was not created for pod (pod is not owner)",
+        "PVC default/p-own was not created for pod default/p (pod is not owner)",
         "VolumeBinding",
     ),
     "not made yet": (

@@ -66,6 +66,12 @@ def _read(entries: Sequence[Any], statuses: Sequence[Any]) -> tuple[PodClaim, ..
     return tuple(found)
 
 
+def not_owned(pod: Obj, claim: str) -> str:
+    """What is said where `is_for_pod` is not so. Source: IsForPod (v1.36)."""
+    where = meta_of(pod).get("namespace") or ""
+    return f"ResourceClaim {where}/{claim} was not created for Pod {where}/{meta_of(pod)['name']} (Pod is not owner)"
+
+
 def is_for_pod(pod: Obj, claim: Obj) -> bool:
     """Whether a claim that was made for a pod was made for this one."""
     if (meta_of(claim).get("namespace") or "") != (meta_of(pod).get("namespace") or ""):

@@ -28,6 +28,7 @@ from fairway.kube.resourceclaims import (
     can_be_reserved,
     is_for_pod,
     is_reserved_for,
+    not_owned,
     pod_claims,
 )
 from fairway.kube.resources import is_extended
@@ -148,7 +149,7 @@ def claims_of(view: View, pod: Obj) -> list[Obj] | str:
         if "deletionTimestamp" in meta_of(claim):
             return f'resourceclaim "{entry.claim}" is being deleted'
         if entry.is_made and not is_for_pod(pod, claim):
-            return f"ResourceClaim {namespace}/{entry.claim} was not created for the pod (pod is not owner)"
+            return not_owned(pod, entry.claim)
         found.append(claim)
     return found
 

@@ -81,7 +81,7 @@ def look(view: View, accounts: NodeAccounts, pod: PodRecord, profile: Profile) -
     for name, is_ephemeral in pod.shape.claims:
         said = name_for(pod.key.name, name, is_ephemeral)
         claim = view.get(Key(CLAIM, pod.key.namespace, said))
-        problem = _problem(claim, said, pod.uid if is_ephemeral else "")
+        problem = _problem(claim, said, pod if is_ephemeral else None)
         if problem:
             plugin = next((p for p in PLUGINS if profile.filters_with(p)), "")
             is_binders = claim is not None or is_ephemeral
@@ -101,10 +101,10 @@ def look(view: View, accounts: NodeAccounts, pod: PodRecord, profile: Profile) -
     )
 
 
-def _problem(claim: Obj | None, name: str, owner: str) -> str:
-    """`owner`: the pod's uid where the claim has to be its own. Source: podHasPVCs, ephemeral.VolumeIsForPod."""
+def _problem(claim: Obj | None, name: str, owner: PodRecord | None) -> str:
+    """`owner`: the pod, where the claim has to be its own. Source: podHasPVCs, ephemeral.VolumeIsForPod."""
     if claim is None:
-        if owner:
+        if owner is not None:
             return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
         return f'persistentvolumeclaim "{name}" not found'
     if is_lost(claim):
@@ -113,9 +113,9 @@ def _problem(claim: Obj | None, name: str, owner: str) -> str:
     if "deletionTimestamp" in meta_of(claim):
         return f'persistentvolumeclaim "{name}" is being deleted'
     owners = meta_of(claim).get("ownerReferences") or ()
-    if owner and not any(o.get("uid") == owner for o in owners):
-        where = f"{meta_of(claim)['namespace']}/{name}"
-        return f"PVC {where} was not created for pod (pod is not owner)"
+    if owner is not None and not any(o.get("uid") == owner.uid for o in owners):
+        where = meta_of(claim)["namespace"]
+        return f"PVC {where}/{name} was not created for pod {where}/{owner.key.name} (pod is not owner)"
     return ""
 
 

@@ -150,7 +150,7 @@ def test_what_a_pod_waits_for() -> None:
                 (),
                 ("x",),
                 status("stray"),
-                "ResourceClaim default/stray was not created for the pod (pod is not owner)",
+                "ResourceClaim default/stray was not created for Pod default/p (Pod is not owner)",
             ),
             # One that it names is anybody's.
             (("stray",), (), None, ""),

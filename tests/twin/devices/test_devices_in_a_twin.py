@@ -14,6 +14,7 @@ DRIVER = "gpu.example.com"
 CLAIM = "ResourceClaim.resource.k8s.io"
 SLICE = "ResourceSlice.resource.k8s.io"
 V1 = "resource.k8s.io/v1"
+PREPARE = "FailedPrepareDynamicResources"
 
 
 def node(name: str, **allocatable: str) -> Obj:
@@ -305,3 +306,37 @@ def test_a_quota_of_claims_is_told_to_the_pod() -> None:
     (message,) = told
     assert message.startswith("PodResourceClaim gpu: create ResourceClaim : resourceclaims.resource.k8s.io ")
     assert "exceeded quota: q" in message
+
+
+def test_a_pod_bound_without_its_claim_does_not_begin_before_it_is_reserved() -> None:
+    """By hand, or by a scheduler that knows no claims: the kubelet asks whether the claim is the pod's."""
+    asked = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+    meta = {"name": "c", "namespace": "default"}
+    claim = {"apiVersion": V1, "kind": "ResourceClaim", "metadata": meta, "spec": asked}
+    hand = pod("p", nodeName="a", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
+    twin = a_twin(node("a"), hand)
+    p = twin.store.require(Key("Pod", "default", "p"))
+
+    def said() -> list[str]:
+        told = twin.host.events.told()
+        return [e.message.partition("prepare dynamic resources: ")[2] for e in told if e.reason == PREPARE]
+
+    assert p["status"]["phase"] == "Pending"
+    assert set(said()) == {
+        'prepare dynamic resources: fetch ResourceClaim c: resourceclaims.resource.k8s.io "c" not found'
+    }
+    twin.apply([claim])
+    twin.run_for(MINUTE_US)
+    uid = twin.store.require(Key(CLAIM, "default", "c"))["metadata"]["uid"]
+    assert said()[-1] == (
+        f"prepare dynamic resources: pod p ({p['metadata']['uid']}) is not allowed to use ResourceClaim c ({uid})"
+    )
+    twin.apply(
+        [slice_of("a", device("d")), device_class(), pod("q", resourceClaims=hand["spec"]["resourceClaims"])]
+    )
+    twin.run_for(MINUTE_US)
+    # Another pod of the claim has it allocated: the claim controller reserves it for the one that was bound by hand.
+    assert [twin.store.require(Key("Pod", "default", n))["status"]["phase"] for n in "pq"] == [
+        "Running",
+        "Running",
+    ]

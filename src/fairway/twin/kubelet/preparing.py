@@ -1,7 +1,9 @@
-"""What keeps a pod from its sandbox: a driver that cannot prepare its claim yet. So do channels of ComputeDomains.
+"""What keeps a pod from its sandbox: a claim that is not its own, or that its driver cannot prepare yet.
 
-The plugin labels the node for the domain, whose daemon comes there by that, and tries again until it is ready: after a
-quarter of a second, twice as long every time, up to three. After 45 s it gives up, the kubelet says so and comes back.
+A pod that was bound by hand, or by a scheduler that knows nothing of claims, has none reserved. Of drivers it is that
+of ComputeDomains' channels that takes time. Its plugin labels the node for the domain, whose daemon comes there by
+that, and tries again until it is ready: after a quarter of a second, twice as long every time, up to three. After 45
+s it gives up, the kubelet says so and comes back.
 
 Source: kubernetes-sigs/dra-driver-nvidia-gpu cmd/compute-domain-kubelet-plugin (device_state.go, driver.go),
 pkg/workqueue; pkg/kubelet/cm/dra/manager.go, pkg/kubelet/kuberuntime SyncPod, pod_workers.go backOffPeriod (v1.36).
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from fairway.cluster.changes import Change
 from fairway.kube import computedomains as words
 from fairway.kube.objects import Key, Obj, labels_of, meta_of, spec_of
-from fairway.kube.resourceclaims import CLAIM, pod_claims
+from fairway.kube.resourceclaims import CLAIM, is_for_pod, is_reserved_for, not_owned, pod_claims
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.kubeevents import WARNING
 from fairway.twin.kubelet.states import PodState
@@ -29,8 +31,8 @@ _SYNC_US: Final = 10 * SECOND_US
 _FIRST_US, _LONGEST_US = SECOND_US // 4, 3 * SECOND_US
 
 
-def waits_for_channel(k: Kubelet, pod: PodState, obj: Obj) -> bool:
-    """Whether a channel of it cannot be prepared now. Then the pod is begun once it can."""
+def waits_for_claims(k: Kubelet, pod: PodState, obj: Obj) -> bool:
+    """Whether a claim of it cannot be prepared now. Then the pod is begun once it can."""
     if not spec_of(obj).get("resourceClaims"):
         return False
     why = _obstacle(k, pod, obj)
@@ -103,7 +105,10 @@ def _next_try_us(since_us: int, now_us: int) -> int:
 
 
 def _obstacle(k: Kubelet, pod: PodState, obj: Obj) -> str | None:
-    """Why a channel cannot be prepared: empty, where that may pass; None: nothing is in the way."""
+    """Why a claim cannot be prepared: empty, where that may pass; None: nothing is in the way."""
+    strange = _not_its_own(k, obj)
+    if strange:
+        return f"prepare dynamic resources: {strange}"
     for entry in pod_claims(obj):
         claim = k.store.get(Key(CLAIM, pod.key.namespace, entry.claim)) if entry.claim else None
         joining = None if claim is None else words.joining(claim)
@@ -118,6 +123,27 @@ def _obstacle(k: Kubelet, pod: PodState, obj: Obj) -> str | None:
         driver = f"NodePrepareResources failed for ResourceClaim {meta['name']}: {failed}"
         return f"prepare dynamic resources: {driver}" if said else ""
     return None
+
+
+def _not_its_own(k: Kubelet, pod: Obj) -> str:
+    """Why the kubelet asks no driver at all. Source: PrepareResources."""
+    meta = meta_of(pod)
+    for entry in pod_claims(pod):
+        if entry.claim is None:
+            continue
+        if not entry.claim:
+            return f'pod "{meta["namespace"]}/{meta["name"]}": claim {entry.name} not created yet'
+        claim = k.store.get(Key(CLAIM, meta["namespace"], entry.claim))
+        if claim is None:
+            return (
+                f'fetch ResourceClaim {entry.claim}: resourceclaims.resource.k8s.io "{entry.claim}" not found'
+            )
+        if entry.is_made and not is_for_pod(pod, claim):
+            return not_owned(pod, entry.claim)
+        if not is_reserved_for(pod, claim):
+            its = f"{entry.claim} ({meta_of(claim)['uid']})"
+            return f"pod {meta['name']} ({meta['uid']}) is not allowed to use ResourceClaim {its}"
+    return ""
 
 
 def _prepared(k: Kubelet, pod: PodState, uid: str) -> str | None:

@@ -121,7 +121,7 @@ def on_prepare(k: Kubelet, data: tuple[str, int]) -> None:
 
 
 def _set_up_if_possible(k: Kubelet, pod: PodState, node: NodeState, obj: Obj | None) -> None:
-    if obj is not None and preparing.waits_for_channel(k, pod, obj):
+    if obj is not None and preparing.waits_for_claims(k, pod, obj):
         return
     runtime = None if obj is None else obj["spec"].get("runtimeClassName")
     if runtime is None or not gpufaults.waits_for_runtime(k, pod, node, runtime):
