@@ -71,6 +71,20 @@ def test_jobs_stay_in_their_partition_on_kubernetes() -> None:
     assert left_out == [f"{len(records) - len(there)} jobs never start on Kubernetes"]
 
 
+def test_a_job_that_no_node_could_hold_is_told_and_holds_no_quota() -> None:
+    """Kueue admits by sums over nodes: its pods would wait for ever, and its quota with them."""
+    site, records = read_site(SITE), two_days()[:60]
+    at = next(at for at, r in enumerate(records) if r.partition == "train")
+    tres = records[at].tres
+    large = replace(records[at], label="huge", tres=tres | {"mem": 1 << 40, "cpu": tres["cpu"] * 100})
+    stays, left_out = played_on_kubernetes(site, [*records, large])
+    plain, _ = played_on_kubernetes(site, records)
+    assert [(s.label, s.start, s.end) for s in stays] == [(s.label, s.start, s.end) for s in plain]
+    assert len(left_out) == 1
+    assert left_out[0].startswith("job huge: asks for more than a node of its partition has: cpu ")
+    assert "memory " in left_out[0] and "nvidia.com/gpu" not in left_out[0]
+
+
 def test_no_more_gpus_are_held_than_there_are() -> None:
     site, records = read_site(SITE), two_days()
     stays, _ = played_on_kubernetes(site, records)

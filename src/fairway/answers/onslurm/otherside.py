@@ -12,6 +12,8 @@ from pathlib import Path
 
 from fairway.answers.onslurm.telling import Stay
 from fairway.kube.manifestwriting import write_yaml
+from fairway.kube.objects import Obj
+from fairway.kube.quantity import milli_ceil
 from fairway.kube.timestamps import SECOND_US
 from fairway.recorder.tables import PodRow
 from fairway.scenario.loading import load_scenario
@@ -44,9 +46,17 @@ def played_on_kubernetes(
     classes = {obj["metadata"]["name"] for obj in scenario.objects if obj["kind"] == "WorkloadPriorityClass"}
     left_out = [f"job {r.label}: account {r.account or 'none'} is not in the site" for r in records
                 if known and object_name(r.account) not in known]  # fmt: skip
-    jobs = (_job(name, r, first, classes, bool(known)) for name, r in by_name.items()
-            if not known or object_name(r.account) in known)  # fmt: skip
-    trace = TraceUse(JobTrace("sacct", in_order(jobs)), "sacct", kind="Job")
+    jobs = [_job(name, r, first, classes, bool(known)) for name, r in by_name.items()
+            if not known or object_name(r.account) in known]  # fmt: skip
+    machines = [obj for obj in scenario.objects if obj["kind"] == "Node"]
+    fitting = []
+    for job in jobs:
+        short = _short(job, machines)
+        if short:  # it would hold quota for good: Kueue admits by sums, not by nodes
+            left_out.append(f"job {by_name[job.job_id].label}: {short}")
+        else:
+            fitting.append(job)
+    trace = TraceUse(JobTrace("sacct", in_order(fitting)), "sacct", kind="Job")
     from dataclasses import replace
 
     finished = run_scenario(replace(scenario, traces=(trace,), start_us=first * SECOND_US))
@@ -89,6 +99,31 @@ def _job(name: str, record: JobRecord, first: int, classes: set[str], has_accoun
         labels=((_PRIORITY, qos),) if qos in classes else (),
         node_selector=((partition_label(partition), "true"),),
     )
+
+
+def _short(job: TraceJob, machines: Sequence[Obj]) -> str:
+    """What every node of its partition has too little of; '' where some node would do, or there is none at all."""
+    asked = {
+        "cpu": job.cpu_milli,
+        "memory": job.memory_bytes * MILLI,
+        "nvidia.com/gpu": job.gpu_milli,
+    }
+    wanted = dict(job.node_selector).items()
+    most: dict[str, int] = {}
+    for machine in machines:
+        if not wanted <= machine["metadata"]["labels"].items():
+            continue
+        has = {name: milli_ceil(machine["status"]["allocatable"].get(name, 0)) for name in asked}
+        if all(count <= has[name] for name, count in asked.items()):
+            return ""
+        most = {name: max(count, most.get(name, 0)) for name, count in has.items()}
+    over = [name for name in most if asked[name] > most[name]]
+    told = [f"{name} {_told(name, asked[name])} of {_told(name, most[name])}" for name in over]
+    return f"asks for more than a node of its partition has: {', '.join(told)}" if most else ""
+
+
+def _told(name: str, milli: int) -> str:
+    return f"{milli / MILLI / _MIB:,.0f} MiB" if name == "memory" else f"{milli / MILLI:g}"
 
 
 def _stays(pods: Iterable[PodRow], by_name: dict[str, JobRecord]) -> list[Stay]:
