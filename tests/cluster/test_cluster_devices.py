@@ -132,6 +132,25 @@ def test_a_pod_counted_anew_gets_back_what_it_held_while_that_is_free() -> None:
     assert late.devices == 1, "its own is taken by now"
 
 
+def test_devices_that_were_held_are_given_back_together_or_not_at_all() -> None:
+    shapes, devices, labels = Shapes(), GpuDevices(), LabelSet(0, "", {})
+    devices.describe(0, 4)
+
+    def take(uid: str, **asked: int) -> PodRecord:
+        key = Key("Pod", "default", uid)
+        record = PodRecord(key=key, uid=uid, shape=_shape(shapes, **asked), labels=labels)
+        devices.take(record, 0)
+        return record
+
+    both = take("both", whole=2)
+    assert both.devices == 0b11
+    devices.give(both, 0)
+    share = take("share", milli=300)
+    assert share.devices == 0b1
+    assert take("both", whole=2).devices == 0b110, "one of its two is no longer whole"
+    assert devices.free[0].tolist()[:4] == [700, 0, 0, 1000]
+
+
 def test_devices_written_and_read() -> None:
     for mask in (*range(64), 1 << 15, (1 << 16) - 1):
         text = annotation_of(mask)

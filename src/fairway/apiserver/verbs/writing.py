@@ -280,16 +280,13 @@ def _check_update(api: Api, ask: Ask, new: Obj, old: Obj) -> None:
     """Raises: StatusError (422)."""
     if ask.resource.gk == devices.CLAIM and ask.info.subresource == "status":
         found = devices.status_problems(api, ask, new, old)
-        if found:
-            raise invalid(ask.resource.kind, ask.info.name, found)
-        return
-    if ask.info.subresource == "approval":
+    elif ask.info.subresource == "approval":
         found = signingrequests.approval_problems(new, old)
-        if found:
-            raise invalid(ask.resource.kind, ask.info.name, found)
-    if ask.info.subresource == "approval":
+    else:
+        door.check_object(ask, new, old)
         return
-    door.check_object(ask, new, old)
+    if found:
+        raise invalid(ask.resource.kind, ask.info.name, found)
 
 
 def patch(api: Api, ask: Ask) -> door.Write:

@@ -135,7 +135,7 @@ def _queue(room: Autoscaling, probe: Probe, namespace: str) -> tuple[int, int] |
     for queue, level, ready, length in room.loads.queues():
         if queue.name == probe.sought and queue.namespace in ("", namespace):
             held = queues.in_flight(queue, level, ready) if leaves_out else 0
-            return max(length.milli - held, 0) // 1000 * 1000, length.until_us
+            return max((length.milli - held) // 1000, 0) * 1000, length.until_us
     return _named(room, probe.sought, namespace)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairway.cluster.actions import View
-from fairway.kube.objects import Key, Obj, annotations_of, labels_of
+from fairway.kube.objects import Key, Obj, annotations_of, labels_of, status_of
 from fairway.workloads.intorpercent import scaled
 from fairway.workloads.podtemplate import stable_hash
 
@@ -132,11 +132,11 @@ def replicas_of(obj: Obj | None) -> int:
 
 
 def available_of(obj: Obj | None) -> int:
-    return 0 if obj is None else int((obj.get("status") or {}).get("availableReplicas") or 0)
+    return int(status_of(obj or {}).get("availableReplicas") or 0)
 
 
 def count_of(obj: Obj | None) -> int:
-    return 0 if obj is None else int((obj.get("status") or {}).get("replicas") or 0)
+    return int(status_of(obj or {}).get("replicas") or 0)
 
 
 def service_of(view: View, facts: Facts, which: str) -> Obj | None:
