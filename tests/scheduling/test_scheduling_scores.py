@@ -112,6 +112,14 @@ CASES = {
         {N1: 50 + (50 + 57 - 100) // 2},
         profile=replace(DEFAULT_PROFILE, balanced_resources=("cpu", "memory", GPU)),
     ),
+    "balance: devices that the pod does not ask for are left out": Case(
+        BALANCE,
+        [_small(N1).gpu(4)],
+        pod("p").cpu(1).memory("100Mi"),
+        {N1: 75},
+        {N1: [pod("a").gpu(4)]},
+        profile=replace(DEFAULT_PROFILE, balanced_resources=("cpu", "memory", GPU)),
+    ),
     "taints: fewer preferred-against taints are better": Case(
         {"TaintToleration": 1},
         [

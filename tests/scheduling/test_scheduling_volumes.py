@@ -456,6 +456,12 @@ def test_a_profile_without_a_plugin_does_not_ask_it() -> None:
     for out, told in (((), PLUGINS[0]), (PLUGINS[:1], PLUGINS[1]), (PLUGINS[:3], PLUGINS[3]), (PLUGINS, "")):
         world.profile = _without(*out)
         assert world.look(pod).plugin == told
+        assert bool(world.look(pod).why) == bool(told)
+    world, pod = _problem_world("lost without a name")
+    for out, told in (((), "VolumeBinding"), (PLUGINS[:3], "VolumeBinding"), (PLUGINS, "")):
+        world.profile = _without(*out)
+        assert world.look(pod).plugin == told
+        assert (world.look(pod) == VolumeLook()) == (not told), "of no account where nobody asks"
     world, pod = _problem_world("at once")
     world.profile = _without("VolumeBinding")
     assert world.look(pod) == VolumeLook()

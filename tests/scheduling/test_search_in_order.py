@@ -155,7 +155,7 @@ def _filters(*, spreads: bool, apart: bool) -> tuple[Filters, Store]:
     store.create(raw)
     record = store.accounts.record(raw, key_of(raw))
     scheduler = Scheduler(store.accounts)
-    made = scheduler._filters(record, scheduler.local(record), {})
+    made = scheduler._filters(record, scheduler.local(record), {}, None)
     return made, store
 
 

@@ -152,7 +152,7 @@ class Filters:
 
     def _overlay(self) -> None:
         """A node must also fit with the pods nominated to it; if it does not, that is the reason given."""
-        for row, others in sorted(self._nominees.items()):
+        for row, others in self._nominees.items():
             with_them = self._with(others, row, ())
             if with_them.code:
                 self._overlaid[row] = with_them

@@ -7,13 +7,14 @@ Reasons and their words are kube-scheduler's own; a "no" carries the counts per 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, unique
 from typing import Final, NamedTuple
 
 from fairway.kube.objects import Key
 from fairway.scheduling.extenders import EXTENDER
 
 
+@unique
 class Refusal(IntEnum):
     """Why a node was refused, in the order the default profile's filters run."""
 

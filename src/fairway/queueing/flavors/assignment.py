@@ -9,7 +9,7 @@ Source: pkg/scheduler/flavorassigner/flavorassigner.go, flavor_assigner_attempts
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
+from enum import IntEnum, unique
 from typing import Any, Final
 
 from fairway.kube.resources import Resources
@@ -23,6 +23,7 @@ from fairway.queueing.quota.quotatree import Amounts
 from fairway.queueing.tas.requests import TopologyResults
 
 
+@unique
 class Mode(IntEnum):
     """How a flavor serves: better is larger."""
 
@@ -40,6 +41,7 @@ MODE_TEXT: Final = {
 }
 
 
+@unique
 class Possibility(IntEnum):
     """What preemption could do for one resource in one flavor."""
 

@@ -10,7 +10,7 @@ Source: pkg/cache/scheduler (cache.go, clusterqueue.go, snapshot.go, clusterqueu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from enum import IntEnum
+from enum import IntEnum, unique
 
 from fairway.kube.resources import Resources
 from fairway.queueing.facts.gates import DEFAULT_GATES, FeatureGates
@@ -34,6 +34,7 @@ from fairway.queueing.tas.search import find_for_flavor
 from fairway.queueing.tas.tree import FlavorTopology, nodes_of_flavor
 
 
+@unique
 class FitsCheck(IntEnum):
     OK = 0
     NO_QUOTA = 1
