@@ -53,7 +53,7 @@ def for_gangs(moment: Moment, job: Obj, pod: Obj, blocker: Link) -> Iterator[Pro
 
 
 def _more_members(job: Obj, pod: Obj, missing: int, group: str) -> Iterator[Proposal]:
-    """As many pods as the group asks for: of its Job, or beside a pod that nobody made."""
+    """As many pods as the group asks for: of its Job, of a JobSet's only one, or beside a pod that nobody made."""
     what = f"{missing} more pod{'s' if missing > 1 else ''} in PodGroup {group}"
     spec = spec_of(job)
     if job.get("kind") == "Pod":
@@ -62,9 +62,14 @@ def _more_members(job: Obj, pod: Obj, missing: int, group: str) -> Iterator[Prop
         names = [f"{meta['name']}-{n}" for n in range(1, missing + 1)]
         more = (Apply({**as_new(pod), "metadata": {**meta, "name": name}, "spec": asked}) for name in names)
         yield Proposal(what, tuple(more), "members")
-    elif job.get("kind") == "Job" and isinstance(spec.get("parallelism"), int):
+        return
+    path, listed = "/spec", spec.get("replicatedJobs")
+    if job.get("kind") == "JobSet" and isinstance(listed, list) and len(listed) == 1:
+        path, spec = "/spec/replicatedJobs/0/template/spec", spec_of(listed[0].get("template") or {})
+        missing = -(-missing // (listed[0].get("replicas") or 1))
+    if job.get("kind") in ("Job", "JobSet") and isinstance(spec.get("parallelism"), int):
         fields = [f for f in ("parallelism", "completions") if isinstance(spec.get(f), int)]
         operations = tuple(
-            {"op": "replace", "path": f"/spec/{f}", "value": spec[f] + missing} for f in fields
+            {"op": "replace", "path": f"{path}/{f}", "value": spec[f] + missing} for f in fields
         )
         yield Proposal(what, (Patch(key_of(job), operations),), "members")

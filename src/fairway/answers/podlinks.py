@@ -138,15 +138,18 @@ def _gang_links(moment: Moment, scheduler: SchedulerComponent, pod: Obj, alone: 
     accounts = scheduler.accounts.copy()
     profile = scheduler.schedulers[spec_of(pod).get("schedulerName") or "default-scheduler"].profile
     asking = Scheduler(accounts, profile, DefaultSelectors(store).of, view=store)
-    fit = 0
+    fit, refused = 0, set[int]()
     for other, is_placed in zip(pods, has_place, strict=True):
-        if is_placed or placed + fit >= least:
-            continue
         record = accounts.record(other, key_of(other))
+        if is_placed or placed + fit >= least or record.shape.id in refused:
+            continue
         verdict = asking.place(record, 0)
         if isinstance(verdict, Scheduled):
             accounts.place(record, accounts.row_of[verdict.node])
             fit += 1
+        else:
+            # Others like it fit no better.
+            refused.add(record.shape.id)
     if placed + fit >= least:
         return []
     opening = provisioning_links(moment, [p for p, has in zip(pods, has_place, strict=True) if not has])
