@@ -553,3 +553,64 @@ def test_assoc_mgr_tells_who_gathers_age_and_counts_a_node_once(folder: Path) ->
     (qos,) = [line for line in out.splitlines() if line.startswith("QOS=normal(")]
     assert "GrpJobsAccrue=N(2)" in qos and "MaxJobsAccruePA=N(2)" in qos and "MaxJobsAccruePU=N(2)" in qos
     door.end()
+
+
+ODD = ("9" * 5_000, "²", "1e400", "1_[1-", "[", "\udcff", "")
+TAKES_A_WORD = (
+    "scontrol create reservation {}", "scontrol create reservation starttime=now duration=5 nodecnt={} users=root",
+    "scontrol update partition=gpu maxnodes={}", "scontrol notify {} x", "scontrol wait_job {}", "scontrol show job {}",
+    "scontrol hold {}", "scancel {}", "scancel -s {} 1", "squeue -u {}", "squeue -j {}", "sinfo -n {}", "sacct -j {}",
+    "sacctmgr -i add coordinator account={} names=alice", "sacctmgr -i modify account prod set fairshare={}",
+    "sacctmgr -i modify account prod set grptres=cpu={}", "sacctmgr -i modify qos normal set priority={}",
+    "sacctmgr -i modify qos normal set usagefactor={}", "sacctmgr -i modify qos normal set limitfactor={}",
+    "sreport user top topcount={}", "sreport job sizesbyaccount grouping={}", "sprio -j {}", "sstat -j {}",
+    "sbatch -N {} --wrap x", "sbatch -n {} --wrap x", "sbatch --array {} --wrap x", "sbatch --priority {} --wrap x",
+    "sbatch --nice={} --wrap x", "sbatch --mem {} --wrap x", "sbatch --gres gpu:{} --wrap x", "sbatch -t {} --wrap x",
+)  # fmt: skip
+
+
+def test_no_odd_word_leaves_a_command_without_its_answer(folder: Path) -> None:
+    """Numbers of thousands of digits, signs that only look like digits: an answer and an exit code, no exception."""
+    door = Typed(folder)
+    for line in TAKES_A_WORD:
+        for odd in ODD:
+            assert door.type(*[word.replace("{}", odd) for word in line.split()])[0] is not None, (
+                line,
+                odd[:9],
+            )
+    door.end()
+
+
+@pytest.mark.parametrize(
+    ("words", "want"),
+    [
+        ("create reservation", "scontrol: error: Invalid creation entity: \n"),
+        ("add coordinator", " You need to specify conditions to to add the coordinator.\n"),
+        ("add coordinator names=alice", " You need to specify an account list here.\n"),
+        (
+            "add coordinator account=no names=me,alice",
+            " You specified a non-existent account 'no'.\n You specified a non-existent user 'me'.\n",
+        ),
+        (
+            "modify qos normal set usagefactor=x",
+            "Invalid value for UsageFactor (x)\n You didn't give me anything to set\n",
+        ),
+    ],
+)
+def test_what_accounts_cannot_become_is_told(folder: Path, words: str, want: str) -> None:
+    door = Typed(folder)
+    tool = ["scontrol"] if words.startswith("create") else ["sacctmgr", "-i"]
+    assert door.type(*tool, *words.split())[::2] == (1, want)
+    door.end()
+
+
+def test_a_default_account_is_one_the_user_is_in(folder: Path) -> None:
+    door = Typed(folder)
+    code, out, _ = door.type("sacctmgr", "-i", "modify", "user", "alice", "set", "defaultaccount=prod")
+    assert (code, out) == (
+        1,
+        " Can't modify because these users aren't associated with new default account 'prod'...\n"
+        "  U = alice C = fairway\n",
+    )
+    assert door.server.host.site.cluster.accounts.users["alice"].default_account == "research"
+    door.end()

@@ -20,6 +20,7 @@ from fairway.slurm.selecting import gres_needs
 from fairway.slurm.words import hostlist
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import SlurmError
+from fairway.slurm.words.sizes import whole
 
 MAX_ARRAY_TASKS = 1_001
 """MaxArraySize's default; the highest index is one less."""
@@ -126,7 +127,7 @@ def array_tasks(cluster: Cluster, text: str | None) -> tuple[list[int], int]:
         low, dash, high = span.partition("-")
         if not all(word.isdecimal() for word in (low, *([high] if dash else []), *([step] if colon else []))):
             raise SlurmError("INVALID_ARRAY")
-        first, last, by = int(low), int(high or low), int(step or 1)
+        first, last, by = whole(low), whole(high or low), whole(step or "1")
         if last < first or last >= most or (colon and (by <= 0 or by >= most)):
             raise SlurmError("INVALID_ARRAY")
         found.update(range(first, last + 1, by))

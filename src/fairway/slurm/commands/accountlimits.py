@@ -149,7 +149,7 @@ def _amounts(site: Site, text: str) -> dict[str, int]:
             if value == "-1"
             else sizes.megabytes(value)
             if name == "mem"
-            else int(value)
+            else sizes.whole(value)
             if value.isdecimal()
             else None
         )

@@ -14,6 +14,7 @@ from fairway.slurm.commands.call import VERSION, Call
 from fairway.slurm.commands.getopt import Option, job_options, parse
 from fairway.slurm.words import durations, sizes
 from fairway.slurm.words.durations import INFINITE
+from fairway.slurm.words.sizes import whole
 
 REFUSED = 255
 NICE_MOST = 0x80000000 - 3
@@ -177,7 +178,7 @@ def _nodes(options: JobOptions, value: str | None) -> None:
         if found is None or (not found[1] and not dash and found[2]):
             options.refuse(f'"{part}" is not a valid node count')
         else:
-            counts.append(int(found[1] or 0) * {"": 1, "k": 1024, "m": 1048576}[found[2].lower()])
+            counts.append(whole(found[1] or "0") * {"": 1, "k": 1024, "m": 1048576}[found[2].lower()])
     least, most = counts[0], counts[-1]
     if most and most < least:
         options.refuse(f"Maximum node count {most} is less than minimum node count {least}")
@@ -186,7 +187,7 @@ def _nodes(options: JobOptions, value: str | None) -> None:
 
 def _nice(options: JobOptions, value: str | None) -> None:
     found = re.match(r"\s*[+-]?\d+", value or "")
-    nice = 100 if value is None else int(found[0]) if found else 0
+    nice = 100 if value is None else whole(found[0].strip()) if found else 0
     if abs(nice) > NICE_MOST:
         options.refuse(f"Invalid --nice value, out of range (+/- {NICE_MOST})")
     options.values["nice"] = nice
@@ -197,7 +198,7 @@ def _priority(options: JobOptions, value: str | None) -> None:
         options.values["priority"] = 0xFFFFFFFD
         return
     found = re.match(r"\s*[+-]?\d+", value or "")
-    priority = int(found[0]) if found else 0
+    priority = whole(found[0].strip()) if found else 0
     if priority < 0:
         options.refuse("Priority must be >= 0")
     if priority >= 0xFFFFFFFE:
@@ -231,7 +232,7 @@ def signal_number(text: str) -> int:
     import signal
 
     if text.isdecimal():
-        return int(text)
+        return whole(text)
     name = text.upper().removeprefix("SIG")
     return int(getattr(signal, f"SIG{name}")) if name in _SIGNALS else 0
 

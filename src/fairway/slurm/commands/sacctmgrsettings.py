@@ -15,6 +15,7 @@ from fairway.slurm.model.association import (
     Qos,
 )
 from fairway.slurm.words import durations
+from fairway.slurm.words.sizes import whole
 
 
 def accounts_of(call: Call) -> Accounts:
@@ -61,7 +62,7 @@ class Settings:
                 if value.lower() == "parent"
                 else 1
                 if value == "-1"
-                else int(value)
+                else whole(value)
                 if value.isdecimal()
                 else None
             )
@@ -132,6 +133,9 @@ def is_key(key: str, name: str, least: int) -> bool:
     return len(key) >= least and name.startswith(key.lower())
 
 
+_FACTORS = ("UsageFactor", "UsageThreshold", "LimitFactor")
+
+
 def names_of(words: list[str], key: tuple[str, int], where: Conditions) -> list[str]:
     found = where.take(("names", 1), key)
     if found is None:
@@ -162,6 +166,10 @@ class QosSettings:
                 if name not in accounts_of(call).qos:
                     bad_qos(call, name)
                     call.quit(1)
+        elif any(is_key(key, name.lower(), 6) and not _is_float(value) for name in _FACTORS):
+            name = next(one for one in _FACTORS if is_key(key, one.lower(), 6))
+            call.say(f"Invalid value for {name} ({value})")
+            return True
         elif not (
             is_key(key, "description", 1)
             or is_key(key, "priority", 3)
@@ -244,4 +252,11 @@ class QosSettings:
 
 
 def whole_number(text: str) -> int:
-    return int(text) if text.lstrip("-").isdecimal() else 0
+    return whole(text) if text.removeprefix("-").isdecimal() else 0
+
+
+def _is_float(text: str) -> bool:
+    try:
+        return float(text) is not None
+    except ValueError:
+        return False

@@ -197,8 +197,21 @@ def _add_cluster(call: Call, asked: Asked, words: list[str]) -> None:
 def _add_coordinator(call: Call, asked: Asked, words: list[str]) -> None:
     accounts, where = accounts_of(call), Conditions(words)
     names, into = where.take(("names", 1), ("users", 1)) or [], where.take(("accounts", 1)) or []
+    if not names and not into:
+        call.say(" You need to specify conditions to to add the coordinator.")
+        call.quit(1)
     if not privileged(call):
         forbid(call)
+    for article, given in (("a user", names), ("an account", into)):
+        if not given:
+            call.say(f" You need to specify {article} list here.")
+            call.quit(1)
+    wrong = [f"account '{name}'" for name in into if name not in accounts.accounts]
+    wrong += [f"user '{name}'" for name in names if name not in accounts.users]
+    for one in wrong:
+        call.say(f" You specified a non-existent {one}.")
+    if wrong:
+        call.quit(1)
     call.print(" Adding Coordinator User(s)")
     for name in names:
         call.print(f"  {name}")
@@ -262,6 +275,7 @@ def _modify_associations(
     if not privileged(call):
         forbid(call)
     changes_associations = bool(settings.limits or settings.values or settings.qos)
+    _check_default(call, mine, own.get("default_account", ""))
     if mine:
         call.print(f" Modified {kind}s...")
         for one in mine:
@@ -281,6 +295,19 @@ def _modify_associations(
         if "parent" in settings.values:
             _move(accounts, association, settings.values["parent"])
     _done(call)
+
+
+def _check_default(call: Call, users: list[User], account: str) -> None:
+    """A default account is one that the user is in (_check_default_assocs)."""
+    accounts = accounts_of(call)
+    without = [u.name for u in users if account and (account, u.name, "") not in accounts.by_key]
+    if without:
+        call.print(
+            f" Can't modify because these users aren't associated with new default account '{account}'..."
+        )
+        for name in without:
+            call.print(f"  U = {name} C = {accounts.cluster}")
+        call.quit(1)
 
 
 def _touched(call: Call, found: list[Association], settings: Settings) -> list[Association]:

@@ -12,6 +12,7 @@ from fairway.slurm.commands.scontrolupdate import create, delete, update
 from fairway.slurm.model.job import Job
 from fairway.slurm.words import hostlist
 from fairway.slurm.words.errors import SlurmError, refusals
+from fairway.slurm.words.sizes import whole
 
 _OPTIONS = short_table(
     "all:a cluster:M: clusters:M: details:d federation:F future help:h hide local oneliner:o quiet:Q sibling "
@@ -329,7 +330,7 @@ def _wait_job(call: Call, words: list[str]) -> None:
     if not words:
         call.say("too few arguments for keyword:wait_job")
         call.quit(1)
-    job = call.site.job(int(words[0])) if words[0].isdecimal() else None
+    job = call.site.job(whole(words[0])) if words[0].isdecimal() else None
     if job is None:
         call.say(f"scontrol: Problem running job {words[0]}")
         call.quit(1)
@@ -355,7 +356,7 @@ def _token(call: Call, words: list[str]) -> None:
 
 
 def _notify(call: Call, words: list[str]) -> None:
-    job = call.site.job(int(words[0])) if words and words[0].isdecimal() else None
+    job = call.site.job(whole(words[0])) if words and words[0].isdecimal() else None
     if job is None or job.finished:
         call.say(f"job notify failure: {refusals()['INVALID_JOB_ID'][1]}")
         call.quit(1)

@@ -12,6 +12,7 @@ from fairway.slurm.placing.uses import bits
 from fairway.slurm.words import durations, hostlist
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import SlurmError
+from fairway.slurm.words.sizes import whole
 
 _RESERVATION_KEYS = {
     "reservationname": "name",
@@ -68,7 +69,7 @@ def _reservation_fields(call: Call, pairs: Pairs, what: str) -> dict[str, Any]:
                     f"Invalid {'node' if field == 'node_count' else 'core'} count {value}.  No reservation {what}."
                 )
                 call.quit(1)
-            fields[field] = int(value)
+            fields[field] = whole(value)
         elif field in ("users", "accounts", "groups", "flags"):
             fields[field] = (sign, tuple(w for w in value.split(",") if w))
         elif field == "nodes":

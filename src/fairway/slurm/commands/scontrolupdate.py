@@ -75,7 +75,7 @@ def _dispatch(
                 handler(call, pairs)
                 return
     if what == "create":
-        call.error(f"Invalid creation entity: {words[0]}")
+        call.error(f"Invalid creation entity: {words[0] if words else ''}")
         call.quit(1)
     call.say(f"No valid entity in {what} command")
     call.say(

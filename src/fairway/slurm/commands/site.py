@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fairway.slurm.model.tres import order
+from fairway.slurm.words.sizes import whole
 
 if TYPE_CHECKING:
     from fairway.slurm.administration import Slurmctld
@@ -67,7 +68,7 @@ class Site:
     def uid(self, name: str) -> int | None:
         """A user's number, by name or number; users of the accounts that this machine has not are given numbers."""
         if name.isdecimal():
-            return int(name)
+            return whole(name)
         if name in self.uids:
             return self.uids[name]
         try:

@@ -20,6 +20,7 @@ from fairway.slurm.commands.getopt import parse, short_table
 from fairway.slurm.commands.sshare import tree
 from fairway.slurm.utilization import runs_of, utilization
 from fairway.slurm.words import durations, hostlist
+from fairway.slurm.words.sizes import whole
 
 _OPTIONS = short_table(
     "all_clusters:a cluster:M: federation help:h immediate:i local noheader:n parsable:p parsable2:P quiet:Q sort:s: "
@@ -251,9 +252,9 @@ def _conditions(call: Call, asked: Asked, words: list[str], kind: str) -> None:
         elif _is(key, "Accounts", 2) or _is(key, "Acct", 4):
             asked.accounts += value.split(",")
         elif _is(key, "TopCount", 1) and value.isdecimal():
-            asked.top = int(value)
+            asked.top = whole(value)
         elif _is(key, "grouping", 1) and all(part.isdecimal() for part in value.split(",")):
-            asked.grouping = tuple(int(part) for part in value.split(","))
+            asked.grouping = tuple(whole(part) for part in value.split(","))
         elif not _is(key, "Clusters", 1):
             call.code = 1
             call.say(f" Unknown condition: {word}")

@@ -10,6 +10,7 @@ from fairway.slurm.model.node import NodeConf
 from fairway.slurm.model.partition import Partition
 from fairway.slurm.words import durations, hostlist
 from fairway.slurm.words.durations import INFINITE
+from fairway.slurm.words.sizes import whole
 
 
 def partitions_of(
@@ -49,7 +50,7 @@ def set_field(
     if key == "nodes":
         return _set_nodes(partition, value, index, sets)
     if key in _NUMBERS:
-        number = INFINITE if low in ("unlimited", "infinite") else int(value) if value.isdecimal() else None
+        number = INFINITE if low in ("unlimited", "infinite") else whole(value) if value.isdecimal() else None
         if number is None:
             return "is no number"
         setattr(partition, _NUMBERS[key], number)

@@ -7,6 +7,15 @@ from collections.abc import Iterable, Mapping
 
 _POWERS = {"": 0, "K": -1, "M": 0, "G": 1, "T": 2, "P": 3}
 _LETTERS = "\0KMGTP"
+_MOST_DIGITS = 18
+LONG_MAX = 9_223_372_036_854_775_807
+
+
+def whole(text: str) -> int:
+    """A number in decimal digits, perhaps with a sign; one of too many digits is LONG_MAX, as strtol has it."""
+    digits = text.lstrip(" +-")
+    count = int(digits) if len(digits) <= _MOST_DIGITS else LONG_MAX
+    return -count if text.lstrip(" ").startswith("-") else count
 
 
 def megabytes(text: str) -> int | None:
