@@ -61,26 +61,36 @@ def _script(text: str, stops_on_error: bool) -> CommandRun | None:
     if _FOREVER.search(text):
         return CommandRun(None, 0)
     total_us, status = 0, 0
-    joined = ";"
-    for part in re.split(r"(;|\n|&&|\|\|)", text):
-        stripped = part.strip()
-        if part in (";", "\n", "&&", "||"):
-            joined = part
-            continue
-        if not stripped or stripped.startswith("#"):
-            continue
+    steps = _steps(text)
+    for (joined, step), (following, _) in zip(steps, [*steps[1:], (";", "")], strict=False):
         if (joined == "&&" and status != 0) or (joined == "||" and status == 0):
             continue
-        run = _words(stripped)
+        run = CommandRun(0, status) if step == "exit" else _words(step)
         if run is None:
             return None
         if run.run_us is None:
             return CommandRun(None, 0)
         total_us, status = total_us + run.run_us, run.exit_code
-        ends = stripped.split()[0] in ("exit", "exec")
-        if ends or (stops_on_error and status != 0 and joined != "||"):
+        first, *rest = step.split()
+        stops_on_error = stops_on_error or (first == "set" and any(w[0] == "-" and "e" in w for w in rest))
+        # What has `&&` or `||` behind it may fail.
+        if first in ("exit", "exec") or (stops_on_error and status != 0 and following == ";"):
             break
     return CommandRun(total_us, status)
+
+
+def _steps(text: str) -> list[tuple[str, str]]:
+    """Commands, each with what joins it to the one before: `;`, `&&` or `||`."""
+    found = list[tuple[str, str]]()
+    joined = ";"
+    for part in re.split(r"(;|\n|&&|\|\|)", text):
+        stripped = part.strip()
+        if part in (";", "&&", "||"):
+            joined = part
+        elif stripped and not stripped.startswith("#"):
+            found.append((joined, stripped))
+            joined = ";"
+    return found
 
 
 def _words(text: str) -> CommandRun | None:
