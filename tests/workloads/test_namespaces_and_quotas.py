@@ -33,6 +33,25 @@ def config_map(name: str, *, finalizers: list[str] | None = None) -> Obj:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {}}
 
 
+def test_a_namespace_that_goes_keeps_what_others_said_of_it() -> None:
+    world = World()
+    key = world.apply(namespace(finalizers=["kubernetes"]))
+    world.apply(config_map("held", finalizers=["example.com/f"]))
+    mine = {
+        "type": "Mine",
+        "status": "True",
+        "reason": "R",
+        "message": "m",
+        "lastTransitionTime": "2020-01-01T00:00:00Z",
+    }
+    world.store.set_status(key, {"phase": "Active", "conditions": [mine], "more": 1})
+    world.delete(key)
+    world.advance(60)
+    status = world.status(key)
+    assert (status["phase"], status["more"]) == ("Terminating", 1)
+    assert mine in status["conditions"] and len(status["conditions"]) > 1
+
+
 def test_a_namespace_goes_with_everything_in_it() -> None:
     world = World()
     key = world.apply(namespace(finalizers=["kubernetes"]))

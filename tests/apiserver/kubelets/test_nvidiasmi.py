@@ -83,6 +83,17 @@ def test_the_list_names_each_gpu_of_the_node_once() -> None:
     )
 
 
+def test_the_topology_is_that_of_the_nodes_board_where_it_has_the_cards() -> None:
+    at = place(gpus=8)
+    plain, node = run(at, "topo", "-m").text, at.store.require(Key("Node", "", "n"))
+    labels = {**node["metadata"]["labels"], "node.kubernetes.io/instance-type": "p5.48xlarge"}
+    at.store.replace({**node, "metadata": {**node["metadata"], "labels": labels}})
+    assert run(at, "topo", "-m").text != plain
+    few = place(gpus=2)
+    gone = few._replace(node="gone")
+    assert run(gone, "topo", "-m").text.splitlines()[0] == run(few, "topo", "-m").text.splitlines()[0]
+
+
 def test_dmon_counts() -> None:
     lines = run(place(**BUSY), "dmon", "-c", "3").text.splitlines()
     assert len(lines) == 2 + 3 * 2

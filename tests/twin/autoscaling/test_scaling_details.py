@@ -104,6 +104,20 @@ def test_an_external_scaler_that_a_load_describes_later_is_asked_again() -> None
     assert not world.room.loads.given and not world.room.loads.described("depth")
 
 
+def test_a_count_is_restored_for_those_alone_that_ask_for_it() -> None:
+    for advanced, want in (({}, 3), ({"restoreToOriginalReplicaCount": True}, 2)):
+        world = World(
+            load={"queues": [{"name": "jobs", "length": 3}]},
+            objects=[deployment("web", 2), scaled([redis("jobs")], advanced=advanced)],
+        )
+        world.run(120)
+        assert world.replicas("web") == 3
+        world.twin.store.delete(Key(SO, "default", "web"))
+        world.twin.wake()
+        world.run(30)
+        assert world.replicas("web") == want
+
+
 def scaled_job(triggers: list[Obj], annotations: dict[str, str] | None = None) -> Obj:
     pod = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}
     template = {"metadata": {"annotations": {"fairway.dev/run-time": "1h"}}, "spec": pod}
