@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import MINUTE_US
+from fairway.scheduling.dynamicresources import Binding
+from fairway.twin.devices.reserving import overtaken
 from fairway.twin.latency import latency_named
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
@@ -340,3 +344,27 @@ def test_a_pod_bound_without_its_claim_does_not_begin_before_it_is_reserved() ->
         "Running",
         "Running",
     ]
+
+
+@pytest.mark.parametrize(
+    ("status", "chosen", "want"),
+    [
+        (None, True, 'add finalizer to claim default/c: resourceclaims.resource.k8s.io "c" not found'),
+        (None, False, 'add reservation to claim default/c: resourceclaims.resource.k8s.io "c" not found'),
+        ({}, True, ""),
+        ({}, False, "claim default/c got deallocated elsewhere in the meantime"),
+        ({"allocation": {}}, True, "claim default/c got allocated elsewhere in the meantime"),
+        ({"allocation": {}}, False, ""),
+    ],
+)
+def test_what_overtook_a_choice_is_said(status: Obj | None, chosen: bool, want: str) -> None:
+    """Source: bindClaim."""
+    key, allocation = Key(CLAIM, "default", "c"), {"devices": {}} if chosen else None
+    claim = None if status is None else {"metadata": {"name": "c"}, "status": status}
+    assert overtaken(Binding(key, {}, allocation), key, claim) == want
+    if claim is not None:
+        claim["metadata"]["deletionTimestamp"] = "2026-01-05T00:00:00Z"
+        assert (
+            overtaken(Binding(key, {}, allocation), key, claim)
+            == "claim default/c got deleted in the meantime"
+        )

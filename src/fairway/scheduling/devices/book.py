@@ -15,7 +15,7 @@ from fairway.kube.resourceclaims import EXTENDED_ANNOTATION
 from fairway.scheduling.devices.extended import backed
 from fairway.scheduling.devices.facts import CLAIM, CLASS, SLICE, Class, DeviceId, Slice, class_of, slice_of
 from fairway.scheduling.devices.pools import PoolId, Published
-from fairway.scheduling.devices.usage import Usage, results_of
+from fairway.scheduling.devices.usage import Usage, results_in, results_of
 
 KINDS = (SLICE, CLASS, CLAIM)
 
@@ -106,12 +106,12 @@ class DeviceBook:
 
     def hold(self, claim: Key | None, allocation: Obj) -> None:
         """Nobody else gets these devices from now on. `claim` None: it is not made yet."""
-        self._move(self.usage.add(_results(allocation)))
+        self._move(self.usage.add(results_in(allocation)))
         if claim is not None:
             self.pending[claim] = None
 
     def let_go(self, claim: Key | None, allocation: Obj) -> None:
-        self._move(self.usage.remove(_results(allocation)))
+        self._move(self.usage.remove(results_in(allocation)))
         if claim is not None:
             self.pending.pop(claim, None)
 
@@ -121,11 +121,6 @@ class DeviceBook:
     def _republished(self) -> None:
         self.published_version += 1
         self._published = self._extended = None
-
-
-def _results(allocation: Obj) -> list[Obj]:
-    found: list[Obj] = (allocation.get("devices") or {}).get("results") or []
-    return found
 
 
 def _same_allocation(a: Obj, b: Obj) -> bool:

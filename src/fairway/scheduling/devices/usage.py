@@ -56,7 +56,10 @@ class Usage:
 
 def results_of(claim: Obj) -> list[Obj]:
     """The devices a claim has."""
-    allocation = status_of(claim).get("allocation") or {}
+    return results_in(status_of(claim).get("allocation") or {})
+
+
+def results_in(allocation: Obj) -> list[Obj]:
     found: list[Obj] = (allocation.get("devices") or {}).get("results") or []
     return found
 

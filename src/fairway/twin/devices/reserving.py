@@ -235,7 +235,7 @@ class Reservations:
         claim = self._store.get(key)
         if claim is not None and is_reserved_for(pod, claim):
             return claim
-        problem = _overtaken(binding, key, claim)
+        problem = overtaken(binding, key, claim)
         if claim is None or problem:
             raise BindingError(f'running PreBind plugin "{PLUGIN}": {problem}')
         status = {**status_of(claim)}
@@ -409,7 +409,7 @@ def _is_news_to_held(change: Change) -> bool:
     return before.get("ownerReferences") is not after.get("ownerReferences")
 
 
-def _overtaken(binding: Binding, key: Key, claim: Obj | None) -> str:
+def overtaken(binding: Binding, key: Key, claim: Obj | None) -> str:
     """What became of a claim since the pod's node was chosen. Source: bindClaim."""
     name = f"{key.namespace}/{key.name}"
     if claim is None:
