@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
 
-from fairway.cluster.actions import Emit, perform
+from fairway.cluster.actions import Delete, Emit, Patch, SetStatus, perform
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
 from fairway.kube.resourceclaims import CLAIM, FINALIZER
 from fairway.kube.timestamps import parse_rfc3339
-from fairway.workloads.resourceclaims import affected
+from fairway.workloads.resourceclaims import CLAIMS, affected
 
 V1 = "resource.k8s.io/v1"
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
@@ -191,3 +192,59 @@ def test_who_is_no_pod_is_left_alone() -> None:
     other = {"apiGroup": "example.com", "resource": "trains", "name": "t", "uid": "1"}
     world.status(MINE, allocation={"devices": {}}, reservedFor=[other])
     assert world.store.require(MINE)["status"]["reservedFor"] == [other]
+
+
+def _held(claim: Obj, pod: Obj | None) -> Store:
+    """One claim and one pod, as they are."""
+    store = Store(seed=1)
+    store.load({"apiVersion": V1, "kind": "ResourceClaim", **claim})
+    if pod is not None:
+        meta = {"name": "p", "namespace": "default", **pod["metadata"]}
+        store.load({"apiVersion": "v1", "kind": "Pod", **pod, "metadata": meta})
+    return store
+
+
+_PODS: dict[str, Obj | None] = {
+    "lives": {"metadata": {"uid": "u"}, "spec": {}, "status": {"phase": "Running"}},
+    "is done": {"metadata": {"uid": "u"}, "spec": {}, "status": {"phase": "Succeeded"}},
+    "is another": {"metadata": {"uid": "v"}, "spec": {}, "status": {"phase": "Running"}},
+    "is gone": None,
+}
+
+
+@pytest.mark.parametrize("pod", _PODS)
+def test_what_becomes_of_a_claim_in_every_state(pod: str) -> None:
+    """Source: pkg/controller/resourceclaim/controller.go, syncClaim."""
+    user = {"resource": "pods", "name": "p", "uid": "u"}
+    other = {"apiGroup": "x.io", "resource": "things", "name": "t", "uid": "t"}
+    for is_guarded, is_going, is_allocated, is_made_for_it, users in product(
+        *[(False, True)] * 4, ([], [user], [other], [other, user])
+    ):
+        meta: Obj = {"name": "mine", "namespace": "default", "uid": "c", "finalizers": ["a.b/c"]}
+        if is_guarded:
+            meta["finalizers"] = ["a.b/c", FINALIZER]
+        if is_going:
+            meta["deletionTimestamp"] = "2026-01-05T08:00:00Z"
+        if is_made_for_it:
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
+            meta["ownerReferences"] = [owner]
+        status: Obj = {"allocation": {"devices": {}}, "devices": [{}]} if is_allocated else {}
+        if users:
+            status["reservedFor"] = users
+        held = _held({"metadata": meta, "spec": {}, "status": status}, _PODS[pod])
+        found = CLAIMS.reconcile(held, MINE, 0)
+        kept = [u for u in users if u is other or pod == "lives"]
+        want: list[Any] = []
+        left = {} if is_guarded and not kept else {k: v for k, v in status.items() if k != "reservedFor"}
+        if kept:
+            left["reservedFor"] = kept
+        unguarded = Patch(MINE, {"metadata": {"finalizers": ["a.b/c"]}})
+        if len(kept) < len(users):
+            want.append(SetStatus(MINE, left))
+            if is_guarded and not left.get("allocation"):
+                want.append(unguarded)
+        elif is_guarded and is_going and not kept:
+            want += [SetStatus(MINE, left), unguarded] if is_allocated else [unguarded]
+        if not kept and not is_going and is_made_for_it and pod in ("is done", "is another"):
+            want.append(Delete(MINE, "c"))
+        assert list(found.actions) == want, (is_guarded, is_going, is_allocated, is_made_for_it, users)
