@@ -66,6 +66,9 @@ def passes(again: Explanation, before: Explanation) -> bool:
     if before.blocker.layer == VOLUMES and again.blocker.layer == SCHEDULER:
         # One of its pods has got the claim and the last place.
         return any(link.numbers.get("pods", 0) > 1 for link in before.chain)
+    if "deployment" in before.object and again.blocker.layer == QUOTA and before.blocker.layer == SCHEDULER:
+        # Each of its pods is in the queue by itself: that one is placed, and the next one waits for quota.
+        return any(link.numbers.get("pods", 0) > 1 for link in before.chain)
     return LAYERS.index(again.blocker.layer) > LAYERS.index(before.blocker.layer)
 
 
