@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import jwt
 import pytest
 from apiserver_serving import Served
 
 from fairway.apiserver.auth.tokens import ISSUER
+from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 
 HOME = "/api/v1/namespaces/default"
 ACCOUNT = f"{HOME}/serviceaccounts/worker"
@@ -110,6 +112,19 @@ def test_a_pods_token_names_its_node(home: Served) -> None:
     home.ask("DELETE", "/api/v1/nodes/n")
     assert who(home, bound)[0] == 201
     home.ask("DELETE", f"{HOME}/pods/p?gracePeriodSeconds=0")
+
+
+def test_a_token_says_how_long_it_holds_inside_and_beside_it(home: Served) -> None:
+    body = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": 700},
+    }
+    _, answer = home.ask("POST", f"{ACCOUNT}/token", body)
+    claims = jwt.decode(answer["status"]["token"], options={"verify_signature": False})
+    assert claims["exp"] - claims["iat"] == answer["spec"]["expirationSeconds"] == 700
+    assert claims["nbf"] == claims["iat"]
+    assert parse_rfc3339(answer["status"]["expirationTimestamp"]) == claims["exp"] * SECOND_US
 
 
 REFUSED: dict[str, tuple[dict[str, Any], int]] = {
