@@ -458,6 +458,8 @@ def test_the_shell_has_the_commands_and_time_is_moved(served: Served, tmp_path: 
     assert shown.stdout == "alice|FAILED|4:0|00:50:00\n"
     assert _fairway("slurm", "shell", *at, "sh", "-c", "exit 7").returncode == 7
     assert "1 ended" in _fairway("slurm", "status", *at).stdout
+    late = _fairway("slurm", "advance", "99999999999h", *at)
+    assert late.returncode == 2 and "expected at most 3660d at a time" in late.stderr
     wrong = _fairway("slurm", "advance", "soon", *at)
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
     assert "Traceback" not in wrong.stderr

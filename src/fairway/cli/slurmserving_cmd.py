@@ -194,6 +194,10 @@ def shell(
         raise typer.Exit(127 if isinstance(failed, FileNotFoundError) else 126) from None
 
 
+_MOST_DAYS = 3_660
+"""Ten years: Slurm's clock ends in 2106."""
+
+
 def advance(
     duration: Annotated[str, typer.Argument(help="Such as 90s, 1h30m or 2d.")],
     data: _DATA = None,
@@ -212,6 +216,8 @@ def advance(
         us = parse_duration(duration)
     except ValueError as wrong:
         raise UserError(f"{duration!r}: {wrong}") from wrong
+    if us > _MOST_DAYS * 86_400_000_000:
+        raise UserError(f"{duration!r}: expected at most {_MOST_DAYS}d at a time")
     where = _folder(data)
     _ask(where, {"name": "fairway-advance", "us": us})
     _tell(where, {"name": "fairway-status"}, output)
