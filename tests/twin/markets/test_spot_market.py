@@ -162,3 +162,15 @@ def test_a_series_that_will_not_do_is_said_with_its_line(name: str, tmp_path: Pa
     with pytest.raises(InvalidInput, match=words) as caught:
         read_interruptions(file, 0)
     assert caught.value.problems[0].line > 0
+
+
+def test_karpenter_hears_of_a_notice_and_the_kubelet_goes_on_until_it_is_drained(tmp_path: Path) -> None:
+    text = HEAD + SERIES + WORK.replace("CAPACITY", "spot")
+    (tmp_path / "scenario.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "series.csv").write_text("time,count\n65m,1\n", encoding="utf-8")
+    twin = build_twin(load_scenario(tmp_path))
+    twin.run_for(65 * 60 * 1_000_000 + 1)
+    nodes = twin.store.objects("Node")
+    assert nodes
+    ready = [c for n in nodes for c in n["status"]["conditions"] if c["type"] == "Ready"]
+    assert [c["status"] for c in ready] == ["True"] * len(nodes), ready
