@@ -11,7 +11,7 @@ from fairway.cluster.actions import Emit, SetStatus
 from fairway.cluster.store import Store
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import SECOND_US, rfc3339
-from fairway.queueing.control.nodefailures import NODE_FAILURE_DELAY_US, Member, NodeDecision, on_node
+from fairway.queueing.control.nodefailures import NODE_FAILURE_DELAY_US, Member, NodeDecision, is_on, on_node
 from fairway.queueing.facts.gates import DEFAULT_GATES, FeatureGates
 
 HOST = "kubernetes.io/hostname"
@@ -151,3 +151,16 @@ def test_a_pod_behind_the_topology_gate_may_wait() -> None:
     gated["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/topology"}]
     actions = decided(node(ready="False"), workload(), gated).actions
     assert not [a for a in actions if isinstance(a, SetStatus) and a.key.name == "p"]
+
+
+def test_a_workload_is_on_a_node_while_it_runs_there() -> None:
+    def on(*conditions: str, levels: tuple[str, ...] = (HOST,), values: tuple[str, ...] = ("n1",)) -> bool:
+        plain = {"levels": list(levels), "domains": [{"values": list(values), "count": 1}]}
+        sets = [{"name": "leader"}, {"name": "main", "count": 1, "topologyAssignment": plain}]
+        said = [{"type": kind, "status": "True", "reason": "x"} for kind in conditions]
+        return is_on({"status": {"admission": {"podSetAssignments": sets}, "conditions": said}}, "n1")
+
+    assert on() and on("QuotaReserved") and on(levels=("rack", HOST), values=("r", "n1"))
+    assert not on("Finished") and not on("Evicted") and not on(values=("n2",))
+    assert not on(levels=("rack",)) and not on(levels=(HOST, "rack"), values=("r", "n1"))
+    assert not is_on({}, "n1")

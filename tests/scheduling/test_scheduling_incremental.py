@@ -212,3 +212,22 @@ def test_image_scores_follow_who_holds_them() -> None:
         assert kept.score[rows].tolist() == fresh.score[rows].tolist()
         seen.add(tuple(kept.score[rows].tolist()))
     assert len(seen) > 3
+
+
+def test_a_ranking_follows_many_changes_at_once() -> None:
+    store = Store()
+    for i in range(40):
+        store.create(node(f"n{i}").cpu(8).build())
+    raw = pod("p").cpu(1).build()
+    store.create(raw)
+    record = store.accounts.record(raw, key_of(raw))
+    kept = NodeLocal(store.accounts, record.shape, DEFAULT_PROFILE)
+    seen = []
+    for cpus in (8, 2, 16, 0):
+        for i in range(40):
+            store.replace(node(f"n{i}").cpu(cpus if i % 2 else 4).build())
+        kept.refresh()
+        fresh = NodeLocal(store.accounts, record.shape, DEFAULT_PROFILE)
+        seen.append(kept.ranking().best(0, 40, 0))
+        assert seen[-1] == fresh.ranking().best(0, 40, 0)
+    assert len(set(seen)) == 4

@@ -143,6 +143,7 @@ def test_extended_resources_are_asked_for_by_container(name: str) -> None:
     spec, requests, mappings = ASKED[name]
     classes = {GPU: _class("gpus", GPU), NIC: _class("nics", NIC)}
     assert _said(asked(spec, (NIC, GPU), classes)) == (requests, mappings)
+    assert asked(spec, (NIC, GPU), classes) == asked(spec, (GPU, NIC), classes), "by name, however they come"
     only_nics = [m for m in mappings if m[1] == NIC]
     assert _said(asked(spec, (NIC,), classes))[1] == only_nics
 

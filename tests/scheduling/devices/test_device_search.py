@@ -319,6 +319,29 @@ def plain_worlds(draw: st.DrawFn) -> tuple[list[Obj], list[str], list[str], Obj]
     return slices, picked, parts, body
 
 
+@pytest.mark.parametrize(
+    ("requests", "more", "want"),
+    [
+        ([{"name": "r", "exactly": {"deviceClassName": "k"}}], {}, True),
+        ([{"name": "r", "exactly": {"deviceClassName": "k", "count": 32}}], {}, True),
+        ([{"name": "r", "exactly": {"deviceClassName": "k", "count": 33}}], {}, False),
+        ([{"name": "r", "exactly": {"deviceClassName": "k", "allocationMode": "All"}}], {}, False),
+        ([{"name": n, "exactly": {"deviceClassName": "k"}} for n in "ab"], {}, False),
+        ([{"name": "r", "firstAvailable": [{"name": "a", "deviceClassName": "k"}]}], {}, False),
+        ([{"name": "r", "firstAvailable": [{"name": n, "deviceClassName": "k"} for n in "ab"]}], {}, False),
+        (
+            [{"name": "r", "exactly": {"deviceClassName": "k"}}],
+            {"constraints": [{"matchAttribute": "a/b"}]},
+            False,
+        ),
+        ([], {}, False),
+    ],
+)
+def test_which_claims_are_plain(requests: list[Obj], more: Obj, want: bool) -> None:
+    spec = {"devices": {"requests": requests, **more}}
+    assert is_plain(claim_of({"metadata": {"name": "c", "namespace": "d"}, "spec": spec})) == want
+
+
 @given(plain_worlds())
 @settings(max_examples=300, deadline=None)
 def test_a_plain_claim_gets_what_a_search_would_find(
