@@ -55,10 +55,10 @@ def test_the_reports_look_as_slurms(tmp_path: Path) -> None:
     for user, gpus in (("alice", 1), ("carol", 4)):
         door.type("sbatch", f"--gres=gpu:{gpus}", "--wrap", "sleep 1800", user=user)
     door.run(86400)
-    assert door.type("sreport", "-P", "-T", "gres/gpu", "-t", "seconds", "-n", "user", "top", *YESTERDAY)[
-        1
-    ] == ("fairway|carol||prod|gres/gpu|7200\nfairway|alice||research|gres/gpu|1800\n")
-    shown = door.type("sreport", "cluster", "AccountUtilizationByUser", *YESTERDAY)[1].splitlines()
+    assert door.type("sreport", "-P", "-T", "gres/gpu", "-t", "seconds", "-n", "user", "top", *LATELY)[1] == (
+        "fairway|carol||prod|gres/gpu|7200\nfairway|alice||research|gres/gpu|1800\n"
+    )
+    shown = door.type("sreport", "cluster", "AccountUtilizationByUser", *LATELY)[1].splitlines()
     assert shown[0] == "-" * 80
     assert shown[1].startswith("Cluster/Account/User Utilization ")
     assert shown[2] == "Usage reported in CPU Minutes"
@@ -75,7 +75,8 @@ def test_the_reports_look_as_slurms(tmp_path: Path) -> None:
     door.end()
 
 
-YESTERDAY = ("start=now-2days", "end=now")
+# Starts and ends are rounded to the nearest hour.
+LATELY = ("start=now-3days", "end=now")
 
 
 @pytest.mark.parametrize(
