@@ -1,8 +1,7 @@
 """The Cluster Autoscaler on the loop: scans, grows groups, waits for machines, removes nodes.
 
-Unlike kube: the loop rests while nothing changes and nothing falls due, so that a twin comes to an end; what a scan
-decides is carried out at once, where upstream's calls take a moment; and a loop that something starts comes a second
-after the last one, where upstream's take as long as they take.
+Unlike kube: the loop rests while nothing changes or falls due, so that a twin comes to an end; a scan's decisions are
+carried out at once; and a loop that something starts comes a second after the last one, however long that one took.
 """
 
 from __future__ import annotations
