@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from queueworld import cohort, flavor, queue, wl
 
+from fairway.compiled import loading
 from fairway.queueing.cycle.entries import Entry, Head
 from fairway.queueing.cycle.entryorder import classical_order, fair_order
 from fairway.queueing.cycle.nomination import CycleOptions, Nominator
@@ -23,6 +24,9 @@ from fairway.queueing.quota.accounts import Accounts, QueueAccount
 from fairway.queueing.quota.quotatree import QuotaNode
 from fairway.queueing.quota.shares import share_of
 
+_NO_STAND_INS = pytest.mark.skipif(
+    loading.is_active(), reason="compiled code takes no stand-ins: the run as pure Python has it"
+)
 GPU = flavor_resource("default", "gpu")
 READER = WorkloadReader()
 GATES = ("PrioritizePreemptorWorkloads", "PrioritySortingWithinCohort", "FairSharingPrioritizeNonBorrowing")
@@ -34,6 +38,7 @@ def _gates(*on: bool) -> FeatureGates:
     return gates
 
 
+@_NO_STAND_INS
 @pytest.mark.parametrize(("preemptors", "priorities"), list(product((True, False), repeat=2)))
 def test_order_without_fair_sharing(preemptors: bool, priorities: bool) -> None:
     """Pairwise: who holds quota, who preempted, who borrows less, who matters more, who is older, by name."""

@@ -201,8 +201,8 @@ class NodeShare:
     """Name → how many, for GRES without devices (no File)."""
 
     def __init__(
-        self, node: int, cpus: int, mem: int, cores: int, gres: dict[str, int] | None = None,
-        gres_counts: dict[str, int] | None = None,
+        self, node: int = 0, cpus: int = 0, mem: int = 0, cores: int = 0,
+        gres: dict[str, int] | None = None, gres_counts: dict[str, int] | None = None,
     ) -> None:  # fmt: skip
         self.node, self.cpus, self.mem, self.cores = node, cpus, mem, cores
         self.gres = {} if gres is None else gres
@@ -227,8 +227,8 @@ class Step:
     extra: dict[str, Any]
 
     def __init__(
-        self, step_id: str, name: str, start: int, end: int = 0, state: str = "RUNNING", exit_code: int = 0,
-        signal: int = 0, nodes: tuple[str, ...] = (), tasks: int = 1, cpus: int = 1,
+        self, step_id: str = "", name: str = "", start: int = 0, end: int = 0, state: str = "RUNNING",
+        exit_code: int = 0, signal: int = 0, nodes: tuple[str, ...] = (), tasks: int = 1, cpus: int = 1,
         tres: Tres | None = None, extra: dict[str, Any] | None = None,
     ) -> None:  # fmt: skip
         self.step_id, self.name, self.start, self.end, self.state = step_id, name, start, end, state
@@ -356,9 +356,10 @@ class Job:
     """Partition → what the job needs there (placing.Need), made once; emptied when the job is changed."""
 
     def __init__(
-        self, job_id: int, request: JobRequest, user: str, account: str, qos: str, assoc_id: int,
-        partition: str, partitions: tuple[str, ...], submit: int, eligible: int, time_limit: int,
-        limit_set: bool, priority: int = 0, priority_by_partition: tuple[int, ...] = (),
+        self, job_id: int = 0, request: JobRequest | None = None, user: str = "", account: str = "",
+        qos: str = "", assoc_id: int = 0, partition: str = "", partitions: tuple[str, ...] = (),
+        submit: int = 0, eligible: int = 0, time_limit: int = 0, limit_set: bool = False,
+        priority: int = 0, priority_by_partition: tuple[int, ...] = (),
         factors: dict[str, float] | None = None, nice: int = 0, state: str = "PENDING",
         flags: set[str] | None = None, reason: str = "None", waited_for: str = "", reason_detail: str = "",
         begin: int = 0, start: int = 0, end: int = 0, suspend_time: int = 0, pre_suspend_s: int = 0,
@@ -377,7 +378,9 @@ class Job:
         planned_cpus: int = 0, scheduler: str = "", last_sched_eval: int = 0,
         steps: list[Step] | None = None, version: int = 0, needs: dict[Any, Any] | None = None,
     ) -> None:  # fmt: skip
-        self.job_id, self.request, self.user, self.account, self.qos = job_id, request, user, account, qos
+        self.job_id, self.user, self.account, self.qos = job_id, user, account, qos
+        # All have defaults: `copy` makes an empty one first.
+        self.request = JobRequest() if request is None else request
         self.assoc_id, self.partition, self.partitions = assoc_id, partition, partitions
         self.submit, self.eligible, self.time_limit = submit, eligible, time_limit
         self.limit_set, self.priority = limit_set, priority
