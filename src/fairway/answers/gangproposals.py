@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from fairway.answers.explanation import GANG, Link
 from fairway.answers.proposal import Proposal
@@ -12,6 +13,9 @@ from fairway.kube.objects import Obj, key_of, namespace_of, spec_of
 from fairway.scenario.objects import as_new
 from fairway.scheduling import coscheduling, gangscheduling
 from fairway.twin.scheduler import SchedulerComponent
+
+MOST_MEMBERS: Final = 256
+"""Pods that are proposed and tried at once; a group that asks for more of them is not helped by more."""
 
 
 def pods_short(blocker: Link, waiting: int) -> int:
@@ -48,7 +52,7 @@ def for_gangs(moment: Moment, job: Obj, pod: Obj, blocker: Link) -> Iterator[Pro
         operations = ({"op": "replace", "path": "/spec/minMember", "value": most},)
         what = f"PodGroup {group.name} asks for {most} pods instead of {least}"
         yield Proposal(what, (Patch(group, operations),), "group", loses=True)
-    if len(members) < least:
+    if 0 < least - len(members) <= MOST_MEMBERS:
         yield from _more_members(job, pod, least - len(members), group.name)
 
 
