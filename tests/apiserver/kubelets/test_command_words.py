@@ -68,8 +68,8 @@ TABLE: list[tuple[str, str, str, int]] = [
     (MAKE + "tail -n 9 /tmp/x", "a\nb\nc\n", "", 0),
     (MAKE + "tail -n 0 /tmp/x", "", "", 0),
     (MAKE + "tail -n x /tmp/x", "", "tail: invalid number of lines: 'x'\n", 1),
-    ("head /nope", "", "head: /nope: No such file or directory\n", 1),
-    ("tail -f /nope", "", "tail: /nope: No such file or directory\n", 1),
+    ("head /nope", "", "head: cannot open '/nope' for reading: No such file or directory\n", 1),
+    ("tail -f /nope", "", "tail: cannot open '/nope' for reading: No such file or directory\n", 1),
     (MAKE + "wc /tmp/x", "3 3 6 /tmp/x\n", "", 0),
     (MAKE + "wc -l /tmp/x", "3 /tmp/x\n", "", 0),
     (MAKE + "wc -c < /tmp/x", "6\n", "", 0),
@@ -250,6 +250,18 @@ def test_what_is_packed_has_its_modes_and_names() -> None:
         ("data/sub", 0o755, 61, True, "root"),
         ("data/sub/b", 0o644, 63, False, "root"),
     ]
+
+
+def test_a_script_that_starts_itself_ends() -> None:
+    script = 'echo a; sh -c "$AGAIN"; sh -c "$AGAIN"'
+    pod: Obj = {
+        **POD,
+        "spec": {"containers": [{"name": "c", "env": [{"name": "AGAIN", "value": script}]}]},
+    }
+    done = running.run(["sh", "-c", script], Place(pod, "c", "n", Store(now_us=0), 0), Files(60))
+    assert said(done) == "a\n" * 64
+    assert set(said(done, is_error=True).splitlines()) == {"sh: 1: Cannot fork"}
+    assert (done.code, done.is_known) == (2, False)
 
 
 def test_a_script_has_a_size() -> None:

@@ -197,6 +197,16 @@ def test_how_a_shell_is_left() -> None:
         assert client.codes == ([0] if is_left else []), (tty, len(data))
 
 
+def test_a_shell_stays_where_it_went_and_stops_as_it_was_told() -> None:
+    process, client = begun("sh", stdin=True)
+    process.receive(b"cd /tmp\npwd\nsh -c 'cd /; pwd'\n\n# nothing\npwd\n")
+    assert client.out == b"/tmp\n/\n/tmp\n"
+    process.receive(b"false\nset -e\nfalse || true\nsh -c 'exit 3' || pwd\n")
+    assert (client.out, client.codes) == (b"/tmp\n/\n/tmp\n/tmp\n", [])
+    process.receive(b"sh -c 'exit 5'\npwd\n")
+    assert (client.out, client.codes) == (b"/tmp\n/\n/tmp\n/tmp\n", [5])
+
+
 def test_a_shell_lives_in_the_clusters_time() -> None:
     store, _ = running()
     process, client = begun("sh", stdin=True, store=store)

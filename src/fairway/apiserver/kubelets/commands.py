@@ -48,7 +48,10 @@ def _each(name: str, arguments: list[str], run: Run, stdin: bytes) -> tuple[list
         try:
             found.append((operand, stdin if operand == "-" else run.files.read(run.path(operand))))
         except FileError as why:
-            err += f"{name}: {operand}: {why}\n".encode()
+            what = f"cannot open '{operand}' for reading" if name in ("head", "tail") else operand
+            err += f"{name}: {what}: {why}\n".encode()
+        if operand == "-":
+            stdin = b""
     return found, Result(err=err, code=int(bool(err)))
 
 
@@ -102,7 +105,7 @@ def _value(piece: str, values: list[str]) -> str:
 
 def _ls(arguments: list[str], run: Run, _stdin: bytes) -> Result:
     flags = "".join(a[1:] for a in arguments if a.startswith("-"))
-    operands = [a for a in arguments if not a.startswith("-")] or [run.directory]
+    operands = [a for a in arguments if not a.startswith("-")] or ["."]
     # Files before directories.
     operands.sort(key=lambda o: ("d" not in flags and run.files.is_directory(run.path(o)), o))
     out, err = "", ""
@@ -116,7 +119,7 @@ def _ls(arguments: list[str], run: Run, _stdin: bytes) -> Result:
         if len(operands) > 1 and is_directory:
             out += ("\n" if out else "") + f"{operand}:\n"
         for name in names:
-            if "a" in flags or not name.startswith("."):
+            if not is_directory or set("aA") & set(flags) or not name.startswith("."):
                 out += _line(run, absolute(name, path) if is_directory else path, name, "l" in flags)
     return Result(out.encode(), err.encode(), 2 if err else 0)
 
@@ -192,8 +195,8 @@ def _test(arguments: list[str], run: Run, _stdin: bytes) -> Result:
     files = run.files
     if len(words) == 3 and words[1] in ("=", "!="):
         return Result(code=int((words[0] == words[2]) != (words[1] == "=")))
-    if len(words) == 1:
-        return Result(code=int(not words[0]))
+    if len(words) < 2:
+        return Result(code=int(not any(words)))
     if len(words) != 2:
         return Result(err=b"test: too many arguments\n", code=2, is_known=False)
     path = run.path(words[1])
@@ -201,7 +204,7 @@ def _test(arguments: list[str], run: Run, _stdin: bytes) -> Result:
         "-e": files.exists(path),
         "-f": files.exists(path) and not files.is_directory(path),
         "-d": files.is_directory(path),
-        "-s": files.exists(path) and bool(files.entry(path).data),
+        "-s": files.exists(path) and files.entry(path).data != b"",
         "-n": bool(words[1]),
         "-z": not words[1],
     }.get(words[0])
@@ -341,10 +344,15 @@ def _placed(name: str, arguments: list[str], run: Run, *, keeps: bool) -> Result
     source, target = (run.path(o) for o in operands)
     if run.files.is_directory(target):
         target = posixpath.join(target, posixpath.basename(source))
+    doing = f"cannot stat '{operands[0]}'"
     try:
-        run.files.write(target, run.files.read(source), run.now_s)
+        data = run.files.read(source)
+        doing = f"cannot create regular file '{operands[1]}'"
+        if not keeps:
+            doing = f"cannot move '{operands[0]}' to '{operands[1]}'"
+        run.files.write(target, data, run.now_s)
     except FileError as why:
-        return Result(err=f"{name}: cannot stat '{operands[0]}': {why}\n".encode(), code=1)
+        return Result(err=f"{name}: {doing}: {why}\n".encode(), code=1)
     if not keeps and source != target:
         run.files.remove(source)
     return Result()

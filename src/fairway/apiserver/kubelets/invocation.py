@@ -44,6 +44,8 @@ class Run:
     is_known: bool = True
     is_over: bool = False
     stops_on_error: bool = False
+    shells: int = 0
+    """How many it has started."""
     said: list[Said] = field(default_factory=list)
     _written: int = 0
 

@@ -12,7 +12,7 @@ from fairway.apiserver.kubelets import archives, running
 from fairway.apiserver.kubelets.containerlogs import SimulatedLog, status_of
 from fairway.apiserver.kubelets.files import MAX_BYTES, Files
 from fairway.apiserver.kubelets.interface import Invocation, Remote
-from fairway.apiserver.kubelets.invocation import Said
+from fairway.apiserver.kubelets.invocation import Run, Said
 from fairway.apiserver.kubelets.place import Place
 from fairway.kube.objects import Key
 
@@ -132,7 +132,7 @@ class ShellProcess:
         self._out = _Written(remote, what)
         self._tty = what.tty
         self._line = b""
-        self._code = 0
+        self._last: Run | None = None
         self._is_over = False
 
     def begin(self) -> None:
@@ -166,11 +166,10 @@ class ShellProcess:
     def _entered(self, line: str) -> bool:
         """One line; false when it was the last."""
         place = self._place._replace(at_us=self._place.store.now_us)
-        done = running.run(["sh", "-c", line], place, self._files, before=self._code)
-        self._code = done.code if line.strip() else self._code
-        for said in done.said:
+        self._last = running.run(["sh", "-c", line], place, self._files, before=self._last)
+        for said in self._last.said:
             self._out.put(said.data, is_error=said.is_error)
-        if done.is_over:
+        if self._last.is_over:
             self._end()
             return False
         self._prompt()
@@ -183,7 +182,7 @@ class ShellProcess:
     def _end(self) -> None:
         if not self._is_over:
             self._is_over = True
-            self._out.exit(self._code)
+            self._out.exit(0 if self._last is None else self._last.code)
 
 
 class AttachedProcess:

@@ -5,6 +5,7 @@ Source: POSIX.1-2024 Shell Command Language, 2.9 (lists, pipelines).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import zip_longest
 
 from fairway.apiserver.kubelets.commands import COMMANDS
@@ -16,11 +17,16 @@ from fairway.kube.integers import natural
 
 _NOT_FOUND = 127
 SHELLS = ("sh", "bash", "ash", "dash")
+# One script that starts itself would start them without end.
+_MAX_SHELLS = 64
 
 
-def run(argv: list[str], place: Place, files: Files, stdin: bytes = b"", before: int = 0) -> Run:
-    """Run a command to its end; `sleep` only moves its own time on. `before`: what a shell's last line came to."""
-    invocation = Run(place, files, stdin, code=before)
+def run(argv: list[str], place: Place, files: Files, stdin: bytes = b"", before: Run | None = None) -> Run:
+    """Run a command to its end; `sleep` only moves its own time on. `before`: a shell's last line."""
+    invocation = Run(place, files, stdin)
+    if before is not None:
+        invocation.code, invocation.directory = before.code, before.directory
+        invocation.stops_on_error = before.stops_on_error
     _finish(invocation, _result(argv, invocation, stdin))
     return invocation
 
@@ -49,7 +55,7 @@ def _is_unpacking(arguments: list[str]) -> bool:
     return bool(arguments) and "x" in arguments[0].lstrip("-")
 
 
-def _program(argv: list[str]) -> str:
+def _program(argv: Sequence[str]) -> str:
     return argv[0].rpartition("/")[2] if argv else ""
 
 
@@ -69,6 +75,9 @@ def _result(argv: list[str], run: Run, stdin: bytes) -> Result:
         return Result(err=b"no command given\n", code=126)
     name = _program(argv)
     if name in SHELLS:
+        run.shells += 1
+        if run.shells > _MAX_SHELLS:
+            return Result(err=b"sh: 1: Cannot fork\n", code=2, is_known=False)
         script = _script_of(argv[1:])
         text = stdin.decode("utf-8", "replace") if script is None else script
         stops = any(a.startswith("-") and "e" in a for a in argv[1:2])
@@ -99,14 +108,15 @@ def _scripted(script: str, run: Run, stdin: bytes, *, stops_on_error: bool) -> R
     except ShellError as why:
         return Result(err=f"sh: 1: {why}\n".encode(), code=2, is_known=False)
     code, run.code = run.code, 0
-    run.stops_on_error = run.stops_on_error or stops_on_error
+    run.stops_on_error = stops_on_error or (run.shells == 1 and run.stops_on_error)
     for pipeline, following in zip_longest(pipelines, pipelines[1:]):
         if (pipeline.joined == "&&" and code) or (pipeline.joined == "||" and not code):
             continue
         code = _piped(pipeline, run, stdin, code)
         # What has `&&` or `||` behind it may fail.
         is_last = following is None or following.joined == ";"
-        if run.is_over or (run.stops_on_error and code and is_last):
+        run.is_over = run.is_over or (run.stops_on_error and bool(code) and is_last)
+        if run.is_over:
             break
     return Result(code=code, is_known=run.is_known)
 
@@ -116,7 +126,11 @@ def _piped(pipeline: Pipeline, run: Run, stdin: bytes, before: int) -> int:
     code = 0
     for place, command in enumerate(pipeline.commands):
         words = tuple(word.replace(STATUS, str(before)) for word in command.words)
+        outer = run.directory, run.is_over, run.stops_on_error
         result = _redirected(command._replace(words=words), run, stdin, before)
+        if len(pipeline.commands) > 1 or _program(words) in SHELLS:
+            # A shell of its own: where it went and how it ended is not this one's.
+            run.directory, run.is_over, run.stops_on_error = outer
         run.is_known = run.is_known and result.is_known
         run.say(result.err, is_error=True)
         code, stdin = result.code, result.out
@@ -129,8 +143,12 @@ def _redirected(command: Simple, run: Run, stdin: bytes, before: int) -> Result:
     try:
         if command.source:
             stdin = run.files.read(run.path(command.source))
+        begun = len(run.said)
         result = _builtin(command, run, before) or _result(list(command.words), run, stdin)
-        out, err = result.out, result.err
+        # What a shell in this one said on the way goes where its output goes.
+        inner, run.said = run.said[begun:], run.said[:begun]
+        out = b"".join(said.data for said in inner if not said.is_error) + result.out
+        err = b"".join(said.data for said in inner if said.is_error) + result.err
         if command.err == "&":
             out, err = out + err, b""
         elif command.out == "&":

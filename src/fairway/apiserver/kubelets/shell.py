@@ -61,21 +61,25 @@ def parsed(script: str, variables: Mapping[str, str]) -> list[Pipeline]:
         raise ShellError(f"a script of {len(script)} characters; at most {MAX_SCRIPT} are taken")
     pipelines: list[Pipeline] = []
     joined, line, commands = ";", list[_Word](), list[Simple]()
-    for word in (*_words(script, variables), _Word(";", True)):
+    for word in (*_words(script, variables), _Word("\n", True)):
         if not word.is_operator or word.text in _FILES or word.text in _COPIES:
             line.append(word)
             continue
         if line:
             commands.append(_simple(line))
-        elif commands or word.text not in (";", "\n"):
-            raise ShellError(f'Syntax error: "{word.text.strip() or "newline"}" unexpected')
+        elif word.text == "\n":
+            # Behind `|`, `&&` or `||` a command may be on a later line.
+            continue
+        else:
+            raise ShellError(f'Syntax error: "{word.text}" unexpected')
         line = []
         if word.text == "|":
             continue
-        if commands:
-            pipelines.append(Pipeline(joined, tuple(commands)))
+        pipelines.append(Pipeline(joined, tuple(commands)))
         commands = []
         joined = word.text if word.text in ("&&", "||") else ";"
+    if commands or joined != ";":
+        raise ShellError("Syntax error: end of file unexpected")
     return pipelines
 
 
@@ -144,7 +148,7 @@ def _piece(script: str, at: int, variables: Mapping[str, str]) -> tuple[str, int
         return _quoted(script, at + 1, variables)
     if char == "\\":
         following = script[at + 1 : at + 2]
-        return "" if following == "\n" else following, at + 2
+        return "" if following == "\n" else following or char, at + 2
     if char == "$":
         return _variable(script, at + 1, variables)
     if char in "`&()":
@@ -158,8 +162,8 @@ def _quoted(script: str, at: int, variables: Mapping[str, str]) -> tuple[str, in
         char = script[at]
         if char == '"':
             return text, at + 1
-        if char == "\\" and script[at + 1 : at + 2] in ('"', "\\", "$", "`"):
-            text += script[at + 1]
+        if char == "\\" and script[at + 1 : at + 2] in ('"', "\\", "$", "`", "\n"):
+            text += script[at + 1].strip("\n")
             at += 2
         elif char == "$":
             piece, at = _variable(script, at + 1, variables)
@@ -181,6 +185,8 @@ def _variable(script: str, at: int, variables: Mapping[str, str]) -> tuple[str, 
     if script.startswith("{", at):
         end = script.find("}", at)
         name = script[at + 1 : end]
+        if name == "?":
+            return STATUS, end + 1
         if end < 0 or not name or not set(name) <= _NAME:
             raise ShellError("Bad substitution")
         return variables.get(name, ""), end + 1
