@@ -11,7 +11,7 @@ import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,13 +59,13 @@ class Processes:
         for pid, (_, whose) in self.live.items():
             if whose != of:
                 continue
-            for one in _session(pid):
+            for one in _members({pid}):
                 if leader if one == pid else others:
                     _kill(one, number)
 
     def kill_all(self) -> None:
         for pid in list(self.live):
-            for one in _session(pid):
+            for one in _members({pid}):
                 _kill(one, signal.SIGKILL)
         for process, _ in self.live.values():
             process.wait()
@@ -76,13 +76,10 @@ class Processes:
         sessions = {*self.live, *also}
         if not sessions:
             return False
-        for name in os.listdir("/proc"):
-            if name.isdecimal():
-                state = _state(int(name))
-                mine = state is not None and state[1] in sessions and int(name) not in waiting
-                if mine and state and (state[0] in "RD" or _is_client(int(name))):
-                    return True
-        return False
+        return any(
+            pid not in waiting and (_state(pid) in ("R", "D") or _is_client(pid))
+            for pid in _members(sessions)
+        )
 
 
 _PR_SET_PDEATHSIG = 1
@@ -94,14 +91,13 @@ def _die_with_parent() -> None:
     _C.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def _state(pid: int) -> tuple[str, int] | None:
-    """A process's state letter and session; None where it is gone."""
+def _state(pid: int) -> str:
+    """A process's state letter; empty where it is gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()
-    return fields[0], int(fields[3])
+        return ""
+    return text.rpartition(")")[2].split()[0]
 
 
 def ticks_of(pid: int) -> int:
@@ -116,7 +112,7 @@ def ticks_of(pid: int) -> int:
 def end_leftover(pid: int, ticks: int) -> None:
     """Kill the session of a script that an earlier process of ours started, if it is still that one."""
     if ticks_of(pid) in (0, ticks):
-        for one in _session(pid):
+        for one in _members({pid}):
             _kill(one, signal.SIGKILL)
 
 
@@ -126,7 +122,7 @@ def _is_client(pid: int) -> bool:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return len(words) > 2 and b"-IS" in words[1:2] and _state(pid) is not None and not _children(pid)
+    return len(words) > 2 and b"-IS" in words[1:2] and _state(pid) != "" and not _children(pid)
 
 
 def _children(pid: int) -> bool:
@@ -136,14 +132,12 @@ def _children(pid: int) -> bool:
         return False
 
 
-def _session(leader: int) -> list[int]:
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdecimal():
-            state = _state(int(name))
-            if state is not None and state[1] == leader:
-                found.append(int(name))
-    return found
+def _members(sessions: Set[int]) -> Iterator[int]:
+    """The processes of these sessions, the newest first; of the machine's others not a file is read."""
+    for pid in sorted((int(name) for name in os.listdir("/proc") if name.isdecimal()), reverse=True):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getsid(pid) in sessions:
+                yield pid
 
 
 def _kill(pid: int, number: int) -> None:
