@@ -8,6 +8,9 @@ HOT_TESTS := tests/cluster tests/scheduling tests/twin/kubelet tests/workloads/t
   tests/queueing tests/twin/kueue
 LOWEST_TESTS := tests/results tests/cli tests/kube tests/cluster tests/traces tests/metering tests/admission tests/apiserver
 COMPILED := $(BIN)/python -m fairway.compiled
+# Each `fairway` that a test starts reads the bytecode that is there, also where the machine asks for none to be kept:
+# two seconds a process.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help run test lint types imports unit mutants verify bench compiled docs gallery dist dist-test lowest lock clean
 
