@@ -1,7 +1,7 @@
 """How properties are tried: no deadlines and no complaints about slow drawing, since machines are shared.
 
 And which tests may be skipped: those for which this machine really lacks something. They are counted at the end, each
-with its reason. A run in which any other test is skipped has failed.
+with its reason, beside whether compiled code ran. A run in which any other test is skipped has failed.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.write_line(f"ran as {loading.state()}")
     for reason, count in sorted(_skipped.items()):
         terminalreporter.write_line(f"skipped {count}: {reason}")
     for line in _wrongly_skipped:
