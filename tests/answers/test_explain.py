@@ -284,6 +284,22 @@ def test_a_gang_that_lacks_members_or_room_is_what_its_pods_wait_for(kind: str) 
     assert explain_named(room, "pod/m-0").state == "Running"
 
 
+@pytest.mark.parametrize(
+    ("missing", "more"),
+    [(1, ["1 more pod in PodGroup g"]), (256, ["256 more pods in PodGroup g"]), (257, []), (2**31 - 2, [])],
+)
+def test_as_many_more_pods_are_proposed_as_can_be_tried(missing: int, more: list[str]) -> None:
+    profile = replace(DEFAULT_PROFILE, permits=frozenset({"Coscheduling"}))
+    one = pod("m-0", 0)
+    one["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+    large = node("n")
+    large["status"] = {"allocatable": {"cpu": "64", "pods": "500"}}
+    moment = moment_of([large, _gang("Coscheduling", 1 + missing)], [one], profile=profile)
+    found = with_changes(moment, explain_named(moment, "pod/m-0"))
+    fewer = f"PodGroup g asks for 1 pods instead of {1 + missing}"
+    assert [change.what for change in found.changes or ()] == [*more, fewer]
+
+
 def test_a_group_that_is_not_there() -> None:
     profile = replace(DEFAULT_PROFILE, permits=frozenset({"Coscheduling"}))
     moment = moment_of([node("n", 8)], [_member("Coscheduling", 0)], profile=profile)
