@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from fairway.kube.objects import Obj, status_of
+from fairway.kube.objects import Key, Obj, status_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.twin.behaviour import behaviour_of, said
 from fairway.twin.latency import latency_named
 from fairway.twin.standard import standard_components
-from fairway.twin.twin import Twin
+from fairway.twin.twin import EPOCH_US, Twin
 
 
 def node(name: str, kind: str, **resources: str) -> Obj:
@@ -106,3 +106,24 @@ def test_groups_inside_a_node_do_not_cross_the_network() -> None:
 def test_traffic_that_is_none_is_told(text: str) -> None:
     with pytest.raises(ValueError, match="step-traffic"):
         behaviour_of({"name": "c"}, "Never", said({"fairway.dev/step-traffic": text}))
+
+
+def test_a_member_that_comes_again_slows_only_its_own_run() -> None:
+    """The other one waits for it, and then has left what it had left: it has talked its share of the rest already."""
+    twin = Twin(seed=1, latency=latency_named("zero"), components=standard_components())
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+    twin.apply([space, node("a", H100), node("b", H100), job(2, 8, **TALKS)])
+    twin.run_for(50 * SECOND_US)
+    key = Key("Pod", "default", "train-worker-1")
+    first = twin.store.require(key)["metadata"]["uid"]
+    twin.store.delete(key, grace_s=0)
+    twin.wake()
+    twin.run_for(40 * SECOND_US)
+    assert twin.store.require(key)["metadata"]["uid"] != first
+    twin.run_for(1000 * SECOND_US)
+    runs = {}
+    for pod in twin.store.objects("Pod"):
+        ended = status_of(pod)["containerStatuses"][0]["state"]["terminated"]
+        began, over = (parse_rfc3339(ended[name]) - EPOCH_US for name in ("startedAt", "finishedAt"))
+        runs[pod["metadata"]["name"]] = (began // SECOND_US, over // SECOND_US)
+    assert runs == {"train-worker-0": (0, 130), "train-worker-1": (50, 180)}

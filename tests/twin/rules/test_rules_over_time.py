@@ -34,7 +34,7 @@ class Outside:
 
     def __init__(self, curve: Curve) -> None:
         self.curve = curve
-        self.now_s = lambda: 0
+        self.now_s: Callable[[], int] = lambda: 0
         self.kept: list[tuple[int, Shown, Shown, dict[str, tuple[int, float]]]] = []
         self.past: Past = {}
         self.log: Log = {}
@@ -44,8 +44,7 @@ class Outside:
         self.loaded_at: list[int] = []
 
     def pages(self) -> Iterator[Metric]:
-        made: Any = Metric
-        heat, other = made("heat", "", "gauge"), made("others_do_not_ask", "", "gauge")
+        heat, other = Metric("heat", "", "gauge"), Metric("others_do_not_ask", "", "gauge")
         other.add_sample("others_do_not_ask", {}, 1.0)
         for room, value in self.curve(self.now_s()).items():
             heat.add_sample("heat", {"room": room}, value)
