@@ -156,6 +156,9 @@ def test_other_ways_of_claiming() -> None:
     assert refused.requeued == "DRA resource claims not supported"
     neither = _workload((), resourceClaims=[{"name": "c"}])
     assert charge_of(store, _mapped(), _gates(), neither) == ()
+    beside = _workload((), resourceClaims=[{"name": "c"}, {"name": "d", "resourceClaimTemplateName": "one"}])
+    of_one = charge_of(store, _mapped(), _gates(), _workload(("one",)))
+    assert charge_of(store, _mapped(), _gates(), beside) == of_one != ()
 
 
 @pytest.mark.parametrize(

@@ -580,6 +580,21 @@ def test_pods_that_were_there_before_the_first_topology_count_from_then_on() -> 
     assert taken(world, "n1") == ONE, "once"
 
 
+def test_workloads_that_a_node_concerns_come_in_order() -> None:
+    """Those whose pods are on the way to it; pods that are there already, or go elsewhere, say nothing."""
+    world = racks()
+    names = [f"w{i}" for i in (5, 3, 8, 1, 9, 2, 7, 4)]
+    for name in [*names, "bound", "other"]:
+        asked = {**ASKS, "kueue.x-k8s.io/workload": name}
+        on = "n1" if name == "bound" else ""
+        found = pod(f"p-{name}", on, selector="n2" if name == "other" else "n1", **asked)
+        world.twin.store.create(found)
+        hear(world, found)
+    assert [key.name for key in world.kueue.topologies._concerned("n1")] == sorted(names)
+    assert [key.name for key in world.kueue.topologies._concerned("n2")] == ["other"]
+    assert world.kueue.topologies._concerned("n3") == []
+
+
 def test_a_copy_of_the_topologies_shares_nothing_that_changes() -> None:
     key = Key(WORKLOAD, "a", "w")
     for awake in (True, False):

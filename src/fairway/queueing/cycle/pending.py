@@ -293,7 +293,6 @@ class ClusterQueuePending:
             self._preemptor = (key, head.workload.generation)
             if self.strategy == BEST_EFFORT_FIFO:
                 self._sticky = key
-                self.stirred[self.at] = self
         if self._inflight == key:
             self._inflight = ""
         if key in self._members:

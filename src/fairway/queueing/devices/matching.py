@@ -60,8 +60,8 @@ def complete_pools(slices: Iterable[Obj], driver: str) -> Iterator[Obj]:
         if spec_of(one).get("driver") != driver:
             continue
         known = pools.setdefault(pool.get("name") or "", [])
-        newest = (spec_of(known[0]).get("pool") or {}).get("generation") or 0 if known else -1
         generation = pool.get("generation") or 0
+        newest = (spec_of(known[0]).get("pool") or {}).get("generation") or 0 if known else generation
         if generation > newest:
             known.clear()
         if generation >= newest:

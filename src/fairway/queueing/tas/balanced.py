@@ -94,8 +94,6 @@ def _best_siblings(topology: FlavorTopology, plan: Plan) -> tuple[list[Domain], 
         reserved = threshold
         if plan.leaders > 0 and greedy.last is not None:
             reserved = min(threshold, greedy.last.slices_with_leader)
-        if threshold < best_threshold:
-            continue
         _prune(candidates, plan, threshold)
         after = _greedy(candidates, plan)
         if after is None and reserved < threshold:

@@ -1,0 +1,429 @@
+"""The parts of a placement by topology one by one: trees, matches, counts, assumptions, replacements, elastic jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.queueing.queueworld import Case, World, flavor, queue, wl
+
+from fairway.kube.taints import NO_EXECUTE, NO_SCHEDULE, Taint
+from fairway.queueing.facts import objects as facts
+from fairway.queueing.facts.objects import ResourceFlavor, Topology, TopologyNode
+from fairway.queueing.facts.podsets import SliceConstraint, TopologyRequest, new_shape
+from fairway.queueing.facts.topologyassignments import DomainCount, TopologyAssignment
+from fairway.queueing.facts.transformations import Transformations
+from fairway.queueing.facts.workloads import DomainUse
+from fairway.queueing.quota.accounts import Accounts
+from fairway.queueing.tas import elastic
+from fairway.queueing.tas.matching import matching_leaves, requirements_of
+from fairway.queueing.tas.merging import assume, merged
+from fairway.queueing.tas.replacement import replacement_domain, replacement_request, without_node
+from fairway.queueing.tas.requests import PodSetRequest
+from fairway.queueing.tas.tree import MANY_PODS, FlavorTopology, nodes_of_flavor
+
+HOST = "kubernetes.io/hostname"
+LEVELS = ("block", "rack", HOST)
+Obj = dict[str, Any]
+
+
+def node(name: str, block: str = "b", rack: str = "r", gpu: int = 4, **more: Any) -> TopologyNode:
+    labels = {"block": block, "rack": rack, HOST: name, **more.pop("labels", {})}
+    room = {"gpu": gpu * 1000, "pods": 10}
+    plain = TopologyNode(name, labels, (), room, True)
+    return replace(plain, **more)
+
+
+def tree(
+    *nodes: TopologyNode, levels: tuple[str, ...] = LEVELS, **foreign: Mapping[str, int]
+) -> FlavorTopology:
+    spec = ResourceFlavor("f", {}, (), (), "dc")
+    return FlavorTopology(Topology("dc", levels), spec, nodes, {k: dict(v) for k, v in foreign.items()})
+
+
+def request(
+    count: int = 1, updates: tuple[Obj, ...] = (), implied: bool = False, **topology: Any
+) -> PodSetRequest:
+    container = {"name": "c", "resources": {"requests": {"gpu": "1"}}}
+    raw = {"name": "main", "count": count, "template": {"spec": {"containers": [container]}}}
+    if topology:
+        raw["topologyRequest"] = topology
+    (pod_set,) = new_shape([raw], Transformations()).pod_sets
+    return PodSetRequest(pod_set, count, "f", is_implied=implied, updates=updates)
+
+
+def asks(
+    required: str = "", preferred: str = "", *slices: tuple[str, int], unconstrained: bool = False
+) -> TopologyRequest:
+    layers = tuple(SliceConstraint(*s) for s in slices)
+    return TopologyRequest(required, preferred, unconstrained, layers, "", True)
+
+
+def placed(**pods: int) -> TopologyAssignment:
+    return TopologyAssignment((HOST,), tuple(DomainCount((host,), n) for host, n in pods.items()))
+
+
+def said(assignment: TopologyAssignment) -> dict[str, int]:
+    return {d.values[-1]: d.pods for d in assignment.domains}
+
+
+# Trees.
+
+
+def test_a_tree_is_its_nodes_labels() -> None:
+    found = tree(node("n1"), node("n2", rack="s"), node("n3", "c", "r"))
+    shape = [
+        {d.id: ([c.id for c in d.children], d.parent.id if d.parent else "") for d in level.values()}
+        for level in found.per_level
+    ]
+    assert shape == [
+        {"b": (["b,r", "b,s"], ""), "c": (["c,r"], "")},
+        {"b,r": (["n1"], "b"), "b,s": (["n2"], "b"), "c,r": (["n3"], "c")},
+        {"n1": ([], "b,r"), "n2": ([], "b,s"), "n3": ([], "c,r")},
+    ]
+    assert [d.id for d in found.roots] == ["b", "c"] and found.is_lowest_level_node
+    # Without hosts, nodes with the same labels are one domain, together.
+    racks = tree(node("n1"), node("n2", gpu=1), node("n3", rack="s"), levels=("block", "rack"))
+    assert not racks.is_lowest_level_node
+    assert {d.id: d.capacity for d in racks.leaves.values()} == {
+        "b,r": {"gpu": 5000, "pods": 20},
+        "b,s": {"gpu": 4000, "pods": 10},
+    }
+    assert [d.node for d in racks.leaves.values()] == [None, None]
+    assert {name: leaf.id for name, leaf in racks.leaf_of_node.items()} == {
+        "n1": "b,r",
+        "n2": "b,r",
+        "n3": "b,s",
+    }
+    flat = tree(node("n1"), levels=(HOST,))
+    assert [d.id for d in flat.roots] == ["n1"] and flat.leaves["n1"].parent is None
+
+
+def test_what_is_used_and_what_others_take_is_not_free() -> None:
+    found = tree(node("n1"), node("n2"), n1={"gpu": 1000, "cpu": 500})
+    one, two = found.leaves["n1"], found.leaves["n2"]
+    assert one.capacity == {"gpu": 3000, "pods": 10, "cpu": -500}
+    assert two.capacity == {"gpu": 4000, "pods": 10} and two.remaining() == two.capacity
+    uses = [
+        DomainUse(("n2",), {"gpu": 1000}, 2),
+        DomainUse(("n9",), {"gpu": 1000}, 1),
+        DomainUse(("n2",), {}, 1),
+    ]
+    found.count(uses, 1)
+    assert (one.used, two.used) == ({}, {"gpu": 2000, "pods": 3})
+    assert two.remaining() == {"gpu": 2000, "pods": 7}
+    found.count(uses[:1], 1)
+    assert two.used == {"gpu": 4000, "pods": 5}
+    found.count(uses, -1)
+    assert two.used == {"gpu": 2000, "pods": 2}
+    found.take_foreign("n2", {"gpu": 500, "mem": 7}, 1)
+    found.take_foreign("n2", {"gpu": 200}, -1)
+    found.take_foreign("n9", {"gpu": 200}, 1)
+    assert two.capacity == {"gpu": 3700, "pods": 10, "mem": -7}
+    assert two.remaining() == {"gpu": 1700, "pods": 8, "mem": -7}
+    fits = {n: found.fits([DomainUse(("n2",), {"gpu": 100}, n)]) for n in (16, 17, 18)}
+    assert fits == {16: True, 17: True, 18: False}
+    assert found.fits([]) and not found.fits([DomainUse(("n2",), {"other": 1}, 1)])
+
+
+def test_which_level_a_request_is_about() -> None:
+    found = tree(node("n1"))
+    cases: list[tuple[TopologyRequest | None, str, str, bool]] = [
+        (None, "", HOST, False),
+        (asks("rack"), "rack", HOST, True),
+        (asks("", "block"), "block", HOST, True),
+        (asks("zone"), "zone", HOST, False),
+        (asks(unconstrained=True), HOST, HOST, True),
+        (asks(), "", HOST, False),
+        (asks("", "", ("rack", 2)), "block", "rack", True),
+        (asks("block", "", ("rack", 2), (HOST, 1)), "block", "rack", True),
+        (asks("block", "", ("zone", 2)), "block", "zone", False),
+        (asks("block", "", ("rack", 2), ("zone", 1)), "block", "rack", False),
+    ]
+    for asked, level, slices, is_there in cases:
+        assert (found.level_key(asked), found.slice_level_key(asked)) == (level, slices), asked
+        assert asked is None or found.has_level(asked) is is_there, asked
+    assert [found.level_index(name) for name in (*LEVELS, "zone", "")] == [0, 1, 2, -1, -1]
+
+
+def test_nodes_of_a_flavor_are_ready_and_have_its_labels_and_every_level() -> None:
+    spec = ResourceFlavor("f", {"pool": "x", "empty": ""}, (), (), "dc")
+    pool: Any = {"labels": {"pool": "x"}}
+    nodes = [
+        node("well", **pool),
+        node("ill", **pool, is_schedulable_and_ready=False),
+        node("other", labels={"pool": "y"}),
+        node("none"),
+        node("full", labels={"pool": "x", "empty": "no"}),
+        replace(node("bare"), labels={"pool": "x", "block": "b", HOST: "bare"}),
+    ]
+    assert [n.name for n in nodes_of_flavor(nodes, spec, Topology("dc", LEVELS))] == ["well"]
+
+
+# Matches.
+
+
+def test_which_leaves_may_be_used_and_why_the_others_may_not() -> None:
+    taint = Taint("broken", "yes", NO_EXECUTE)
+    found = tree(
+        node("well"),
+        node("bad", taints=(taint,)),
+        node("full", taints=(Taint("full", "", NO_SCHEDULE),)),
+        node("soft", taints=(Taint("soft", "", "PreferNoSchedule"),)),
+        node("far", labels={"zone": "z"}),
+    )
+    plain = requirements_of(request())
+    assert not isinstance(plain, str)
+    matching = matching_leaves(found, plain, scores_preferences=False)
+    assert [(leaf.id, score) for leaf, score in matching.leaves] == [("well", 0), ("soft", 0), ("far", 0)]
+    stats = matching.exclusions
+    assert (stats.total_nodes, stats.taints) == (5, {"broken=yes:NoExecute": 1, "full:NoSchedule": 1})
+    assert (stats.node_selector, stats.affinity, stats.topology_domain, stats.resources) == (0, 0, 0, {})
+    assert matching_leaves(found, plain, scores_preferences=False) is matching, "remembered"
+    assert matching_leaves(found, plain, scores_preferences=True) is not matching
+    updates: tuple[Obj, ...] = (
+        {"nodeSelector": {"zone": "z"}},
+        {"tolerations": [{"key": "broken", "operator": "Exists"}], "nodeSelector": {"zone": "z"}},
+    )
+    narrowed = requirements_of(request(updates=updates))
+    assert not isinstance(narrowed, str)
+    matching = matching_leaves(found, narrowed, scores_preferences=False)
+    assert [leaf.id for leaf, _ in matching.leaves] == ["far"]
+    assert (matching.exclusions.node_selector, matching.exclusions.taints) == (3, {"full:NoSchedule": 1})
+    torn = requirements_of(request(updates=(*updates, {"nodeSelector": {"zone": "y"}})))
+    assert torn == (
+        "invalid podSetUpdate for PodSet main, error: invalid admission check PodSetUpdate: "
+        "conflict for nodeSelector: conflict for key=zone, value1=z, value2=y"
+    )
+    racks = tree(node("bad", taints=(taint,)), levels=("block", "rack"))
+    assert [leaf.id for leaf, _ in matching_leaves(racks, plain, scores_preferences=True).leaves] == ["b,r"]
+
+
+# Assumptions and assignments.
+
+
+def test_what_is_assumed_adds_up() -> None:
+    taken: dict[str, dict[str, int]] = {"n1": {"gpu": 500}}
+    asked = request(2)
+    per_pod = asked.pod_set.per_pod_on_node["gpu"]
+    assume(taken, placed(n1=2, n2=1), asked)
+    assume(taken, placed(n2=3), asked)
+    assert taken == {
+        "n1": {"gpu": 500 + 2 * per_pod, "pods": 2},
+        "n2": {"gpu": 4 * per_pod, "pods": 4},
+    }
+    found = tree(node("n1", "b"), node("n2", "a"), node("n3", "c"))
+    both = merged(found, placed(n1=2, n3=1), placed(n2=1, n1=3))
+    assert [(d.values, d.pods) for d in both.domains] == [(("n2",), 1), (("n1",), 5), (("n3",), 1)]
+    assert both.levels == (HOST,)
+
+
+def test_an_assignment_without_one_of_its_nodes() -> None:
+    whole = placed(n1=2, n2=3)
+    kept, missing = without_node(whole, "n1")
+    assert (said(kept), missing, kept.levels) == ({"n2": 3}, 2, (HOST,))
+    assert (said(without_node(whole, "n9")[0]), without_node(whole, "n9")[1]) == ({"n1": 2, "n2": 3}, 0)
+
+
+FOUR = tree(*(node(f"n{i}", "b", r) for i, r in ((1, "r"), (2, "r"), (3, "s"), (4, "s"))))
+PLACES: list[tuple[str, PodSetRequest, dict[str, int], str]] = [
+    ("required: where the others are", request(1, required="rack"), {"n3": 1}, "b,s"),
+    ("required above", request(1, required="block"), {"n3": 1}, "b"),
+    ("preferred: anywhere", request(1, preferred="rack"), {"n3": 1}, ""),
+    ("nothing asked", request(1), {"n3": 1}, ""),
+    ("implied", request(1, implied=True), {"n3": 1}, ""),
+    ("a level that is none", request(1, required="zone"), {"n3": 1}, ""),
+    ("nobody is left", request(1, required="rack"), {}, ""),
+    (
+        "a slice that is not whole",
+        request(1, preferred="block", podSetSliceRequiredTopology="rack", podSetSliceSize=2),
+        {"n1": 2, "n3": 1},
+        "b,s",
+    ),
+    (
+        "whole slices",
+        request(2, preferred="block", podSetSliceRequiredTopology="rack", podSetSliceSize=2),
+        {"n1": 1, "n3": 1},
+        "",
+    ),
+    (
+        "whole slices of what must be together",
+        request(2, required="block", podSetSliceRequiredTopology="rack", podSetSliceSize=2),
+        {"n1": 1, "n3": 1},
+        "b",
+    ),
+    (
+        "the first of two that are not whole",
+        request(1, preferred="block", podSetSliceRequiredTopology="rack", podSetSliceSize=2),
+        {"n3": 1, "n1": 1},
+        "b,r",
+    ),
+    (
+        "none that it would complete",
+        request(1, preferred="block", podSetSliceRequiredTopology="rack", podSetSliceSize=3),
+        {"n1": 1, "n3": 1},
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("asked", "kept", "within"), [p[1:] for p in PLACES], ids=[p[0] for p in PLACES])
+def test_where_the_pods_of_a_node_that_is_gone_have_to_stay(
+    asked: PodSetRequest, kept: dict[str, int], within: str
+) -> None:
+    assert replacement_domain(FOUR, asked, placed(**kept)) == within
+
+
+def test_the_innermost_slices_that_missing_pods_fill_stay() -> None:
+    layered = replace(request().pod_set, topology=asks("", "block", ("rack", 4), (HOST, 2)))
+    asked = PodSetRequest(layered, 4, "f", is_implied=True, updates=({"nodeSelector": {}},))
+    left = {
+        n: [tuple(s) for s in (replacement_request(asked, n).pod_set.topology or asks()).slices]
+        for n in range(1, 5)
+    }
+    assert left == {1: [], 2: [(HOST, 2)], 3: [], 4: [(HOST, 2)]}
+    found = replacement_request(asked, 2)
+    assert (found.count, found.flavor, found.is_implied, found.updates) == (4, "f", True, asked.updates)
+    assert found.pod_set.topology == asks("", "block", (HOST, 2))
+
+
+# Elastic jobs.
+
+
+def placing(answer: dict[str, TopologyAssignment] | str) -> tuple[Any, list[tuple[int, str | None]]]:
+    seen: list[tuple[int, str | None]] = []
+
+    def find(workers: PodSetRequest, leader: PodSetRequest | None) -> dict[str, TopologyAssignment] | str:
+        assert workers.previous is None
+        seen.append((workers.count, None if leader is None else leader.pod_set.name))
+        return answer
+
+    return find, seen
+
+
+def sized(count: int, previous: TopologyAssignment | None, name: str = "main") -> PodSetRequest:
+    asked = request(count)
+    return replace(asked, pod_set=replace(asked.pod_set, name=name), previous=previous)
+
+
+def test_an_elastic_job_keeps_its_places_and_is_given_more() -> None:
+    per_pod = request().pod_set.per_pod_on_node["gpu"]
+
+    def played(
+        count: int,
+        before: TopologyAssignment | None,
+        leader: PodSetRequest | None = None,
+        answer: Any = "none",
+    ) -> tuple[Any, dict[str, int], list[tuple[int, str | None]]]:
+        taken: dict[str, dict[str, int]] = {}
+        find, seen = placing(answer)
+        found = elastic.place_elastic(FOUR, sized(count, before), leader, taken, find)
+        results: Any = found and {
+            name: r.failure or (said(r.assignment) if r.assignment is not None else {})
+            for name, r in found.items()
+        }
+        return results, {name: room["gpu"] // per_pod for name, room in taken.items()}, seen
+
+    assert played(1, None) == (None, {}, [])
+    assert played(1, placed(n9=1)) == (None, {}, []), "one of its nodes is gone"
+    assert played(3, placed(n1=2, n2=1)) == ({"main": {"n1": 2, "n2": 1}}, {"n1": 2, "n2": 1}, [])
+    assert played(2, placed(n1=2, n2=1)) == ({"main": {"n1": 2}}, {"n1": 2}, [])
+    assert played(1, placed(n1=2, n2=1)) == ({"main": {"n1": 1}}, {"n1": 1}, [])
+    more = {"main": placed(n2=1, n3=1)}
+    whole = {"n1": 1, "n2": 2, "n3": 1}
+    assert played(4, placed(n1=1, n2=1), answer=more) == ({"main": whole}, whole, [(2, None)])
+    assert played(4, placed(n1=1, n2=1), answer="no room") == (
+        {"main": "no room"},
+        {"n1": 1, "n2": 1},
+        [(2, None)],
+    )
+    # A leader stays where it was; a new one is placed with what comes to the workers.
+    leader, new = sized(1, placed(n4=1), "leader"), sized(1, None, "leader")
+    assert played(1, placed(n1=1), sized(1, placed(n9=1), "leader")) == (None, {}, [])
+    assert played(1, placed(n1=1), leader) == (
+        {"main": {"n1": 1}, "leader": {"n4": 1}},
+        {"n1": 1, "n4": 1},
+        [],
+    )
+    assert played(1, placed(n1=1), new) == ({"main": {"n1": 1}}, {"n1": 1}, [])
+    both = {"main": {"n1": 1, "n2": 1, "n3": 1}, "leader": {"n4": 1}}
+    taken = {"n1": 1, "n4": 1, "n2": 1, "n3": 1}
+    assert played(3, placed(n1=1), leader, more) == (both, taken, [(2, None)])
+    assert played(3, placed(n1=1), new, {**more, "leader": placed(n4=1)}) == (both, taken, [(2, "leader")])
+
+
+# What a ClusterQueue is, of its flavors and checks.
+
+
+def described(
+    *checks: tuple[str, str, tuple[str, ...]], aware: str = ""
+) -> tuple[bool, bool, list[str], str]:
+    accounts = Accounts()
+    levels = {"metadata": {"name": "dc"}, "spec": {"levels": [{"nodeLabel": HOST}]}}
+    accounts.set_topology(facts.topology(levels))
+    for name in ("default", "spot"):
+        spec = {"topologyName": "dc"} if name in aware else {}
+        accounts.set_flavor(facts.resource_flavor(flavor(name, **spec)))
+    for name, controller, _ in checks:
+        active = [{"type": "Active", "status": "True"}]
+        raw = {
+            "metadata": {"name": name},
+            "spec": {"controllerName": controller},
+            "status": {"conditions": active},
+        }
+        accounts.set_check(facts.admission_check(raw))
+    rules = [{"name": name, "onFlavors": list(on)} for name, _, on in checks]
+    obj = queue("a", {"default": 4, "spot": 4})
+    obj["spec"]["admissionChecksStrategy"] = {"admissionChecks": rules}
+    accounts.set_cluster_queue(facts.cluster_queue(obj))
+    accounts.settle()
+    found = accounts.queues["a"]
+    why = "" if found.inactivity is None else found.inactivity.reason
+    assert found.is_active is (found.inactivity is None)
+    return found.is_topology_only, found.has_multikueue_check, sorted(found.provisioned_flavors), why
+
+
+def test_what_a_queue_is_by_its_flavors_and_checks() -> None:
+    ours, remote = "kueue.x-k8s.io/provisioning-request", "kueue.x-k8s.io/multikueue"
+    assert described() == (False, False, [], "")
+    assert described(aware="default") == (False, False, [], "")
+    assert described(aware="default spot") == (True, False, [], "")
+    assert described(("p", ours, ("spot",))) == (False, False, ["spot"], "")
+    assert described(("p", ours, ())) == (False, False, ["default", "spot"], "")
+    assert described(("p", "other", ("spot",))) == (False, False, [], "")
+    assert described(("p", ours, ("spot",)), ("q", "other", ("default",))) == (False, False, ["spot"], "")
+    assert described(("p", ours, ("spot",)), ("q", ours, ("default",)))[2] == ["default", "spot"]
+    assert described(("m", remote, ())) == (False, True, [], "")
+    assert described(("m", remote, ("spot",)))[1:] == (True, [], "MultiKueueAdmissionCheckAppliedPerFlavor")
+    assert described(("m", remote, ()), ("p", ours, ()))[3] == "MultiKueueWithProvisioningRequest"
+
+
+def test_flavors_that_were_passed_over_are_told_with_why() -> None:
+    """Too much for its whole quota, for what is free of it, and what borrows: each in the words of the event."""
+    three = Case(
+        queues=[
+            queue("a", {"small": 1, "busy": (4, 0), "lent": 1}, cohort="c"),
+            queue("b", {"lent": 4}, cohort="c"),
+        ],
+        waiting=[wl("train", "a", 3)],
+        want={},
+        flavors=[flavor(n) for n in ("small", "busy", "lent")],
+    )
+    world = World(three)
+    world.accounts.queues["a"].usage[
+        next(fr for fr in world.accounts.queues["a"].quotas if fr.flavor == "busy")
+    ] = 2
+    (outcome,) = world.cycle().entries
+    assert outcome.is_admitted
+    assert outcome.considered == (
+        "main: busy(preemptionMode=NoCandidates;borrow=1;insufficient unused quota for gpu in flavor busy, "
+        "1 more needed), lent(Fit;borrow=1), "
+        "small(NoFit;insufficient quota for gpu in flavor small, previously considered podsets requests (0) + "
+        "current podset request (3) > maximum capacity (1))"
+    )
+
+
+def test_no_more_pods_than_an_integer_holds() -> None:
+    assert MANY_PODS == 2147483647
