@@ -131,15 +131,13 @@ class SchedulingQueue:
         self._enqueue(QueuedPod(record, now_us, self._sequence), line, now_us)
 
     def _enqueue(self, pod: QueuedPod, key: LineKey, now_us: int) -> None:
+        self._pods[pod.key] = (pod, key)
         line = self._lines.get(key)
+        was_head = None
         if line is None:
             line = self._lines[key] = Line(key, pod.record.shape.priority)
-            self._pods[pod.key] = (pod, key)
-            heappush(line.heap, (pod.queued_us, pod.sequence, pod))
-            self._activate(line)
-            return
-        self._pods[pod.key] = (pod, key)
-        was_head = line.heap[0] if line.heap else None
+        else:
+            was_head = line.heap[0]
         heappush(line.heap, (pod.queued_us, pod.sequence, pod))
         if line.state == ACTIVE and line.heap[0] is not was_head:
             self._activate(line)
@@ -166,7 +164,7 @@ class SchedulingQueue:
         if found is None:
             return
         line = self._lines[found[1]]
-        head_left = bool(line.heap) and line.heap[0][2] is found[0]
+        head_left = line.heap[0][2] is found[0]
         self._trim(line)
         if not line.heap:
             del self._lines[line.key]
@@ -279,8 +277,9 @@ class SchedulingQueue:
     def counts(self) -> dict[str, int]:
         """Pods by what they wait for: their turn, the end of a back-off, an event."""
         found = dict.fromkeys((ACTIVE, BACKING_OFF, PARKED), 0)
-        for line in self._lines.values():
-            found[line.state] += len(line.heap)
+        for _, key in self._pods.values():
+            # Not by the lengths of lines: who left one from its middle is taken out when its turn comes.
+            found[self._lines[key].state] += 1
         return found
 
     def record_of(self, line: Line) -> PodRecord:
