@@ -125,6 +125,30 @@ CASES = {
         _high(4),
         "n2: b",
     ),
+    "then by the first start among its most important victims": Case(
+        [_node(N1), _node(N2)],
+        {
+            N1: [_low("a", 2, 5, second=1), _low("b", 2, 5, second=9)],
+            N2: [_low("c", 2, 5, second=2), _low("d", 2, 5, second=3)],
+        },
+        _high(4),
+        "n2: c d",
+    ),
+    "whatever the less important ones did": Case(
+        [_node(N1), _node(N2)],
+        {
+            N1: [_low("a", 2, 5, second=7), _low("b", 2, 0, second=1)],
+            N2: [_low("c", 2, 5, second=6), _low("d", 2, 0, second=9)],
+        },
+        _high(4),
+        "n1: a b",
+    ),
+    "one that has not started is the latest": Case(
+        [_node(N1), _node(N2)],
+        {N1: [_low("a", 4, second=50)], N2: [pod("b").cpu(4)]},
+        _high(4),
+        "n2: b",
+    ),
     "a budget is spared where another node is free to give": Case(
         [_node(N1), _node(N2)],
         {N1: [_low("a", 4)], N2: [_low("b", 4, 50)]},

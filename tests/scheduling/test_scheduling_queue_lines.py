@@ -1,5 +1,5 @@
-"""Lines that several pods share, against lists that are searched anew: who comes and goes at the front, in the middle, or
-by itself, what each line remembers, and what a copy of the queue keeps."""
+"""Lines that several pods share, against lists that are searched anew: who comes and goes at the front, in the middle,
+or by itself, what each line remembers, and what a copy of the queue keeps."""
 
 from __future__ import annotations
 
@@ -109,7 +109,9 @@ def _compare(queue: SchedulingQueue, model: _Model, now: int) -> None:
     head = queue.head(now)
     assert (head.key.name if head else "") == model.head(now)
     assert queue.has_work(now) == (head is not None)
-    order = sorted(model.pods, key=lambda n: (-model.pods[n].priority, model.pods[n].queued, model.pods[n].sequence))
+    order = sorted(
+        model.pods, key=lambda n: (-model.pods[n].priority, model.pods[n].queued, model.pods[n].sequence)
+    )
     assert [q.key.name for q in queue.pods()] == order
     assert len(queue) == len(order)
     states = [model.lines[one.line].state for one in model.pods.values()]
@@ -136,7 +138,22 @@ def _compare(queue: SchedulingQueue, model: _Model, now: int) -> None:
     assert not alone or (due is not None and due <= min(alone))
 
 
-ACTS = ("add", "add", "add", "again", "turn", "turn", "turn", "apart", "wake", "retry", "tell", "remove", "all", "fork")
+ACTS = (
+    "add",
+    "add",
+    "add",
+    "again",
+    "turn",
+    "turn",
+    "turn",
+    "apart",
+    "wake",
+    "retry",
+    "tell",
+    "remove",
+    "all",
+    "fork",
+)
 
 
 @pytest.mark.parametrize("seed", range(20))

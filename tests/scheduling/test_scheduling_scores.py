@@ -266,6 +266,21 @@ CASES = {
         {N1: [pod("a").prefer_near(5, ZONE)]},
         profile=replace(DEFAULT_PROFILE, ignores_preferred_terms_of_existing_pods=True),
     ),
+    **{
+        f"pods: but not its own, {name}": Case(
+            {"InterPodAffinity": 1},
+            [node(N1).zone("a"), node(N2).zone("b")],
+            wants,
+            want,
+            {N1: [_web("a").prefer_near(5, ZONE)]},
+            profile=replace(DEFAULT_PROFILE, ignores_preferred_terms_of_existing_pods=True),
+        )
+        for name, wants, want in (
+            ("near", pod("p").prefer_near(1, ZONE), {N1: 100, N2: 0}),
+            ("apart", pod("p").prefer_apart(1, ZONE), {N1: 0, N2: 100}),
+            ("both", _web("p").prefer_near(1, ZONE).prefer_apart(2, ZONE), {N1: 100, N2: 0}),
+        )
+    },
     "pods: the hard weight can be zero": Case(
         {"InterPodAffinity": 1},
         [node(N1).zone("a"), node(N2).zone("b")],

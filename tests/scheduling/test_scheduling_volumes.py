@@ -314,7 +314,7 @@ def test_a_node_takes_as_many_volumes_of_a_driver_as_it_says(seed: int) -> None:
             most[n] = {}
         there[n] = []
         for j in range(draw.randint(0, 2)):
-            held = draw.sample(names, draw.randint(0, 2))
+            held = draw.sample(names, draw.randint(0, 4))
             world.pod(f"{n}-{j}", *held, on=n)
             there[n] += held
     world.limits("no-node", a=0, b=0)

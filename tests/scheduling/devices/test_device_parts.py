@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from fractions import Fraction
 from itertools import product
 from random import Random
@@ -495,3 +496,29 @@ def test_a_device_is_known_by_its_domain_and_its_content() -> None:
     assert (
         device.content != _device(attributes=device.obj["attributes"], allowMultipleAllocations=True).content
     )
+
+
+def test_slices_of_one_shape_have_equal_devices() -> None:
+    """Numbers are for slices that say the same of their devices, wherever these are; those that share have none."""
+    two: list[Obj] = [{"name": "a", "attributes": {"x": {"int": 1}}}, {"name": "b"}]
+    one = _slice("1", *two)
+    assert one.shape > 0
+    alike = _slice("2", *deepcopy(two), pool="q", nodeName="m", generation=7)
+    assert alike.shape == one.shape
+    assert all(d.matches is e.matches for d, e in zip(one.devices, alike.devices, strict=True))
+    others = [
+        _slice("3", *two, driver="other.example.com"),
+        _slice("4", *reversed(two)),
+        _slice("5", two[0]),
+        _slice("6", two[1]),
+        _slice("7", {"name": "a", "attributes": {"x": {"int": 2}}}, two[1]),
+        _slice("8", *({**d, "taints": [{"key": "k", "effect": "NoSchedule"}]} for d in two)),
+    ]
+    numbers = [one.shape, *(other.shape for other in others)]
+    assert min(numbers) > 0
+    assert len(set(numbers)) == len(numbers)
+    takes = {"consumesCounters": [{"counterSet": "s", "counters": {"slots": {"value": "1"}}}]}
+    for more in ({"allowMultipleAllocations": True}, takes):
+        assert _slice("9", two[0], {"name": "b", **more}).shape == 0
+        assert _slice("9", {"name": "a", **more}, two[1]).shape == 0
+    assert _slice("0").shape == 0

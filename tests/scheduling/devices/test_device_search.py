@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations, product
+from random import Random
 from typing import Any
 
 import pytest
@@ -276,6 +277,151 @@ def shares(
         if "matchAttribute" in constraint and ("None" in values or len(set(values)) > 1):
             continue
         yield said
+
+
+# Several claims over pools and slices
+
+
+def _pools_drawn(draw: Random) -> list[Obj]:
+    """Slices of three pools of two drivers; a pool that lacks one of its slices gives nothing."""
+    slices: list[Obj] = []
+    for driver, pool in ((DRIVER, "p"), (DRIVER, "q"), ("a.example.com", "z")):
+        parts = draw.choice((1, 2, 2, 3))
+        count = parts + (draw.random() < 0.1)
+        for part in range(parts):
+            found = [_device_drawn(draw, f"{part}{i}") for i in range(draw.choice((0, 1, 2, 3)))]
+            of_pool = {"name": pool, "generation": 1, "resourceSliceCount": count}
+            spec = {"driver": driver, "pool": of_pool, "nodeName": "n", "devices": found}
+            slices.append({"metadata": {"name": f"{pool}{part}"}, "spec": spec})
+    draw.shuffle(slices)
+    return slices
+
+
+def _device_drawn(draw: Random, name: str) -> Obj:
+    device: Obj = {"name": name, "attributes": {"example.com/kind": {"string": draw.choice("xyy")}}}
+    if draw.random() < 0.8:
+        device["attributes"]["example.com/numa"] = {"int": draw.randint(0, 1)}
+    if draw.random() < 0.15:
+        effects = draw.choice((["NoSchedule"], ["NoExecute"], ["None"], ["None", "NoSchedule"]))
+        device["taints"] = [{"key": e, "effect": e} for e in effects]
+    return device
+
+
+def _claim_drawn(draw: Random, number: int) -> Obj:
+    def entry() -> Obj:
+        body: Obj = {
+            "deviceClassName": "any",
+            "allocationMode": "ExactCount",
+            "count": draw.choice((1, 1, 2)),
+        }
+        if draw.random() < 0.4:
+            body["selectors"] = [{"cel": {"expression": _IS_X}}]
+        if draw.random() < 0.3:
+            body["tolerations"] = [{"key": draw.choice(("NoSchedule", "NoExecute")), "operator": "Exists"}]
+        return body
+
+    requests: list[Obj] = []
+    for i in range(draw.choice((1, 1, 2))):
+        if draw.random() < 0.7:
+            admin = {"adminAccess": True} if draw.random() < 0.15 else {}
+            requests.append({"name": f"r{i}", "exactly": {**entry(), **admin}})
+        else:
+            requests.append(
+                {"name": f"r{i}", "firstAvailable": [{"name": f"s{j}", **entry()} for j in range(2)]}
+            )
+    asked: Obj = {"requests": requests}
+    if draw.random() < 0.4:
+        asked["constraints"] = [{"matchAttribute": "example.com/numa"}]
+    return claim_defaults({"metadata": {"name": f"c{number}", "namespace": "d"}, "spec": {"devices": asked}})
+
+
+_IS_X = "device.attributes['example.com'].kind == 'x'"
+Pick = tuple[int, str, tuple[str, str, str]]
+"""A claim, an entry of a request of it, a device."""
+
+
+def _in_order(slices: list[Obj]) -> dict[tuple[str, str, str], Obj]:
+    """The devices of pools that are complete: by driver and pool, then by slice, then as they stand there."""
+    found = {}
+    for one in sorted(
+        slices, key=lambda s: (s["spec"]["driver"], s["spec"]["pool"]["name"], s["metadata"]["name"])
+    ):
+        spec = one["spec"]
+        there = [s for s in slices if s["spec"]["pool"]["name"] == spec["pool"]["name"]]
+        if len(there) == spec["pool"]["resourceSliceCount"]:
+            found |= {(spec["driver"], spec["pool"]["name"], d["name"]): d for d in spec["devices"]}
+    return found
+
+
+def _will_do(device: Obj, entry: Obj) -> bool:
+    tolerated = {t["key"] for t in entry.get("tolerations", ())} | {"None"}
+    is_kind = not entry.get("selectors") or device["attributes"]["example.com/kind"]["string"] == "x"
+    return is_kind and all(t["key"] in tolerated for t in device.get("taints", ()))
+
+
+def _first_that_holds(
+    claims: list[Obj], there: dict[tuple[str, str, str], Obj], taken: set[tuple[str, str, str]]
+) -> list[Pick] | None:
+    """Request after request, every choice of devices in their order, until one holds to the end."""
+    asked = [(c, r) for c, claim in enumerate(claims) for r in claim["spec"]["devices"]["requests"]]
+
+    def goes_on(at: int, picked: list[Pick]) -> list[Pick] | None:
+        if at == len(asked):
+            return picked
+        claim, request = asked[at]
+        for name, entry in entries_of(request):
+            able = [own for own, device in there.items() if _will_do(device, entry)]
+            if entry.get("adminAccess"):
+                able = [own for own in able if own not in {o for c, _, o in picked if c == claim}]
+            else:
+                able = [own for own in able if own not in taken and own not in {o for _, _, o in picked}]
+            for some in combinations(able, entry["count"]):
+                now = [*picked, *((claim, name, own) for own in some)]
+                if claims[claim]["spec"]["devices"].get("constraints"):
+                    numa = {
+                        str(there[own]["attributes"].get("example.com/numa"))
+                        for c, _, own in now
+                        if c == claim
+                    }
+                    if len(numa) > 1 or "None" in numa:
+                        continue
+                found = goes_on(at + 1, now)
+                if found is not None:
+                    return found
+        return None
+
+    return goes_on(0, [])
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_the_first_choice_over_pools_slices_and_claims_is_made(seed: int) -> None:
+    draw = Random(seed)
+    slices = _pools_drawn(draw)
+    there = _in_order(slices)
+    taken = {own for own in there if draw.random() < 0.15}
+    usage = Usage()
+    usage.add({"request": "x", "driver": d, "pool": p, "device": n} for d, p, n in sorted(taken))
+    claims = [_claim_drawn(draw, number) for number in range(draw.choice((1, 2, 2)))]
+    pools = Published(map(slice_of, slices)).pools_for("n", {})
+    facts = [claim_of(c) for c in claims]
+    wanted = _first_that_holds(claims, there, taken)
+    for search in (solve, by_trial):
+        got = search(Node("n", {}), pools, usage, facts, lambda _: ANY)
+        if wanted is None:
+            assert got == NoSolution()
+            continue
+        assert isinstance(got, Solution)
+        said = [
+            (c, one.request.full_name, one.device.id) for c, some in enumerate(got.devices) for one in some
+        ]
+        assert said == wanted
+        asked = [c["spec"]["devices"]["requests"] for c in claims]
+        assert got.has_alternatives == tuple(tuple("firstAvailable" in r for r in of) for of in asked)
+        names = [{name for c, name, _ in wanted if c == i} for i in range(len(claims))]
+        assert got.alternatives == tuple(
+            tuple(int("firstAvailable" in r and f"{r['name']}/s1" in names[i]) for r in of)
+            for i, of in enumerate(asked)
+        )
 
 
 # Plain claims are not searched for
