@@ -171,7 +171,7 @@ def test_definitions_come_and_go() -> None:
 
 
 def _fields(data: bytes) -> list[tuple[int, Any]]:
-    found, at = [], 0
+    found, at = list[tuple[int, Any]](), 0
     while at < len(data):
         tag, at = _varint(data, at)
         value, at = _varint(data, at)
