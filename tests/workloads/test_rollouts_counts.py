@@ -9,7 +9,7 @@ import pytest
 
 from fairway.kube.objects import Obj
 from fairway.workloads.rollouts.conditions import ConditionError, holds
-from fairway.workloads.rollouts.counts import wanted_counts
+from fairway.workloads.rollouts.counts import is_at_wanted, wanted_counts
 from fairway.workloads.rollouts.facts import Facts
 from fairway.workloads.rollouts.measuring import measured, status_of_run, with_measurement
 
@@ -54,6 +54,22 @@ TABLE = [
     (10, 10, "0%", "0%", (0, 0), (10, 10), (0, 9)),
     (3, 99, 0, 2, (0, 0), (3, 3), (0, 1)),
     (3, 99, 0, 2, (0, 0), (1, 1), (2, 1)),
+    (4, 100, 1, 0, (0, 0), (4, 1), (1, 4)),
+    (4, 100, 1, 0, (1, 1), (4, 1), (1, 3)),
+    (4, 0, 1, 0, (4, 4), (0, 0), (4, 1)),
+    (4, 0, 1, 0, (4, 4), (1, 0), (4, 1)),
+    (4, 0, 1, 0, (4, 4), (1, 1), (3, 1)),
+    # Worked out by the rules of canary.go: weights between whole pods, pods that do not come, nothing wanted at all.
+    (5, 50, 1, 2, (1, 2), (6, 6), (1, 3)),
+    (10, 99, 0, 1, (10, 1), (8, 2), (8, 2)),
+    (2, 75, 0, 2, (2, 1), (0, 0), (0, 0)),
+    (1, 10, 1, 0, (0, 0), (1, 1), (1, 1)),
+    (4, 75, 0, 2, (3, 0), (5, 0), (2, 2)),
+    (10, 5, 2, 0, (8, 8), None, (10, 0)),
+    (0, 33, 2, 1, (1, 0), (0, 0), (0, 0)),
+    (3, 75, 1, 1, (4, 0), (3, 3), (2, 2)),
+    (1, 51, 0, 1, (1, 0), (0, 0), (1, 0)),
+    (1, 0, 1, 0, (1, 1), (2, 0), (1, 2)),
 ]
 
 
@@ -64,11 +80,145 @@ def test_without_a_router_pods_are_shared_as_traffic(
     surge: int | str,
     unavailable: int | str,
     new: tuple[int, int],
-    stable: tuple[int, int],
+    stable: tuple[int, int] | None,
     want: tuple[int, int],
 ) -> None:
     found = facts(replicas, weight, 0, 0, maxUnavailable=unavailable, maxSurge=surge)
-    assert wanted_counts(replace(found, new=replica_set(*new), stable=replica_set(*stable))) == want
+    before = replica_set(*stable) if stable else None
+    assert wanted_counts(replace(found, new=replica_set(*new), stable=before)) == want
+    unrouted = {"setCanaryScale": {"replicas": 9, "weight": 77}}
+    found.steps.insert(0, unrouted)
+    later = {**found.status, "currentStepIndex": 1}
+    assert wanted_counts(replace(found, new=replica_set(*new), stable=before, status=later)) == want
+
+
+# With pods of versions before: the first two are the source's.
+OLDER = [
+    (10, 30, 1, 0, (0, 0), (1, 1), (3, 3), (1, 7)),
+    (10, 30, 0, 1, (4, 2), (8, 6), (3, 3), (4, 8)),
+    (3, 75, 1, 0, (1, 0), (0, 0), (2, 1), (1, 1)),
+    (0, 51, 1, 0, (0, 0), (1, 1), (1, 0), (0, 1)),
+]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "weight", "surge", "unavailable", "new", "stable", "older", "want"), OLDER
+)
+def test_older_versions_go_first(
+    replicas: int,
+    weight: int,
+    surge: int,
+    unavailable: int,
+    new: tuple[int, int],
+    stable: tuple[int, int],
+    older: tuple[int, int],
+    want: tuple[int, int],
+) -> None:
+    found = facts(replicas, weight, 0, 0, maxUnavailable=unavailable, maxSurge=surge)
+    found = replace(found, new=replica_set(*new), stable=replica_set(*stable), others=(replica_set(*older),))
+    assert wanted_counts(found) == want
+
+
+def test_a_version_that_is_stable_has_all_pods() -> None:
+    found = facts(10, 10, 0, 0, maxUnavailable=1, maxSurge=0)
+    for there in (replica_set(9), replica_set(10, 0), replica_set(11)):
+        assert wanted_counts(replace(found, new=there, stable=there)) == (10, 0)
+        assert wanted_counts(replace(found, new=there, stable=None)) == (10, 0)
+
+
+SCALE_9 = {"setCanaryScale": {"replicas": 9}}
+SCALE_77 = {"setCanaryScale": {"weight": 77}}
+MATCHING = {"setCanaryScale": {"replicas": 9, "weight": 77, "matchTrafficWeight": True}}
+HELD = {"canary": {"weights": {"canary": {"weight": 60}, "stable": {"weight": 40}}}}
+
+
+@pytest.mark.parametrize(
+    ("steps", "index", "canary", "status", "want"),
+    [
+        # setCanaryScale: the last one up to the step counts, in pods or as a weight; it may match the traffic again.
+        ([{"setWeight": 20}, SCALE_9], 0, {}, {}, (2, 10)),
+        ([{"setWeight": 20}, SCALE_9], 1, {}, {}, (9, 10)),
+        ([SCALE_9, SCALE_77, {"setWeight": 20}], 0, {}, {}, (9, 10)),
+        ([SCALE_9, SCALE_77, {"setWeight": 20}], 2, {}, {}, (8, 10)),
+        ([SCALE_9, MATCHING, {"setWeight": 20}], 2, {}, {}, (2, 10)),
+        ([SCALE_9, {"setCanaryScale": {}}, {"setWeight": 20}], 2, {}, {}, (2, 10)),
+        ([SCALE_9], 1, {}, {}, (10, 10)),
+        ([SCALE_9], 0, {}, {"abort": True}, (0, 10)),
+        ([SCALE_9], 0, {}, {"promoteFull": True}, (10, 10)),
+        ([SCALE_9], 0, {}, {"stableRS": ""}, (10, 10)),
+        ([SCALE_9], 0, {}, {"stableRS": "new"}, (10, 10)),
+        # dynamicStableScale: both have what their traffic needs, now or by the step; in pods given, all stay.
+        ([{"setWeight": 25}], 0, {"dynamicStableScale": True}, {}, (3, 8)),
+        ([SCALE_9], 0, {"dynamicStableScale": True}, {}, (9, 10)),
+        ([SCALE_77], 0, {"dynamicStableScale": True}, {}, (8, 3)),
+        ([{"setWeight": 20}], 0, {"dynamicStableScale": True}, HELD, (2, 8)),
+        ([{"setWeight": 80}], 0, {"dynamicStableScale": True}, HELD, (8, 4)),
+        ([{"setWeight": 20}], 0, {"dynamicStableScale": True}, {**HELD, "abort": True}, (6, 10)),
+        # minPodsPerReplicaSet: where there are pods at all, and never more than all; not what was given in pods.
+        ([{"setWeight": 5}], 0, {"minPodsPerReplicaSet": 2}, {}, (2, 10)),
+        ([{"setWeight": 5}], 0, {"minPodsPerReplicaSet": 20}, {}, (10, 10)),
+        ([{"setWeight": 50}], 0, {"minPodsPerReplicaSet": 2}, {}, (5, 10)),
+        ([{"setWeight": 0}], 0, {"minPodsPerReplicaSet": 2}, {}, (0, 10)),
+        ([{"setCanaryScale": {"replicas": 1}}], 0, {"minPodsPerReplicaSet": 2}, {}, (1, 10)),
+        ([{"setWeight": 5}], 0, {"minPodsPerReplicaSet": 2, "dynamicStableScale": True}, {}, (2, 10)),
+        ([{"setWeight": 95}], 0, {"minPodsPerReplicaSet": 2, "dynamicStableScale": True}, {}, (10, 2)),
+        ([{"setWeight": 100}], 0, {"minPodsPerReplicaSet": 2, "dynamicStableScale": True}, {}, (10, 0)),
+        (
+            [{"setCanaryScale": {"replicas": 1}}],
+            0,
+            {"minPodsPerReplicaSet": 2, "dynamicStableScale": True},
+            {},
+            (2, 10),
+        ),
+    ],
+)
+def test_with_a_router_pods_are_scaled_apart_from_traffic(
+    steps: list[Obj], index: int, canary: Obj, status: Obj, want: tuple[int, int]
+) -> None:
+    found = facts(10, 0, 0, 10, trafficRouting={"plugins": {}}, **canary)
+    found.canary["steps"] = steps
+    assert wanted_counts(replace(found, status={**found.status, "currentStepIndex": index, **status})) == want
+
+
+ROUTER = {"trafficRouting": {"plugins": {}}}
+DYNAMIC = {**ROUTER, "dynamicStableScale": True}
+
+
+@pytest.mark.parametrize(
+    ("canary", "new", "stable", "others", "want"),
+    [
+        # Of ten pods half: five available of the canary; five made of the stable version, available or not.
+        ({}, (5, 5, 5), (5, 5, 5), [], True),
+        ({}, (5, 5, 4), (5, 5, 5), [], False),
+        ({}, (4, 4, 4), (6, 6, 6), [], False),
+        ({}, (5, 0, 5), (5, 5, 0), [], True),
+        ({}, (5, 5, 5), (5, 6, 5), [], False),
+        ({}, (5, 5, 5), (6, 6, 6), [], False),
+        ({}, None, (5, 5, 5), [], False),
+        ({}, (5, 5, 5), None, [], False),
+        # Older versions' pods get traffic as well, but for a router's.
+        ({}, (5, 5, 5), (5, 5, 5), [(0, 1, 1), (0, 0, 0)], False),
+        ({}, (5, 5, 5), (5, 5, 5), [(0, 1, 0)], True),
+        (ROUTER, (5, 5, 5), (10, 10, 10), [(1, 1, 1)], True),
+        (ROUTER, (5, 5, 5), (10, 9, 9), [], False),
+        (ROUTER, (5, 5, 5), (5, 5, 5), [], False),
+        (DYNAMIC, (5, 5, 5), (7, 8, 9), [(1, 1, 1)], True),
+        (DYNAMIC, (5, 5, 4), (5, 5, 5), [], False),
+    ],
+)
+def test_when_a_step_has_its_pods(
+    canary: Obj, new: Any, stable: Any, others: list[tuple[int, int, int]], want: bool
+) -> None:
+    def made(counts: tuple[int, int, int] | None) -> Obj | None:
+        if counts is None:
+            return None
+        asked, there, available = counts
+        status = {"replicas": there, "availableReplicas": available}
+        return {"spec": {"replicas": asked}, "status": status}
+
+    found = facts(10, 50, 0, 0, maxSurge=0, maxUnavailable=1, **canary)
+    older = tuple(obj for one in others if (obj := made(one)) is not None)
+    assert is_at_wanted(replace(found, new=made(new), stable=made(stable), others=older)) is want
 
 
 @pytest.mark.parametrize(("weight", "want"), [(1, (1, 10)), (25, (3, 10)), (100, (10, 10))])

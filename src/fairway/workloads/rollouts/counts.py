@@ -9,6 +9,7 @@ Source: utils/replicaset/canary.go.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from fairway.kube.objects import Obj
 from fairway.workloads.rollouts.facts import MOST_WEIGHT, Facts, available_of, count_of, replicas_of
@@ -36,19 +37,20 @@ def _scale_step(facts: Facts) -> tuple[int | None, int]:
     status = facts.status
     if status.get("promoteFull") or not status.get("stableRS") or facts.is_promoted:
         return None, MOST_WEIGHT
-    if facts.is_aborted:
-        return None, 0
-    for step in reversed(facts.steps[: facts.index + 1] if facts.index < len(facts.steps) else []):
-        scale = step.get("setCanaryScale")
-        if scale is None:
-            continue
-        if scale.get("matchTrafficWeight"):
-            break
-        if scale.get("replicas") is not None:
-            return int(scale["replicas"]), facts.weight_now()
-        if scale.get("weight") is not None:
-            return None, int(scale["weight"])
-    return None, facts.weight_now()
+    scale = _canary_scale(facts)
+    if scale.get("replicas") is not None:
+        return int(scale["replicas"]), 0
+    given = scale.get("weight")
+    return None, facts.weight_now() if given is None else int(given)
+
+
+def _canary_scale(facts: Facts) -> dict[str, Any]:
+    """The last setCanaryScale up to here. It has a meaning only with a traffic router."""
+    if not facts.routes_traffic or facts.is_aborted or facts.index == len(facts.steps):
+        return {}
+    said = (step.get("setCanaryScale") for step in reversed(facts.steps[: facts.index + 1]))
+    scale: dict[str, Any] = next((one for one in said if one is not None), {})
+    return {} if scale.get("matchTrafficWeight") else scale
 
 
 def _pods(replicas: int, weight: int) -> int:
@@ -77,48 +79,33 @@ def _at_least(facts: Facts, count: int) -> int:
 def _basic(facts: Facts) -> tuple[int, int]:
     _, weight = _scale_step(facts)
     surge = facts.limit("maxSurge")
-    want_new, want_stable = _shared(facts.replicas, weight, surge)
-    has_stable = facts.stable is not None and facts.stable is not facts.new
-    new, stable = replicas_of(facts.new), replicas_of(facts.stable) if has_stable else 0
-    if not has_stable:
-        want_new, want_stable = facts.replicas, 0
+    before = None if facts.stable is facts.new else facts.stable
+    want_new, want_stable = (
+        _shared(facts.replicas, weight, surge) if before is not None else (facts.replicas, 0)
+    )
+    new, stable = replicas_of(facts.new), replicas_of(before)
     older = sum(map(replicas_of, facts.others))
     most = facts.replicas + surge
     spare = most - (older + new + stable)
-    if has_stable and stable < want_stable and spare > 0:
-        grown = min(stable + spare, want_stable)
-        spare -= grown - stable
-        stable = grown
-    if new < want_new and spare > 0:
-        new = min(new + spare, want_new)
-    if older > 0:
-        return new, stable
+    grown_stable = max(stable, min(stable + spare, want_stable))
+    grown_new = max(new, min(new + spare - (grown_stable - stable), want_new))
     least = facts.replicas - facts.limit("maxUnavailable")
-    is_growing = facts.new is None or want_new >= replicas_of(facts.new)
-    holds = _for_scale_down(facts.new, not is_growing)
-    holds += _for_scale_down(facts.stable if has_stable else None, is_growing)
-    if holds <= least:
-        return new, stable
-    if not is_growing:
-        new = _drained(facts.new, want_new, holds - least, new)
-        return _within(facts.new, facts.stable if has_stable else None, new, stable, most, least)
-    if has_stable:
-        stable = _drained(facts.stable, want_stable, holds - least, stable)
-        stable, new = _within(facts.stable, facts.new, stable, new, most, least)
+    is_growing = want_new >= new
+    drained, kept = (before, facts.new) if is_growing else (facts.new, before)
+    holds = replicas_of(drained) + min(replicas_of(kept), available_of(kept))
+    if older > 0 or drained is None or holds <= least:
+        return grown_new, grown_stable
+    if is_growing:
+        left = max(want_stable, stable - (holds - least))
+        stable, new = _within(drained, kept, left, grown_new, most, least)
+    else:
+        left = max(want_new, new - (holds - least))
+        new, stable = _within(drained, kept, left, grown_stable, most, least)
     return new, stable
 
 
-def _for_scale_down(obj: Obj | None, ignores_availability: bool) -> int:
-    asked = replicas_of(obj)
-    return asked if ignores_availability or asked < available_of(obj) else available_of(obj)
-
-
-def _drained(obj: Obj | None, wanted: int, spare: int, count: int) -> int:
-    return max(wanted, replicas_of(obj) - spare) if obj is not None and replicas_of(obj) > wanted else count
-
-
 def _within(
-    drained: Obj | None, kept: Obj | None, drained_count: int, kept_count: int, most: int, least: int
+    drained: Obj, kept: Obj | None, drained_count: int, kept_count: int, most: int, least: int
 ) -> tuple[int, int]:
     """Both within maxSurge and maxUnavailable."""
     over = max(0, kept_count + drained_count - most)

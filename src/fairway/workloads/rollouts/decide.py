@@ -1,7 +1,8 @@
 """The Rollout controller's decision, for the canary strategy: pods, Services, weights, analyses, pauses, steps, status.
 
 Unlike kube: blue-green, experiments, header and mirror routes, ephemeral metadata, rollback windows and traffic routers
-other than the Gateway API's are left out; an aborted canary's pods stay for `abortScaleDownDelaySeconds` and no longer.
+other than the Gateway API's are left out; an aborted canary's pods stay for `abortScaleDownDelaySeconds` and no longer;
+with `dynamicStableScale` it goes back at once, not weight by weight.
 """
 
 from __future__ import annotations
