@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.histories import check_history
 
-from fairway.apiserver.canonical import canonical, complete_in, completed
+from fairway.apiserver.canonical import _KNOWN, canonical, complete_in, completed
 from fairway.apiserver.resources import ALL_VERBS, Resources
 from fairway.cluster.store import Store
+from fairway.kube.kinds import BY_GROUP_KIND
 from fairway.kube.objects import Obj
-from fairway.kube.schema.node import schema_for
+from fairway.kube.schema.node import OBJECT, Schema, schema_for
 
 
 def pod(**spec: Any) -> Obj:
@@ -49,6 +54,20 @@ def container(**fields: Any) -> dict[str, Any]:
         ),
         ({"overhead": {"cpu": "1000m"}}, {"overhead": {"cpu": "1"}}),
         ({"unknown": {"a": None, "b": []}}, None),
+        ({"unknown": 1, "nodeSelector": {}, "more": 2}, {"unknown": 1, "more": 2}),
+        ({"nodeName": ["a", None]}, None),
+        (
+            {"containers": [{"name": "a", "args": []}, {"name": "b"}, {"name": "c", "args": []}]},
+            {"containers": [{"name": "a"}, {"name": "b"}, {"name": "c"}]},
+        ),
+        (
+            container(resources={"limits": {"cpu": 1, "memory": "1Gi", "nvidia.com/gpu": 2}}),
+            container(resources={"limits": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "2"}}),
+        ),
+        ({"terminationGracePeriodSeconds": None}, {}),
+        ({"volumes": [{"name": "v", "emptyDir": None}]}, {"volumes": [{"name": "v"}]}),
+        ({"containers": []}, None),
+        ({"containers": None}, None),
         ({"hostNetwork": False, "priority": 0}, None),
     ],
 )
@@ -84,6 +103,63 @@ def test_what_go_always_writes_is_there() -> None:
     assert completed(second, schema)["spec"] is found["spec"], "pods of one template share their spec"
 
 
+def test_specs_are_shared_as_long_as_a_few_are_known() -> None:
+    schema = schema_for("v1", "Pod")
+    assert schema is not None
+    specs = [container(image=str(n)) for n in range(65)]
+    first = [completed({**pod(), "spec": spec}, schema)["spec"] for spec in specs]
+    again = [completed({**pod(), "spec": spec}, schema)["spec"] for spec in specs]
+    assert first == again
+    assert [f["containers"][0]["image"] for f in first] == [str(n) for n in range(65)]
+    assert len(_KNOWN) <= 64
+
+
+def _made(schema: Schema, above: tuple[int, ...]) -> Any:
+    """An object with all its structs, each list with one item and an empty one; None: a value."""
+    if id(schema) in above:
+        return None
+    above = (*above, id(schema))
+    if schema.items is not None:
+        item = _made(schema.items, above)
+        return None if item is None else [item, {}]
+    if schema.properties:
+        members = {name: _made(member, above) for name, member in schema.properties.items()}
+        return {name: value for name, value in members.items() if value is not None}
+    return {} if schema.type == OBJECT else None
+
+
+def _added(before: Any, after: Any, path: str) -> Iterator[str]:
+    if isinstance(before, dict):
+        assert list(after)[: len(before)] == list(before)
+        for name, value in after.items():
+            if name in before:
+                yield from _added(before[name], value, f"{path}.{name}")
+            else:
+                yield f"{path}.{name}: {json.dumps(value)}"
+    elif isinstance(before, list):
+        for n, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from _added(old, new, f"{path}[{n}]")
+    else:
+        assert before == after
+
+
+def test_what_go_always_writes_of_every_kind_is_what_it_was() -> None:
+    def told() -> Iterator[str]:
+        for gk, kind in sorted(BY_GROUP_KIND.items()):
+            for version in kind.versions:
+                schema = schema_for(f"{kind.group}/{version}".lstrip("/"), kind.kind)
+                if schema is None or schema.is_custom or "metadata" not in schema.properties:
+                    continue
+                for full in (True, False):
+                    obj = _made(schema, ()) if full else {}
+                    done = completed(obj, schema)
+                    assert completed(done, schema) is done
+                    assert obj == (_made(schema, ()) if full else {}), "it is left as it was"
+                    yield from _added(obj, done, f"{gk} {version} {'full' if full else 'bare'}")
+
+    check_history(Path(__file__).parent / "always_written.txt", told())
+
+
 def test_a_status_has_its_texts_whoever_writes_it() -> None:
     schema = schema_for("apps/v1", "Deployment")
     assert schema is not None
@@ -105,6 +181,8 @@ def test_objects_of_a_store_are_complete_whoever_creates_them() -> None:
     made = store.create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {}})
     assert made["status"] == {"loadBalancer": {}}
     assert made["spec"]["before"] == "first"
+    old = {"apiVersion": "apps/v0", "kind": "Deployment", "metadata": {"name": "d"}}
+    assert store.completing["Deployment.apps"](old) is old
 
 
 READ = ("get", "list")

@@ -66,7 +66,7 @@ def _value(value: Any, schema: Schema) -> Any:
     if isinstance(value, dict):
         if schema.values is not None:
             return _map(value, schema.values)
-        return _struct(value, schema) if schema.properties else value
+        return _struct(value, schema)
     if isinstance(value, list):
         if schema.items is None:
             return value
@@ -104,6 +104,7 @@ _NOTHING = _Plan()
 _ZEROS: dict[str, Any] = {"string": "", "integer": 0, "boolean": False}
 _NUMBERS = ("", "int32", "int64")
 _PLANS: dict[int, tuple[Schema, _Plan]] = {}
+# Each by its identity, which stays its own while it is held here.
 _KNOWN: dict[int, tuple[dict[str, Any], dict[str, Any]]] = memo()
 
 
@@ -137,8 +138,8 @@ def _plan(schema: Schema, above: tuple[int, ...], *, is_status: bool = False) ->
     if id(schema) in above or schema.is_custom:
         return _NOTHING
     above = (*above, id(schema))
-    if schema.items is not None or schema.values is not None:
-        within = _plan(schema.items or schema.values or schema, above, is_status=is_status)
+    if schema.items is not None:
+        within = _plan(schema.items, above, is_status=is_status)
         return _NOTHING if within is _NOTHING else _Plan(items=within)
     always = {**_zeros(schema), **always_written(schema)} if is_status else dict(always_written(schema))
     below = {}
@@ -171,7 +172,7 @@ def _complete(value: Any, plan: _Plan) -> Any:
     if not plan.is_shared:
         return _complete_struct(value, plan)
     known = _KNOWN.get(id(value))
-    if known is None or known[0] is not value:
+    if known is None:
         if len(_KNOWN) >= _MAX_KNOWN:
             _KNOWN.clear()
         known = _KNOWN[id(value)] = (value, _complete_struct(value, plan))
@@ -179,9 +180,6 @@ def _complete(value: Any, plan: _Plan) -> Any:
 
 
 def _complete_all(value: Any, plan: _Plan) -> Any:
-    if isinstance(value, dict):
-        settled = {k: _complete(v, plan) for k, v in value.items()}
-        return value if all(settled[k] is v for k, v in value.items()) else settled
     if not isinstance(value, list):
         return value
     items = [_complete(item, plan) for item in value]
