@@ -66,7 +66,7 @@ def test_a_site_is_read_and_what_is_wrong_is_named() -> None:
         ("PriorityWeightAge=" + "9" * 5_000, "is no number"),
         ("SchedulerParameters=bf_interval=abc,defer", "is no number"),
         ("NodeName=n[1-99999999]", "cannot be read: Invalid hostlist: n[1-99999999]"),
-        ("NodeName=n7 CPUs=four", "cannot be read: cpus=four is no number"),
+        ("NodeName=n7 CPUs=four", "cannot be read: cpus=four is no number up to 65535"),
         ("NodeSet=a Nodes=n[1-99999999]", "cannot be read: Invalid hostlist: n[1-99999999]"),
         ("PartitionName=q Nodes=ALL PriorityTier=²", "is no number"),
     ],

@@ -8,18 +8,22 @@ import pytest
 from slurmtyped import Typed
 
 NINES = "9" * 5_000
+TOO_LONG = "Pathname of a file, directory or other parameter too long"
 DIRECTIVES = {
     "a number": (f"-n {NINES}", "sbatch: error: Numeric argument (9223372036854775807) to big for --ntasks."),
     "no number": ("-n ²", 'sbatch: error: Invalid numeric value "²" for --ntasks.'),
     "a time": (f"-t {NINES}", "sbatch: error: Invalid --time specification"),
     "memory": (f"--mem={NINES}G", "sbatch: error: Invalid --mem specification"),
     "a dependency": (f"--dependency=afterok:{NINES}", "Job dependency problem"),
-    "dependencies": ("--dependency=" + ",".join(["afterok:1"] * 50_000), "Job dependency problem"),
+    "dependencies": ("--dependency=" + ",".join(["afterok:9"] * 12_000), "Job dependency problem"),
     "an array": ("--array=0-99999999", "Invalid job array specification"),
-    "brackets": ("--constraint=" + "(" * 50_000, "Invalid feature specification"),
+    "brackets": ("--constraint=" + "(" * 1_000, "Invalid feature specification"),
     "a product of hosts": ("--nodelist=n[0-9999][0-9999][0-9999]", "Invalid node name specified"),
     "an open quote": ('-J "abc', 'sbatch: fatal: stdin: line 2: Unmatched `"` in [ -J "abc]'),
-    "licences": ("-L " + ",".join(f"l{n}:1" for n in range(20_000)), "Invalid license specification"),
+    "licences": ("-L " + ",".join(f"l{n}:1" for n in range(150)), "Invalid license specification"),
+    "too many dependencies": ("--dependency=" + ",".join(["afterok:1"] * 50_000), TOO_LONG),
+    "too many brackets": ("--constraint=" + "(" * 50_000, TOO_LONG),
+    "too many licences": ("-L " + ",".join(f"l{n}:1" for n in range(20_000)), TOO_LONG),
 }
 
 
@@ -40,9 +44,9 @@ def test_a_directive(cluster: Typed, case: tuple[str, str]) -> None:
 
 def test_long_names_and_many_directives_are_read_letter_by_letter_once(cluster: Typed) -> None:
     """Each of these took minutes when every letter copied the word before it, and every option the list behind it."""
-    name = "x" * 2_000_000
-    script = f"#!/bin/sh\n#SBATCH -J {name}\n" + "#SBATCH -n 1\n" * 100_000 + "#SBATCH -Hs\nsleep 1\n"
-    code, out, _ = cluster.type("sbatch", stdin=script)
+    name, more = "x" * 1_024, "#SBATCH -n 1\n" * 100_000 + "#SBATCH -Hs\nsleep 1\n"
+    assert TOO_LONG in cluster.type("sbatch", stdin=f"#!/bin/sh\n#SBATCH -J {'x' * 2_000_000}\n{more}")[2]
+    code, out, _ = cluster.type("sbatch", stdin=f"#!/bin/sh\n#SBATCH -J {name}\n{more}")
     assert (code, out.split()[:3]) == (0, ["Submitted", "batch", "job"])
     shown = cluster.type("squeue", "-h", "-o", "%j %C %r")[1]
     assert shown == f"{name} 1 JobHeldUser\n"

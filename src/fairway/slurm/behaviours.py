@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from fairway.slurm.words import durations
 
 _SLEEP = re.compile(r"sleep\s+(\d+(?:\.\d+)?)([smhd]?)$")
+_SECONDS_MOST = 1e9
+"""What is longer is as good as this: thirty years."""
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -45,9 +47,9 @@ def hints(script: str) -> Known | None:
     code, gpu = found.get("exit", "0"), found.get("gpu", "").rstrip("%")
     if runtime is None:
         raise BadHint(f"runtime={found['runtime']}: expected a duration such as 90s, 2h or 1-00:00:00")
-    if not code.isdecimal() or int(code) > 255:
+    if not re.fullmatch(r"[0-9]{1,3}", code) or int(code) > 255:
         raise BadHint(f"exit={code}: expected an exit code from 0 to 255")
-    if gpu and (not gpu.isdecimal() or int(gpu) > 100):
+    if gpu and not re.fullmatch(r"[0-9]{1,2}|100", gpu):
         raise BadHint(f"gpu={found['gpu']}: expected a percentage")
     return Known(runtime, int(code), int(gpu) if gpu else None)
 
@@ -56,7 +58,7 @@ def seconds_of(text: str) -> float | None:
     """`90s`, `1.5h`, or as Slurm writes time limits."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text)
     if found:
-        return float(found[1]) * _UNITS[found[2]]
+        return min(float(found[1]) * _UNITS[found[2]], _SECONDS_MOST)
     value = durations.seconds(text)
     return None if value is None or value == durations.INFINITE or value < 0 else float(value)
 
@@ -78,7 +80,7 @@ def known(script: str) -> Known | None:
             slept = _SLEEP.match(part)
             left = re.fullmatch(r"exit(?:\s+(\d{1,3}))?", part)
             if slept:
-                total += float(slept[1]) * _UNITS[slept[2]]
+                total = min(total + float(slept[1]) * _UNITS[slept[2]], _SECONDS_MOST)
             elif left:
                 return Known(total, int(left[1] or 0) % 256)
             else:

@@ -211,6 +211,7 @@ class Controller(Life):
                 for task in self._records(job.array_job_id or job_id):
                     task.array_max_running = changes["array_throttle"]
             fresh = submitting.changed(job.request, changes, but=("array_throttle",))
+            submitting.check_lengths(self.cluster, fresh)
             if job.pending:
                 self._update_pending(job, fresh, changes, user)
             else:

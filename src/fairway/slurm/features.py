@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 _TOKEN = re.compile(r"[^&|,()\[\]*]+|[&|,()\[\]]|\*\d+")
 MAX_LENGTH = 1_024
@@ -33,7 +33,7 @@ class Features:
         return any(all_of <= have for all_of in self.alternatives[alternative])
 
 
-@cache
+@lru_cache(1 << 14)
 def parse(text: str) -> Features | None:
     """The constraint; None for one that cannot be read."""
     tokens = _TOKEN.findall(text)
@@ -55,10 +55,13 @@ def parse(text: str) -> Features | None:
 
 
 class _Reader:
-    """or := and ('|' and)*; and := one (('&' | ',') one)*; one := NAME | '(' or ')'. Each gives an OR of ANDs."""
+    """or := and ('|' and)*; and := one (('&' | ',') one)*; one := NAME | '(' or ')'. Each gives an OR of ANDs.
+
+    Parentheses within parentheses are refused (build_feature_list, job_scheduler.c).
+    """
 
     def __init__(self, words: list[str]) -> None:
-        self.words, self.at = words, 0
+        self.words, self.at, self.within = words, 0, False
 
     def _next(self) -> str:
         return self.words[self.at] if self.at < len(self.words) else ""
@@ -84,9 +87,11 @@ class _Reader:
     def one(self) -> list[frozenset[str]] | None:
         word = self._next()
         self.at += 1
-        if word == "(":
+        if word == "(" and not self.within:
+            self.within = True
             found = self.either()
+            self.within = False
             closed = self._next() == ")"
             self.at += 1
             return found if closed else None
-        return [frozenset((word,))] if word and word not in "&|,)" else None
+        return [frozenset((word,))] if word and word not in "&|,()" else None

@@ -24,10 +24,13 @@ from fairway.slurm.words.sizes import whole
 
 MAX_ARRAY_TASKS = 1_001
 """MaxArraySize's default; the highest index is one less."""
+_PATH_MOST = 4096
+"""MAXPATHLEN."""
 
 
 def make_job(cluster: Cluster, request: JobRequest, user: str, now: int) -> Job:
     """The record of a pending job; counted as submitted by the caller. Raises: SlurmError."""
+    check_lengths(cluster, request)
     tasks, most_running = array_tasks(cluster, request.array)
     request = copied(request)
     request.nodelist = _known(cluster, request.nodelist)
@@ -56,6 +59,41 @@ def make_job(cluster: Cluster, request: JobRequest, user: str, now: int) -> Job:
     if tasks:
         job.array_job_id, job.array_left, job.array_max_running = job.job_id, tasks, most_running
     return job
+
+
+def check_lengths(cluster: Cluster, request: JobRequest) -> None:
+    """No text of a request fills the controller's memory (_test_job_desc_fields). Raises: SlurmError."""
+    extra = request.extra
+    texts = (
+        (request.account, 1024),
+        (request.array, 4 * 1024),
+        (extra.get("comment"), 1024),
+        (request.dependency, 128 * 1024),
+        (request.features, 1024),
+        (request.licenses, 1024),
+        (extra.get("mail_user"), 1024),
+        (request.name, 1024),
+        (extra.get("network"), 1024),
+        (request.partition, 1024),
+        (request.prefer, 1024),
+        (request.qos, 1024),
+        (request.reservation, 1024),
+        (extra.get("std_err"), _PATH_MOST),
+        (extra.get("std_in"), _PATH_MOST),
+        (extra.get("std_out"), _PATH_MOST),
+        (extra.get("submit_line"), 1 << 20),
+        (extra.get("tres_per_job"), 1024),
+        (extra.get("tres_per_node"), 1024),
+        (extra.get("tres_per_socket"), 1024),
+        (extra.get("tres_per_task"), 1024),
+        (extra.get("wckey"), 1024),
+        (request.work_dir, _PATH_MOST),
+        (request.script, cluster.conf.parameter("max_script_size", 4 << 20)),
+    )
+    for text, most in texts:
+        # four bytes are the most of a letter
+        if text and len(text) * 4 > most and len(str(text).encode("utf-8", "surrogatepass")) > most:
+            raise SlurmError("PATHNAME_TOO_LONG")
 
 
 def check_asker(cluster: Cluster, request: JobRequest, user: str, now: int) -> None:

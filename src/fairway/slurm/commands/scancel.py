@@ -98,13 +98,10 @@ def _job_id(call: Call, word: str) -> JobId:
     match = re.fullmatch(r"(\d{1,10})(?:_(?:(\d+)|\[([\d,-]+)\]))?(?:\+(\d{1,9}))?(?:\.\d+)?", word)
     if match is None:
         call.fail(f"Invalid job id {word}")
-    tasks = (
-        {int(match[2])}
-        if match[2]
-        else {int(n) for n in hostlist.expand(f"[{match[3]}]")}
-        if match[3]
-        else None
-    )
+    try:
+        tasks = hostlist.task_numbers(match[2], match[3])
+    except hostlist.HostlistError:
+        call.fail(f"Invalid job id {word}")
     return int(match[1]), tasks, int(match[4]) if match[4] else None
 
 

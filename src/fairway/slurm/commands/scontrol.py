@@ -148,13 +148,10 @@ def job_ids(call: Call, text: str, split: bool = False) -> list[int]:
         if match is None:
             raise SlurmError("INVALID_JOB_ID")
         number = int(match[1])
-        tasks = (
-            {int(match[2])}
-            if match[2]
-            else {int(n) for n in hostlist.expand(f"[{match[3]}]")}
-            if match[3]
-            else None
-        )
+        try:
+            tasks = hostlist.task_numbers(match[2], match[3])
+        except hostlist.HostlistError:
+            raise SlurmError("INVALID_JOB_ID") from None
         mine = [j for j in cluster.jobs.values() if number in (j.job_id, j.array_job_id, j.het_job_id)]
         if tasks is None and not any(j.array_job_id == number for j in mine):
             mine = [j for j in mine if number in (j.job_id, j.het_job_id)]

@@ -98,7 +98,11 @@ def squeue(call: Call) -> None:
         call.error(f"--iterate={asked['iterate']}")
         call.say("")
         call.quit(1)
-    for name in hostlist.expand(asked["nodelist"]) if "nodelist" in asked else ():
+    try:
+        names = hostlist.expand(asked["nodelist"]) if "nodelist" in asked else ()
+    except hostlist.HostlistError:
+        call.fail(f"'{asked['nodelist']}' invalid entry for --nodelist")
+    for name in names:
         if name not in call.site.cluster.node_index:
             call.fail(f"Invalid node name {name}")
     if "steps" in asked:
@@ -176,10 +180,8 @@ def _job_ids(call: Call, text: Any) -> list[tuple[int, int | None]] | None:
         if match is None:
             call.error(f"Invalid job id: {word}")
             call.quit(1)
-        if match[3]:
-            found += [(int(match[1]), int(n)) for n in hostlist.expand(f"[{match[3]}]")]
-        else:
-            found.append((int(match[1]), int(match[2]) if match[2] else None))
+        tasks = hostlist.task_numbers(match[2], match[3])
+        found += [(int(match[1]), task) for task in ((None,) if tasks is None else sorted(tasks))]
     return found
 
 

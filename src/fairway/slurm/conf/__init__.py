@@ -86,7 +86,7 @@ def read_configuration(texts: Mapping[str, str]) -> Configuration:
 def _setting_problems(line: Line) -> list[FieldProblem]:
     """What the settings of a line are wrong in."""
     found = []
-    for option in filter(None, line.pairs.get("schedulerparameters", "").split(",")):
+    for option in filter(None, dict.fromkeys(line.pairs.get("schedulerparameters", "").split(","))):
         name, equals, value = option.strip().partition("=")
         if name.lower() not in known_keys("SchedulerParameters"):
             found.append(

@@ -17,6 +17,9 @@ from fairway.errors import FieldProblem, InvalidInput
 MAX_BYTES = 16 << 20
 """Bytes of one file: far over any site's, so that a hostile one is not read for hours."""
 MAX_INCLUDES = 64
+"""How deep files include files."""
+MAX_FILES = 10_000
+"""Files read, each as often as it is included."""
 
 _PAIR = re.compile(r'\s*([A-Za-z][\w.]*)\s*([-+*/]?=)\s*("[^"]*"|[^\s]*)')
 
@@ -45,6 +48,7 @@ class Lines:
 
     lines: list[Line] = field(default_factory=list)
     problems: list[FieldProblem] = field(default_factory=list)
+    files: int = 0
 
 
 def read_lines(text: str, file: str, kinds: tuple[str, ...], include: Reader | None = None) -> Lines:
@@ -67,6 +71,9 @@ def _read(
         raise InvalidInput(
             (FieldProblem(file, 0, "Include", "", f"nests over {MAX_INCLUDES} deep: it leads to itself?"),)
         )
+    read.files += 1
+    if read.files > MAX_FILES:
+        raise InvalidInput((FieldProblem(file, 0, "Include", "", f"is the file over {MAX_FILES} of them"),))
     for number, line in _logical(text):
         word, _, rest = line.partition(" ")
         if word.lower() == "include" and "=" not in word:
@@ -102,19 +109,21 @@ def _include(
 
 
 def _logical(text: str) -> Iterator[tuple[int, str]]:
-    held, start = "", 0
+    held: list[str] = []
+    start = 0
     for number, raw in enumerate(text.splitlines(), 1):
-        line = re.sub(r"(?<!\\)#.*", "", raw).replace("\\#", "#").rstrip()
+        line = re.sub(r"(?<!\\)#.*", "", raw).replace("\\#", "#").rstrip() if "#" in raw else raw.rstrip()
         start = start or number
         if line.endswith("\\"):
-            held += line[:-1] + " "
+            held.append(line[:-1])
             continue
-        whole = (held + line).strip()
+        whole = " ".join((*held, line)).strip()
         if whole:
             yield start, whole
-        held, start = "", 0
-    if held.strip():
-        yield start, held.strip()
+        held.clear()
+        start = 0
+    if whole := " ".join(held).strip():
+        yield start, whole
 
 
 def _pairs(line: str, file: str, number: int, problems: list[FieldProblem]) -> dict[str, str]:

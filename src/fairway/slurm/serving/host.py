@@ -25,6 +25,7 @@ from fairway.slurm.model.job import Job
 from fairway.slurm.serving.connections import Connection
 from fairway.slurm.serving.processes import Processes, ticks_of
 from fairway.slurm.words.durations import stamp
+from fairway.slurm.words.hostlist import HostlistError
 
 COMMANDS = (
     "sbatch", "squeue", "sinfo", "scancel", "scontrol", "sacct", "sacctmgr", "sdiag", "sprio", "sreport", "sshare",
@@ -408,12 +409,12 @@ class Host:
         flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
         opened: list[int] = []
         try:
-            opened.append(os.open(site.real_path(str(extra.get("std_in", "/dev/null"))), os.O_RDONLY))
+            opened.append(_opened(site.real_path(str(extra.get("std_in", "/dev/null"))), os.O_RDONLY))
             out = jobtext.filled(site, job, jobtext.output_path(site, job, "out"), more=more)
-            opened.append(os.open(_real(site, out), flags, 0o644))
+            opened.append(_opened(_real(site, out), flags))
             err = jobtext.filled(site, job, jobtext.output_path(site, job, "err"), more=more)
-            opened.append(opened[1] if err == out else os.open(_real(site, err), flags, 0o644))
-        except OSError:
+            opened.append(opened[1] if err == out else _opened(_real(site, err), flags))
+        except (OSError, ValueError):  # a path may have NUL bytes
             for one in set(opened):
                 os.close(one)
             return None
@@ -421,13 +422,13 @@ class Host:
 
     def _start_script(self, job: Job, streams: tuple[int, int, int]) -> None:
         path = self.bin / f"job{job.job_id}"
-        path.write_text(job.request.script, encoding="utf-8", errors="surrogateescape")
-        path.chmod(0o700)
         environment = dict(job.request.environment) | batch_variables(self.site, job)
         environment |= {"FAIRWAY_AS": job.user, "FAIRWAY_SOCKET": str(self.bin / "socket")}
         environment["PATH"] = f"{self.bin / 'jobs'}:{self.bin}:{environment.get('PATH', os.defpath)}"
         cwd = self.site.real_path(job.request.work_dir)
         try:
+            path.write_text(job.request.script, encoding="utf-8", errors="surrogateescape")
+            path.chmod(0o700)
             pid = self.processes.start(
                 job.job_id,
                 [str(path), *job.request.argv],
@@ -436,7 +437,7 @@ class Host:
                 streams,
             )
             self._script(job, "began", pid=pid, ticks=ticks_of(pid))
-        except OSError:
+        except (OSError, ValueError):  # no variable of a process has NUL bytes, no name of one `=`
             self._script(job, "ended", status=127 << 8)
             self.site.controller.finish(job.job_id, 127)
         finally:
@@ -485,6 +486,13 @@ class Host:
             pass
 
 
+def _opened(path: str, flags: int) -> int:
+    """An open file; a pipe is not waited for, whoever is at its other end. Raises: OSError, ValueError."""
+    opened = os.open(path, flags | os.O_NONBLOCK, 0o644)
+    os.set_blocking(opened, True)
+    return opened
+
+
 def _real(site: Site, path: str) -> str:
     """Where an output file lies; `none` is nowhere."""
     return "/dev/null" if path.rsplit("/", 1)[-1] == "none" else site.real_path(path)
@@ -530,6 +538,9 @@ def run(call: Call) -> int:
         function(call)
     except Quit as left:
         return left.code
+    except HostlistError as bad:
+        call.error(bad.reason or str(bad))
+        return 1
     return call.code
 
 

@@ -106,7 +106,7 @@ def _jobs(asked: Asked) -> Answer:
 
 def _named(asked: Asked) -> list[Job]:
     number = int(asked.name)
-    jobs = asked.call.site.cluster.jobs.values()
+    jobs = asked.call.site.cluster.jobs.values() if number else ()
     return [job for job in jobs if number in (job.job_id, job.array_job_id, job.het_job_id)]
 
 
@@ -238,11 +238,12 @@ def _submit(asked: Asked) -> Answer:
     environment = job.get("environment")
     if not environment or not isinstance(environment, (dict, list)):
         return _refused(9202, "environment must be set")
-    pairs = (
-        environment
+    said = (
+        [f"{key}={value}" for key, value in environment.items()]
         if isinstance(environment, dict)
-        else dict(str(e).partition("=")[::2] for e in environment)
+        else environment
     )
+    pairs = dict(_plain(str(one)).partition("=")[::2] for one in said)
     words = ["sbatch", "--parsable"]
     for key, value in job.items():
         if key in ("environment", "script") or value is None:
@@ -255,13 +256,8 @@ def _submit(asked: Asked) -> Answer:
             return _refused(9202, f"{key}: is no field of a job that is known here")
         else:
             words.append(f"{_OPTIONS[key]}={_text(key, value)}")
-    code, out, err = asked.run(
-        asked.call.user,
-        words,
-        {str(k): str(v) for k, v in pairs.items()},
-        str(job.get("current_working_directory", "/")),
-        script,
-    )
+    cwd = _plain(str(job.get("current_working_directory", "/")))
+    code, out, err = asked.run(asked.call.user, words, pairs, cwd, _encodable(script))
     if code:
         return _failed(err)
     return 200, meta() | {
@@ -274,12 +270,21 @@ def _submit(asked: Asked) -> Answer:
 def _text(key: str, value: Any) -> str:
     if isinstance(value, list):
         value = "-".join(str(v) for v in value) if key == "nodes" else ",".join(str(v) for v in value)
-    text = str(value)
+    text = _plain(str(value))
     if key.startswith("tres_per"):
         text = ",".join(part.removeprefix("gres:").removeprefix("gres/") for part in text.split(","))
         if key != "tres_per_node":
             text = text.removeprefix("gpu:")
     return text
+
+
+def _plain(text: str) -> str:
+    """A text as slurmrestd holds it: to its first NUL byte, half of a pair replaced as json-c does."""
+    return _encodable(text.partition("\0")[0])
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _failed(err: str) -> Answer:
@@ -314,7 +319,7 @@ def _update(asked: Asked) -> Answer:
     unknown = [key for key in asked.body if key not in _UPDATES]
     if unknown:
         return _refused(9202, f"{unknown[0]}: is no field of a job that can be changed here")
-    changes = [f"{_UPDATES[key]}={value}" for key, value in asked.body.items()]
+    changes = [_plain(f"{_UPDATES[key]}={value}") for key, value in asked.body.items()]
     words = ["scontrol", "update", f"JobId={asked.name}", *changes]
     code, _, err = asked.run(asked.call.user, words, {}, "/", "")
     return _failed(err) if code else (200, meta())
@@ -402,7 +407,7 @@ def _qos(asked: Asked) -> Answer:
     return _told(asked, "QOS", [data(one) for one in found], True)
 
 
-_CTLD, _DBD, _NAME, _NUMBER = f"/slurm/{VERSION}", f"/slurmdb/{VERSION}", r"/([^/]+)", r"/(\d{1,10})"
+_CTLD, _DBD, _NAME, _NUMBER = f"/slurm/{VERSION}", f"/slurmdb/{VERSION}", r"/([^/]+)", r"/([0-9]{1,10})"
 _ROUTES: tuple[tuple[tuple[str, ...], str, Route], ...] = (
     (("GET",), f"{_CTLD}/ping", _ping),
     (("GET",), f"{_CTLD}/diag", _diag),

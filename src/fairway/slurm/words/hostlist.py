@@ -9,10 +9,14 @@ import re
 from collections.abc import Iterable
 from itertools import groupby
 
+from fairway.slurm.words.sizes import whole
+
 RANGE_MOST = 64 * 1024
 """Hosts of one range; Slurm's own limit (MAX_RANGE)."""
+HOSTS_MOST = 4 * RANGE_MOST
+"""Hosts of one list; slurmctld knows 65,533 nodes (MAX_SLURM_NODES)."""
 
-_NUMBER = re.compile(r"^(.*?)(\d+)$", re.DOTALL)
+_DIGITS = "0123456789"
 _MOST_DIGITS = 18
 
 
@@ -26,18 +30,31 @@ class HostlistError(ValueError):
 
 def expand(text: str) -> list[str]:
     """The names in a hostlist, in its order, repeated ones kept. Raises: HostlistError."""
-    return [name for token in _tokens(text) for name in _expanded(text, token)]
+    names: list[str] = []
+    for token in _tokens(text):
+        names += _expanded(text, token)
+        if len(names) > HOSTS_MOST:
+            raise HostlistError(text, "hostlist_create: Too many hosts")
+    return names
+
+
+def task_numbers(one: str | None, several: str | None) -> set[int] | None:
+    """Tasks of an array: of `5_3` the 3, of `5_[1-2,4]` what is in brackets; None for all. Raises: HostlistError."""
+    if one:
+        return {whole(one)}
+    return {int(number) for number in expand(f"[{several}]")} if several else None
 
 
 def compress(names: Iterable[str]) -> str:
     """Names as one hostlist: neighbours with a common prefix share brackets."""
     ranges: list[tuple[str, int, int, int]] = []  # prefix, first, last, width; width -1: no number
     for name in names:
-        found = _NUMBER.match(name)
-        if found is None or len(found[2]) > _MOST_DIGITS:
+        prefix = name.rstrip(_DIGITS)
+        width = len(name) - len(prefix)
+        if not 0 < width <= _MOST_DIGITS:
             ranges.append((name, 0, 0, -1))
             continue
-        prefix, number, width = found[1], int(found[2]), len(found[2])
+        number = int(name[-width:])
         if ranges and _continues(ranges[-1], prefix, number, width):
             before = ranges[-1]
             ranges[-1] = (prefix, before[1], number, before[3])
@@ -68,19 +85,16 @@ def host_key(name: str) -> tuple[list[tuple[int, int, str]], int]:
 
 def _tokens(text: str) -> list[str]:
     """Cut at commas and blanks outside of brackets."""
-    found, current, depth = [], "", 0
+    found, begin, depth, last = [], 0, 0, text.rfind("]")
     for at, letter in enumerate(text):
-        if letter == "[" and "]" in text[at:]:
+        if letter == "[" and at < last:
             depth += 1
         elif letter == "]" and depth:
             depth -= 1
         if letter in "\t, \n" and not depth:
-            if current:
-                found.append(current)
-            current = ""
-        else:
-            current += letter
-    return [*found, current] if current else found
+            found.append(text[begin:at])
+            begin = at + 1
+    return [token for token in (*found, text[begin:]) if token]
 
 
 def _expanded(text: str, token: str) -> list[str]:
