@@ -485,3 +485,29 @@ def test_a_look_at_a_job_and_at_its_pods() -> None:
     assert decided(world, "ungate", WORKLOAD, "nobody", "a") == ()
     assert decided(world, "node", "Node", "n1") == ()
     assert decided(world, "job", "Job.batch", "second", "a") == ()
+
+
+def test_a_slice_of_an_elastic_job_ends_with_the_admission_of_the_next() -> None:
+    """KEP-77: the old one is finished by the scheduler, in the admission's turn; its quota goes over to the new one."""
+    world = World().apply(queue("a", 4), local_queue("a"), node("n1", 8)).run(2)
+    train = job("train", "a", pods=2, annotations={"kueue.x-k8s.io/elastic-job": "true"})
+    train["spec"]["completions"] = 10
+    world.apply(train).run(5)
+    (old,) = world.objects(WORKLOAD)
+    world.patch("Job.batch", "train", {"spec": {"parallelism": 3}}, "a").run(5)
+    old = world.twin.store.require(key_of(old))
+    (new,) = [w for w in world.objects(WORKLOAD) if key_of(w) != key_of(old)]
+    uid, job_uid = meta_of(new)["uid"], meta_of(world.job("train", "a"))["uid"]
+    told = f"Replaced to accommodate a workload (UID: {uid}, JobUID: {job_uid}) due to workload slice aggregation"
+    (ended,) = [c for c in old["status"]["conditions"] if c["type"] == "Finished"]
+    assert (ended["status"], ended["reason"], ended["message"]) == ("True", "WorkloadSliceReplaced", told)
+    assert world.events("WorkloadSliceReplaced") == [told]
+    samples = [s for s in world.kueue.cycles.tally.samples() if "slices" in s.name]
+    assert [tuple(s) for s in samples] == [("kueue_replaced_workload_slices_total", ("a", "leader"), 1)]
+    assert sum(world.kueue.backlog.accounts.queues["a"].usage.values()) == 3
+    assert list(world.kueue.backlog.accounts.holders) == [f"a/{name_of(new)}"]
+    # What is over already is left alone.
+    version = world.twin.store.version
+    held = world.kueue.backlog.read(new)
+    world.kueue.cycles._finish_slice(world.kueue.backlog.read(old), held)
+    assert world.twin.store.version == version

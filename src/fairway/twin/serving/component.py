@@ -238,10 +238,13 @@ class Serving:
         if end is not None and (
             not is_there or not running or state is None or _began(state, i) != end.started_us
         ):
-            _plan_step(end, now_us, GONE)
             if not running or not is_ours:
+                _plan_step(end, now_us, GONE)
                 self._turn_at(number, room, now_us)
                 return
+            # It runs again already: what the run before held is lost with it.
+            self._advance(room)
+            _carry_out(room, end, GONE)
             end = None
         if not running or state is None or (end is None and not is_ours):
             return
