@@ -136,6 +136,30 @@ def test_turns_are_those_of_a_list_that_is_searched(seed: int) -> None:
         assert not alone or queue.retry_at_us() is not None
 
 
+def test_all_that_happens_has_a_number_of_its_own() -> None:
+    """Who comes, each change of a line's state; a copy counts on from where it was made."""
+    store, queue = Store(), SchedulingQueue()
+    assert queue.ticket == 0
+    for number, name in enumerate("ab"):
+        stored = store.create(pod(name).build())
+        queue.add(store.accounts.record(stored, key_of(stored)), (number, -1, None), 0)
+    assert queue.ticket == 4
+    head = queue.head(0)
+    assert head is not None
+    queue.park(head, ("A",), 0)
+    assert queue.ticket == 5
+    twin = queue.fork()
+    twin.unpark((0, -1, None), 0)
+    twin.unpark((0, -1, None), 5 * SECOND_US)
+    twin.retry((1, -1, None))
+    assert (twin.ticket, queue.ticket) == (6, 5)
+    other = twin.head(0)
+    assert other is not None
+    twin.set_apart(other, 0, ("A",))
+    # It comes again, in a line that is made and parked.
+    assert twin.ticket == 9
+
+
 def test_backoffs() -> None:
     queue = SchedulingQueue(3, 20)
     assert [queue.backoff_us(n) for n in (-1, 0, 1, 2, 3, 4, 5, 100)] == [0, 0, 3, 6, 12, 20, 20, 20]

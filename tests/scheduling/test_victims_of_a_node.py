@@ -12,7 +12,7 @@ import pytest
 from judging import Cluster
 
 from accountstate import account_state
-from builders import GPU, PodBuilder, node, pod
+from builders import GPU, HOSTNAME, PodBuilder, node, pod
 from fairway.kube.labels import EVERYTHING, label_selector
 from fairway.kube.objects import key_of
 from fairway.scheduling.cycle import Diagnosis
@@ -170,3 +170,59 @@ def test_a_budget_of_another_namespace_protects_nobody() -> None:
     assert not Budget("default", EVERYTHING, 0).covers(web)
     # A pod without labels is nobody's.
     assert not Budget("default", selector, 0).covers(bare)
+
+
+def _asked(cluster: Cluster, wants: PodBuilder) -> Diagnosis:
+    stored = cluster.store.create(wants.build())
+    found = cluster.scheduler.place(cluster.store.accounts.record(stored, key_of(stored)), 0)
+    assert isinstance(found, Diagnosis)
+    return found
+
+
+@pytest.mark.parametrize("by_trying", [False, True])
+def test_where_nobody_has_to_go_there_is_no_candidate(*, by_trying: bool) -> None:
+    """Upstream: \"expected at least one victim pod on node\", which is no reason that a user hears."""
+    cluster = Cluster([node("n").cpu(4)], {"n": [pod("low").cpu(1), pod("equal").cpu(3).priority(PRIORITY)]})
+    wants = pod("p").cpu(3).priority(PRIORITY)
+    filters = _asked(cluster, wants.port(9999) if by_trying else wants).filters
+    assert filters is not None
+    accounts = cluster.store.accounts
+    assert victims_on(accounts, filters, 0, []) == (NO_CPU,)
+    cluster.delete("equal", grace_s=0)
+    filters.local.refresh()
+    assert victims_on(accounts, filters, 0, []) == ()
+
+
+@pytest.mark.parametrize(
+    ("leaving", "staying", "elsewhere", "want"),
+    [
+        (0, 1, 0, ["s0"]),
+        (0, 2, 0, ["s0", "s1"]),
+        (0, 2, 1, ["s1"]),
+        # Below, n counts one less than it has pods that stay for each that is taken off: with two leaving, -2.
+        (1, 0, 0, ["g0"]),
+        (2, 0, 0, ["g1"]),
+        (1, 1, 0, ["g0"]),
+        (1, 1, 1, ["g0"]),
+        (2, 1, 0, ["g1"]),
+    ],
+)
+def test_who_is_leaving_is_taken_off_the_spread(
+    leaving: int, staying: int, elsewhere: int, want: list[str]
+) -> None:
+    """Such a pod is not counted while it is there, and yet taken off when it goes: filtering.go, updateWithPod."""
+
+    def of(prefix: str, count: int, second: int) -> list[PodBuilder]:
+        return [pod(f"{prefix}{i}").label(app="web").cpu(1).started(second + i) for i in range(count)]
+
+    on_n = [*of("s", staying, 1), *(p.terminating() for p in of("g", leaving, 5))]
+    nodes = [node("n").cpu(len(on_n)), node("o").cpu(4).cordoned()]
+    cluster = Cluster(nodes, {"n": on_n, "o": of("o", elsewhere, 1)})
+    filters = _asked(cluster, pod("p").label(app="web").cpu(1).priority(PRIORITY).spread(HOSTNAME)).filters
+    assert filters is not None
+    accounts = cluster.store.accounts
+    before: Any = account_state(accounts)
+    found = victims_on(accounts, filters, accounts.row_of["n"], [])
+    assert isinstance(found, Candidate)
+    assert [v.key.name for v in found.victims] == want
+    assert account_state(accounts) == before

@@ -81,7 +81,7 @@ def _by_trying(
         accounts.displace(p)
     gone = {p.key: p for p in lower}
     refusal = filters.at(row, [Move(p, row, -1) for p in lower])
-    violations = 0
+    found: Chosen | RowRefusal = refusal
     if not refusal.code:
 
         def fits_with(p: PodRecord) -> bool:
@@ -93,12 +93,12 @@ def _by_trying(
             gone[p.key] = p
             return False
 
-        violations = _reprieve(lower, budgets, fits_with)
+        found = gone, _reprieve(lower, budgets, fits_with)
     for p in lower:
         if p.key in gone:
             accounts.place(p, row)
     filters.local.refresh()
-    return refusal if refusal.code else (gone, violations)
+    return found
 
 
 def _by_arithmetic(
@@ -114,7 +114,7 @@ def _by_arithmetic(
         free = [f + p.shape.requests.get(n, 0) for f, n in zip(free, names, strict=True)]
     short = int(slots < 1) + sum(bit for f, (bit, _, value) in zip(free, asked, strict=True) if value > f)
     if short:
-        return RowRefusal(Refusal.FIT, short, False)
+        return RowRefusal(Refusal.FIT, short)
     spare = [f - value for f, (_, _, value) in zip(free, asked, strict=True)]
     gone = {p.key: p for p in lower}
 

@@ -52,7 +52,7 @@ class RowRefusal(NamedTuple):
 
     code: int
     short: int
-    is_hopeless: bool
+    is_hopeless: bool = False
 
 
 class DeviceFilter(NamedTuple):
@@ -193,7 +193,7 @@ class Filters:
             return RowRefusal(static, 0, True)
         short = self.local.shortage_with(row, others)
         if not short:
-            return RowRefusal(0, 0, False)
+            return RowRefusal(0, 0)
         return RowRefusal(Refusal.FIT, short, self.local.is_too_small(row))
 
     def _with(self, others: Sequence[PodRecord], row: int, moved: Sequence[Move]) -> RowRefusal:

@@ -108,7 +108,6 @@ class SchedulingQueue:
         self._backing: list[tuple[int, int, int, int, int, LineKey]] = []
         self._parked: dict[LineKey, None] = {}
         self._errors: list[tuple[int, int, LineKey]] = []
-        self._sequence = 0
         self._tickets = 0
 
     def __len__(self) -> int:
@@ -127,10 +126,9 @@ class SchedulingQueue:
     def add(self, record: PodRecord, line: LineKey, now_us: int) -> None:
         """A pod to be tried as soon as its turn comes. A pod already queued is replaced."""
         self.remove(record.key)
-        self._sequence += 1
-        self._enqueue(QueuedPod(record, now_us, self._sequence), line, now_us)
+        self._enqueue(QueuedPod(record, now_us, self._next()), line)
 
-    def _enqueue(self, pod: QueuedPod, key: LineKey, now_us: int) -> None:
+    def _enqueue(self, pod: QueuedPod, key: LineKey) -> None:
         self._pods[pod.key] = (pod, key)
         line = self._lines.get(key)
         was_head = None
@@ -218,9 +216,13 @@ class SchedulingQueue:
     def has_work(self, now_us: int) -> bool:
         return self.head(now_us) is not None
 
-    def _activate(self, line: Line) -> None:
+    def _next(self) -> int:
+        """A number that nobody had before: of who comes, and of what happens to a line."""
         self._tickets += 1
-        line.state, line.ticket = ACTIVE, self._tickets
+        return self._tickets
+
+    def _activate(self, line: Line) -> None:
+        line.state, line.ticket = ACTIVE, self._next()
         self._parked.pop(line.key, None)
         queued_us, sequence, _ = line.heap[0]
         age = max(queued_us, line.refused_us)
@@ -235,8 +237,7 @@ class SchedulingQueue:
         line.refusals += 1
         line.refused_us = now_us
         line.backoff_until_us = now_us + self.backoff_us(line.refusals)
-        self._tickets += 1
-        line.ticket = self._tickets
+        line.ticket = self._next()
         if not plugins:
             # Nobody to ask what would help (no nodes, an error): try again after the backoff, not before.
             heappush(self._errors, (line.backoff_until_us, line.ticket, line.key))
@@ -245,10 +246,9 @@ class SchedulingQueue:
         """The head preempted: it leaves its line for one of its own, where it waits for its victims to go."""
         record, attempts = pod.record, pod.attempts
         self.remove(pod.key)
-        self._sequence += 1
         own: LineKey = (record.shape.id, -1, record.key)
-        alone = QueuedPod(record, now_us, self._sequence, attempts, is_told=True)
-        self._enqueue(alone, own, now_us)
+        alone = QueuedPod(record, now_us, self._next(), attempts, is_told=True)
+        self._enqueue(alone, own)
         self.park(alone, plugins, now_us)
 
     def backoff_us(self, refusals: int) -> int:
@@ -294,8 +294,7 @@ class SchedulingQueue:
         if line.backoff_until_us <= now_us:
             self._activate(line)
             return
-        self._tickets += 1
-        line.state, line.ticket = BACKING_OFF, self._tickets
+        line.state, line.ticket = BACKING_OFF, self._next()
         self._parked.pop(line.key, None)
         queued_us, sequence, _ = line.heap[0]
         age = max(queued_us, line.refused_us)
@@ -330,5 +329,5 @@ class SchedulingQueue:
         twin._ready, twin._backing = list(self._ready), list(self._backing)
         twin._errors = list(self._errors)
         twin._parked = dict(self._parked)
-        twin._sequence, twin._tickets = self._sequence, self._tickets
+        twin._tickets = self._tickets
         return twin

@@ -61,7 +61,7 @@ class Ranking:
             return self._best_of_all(start, draw)
         evaluated = wanted
         seen = self._scores[start : start + wanted]
-        if self._fitting < self._count and int(seen[seen.argmin()]) == _REFUSED:
+        if int(seen[seen.argmin()]) == _REFUSED:
             fitting = (self._scores[start : start + self._count] != _REFUSED).nonzero()[0]
             evaluated = int(fitting[wanted - 1]) + 1
             seen = self._scores[start : start + evaluated]
@@ -74,10 +74,9 @@ class Ranking:
         """The rows a search comes by from a place on, where it need not pass over any; None: it has to."""
         if self._fitting < wanted:
             return None
-        if self._fitting < self._count:
-            seen = self._scores[start : start + wanted]
-            if int(seen[seen.argmin()]) == _REFUSED:
-                return None
+        seen = self._scores[start : start + wanted]
+        if int(seen[seen.argmin()]) == _REFUSED:
+            return None
         return self.twice[start : start + wanted]
 
     def _best_of_all(self, start: int, draw: int) -> Found:
