@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
 from fairway.slurm.administration import Slurmctld
+from fairway.slurm.commands.call import Call
+from fairway.slurm.commands.site import Site
 from fairway.slurm.conf import read_configuration
 from fairway.slurm.lifecycle import Behaviour
 from fairway.slurm.model.association import User, add_association, add_qos, empty_accounts
 from fairway.slurm.model.job import Job, JobRequest
+from fairway.slurm.serving.host import run
 
 START_US = 1_800_000_000_000_000
 
@@ -51,6 +55,14 @@ class World:
             asked["tres_per_node"] = {"gpu": gpus}
         asked.setdefault("time_limit", 5)
         return self.ctl.submit(JobRequest(name=asked.pop("name", "j"), extra={"runs": runs}, **asked), user)
+
+    def type(self, line: str, user: str = "alice", **environment: str) -> tuple[int, str, str]:
+        """A command typed: exit code, stdout, stderr."""
+        words = shlex.split(line)
+        site = Site(self.ctl, uids={"root": 0, "alice": 1001, "bob": 1002, "carol": 1003})
+        call = Call(site, words[0], words[1:], environment, user, "/home")
+        code = run(call)
+        return code, "".join(call.out), "".join(call.errors)
 
     def run(self, seconds: float) -> None:
         self.ctl.advance(self.ctl.now_us + int(seconds * 1_000_000))

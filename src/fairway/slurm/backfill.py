@@ -253,11 +253,23 @@ def _over_count(cycle: Cycle, job: Job, part: Partition) -> bool:
 def limit_minutes(job: Job, part: Partition) -> int:
     """How long the job is planned for."""
     most = YEAR_MINUTES if part.max_time >= INFINITE else part.max_time
-    if not job.limit_set or job.time_limit >= INFINITE:
-        return most
     limit = job.time_limit if part.max_time >= INFINITE else min(job.time_limit, most)
+    if not job.limit_set or job.time_limit >= INFINITE:
+        limit = most
     if job.request.time_min and job.request.time_min < limit:
         return job.request.time_min
+    return limit
+
+
+def limit_at_start(job: Job, part: Partition, now: int, *, backfilled: bool) -> int:
+    """Minutes: what backfill planned becomes the limit of a job without one, or with a least one (attempt_backfill)."""
+    limit = job.time_limit
+    if not job.limit_set or limit > part.max_time:
+        limit = part.default_time if part.default_time is not None else part.max_time
+    if job.request.deadline:
+        return min(limit, max(job.request.deadline - now, 0) // 60)
+    if backfilled and (not job.limit_set or job.request.time_min):
+        return limit_minutes(job, part)
     return limit
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fairway.slurm import backfill, dependencies, limits, selecting, submitting
 from fairway.slurm.clockwork import SECOND
-from fairway.slurm.lifecycle import YEAR_S, Life, close_step
+from fairway.slurm.lifecycle import TIME_LIMITS_US, YEAR_S, Life, close_step
 from fairway.slurm.model.job import Job, JobRequest, Step
 from fairway.slurm.model.partition import Partition
 from fairway.slurm.placing.uses import bits
@@ -123,6 +123,29 @@ class Controller(Life):
             job.eligible = self.now
         if job.begin:
             self.clock.at(job.begin * SECOND, "begin", job.job_id)
+        if request.deadline:
+            self._watch_deadline(job, request.deadline)
+
+    def _watch_deadline(self, job: Job, deadline: int) -> None:
+        """When it can no longer end in time: its least limit, or its limit, before the deadline."""
+        least = job.request.time_min or (job.time_limit if job.limit_set else INFINITE)
+        if least < INFINITE:
+            self.clock.at((deadline - least * 60 + 1) * SECOND, "deadline", job.job_id)
+
+    def _on_deadline(self, job_id: int) -> None:
+        """A job that could start but can no longer end in time is over; a held one is looked at again (deadline_ok)."""
+        job = self.cluster.jobs.get(job_id)
+        if job is None or not job.pending or not job.request.deadline:
+            return
+        least = job.request.time_min or job.time_limit
+        if job.request.deadline >= self.now + least * 60:
+            return
+        if not is_runnable(self.cluster, job, self.now):
+            every = self.cluster.conf.parameter("sched_interval", 60)
+            self.clock.at((self.now + max(every, 1)) * SECOND, "deadline", job_id)
+            return
+        job.reason, job.reason_detail, job.exit_code = "DeadLine", "", 1
+        self._remove(job, "DEADLINE")
 
     def _first_look(self, job: Job) -> None:
         """Could it ever run? Raises: SlurmError REQUESTED_NODE_CONFIG_UNAVAILABLE; sets the first reason."""
@@ -254,6 +277,7 @@ class Controller(Life):
             self.clock.once(self._next_second(), "tick")
         trial = copy(fresh)
         trial.dependency = trial.array = None
+        trial.deadline = 0
         part = cluster.partitions[job.partitions[0]]
         policy, count = cluster.policy(job, part), max(len(job.array_left), 1)
         limits.count_submitted(policy, job.user, job.account, -count)
@@ -272,6 +296,8 @@ class Controller(Life):
         job.submit = submit
         if "begin" in changes and job.begin:
             self.clock.at(job.begin * SECOND, "begin", job.job_id)
+        if fresh.deadline:
+            self._watch_deadline(job, fresh.deadline)
         if "nodes" in changes or "node_min_cpus" in changes:
             job.min_cpus = max(job.min_cpus, (fresh.node_min_cpus or 0) * max(job.min_nodes, 1))
             job.req_tres = job.req_tres | {"cpu": job.min_cpus}
@@ -416,6 +442,7 @@ class Controller(Life):
         signal: int | None = None,
         task: int | None = None,
         alone: bool = False,
+        script_only: bool = False,
     ) -> None:
         """scancel: end it, or send a signal; `alone`: this record, though the number names an array as well.
 
@@ -433,9 +460,11 @@ class Controller(Life):
             self._may(job, user)
             if job.finished:
                 continue
-            if job.active and signal not in (None, 9):
+            if job.active and (signal not in (None, 9) or script_only):
+                if script_only and not job.batch:
+                    raise SlurmError("JOB_SCRIPT_MISSING")
                 if self.on_signal:
-                    self.on_signal(job, signal or 15)
+                    self.on_signal(job, signal or 9)
                 continue
             if job.pending:
                 if task is not None and task in job.array_left and len(job.array_left) > 1:
@@ -494,6 +523,43 @@ class Controller(Life):
     def step_start(self, job_id: int, step: Step) -> None:
         """The owner of scripts says a step runs."""
         self.cluster.jobs[job_id].steps.append(step)
+        self._watch_step(job_id, step)
+
+    def _watch_step(self, job_id: int, step: Step) -> None:
+        """Limits of steps are looked at with those of jobs: whole minutes run (check_job_step_time_limit)."""
+        limit = step.extra.get("time_limit", INFINITE)
+        if limit < INFINITE:
+            due = (step.start + limit * 60) * SECOND - self.boot_us
+            when = self.boot_us + -(-due // TIME_LIMITS_US) * TIME_LIMITS_US
+            self.clock.at(when, "step_limit", job_id, step.step_id)
+
+    def _on_step_limit(self, job_id: int, step_id: str) -> None:
+        job = self.cluster.jobs.get(job_id)
+        for step in job.steps if job is not None and job.state == "RUNNING" else ():
+            limit = step.extra.get("time_limit", INFINITE)
+            if (
+                job is not None
+                and step.step_id == step_id
+                and not step.end
+                and step.start + limit * 60 <= self.now
+            ):
+                job.request.extra["signal_only"], step.state = f".{step_id}", "TIMEOUT"
+                if self.on_signal:
+                    self.on_signal(job, 9)
+
+    def update_step(self, job_id: int, step_id: str, limit: int, user: str) -> None:
+        """A time limit in minutes for one step, or ("") for all of a job. Raises: SlurmError."""
+        job = self.cluster.jobs.get(job_id)
+        if job is None:
+            raise SlurmError("INVALID_JOB_ID")
+        self._may(job, user, "USER_ID_MISSING")
+        found = [step for step in job.steps if not step.end and step_id in ("", step.step_id)]
+        if step_id and not found:
+            raise SlurmError("INVALID_JOB_ID")
+        for step in found:
+            if limit or not step_id:
+                step.extra["time_limit"] = limit
+                self._watch_step(job_id, step)
 
     def step_end(self, job_id: int, step_id: str, exit_code: int = 0, signal: int = 0) -> None:
         for step in self.cluster.jobs[job_id].steps:

@@ -29,6 +29,8 @@ LAUNCH_US = 60_000
 """From a job's start to its script's first line; measured on the recorded cluster: 0.05 to 0.1 s."""
 EPILOG_US = 200_000
 """From a job's end to the last node's epilogue message; measured there, with the pass that follows: 0.2 to 1.2 s."""
+STEP_EPILOG_US = 15_000
+"""The same without a script: its steps are over by then. There, srun 20 ms later was given the same node."""
 KILLED_US = 350_000
 """The same for a job that is killed; the pass follows at once."""
 MESSAGE_S = 10
@@ -251,8 +253,7 @@ class Life:
         job.version += 1
         job.state, job.reason, job.reason_detail, job.scheduler = "RUNNING", "None", "", scheduler
         job.partition, job.start, job.scheduled_nodes = part.name, self.now, ()
-        if not job.limit_set or job.time_limit > part.max_time:
-            job.time_limit = part.default_time if part.default_time is not None else part.max_time
+        job.time_limit = backfill.limit_at_start(job, part, self.now, backfilled=scheduler == "Backfill")
         job.end = self.now + min(job.time_limit * 60, YEAR_S)
         job.exit_code = job.signal = job.derived_exit = 0
         counts = cluster.counts_of(placement)
@@ -306,8 +307,7 @@ class Life:
             job.steps = [Step("batch", "batch", self.now, nodes=job.nodes[:1], cpus=first[0].cpus, tres=tres)]
         if any(share.node in self.dead_nodes for share in job.shares):
             return
-        does = self.behave(job, self.now)
-        self.behaviours[job.job_id] = does
+        does = self.behaviours[job.job_id] = self.behave(job, self.now)
         if does.duration_s is not None:
             when = self.now_us + LAUNCH_US + int(does.duration_s * SECOND)
             self.clock.at(when, "end", job.job_id, job.version, does.exit_code, does.signal)
@@ -334,7 +334,8 @@ class Life:
             reason = "NonZeroExitCode"
         if not kill:
             self._leave(job, state, reason)
-            self.clock.at(self.now_us + EPILOG_US, "epilog", job.job_id, job.version, False)
+            after = EPILOG_US if job.batch else STEP_EPILOG_US
+            self.clock.at(self.now_us + after, "epilog", job.job_id, job.version, False)
             return
         does = self.behaviours.get(job.job_id) or Behaviour()
         job.signal = 9 if does.deaf else signal

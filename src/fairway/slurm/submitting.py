@@ -53,6 +53,7 @@ def make_job(cluster: Cluster, request: JobRequest, user: str, now: int) -> Job:
         raise SlurmError("INVALID_NODE_NAME")
     if job.max_nodes and job.max_nodes < job.min_nodes:
         raise SlurmError("INVALID_NODE_COUNT")
+    _check_deadline(job, now)
     job.job_id = cluster.next_job_id
     cluster.next_job_id += 1
     _check_with_id(cluster, job)
@@ -106,6 +107,17 @@ def check_asker(cluster: Cluster, request: JobRequest, user: str, now: int) -> N
     if request.time_min and request.time_limit is not None and request.time_min > request.time_limit:
         raise SlurmError("INVALID_TIME_MIN_LIMIT")
     if request.deadline and request.deadline < now:
+        raise SlurmError("INVALID_TIME_LIMIT")
+
+
+def _check_deadline(job: Job, now: int) -> None:
+    """Could it end in time if it began now? An unlimited job could not. (_valid_job_part)"""
+    request = job.request
+    if not request.deadline:
+        return
+    if request.time_min and request.deadline < now + request.time_min * 60:
+        raise SlurmError("INVALID_TIME_MIN_LIMIT")
+    if not request.time_min and job.limit_set and request.deadline < now + job.time_limit * 60:
         raise SlurmError("INVALID_TIME_LIMIT")
 
 
@@ -223,7 +235,7 @@ def _record(
         now,
         0,
         default if request.time_limit is None else request.time_limit,
-        request.time_limit is not None,
+        request.time_limit is not None or part.default_time is not None,
         nice=request.nice or 0,
         begin=request.begin if request.begin > now else 0,
         requeue=cluster.conf.number("JobRequeue", 1) != 0 if request.requeue is None else request.requeue,

@@ -246,16 +246,30 @@ def _signal(options: JobOptions, value: str | None) -> None:
 
 
 _MAIL = (
-    "NONE BEGIN END FAIL REQUEUE ALL INVALID_DEPEND STAGE_OUT TIME_LIMIT TIME_LIMIT_90 TIME_LIMIT_80 "
-    "TIME_LIMIT_50 ARRAY_TASKS"
-)
+    "ARRAY_TASKS", "INVALID_DEPEND", "BEGIN", "END", "FAIL", "REQUEUE", "STAGE_OUT",
+    "TIME_LIMIT_50", "TIME_LIMIT_80", "TIME_LIMIT_90", "TIME_LIMIT",
+)  # fmt: skip
+"""In the order in which Slurm prints them (print_mail_type)."""
+
+
+def mail_types(text: str) -> list[str] | None:
+    """What --mail-type asks for; None where no word of it is known (parse_mail_type). NONE takes all before it back."""
+    words = text.upper().split(",")
+    if "NONE" in words:
+        return []
+    if "ALL" in words:
+        words += _MAIL[1:7]
+    return [word for word in _MAIL if word in words] or None
 
 
 def _mail(options: JobOptions, value: str | None) -> None:
-    words = [word.strip().upper() for word in (value or "").split(",")]
-    if not all(word in _MAIL.split() for word in words):
+    """Each mention adds to those before it."""
+    found = mail_types(value or "")
+    if found is None:
         options.refuse("Invalid --mail-type specification")
-    options.values["mail-type"] = ",".join(words)
+        return
+    found += (options.get("mail-type") or "").split(",")
+    options.values["mail-type"] = ",".join(word for word in _MAIL if word in found)
 
 
 _DISTRIBUTIONS = r"(block|cyclic|plane=\d+|arbitrary|\*)(:(block|cyclic|fcyclic|\*)){0,2}(,(pack|nopack))?"

@@ -90,19 +90,19 @@ def _state(call: Call, text: str) -> str:
     return found[0]
 
 
-JobId = tuple[int, set[int] | None, int | None]
-"""Job, tasks of its array (None: all), component of a heterogeneous job (None: all)."""
+JobId = tuple[int, set[int] | None, int | None, str]
+"""Job, tasks of its array (None: all), component of a heterogeneous job (None: all), step ("": the job)."""
 
 
 def _job_id(call: Call, word: str) -> JobId:
-    match = re.fullmatch(r"(\d{1,10})(?:_(?:(\d+)|\[([\d,-]+)\]))?(?:\+(\d{1,9}))?(?:\.\d+)?", word)
+    match = re.fullmatch(r"(\d{1,10})(?:_(?:(\d+)|\[([\d,-]+)\]))?(?:\+(\d{1,9}))?(?:\.(\d{1,9}))?", word)
     if match is None:
         call.fail(f"Invalid job id {word}")
     try:
         tasks = hostlist.task_numbers(match[2], match[3])
     except hostlist.HostlistError:
         call.fail(f"Invalid job id {word}")
-    return int(match[1]), tasks, int(match[4]) if match[4] else None
+    return int(match[1]), tasks, int(match[4]) if match[4] else None, match[5] or ""
 
 
 def _wanted(call: Call, asked: dict[str, Any], ids: list[JobId]) -> list[Job]:
@@ -131,7 +131,28 @@ def _wanted(call: Call, asked: dict[str, Any], ids: list[JobId]) -> list[Job]:
 
 
 def _is_known(call: Call, number: int) -> bool:
-    return any(number in (j.job_id, j.array_job_id, j.het_job_id) for j in call.site.cluster.jobs.values())
+    return any(
+        number in (j.job_id, j.array_job_id, j.het_job_id) and not j.finished
+        for j in call.site.cluster.jobs.values()
+    )
+
+
+def _signal_step(call: Call, job: Job, step: str, signal: int) -> None:
+    """One step's tasks (_cancel_step_id, job_step_signal)."""
+    refused = ""
+    if call.user != job.user and not call.site.cluster.is_operator(call.user):
+        refused = "USER_ID_MISSING"
+    elif job.pending:
+        refused = "TRANSITION_STATE_NO_UPDATE"
+    elif not any(one.step_id == step and not one.end for one in job.steps):
+        refused = "INVALID_JOB_ID"
+    if refused:
+        code, said = refusals()[refused]
+        call.error(f"Kill job error on job step id {job.label}: {said}")
+        call.code = max(call.code, code % 256)
+    elif call.site.controller.on_signal is not None:
+        job.request.extra["signal_only"] = f".{step}"
+        call.site.controller.on_signal(job, signal)
 
 
 def _cancel(call: Call, asked: dict[str, Any], ids: list[JobId], jobs: list[Job]) -> None:
@@ -139,16 +160,24 @@ def _cancel(call: Call, asked: dict[str, Any], ids: list[JobId], jobs: list[Job]
     targets: list[tuple[str, Job, list[int] | None]] = []
     if not ids:
         targets = [(jobtext.job_number(job), job, None) for job in jobs]
-    filtered = any(name in asked for name in _FILTERS)
-    for number, tasks, component in ids:
+    # With any of these it looks for the jobs by itself first, and knows only those that are not over (has_default_opt).
+    filtered = any(name in asked for name in (*_FILTERS, "signal", "batch", "interactive"))
+    for number, tasks, component, step in ids:
         mine = [
             j
             for j in jobs
             if number in ((j.array_job_id,) if tasks else (j.job_id, j.array_job_id, j.het_job_id))
         ]
-        if filtered and not _is_known(call, number):
-            call.error(f"Kill job error on job id {number}: {refusals()['INVALID_JOB_ID'][1]}")
-            call.code = 1
+        if (filtered or step) and not _is_known(call, number):
+            what = f"step id {number}.{step}" if step else f"id {number}"
+            if "quiet" not in asked:
+                call.error(f"Kill job error on job {what}: {refusals()['INVALID_JOB_ID'][1]}")
+            call.code = max(call.code, 1)
+            continue
+        if step:
+            for job in mine[:1] if tasks is None else [j for j in mine if j.array_task in tasks]:
+                _signal_step(call, job, step, signal or 9)
+            continue
         if component is not None and any(j.het_job_id == number for j in mine):
             if any(j.pending for j in mine):
                 code, said = refusals()["NOT_WHOLE_HET_JOB"]
@@ -174,14 +203,8 @@ def _cancel(call: Call, asked: dict[str, Any], ids: list[JobId], jobs: list[Job]
             call.code = code % 256
             continue
         try:
-            # Without -b a signal is for the steps alone, with it for the script alone, with -f for all.
-            only = (
-                ""
-                if "full" in asked or not signal or signal == 9
-                else "batch"
-                if "batch" in asked
-                else "steps"
-            )
+            # Without -b a signal is for the steps alone, with it for the script alone, with -f for all it started.
+            only = "batch" if "batch" in asked else "" if "full" in asked or signal in (None, 9) else "steps"
             whole = (
                 not filtered and not left and name.isdecimal()
             )  # one request for all that the number names
@@ -196,6 +219,7 @@ def _cancel(call: Call, asked: dict[str, Any], ids: list[JobId], jobs: list[Job]
                     signal=signal,
                     task=task,
                     alone=task is None and not whole,
+                    script_only=only == "batch",
                 )
         except SlurmError as refused:
             if refused.name in ("ALREADY_DONE", "TRANSITION_STATE_NO_UPDATE"):

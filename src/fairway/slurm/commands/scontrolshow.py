@@ -156,10 +156,16 @@ def job_lines(call: Call, job: Job, detail: bool) -> list[str]:
         if extra.get(key):
             lines.append(f"{name}={extra[key]}")
     if extra.get("mail_type"):
-        lines.append(f"MailUser={extra.get('mail_user', job.user)} MailType={extra['mail_type']}")
+        lines.append(f"MailUser={_mail_user(call, job)} MailType={extra['mail_type']}")
     if request.ntasks_per_gpu:
         lines.append(f"NtasksPerTRES={request.ntasks_per_gpu}")
     return lines
+
+
+def _mail_user(call: Call, job: Job) -> str:
+    """Whom is written to: the user, at MailDomain (_get_mail_user)."""
+    domain = call.site.conf.get("MailDomain")
+    return job.request.extra.get("mail_user") or (f"{job.user}@{domain}" if domain else job.user)
 
 
 def _job_times(call: Call, job: Job) -> list[str]:
@@ -458,7 +464,7 @@ def _step_lines(call: Call, row: StepRow) -> list[str]:
     host = "(null):0" if batch else f"{call.site.host}:{step.extra.get('pid', 0)}"
     return [
         f"StepId={row.number} UserId={call.site.uid(row.job.user)} StartTime={call.stamp(step.start)} "
-        "TimeLimit=UNLIMITED",
+        f"TimeLimit={durations.clock_of_minutes(row.time_limit)}",
         f"State={step.state} Partition={row.job.partition} NodeList={jobtext.node_list(step.nodes)}",
         f"Nodes={len(step.nodes)} CPUs={0 if batch else step.cpus} Tasks={step.tasks} Name={step.name} Network=(null)",
         f"TRES={tres}",

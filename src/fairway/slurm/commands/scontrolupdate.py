@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from fairway.slurm.commands.call import Call
+from fairway.slurm.commands.joboptions import mail_types
 from fairway.slurm.commands.jobrequests import _gres
 from fairway.slurm.commands.scontrolnodes import create_node, update_node
 from fairway.slurm.commands.scontrolpartitions import create_partition, update_partition
 from fairway.slurm.commands.scontrolreservations import create_reservation, update_reservation
 from fairway.slurm.commands.scontrolwords import Pairs, ask_administrator, names
+from fairway.slurm.commands.steps import step_rows
 from fairway.slurm.words import durations, hostlist, sizes
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import SlurmError
@@ -64,9 +66,7 @@ def _dispatch(
     for word in words:
         match = re.match(r"([^=+-]*(?:-[^=+-]+)*)([+-]?)=(.*)", word, re.DOTALL)
         if match is None:
-            call.say(f"Invalid input: {word}")
-            call.say("Request aborted")
-            call.quit(1)
+            _abort(call, f"Invalid input: {word}")
         pairs.append((match[1], f"{match[2]}=", match[3]))
     for key, _, _ in pairs:
         lower = key.lower()
@@ -90,6 +90,7 @@ _LEAST = {
     "reservationname": 3,
     "jobid": 3,
     "jobname": 4,
+    "stepid": 4,
     "slurmctlddebug": 5,
 }
 
@@ -121,9 +122,7 @@ def update_job(call: Call, pairs: Pairs) -> None:
             continue
         found = next(((f, read) for fields, f, read in _JOB_KEYS if names(key, *fields)), None)
         if found is None:
-            call.say(f"Update of this parameter is not supported: {key}{sign}{value}")
-            call.say("Request aborted")
-            call.quit(1)
+            _abort(call, f"Update of this parameter is not supported: {key}{sign}{value}")
         field, read = found
         if field == "time_limit" and sign == "=" and value[:1] in ("+", "-"):
             sign, value = f"{value[0]}=", value[1:]
@@ -151,6 +150,56 @@ def update_job(call: Call, pairs: Pairs) -> None:
             call.site.controller.update_job(one, changes, call.user)
 
     on_jobs(call, [target], "update", act)
+
+
+def update_step(call: Call, pairs: Pairs) -> None:
+    """A step's time limit (scontrol_update_step)."""
+    job, step, limit, number = 0, "", None, r"\s*(\d{1,9})"
+    for key, sign, value in pairs:
+        if names(key, ("stepid", 4)):
+            found = re.fullmatch(number + r"(?:\.(\d{0,9}).*)?", value)
+            if found is None:
+                _abort(call, f"Invalid StepID parameter: {key}{sign}{value}")
+            job, step = int(found[1]), "" if found[2] is None else found[2] or "0"
+        elif names(key, ("timelimit", 2)):
+            more = value[:1] if value[:1] in ("+", "-") else ""
+            limit = durations.minutes(value.removeprefix(more))
+            if limit is None:
+                call.error("Invalid TimeLimit value")
+                call.quit(1)
+            if more:
+                limit = _changed_limit(call, job, step, more, limit)
+        else:
+            _abort(call, f"Update of this parameter is not supported: {key}{sign}{value}")
+    if limit is None:
+        call.say("No changes specified")
+        call.quit(1)
+    try:
+        call.site.controller.update_step(job, step, limit, call.user)
+    except SlurmError as refused:
+        call.say(f"slurm_update error: {refused.message}")
+        call.quit(1)
+
+
+def _changed_limit(call: Call, job: int, step: str, more: str, by: int) -> int:
+    now = next((r.time_limit for r in step_rows(call) if (r.job.job_id, r.step.step_id) == (job, step)), None)
+    if now is None:
+        call.error(
+            f"Could not load state information for step {job}.{step or durations.NO_VAL}: Invalid job id specified"
+        )
+        call.quit(1)
+    if more == "+":
+        return (now + by) % 2**32
+    if by > now:
+        call.error(f"TimeLimit decrement larger than current time limit ({by} > {now})")
+        call.quit(1)
+    return now - by
+
+
+def _abort(call: Call, said: str) -> NoReturn:
+    call.say(said)
+    call.say("Request aborted")
+    call.quit(1)
 
 
 class _Bad:
@@ -231,6 +280,14 @@ def _read_switches(call: Call, value: str) -> Any:
     return (int(count[0]) if count else 0), None if wait is None else wait * 60
 
 
+def _read_mail(call: Call, value: str) -> Any:
+    found = mail_types(value)
+    if found is None:
+        call.say(f"Invalid MailType: {value}")
+        return _BAD
+    return ",".join(found)
+
+
 def _read_yes(call: Call, value: str) -> Any:
     return value.lower() in ("yes", "y", "1", "true")
 
@@ -281,7 +338,7 @@ _JOB_KEYS: tuple[tuple[Names, str, Callable[[Call, str], Any]], ...] = (
     ((("sitefactor", 4),), "site_factor", _read_int),
     ((("burstbuffer", 1),), "burst_buffer", _read_text),
     ((("clusterfeatures", 8),), "cluster_features", _read_text),
-    ((("mailtype", 5),), "mail_type", _read_text),
+    ((("mailtype", 5),), "mail_type", _read_mail),
     ((("mailuser", 5),), "mail_user", _read_text),
 )
 
@@ -296,6 +353,7 @@ _ENTITIES: dict[str, Callable[[Call, Pairs], None]] = {
     "partitionname": update_partition,
     "reservationname": update_reservation,
     "jobname": update_job,
+    "stepid": update_step,
     "slurmctlddebug": _debug,
 }
 _CREATED: dict[str, Callable[[Call, Pairs], None]] = {

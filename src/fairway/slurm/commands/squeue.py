@@ -11,7 +11,7 @@ from fairway.slurm.commands import jobtext
 from fairway.slurm.commands.call import VERSION, Call
 from fairway.slurm.commands.formats import Field, Table, columns_of, long_format, short_format
 from fairway.slurm.commands.getopt import parse, short_table
-from fairway.slurm.commands.squeuevalues import TABLE, Row, left_of
+from fairway.slurm.commands.squeuevalues import TABLE, Row, left_of, limit_text
 from fairway.slurm.commands.steps import StepRow, step_rows
 from fairway.slurm.model.job import Job
 from fairway.slurm.words import durations, hostlist
@@ -466,7 +466,7 @@ STEP_TABLE: Table[StepRow] = Table(
         "tres_per_node": lambda r: "(null)",
         "id": lambda r: r.number,
         "name": lambda r: r.step.name,
-        "time_limit": lambda r: "UNLIMITED",
+        "time_limit": lambda r: limit_text(r.time_limit),
         "time_used": lambda r: durations.short(r.call.now - r.step.start),
         "nodes": lambda r: jobtext.node_list(r.step.nodes),
         "partition": lambda r: r.job.partition,

@@ -64,8 +64,7 @@ def _sharing(row: Row) -> str:
     return "YES" if job.share else "OK"
 
 
-def _time_limit(row: Row) -> str:
-    limit = row.job.time_limit
+def limit_text(limit: int) -> str:
     return "UNLIMITED" if limit == INFINITE else durations.short(_int32(limit * 60))
 
 
@@ -142,7 +141,7 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "threads": _count("threads_per_core", "*"),
     "comment": _extra("comment"),
     "array_task_id": _array_task,
-    "time_limit": _time_limit,
+    "time_limit": lambda r: limit_text(r.job.time_limit),
     "time_left": lambda r: "UNLIMITED" if r.job.time_limit == INFINITE else durations.short(left_of(r)),
     "min_memory": lambda r: _mebibytes(r, jobtext.min_memory(r.job)),
     "time_used": lambda r: durations.short(jobtext.seconds_used(r.job, r.call.now)),

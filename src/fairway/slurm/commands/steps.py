@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fairway.slurm.commands.call import Call
 from fairway.slurm.model.job import Job, Step
+from fairway.slurm.words.durations import INFINITE
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,11 @@ class StepRow:
         """`7.0`, `5_3.batch`; of a heterogeneous job's component by its own job id (_print_step_id)."""
         job = self.job.job_id if self.job.het_job_id else self.job.label
         return f"{job}.{self.step.step_id}"
+
+    @property
+    def time_limit(self) -> int:
+        """Minutes; a step has none unless `srun -t` or `scontrol update stepid` gives it one."""
+        return int(self.step.extra.get("time_limit", INFINITE))
 
 
 def step_rows(call: Call) -> list[StepRow]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import signal
 import socket
 import struct
 import sys
@@ -461,7 +460,7 @@ class Host:
         """Told by the controller of every signal a running job is sent."""
         if self.replayed is not None:
             return
-        final = job.state not in ("RUNNING", "SUSPENDED") or number in (signal.SIGKILL,)
+        final = job.state not in ("RUNNING", "SUSPENDED")
         if final and job.batch:
             why = (
                 " DUE TO TIME LIMIT"
@@ -472,8 +471,12 @@ class Host:
             )
             head = f"slurmstepd-{job.batch_host}: error: *** JOB {job.job_id} ON {job.batch_host}"
             self._note(job, f"{head} CANCELLED AT {stamp(self.site.now)}{why} ***\n")
-        which = job.request.extra.get("signal_only", "")
-        self.processes.signal(job.job_id, number, leader=which != "steps", others=which != "batch")
+        which = "" if final else job.request.extra.get("signal_only", "")
+        if which in ("", "batch"):
+            self.processes.signal(job.job_id, number, others=not which)
+            return
+        steps = [s for s in job.steps if not s.end and which in ("steps", f".{s.step_id}")]
+        self.processes.signal_below([s.extra["pid"] for s in steps if "pid" in s.extra], number)
 
     def _note(self, job: Job, text: str) -> None:
         """A line of slurmstepd's into the job's stderr."""

@@ -18,6 +18,7 @@ from fairway.slurm.commands.sbatch import task_environment, tell_notes, will_run
 from fairway.slurm.commands.steplaunch import Task, plan_step
 from fairway.slurm.model.job import Job, JobRequest, Step
 from fairway.slurm.words import durations
+from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import SlurmError, refusals
 
 if TYPE_CHECKING:
@@ -236,6 +237,13 @@ def _run_step(
 ) -> None:
     step.name = step.name if options.source.get("job-name") == "cli" else rest[0].rsplit("/", 1)[-1]
     step.tres = _step_tres(host, job, step)
+    step.extra["submit_line"] = " ".join((call.name, *call.arguments))
+    limit = None if whole else options.get("time")  # of srun's own job it is the job's
+    if limit and limit < INFINITE:
+        most = host.site.cluster.partitions[job.partition].max_time
+        if limit > most:
+            call.fail(f"Unable to create step for job {job.job_id}: {refusals()['INVALID_TIME_LIMIT'][1]}")
+        step.extra["time_limit"] = limit
     host.site.controller.step_start(job.job_id, step)
     connection.flush(call)
     path = f"{host.bin / 'jobs'}:{host.bin}:{call.environment.get('PATH', '/usr/bin:/bin')}"
@@ -273,7 +281,7 @@ def _run_step(
         code = _told(call, job, step, tasks, statuses, options)
         kill = next((s & 0x7F for s in statuses if s & 0x7F), 0)
         for one in job.steps:
-            if one is step:
+            if one is step and one.state != "TIMEOUT":
                 one.state = "CANCELLED" if kill else "FAILED" if code else "COMPLETED"
         host.site.controller.step_end(job.job_id, step.step_id, 0 if kill else code, kill)
         job.derived_exit = max(job.derived_exit, 0 if kill else code)
@@ -289,7 +297,7 @@ def _run_step(
 
     connection.then = lambda told: host.answer_told(connection, told, lambda: ended(told))
     connection.gone = left
-    connection.pid = 0
+    step.extra["pid"], connection.pid = connection.pid, 0
     connection.send(run=plan, until=until)
 
 

@@ -54,14 +54,20 @@ class Processes:
                 found.append((pid, of, code << 8 if code >= 0 else -code))
         return found
 
-    def signal(self, of: int, number: int, *, leader: bool = True, others: bool = True) -> None:
-        """Signal a job's script (leader), the processes it started (others), or both."""
+    def signal(self, of: int, number: int, *, others: bool = True) -> None:
+        """Signal a job's script, and what it started (others)."""
         for pid, (_, whose) in self.live.items():
-            if whose != of:
-                continue
-            for one in _members({pid}):
-                if leader if one == pid else others:
+            if whose == of:
+                for one in _members({pid}) if others else [pid]:
                     _kill(one, number)
+
+    def signal_below(self, above: Sequence[int], number: int) -> None:
+        """Signal what these processes (srun of steps) started, and what that did."""
+        below = list(above)
+        for pid in below:
+            below += _children(pid)
+        for pid in below[len(above) :]:
+            _kill(pid, number)
 
     def kill_all(self) -> None:
         for pid in list(self.live):
@@ -125,11 +131,13 @@ def _is_client(pid: int) -> bool:
     return len(words) > 2 and b"-IS" in words[1:2] and _state(pid) != "" and not _children(pid)
 
 
-def _children(pid: int) -> bool:
-    try:
-        return bool(Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").strip())
-    except OSError:
-        return False
+def _children(pid: int) -> list[int]:
+    """Of all its threads."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text(encoding="ascii").split())
+    return found
 
 
 def _members(sessions: Set[int]) -> Iterator[int]:
