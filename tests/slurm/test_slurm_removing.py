@@ -38,6 +38,9 @@ def told(account: str, user: str) -> str:
     return f"  C = {'c':<15} A = {account:<10} U = {user:<9}\n"
 
 
+ROWS = (("accta", "alice"), ("accta", "bob"), ("acctb", "carol"))
+
+
 def tree(w: World) -> list[tuple[str, str]]:
     return sorted((one.account, one.user) for one in w.ctl.cluster.accounts.associations.values())
 
@@ -46,7 +49,7 @@ def tree(w: World) -> list[tuple[str, str]]:
     ("words", "said"),
     [
         ("account acctb", DEFAULT + told("acctb", "carol") + ACCOUNTS),
-        ("account accta,acctb", DEFAULT + told("accta", "alice") + told("accta", "bob") + told("acctb", "carol") + ACCOUNTS),
+        ("account accta,acctb", DEFAULT + "".join(told(*row) for row in ROWS) + ACCOUNTS),
         ("user alice account=accta,acctb", DEFAULT + told("accta", "alice") + USERS),
         ("user alice,bob account=accta,acctb", DEFAULT + told("accta", "alice") + told("accta", "bob") + USERS),
     ],

@@ -118,6 +118,8 @@ class Cycle:
     depth: int = 0
     """Jobs and tasks looked at; `tested` of them on nodes."""
     tested: int = 0
+    before: int = 0
+    """The start that the job looked at was given by another of its partitions, in this cycle (orig_start_time)."""
     tried: dict[tuple[Need, int, tuple[int, ...]], tuple[int, int] | None] = field(default_factory=dict)
     het: dict[int, dict[int, tuple[Job, Partition, int]]] = field(default_factory=dict)
 
@@ -143,7 +145,7 @@ def run_cycle(look: Looking, settings: Settings, start: Start, preempt: Preempt)
         if not job.pending or not is_independent(cluster, job, now):
             continue
         job.last_sched_eval, job.scheduler = now, "Backfill"
-        planned = 0
+        cycle.before, planned = job.start, 0
         while True:
             if job.array_job_id:
                 if rejected == (job.array_job_id, part.name):
@@ -228,7 +230,7 @@ def _try(cycle: Cycle, entry: Entry, start: Start, preempt: Preempt) -> str:
     now_only = (settings.min_priority and entry.priority < settings.min_priority) or (
         settings.min_age and look.now - job.eligible < settings.min_age
     )
-    if settings.one_plan and job.start:
+    if settings.one_plan and cycle.before:
         now_only = True
     return _search(cycle, entry, need, bool(now_only), start, preempt)
 
@@ -295,6 +297,7 @@ def _search(cycle: Cycle, entry: Entry, need: Need, now_only: bool, start: Start
         if free.bit_count() < need.min_nodes or required & ~free:
             if later and not now_only:
                 continue
+            job.start = cycle.before
             return ""
         if not tested:
             cycle.tested += 1
@@ -303,6 +306,7 @@ def _search(cycle: Cycle, entry: Entry, need: Need, now_only: bool, start: Start
         if found is None:
             if later and not now_only:
                 continue
+            job.start = cycle.before
             return ""
         when, nodes = found
         if need.whole_node:
@@ -322,7 +326,7 @@ def _search(cycle: Cycle, entry: Entry, need: Need, now_only: bool, start: Start
         if later and when > later:
             continue
         if when > cycle.begin + settings.window:  # told, but nothing is kept for it
-            job.start = when if not job.start else min(when, job.start)
+            job.start = min(when, cycle.before or when)
             return ""
         first = when // settings.resolution * settings.resolution
         last = (when + seconds) // settings.resolution * settings.resolution
@@ -392,7 +396,7 @@ def _plan(cycle: Cycle, job: Job, part: Partition, nodes: int, times: tuple[int,
         if count >= settings.part_plans:
             return ""
         cycle.counts["plans", part.name] = count + 1
-    if not job.start or when < job.start:
+    if not cycle.before or when < cycle.before:  # of an array the task planned last tells
         job.start, job.scheduled_nodes = when, cluster.names(bits(nodes))
     cycle.plans.append(Plan(job, when, last, nodes))
     if len(cycle.spaces) < settings.spaces:

@@ -25,6 +25,7 @@ from fairway.slurm.model.association import (
     add_qos,
     remove_association,
 )
+from fairway.slurm.words.errors import refusals
 
 _ADMIN = {"none": "None", "notset": "None", "operator": "Operator", "administrator": "Administrator"}
 
@@ -393,6 +394,51 @@ def _delete_check(call: Call, found: list[Any], words: list[str]) -> None:
         forbid(call)
 
 
+def _keep_defaults(call: Call, found: list[Association], advice: str) -> None:
+    """A default account is kept if an association that is none goes with it, or goes before it, by user.
+
+    That another user's counts is how the database asks, which never sees a user end: _check_is_def_acct_before_remove.
+    """
+    accounts = accounts_of(call)
+    rows = sorted(
+        (
+            one.user,
+            one.user in accounts.users and accounts.users[one.user].default_account == one.account,
+            one.account,
+        )
+        for one in found
+    )
+    first = next((at for at, row in enumerate(rows) if not row[1]), len(rows))
+    kept = [
+        f"C = {accounts.cluster:<15} A = {account:<10} U = {user:<9}"
+        for user, default, account in rows[first:]
+        if default
+    ]
+    if kept:
+        _refuse(call, "NO_REMOVE_DEFAULT_ACCOUNT", kept, f"{advice}\n Changes Discarded")
+
+
+def _keep_jobs(call: Call, found: list[Association]) -> None:
+    """What has jobs that wait or run is kept (_check_jobs_before_remove)."""
+    accounts, ids = accounts_of(call), {one.id for one in found}
+    active = [
+        f"JobID = {job.job_id:<10} C = {accounts.cluster:<10} A = {job.account:<10} U = {job.user:<9}"
+        for job in call.site.cluster.jobs.values()
+        if job.assoc_id in ids and not job.finished
+    ]
+    if active:
+        _refuse(call, "JOBS_RUNNING_ON_ASSOC", active, "")
+
+
+def _refuse(call: Call, why: str, lines: list[str], after: str) -> None:
+    call.say(f" Error with request: {refusals()[why][1]}")
+    for line in lines:
+        call.say(f"  {line}")
+    if after:
+        call.say(after)
+    call.quit(1)
+
+
 def _delete_user(call: Call, asked: Asked, words: list[str]) -> None:
     accounts, where = accounts_of(call), Conditions(words)
     names = names_of(words, ("users", 1), where)
@@ -403,6 +449,13 @@ def _delete_user(call: Call, asked: Asked, words: list[str]) -> None:
         if a.user and a.user in names and (of is None or a.account in of)
     ]
     _delete_check(call, found, words)
+    if of is not None:
+        advice = (
+            " You must change the default account of these users or "
+            "remove the users completely from the affected clusters to allow these changes."
+        )
+        _keep_defaults(call, found, advice)
+    _keep_jobs(call, found)
     left = {a.user for a in accounts.associations.values() if a.user and a not in found}
     gone = [n for n in names if n in accounts.users and n not in left]
     if of is None:
@@ -430,6 +483,13 @@ def _delete_account(call: Call, asked: Asked, words: list[str]) -> None:
     accounts, where = accounts_of(call), Conditions(words)
     names = [n for n in names_of(words, ("accounts", 1), where) if n in accounts.accounts and n != "root"]
     _delete_check(call, names, words)
+    advice = (
+        " Please either remove the accounts listed above from list and resubmit,\n"
+        " or change these users' default accounts to remove the account(s)."
+    )
+    every = accounts.associations.values()
+    _keep_defaults(call, [one for one in every if one.user and one.account in names], advice)
+    _keep_jobs(call, [one for one in every if any(up.account in names for up in accounts.up(one))])
     call.print(" Deleting accounts...")
     for name in names:
         call.print(f"  {name}")

@@ -16,7 +16,7 @@ from fairway.slurm.commands.scontrolwords import Pairs, ask_administrator, names
 from fairway.slurm.commands.steps import step_rows
 from fairway.slurm.words import durations, hostlist, sizes
 from fairway.slurm.words.durations import INFINITE
-from fairway.slurm.words.errors import SlurmError
+from fairway.slurm.words.errors import SlurmError, refusals
 
 
 def update(call: Call, words: list[str]) -> None:
@@ -184,9 +184,8 @@ def update_step(call: Call, pairs: Pairs) -> None:
 def _changed_limit(call: Call, job: int, step: str, more: str, by: int) -> int:
     now = next((r.time_limit for r in step_rows(call) if (r.job.job_id, r.step.step_id) == (job, step)), None)
     if now is None:
-        call.error(
-            f"Could not load state information for step {job}.{step or durations.NO_VAL}: Invalid job id specified"
-        )
+        unknown = refusals()["INVALID_JOB_ID"][1]
+        call.error(f"Could not load state information for step {job}.{step or durations.NO_VAL}: {unknown}")
         call.quit(1)
     if more == "+":
         return (now + by) % 2**32
