@@ -349,7 +349,7 @@ def test_a_plugin_that_crashes_later_leaves_devices_that_nobody_gets() -> None:
     assert gpus(twin) == {"nvidia.com/gpu": "0"} and gpus(twin, of="capacity") == {"nvidia.com/gpu": "2"}
 
 
-PLUGIN = {
+PLUGIN: Obj = {
     "apiVersion": "apps/v1",
     "kind": "DaemonSet",
     "metadata": {"name": "nvidia-device-plugin-daemonset", "namespace": "kube-system"},
@@ -384,6 +384,57 @@ def test_a_device_plugin_that_somebody_deploys_himself() -> None:
     assert set(gpus(twin, of="capacity").values()) == {"0"}
 
 
+def plugin(**container: Any) -> Obj:
+    """A device plugin of one's own, as NVIDIA's static manifest has it: no command, no arguments."""
+    own = {"name": "ctr", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.17.1", **container}
+    template = {**PLUGIN["spec"]["template"], "spec": {"containers": [own]}}
+    return {**PLUGIN, "spec": {**PLUGIN["spec"], "template": template}}
+
+
+@pytest.mark.parametrize(
+    ("container", "mixed"),
+    [
+        ({}, False),
+        ({"env": [{"name": "FAIL_ON_INIT_ERROR", "value": "false"}]}, False),
+        ({"args": ["--mig-strategy=mixed"]}, True),
+        ({"args": ["--mig-strategy", "mixed"]}, True),
+        (
+            {"command": ["nvidia-device-plugin", "--mig-strategy"], "args": ["mixed", "--pass-device-specs"]},
+            True,
+        ),
+        ({"command": ["nvidia-device-plugin"], "args": ["--mig-strategy"]}, False),
+        ({"args": ["--mig-strategy=none", "mixed"]}, False),
+        ({"env": [{"name": "MIG_STRATEGY", "value": "mixed"}]}, True),
+        ({"env": [{"name": "MIG_STRATEGY"}, {"value": "mixed"}]}, False),
+        ({"env": [{"name": "MIG_STRATEGY", "value": "mixed"}], "args": ["--mig-strategy=none"]}, False),
+        ({"image": "registry.example/my-nvidia-device-plugin:1", "args": ["--mig-strategy=mixed"]}, True),
+    ],
+)
+def test_how_a_plugin_of_ones_own_is_told_its_strategy(container: dict[str, Any], mixed: bool) -> None:
+    """By a flag, joined or not, before the environment; without either it knows whole cards alone."""
+    cut = "0=3g.40gb@0,3g.40gb@4"
+    twin = world(bare(**{"fairway.dev/gpu-layout": cut}), namespace("kube-system"), plugin(**container))
+    twin.run_for(MINUTE_US)
+    cards, instances = ("1", {"nvidia.com/mig-3g.40gb": "2"}) if mixed else ("2", {})
+    assert gpus(twin) == {"nvidia.com/gpu": cards, **instances}
+
+
+@pytest.mark.parametrize(
+    ("container", "gives"),
+    [
+        ({"args": ["gpu-feature-discovery"]}, False),
+        ({"command": ["mps-control-daemon"]}, False),
+        ({"image": "registry.example/other:1"}, False),
+        ({}, True),
+    ],
+)
+def test_which_containers_give_devices(container: dict[str, Any], gives: bool) -> None:
+    """Of one image the plugin, feature discovery and the MPS daemon are started by different commands."""
+    twin = world(bare(), namespace("kube-system"), plugin(**container))
+    twin.run_for(MINUTE_US)
+    assert gpus(twin) == ({"nvidia.com/gpu": "2"} if gives else {})
+
+
 def test_a_copy_goes_on_as_the_original() -> None:
     twin = world(bare(), policy())
     twin.run_for(100 * SECOND_US)
@@ -391,6 +442,30 @@ def test_a_copy_goes_on_as_the_original() -> None:
     for one in (twin, copy):
         one.run_for(6 * MINUTE_US)
     assert twin.digest() == copy.digest() and gpus(copy) == {"nvidia.com/gpu": "2"}
+
+
+def test_operands_are_where_the_chart_is_once_it_runs() -> None:
+    """The Operator deploys into its own namespace, not into the one that most give it; before it runs, nothing."""
+    labels = {"app": "gpu-operator"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    chart = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "gpu-operator", "namespace": "nvidia"},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
+    }
+    twin = world(bare(), policy(), namespace("nvidia"), chart)
+    twin.run_for(5 * MINUTE_US)
+    assert not list(twin.store.objects("DaemonSet.apps")) and gpus(twin) == {}
+    twin.store.patch(Key("Deployment.apps", "nvidia", "gpu-operator"), {"spec": {"replicas": 1}})
+    twin.wake()
+    twin.run_for(MINUTE_US)
+    assert {d["metadata"]["namespace"] for d in twin.store.objects("DaemonSet.apps")} == {"nvidia"}
+    found = twin.store.get(POLICY)
+    assert found is not None and status_of(found)["namespace"] == "nvidia"
+    # Without somebody's Node Feature Discovery nobody labels nodes: the chart's own is not here.
+    twin.run_for(5 * MINUTE_US)
+    assert gpus(twin) == {}
 
 
 def test_a_policy_in_any_shape_stops_nothing() -> None:

@@ -7,6 +7,7 @@ it watches nothing else. Where the chart's Deployment `gpu-operator` is there, i
 from __future__ import annotations
 
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -524,7 +525,7 @@ def _flags(pod: Obj) -> dict[str, str]:
     for container in filter(_is_plugin, _containers(spec_of(pod))):
         found |= {e["name"]: str(e.get("value") or "") for e in container.get("env") or () if e.get("name")}
         words = [str(w) for w in (*(container.get("command") or ()), *(container.get("args") or ()))]
-        for word, after in zip(words, [*words[1:], ""], strict=True):
+        for word, after in pairwise([*words, ""]):
             if word.startswith("--mig-strategy"):
                 found["MIG_STRATEGY"] = word.partition("=")[2] or after
     return found
