@@ -235,3 +235,37 @@ def test_random_gangs_are_never_half_placed_and_all_that_can_run_do(
     for name, _, gpu, least, _ in program:
         assert counts[name] >= least or 2 * (4 // gpu) < least, (name, counts)
     assert twin.digest() == play(kind, program, seed, fork=True).digest()
+
+
+def test_a_gang_that_was_rejected_is_as_old_as_that() -> None:
+    """At 20 s half of it has room, and it is rejected: who came at 10 s goes before it from then on."""
+    twin = cluster("Coscheduling", 1)
+    twin.apply([member("", "two", 0, gpu=2, runs="20s"), member("", "four", 0, gpu=4, runs="60s")])
+    twin.run_for(0)
+    twin.apply(gang("Coscheduling", "a", 2, gpu=4, runs="30s"))
+    twin.run_for(10 * SECOND_US)
+    twin.apply([member("", "whole", 0, gpu=8, runs="30s")])
+    twin.run_for(100 * SECOND_US)
+    none = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/1 nodes "
+    none += "are available: 1 No preemption victims found for incoming pod., "
+    rejected = (
+        f"{none}PodGroup default/a gets rejected due to Pod {{}} is unschedulable even after PostFilter"
+    )
+    found = [
+        ((t.first_us - EPOCH_US) // SECOND_US, (t.last_us - EPOCH_US) // SECOND_US, t.about.name, t.message)
+        for t in twin.host.events.told()
+        if t.component == "default-scheduler"
+    ]
+    assert sorted(found) == sorted(
+        [
+            (0, 0, "two-0", "Successfully assigned default/two-0 to n0"),
+            (0, 0, "four-0", "Successfully assigned default/four-0 to n0"),
+            (0, 0, "a-0", rejected.format("a-0")),
+            (0, 60, "a-1", rejected.format("a-1")),
+            (10, 10, "whole-0", f"{none}can not find pod group"),
+            (20, 20, "a-0", "0/1 nodes are available: 1 optimistic rejection in PostFilter."),
+            (60, 60, "whole-0", "Successfully assigned default/whole-0 to n0"),
+            (90, 90, "a-0", "Successfully assigned default/a-0 to n0"),
+            (90, 90, "a-1", "Successfully assigned default/a-1 to n0"),
+        ]
+    )
