@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,9 +79,15 @@ def up(
         _say(where)
         return
     held = take(where)
-    server = Server(where, texts, dump, speed, paused, skip_unknown)
+    server = Server(where, texts, dump, speed, paused, skip_unknown, _nvidia_smi)
     serve(server, lambda _: _say(where))
     held.close()
+
+
+def _nvidia_smi(site: Any, environment: Mapping[str, str], arguments: list[str]) -> tuple[str, int]:
+    from fairway.cli.slurmgpus import shown
+
+    return shown(site, environment, arguments)
 
 
 def _texts(folder: Path) -> dict[str, str]:

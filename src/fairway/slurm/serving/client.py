@@ -1,6 +1,6 @@
-"""What stands on PATH as sbatch, squeue …, and as `sleep` and `hostname` within jobs. Standard library only.
+"""What stands on PATH as sbatch, squeue …, and as `sleep`, `hostname` and `nvidia-smi` within jobs.
 
-Speaks JSON lines with the socket named in the environment variable FAIRWAY_SOCKET, or beside this file.
+Of the standard library only. Speaks JSON lines with the socket that FAIRWAY_SOCKET names, or beside this file.
 """
 
 import errno

@@ -31,7 +31,7 @@ COMMANDS = (
     "sstat",
 )  # fmt: skip
 INTERACTIVE = ("srun", "salloc")
-SHIMS = ("sleep", "hostname")
+SHIMS = ("sleep", "hostname", "nvidia-smi")
 SECOND = 1_000_000
 REQUEST_MOST = 8 << 20
 """Bytes of one request: an environment and a script from stdin."""
@@ -548,7 +548,7 @@ def run(call: Call) -> int:
 
 
 def install(folder: Path) -> None:
-    """Put the commands' names into a folder, and `sleep` and `hostname` for jobs below it."""
+    """Put the commands' names into a folder, and what jobs find instead of this machine's below it."""
     source = Path(__file__).with_name("client.py").read_text(encoding="utf-8")
     (folder / "jobs").mkdir(parents=True, exist_ok=True)
     client = folder / "client"

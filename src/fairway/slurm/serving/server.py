@@ -54,6 +54,8 @@ class Server:
     speed: float | None = None
     paused: bool | None = None
     skip_unknown: bool = False
+    gpus: Callable[[Site, Mapping[str, str], list[str]], tuple[str, int]] | None = None
+    """What nvidia-smi prints in a step of these variables, and its exit code."""
     host: Host = field(init=False)
     journal: Journal = field(init=False)
     ending: bool = False
@@ -351,6 +353,10 @@ class Server:
             self._status(connection)
         elif name == "fairway-status":
             self._status(connection)
+        elif name == "nvidia-smi" and self.gpus is not None:
+            environment = {str(k): str(v) for k, v in dict(asked.get("environment", {})).items()}
+            out, code = self.gpus(self.host.site, environment, [str(a) for a in asked.get("arguments", [])])
+            connection.send(**{"err" if code == 127 else "out": out}, exit=code)
         elif name == "slurmrestd":
             status, body = rest.answer(asked, self.host.site.token_key, self.rest_call, self.rest_run)
             connection.send(status=status, body=body)
