@@ -277,6 +277,48 @@ def test_the_first_that_binds_binds() -> None:
     assert desk.asked == ["c"]
 
 
+@pytest.mark.parametrize("passes_over", ["has no verb", "has no interest", "fails and may be ignored"])
+def test_who_is_passed_over_keeps_nobody_behind_it_from_being_asked(passes_over: str) -> None:
+    """At every point of a cycle, one is asked before and one after: both, of those that may be ignored."""
+    victims = {"n1": ([_victim("x")], 0), "n2": ([_victim("y")], 1)}
+    answers = {
+        "filter": _names("n2", "n3"),
+        "rate": [{"host": "n2", "score": 4}],
+        "preempt": _meta(n1=["x"]),
+        "bind": {},
+    }
+    for verb, answer in answers.items():
+        desk = Desk({"a": answer, "b": "down", "c": answer})
+        asks = {
+            "filter_verb": "filter" if verb == "filter" else "",
+            "prioritize_verb": "rate" if verb == "rate" else "",
+            "preempt_verb": "preempt" if verb == "preempt" else "",
+            "bind_verb": "bind" if verb == "bind" else "",
+        }
+        over = Extender(
+            "b",
+            **({} if passes_over == "has no verb" else asks),
+            is_ignorable=True,
+            managed=("example.com/gpu",) if passes_over == "has no interest" else (),
+        )
+        around = [Extender(u, **asks, is_ignorable=True, caches_nodes=True) for u in "ac"]
+        extenders = desk.of(over, *around) if verb == "bind" else desk.of(around[0], over, around[1])
+        found: Any = None
+        if verb == "filter":
+            found = extenders.passed(desk.pod, NODES)
+            assert (found.nodes, found.refused, found.hopeless) == (("n2", "n3"), {}, frozenset())
+        elif verb == "rate":
+            assert extenders.scores(desk.pod, NODES) == {"n2": 80}
+        elif verb == "preempt":
+            assert extenders.preempting(desk.pod, victims) == {"n1": (["x"], 0)}
+        else:
+            extenders.binds(desk.pod, "n1")
+        is_called = passes_over == "fails and may be ignored"
+        # The first that binds ends it.
+        want = ["b"] * is_called + ["a"] if verb == "bind" else ["a", *["b"] * is_called, "c"]
+        assert desk.asked == want, verb
+
+
 # In a cycle
 
 

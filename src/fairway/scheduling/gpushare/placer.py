@@ -44,9 +44,8 @@ class Placer:
         self._policy = policy
         self._demand = tuple(typical) if policy.uses_demand else ()
         self._shapes: list[_Shape] = []
-        self._changes = np.empty(1024, np.int64)  # rows, in the order in which they changed
+        self._changes: list[int] = []  # rows, in the order in which they changed
         self._changed_at = np.full(len(nodes), NEVER, np.int64)
-        self._clock = 0
         self._kinds, kind_of = np.unique(nodes.table, axis=0, return_inverse=True)
         self._kind_of = kind_of.ravel()
 
@@ -84,25 +83,22 @@ class Placer:
 
     def touch(self, row: int) -> None:
         """The node changed: its scores are stale."""
-        if self._clock == len(self._changes):
-            self._changes = np.concatenate((self._changes, np.empty_like(self._changes)))
-        self._changes[self._clock] = row
-        self._changed_at[row] = self._clock
-        self._clock += 1
+        self._changed_at[row] = len(self._changes)
+        self._changes.append(row)
 
     def _fresh(self, shape: int) -> _Shape:
         asked = self._shapes[shape]
         if asked.scored_at == NEVER:
             self._score_kinds(asked)
-        since = asked.scored_at
-        if since == self._clock:
+        since, now = asked.scored_at, len(self._changes)
+        if since == now:
             return asked
-        if self._clock - since <= FEW:
-            rows = self._changes[since : self._clock]
+        if now - since <= FEW:
+            rows = np.array(self._changes[since:], np.int64)
         else:
             rows = (self._changed_at >= since).nonzero()[0]
         self._policy.score(self.nodes.table, rows, asked.pod, asked.scores, asked.chosen, *self._demand)
-        asked.scored_at = self._clock
+        asked.scored_at = now
         return asked
 
     def _score_kinds(self, asked: _Shape) -> None:
