@@ -26,21 +26,7 @@ def refused(call: Callable[..., Any], *given: Any, **more: Any) -> str:
 
 def test_what_a_container_begins_with() -> None:
     files = Files(7)
-    assert files.listed("/") == [
-        "bin",
-        "dev",
-        "etc",
-        "home",
-        "lib",
-        "proc",
-        "root",
-        "run",
-        "sbin",
-        "sys",
-        "tmp",
-        "usr",
-        "var",
-    ]
+    assert " ".join(files.listed("/")) == "bin dev etc home lib proc root run sbin sys tmp usr var"
     assert files.below("/dev") == ["/dev", "/dev/null"] and files.read("/dev/null") == b""
     assert files.is_directory("/var/run/secrets/kubernetes.io/serviceaccount")
     assert {mode for p, _, mode, _ in tree(files, "/") if files.is_directory(p)} == {0o755}
