@@ -14,6 +14,8 @@ from fairway.kube.memos import memo
 
 OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 
+_TOO_MUCH = "operation cancelled: actual cost limit exceeded"
+
 PER_CALL_LIMIT = 1_000_000
 """Cost units one expression may use. Source: pkg/apis/cel/config.go PerCallLimit."""
 
@@ -43,8 +45,8 @@ class Evaluation:
     def evaluate(self, program: Program) -> Any:
         """The value, as plain Python data; or an `Error`."""
         cost = COST_PER_ITERATION * self._most_members() ** program.loops if program.loops else 1
-        if cost > PER_CALL_LIMIT and program.loops > 1:
-            return Error("operation cancelled: actual cost limit exceeded", "budget")
+        if cost > PER_CALL_LIMIT:
+            return Error(_TOO_MUCH, "budget")
         if cost > self.left:
             return Error(OUT_OF_BUDGET, "budget")
         self.left -= cost
@@ -81,7 +83,7 @@ def _largest_known(value: Any) -> int:
     if not isinstance(value, dict | list):
         return 0
     known = _SIZES.get(id(value))
-    if known is None or known[0] is not value:
+    if known is None:
         if len(_SIZES) >= _MAX_SIZES:
             _SIZES.clear()
         known = _SIZES[id(value)] = (value, largest(value))
@@ -94,6 +96,8 @@ _WORDS = (
     (re.compile(r"^No matching overloads found.*$"), "no such overload"),
     (re.compile(r"^Applying SELECT to non-message type$"), "no such overload"),
     (re.compile(r"^divide by zero$"), "division by zero"),
+    # The interpreter's own bound is ten thousand iterations.
+    (re.compile(r"^Iteration budget exceeded.*$"), _TOO_MUCH),
     (re.compile(r"^modulus by zero$"), "modulus by zero"),
     (re.compile(r"^Index error: index=(-?\d+) size=\d+$"), r"index out of bounds: \1"),
     (re.compile(r'^No value with name "(.*?)" found in Activation$'), r"no such attribute(s): \1"),

@@ -219,7 +219,7 @@ def _seccomp_annotations(meta: Meta, spec: Spec) -> Violation | None:
 
 def sysctls(meta: Meta, spec: Spec, minor: int) -> Violation | None:
     names = [s.get("name", "") for s in security(spec).get("sysctls") or ()]
-    bad = [n for n in names if _SYSCTLS.get(n, 1 << 30) > minor]
+    bad = [n for n in names if n not in _SYSCTLS or _SYSCTLS[n] > minor]
     return Violation("forbidden sysctls", ", ".join(bad)) if bad else None
 
 

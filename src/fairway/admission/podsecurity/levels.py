@@ -48,28 +48,23 @@ def policy_of(labels: Mapping[str, str]) -> Policy:
     if not any(label.startswith(PREFIX) for label in labels):
         return _OPEN
     problems: list[str] = []
-    enforce_level, enforce_ok = _level(labels, "enforce", RESTRICTED, problems)
-    enforce = LevelVersion(enforce_level, _minor(labels, "enforce", problems))
-    audit_level, _ = _level(labels, "audit", PRIVILEGED, problems)
-    audit = LevelVersion(audit_level, _minor(labels, "audit", problems))
-    warn_level, _ = _level(labels, "warn", PRIVILEGED, problems)
-    warn = LevelVersion(warn_level, _minor(labels, "warn", problems))
-    if f"{PREFIX}warn" not in labels and enforce_ok and LEVELS.index(enforce.level) > 0:
+    enforce = _mode(labels, "enforce", RESTRICTED, problems)
+    audit = _mode(labels, "audit", PRIVILEGED, problems)
+    warn = _mode(labels, "warn", PRIVILEGED, problems)
+    if f"{PREFIX}warn" not in labels and labels.get(f"{PREFIX}enforce") in (BASELINE, RESTRICTED):
         # Whoever enforces and says nothing about warnings is warned of what would be refused in pods.
         pinned = f"{PREFIX}warn-version" in labels
         warn = LevelVersion(enforce.level, warn.minor if pinned else enforce.minor)
     return Policy(enforce, audit, warn, tuple(problems))
 
 
-def _level(labels: Mapping[str, str], mode: str, otherwise: str, problems: list[str]) -> tuple[str, bool]:
+def _mode(labels: Mapping[str, str], mode: str, otherwise: str, problems: list[str]) -> LevelVersion:
     label = f"{PREFIX}{mode}"
-    value = labels.get(label)
-    if value is None:
-        return PRIVILEGED, False
-    if value in LEVELS:
-        return value, True
-    problems.append(_problem(label, value, f"must be one of {', '.join(LEVELS)}"))
-    return otherwise, False
+    level = labels.get(label, PRIVILEGED)
+    if level not in LEVELS:
+        problems.append(_problem(label, level, f"must be one of {', '.join(LEVELS)}"))
+        level = otherwise
+    return LevelVersion(level, _minor(labels, mode, problems))
 
 
 def _minor(labels: Mapping[str, str], mode: str, problems: list[str]) -> int:
