@@ -178,6 +178,7 @@ def test_a_better_variant_moves_the_worse_one_over() -> None:
     (outcome,) = World(case).cycle().entries
     assert [e.reason for e in outcome.evictions] == ["FlavorMigration"]
     assert outcome.requeue_reason == RequeueReason.PENDING_MIGRATION
+    assert outcome.reason == "WaitingForPreemptedWorkloads" and outcome.scan is None
     assert outcome.message.endswith("Pending the migration of 1 workload(s)")
 
 

@@ -34,7 +34,7 @@ def fit_level(topology: FlavorTopology, plan: Plan, level: int) -> LevelFit:
         return LevelFit(0, [], f"no topology domains at level: {topology.levels[level]}")
     ranked = sorted_with_leader(domains, plan)
     top = ranked[0]
-    if not plan.uses_least_free and _has_room(top, plan):
+    if not plan.uses_least_free:
         top = best_fit_for_slices(ranked, plan.slices, plan.leaders, plan)
     if plan.uses_least_free:
         found = _least_free(ranked, plan)

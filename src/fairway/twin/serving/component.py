@@ -359,7 +359,7 @@ class Serving:
             room.samples.append(_sample(room))
         scrape_us = now_us + SCRAPE_US - (now_us - self.began_us) % SCRAPE_US
         due = [end.steps[0][0] for end in room.endpoints.values() if end.steps]
-        due += [at_us for at_us, _ in room.routes[:1]]
+        due += [at_us for at_us, _ in room.routes]
         if not room.fleet.is_over:
             due.append(scrape_us)
         room.due_us = -1

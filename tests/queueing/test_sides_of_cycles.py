@@ -1,0 +1,289 @@
+"""Both sides of what a cycle, the queues between cycles and the webhooks decide, each with its whole outcome."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from queueworld import Case, World, flavor, queue, running, sentence, wl
+from test_kueue_job_webhooks import refused
+from test_queueing_pending import pop, read
+from test_what_changes_touch import Books
+
+from fairway.kube.timestamps import rfc3339
+from fairway.queueing.admissionchecks.provisioning import _change
+from fairway.queueing.cycle.entries import Head, Outcome
+from fairway.queueing.cycle.pending import ClusterQueuePending
+from fairway.queueing.facts.topologyassignments import (
+    DomainCount,
+    TopologyAssignment,
+    read_assignment,
+    write_assignment,
+)
+from fairway.queueing.metrics.observing import _since_s
+
+HOST = "kubernetes.io/hostname"
+Obj = dict[str, Any]
+
+
+# What a borrower that waits keeps from those behind it.
+
+
+@pytest.mark.parametrize(("asks", "wanted"), [(1, "admitted default"), (2, "waits WaitingForQuota")])
+def test_a_borrower_that_waits_reserves_no_more_than_its_limit(asks: int, wanted: str) -> None:
+    """4 of 6 GPUs are free. `big` may have 3 more by its limit and asks for 4: 1 is left for whoever comes after."""
+    policy = {"reclaimWithinCohort": "LowerPriority", "borrowWithinCohort": {"policy": "LowerPriority"}}
+    case = Case(
+        queues=[
+            queue("a", {"default": (2, 3)}, cohort="c", spec={"preemption": policy}),
+            queue("b", 0, cohort="c"),
+            queue("d", 4, cohort="c"),
+        ],
+        holding=[running("held", "a", 2, priority=9)],
+        waiting=[wl("big", "a", 4, priority=9), wl("small", "b", asks)],
+        want={},
+    )
+    found = {o.head.workload.key.partition("/")[2]: sentence(o) for o in World(case).cycle().entries}
+    assert found == {"big": "waits WaitingForQuota", "small": wanted}
+
+
+# Flavors: where the search stands, and that quota which is held stays where it is.
+
+
+def tried(outcome: Outcome) -> dict[str, int]:
+    assert outcome.assignment is not None
+    (ps,) = outcome.assignment.pod_sets
+    return {choice.flavor: choice.tried_index for choice in ps.flavors.values()}
+
+
+@pytest.mark.parametrize(
+    ("asks", "wanted"),
+    [(1, {"one": 0}), (2, {"two": 1}), (3, {"three": -1})],
+)
+def test_a_search_that_came_to_the_last_flavor_begins_anew(asks: int, wanted: dict[str, int]) -> None:
+    flavors = {"one": 1, "two": 2, "three": 3}
+    case = Case(
+        queues=[queue("a", flavors)],
+        waiting=[wl("w", "a", asks)],
+        want={},
+        flavors=[flavor(n) for n in flavors],
+    )
+    (outcome,) = World(case).cycle().entries
+    assert outcome.is_admitted and tried(outcome) == wanted
+
+
+def host(name: str, pool: str, gpu: int = 4) -> Obj:
+    return {
+        "metadata": {"name": name, "labels": {HOST: name, "pool": pool}},
+        "spec": {},
+        "status": {
+            "allocatable": {"gpu": str(gpu), "pods": "10"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def test_whoever_looks_for_another_node_keeps_its_flavor() -> None:
+    """The first flavor is free; what it has of the second stays there, and only the node is another."""
+    levels = {"metadata": {"name": "dc"}, "spec": {"levels": [{"nodeLabel": HOST}]}}
+    pod_sets = [
+        {
+            "name": "main",
+            "count": 1,
+            "template": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"gpu": "4"}}}]}},
+            "topologyRequest": {"preferred": HOST},
+        }
+    ]
+    on = {"topologyAssignment": {"levels": [HOST], "domains": [{"values": ["n2"], "count": 1}]}}
+    old = running("old", "a", 4, flavor="second", pod_sets=pod_sets, assigned=on)
+    old["status"]["unhealthyNodes"] = [{"name": "n2"}]
+    case = Case(
+        queues=[queue("a", {"first": 4, "second": 4})],
+        waiting=[],
+        holding=[old],
+        want={},
+        flavors=[flavor(n, topologyName="dc", nodeLabels={"pool": n}) for n in ("first", "second")],
+        nodes=[host("n1", "first"), host("n3", "second")],
+        topologies=[levels],
+    )
+    world = World(case)
+    (outcome,) = world.cycle(heads=[Head(w, "a") for w in world.accounts.holders.values()]).entries
+    assert outcome.is_admitted and outcome.admission is not None
+    (assigned,) = outcome.admission["podSetAssignments"]
+    assert assigned["flavors"] == {"gpu": "second"}
+    placed = read_assignment(assigned["topologyAssignment"])
+    assert placed is not None and [d.values for d in placed.domains] == [("n3",)]
+
+
+@pytest.mark.parametrize(
+    ("labelled", "wanted"),
+    [("n2", "n2"), ("n1", "n1"), ("", "n1")],
+)
+def test_a_required_domain_that_is_preferred_but_too_small_gives_way(labelled: str, wanted: str) -> None:
+    """KEP-2724 with TASRespectNodeAffinityPreferred: preference ranks, what is required decides."""
+    levels = {"metadata": {"name": "dc"}, "spec": {"levels": [{"nodeLabel": HOST}]}}
+    for pods, where in ((1, wanted), (2, "n1")):
+        term = {
+            "weight": 5,
+            "preference": {"matchExpressions": [{"key": HOST, "operator": "In", "values": [labelled]}]},
+        }
+        affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+        spec = {"containers": [{"name": "c", "resources": {"requests": {"gpu": "1"}}}], "affinity": affinity}
+        pod_sets = [
+            {"name": "main", "count": pods, "template": {"spec": spec}, "topologyRequest": {"required": HOST}}
+        ]
+        case = Case(
+            queues=[queue("a", {"tas": 9})],
+            waiting=[wl("w", "a", 1, pod_sets=pod_sets)],
+            want={},
+            flavors=[flavor("tas", topologyName="dc")],
+            nodes=[host("n1", "x", 2), host("n2", "x", 1)],
+            topologies=[levels],
+            gates={"TASRespectNodeAffinityPreferred": True},
+        )
+        (outcome,) = World(case).cycle().entries
+        assert outcome.admission is not None
+        placed = read_assignment(outcome.admission["podSetAssignments"][0]["topologyAssignment"])
+        assert placed is not None
+        best = where if labelled or pods == 2 else "n2"
+        assert [(d.values, d.pods) for d in placed.domains] == [((best,), pods)]
+
+
+# How an assignment is written.
+
+
+def written(hosts: list[str], pods: list[int] | None = None, *, by_prefix: bool = True) -> Any:
+    counts = pods or [1] * len(hosts)
+    assignment = TopologyAssignment(
+        (HOST,), tuple(DomainCount((h,), n) for h, n in zip(hosts, counts, strict=True))
+    )
+    packed = write_assignment(assignment, by_hostname_prefix=by_prefix)
+    assert packed is not None and read_assignment(packed) == assignment and packed["levels"] == [HOST]
+    return packed["slices"]
+
+
+def test_hosts_of_several_racks_are_written_rack_by_rack_where_that_is_shorter() -> None:
+    names = [f"a-very-long-name-of-rack-{rack}-{i}" for rack in ("one", "two") for i in range(4)]
+
+    roots = [f"{rack}-{i}" for rack in ("one", "two") for i in range(4)]
+    single = {
+        "domainCount": 8,
+        "valuesPerLevel": [{"individual": {"prefix": "a-very-long-name-of-rack-", "roots": roots}}],
+        "podCounts": {"universal": 1},
+    }
+    many = [f"rack-{rack * 10}-host-{i:04}" for rack in ("a", "b") for i in range(40)]
+    assert written(names) == [single], "eight hosts are shorter as they are"
+    assert written(many, by_prefix=False)[0]["domainCount"] == 80
+    assert [s["valuesPerLevel"][0]["individual"]["prefix"] for s in written(many)] == [
+        "rack-aaaaaaaaaa-host-00",
+        "rack-bbbbbbbbbb-host-00",
+    ]
+    assert [s["domainCount"] for s in written(many)] == [40, 40]
+    assert written(["x"], [3]) == [
+        {"domainCount": 1, "valuesPerLevel": [{"universal": "x"}], "podCounts": {"universal": 3}}
+    ]
+    assert written(["x", "y"], [3, 1])[0]["podCounts"] == {"individual": [3, 1]}
+    assert written([]) == []
+
+
+# Between cycles.
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_copy_of_a_queue_pops_in_the_same_order_whatever_moved_on(seed: int) -> None:
+    draw = random.Random(seed)
+    pending = ClusterQueuePending("a")
+    names = [f"w{i}" for i in range(40)]
+    for i, name in enumerate(names):
+        pending.push(read(name, i + 1, priority=draw.randint(0, 50), age_s=i))
+    for name in draw.sample(names, 15):
+        pending.remove(f"default/{name}")
+    for name in draw.sample(names, 10):
+        pending.push(read(name, 99, priority=draw.randint(0, 50)))
+    twin = pending.copy()
+    order = [pop(pending) for _ in range(45)]
+    assert [pop(twin) for _ in range(45)] == order
+    there = [name for name in order if name]
+    assert len(there) == len(set(there)) >= 25
+
+
+def test_queues_and_cohorts_that_go() -> None:
+    books = Books()
+    assert books.say("ClusterQueue", queue("nobody", 4), gone=True) == ["anew"]
+    lends = {"metadata": {"name": "c"}, "spec": {"resourceGroups": queue("x", 6)["spec"]["resourceGroups"]}}
+    books.say("Cohort", lends)
+    books.say("ClusterQueue", queue("a", 4, cohort="c"))
+    books.accounts.settle()
+    (total,) = {sum(node.subtree.values()) for node in books.accounts.cohorts.values()}
+    assert total == 10
+    assert books.say("Cohort", lends, gone=True)[-1] == "anew"
+    books.accounts.settle()
+    assert [sum(node.subtree.values()) for node in books.accounts.cohorts.values()] == [4]
+
+
+# Words.
+
+
+def test_how_a_check_changed_is_told_with_its_message() -> None:
+    told = "Admission check c updated state from Pending to Ready"
+    assert _change("Pending", {"name": "c", "state": "Ready"}) == told
+    assert _change("Pending", {"name": "c", "state": "Ready", "message": ""}) == told
+    assert _change("Pending", {"name": "c", "state": "Ready", "message": "x"}) == f"{told} with message: x"
+
+
+def test_since_when_something_is_so() -> None:
+    at = {"conditions": [{"type": "Evicted", "status": "True", "lastTransitionTime": rfc3339(5_000_000)}]}
+    assert _since_s(at, "Evicted", 8_500_000) == 3.5
+    assert _since_s(at, "Evicted", 4_000_000) == 0 and _since_s(at, "Admitted", 8_500_000) == 0
+    assert _since_s({}, "Evicted", 8_500_000) == 0
+
+
+# Webhooks.
+
+
+def test_each_kind_of_containers_of_a_set_that_is_managed_stays() -> None:
+    def stateful(containers: int, inits: int, cpu: str = "1", **spec: Any) -> Obj:
+        def boxes(count: int) -> list[Obj]:
+            return [
+                {"name": f"c{i}", "image": "i", "resources": {"requests": {"cpu": cpu}}} for i in range(count)
+            ]
+
+        body = {"containers": boxes(containers), "initContainers": boxes(inits), **spec}
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": "s", "namespace": "ns", "labels": {"kueue.x-k8s.io/queue-name": "lq"}},
+            "spec": {
+                "replicas": 1,
+                "serviceName": "s",
+                "selector": {"matchLabels": {"a": "b"}},
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": body},
+            },
+        }
+
+    def at(new: Obj) -> list[str]:
+        found = refused(new, stateful(1, 1))
+        return sorted(
+            part.partition(":")[0].removeprefix("spec.template.spec.")
+            for message in found
+            for part in message.split("spec.template.spec.")
+            if part.partition(":")[0] in FIELDS
+        )
+
+    assert at(stateful(1, 1)) == []
+    assert at(stateful(2, 1)) == ["containers"]
+    assert at(stateful(1, 2)) == ["initContainers"]
+    assert at(stateful(2, 2)) == ["containers", "initContainers"]
+    assert at(stateful(1, 1, "2")) == [
+        "containers[0].resources.requests",
+        "initContainers[0].resources.requests",
+    ]
+    assert at(stateful(2, 1, "2")) == ["containers", "initContainers[0].resources.requests"]
+    assert at(stateful(2, 2, nodeSelector={"a": "b"})) == ["containers", "initContainers", "nodeSelector"]
+
+
+FIELDS = (
+    *("containers", "initContainers", "nodeSelector"),
+    *("containers[0].resources.requests", "initContainers[0].resources.requests"),
+)
