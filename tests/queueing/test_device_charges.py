@@ -356,6 +356,12 @@ def test_answers_about_a_device_are_kept_for_that_device() -> None:
         assert matching.all_hold((_is("a"),), one) and not matching.all_hold((_is("a"),), other)
     assert matching.all_hold((), other)
     assert not matching.all_hold((_is("b"), _is("a")), other)
+    # What was said of a device that is gone is not believed of another in its place.
+    matching._answers[_is("a"), id(one.obj)] = other.obj, False
+    assert matching.all_hold((_is("a"),), one)
+    matching._answers[_is("a"), id(one.obj)] = one.obj, False
+    assert not matching.all_hold((_is("a"),), one), "of itself it is"
+    matching._answers.clear()
 
 
 # Partitions and shares

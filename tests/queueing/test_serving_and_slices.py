@@ -457,8 +457,11 @@ def test_not_too_many_at_once() -> None:
 def test_workloads_of_groups_follow_queue_gate_and_priority() -> None:
     job = _lws(1, queue="new")
     name = _of_index(job, 0)
-    (moved,) = _looked(job, owned=(_workload(name, owner="net"),))
-    assert isinstance(moved, Replace) and moved.obj["spec"]["queueName"] == "new"
+    before = _workload(name, owner="net")
+    before["spec"] = {**before["spec"], "active": False}
+    (moved,) = _looked(job, owned=(before,))
+    assert isinstance(moved, Replace)
+    assert moved.obj == {**before, "spec": {**before["spec"], "queueName": "new"}}
     job = _lws(1, labels={f"{K}priority-class": "high"}, annotations={f"{K}admission-gated-by": "x"})
     high: Obj = {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -474,8 +477,11 @@ def test_workloads_of_groups_follow_queue_gate_and_priority() -> None:
         f"UpdatedWorkload net: Updated workload priority class: ns/{name}",
     ]
     assert isinstance(actions[0], Replace)
-    assert actions[0].obj["spec"]["priority"] == 7
-    assert actions[0].obj["spec"]["priorityClassRef"]["name"] == "high"
+    spec, kept = actions[0].obj["spec"], _workload(name, owner="net")["spec"]
+    assert (spec["priority"], spec["priorityClassRef"]["name"]) == (7, "high")
+    assert {k: v for k, v in spec.items() if not k.startswith("priority")} == {
+        k: v for k, v in kept.items() if not k.startswith("priority")
+    }
     assert _looked(_lws(1), owned=(_workload(name, owner="net"),)) == []
 
 

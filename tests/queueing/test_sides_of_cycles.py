@@ -15,6 +15,7 @@ from fairway.kube.timestamps import rfc3339
 from fairway.queueing.admissionchecks.provisioning import _change
 from fairway.queueing.cycle.entries import Head, Outcome
 from fairway.queueing.cycle.pending import ClusterQueuePending
+from fairway.queueing.facts import objects as facts
 from fairway.queueing.facts.topologyassignments import (
     DomainCount,
     TopologyAssignment,
@@ -148,6 +149,63 @@ def test_a_required_domain_that_is_preferred_but_too_small_gives_way(labelled: s
         assert placed is not None
         best = where if labelled or pods == 2 else "n2"
         assert [(d.values, d.pods) for d in placed.domains] == [((best,), pods)]
+
+
+def test_reasons_are_told_in_the_order_of_their_words() -> None:
+    """Resources are walked in Kueue's own order; a sentence's parts are sorted."""
+    covered = ["cpu", "a.com/x"]
+    flavors = [{"name": "default", "resources": [{"name": r, "nominalQuota": "1"} for r in covered]}]
+    groups = [{"coveredResources": covered, "flavors": flavors}]
+    container = {"name": "c", "resources": {"requests": {"cpu": "2", "a.com/x": "2"}}}
+    pod_sets = [{"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}]
+    case = Case(
+        queues=[queue("a", spec={"resourceGroups": groups})],
+        waiting=[wl("w", "a", 1, pod_sets=pod_sets)],
+        want={},
+    )
+    (outcome,) = World(case).cycle().entries
+    places = [outcome.message.index(f"quota for {name} in flavor default") for name in ("a.com/x", "cpu")]
+    assert places == sorted(places)
+
+
+def test_pods_count_on_their_nodes_at_once_and_once() -> None:
+    levels = {"metadata": {"name": "dc"}, "spec": {"levels": [{"nodeLabel": HOST}]}}
+    on = {"topologyAssignment": {"levels": [HOST], "domains": [{"values": ["n1"], "count": 1}]}}
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"gpu": "2"}}}]}
+    pod_sets = [
+        {"name": "main", "count": 1, "template": {"spec": spec}, "topologyRequest": {"required": HOST}}
+    ]
+    case = Case(
+        queues=[queue("a", {"tas": 9})],
+        waiting=[],
+        want={},
+        flavors=[flavor("tas", topologyName="dc")],
+        nodes=[host("n1", "x")],
+        topologies=[levels],
+    )
+    world = World(case)
+    accounts = world.accounts
+    held = world.reader.read(running("old", "a", 2, flavor="tas", pod_sets=pod_sets, assigned=on))
+
+    def used() -> Obj:
+        return {r: v for r, v in accounts.topologies["tas"].leaves["n1"].used.items() if v}
+
+    for _ in range(2):
+        accounts.hold(held)
+        assert used() == {"gpu": 2, "pods": 1}
+    accounts.settle()
+    assert used() == {"gpu": 2, "pods": 1}
+    accounts.release(held.key)
+    assert used() == {} and accounts.release(held.key) is None
+    # A node comes while it is held, or let go: everything is counted anew, once.
+    for act, wanted in (
+        (lambda: accounts.hold(held), {"gpu": 2, "pods": 1}),
+        (lambda: accounts.release(held.key), {}),
+    ):
+        accounts.set_node(facts.topology_node(host("n1", "y")))
+        act()
+        accounts.settle()
+        assert used() == wanted
 
 
 # How an assignment is written.

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from queueworld import cohort, flavor, queue, workload_of
+from queueworld import cohort, flavor, queue, quotas, workload_of
 
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.kube.objects import Key, Obj
@@ -443,6 +443,14 @@ def test_roots_of_trees() -> None:
     assert trees.queues_of(accounts, "zz") == trees.queues_of(accounts, "/zz") == []
     specs = accounts.queue_specs()
     assert (trees.using_flavor(specs, "f"), trees.using_flavor(specs, "h")) == (["a", "c"], [])
+    groups = [*quotas({"f": 1}), *quotas({"k": 1}, "cpu")]
+    two = {**specs, "t": facts.cluster_queue(queue("t", spec={"resourceGroups": groups}))}
+    assert [trees.using_flavor(two, name) for name in "fk"] == [["a", "c", "t"], ["t"]]
+    checked = {"admissionChecksStrategy": {"admissionChecks": [{"name": "k"}, {"name": "m"}]}}
+    two["u"] = facts.cluster_queue(queue("u", 1, spec=checked))
+    assert [trees.using_check(two, name) for name in "km"] == [["u"], ["u"]] and not trees.using_check(
+        two, "f"
+    )
 
 
 # Differences
