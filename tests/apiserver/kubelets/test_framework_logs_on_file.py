@@ -54,7 +54,7 @@ def test_whole_logs_are_what_they_were() -> None:
             for at_us, line in found or ():
                 yield f"{(at_us - START) / 1_000_000:g} {line}"
 
-    check_history(Path(__file__).parent / "frameworklogs.txt", told())
+    check_history(Path(__file__).parent / "whole_framework_logs.txt", told())
 
 
 def _lines(seconds: float, exit_code: int | None, most: int, **parts: Any) -> list[tuple[int, str]] | None:

@@ -244,10 +244,15 @@ def _row(kind: str, size: int, seconds: float, ranks: int) -> tuple[str, float]:
     bus = algorithm * collectives.factor(kind, ranks)
     us = seconds * 1e6
     time = f"{us:7.0f}" if us >= 10_000 else f"{us:7.1f}" if us >= 100 else f"{us:7.2f}"
-    cells = f"  {time}  {algorithm:6.2f}  {bus:6.2f}  {0:>5}"
-    redop = "sum" if "reduce" in kind else "none"
+    cells = f"  {time}  {algorithm:6.2f}  {bus:6.2f}  "
+    redop = "sum" if "reduce" in kind or kind == "sendrecv" else "none"
+    # These two are not checked in place.
+    wrong = "N/A" if kind in ("sendrecv", "alltoall") else "0"
     root = 0 if kind in (collectives.BROADCAST, collectives.REDUCE) else -1
-    return f"{size:>12}  {size // 4:>12}  {'float':>8}  {redop:>6}  {root:>6}{cells}{cells}", bus
+    return (
+        f"{size:>12}  {size // 4:>12}  {'float':>8}  {redop:>6}  {root:>6}{cells}    0{cells}{wrong:>5}",
+        bus,
+    )
 
 
 def _network(asked: _Asked, members: Sequence[_Member], place: Place) -> Iterator[str]:

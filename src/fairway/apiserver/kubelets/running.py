@@ -72,7 +72,7 @@ def _script_of(arguments: list[str]) -> str | None:
 def _result(argv: list[str], run: Run, stdin: bytes) -> Result:
     """One command's result; what a shell says on the way goes to the run at once."""
     if not argv:
-        return Result(err=b"no command given\n", code=126)
+        return Result(err=b"no command given\n", code=126, is_known=False)
     name = _program(argv)
     if name in SHELLS:
         run.shells += 1
