@@ -86,7 +86,7 @@ def world(more: str = "", nodes: str = NODES, gres: str = GRES) -> World:
         one.qos = ("normal", "low", "high")
 
     def behave(job: Job, now: int) -> Behaviour:
-        runs = job.request.extra["runs"]
+        runs = job.request.extra.get("runs", 100)
         return runs if isinstance(runs, Behaviour) else Behaviour(runs)
 
     return World(Slurmctld(conf, accounts, behave, START_US))

@@ -25,6 +25,7 @@ from fairway.slurm.queueing import Entry, build_queue, is_independent, may_start
 from fairway.slurm.selecting import (
     YEAR_MINUTES,
     Looking,
+    Verdict,
     ask_of,
     need_of,
     node_alternatives,
@@ -35,6 +36,8 @@ from fairway.slurm.selecting import (
 from fairway.slurm.words.durations import INFINITE
 
 YEAR_S = YEAR_MINUTES * 60
+NEVER_S = 1 << 62
+"""Seconds since 1970: no start is in sight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +123,10 @@ class Cycle:
     tested: int = 0
     before: int = 0
     """The start that the job looked at was given by another of its partitions, in this cycle (orig_start_time)."""
+    not_before: int = 0
+    """Of a component of a heterogeneous job: when the last of the others would start."""
     tried: dict[tuple[Need, int, tuple[int, ...]], tuple[int, int] | None] = field(default_factory=dict)
-    het: dict[int, dict[int, tuple[Job, Partition, int]]] = field(default_factory=dict)
+    het: dict[int, dict[int, tuple[Job, Partition]]] = field(default_factory=dict)
 
     def forget(self) -> None:
         """Something started: what was thought of the future is void."""
@@ -134,6 +139,9 @@ def run_cycle(look: Looking, settings: Settings, start: Start, preempt: Preempt)
     for job in cluster.pending.values():
         job.start, job.scheduled_nodes = 0, ()
     cycle = new_cycle(look, settings)
+    if cluster.backfills % 2 == 0:
+        cluster.het_starts, cluster.het_before = {}, {}
+    cluster.backfills += 1
     rejected: tuple[int, str] | None = None
     queue = build_queue(cluster, look.rules, now, min_time=True)
     look.queued = len(queue)
@@ -143,6 +151,9 @@ def run_cycle(look: Looking, settings: Settings, start: Start, preempt: Preempt)
             break
         cycle.depth += 1
         if not job.pending or not is_independent(cluster, job, now):
+            continue
+        cycle.not_before = _het_time(cycle, job) if job.het_job_id else now
+        if cycle.not_before > now + settings.window:
             continue
         job.last_sched_eval, job.scheduler = now, "Backfill"
         cycle.before, planned = job.start, 0
@@ -280,7 +291,7 @@ def _search(cycle: Cycle, entry: Entry, need: Need, now_only: bool, start: Start
     job, part, look, settings = entry.job, entry.part, cycle.look, cycle.settings
     cluster, now = look.cluster, look.now
     seconds = limit_minutes(job, part) * 60
-    later, tested = now, False
+    later, tested = max(now, cycle.not_before), False
     for _ in range(len(cycle.spaces) * 2 + 64):
         begin, later = later, 0
         if job.reservation and job.reservation in cluster.reservations:
@@ -320,7 +331,10 @@ def _search(cycle: Cycle, entry: Entry, need: Need, now_only: bool, start: Start
                 return outcome
             later = 0
         elif job.het_job_id:
-            cycle.het.setdefault(job.het_job_id, {})[job.job_id] = (job, part, when)
+            starts = cluster.het_starts[job.het_job_id]
+            if when <= starts[job.job_id]:
+                starts[job.job_id] = when
+                cycle.het.setdefault(job.het_job_id, {})[job.job_id] = (job, part)
         if when > now and now_only:
             return ""
         if later and when > later:
@@ -519,24 +533,50 @@ def _world(cluster: Cluster, look: Looking, job: Job, part: Partition, uses: Use
     )
 
 
+def _het_time(cycle: Cycle, job: Job) -> int:
+    """When the last of the other components would start; a component not looked at yet does not count.
+
+    What was found is forgotten every other cycle only (_het_job_start_clear). Source: _het_job_start_set and _find.
+    """
+    cluster, now = cycle.look.cluster, cycle.look.now
+    starts = cluster.het_starts.setdefault(job.het_job_id, {})
+    starts.setdefault(job.job_id, now + YEAR_S)
+    if job.reason == "None":
+        job.reason = "Resources"
+    others = [start for one, start in starts.items() if one != job.job_id]
+    return max(now, cluster.het_before.get(job.het_job_id, 0), *others)
+
+
 def _start_het(cycle: Cycle, start: Start) -> None:
-    """A heterogeneous job starts when all its components could start now."""
+    """A heterogeneous job starts when all its components could start now, each on nodes of its own.
+
+    Source: _het_job_start_test_single, _het_job_start_now.
+    """
     look, cluster = cycle.look, cycle.look.cluster
-    for leader, parts in cycle.het.items():
-        wanted = [job for job in cluster.pending.values() if job.het_job_id == leader]
-        if len(parts) < len(wanted) or any(when > look.now for _, _, when in parts.values()):
-            continue
-        ready = []
-        for job, part, _ in parts.values():
-            verdict = select(look, job, part)
-            if verdict.code != "OK" or verdict.placement is None:
-                break
-            ready.append((job, part, verdict))
-            cluster.hold(verdict.placement, 1)
-        for _, _, verdict in ready:
-            if verdict.placement is not None:
-                cluster.hold(verdict.placement, -1)
-        if len(ready) == len(parts):
-            for job, part, verdict in ready:
+    for leader, starts in cluster.het_starts.items():
+        wanted = sum(1 for job in cluster.pending.values() if job.het_job_id == leader)
+        last = max(cluster.het_before.get(leader, 0), *starts.values()) if len(starts) == wanted else NEVER_S
+        parts = cycle.het.get(leader, {})
+        if last <= look.now and len(parts) == wanted:
+            ready = _ready_het(look, list(parts.values()))
+            last = NEVER_S if len(ready) < wanted else last
+            for job, part, verdict in ready if len(ready) == wanted else ():
                 start(job, part, verdict, "Backfill")
-            cycle.forget()
+                cycle.forget()
+        cluster.het_before[leader] = last
+
+
+def _ready_het(look: Looking, parts: list[tuple[Job, Partition]]) -> list[tuple[Job, Partition, Verdict]]:
+    """Where each would go, until one finds no room or meets a limit beside those before it."""
+    cluster, ready = look.cluster, list[tuple[Job, Partition, Verdict]]()
+    for job, part in parts:
+        verdict = select(look, job, part)
+        if verdict.code != "OK" or verdict.placement is None:
+            break
+        ready.append((job, part, verdict))
+        look.kept |= bitmap(verdict.placement.nodes)
+        limits.charge(cluster.policy(job, part), ask_of(cluster, job, part, verdict.placement))
+    for job, part, verdict in ready:
+        limits.charge(cluster.policy(job, part), ask_of(cluster, job, part, verdict.placement), -1)
+    look.kept = 0
+    return ready

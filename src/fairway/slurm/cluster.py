@@ -71,6 +71,12 @@ class Cluster:
     """What jobs asking alike need in a partition; emptied then, too."""
     facts: int = 0
     """Counts changes of nodes' features and partitions' nodes: what depends on them is worked out anew."""
+    backfills: int = 0
+    """Counts cycles of the backfill scheduler."""
+    het_starts: dict[int, dict[int, int]] = field(default_factory=dict)
+    """Heterogeneous job → component → when backfill would start it, since the last even cycle."""
+    het_before: dict[int, int] = field(default_factory=dict)
+    """Heterogeneous job → when the last of its components would start, as the last even cycle found it."""
     switches: tuple[frozenset[int], ...] = ()
     weights: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
@@ -195,24 +201,6 @@ class Cluster:
             counted = {gres.name for gres in self.nodes[part.node].conf.gres if not gres.files}
             found[part.node] = {name: bits.bit_count() for name, bits in part.gres if name in counted}
         return found
-
-    def hold(self, placement: Placement, sign: int) -> None:
-        """Take a placement's resources out of the uses for a moment (-1: give them back)."""
-        for part in placement.parts:
-            cores, mem, gres = self.uses.exact[part.node]
-            given = dict(part.gres)
-            held = tuple(
-                bits | given.get(one.name, 0) if sign > 0 else bits & ~given.get(one.name, 0)
-                for bits, one in zip(gres, self.nodes[part.node].conf.gres, strict=True)
-            )
-            self.uses.put(
-                part.node,
-                (
-                    cores | part.cores if sign > 0 else cores & ~part.cores,
-                    mem + sign * part.mem,
-                    held,
-                ),
-            )
 
 
 def use_of(node: Node) -> Use:
