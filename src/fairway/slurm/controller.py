@@ -173,9 +173,12 @@ class Controller(Life):
             job.reason = "Dependency"
         elif job.begin and job.priority:
             job.reason = "BeginTime"
-        elif codes[-1] == "OK" and job.priority and job.reason == "None" and not job.het_job_id:
-            if self._waits_for_others(job):
-                job.reason = "Priority"
+        elif codes[-1] == "OK" and self._may_wait(job) and self._waits_for_others(job):
+            job.reason = "Priority"
+
+    def _may_wait(self, job: Job) -> bool:
+        """Of a heterogeneous job's components nothing is said so early (_top_priority)."""
+        return bool(job.priority) and job.reason == "None" and not job.het_job_id
 
     def _waits_for_others(self, job: Job) -> bool:
         """A pending job with more priority that nothing but resources keeps back, in any partition (_top_priority)."""
