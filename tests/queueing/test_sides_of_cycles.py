@@ -198,10 +198,11 @@ def test_pods_count_on_their_nodes_at_once_and_once() -> None:
     accounts.release(held.key)
     assert used() == {} and accounts.release(held.key) is None
     # A node comes while it is held, or let go: everything is counted anew, once.
-    for act, wanted in (
+    steps: list[tuple[Any, Obj]] = [
         (lambda: accounts.hold(held), {"gpu": 2, "pods": 1}),
         (lambda: accounts.release(held.key), {}),
-    ):
+    ]
+    for act, wanted in steps:
         accounts.set_node(facts.topology_node(host("n1", "y")))
         act()
         accounts.settle()
