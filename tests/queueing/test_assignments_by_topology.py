@@ -95,16 +95,16 @@ def asked(of: World, *pod_sets: PodSetAssignment, workload: Workload | None = No
     return said, [ps.error for ps in pod_sets]
 
 
-BOTH = {"gpu": "one", "cpu": "two"}
-
-
 def test_which_pod_sets_ask_for_a_place() -> None:
     one = [("main", 2, False, ())]
     assert asked(world(), assigned()) == ({"one": one}, [""])
     assert asked(world(), assigned(gpu="two", cpu="two")) == ({"two": one}, [""])
     assert asked(world(), assigned(gpu="two", cpu="plain")) == ({"two": one}, [""])
     assert asked(world(), assigned(gpu="plain", cpu="plain")) == ({}, ["no TAS flavor assigned"])
-    assert asked(world(), assigned(**BOTH)) == ({}, ["more than one TAS flavor assigned: one, two"])
+    assert asked(world(), assigned(gpu="one", cpu="two")) == (
+        {},
+        ["more than one TAS flavor assigned: one, two"],
+    )
     bare = "workload requires Topology, but there is no TAS cache information"
     assert asked(world(aware=""), assigned()) == ({}, [bare])
     off = {"TopologyAwareScheduling": False}
@@ -318,13 +318,13 @@ def test_what_an_admission_makes_of_it() -> None:
 
 
 def test_where_a_search_goes_on() -> None:
-    scan = ScanState(({"gpu": 1, "cpu": -1}, {"gpu": -1}), 3, 4, 5)
+    scan = ScanState(({"gpu": 1, "cpu": -1}, {"gpu": -1}), 3, 4, (5,))
     assert [scan.next_index(0, "gpu"), scan.next_index(0, "cpu"), scan.next_index(0, "x")] == [2, 0, 0]
     assert [scan.next_index(1, "gpu"), scan.next_index(2, "gpu")] == [0, 0]
-    assert scan.has_pending_flavors() and not ScanState(({"gpu": -1},), 1, 1, 1).has_pending_flavors()
-    assert not ScanState((), 1, 1, 1).has_pending_flavors()
-    assert scan.is_of_shape(5) and not scan.is_of_shape(6) and scan.is_of_shape(0)
-    assert ScanState((), 1, 1, 0).is_of_shape(6)
+    assert scan.has_pending_flavors() and not ScanState(({"gpu": -1},), 1, 1, (1,)).has_pending_flavors()
+    assert not ScanState((), 1, 1, (1,)).has_pending_flavors()
+    assert scan.is_of_shape((5,)) and not scan.is_of_shape((6,)) and scan.is_of_shape(())
+    assert ScanState((), 1, 1, ()).is_of_shape((6,))
 
 
 # Why nothing fits.
