@@ -66,7 +66,7 @@ def test_kubectl_exec_streams_both_ways_and_tells_the_exit_code(home: tuple[Serv
     assert kubectl(home[1], "exec -i web -- tee /tmp/in", "some\ninput\n") == (0, "some\ninput\n")
     assert kubectl(home[1], "exec web -- wc -l /tmp/in") == (0, "2 /tmp/in\n")
     code, said = kubectl(home[1], "exec -i web -- sh", "cd /tmp\npwd\nexit 7\n")
-    assert (code, said) == (7, "/\ncommand terminated with exit code 7\n")
+    assert (code, said) == (7, "/tmp\ncommand terminated with exit code 7\n")
     assert kubectl(home[1], "exec web -c x -- ls")[1].endswith("container x is not valid for pod web\n")
 
 

@@ -98,7 +98,7 @@ def _form(accept: str) -> str:
     for media in accept.split(","):
         if _AGGREGATED in media:
             for version in ("v2beta1", "v2"):
-                if f"v={version}" in media.split(";") or f"v={version}" in media:
+                if f"v={version}" in media:
                     return version
         elif "application/json" in media:
             return ""

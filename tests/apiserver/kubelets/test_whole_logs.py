@@ -140,18 +140,23 @@ def test_a_script_prints_when_it_does(state: Obj, after_s: float, want: list[Any
     assert World(SCRIPT).become(state, after_s=after_s).read() == want
 
 
+def told(log: SimulatedLog) -> tuple[list[str], bool]:
+    return [text for _, text in log.read()], log.is_over
+
+
 def test_lines_come_once_and_end_with_the_run() -> None:
     world = World(SERVER).become(running())
     log = world.log()
-    assert [text for _, text in log.read()] == [BEGIN[1]] and log.read() == [] and not log.is_over
+    assert told(log) == ([BEGIN[1]], False)
+    assert told(log) == ([], False)
     world.become(running(), after_s=61)
-    assert [text for _, text in log.read()] == ["running for 1m"] and not log.is_over
+    assert told(log) == (["running for 1m"], False)
     world.become(ended(70, 2), after_s=75)
-    assert [text for _, text in log.read()] == ["exit code 2"] and log.is_over
-    assert log.read() == []
+    assert told(log) == (["exit code 2"], True)
+    assert told(log) == ([], True)
     # Another run: this log is of the first one.
     world.become(running(80), ended(70, 2), after_s=200)
-    assert log.read() == [] and log.is_over
+    assert told(log) == ([], True)
     assert [text for _, text in world.log().read()] == [BEGIN[1], "running for 1m"]
 
 
@@ -267,7 +272,7 @@ COMMANDS = (
 
 
 def test_tables_are_what_they_were() -> None:
-    def told() -> Iterator[str]:
+    def lines() -> Iterator[str]:
         for command in COMMANDS:
             for kind in ("Standard_ND96isr_H100_v5", "p5.48xlarge", "a3-highgpu-8g"):
                 found = _table(command, kind)
@@ -276,7 +281,7 @@ def test_tables_are_what_they_were() -> None:
                 if found is None or not found:
                     break
 
-    check_history(HERE / "nccltests.txt", told())
+    check_history(HERE / "nccltests.txt", lines())
 
 
 def _table(command: str, kind: str) -> list[tuple[int, str]] | None:
