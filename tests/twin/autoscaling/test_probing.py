@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from scalingworld import World, deployment
 
+from fairway.autoscaling.keda.external import Answer, Asked
 from fairway.autoscaling.keda.triggers import Probe, TriggerFault, probe
+from fairway.autoscaling.source import NEVER_US
 from fairway.kube.objects import Key, Obj
 from fairway.kube.secrets import texts_of
 from fairway.kube.timestamps import HOUR_US, MINUTE_US, parse_rfc3339
@@ -190,3 +192,89 @@ def test_an_authentication_that_is_not_there(kind: str) -> None:
     world = World(objects=[deployment("web")])
     with pytest.raises(TriggerFault, match=f'^{kind.lower()}s.keda.sh "lost" not found$'):
         probing.parameters(world.room, {"authenticationRef": {"name": "lost", "kind": kind}}, "default")
+
+
+class Outside:
+    """Somebody who really asks: the answers in turn."""
+
+    def __init__(self, *answers: Answer | None) -> None:
+        self.answers, self.asked = list(answers), list[Asked]()
+
+    def answer(self, asked: Asked) -> Answer | None:
+        self.asked.append(asked)
+        return self.answers.pop(0)
+
+    def frozen(self) -> Outside:
+        return self
+
+
+def test_what_an_external_scaler_says() -> None:
+    """Nothing yet is no fault; an answer from outside holds for now alone; a metric that it lacks is one."""
+    world = at(World(), "01:00")
+    now_us = world.twin.now_us
+    asks = Asked(Key("ScaledObject.keda.sh", "default", "web"), 0, "s:1", False, ())
+    trigger = Probe(0, "external", "s0-depth", "", "depth", 10_000, 0, "s0-depth", {}, {}, asks)
+    nobody = probing.found(world.room, trigger, "default")
+    assert nobody == (0, False, NEVER_US, "external: no load describes a scaler at s:1")
+    values = {"depth": 7000, "other": 1}
+    outside = Outside(
+        None,
+        Answer(fault="no"),
+        Answer(values={"other": 1}),
+        Answer(values=values, is_active=True),
+        Answer(values=values),
+    )
+    world.room.outside = outside
+    assert [probing.found(world.room, trigger, "default") for _ in range(5)] == [
+        (0, False, now_us, ""),
+        (0, False, now_us, "no"),
+        (0, False, now_us, "external: s:1 has no metric depth"),
+        (7000, True, now_us, ""),
+        (7000, False, now_us, ""),
+    ]
+    assert outside.asked == [asks] * 5
+
+
+def test_a_scaler_that_a_load_describes_is_not_asked_outside() -> None:
+    load = {"series": [{"name": "depth", "scaler": "s:1", "target": 10, "value": "0s:40,1h:50"}]}
+    world = at(World(load=load), "00:30")
+    asks = Asked(Key("ScaledObject.keda.sh", "default", "web"), 0, "s:1", False, ())
+    told = probing.external(world.room, asks)
+    assert told is not None and told.fault == "" and dict(told.values) == {"depth": 40_000}
+    world.room.outside = Outside()
+    assert probing.external(world.room, asks) == told
+
+
+def test_a_queue_without_what_consumers_hold() -> None:
+    """RabbitMQ may leave out what is unacknowledged, SQS what is in flight; a queue of another namespace is none."""
+    queues = [
+        {
+            "name": "jobs",
+            "length": 9,
+            "arrivals": "0s:0.003",
+            "consumers": {"kind": "Deployment", "name": "web", "rate": "0.001", "atOnce": 2},
+        },
+        {"name": "far", "namespace": "other", "length": 4},
+        {"name": "bare", "length": 3},
+    ]
+    series = [{"name": "level", "value": 8}]
+    world = World(load={"queues": queues, "series": series}, objects=[deployment("web", 3)])
+    world.run(30)
+
+    def length(
+        name: str, kind: str = "rabbitmq", namespace: str = "default", **more: str
+    ) -> tuple[int, bool, str]:
+        metadata = {"queueName": name, "mode": "QueueLength", "value": "1", "host": "amqp://x", **more}
+        if kind == "aws-sqs-queue":
+            metadata = {"queueURL": f"https://sqs.x/1/{name}", "queueLength": "1", "awsRegion": "x", **more}
+        told = probing.found(world.room, asked(kind, **metadata), namespace)
+        return told.milli, told.is_active, told.fault
+
+    assert length("jobs") == (9000, True, "")
+    assert length("jobs", excludeUnacknowledged="true", protocol="http") == (3000, True, "")
+    assert length("jobs", "aws-sqs-queue") == (9000, True, "")
+    assert length("jobs", "aws-sqs-queue", scaleOnInFlight="false") == (3000, True, "")
+    assert length("bare", excludeUnacknowledged="true", protocol="http") == (3000, True, "")
+    assert length("far", namespace="other") == (4000, True, "")
+    assert length("far")[2] == "rabbitmq: no load describes a queue far"
+    assert length("level") == (8000, True, "")

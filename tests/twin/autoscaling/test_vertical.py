@@ -180,3 +180,18 @@ def test_a_pod_that_waits_gets_what_a_running_one_gives_back() -> None:
     world.run(5)
     (late,) = _pods(world, "late")
     assert late["status"]["phase"] == "Running"
+
+
+def test_a_pod_that_has_no_usage_yet_counts_for_nothing() -> None:
+    """It waits for a node: what the others use is recommended as if it were not there."""
+    told = []
+    for replicas in (1, 2):
+        world = World(load=busy(), objects=[deployment("web", replicas), vertical("Off")], nodes=0)
+        world.apply(node("n0", cpu="1"))
+        world.run(900)
+        assert (
+            sorted(p["status"]["phase"] for p in world.twin.store.objects("Pod"))
+            == ["Pending", "Running"][-replicas:]
+        )
+        told.append(world.status("web", VPA)["recommendation"])
+    assert told[0] == told[1]
