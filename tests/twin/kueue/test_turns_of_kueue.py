@@ -613,3 +613,27 @@ def test_the_name_of_a_workload_in_the_books_leads_to_its_object() -> None:
     found = world.workload("first")
     assert turns._key(facts(world, "first")) == key_of(found) == Key(WORKLOAD, "a", name_of(found))
     assert meta_of(found)["namespace"] == "a"
+
+
+def test_how_long_a_cycle_took_is_observed_in_seconds() -> None:
+    """A quarter of a second to decide; where somebody is refused, the four of the write it waits for too."""
+    slow = replace(NONE, kueue_cycle=constant(SECOND_US // 4), api_write=constant(4 * SECOND_US))
+    world = World(latency=slow).apply(node("n1", 8), queue("a", 4), local_queue("a")).run(30)
+
+    def observed() -> dict[tuple[str, ...], tuple[int, float]]:
+        found = world.kueue.cycles.tally.observed()
+        return {
+            o.labels: (sum(o.counts), o.total)
+            for o in found
+            if o.name == "kueue_admission_attempt_duration_seconds"
+        }
+
+    world.apply(job("first", "a", gpus=4)).run(60)
+    assert observed()["success", "leader"] == (1, 0.25)
+    in_vain, _ = observed().get(("inadmissible", "leader"), (0, 0.0))
+    world.apply(job("second", "a", gpus=4)).run(60)
+    assert observed()["success", "leader"] == (1, 0.25)
+    times, total = observed()["inadmissible", "leader"]
+    assert times > in_vain and total == pytest.approx(0.25 * times + 4)
+    counted = {s.labels: s.value for s in world.kueue.cycles.tally.samples() if "attempts" in s.name}
+    assert counted == {("success", "leader"): 1, ("inadmissible", "leader"): times}
