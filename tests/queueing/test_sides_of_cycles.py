@@ -13,7 +13,7 @@ from test_what_changes_touch import Books
 
 from fairway.kube.timestamps import rfc3339
 from fairway.queueing.admissionchecks.provisioning import _change
-from fairway.queueing.cycle.entries import Head, Outcome
+from fairway.queueing.cycle.entries import CycleOutcome, Eviction, Head, Outcome, RequeueReason, Status
 from fairway.queueing.cycle.pending import ClusterQueuePending
 from fairway.queueing.facts import objects as facts
 from fairway.queueing.facts.topologyassignments import (
@@ -346,3 +346,45 @@ FIELDS = (
     *("containers", "initContainers", "nodeSelector"),
     *("containers[0].resources.requests", "initContainers[0].resources.requests"),
 )
+
+
+# What came of a cycle.
+
+
+def test_a_cycles_outcomes_together() -> None:
+    victim, other = (
+        World(Case(queues=[], waiting=[wl(n, "a", 1)], want={})).heads()[0].workload for n in "vo"
+    )
+
+    def one(status: Status, *evictions: Eviction, queue_name: str = "a", skipped: bool = False) -> Outcome:
+        head = Head(victim, queue_name)
+        return Outcome(
+            head,
+            status,
+            "",
+            "",
+            RequeueReason.GENERIC,
+            None,
+            None,
+            evictions=evictions,
+            skipped_preemption=skipped,
+        )
+
+    first, again = Eviction(victim, "A", "m"), Eviction(victim, "B", "m")
+    under_way, last = Eviction(other, "C", "m", is_under_way=True), Eviction(other, "D", "m")
+    skipped = one(Status.SKIPPED, first, under_way, skipped=True)
+    admitted = one(Status.ASSUMED, again, last, skipped=True)
+    elsewhere = one(Status.NOT_NOMINATED, queue_name="b", skipped=True)
+    outcome = CycleOutcome((skipped, admitted, elsewhere))
+    assert outcome.admitted() == (admitted,)
+    assert outcome.evictions() == (first, last)
+    assert outcome.skipped_preemptions() == {"a": 2, "b": 1}
+    assert outcome.made_progress and not CycleOutcome((skipped, elsewhere)).made_progress
+    assert CycleOutcome((one(Status.EVICTED),)).made_progress and not CycleOutcome(()).made_progress
+    told = {s: one(s).updates_status for s in Status}
+    assert {s for s, tells in told.items() if tells} == {
+        Status.NOT_NOMINATED,
+        Status.SKIPPED,
+        Status.PREEMPTION_GATED,
+    }
+    assert [s for s in Status if one(s).is_admitted] == [Status.ASSUMED]

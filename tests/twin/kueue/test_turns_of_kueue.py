@@ -637,3 +637,30 @@ def test_how_long_a_cycle_took_is_observed_in_seconds() -> None:
     assert times > in_vain and total == pytest.approx(0.25 * times + 4)
     counted = {s.labels: s.value for s in world.kueue.cycles.tally.samples() if "attempts" in s.name}
     assert counted == {("success", "leader"): 1, ("inadmissible", "leader"): times}
+
+
+def test_where_requests_take_no_time_a_cycle_writes_at_once() -> None:
+    """Admissions and evictions are there when the cycle is over; nothing is on its way."""
+    world = World().apply(node("n1", 8), queue("a", 4, preemption=PREEMPTS), local_queue("a"))
+    world.apply(priority_class("high", 9)).run(5)
+    cycles, loop = world.kueue.cycles, world.twin.loop
+
+    def after_next_cycle() -> tuple[list[str], list[str]]:
+        number = cycles.number
+        while cycles.number == number:
+            loop.step()
+        assert (cycles._admitting, cycles._evicting) == ({}, {})
+        evicted = [
+            str(w["metadata"]["name"])[4:-6]
+            for w in world.objects(WORKLOAD)
+            if any(
+                c["type"] == "Evicted" and c["status"] == "True" for c in status_of(w).get("conditions") or ()
+            )
+        ]
+        return world.admitted(), evicted
+
+    world.apply(job("low", "a", gpus=4))
+    assert after_next_cycle() == (["low"], [])
+    world.run(5).apply(job("high", "a", gpus=4, priority="high"))
+    assert after_next_cycle() == (["low"], ["low"])
+    assert cycles._busy_until_us == world.twin.now_us
