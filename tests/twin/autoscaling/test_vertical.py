@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
+import pytest
 from scalingworld import World, deployment, node
 
 from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import MINUTE_US
+from fairway.twin.twin import EPOCH_US
 
 VPA = "VerticalPodAutoscaler.autoscaling.k8s.io"
 
@@ -195,3 +199,53 @@ def test_a_pod_that_has_no_usage_yet_counts_for_nothing() -> None:
         )
         told.append(world.status("web", VPA)["recommendation"])
     assert told[0] == told[1]
+
+
+TIMETABLES = [
+    # Half of them at most, rounded down, each minute; one alone stays (--min-replicas 2, --eviction-tolerance 0.5).
+    ("Recreate", 1, {}),
+    ("Recreate", 2, {3: 1, 4: 1}),
+    ("Recreate", 3, {3: 1, 4: 1, 5: 1}),
+    ("Recreate", 5, {3: 2, 4: 2, 5: 1}),
+    ("InPlaceOrRecreate", 4, {3: 2, 4: 2}),
+    ("InPlaceOrRecreate", 5, {3: 2, 4: 2, 5: 1}),
+    ("Off", 4, {}),
+    ("Initial", 4, {}),
+]
+
+
+@pytest.mark.parametrize(("mode", "replicas", "minutes"), TIMETABLES)
+def test_how_many_pods_are_changed_at_a_time(mode: str, replicas: int, minutes: dict[int, int]) -> None:
+    world = World(load=busy(), objects=[deployment("web", replicas), vertical(mode)])
+    world.run(60)
+    first = {p["metadata"]["name"] for p in world.twin.store.objects("Pod")}
+    assert len(first) == replicas
+    world.run(9 * 60)
+    in_place = mode == "InPlaceOrRecreate"
+    reason = "InPlaceResizedByVPA" if in_place else "EvictedByVPA"
+    said = "Pod was resized in place by VPA Updater."
+    if not in_place:
+        said = "Pod was evicted by VPA Updater to apply resource recommendation."
+    told = [t for t in world.twin.host.events.told() if t.component == "vpa-updater"]
+    of_pods = [t for t in told if t.about.gk == "Pod"]
+    assert Counter((t.first_us - EPOCH_US) // MINUTE_US for t in of_pods) == minutes
+    assert {(t.reason, t.message, t.type, t.times) for t in of_pods} <= {(reason, said, "Normal", 1)}
+    assert len({t.about.name for t in of_pods}) == len(of_pods)
+    own = [(t.about.name, t.reason, t.message) for t in told if t.about.gk == VPA]
+    by_name = "VPA Updater evicted Pod {} to apply resource recommendation."
+    assert sorted(own) == (
+        [] if in_place else sorted(("web", "EvictedPod", by_name.format(t.about.name)) for t in of_pods)
+    )
+    pods = {
+        p["metadata"]["name"]: p["spec"]["containers"][0]["resources"]["requests"]
+        for p in world.twin.store.objects("Pod")
+    }
+    (recommended,) = world.status("web", VPA)["recommendation"]["containerRecommendations"]
+    target = recommended["target"] if minutes else {"cpu": "1", "memory": "1Gi"}
+    assert list(pods.values()) == [target] * replicas
+    assert first & set(pods) == (first if in_place or not minutes else set())
+    assert recommended["uncappedTarget"] == recommended["target"]
+    assert list(recommended) == ["containerName", "lowerBound", "target", "uncappedTarget", "upperBound"]
+    assert world.status("web", VPA)["conditions"] == [
+        {"type": "RecommendationProvided", "status": "True", "lastTransitionTime": "2026-01-05T00:01:00Z"}
+    ]
