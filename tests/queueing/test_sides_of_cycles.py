@@ -6,14 +6,16 @@ import random
 from typing import Any
 
 import pytest
-from queueworld import Case, World, flavor, queue, running, sentence, wl
+from queueworld import NAMESPACES, NOW_S, Case, World, flavor, queue, running, sentence, wl
 from test_kueue_job_webhooks import refused
 from test_queueing_pending import pop, read
 from test_what_changes_touch import Books
 
 from fairway.kube.timestamps import rfc3339
 from fairway.queueing.admissionchecks.provisioning import _change
+from fairway.queueing.cycle.cycle import run_cycle
 from fairway.queueing.cycle.entries import CycleOutcome, Eviction, Head, Outcome, RequeueReason, Status
+from fairway.queueing.cycle.nomination import CycleOptions
 from fairway.queueing.cycle.pending import ClusterQueuePending
 from fairway.queueing.facts import objects as facts
 from fairway.queueing.facts.topologyassignments import (
@@ -388,3 +390,143 @@ def test_a_cycles_outcomes_together() -> None:
         Status.PREEMPTION_GATED,
     }
     assert [s for s in Status if one(s).is_admitted] == [Status.ASSUMED]
+
+
+# Every end of a head, with all that is said of it.
+
+Told = tuple[str, str, str, str, bool, bool]
+"""Status, message, reason, why it goes back to its queue, whether a preemption was skipped, whether it has a scan."""
+
+
+def ends(case: Case, at: str = "", **options: Any) -> dict[str, Told]:
+    world = World(case)
+    heads = [Head(w, at or w.queue.partition("/")[2]) for w in map(world.reader.read, case.waiting)]
+    plain = CycleOptions(number=1, now_us=NOW_S * 1_000_000, **options)
+    found = run_cycle(world.accounts, heads, NAMESPACES, plain).entries
+    return {
+        o.head.workload.key.partition("/")[2]: (
+            str(o.status),
+            o.message,
+            o.reason,
+            str(o.requeue_reason),
+            o.skipped_preemption,
+            o.scan is not None,
+        )
+        for o in found
+    }
+
+
+def checked(*states: str) -> Obj:
+    obj = wl("w", "a", 1)
+    obj["status"] = {"admissionChecks": [{"name": f"c{i}", "state": s} for i, s in enumerate(states)]}
+    return obj
+
+
+@pytest.mark.parametrize("states", [("Retry",), ("Ready", "Rejected"), ("Ready", "Pending"), ()])
+def test_a_head_whose_checks_failed_is_not_considered(states: tuple[str, ...]) -> None:
+    told = ends(Case(queues=[queue("a", 4)], waiting=[checked(*states)], want={}))["w"]
+    failed = ("", "The workload has failed admission checks", "PendingEvaluation", "", False, False)
+    if "Retry" in states or "Rejected" in states:
+        assert told == failed
+    else:
+        assert told[:3] == ("assumed", "", "")
+
+
+def test_a_head_that_cannot_be_considered() -> None:
+    w = [wl("w", "a", 1)]
+    nobody = Case(queues=[queue("a", 4)], waiting=w, want={})
+    assert ends(nobody, at="b") == {"w": ("", "ClusterQueue b not found", "Misconfigured", "", False, False)}
+    stopped = Case(queues=[queue("a", 4, spec={"stopPolicy": "Hold"})], waiting=w, want={})
+    assert ends(stopped) == {"w": ("", "ClusterQueue a is inactive", "Suspended", "", False, False)}
+    selector = {"namespaceSelector": {"matchLabels": {"team": "research"}}}
+    elsewhere = Case(queues=[queue("a", 4, spec=selector)], waiting=w, want={})
+    said = "workload namespace doesn't match ClusterQueue selector"
+    assert ends(elsewhere) == {"w": ("", said, "Misconfigured", "NamespaceMismatch", False, False)}
+
+
+def test_a_head_that_does_not_fit() -> None:
+    large = Case(queues=[queue("a", 4)], waiting=[wl("w", "a", 9)], want={})
+    status, message, *rest = ends(large)["w"]
+    assert (status, rest) == ("", ["ExceedsMaxQuota", "NoFit", False, True])
+    assert message.startswith("couldn't assign flavors to pod set main: insufficient quota for gpu")
+    full = Case(queues=[queue("a", 4)], waiting=[wl("w", "a", 2)], holding=[running("old", "a", 3)], want={})
+    status, message, *rest = ends(full)["w"]
+    assert (status, rest) == ("", ["WaitingForQuota", "PreemptionNoCandidates", False, True])
+    assert message.endswith("insufficient unused quota for gpu in flavor default, 1 more needed")
+
+
+def test_a_head_whose_place_another_took() -> None:
+    both = Case(
+        queues=[queue("a", 0, cohort="c"), queue("b", 0, cohort="c"), queue("d", 4, cohort="c")],
+        waiting=[wl("one", "a", 3, priority=5), wl("two", "b", 3)],
+        want={},
+    )
+    found = ends(both)
+    assert found["one"][0] == "assumed"
+    late = "Workload no longer fits after processing another workload"
+    for keeps in (True, False):
+        gates = {"FlavorFungibilityPreserveScanProgress": keeps}
+        told = ends(Case(**{**vars(both), "gates": gates}))["two"]
+        assert told == ("skipped", late, "WaitingForQuota", "FailedAfterNomination", False, keeps)
+
+
+def test_a_head_whose_victim_another_takes() -> None:
+    reclaims = {"preemption": {"reclaimWithinCohort": "Any"}}
+    case = Case(
+        queues=[
+            queue("a", 3, cohort="c", spec=reclaims),
+            queue("b", 3, cohort="c", spec=reclaims),
+            queue("d", 0, cohort="c"),
+        ],
+        holding=[running("old", "d", 6)],
+        waiting=[wl("one", "a", 3, priority=5), wl("two", "b", 3)],
+        want={},
+    )
+    found = ends(case)
+    assert found["one"][2:] == ("WaitingForPreemptedWorkloads", "PendingPreemption", False, False)
+    assert found["one"][1].endswith(". Pending the preemption of 1 workload(s)")
+    overlaps = "Workload has overlapping preemption targets with another workload"
+    deferred = f"{overlaps}, but will fit after these preemptions complete"
+    waits = ("WaitingForPreemptedWorkloads", "PendingPreemption", False, False)
+    assert found["two"] == ("", deferred, *waits)
+    off = Case(**{**vars(case), "gates": {"RecomputeAssignmentUponPreemptionTargetsOverlap": False}})
+    told = ends(off)["two"]
+    assert told == ("skipped", overlaps, "WaitingForQuota", "FailedAfterNomination", True, True)
+
+
+@pytest.mark.parametrize("gate", ["ConcurrentAdmission", "MultiKueueOrchestratedPreemption", ""])
+@pytest.mark.parametrize("position", ["Closed", "Open"])
+def test_a_head_that_may_not_preempt_yet(gate: str, position: str) -> None:
+    asks = wl("w", "a", 4, priority=5)
+    asks["spec"]["preemptionGates"] = [{"name": "g"}]
+    asks["status"] = {"preemptionGates": [{"name": "g", "position": position}]}
+    case = Case(
+        queues=[queue("a", 4, within="LowerPriority")],
+        holding=[running("old", "a", 4)],
+        waiting=[asks],
+        want={},
+        gates={gate: True} if gate else {},
+    )
+    told = ends(case)["w"]
+    if gate and position == "Closed":
+        said = "Workload requires preemption, but it's gated"
+        assert told == ("preemptionGated", said, "AdmissionGated", "PreemptionGated", False, False)
+    else:
+        assert told[2:] == ("WaitingForPreemptedWorkloads", "PendingPreemption", False, False)
+
+
+@pytest.mark.parametrize(("waits", "ready"), [(True, False), (True, True), (False, False)])
+def test_a_head_that_waits_for_pods_of_others(waits: bool, ready: bool) -> None:
+    case = Case(
+        queues=[queue("a", 4), queue("b", 4)],
+        waiting=[wl("one", "a", 1, age_s=99), wl("two", "b", 1, age_s=1)],
+        want={},
+    )
+    found = ends(case, waits_for_pods_ready=waits, all_pods_ready=ready)
+    said = "waiting for all admitted workloads to be in PodsReady condition"
+    stands = ("waitingForPodsReady", said, "WaitingForPodsReady")
+    if waits and not ready:
+        assert found["one"][:3] == stands
+    else:
+        assert found["one"][:3] == ("assumed", "", "")
+        assert (found["two"][:3] == stands) is waits, "one after the other"
