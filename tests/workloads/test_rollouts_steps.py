@@ -578,7 +578,7 @@ def test_what_a_measurement_is(conditions: Obj, value: Any, phase: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [([0.5, 2.0], "[0.5,2]"), (float("nan"), "NaN"), (3, "3"), (0.1, "0.10000000000000001")],
+    [([0.5, 2.0], "[0.5,2]"), (float("nan"), "NaN"), (3, "3"), (0.1, "0.1")],
 )
 def test_values_as_they_are_written(value: Any, text: str) -> None:
     assert measuring.text_of(value) == text

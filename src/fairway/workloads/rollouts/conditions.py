@@ -16,6 +16,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 _LENGTH_MOST: Final = 1_000
+
+
+def _of_numbers(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Text times a number, or text filled in by `%`, is no arithmetic, and may be as long as memory."""
+
+    def operated(left: Any, right: Any) -> Any:
+        if not isinstance(left, int | float) or not isinstance(right, int | float):
+            raise TypeError("invalid operation: arithmetic is of numbers")
+        return operate(left, right)
+
+    return operated
+
+
 _OPERATORS: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
@@ -26,10 +39,10 @@ _OPERATORS: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
     ast.In: lambda a, b: a in b,
     ast.NotIn: lambda a, b: a not in b,
     ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Mod: operator.mod,
+    ast.Sub: _of_numbers(operator.sub),
+    ast.Mult: _of_numbers(operator.mul),
+    ast.Div: _of_numbers(operator.truediv),
+    ast.Mod: _of_numbers(operator.mod),
 }
 _WORDS: Final = (
     (r"&&", " and "),
@@ -59,7 +72,7 @@ def holds(condition: str, result: Any) -> bool:
         raise ConditionError(f"cannot be read: {wrong}") from wrong
     except IndexError as wrong:
         raise ConditionError("reflect: slice index out of range") from wrong
-    except (TypeError, ZeroDivisionError, KeyError) as wrong:
+    except (TypeError, ArithmeticError, KeyError) as wrong:
         raise ConditionError(str(wrong)) from wrong
     if not isinstance(found, bool):
         raise ConditionError(f"expected bool, but got {type(found).__name__}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 from typing import Any, Final
 
 from fairway.kube.objects import Obj
@@ -15,7 +16,8 @@ from fairway.workloads.rollouts.conditions import ConditionError, holds
 
 SUCCESSFUL, FAILED, ERROR, INCONCLUSIVE = "Successful", "Failed", "Error", "Inconclusive"
 RUNNING, PENDING = "Running", "Pending"
-DONE: Final = (SUCCESSFUL, FAILED, ERROR, INCONCLUSIVE)
+_BAD: Final = (FAILED, ERROR, INCONCLUSIVE)
+DONE: Final = (SUCCESSFUL, *_BAD)
 # From best to worst, as IsWorse orders them.
 _WORSE: Final = (PENDING, RUNNING, SUCCESSFUL, INCONCLUSIVE, ERROR, FAILED)
 _ERRORS_IN_A_ROW: Final = 4
@@ -93,12 +95,14 @@ def measured(metric: dict[str, Any], value: Any, arguments: dict[str, str], now_
 
 
 def text_of(value: Any) -> str:
-    """As the Prometheus provider writes it."""
+    """As the Prometheus provider writes it: the shortest digits that are the same number, without an exponent."""
     if isinstance(value, list):
         return "[" + ",".join(text_of(one) for one in value) + "]"
-    if isinstance(value, float):
-        return "NaN" if math.isnan(value) else f"{value:.17g}" if value != int(value) else str(int(value))
-    return str(value)
+    if not isinstance(value, float):
+        return str(value)
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else f"{value:+}".title()
+    return f"{Decimal(repr(value)):f}".removesuffix(".0")
 
 
 def with_measurement(result: dict[str, Any], one: dict[str, Any]) -> dict[str, Any]:
@@ -152,46 +156,39 @@ def _trouble(metric: dict[str, Any], result: dict[str, Any]) -> tuple[str, str]:
 
 
 def status_of_run(run: Obj, results: dict[str, dict[str, Any]], now_us: int) -> dict[str, Any]:
-    """The run's status with these results by metric."""
+    """The run's status with these results by metric. One that is bad ends the others as they are."""
     spec, before = run["spec"], run.get("status") or {}
-    is_ending = bool(spec.get("terminate")) or any(
-        r.get("phase") in (FAILED, ERROR, INCONCLUSIVE) for r in results.values()
-    )
+    metrics = [(m, results.get(m["name"])) for m in spec.get("metrics") or ()]
+    is_ending = bool(spec.get("terminate")) or any(r and assessed(m, r, False)[0] in _BAD for m, r in metrics)
     worst, message, is_complete = "", "Run Terminated" if spec.get("terminate") else "", True
     summary = dict.fromkeys(("count", "successful", "failed", "inconclusive", "error"), 0)
     told = []
-    for metric in spec.get("metrics") or ():
+    for metric, result in metrics:
         summary["count"] += 1
-        result = results.get(metric["name"])
         if result is None:
             is_complete = False
             continue
         phase, why = assessed(metric, result, is_ending)
-        result = {**result, "name": metric["name"], "phase": phase}
-        if phase in DONE:
-            summary[phase.lower()] += 1
-            last = (result.get("measurements") or [{}])[-1].get("message")
-            if not worst or _WORSE.index(phase) > _WORSE.index(worst):
-                worst = phase
-                if why:
-                    message = f'Metric "{metric["name"]}" assessed {phase} due to {why}'
-                    message += f': "Error Message: {last}"' if last else ""
-        else:
+        told.append({**result, "name": metric["name"], "phase": phase})
+        if phase not in DONE:
             is_complete = False
-        told.append(result)
+            continue
+        summary[phase.lower()] += 1
+        if not worst or _WORSE.index(phase) > _WORSE.index(worst):
+            worst = phase
+            if why:
+                message = f'Metric "{metric["name"]}" assessed {phase} due to {why}'
+                last = (result.get("measurements") or [{}])[-1].get("message")
+                message += f': "Error Message: {last}"' if last else ""
     status = {
         "startedAt": before.get("startedAt") or rfc3339(now_us),
         "metricResults": told,
         "runSummary": summary,
     }
-    is_ending = is_ending or any(r["phase"] in (FAILED, ERROR, INCONCLUSIVE) for r in told)
-    phase = worst or (SUCCESSFUL if spec.get("terminate") else RUNNING)
-    if not is_ending and (not is_complete or not worst):
+    if not is_ending and not (is_complete and worst):
         return {**status, "phase": RUNNING}
-    if is_ending or is_complete:
-        status |= {"phase": phase, "completedAt": before.get("completedAt") or rfc3339(now_us)}
-        return {**status, "message": message} if message else status
-    return {**status, "phase": RUNNING}
+    status |= {"phase": worst or SUCCESSFUL, "completedAt": before.get("completedAt") or rfc3339(now_us)}
+    return {**status, "message": message} if message else status
 
 
 def _result(run: Obj, name: str) -> dict[str, Any] | None:

@@ -56,7 +56,7 @@ def wanted_weight(facts: Facts) -> int:
             ((facts.status.get("canary") or {}).get("weights") or {}).get("canary", {}).get("weight", 0)
         )
     if not is_at_wanted(facts):
-        return facts.weight_before(facts.index - 1) if facts.index else 0
+        return facts.weight_before(facts.index - 1)
     return facts.weight_now()
 
 
@@ -78,8 +78,8 @@ def routed(view: View, facts: Facts, weight: int) -> list[Action]:
 
 
 def _rule(rule: Obj, weights: dict[Any, int]) -> Obj:
-    backends = rule.get("backendRefs") or []
-    if not any(backend.get("name") in weights for backend in backends):
+    backends = rule.get("backendRefs")
+    if not backends:
         return rule
     changed = [{**b, "weight": weights[b["name"]]} if b.get("name") in weights else b for b in backends]
     return {**rule, "backendRefs": changed}
