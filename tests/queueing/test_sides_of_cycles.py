@@ -530,3 +530,12 @@ def test_a_head_that_waits_for_pods_of_others(waits: bool, ready: bool) -> None:
     else:
         assert found["one"][:3] == ("assumed", "", "")
         assert (found["two"][:3] == stands) is waits, "one after the other"
+
+
+@pytest.mark.parametrize(("said", "left"), [({"count": 2}, 2), ({"count": 0}, 4), ({}, 4), ({"count": 4}, 0)])
+def test_pods_that_are_not_needed_any_more_are_not_asked_for(said: Obj, left: int) -> None:
+    obj = wl("w", "a", 1)
+    obj["spec"]["podSets"][0]["count"] = 4
+    obj["status"] = {"reclaimablePods": [{"name": "main", **said}]}
+    found = World(Case(queues=[], waiting=[obj], want={})).heads()[0].workload
+    assert [(t.name, t.count, t.requests) for t in found.totals] == [("main", left, {"gpu": left})]

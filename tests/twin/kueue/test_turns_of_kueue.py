@@ -23,7 +23,7 @@ from fairway.twin.kueue import cycles as turns
 from fairway.twin.kueue.cycles import Cycles
 from fairway.twin.kueue.preemptioncycles import PreemptionCycles
 from fairway.twin.kueue.reconciling import holding, reconcile, tell_consumed
-from fairway.twin.kueue.topology import Topologies
+from fairway.twin.kueue.topology import Topologies, _holds
 from fairway.twin.latency import NONE, Latency
 
 CLUSTER_QUEUE, LOCAL_QUEUE = "ClusterQueue.kueue.x-k8s.io", "LocalQueue.kueue.x-k8s.io"
@@ -578,6 +578,38 @@ def test_pods_that_were_there_before_the_first_topology_count_from_then_on() -> 
     assert (taken(world, "n1"), taken(world, "n2")) == (ONE, {})
     world.kueue.topologies.wake_up()
     assert taken(world, "n1") == ONE, "once"
+
+
+def test_a_workload_holds_each_node_that_one_of_its_pod_sets_is_on() -> None:
+    def assigned(name: str, *hosts: str) -> Obj:
+        found: Obj = {"name": name, "count": len(hosts), "flavors": {GPU: "tas"}, "resourceUsage": {GPU: "1"}}
+        domains = [{"values": [h], "count": 1} for h in hosts]
+        return (
+            {**found, "topologyAssignment": {"levels": ["kubernetes.io/hostname"], "domains": domains}}
+            if hosts
+            else found
+        )
+
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {GPU: "1"}}}]}}
+    entries = [assigned("a", "n1", "n2"), assigned("b", "n3"), assigned("c")]
+    obj = {
+        "apiVersion": KUEUE,
+        "kind": "Workload",
+        "metadata": {"name": "w", "namespace": "a", "uid": "w"},
+        "spec": {
+            "queueName": "lq",
+            "podSets": [{"name": n, "count": 2, "template": template} for n in "abc"],
+        },
+        "status": {
+            "conditions": [
+                {"type": t, "status": "True", "reason": t, "message": ""}
+                for t in ("QuotaReserved", "Admitted")
+            ],
+            "admission": {"clusterQueue": "a", "podSetAssignments": entries},
+        },
+    }
+    held = racks().kueue.backlog.read(obj)
+    assert [_holds(held, name) for name in ("n1", "n2", "n3", "n4", "n")] == [True, True, True, False, False]
 
 
 def test_workloads_that_a_node_concerns_come_in_order() -> None:

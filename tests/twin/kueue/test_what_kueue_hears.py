@@ -381,6 +381,18 @@ def test_who_was_blocked_is_tried_again_when_what_may_be_missing_comes(obj: Obj,
         assert world.kueue._blocked == ({} if retries else {blocked: None})
 
 
+def test_whose_status_is_written_is_named_once() -> None:
+    world = settled()
+    kueue, local = world.kueue, "LocalQueue.kueue.x-k8s.io"
+    names = {(CLUSTER_QUEUE, "a"): Key(CLUSTER_QUEUE, "", "a"), (local, "a/lq"): Key(local, "a", "lq")}
+    assert kueue._status_items == {queue_: ("status", key) for queue_, key in names.items()}
+    kueue._queued = {}
+    for queue_ in names:
+        kueue._enqueue_queue(queue_, 2 * SECOND_US)
+        kueue._enqueue_queue(queue_, 0)
+    assert looks(world) == [("status", "a", 2.0), ("status", "lq", 2.0)], "the first to ask says when"
+
+
 # Asleep and awake.
 
 
