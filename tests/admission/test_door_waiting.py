@@ -147,6 +147,13 @@ def test_what_does_not_fit_is_refused_at_the_door() -> None:
 def test_a_strict_request_says_so() -> None:
     door = Door(Store())
     assert (door.request(config(), strict=True).options or {})["fieldValidation"] == "Strict"
+    made = door.request({**config(), "metadata": {"name": "c"}})
+    assert made.options == {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}
+    assert (made.operation, made.namespace, made.obj) == (
+        "CREATE",
+        "",
+        {**config(), "metadata": {"name": "c"}},
+    )
     plain = door.request(config(), config())
     assert plain.options == {"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"}
     assert (plain.operation, plain.resource.resource, plain.name) == ("UPDATE", "configmaps", "c")

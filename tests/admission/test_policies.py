@@ -107,7 +107,13 @@ def test_messages(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("reason", "code"),
-    [("Forbidden", 403), ("Unauthorized", 401), ("RequestEntityTooLarge", 413), ("Invalid", 422)],
+    [
+        ("Forbidden", 403),
+        ("Unauthorized", 401),
+        ("RequestEntityTooLarge", 413),
+        ("Invalid", 422),
+        ("Odd", 422),
+    ],
 )
 def test_reasons_have_codes(reason: str, code: int) -> None:
     refused = world(policy({**NO, "reason": reason}), binding()).validate(request(pod()))

@@ -10,6 +10,8 @@ import pytest
 from fairway.admission.cel.compiling import Error, Program, compiled
 from fairway.admission.cel.composition import Composed, composed
 from fairway.admission.cel.evaluating import OUT_OF_BUDGET, Evaluation, largest
+from fairway.admission.door import Door
+from fairway.admission.intree import Options
 from fairway.admission.podsecurity.evaluation import violations
 from fairway.admission.podsecurity.levels import LATEST, LevelVersion, Policy, policy_of
 from fairway.admission.policies.index import PolicyIndex
@@ -17,8 +19,9 @@ from fairway.admission.quota import charges, quota_violation
 from fairway.admission.rbac import aggregation, reviews
 from fairway.admission.rbac.attributes import Attributes
 from fairway.admission.rbac.authorizer import Authorizer
-from fairway.admission.request import User
+from fairway.admission.request import Admitted, Denied, User
 from fairway.cluster.store import Store
+from fairway.kube.defaults import apply_defaults
 from fairway.kube.objects import Key, Obj
 
 # Quotas
@@ -55,7 +58,7 @@ def store_of(*objects: Obj) -> Store:
     store = Store()
     for obj in objects:
         made = store.create(obj)
-        if "status" in obj:
+        if obj["kind"] == "ResourceQuota" and "status" in obj:
             meta = made["metadata"]
             store.set_status(Key("ResourceQuota", "team", meta["name"]), obj["status"])
     return store
@@ -356,6 +359,78 @@ def test_sysctls_are_safe_since_a_version() -> None:
     for minor, first in ((0, 1), (26, 1), (27, 2), (31, 2), (32, 3), (99, 3)):
         found = violations(LevelVersion("baseline", minor), {}, spec)
         assert [(v.reason, v.detail) for v in found] == [("forbidden sysctls", ", ".join(names[first:]))]
+
+
+# The short way in and the long one
+
+
+def test_a_pod_that_meets_nobody_is_what_the_whole_chain_makes_of_it() -> None:
+    # Bounds nothing, but whoever is in its namespace takes the long way.
+    limits: Obj = {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "l", "namespace": "team"},
+        "spec": {"limits": []},
+    }
+    zone = "topology.kubernetes.io/zone"
+    world: list[Obj] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": {zone: "z"}}},
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "robot", "namespace": "team"},
+            "imagePullSecrets": [{"name": "s"}],
+            "automountServiceAccountToken": True,
+        },
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "high"},
+            "value": 1000,
+        },
+        {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {"name": "kata"},
+            "handler": "kata",
+            "overhead": {"podFixed": {"cpu": "250m"}},
+            "scheduling": {"nodeSelector": {"kata": "yes"}, "tolerations": [{"key": "kata"}]},
+        },
+    ]
+    plain, whole = store_of(*world), store_of(*world, limits)
+    doors = [Door(store, options=Options(is_served=False)) for store in (plain, whole)]
+    mirror = {"annotations": {"kubernetes.io/config.mirror": "x"}}
+    template = {"containers": [{**SAID, "image": "i"}]}
+    for spec, meta in (
+        (template, {}),
+        ({**template, "nodeName": "n"}, {}),
+        ({**template, "nodeName": "n"}, {"labels": {zone: "own"}}),
+        ({**template, "nodeName": "nobody"}, {}),
+        ({**template, "serviceAccountName": "robot"}, {}),
+        ({**template, "serviceAccountName": "nobody"}, {}),
+        ({**template, "priorityClassName": "high"}, {}),
+        ({**template, "priorityClassName": "nobody"}, {}),
+        ({**template, "runtimeClassName": "kata"}, {}),
+        ({**template, "runtimeClassName": "nobody"}, {}),
+        ({**template, "runtimeClassName": "kata", "overhead": {"cpu": "1"}}, {}),
+        ({**template, "runtimeClassName": "kata", "nodeSelector": {"kata": "no"}}, {}),
+        ({**template, "nodeName": "n"}, mirror),
+        ({**template, "nodeName": "n", "serviceAccountName": "robot"}, mirror),
+    ):
+        for _ in range(2):
+            obj = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "p", "namespace": "team", **meta},
+                "spec": spec,
+            }
+            short, long = (door.enter(obj) for door in doors)
+            assert type(short) is type(long), (spec, meta)
+            if isinstance(short, Admitted) and isinstance(long, Admitted):
+                assert apply_defaults(short.obj or {}) == long.obj, (spec, meta)
+            elif isinstance(short, Denied) and isinstance(long, Denied):
+                assert (short.message, short.status) == (long.message, long.status)
 
 
 # Reviews and aggregation

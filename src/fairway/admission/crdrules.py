@@ -103,7 +103,7 @@ def has_rules(schema: Any, depth: int = 0) -> bool:
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return False
     known = _RULED.get(id(schema))
-    if known is None or known[0] is not schema:
+    if known is None:
         if len(_RULED) >= _MAX_RULED:
             _RULED.clear()
         known = _RULED[id(schema)] = (schema, _finds_rules(schema, depth + 1))

@@ -41,7 +41,7 @@ _FORBIDDEN_VOLUMES = (
 
 
 def allow_privilege_escalation(meta: Meta, spec: Spec, minor: int) -> Violation | None:
-    if minor < 8 or (minor >= 25 and is_windows(spec)):
+    if minor >= 25 and is_windows(spec):
         return None
     bad = [c["name"] for c in containers_of(spec) if security(c).get("allowPrivilegeEscalation") is not False]
     if not bad:
@@ -111,7 +111,7 @@ def run_as_non_root(meta: Meta, spec: Spec, minor: int) -> Violation | None:
 
 
 def run_as_user(meta: Meta, spec: Spec, minor: int) -> Violation | None:
-    if minor < 23 or (minor >= 35 and has_own_user_namespace(spec)):
+    if minor >= 35 and has_own_user_namespace(spec):
         return None
     bad = [c["name"] for c in containers_of(spec) if security(c).get("runAsUser") == 0]
     pod_is_bad = security(spec).get("runAsUser") == 0
