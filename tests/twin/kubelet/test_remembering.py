@@ -1,4 +1,4 @@
-"""What a kubelet that starts anew takes a pod to have: of containers that run, what they had, not what they are to have."""
+"""What a kubelet that starts anew takes a pod to have: what containers that run had, not what they are to have."""
 
 from __future__ import annotations
 

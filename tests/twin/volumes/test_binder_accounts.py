@@ -281,7 +281,7 @@ TOPOLOGIES = [
 def test_where_a_volume_that_is_made_can_be_reached(
     chosen: str, topologies: list[Obj], reaches: list[Any]
 ) -> None:
-    more = {"allowedTopologies": topologies} if topologies else {}
+    more: Obj = {"allowedTopologies": topologies} if topologies else {}
     wants = claim("c", storageClassName="disks")
     if chosen:
         wants["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": chosen}
