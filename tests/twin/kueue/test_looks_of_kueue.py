@@ -511,3 +511,30 @@ def test_a_slice_of_an_elastic_job_ends_with_the_admission_of_the_next() -> None
     held = world.kueue.backlog.read(new)
     world.kueue.cycles._finish_slice(world.kueue.backlog.read(old), held)
     assert world.twin.store.version == version
+
+
+@pytest.mark.parametrize("fair", [True, False])
+def test_what_queues_and_cohorts_say_of_themselves(fair: bool) -> None:
+    """`borrower` holds 3 of its 1: two of the six that could be lent to it. Shares are told where they count."""
+    settings = replace(DEFAULT_KUEUE, uses_fair_sharing=fair)
+    cohort: Obj = {"apiVersion": KUEUE, "kind": "Cohort", "metadata": {"name": "all"}, "spec": {}}
+    world = World(settings).apply(
+        cohort, queue("borrower", 1, cohort="all"), queue("lender", 5, cohort="all")
+    )
+    world.apply(local_queue("borrower"), local_queue("lender"), node("n1", 8)).run(2)
+    world.apply(job("held", "borrower", gpus=3)).run(2).apply(job("waits", "borrower", gpus=9)).run(3)
+    (told,) = decided(world, "status", CLUSTER_QUEUE, "borrower")
+    assert isinstance(told, SetStatus) and told.key == Key(CLUSTER_QUEUE, "", "borrower")
+    status = told.status
+    counts = {k: status[k] for k in ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads")}
+    assert counts == {"pendingWorkloads": 1, "reservingWorkloads": 1, "admittedWorkloads": 1}
+    used = {"name": "default", "resources": [{"name": "nvidia.com/gpu", "total": "3", "borrowed": "2"}]}
+    assert status["flavorsReservation"] == status["flavorsUsage"] == [used]
+    # 2 of 6, in thousandths; rounded up.
+    assert status.get("fairSharing") == ({"weightedShare": 334} if fair else None)
+    (local,) = decided(world, "status", LOCAL_QUEUE, "lq", "borrower")
+    assert isinstance(local, SetStatus)
+    assert {k: local.status[k] for k in counts} == counts
+    (of_cohort,) = decided(world, "status", "Cohort.kueue.x-k8s.io", "all")
+    assert isinstance(of_cohort, SetStatus)
+    assert of_cohort.status == ({"fairSharing": {"weightedShare": 0}} if fair else {})
