@@ -25,6 +25,7 @@ from fairway.queueing.facts.topologyassignments import (
     write_assignment,
 )
 from fairway.queueing.metrics.observing import _since_s
+from fairway.queueing.quota.queueusage import QueueUsageLedger, UsageSettings
 
 HOST = "kubernetes.io/hostname"
 Obj = dict[str, Any]
@@ -539,3 +540,55 @@ def test_pods_that_are_not_needed_any_more_are_not_asked_for(said: Obj, left: in
     obj["status"] = {"reclaimablePods": [{"name": "main", **said}]}
     found = World(Case(queues=[], waiting=[obj], want={})).heads()[0].workload
     assert [(t.name, t.count, t.requests) for t in found.totals] == [("main", left, {"gpu": left})]
+
+
+# Admission fair sharing: what a LocalQueue used.
+
+
+def test_what_a_local_queue_used_decays_by_half_and_follows_what_it_holds() -> None:
+    """KEP-4136: consumed = consumed / 2^(t/half-life) + held · (1 - 1/2^(t/half-life))."""
+    ledger = QueueUsageLedger(
+        UsageSettings(half_life_s=10, sampling_interval_s=10, weights={"cpu": 2.0, "zero": 0.0})
+    )
+    assert ledger.usage("ns/q") == 0 and ledger.usage("ns/q", 0) == ledger.usage("ns/q", -1) == float("inf")
+    assert ledger.sample("ns/q", {"gpu": 8, "cpu": 4000}, 10_000_000) == {"gpu": 4, "cpu": 2}
+    assert ledger.usage("ns/q") == 4 + 2 * 2 and ledger.usage("ns/q", 2.0) == 4
+    assert ledger.sample("ns/q", {"gpu": 8}, 20_000_000) == {"gpu": 6, "cpu": 1}
+    assert ledger.sample("ns/q", {}, 15_000_000) == {"gpu": 6, "cpu": 1}, "time does not go back"
+    assert ledger.sample("ns/q", {}, 30_000_000) == {"gpu": 3, "cpu": 0.5}
+    # Half of what is asked for counts at once: a sampling interval is a half-life.
+    obj = wl("w", "q", 1)
+    obj["metadata"]["namespace"], obj["spec"]["queueName"] = "ns", "q"
+    obj["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"]["requests"] = {
+        "gpu": "4",
+        "zero": "9",
+    }
+    found = World(Case(queues=[], waiting=[obj], want={})).heads()[0].workload
+    ledger.penalize(found, 30_000_000)
+    assert ledger.usage("ns/q") == 3 + 2 * 0.5 + 2
+    twin = ledger.copy()
+    twin.forgive("ns/q", found.key)
+    twin.forgive("ns/other", found.key)
+    assert (twin.usage("ns/q"), ledger.usage("ns/q")) == (4, 6)
+    ledger.settle("ns/q", found.key, {}, 30_000_000)
+    assert ledger.usage("ns/q") == 6 and ledger.sample("ns/q", {}, 40_000_000) == {
+        "gpu": 2.5,
+        "cpu": 0.25,
+        "zero": 2.25,
+    }
+    assert twin.sample("ns/q", {}, 40_000_000) == {"gpu": 1.5, "cpu": 0.25}
+    fresh = QueueUsageLedger(ledger.settings)
+    fresh.penalize(found, 50_000_000)
+    assert fresh.usage("ns/q") == 2
+    fresh.settle("ns/q", found.key, {"gpu": 4}, 60_000_000)
+    assert fresh.usage("ns/q") == 4, "its penalty, and half of what it held since"
+    late = QueueUsageLedger(ledger.settings)
+    late.settle("ns/q", found.key, {"gpu": 4}, 50_000_000)
+    assert late.usage("ns/q") == 0, "nothing is known of the time before"
+    # Without a half-life nothing is kept, and nothing counts.
+    none = QueueUsageLedger(UsageSettings(half_life_s=0, sampling_interval_s=10, weights={}))
+    none.set_consumed("ns/q", {"gpu": "3", "cpu": "500m"}, 0)
+    assert none.usage("ns/q") == 3.5
+    none.penalize(found, 0)
+    assert none.usage("ns/q") == 3.5
+    assert none.sample("ns/q", {"gpu": 8}, 10_000_000) == {} and none.usage("ns/q") == 0

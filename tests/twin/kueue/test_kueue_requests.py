@@ -32,6 +32,18 @@ def test_a_request_goes_out_when_there_is_a_token(
     assert [requests.take(WORKLOAD, at) for at in asked] == want
 
 
+@pytest.mark.parametrize(
+    ("qps", "is_limited"), [(0, False), (1, True), (1_000_000, True), (2_000_000, False)]
+)
+def test_a_rate_limits_unless_it_is_none_or_beyond_the_clock(qps: int, is_limited: bool) -> None:
+    requests = Requests()
+    assert not requests.is_limited and requests.take(WORKLOAD, 7) == 7
+    requests.limit(qps, 1)
+    assert requests.is_limited is requests.copy().is_limited is is_limited
+    assert requests.take(WORKLOAD, 7) == 7
+    assert requests.take(WORKLOAD, 7) == 7 + (SECOND_US // qps if qps else 0)
+
+
 def test_each_kind_has_a_bucket_of_its_own() -> None:
     requests = Requests()
     requests.limit(1, 1)

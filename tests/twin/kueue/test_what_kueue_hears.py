@@ -21,6 +21,7 @@ from fairway.kube.objects import Key, Obj, key_of, name_of
 from fairway.kube.timestamps import MINUTE_US, SECOND_US
 from fairway.queueing.control.settings import DEFAULT_KUEUE, KueueSettings, PodsReady
 from fairway.queueing.integrations.ownership import WORKLOAD
+from fairway.queueing.quota.queueusage import UsageSettings
 from fairway.twin.eventlog import Record
 from fairway.twin.kueue import component
 from fairway.twin.kueue.component import Kueue
@@ -561,3 +562,14 @@ def test_a_fork_has_all_that_is_known_and_shares_nothing_that_changes() -> None:
         setattr(kueue, one, two)
         assert getattr(kueue.fork(), one) is two
     assert fork.backlog is not kueue.backlog and fork.settings is kueue.settings
+
+
+def test_a_fork_knows_what_queues_used_and_goes_on_by_itself() -> None:
+    usage = UsageSettings(half_life_s=600, sampling_interval_s=60, weights={})
+    kueue = Kueue(replace(DEFAULT_KUEUE, usage=usage))
+    assert kueue.ledger is not None and Kueue().ledger is None and Kueue().fork().ledger is None
+    kueue.ledger.set_consumed("a/lq", {"cpu": "3"}, 0)
+    fork = kueue.fork()
+    assert fork.ledger is not None and fork.ledger.usage("a/lq") == 3
+    fork.ledger.set_consumed("a/lq", {"cpu": "5"}, 0)
+    assert (kueue.ledger.usage("a/lq"), fork.ledger.usage("a/lq")) == (3, 5)
