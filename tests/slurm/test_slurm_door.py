@@ -586,7 +586,7 @@ def test_no_odd_word_leaves_a_command_without_its_answer(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "want"),
     [
-        ("create reservation", "scontrol: error: Invalid creation entity: \n"),
+        ("create reservation", "scontrol: error: A start time must be given.  No reservation created.\n"),
         ("add coordinator", " You need to specify conditions to to add the coordinator.\n"),
         ("add coordinator names=alice", " You need to specify an account list here.\n"),
         (

@@ -222,6 +222,8 @@ class Slurmctld(Controller):
 
     def _set_partition(self, part: Partition, changes: Mapping[str, str]) -> None:
         for key, value in changes.items():
+            if key == "qos" and value and value not in self.cluster.accounts.qos:
+                raise SlurmError("INVALID_QOS")
             wrong = set_field(part, key, value, self.cluster.node_index, self.cluster.conf.node_sets)
             if key == "default" and part.default:
                 for other in self.cluster.partitions.values():
@@ -286,9 +288,14 @@ class Slurmctld(Controller):
         for other in self.cluster.reservations.values():
             if other.name == new.name or {"MAINT", "OVERLAP"} & set(other.flags):
                 continue
-            if new.start < other.end and other.start < new.end and nodes & set(other.nodes):
+            if not (new.start < other.end and other.start < new.end):
+                continue
+            if new.cores and other.cores:
+                if any(cores & new.cores.get(node, 0) for node, cores in other.cores.items()):
+                    raise SlurmError("RESERVATION_OVERLAP")
+            elif nodes & set(other.nodes):
                 raise SlurmError("RESERVATION_OVERLAP")
-        if "IGNORE_JOBS" not in new.flags:
+        if "IGNORE_JOBS" not in new.flags and not new.cores:
             for job in self.cluster.running.values():
                 if job.end > new.start and any(share.node in nodes for share in job.shares):
                     raise SlurmError("NODES_BUSY")

@@ -336,8 +336,8 @@ class Controller(Life):
         if nice < 0 and job.pending and not self.cluster.is_operator(user):
             raise SlurmError("ACCESS_DENIED")
         before, job.nice = job.nice, nice
-        if not job.priority:
-            return
+        if not job.priority or (job.request.priority is not None and not job.factors):
+            return  # an operator's number stays
         if self.weights.multifactor:
             self._set_priority(job)
         else:
@@ -505,7 +505,9 @@ class Controller(Life):
             raise SlurmError("ACCESS_DENIED")
         for job in self._records(job_id):
             if job.state != "RUNNING":
-                raise SlurmError("JOB_NOT_RUNNING" if not job.pending else "JOB_PENDING")
+                raise SlurmError(
+                    "ALREADY_DONE" if job.finished else "JOB_PENDING" if job.pending else "JOB_NOT_RUNNING"
+                )
             self._suspend(job)
         self.changed()
 
@@ -515,7 +517,7 @@ class Controller(Life):
             raise SlurmError("ACCESS_DENIED")
         for job in self._records(job_id):
             if job.state != "SUSPENDED":
-                raise SlurmError("JOB_NOT_SUSPENDED")
+                raise SlurmError("ALREADY_DONE" if job.finished else "JOB_NOT_SUSPENDED")
             self._resume(job)
 
     def finish(self, job_id: int, exit_code: int = 0, signal: int = 0) -> None:

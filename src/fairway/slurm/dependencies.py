@@ -36,10 +36,12 @@ def parse(cluster: Cluster, text: str, job_id: int) -> list[Dependency]:
             raise SlurmError("NOT_SUPPORTED")
         for target in rest.split(":"):
             match = _TARGET.match(target)
-            if match is None or int(match[1]) == job_id or len(found) >= MAX_TERMS:
+            if match is None or int(match[1]) in (0, job_id) or len(found) >= MAX_TERMS:
+                raise SlurmError("DEPENDENCY")
+            if match[3] is not None and not int(match[3]):
                 raise SlurmError("DEPENDENCY")
             task = None if match[2] in (None, "*") else int(match[2])
-            minutes = int(match[3] or 0) if kind.lower() == "after" else 0
+            minutes = int(match[3] or 0)
             whole = task is None and int(match[1]) in cluster.arrays
             found.append(
                 Dependency(kind.lower(), int(match[1]), task, minutes, any_of=any_of, whole_array=whole)

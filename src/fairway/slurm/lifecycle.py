@@ -21,7 +21,7 @@ from fairway.slurm.model.association import Accounts
 from fairway.slurm.model.job import Job, NodeShare, Step
 from fairway.slurm.model.node import Node
 from fairway.slurm.model.partition import Partition
-from fairway.slurm.queueing import split_task
+from fairway.slurm.queueing import is_late, is_never, split_task
 from fairway.slurm.selecting import Looking, Verdict
 from fairway.slurm.words.durations import INFINITE
 
@@ -184,18 +184,18 @@ class Life:
         name = "Main" if self.backfills else "Builtin"
         self.cluster.tidy()
         self._drop_impossible()
-        look = self._look()
-        main_pass(look, self._start, self._preempt, depth=depth, scheduler=name)
+        main_pass(look := self._look(), self._start, self._preempt, depth=depth, scheduler=name)
         self.counts.count_pass(self.now, look.tried, look.queued)
 
     def _drop_impossible(self) -> None:
-        """kill_invalid_depend: jobs whose dependency can never be satisfied are cancelled."""
+        """kill_invalid_depend: jobs whose dependency can never be satisfied are cancelled; so are late ones."""
         kills = self.cluster.conf.has_option("kill_invalid_depend", "DependencyParameters")
-        for job in [job for job in self.cluster.pending.values() if job.dependencies]:
+        for job in [one for one in self.cluster.pending.values() if one.dependencies or one.request.deadline]:
             asked = job.request.kill_on_invalid_dep
-            if (asked or (kills and asked is None)) and dependencies.check(
-                self.cluster, job, self.now
-            ) == "never":
+            if is_late(self.cluster, job, self.now):
+                job.signal, job.reason, job.reason_detail = 1, "DeadLine", ""
+                self._remove(job, "DEADLINE")
+            elif (asked or (kills and asked is None)) and is_never(self.cluster, job, self.now):
                 job.reason = "DependencyNeverSatisfied"
                 self._remove(job, "CANCELLED")
 
@@ -591,7 +591,7 @@ class Life:
         found = [
             priority.priority_of(job, part, accounts, self.weights, self.totals, self.now) for part in parts
         ]
-        job.priority, job.factors = found[-1]  # that of the partition tried last
+        job.priority, job.factors = found[-1 if job.scheduler else 0]  # that of the partition tried last
         job.priority_by_partition = tuple(value for value, _ in found) if len(found) > 1 else ()
 
 

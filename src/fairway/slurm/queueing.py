@@ -126,6 +126,20 @@ def is_independent(cluster: Cluster, job: Job, now: int) -> bool:
     return True
 
 
+def is_never(cluster: Cluster, job: Job, now: int) -> bool:
+    """Does it wait for what cannot come about any more?"""
+    return dependencies.check(cluster, job, now) == "never"
+
+
+def is_late(cluster: Cluster, job: Job, now: int) -> bool:
+    """Could it run now, but not end by its deadline? (deadline_ok in job_scheduler.c.)"""
+    due = job.request.deadline
+    if not due or not job.priority or job.begin > now or dependencies.check(cluster, job, now):
+        return False
+    limit = job.request.time_min or (job.time_limit if job.limit_set else 0)
+    return 0 < limit < INFINITE and due < now + limit * 60
+
+
 def partition_reason(cluster: Cluster, job: Job, part: Partition, *, min_time: bool = False) -> str:
     """Why the partition's rules keep the job out, or '' (job_limits_check, _part_access_check)."""
     if (part.root_only and job.user != "root") or (part.require_reservation and not job.reservation):

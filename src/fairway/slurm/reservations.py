@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fairway.slurm.cluster import Cluster
 from fairway.slurm.model.job import Job
@@ -47,7 +47,12 @@ def usable_nodes(cluster: Cluster, job: Job, part: Partition, start: int, end: i
         if not flexible and (start < mine.start or start >= mine.end):
             return Usable(error=True)
         others = [r for r in cluster.reservations.values() if r is not mine]
-        return _blocked(cluster, others, job, part, (start, end), None if flexible else bitmap(mine.nodes))
+        found = _blocked(cluster, others, job, part, (start, end), None if flexible else bitmap(mine.nodes))
+        if flexible or not mine.cores:
+            return found
+        every = {node: (1 << cluster.nodes[node].conf.cores) - 1 for node in mine.cores}
+        outside = {node: every[node] & ~cores for node, cores in mine.cores.items()}
+        return replace(found, cores={**found.cores, **outside})
     return _blocked(cluster, cluster.reservations.values(), job, part, (start, end), None)
 
 

@@ -192,6 +192,10 @@ def _check_partitions(cluster: Cluster, request: JobRequest, parts: tuple[Partit
             raise SlurmError("PARTITION_NOT_AVAIL")
         if part.root_only and user != "root":
             raise SlurmError("ACCESS_DENIED")
+        if part.require_reservation and not request.reservation:
+            raise SlurmError("ACCESS_DENIED")
+        if part.allow_groups and user != "root" and not _in_groups(cluster, user, part.allow_groups):
+            raise SlurmError("JOB_MISSING_REQUIRED_PARTITION_GROUP")
     least = min(part.min_nodes for part in parts)
     if request.min_nodes is None:
         request.min_nodes = max(least, 1)
@@ -200,6 +204,11 @@ def _check_partitions(cluster: Cluster, request: JobRequest, parts: tuple[Partit
     wanted = {cluster.node_index[name] for name in request.nodelist}
     if _enforced(cluster) and not any(wanted <= set(part.nodes) for part in parts):
         raise SlurmError("REQUESTED_NODES_NOT_IN_PARTITION")
+
+
+def _in_groups(cluster: Cluster, user: str, groups: tuple[str, ...]) -> bool:
+    """Only each user's own group is known here: who else is in one is not, and is believed."""
+    return user in groups or any(group not in cluster.accounts.users for group in groups)
 
 
 def _enforced(cluster: Cluster) -> bool:

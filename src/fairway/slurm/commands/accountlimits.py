@@ -132,7 +132,9 @@ def change(site: Site, limits: Limits, limit: Limit, value: str) -> None:
         durations.minutes(value) if limit.kind == "minutes" else int(value) if value.isdecimal() else None
     )
     if number is None or number >= durations.NO_VAL:
-        raise BadLimit(f" Bad {limit.word} value: {value}")
+        if limit.kind == "minutes":
+            raise BadLimit(f" Bad {limit.printed or limit.word} time format:")
+        raise BadLimit(f"Invalid value for {limit.word} ({value})")
     setattr(limits, limit.field, number)
 
 

@@ -435,7 +435,16 @@ def _waited(row: Row) -> int:
 
 
 def _limit(row: Row) -> str:
-    return "UNLIMITED" if row.job.time_limit >= INFINITE else durations.clock_of_minutes(row.job.time_limit)
+    said = _unlimited(row)
+    return said or durations.clock_of_minutes(row.job.time_limit)
+
+
+def _unlimited(row: Row) -> str:
+    """A limit that is no number: one not asked for is the partition's, once the job starts."""
+    job = row.job
+    if job.time_limit < INFINITE:
+        return ""
+    return "UNLIMITED" if job.limit_set or job.shares or job.nodes else "Partition_Limit"
 
 
 def _requested_memory(row: Row) -> str:
@@ -547,7 +556,7 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "suspended": lambda r: durations.clock(r.job.suspended_s),
     "systemcpu": lambda r: "00:00:00",
     "timelimit": _of_job(_limit),
-    "timelimitraw": _of_job(lambda r: "UNLIMITED" if r.job.time_limit >= INFINITE else str(r.job.time_limit)),
+    "timelimitraw": _of_job(lambda r: _unlimited(r) or str(r.job.time_limit)),
     "totalcpu": lambda r: "00:00:00",
     "tresusageinave": _energy,
     "tresusageintot": _energy,

@@ -58,7 +58,7 @@ _WANTED = {
     "list": 'Input line must include "Account", "Association", "Cluster", "Configuration",\n"Event", "Federation", '
     '"Problem", "QOS", "Resource", "Reservation",\n"RunAwayJobs", "Stats", "Transaction", "TRES", "User", or "WCKey"',
     "add": 'Input line must include "Account", "Cluster", "Coordinator", "Federation", "QOS", "Resource", or "User"',
-    "modify": 'Input line must include "Account", "Cluster", "Federation", "Job", "QOS", "Resource", or "User"',
+    "modify": 'Input line must include "Account", "Cluster", "Federation", "Job", "QOS", "Resource" or "User"',
     "delete": 'Input line must include "Account", "Cluster", "Coordinator", "Federation", "QOS", "Resource", or "User"',
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fairway.slurm.commands import accountlimits as limits_of
@@ -22,10 +23,18 @@ def accounts_of(call: Call) -> Accounts:
     return call.site.cluster.accounts
 
 
-def unknown(call: Call, key: str, sign: str, value: str) -> None:
-    call.say(f" Unknown option: {key}{sign}{value}")
-    call.say(" Use keyword 'where' to modify condition")
+def unknown(call: Call, key: str, sign: str, value: str, tell: Callable[[str], None] | None = None) -> None:
+    tell = tell or call.say
+    tell(f" Unknown option: {key}{sign}{value}")
+    tell(" Use keyword 'where' to modify condition")
     call.quit(1)
+
+
+def _bad_limit(call: Call, bad: limits_of.BadLimit, key: str, sign: str, value: str) -> None:
+    if str(bad).startswith(" "):
+        call.say(f"{bad} {key}{sign}{value}")
+    else:
+        call.error(str(bad))
 
 
 def bad_qos(call: Call, name: str) -> None:
@@ -50,11 +59,8 @@ class Settings:
             try:
                 limits_of.change(call.site, Limits(), limit, value)
             except limits_of.BadLimit as bad:
-                if str(bad).startswith(" "):
-                    call.say(str(bad))
-                else:
-                    call.error(str(bad))
-                call.quit(1)
+                _bad_limit(call, bad, key, sign, value)
+                return False
             self.limits.append((limit, value))
         elif is_key(key, "fairshare", 1) or is_key(key, "shares", 1):
             shares = (
@@ -102,8 +108,12 @@ class Settings:
         if "default_qos" in self.values:
             one.default_qos = self.values["default_qos"]
         for sign, words in self.qos:
-            own = one.qos or accounts_of(self.call).allowed_qos(one)
-            one.qos = limits_of.changed_words(own, sign, words)
+            allowed = accounts_of(self.call).allowed_qos(one)
+            own = limits_of.changed_words(one.qos or allowed, sign, words)
+            if one.qos and not own:  # nothing of its own is left: what is above holds again, without these
+                one.qos = ()
+                own = limits_of.changed_words(accounts_of(self.call).allowed_qos(one), sign, words)
+            one.qos = own
 
     def tell(self, heading: str, always: bool) -> None:
         """The settings, as `add` repeats them."""
@@ -158,8 +168,8 @@ class QosSettings:
             known = {f.lower(): f for f in limits_of.QOS_FLAGS}
             for flag in value.split(","):
                 if flag and flag != "-1" and not any(k.startswith(flag.lower()) for k in known):
-                    call.say(f" Unknown QOS flag used in:\n  '{value}'")
-                    call.say(f" Valid QOS flags are\n  '{','.join(limits_of.QOS_FLAGS)}'")
+                    call.print(f" Unknown QOS flag used in:\n  '{value}'")
+                    call.print(f" Valid QOS flags are\n  '{','.join(limits_of.QOS_FLAGS)}'")
                     call.quit(1)
         elif is_key(key, "preempt", 3) and not is_key(key, "preemptmode", 8):
             for name in filter(None, value.split(",")):
@@ -186,11 +196,8 @@ class QosSettings:
             try:
                 limits_of.change(call.site, Limits(), limit, value)
             except limits_of.BadLimit as bad:
-                if str(bad).startswith(" "):
-                    call.say(str(bad))
-                else:
-                    call.error(str(bad))
-                call.quit(1)
+                _bad_limit(call, bad, key, sign, value)
+                return False
         self.changes.append((key, sign, value))
         return True
 
@@ -237,18 +244,23 @@ class QosSettings:
         description = next((v for k, _, v in self.changes if is_key(k, "description", 1)), name)
         call.print(f"  Description    = {description}")
         if one.flags:
-            call.print(f"  {'Flags':<24} = {','.join(one.flags)}")
+            call.print(f"  {'Flags':<24} = {','.join(f for f in limits_of.QOS_FLAGS if f in one.flags)}")
         if one.grace_s:
-            call.print(f"  GraceTime      = {one.grace_s}")
+            call.print(f"  {'GraceTime':<24} = {one.grace_s}")
         for limit in limits_of.QOS:
             text = limits_of.text_of(one.limits, limit) if limit.printed else ""
             if text:
-                wide = 14 if limit.kind == "count" else 24
+                wide = 14 if limit.printed == "MaxJobsPerUser" else 24  # as Slurm has it
                 call.print(f"  {limit.printed:<{wide}} = {text}")
         if one.preempt:
             call.print(f"  {'Preempt':<24} = {limits_of.preempt_text(one)}")
+        if any(is_key(k, "preemptmode", 8) for k, _, _ in self.changes):
+            call.print(f"  {'PreemptMode':<24} = {one.preempt_mode.upper()}")
         if any(is_key(k, "priority", 3) for k, _, _ in self.changes):
             call.print(f"  {'Priority':<24} = {one.priority}")
+        for word, factor in (("UsageFactor", one.usage_factor), ("UsageThreshold", one.usage_threshold)):
+            if any(is_key(k, word.lower(), 6) for k, _, _ in self.changes) and factor is not None:
+                call.print(f"  {word:<24} = {factor:.4f}")
 
 
 def whole_number(text: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from fairway.slurm.commands import accountlimits as limits_of
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.fields import Column, Style, find_column, heading_lines, joined
-from fairway.slurm.commands.sacctmgr import Asked, Conditions
+from fairway.slurm.commands.sacctmgr import Asked, Conditions, privileged
 from fairway.slurm.commands.sshare import tree
 from fairway.slurm.model import tres as names_of
 from fairway.slurm.model.association import Association, Qos
@@ -159,6 +159,8 @@ def _associations(call: Call, asked: Asked, where: Conditions) -> None:
         order = _newest_first(call)
         if accounts is None and users is None:
             found.sort(key=lambda pair: order[pair[0].id])
+        elif users is not None:
+            found.sort(key=lambda pair: (pair[0].user, pair[0].account, pair[0].partition))
     _print(
         call,
         asked,
@@ -204,6 +206,13 @@ def _accounts(call: Call, asked: Asked, where: Conditions) -> None:
         n for w in where.bare if not w.lower().startswith(("with", "tree")) for n in w.split(",")
     ]
     chosen = [a for n, a in sorted(accounts.accounts.items()) if not names or n in names]
+    described, organized = where.take(("descriptions", 1)), where.take(("organizations", 1))
+    chosen = [
+        a
+        for a in chosen
+        if (described is None or a.description in described)
+        and (organized is None or a.organization in organized)
+    ]
     with_associations = "associations" in asked.flags or where.has("withassoc", 5)
     default = "Acc,Des,O" + (",Coord" if where.has("withcoord", 5) else "")
     if not with_associations:
@@ -239,6 +248,9 @@ def _users(call: Call, asked: Asked, where: Conditions) -> None:
     levels = where.take(("adminlevel", 2))
     in_accounts = where.take(("accounts", 2))
     chosen = [u for n, u in sorted(accounts.users.items()) if not names or n in names]
+    defaults = where.take(("defaultaccount", 8))
+    if defaults is not None:
+        chosen = [u for u in chosen if u.default_account in defaults]
     if levels is not None:
         chosen = [u for u in chosen if any(u.admin_level.lower().startswith(v.lower()) for v in levels)]
     with_associations = "associations" in asked.flags or where.has("withassoc", 5)
@@ -311,6 +323,8 @@ def _tres(call: Call, asked: Asked, where: Conditions) -> None:
     order = list(call.site.conf.tracked)
     extra = sorted((r for r in rows[8:]), key=lambda r: order.index(f"{r[0]}/{r[1]}"))
     rows = rows[:8] + [(k, n, str(1001 + at)) for at, (k, n, _) in enumerate(extra)]
+    kinds, named = where.take(("types", 1)), where.take(("names", 1))
+    rows = [r for r in rows if (kinds is None or r[0] in kinds) and (named is None or r[1] in named)]
     _print(
         call,
         asked,
@@ -386,14 +400,30 @@ def _empty(default: str) -> Callable[[Call, Asked, Conditions], None]:
     return show
 
 
+def _only_operators(said: str, default: str) -> Callable[[Call, Asked, Conditions], None]:
+    """As `_empty`; others may not even ask."""
+
+    def show(call: Call, asked: Asked, where: Conditions) -> None:
+        if not privileged(call):
+            call.error(said)
+            call.say(" Error with request: Access/permission denied")
+            call.quit(1)
+        _empty(default)(call, asked, where)
+
+    return show
+
+
 def _runaway(call: Call, asked: Asked, where: Conditions) -> None:
+    if not privileged(call):
+        call.error("You must have an AdminLevel>=Operator to fix runaway jobs")
+        call.quit(1)
     call.print(f"Runaway Jobs: No runaway jobs found on cluster {call.site.name}")
 
 
 def _configuration(call: Call, asked: Asked, where: Conditions) -> None:
     call.print(f"Configuration data as of {call.stamp(call.now)}")
-    for key in ("AccountingStorageBackupHost", "AccountingStorageHost", "AccountingStorageParameters"):
-        call.print(f"{key:<22} = {call.site.conf.get(key, '(null)')}")
+    for key in ("AccountingStorageBackupHost ", "AccountingStorageHost ", "AccountingStorageParameters"):
+        call.print(f"{key} = {call.site.conf.get(key.strip(), '(null)')}")
 
 
 SHOWN: dict[str, Callable[[Call, Asked, Conditions], None]] = {
@@ -402,8 +432,8 @@ SHOWN: dict[str, Callable[[Call, Asked, Conditions], None]] = {
     "clusters": _clusters,
     "configuration": _configuration,
     "events": _events,
-    "federations": _empty("Federation,Cluster,ID,Features,FedState"),
-    "problems": _empty("Cl,Acct,User,Problem"),
+    "federations": _empty("Federation,Cluster,ID%2,Features,FedState"),
+    "problems": _only_operators("Access/permission denied", "Cl,Acct,User,Problem"),
     "qos": _qos,
     "reservations": _empty("Cluster,Name%15,TRES%30,TimeStart,TimeEnd,Unused"),
     "resources": _empty("Name,Server,Type,Count,Allocated,ServerType"),
@@ -411,5 +441,5 @@ SHOWN: dict[str, Callable[[Call, Asked, Conditions], None]] = {
     "transactions": _empty("Time,Action,Actor,Where,Info"),
     "tres": _tres,
     "users": _users,
-    "wckeys": _empty("WCK,Cl,U"),
+    "wckeys": _only_operators("Your user doesn't have privilege to perform this action", "WCK,Cl,U"),
 }

@@ -30,6 +30,12 @@ from fairway.slurm.words.errors import refusals
 _ADMIN = {"none": "None", "notset": "None", "operator": "Operator", "administrator": "Administrator"}
 
 
+_NOT_AFFECTED = (
+    "sacctmgr: accounting_storage/slurmdbd: acct_storage_p_modify_users: Request didn't affect anything or your user "
+    "doesn't have privilege to perform this action"
+)
+
+
 def _done(call: Call) -> None:
     call.site.controller.accounts_changed()
 
@@ -61,7 +67,7 @@ def _add_account(call: Call, asked: Asked, words: list[str]) -> None:
         call.say(" No associations created.")
         call.quit(1)
     if not privileged(call):
-        call.print(" Problem adding accounts: Access/permission denied")
+        call.say(" Problem adding accounts: Access/permission denied")
         call.code = 1
     call.print(" Adding Account(s)")
     for name in new:
@@ -99,8 +105,8 @@ def _add_user(call: Call, asked: Asked, words: list[str]) -> None:
             partitions = [p for p in value.split(",") if p]
         elif not settings.read(key, sign, value):
             unknown(call, key, sign, value)
-    if default and not into:
-        into = [default]
+    if default:  # it is put at the end of the list, also where it stood there
+        into = [*(account for account in into if account != default), default]
     if not names:
         call.say(" Need name of user to add.")
         call.quit(1)
@@ -124,7 +130,7 @@ def _add_user(call: Call, asked: Asked, words: list[str]) -> None:
         call.quit(1)
     new = [n for n in names if n not in accounts.users]
     if not privileged(call):
-        call.print(" Problem adding users: Access/permission denied")
+        call.say(" Problem adding users: Access/permission denied")
         call.code = 1
     if new:
         call.print(" Adding User(s)")
@@ -166,7 +172,7 @@ def _add_qos(call: Call, asked: Asked, words: list[str]) -> None:
         call.print(" Nothing new added.")
         call.quit(1)
     if not privileged(call):
-        call.print(" Problem adding QOS: Access/permission denied")
+        call.say(" Problem adding QOS: Access/permission denied")
         call.code = 1
     call.print(" Adding QOS(s)")
     for name in new:
@@ -259,7 +265,7 @@ def _modify_associations(
         if kind == "account" and (is_key(key, "description", 1) or is_key(key, "organization", 1)):
             own["description" if is_key(key, "description", 1) else "organization"] = value
         elif kind == "user" and is_key(key, "adminlevel", 2):
-            own["admin_level"] = next((v for k, v in _ADMIN.items() if k.startswith(value.lower())), "None")
+            own["admin_level"] = next((v for k, v in _ADMIN.items() if k.startswith(value.lower())), "")
         elif kind == "user" and is_key(key, "defaultaccount", 8):
             own["default_account"] = value.lower()
         elif not settings.read(key, sign, value):
@@ -275,6 +281,13 @@ def _modify_associations(
         call.quit(1)
     if not privileged(call):
         forbid(call)
+    if "admin_level" in own and not own["admin_level"]:
+        call.say(_NOT_AFFECTED)
+        call.print(" Nothing modified")
+        call.quit(1)
+    if settings.values.get("parent", "root") not in accounts.accounts:
+        call.say(f" Parent Account {settings.values['parent']} doesn't exist.")
+        call.quit(1)
     changes_associations = bool(settings.limits or settings.values or settings.qos)
     _check_default(call, mine, own.get("default_account", ""))
     if mine:
@@ -312,19 +325,26 @@ def _check_default(call: Call, users: list[User], account: str) -> None:
 
 
 def _touched(call: Call, found: list[Association], settings: Settings) -> list[Association]:
-    """What is told: QOS reach the users below, too."""
-    if not settings.qos:
+    """What is told: QOS and limits of jobs reach the users below, too."""
+    inherited = [limit for limit, _ in settings.limits if limit.word.startswith("Max")]
+    if not settings.qos and not inherited:
         return found
+    accounts, ids = accounts_of(call), {one.id for one in found}
     below = [
-        a for a in accounts_of(call).associations.values() if a.user and any(a.parent == f.id for f in found)
+        a
+        for a in accounts.associations.values()
+        if a.user and a.id not in ids and any(above.id in ids for above in accounts.up(a)[1:])
     ]
-    return [*found, *(a for a in below if a not in found)]
+    return [*found, *below]
 
 
 def _told(accounts: Accounts, one: Association) -> str:
     if one.user:
-        return f"  C = {accounts.cluster:<10.10} A = {one.account:<20.20} U = {one.user:<9}".rstrip("\n")
-    above = accounts.associations[one.parent].account if one.parent is not None else ""
+        told = f"  C = {accounts.cluster:<10.10} A = {one.account:<20.20} U = {one.user:<9}"
+        return told + (f" P = {one.partition}" if one.partition else "")
+    if one.parent is None:
+        return f"  C = {accounts.cluster:<10.10} A = {one.account}"
+    above = accounts.associations[one.parent].account
     return f"  C = {accounts.cluster:<10.10} A = {one.account} of {above}"
 
 
@@ -339,7 +359,10 @@ def _move(accounts: Accounts, one: Association, parent: str) -> None:
 
 def _modify_account(call: Call, asked: Asked, words: list[str]) -> None:
     def chosen(where: Conditions, names: list[str]) -> list[Association]:
-        return [a for a in accounts_of(call).associations.values() if not a.user and a.account in names]
+        every = not names and not where.pairs
+        return [
+            a for a in accounts_of(call).associations.values() if not a.user and (every or a.account in names)
+        ]
 
     _modify_associations(call, asked, words, chosen, "account")
 
@@ -365,7 +388,7 @@ def _modify_qos(call: Call, asked: Asked, words: list[str]) -> None:
     settings = QosSettings(call)
     for key, sign, value in Conditions(change).pairs:
         if not settings.read(key, sign, value):
-            unknown(call, key, sign, value)
+            unknown(call, key, sign, value, call.print)
     if not settings.changes:
         _nothing_set(call)
     found = [q for n, q in accounts_of(call).qos.items() if n in names]
@@ -465,7 +488,10 @@ def _delete_user(call: Call, asked: Asked, words: list[str]) -> None:
     else:
         call.print(" Deleting user associations...")
         for one in found:
-            call.print(f"  C = {accounts.cluster:<10.10} A = {one.account:<10.10} U = {one.user:<9.9}")
+            call.print(
+                f"  C = {accounts.cluster:<10.10} A = {one.account:<10.10} U = {one.user:<9.9}"
+                + (f" P = {one.partition}" if one.partition else "")
+            )
         if gone:
             call.print(" Deleting users (No Associations)...")
             for name in gone:
@@ -550,6 +576,15 @@ def _delete_coordinator(call: Call, asked: Asked, words: list[str]) -> None:
     call.print(" Removing Coordinators with user name")
     for name in names:
         call.print(f"  {name}")
+    if of is not None:
+        call.print(" From Account(s)")
+        for account in of:
+            call.print(f"  {account}")
+    call.print(" Removed Coordinators (sub accounts not listed)...")
+    for one in found:
+        for name in one.coordinators:
+            if name in names:
+                call.print(f"  U = {name:<9.9} A = {one.name:<10.10}")
     if answered(call, asked):
         for one in found:
             one.coordinators = tuple(c for c in one.coordinators if c not in names)

@@ -37,6 +37,7 @@ _SHOW: dict[str, tuple[scontrolshow.Shower, int]] = {
     "nodes": (scontrolshow.show_node, 1),
     "partitions": (scontrolshow.show_partition, 1),
     "reservations": (scontrolshow.show_reservation, 1),
+    "reservationname": (scontrolshow.show_reservation, 1),
     "steps": (scontrolshow.show_step, 2),
     "topology": (scontrolshow.show_topology, 1),
 }
@@ -405,6 +406,13 @@ def _ask(said: str, refusal: str = "", told: str = "") -> Command:
     return ask
 
 
+def _cancel_reboot(call: Call, words: list[str]) -> None:
+    """Nothing reboots here; only an administrator is told that it is the node's state."""
+    _ask("slurm_update")(call, words)
+    call.say(f"slurm_update error: {refusals()['INVALID_NODE_STATE'][1]}")
+    call.quit(1)
+
+
 _ENDED = "this controller ends with `fairway slurm down`"
 _COMMANDS: dict[str, Command] = {
     "show": _nothing,
@@ -434,7 +442,7 @@ _COMMANDS: dict[str, Command] = {
     "schedloglevel": _schedule_log,
     "shutdown": _ask("slurm_shutdown", told=_ENDED),
     "abort": _ask("slurm_shutdown", told=_ENDED),
-    "cancel_reboot": _ask("slurm_update"),
+    "cancel_reboot": _cancel_reboot,
     "cluster": _nothing,
     "fsdampeningfactor": _ask("slurm_set_fs_dampeningfactor", "Permission denied"),
     "pidinfo": _pidinfo,

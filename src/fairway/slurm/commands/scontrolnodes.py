@@ -49,7 +49,10 @@ def update_node(call: Call, pairs: Pairs) -> None:
         if field == "state":
             changes[field] = _state(call, f"{key}{sign}{value}", value)
         elif field == "weight":
-            changes[field] = _weight(call, value)
+            weight = _weight(call, value)
+            if weight is None:  # scontrol reads no further
+                break
+            changes[field] = weight
         elif field == "cpu_bind":
             changes[field] = _cpu_bind(call, f"{key}{sign}{value}", value)
         elif field in ("features", "active_features"):
@@ -65,7 +68,10 @@ def update_node(call: Call, pairs: Pairs) -> None:
     ask_administrator(call, "slurm_update error")
     try:
         every = [node.name for node in call.site.cluster.nodes] if hosts.upper() == "ALL" else None
-        call.site.controller.update_node(every or hostlist.expand(hosts), changes, call.user)
+        named = every or hostlist.expand(hosts)
+        if not named:
+            raise SlurmError("INVALID_NODE_NAME")
+        call.site.controller.update_node(named, changes, call.user)
     except hostlist.HostlistError:
         call.say(f"slurm_update error: {refusals()['INVALID_NODE_NAME'][1]}")
         call.quit(1)
@@ -100,18 +106,18 @@ def _state(call: Call, word: str, value: str) -> str:
     return found
 
 
-def _weight(call: Call, value: str) -> int:
+def _weight(call: Call, value: str) -> int | None:
     if value.upper() in ("UNLIMITED", "INFINITE"):
         return INFINITE
     found = re.fullmatch(r"(\d{1,12})([kK]?)", value)
     if found is None:
         less = re.fullmatch(r"-\d{1,12}", value)
         call.error(f"Weight value ({value}) is {'less than zero' if less else 'not a valid number'}")
-        call.quit(0)
+        return None
     weight = int(found[1]) * (1024 if found[2] else 1)
     if weight > 0xFFFFFFF0:
         call.error(f"Weight value ({value}) is greater than {0xFFFFFFF0}")
-        call.quit(0)
+        return None
     return weight
 
 

@@ -46,6 +46,9 @@ def _give_up(call: Call) -> NoReturn:
 def _words(field: str, value: str) -> str | None:
     """A word written out, None for one that the field does not know."""
     words = ("INACTIVE", "DOWN", "UP", "DRAIN") if field == "state" else ("NO", "YES")
+    if field == "preemptmode":
+        known = ("OFF", "CANCEL", "REQUEUE", "SUSPEND", "GANG", "WITHIN")
+        return value if all(word.upper() in known for word in value.split(",")) else None
     if field == "oversubscribe":
         word, colon, count = value.upper().partition(":")
         full = next((w for w in ("NO", "EXCLUSIVE", "YES", "FORCE") if word and w.startswith(word)), None)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
+from fairway.slurm.cluster import Cluster
 from fairway.slurm.commands.accountlimits import changed_words
 from fairway.slurm.commands.call import Call
-from fairway.slurm.commands.scontrolwords import Pairs, ask_administrator
+from fairway.slurm.commands.scontrolwords import Pairs, ask_administrator, names
 from fairway.slurm.model.partition import Reservation
 from fairway.slurm.placing.uses import bits
 from fairway.slurm.words import durations, hostlist
@@ -15,65 +16,99 @@ from fairway.slurm.words.errors import SlurmError
 from fairway.slurm.words.sizes import whole
 
 _RESERVATION_KEYS = {
-    "reservationname": "name",
-    "starttime": "start",
-    "endtime": "end",
-    "duration": "duration",
-    "nodecnt": "node_count",
-    "nodecount": "node_count",
-    "corecnt": "core_count",
-    "nodes": "nodes",
-    "features": "features",
-    "flags": "flags",
-    "licenses": "licenses",
-    "partitionname": "partition",
-    "users": "users",
-    "groups": "groups",
-    "accounts": "accounts",
-    "tres": "tres",
-    "purge_comp": "purge_comp",
-    "maxstartdelay": "max_start_delay",
-    "skip": "skip",
+    "accounts": ("accounts", 1),
+    "flags": ("flags", 2),
+    "groups": ("groups", 1),
+    "users": ("users", 1),
+    "reservationname": ("name", 1),
+    "burstbuffer": ("burst_buffer", 2),
+    "starttime": ("start", 2),
+    "endtime": ("end", 1),
+    "duration": ("duration", 1),
+    "maxstartdelay": ("max_start_delay", 2),
+    "nodecnt": ("node_count", 5),
+    "nodecount": ("node_count", 5),
+    "corecnt": ("core_count", 5),
+    "corecount": ("core_count", 5),
+    "cpucnt": ("core_count", 5),
+    "cpucount": ("core_count", 5),
+    "nodes": ("nodes", 5),
+    "features": ("features", 2),
+    "licenses": ("licenses", 2),
+    "partitionname": ("partition", 1),
+    "tres": ("tres", 1),
+    "watts": ("watts", 1),
+    "skip": ("skip", 2),
 }
+"""Keys in the order in which scontrol tries them, and the letters that are enough (_parse_res_options)."""
+_FLAGS = {
+    "MAINTENANCE": ("MAINT", 3), "OVERLAP": ("OVERLAP", 1), "FLEX": ("FLEX", 1), "IGNORE_JOBS": ("IGNORE_JOBS", 1),
+    "HOURLY": ("HOURLY", 1), "DAILY": ("DAILY", 1), "WEEKDAY": ("WEEKDAY", 1), "WEEKEND": ("WEEKEND", 1),
+    "WEEKLY": ("WEEKLY", 1), "ANY_NODES": ("ANY_NODES", 1), "LICENSE_ONLY": ("ANY_NODES", 1),
+    "STATIC_ALLOC": ("STATIC", 1), "PART_NODES": ("PART_NODES", 2), "MAGNETIC": ("MAGNETIC", 3),
+    "PROMISCUOUS": ("MAGNETIC", 2), "PURGE_COMP": ("PURGE_COMP", 2), "FIRST_CORES": ("FIRST_CORES", 1),
+    "TIME_FLOAT": ("TIME_FLOAT", 1), "REPLACE": ("REPLACE", 1), "REPLACE_DOWN": ("REPLACE_DOWN", 8),
+    "NO_HOLD_JOBS_AFTER_END": ("NO_HOLD_JOBS_AFTER_END", 1),
+}  # fmt: skip
+"""Words of Flags= in the order in which they are tried, how they are shown, enough letters (parse_resv_flags)."""
+
+
+def _flag(word: str) -> str | None:
+    """A flag as it is shown, with the `=…` of PURGE_COMP=TIME; None: there is no such flag."""
+    name, equals, rest = word.upper().partition("=")
+    for full, (shown, least) in _FLAGS.items():
+        if len(name) >= least and full.startswith(name):
+            return f"{shown}{equals}{rest}"
+    return None
+
+
+def _give_up(call: Call, what: str) -> NoReturn:
+    if what == "update":
+        call.say("slurm_update error: No error")
+    call.quit(1)
 
 
 def _reservation_fields(call: Call, pairs: Pairs, what: str) -> dict[str, Any]:
     fields: dict[str, Any] = {}
+    ending = f"No reservation {what}."
     for key, sign, value in pairs:
-        lower = key.lower()
-        field = next(
-            (f for k, f in _RESERVATION_KEYS.items() if len(lower) >= min(3, len(k)) and k.startswith(lower)),
-            None,
-        )
+        field = next((f for k, (f, least) in _RESERVATION_KEYS.items() if names(key, (k, least))), None)
+        word = f"{key}{sign}{value}"
         if field is None:
-            call.error(f"Unknown parameter {key}.  No reservation {what}.")
-            call.quit(1)
+            call.error(f"Unknown parameter {word}.  {ending}")
+            _give_up(call, what)
         if field in ("start", "end"):
             try:
                 fields[field] = durations.parse_time(value, call.now)
             except durations.TimeError as bad:
                 call.say(str(bad))
-                call.error(
-                    f"Invalid {'start' if field == 'start' else 'end'} time {value}.  No reservation {what}."
-                )
-                call.quit(1)
+                call.error(f"Invalid {field} time {word}.  {ending}")
+                _give_up(call, what)
         elif field == "duration":
             minutes = durations.minutes(value)
-            if minutes is None:
-                call.error(f"Invalid duration {value}.  No reservation {what}.")
-                call.quit(1)
-            fields[field] = minutes
+            if minutes is None or (minutes >= 2**31 and minutes != INFINITE):
+                call.error(f"Invalid duration {word}.  {ending}")
+                _give_up(call, what)
+            fields[field] = (sign, minutes)
         elif field in ("node_count", "core_count"):
             if not value.isdecimal():
-                call.error(
-                    f"Invalid {'node' if field == 'node_count' else 'core'} count {value}.  No reservation {what}."
-                )
-                call.quit(1)
+                call.error(f"Invalid {field[:4]} count {value}.  {ending}")
+                _give_up(call, what)
             fields[field] = whole(value)
-        elif field in ("users", "accounts", "groups", "flags"):
+        elif field == "flags":
+            words = [_flag(w.lstrip("+-")) for w in value.split(",") if w]
+            if None in words:
+                call.error(f"Error parsing flags {value}.  {ending}")
+                _give_up(call, what)
+            fields[field] = (sign, tuple(words))
+        elif field in ("users", "accounts", "groups"):
             fields[field] = (sign, tuple(w for w in value.split(",") if w))
         elif field == "nodes":
             fields[field] = (sign, value)
+        elif field == "tres":
+            for name, _, count in (one.partition("=") for one in value.split(",")):
+                if name in ("cpu", "node") and count.isdecimal():
+                    fields["core_count" if name == "cpu" else "node_count"] = whole(count)
         else:
             fields[field] = value
     return fields
@@ -82,45 +117,98 @@ def _reservation_fields(call: Call, pairs: Pairs, what: str) -> dict[str, Any]:
 def _reservation(call: Call, fields: dict[str, Any]) -> Reservation:
     """The record a creation asks for. Raises: SlurmError."""
     start = fields.get("start", call.now)
-    end = fields["end"] if "end" in fields else start + _length(fields["duration"])
-    flags = [flag.upper() for flag in fields.get("flags", ("", ()))[1]]
-    nodes = _reserved_nodes(call, fields)
-    if "nodes" in fields:
-        flags.append("SPEC_NODES")
-        if fields["nodes"][1].upper() == "ALL" and "PART_NODES" not in flags:
-            flags.append("ALL_NODES")
+    end = fields["end"] if "end" in fields else start + _length(fields["duration"][1])
+    flags = list(fields.get("flags", ("", ()))[1])
     users = fields.get("users", ("", ()))[1]
     if any(call.site.uid(user.lstrip("-")) is None for user in users):
         raise SlurmError("USER_ID_MISSING")
     accounts = fields.get("accounts", ("", ()))[1]
     if any(account.lstrip("-") not in call.site.cluster.accounts.accounts for account in accounts):
         raise SlurmError("INVALID_ACCOUNT")
-    return Reservation(
+    if "licenses" in fields:
+        for name in fields["licenses"].split(","):
+            if name.partition(":")[0] not in call.site.cluster.licenses:
+                raise SlurmError("INVALID_LICENSES")
+    found = Reservation(
         fields.get("name", ""),
         start,
         end,
-        nodes,
+        (),
         users,
         accounts,
         fields.get("groups", ("", ()))[1],
-        tuple(flags),
+        (),
         fields.get("partition", ""),
         fields.get("features", ""),
         duration=end - start,
     )
+    if not found.partition and "nodes" not in fields:
+        found.partition = next((p.name for p in call.site.cluster.partitions.values() if p.default), "")
+    _choose(call, fields, found, flags)
+    if "nodes" in fields:
+        flags.append("SPEC_NODES")
+        if fields["nodes"][1].upper() == "ALL" and "PART_NODES" not in flags:
+            flags.append("ALL_NODES")
+    found.flags = tuple(flags)
+    return found
 
 
 def _length(minutes: int) -> int:
     return 365 * 86400 if minutes == INFINITE else minutes * 60
 
 
-def _reserved_nodes(call: Call, fields: dict[str, Any]) -> tuple[int, ...]:
-    """The nodes named, or as many as asked of a partition: lightest weight first, those that jobs leave free before."""
+def _choose(call: Call, fields: dict[str, Any], found: Reservation, flags: list[str]) -> None:
+    """Sets the reservation's nodes and, where cores are asked for, cores. Raises: SlurmError."""
+    cluster = call.site.cluster
+    others = [
+        one
+        for one in cluster.reservations.values()
+        if found.start < one.end and one.start < found.end and one.name != found.name
+    ]
+    if {"MAINT", "OVERLAP"} & set(flags):
+        others = []
+    whole_nodes = {n for one in others if not (one.cores and "core_count" in fields) for n in one.nodes}
+    nodes = _reserved_nodes(call, fields, whole_nodes)
+    if "core_count" not in fields:
+        found.nodes = nodes
+        return
+    taken: dict[int, int] = {}
+    for one in others:
+        for node, cores in one.cores.items():
+            taken[node] = taken.get(node, 0) | cores
+    found.cores = _first_cores(cluster, nodes, taken, fields)
+    found.nodes = tuple(sorted(found.cores))
+    found.core_count = sum(cores.bit_count() for cores in found.cores.values())
+
+
+def _first_cores(
+    cluster: Cluster, nodes: tuple[int, ...], taken: dict[int, int], fields: dict[str, Any]
+) -> dict[int, int]:
+    """Node → its first free cores: as many of each node where their number is said, else on from node to node
+    (_sequential_pick). Raises: SlurmError."""
+    wanted, count = fields["core_count"], fields.get("node_count", 0)
+    found: dict[int, int] = {}
+    for node in sorted(nodes, key=lambda n: cluster.nodes[n].name):
+        free = [at for at in range(cluster.nodes[node].conf.cores) if not taken.get(node, 0) >> at & 1]
+        share = max(fields["core_count"] // count, 1) if count else min(wanted, len(free))
+        if wanted <= 0 or not share or len(free) < share:
+            continue
+        found[node] = sum(1 << at for at in free[:share])
+        wanted -= share
+    if wanted > 0:
+        raise SlurmError("NODES_BUSY")
+    return found
+
+
+def _reserved_nodes(call: Call, fields: dict[str, Any], reserved: set[int]) -> tuple[int, ...]:
+    """The nodes named, or as many as asked of a partition that are not `reserved`: lightest weight first, those that
+    jobs leave free before. More than there are: what there is."""
     cluster = call.site.cluster
     if "nodes" in fields:
         text = fields["nodes"][1]
         if text.upper() == "ALL":
-            return tuple(range(len(cluster.nodes)))
+            part = cluster.partitions.get(fields.get("partition", ""))
+            return tuple(range(len(cluster.nodes))) if part is None else tuple(part.nodes)
         try:
             return tuple(sorted(cluster.node_index[name] for name in hostlist.expand(text)))
         except (KeyError, hostlist.HostlistError):
@@ -133,14 +221,15 @@ def _reserved_nodes(call: Call, fields: dict[str, Any]) -> tuple[int, ...]:
     able = [
         cluster.nodes[n]
         for n in cluster.partitions[name].nodes
-        if all(f in cluster.nodes[n].features for f in wanted)
+        if n not in reserved and all(f in cluster.nodes[n].features for f in wanted)
     ]
     # What is up first, then what is drained, last what is down (_select_nodes of reservation.c).
     able.sort(key=lambda n: (n.index not in up, n.state == "DOWN", bool(n.allocated), n.weight, n.index))
-    count = fields.get("node_count") or (len(able) if "node_count" not in fields else 0)
-    if count > len(able):
+    if "core_count" in fields:
+        return tuple(n.index for n in able)
+    if not able:
         raise SlurmError("NODES_BUSY")
-    return tuple(sorted(n.index for n in able[:count]))
+    return tuple(sorted(n.index for n in able[: fields.get("node_count", len(able))]))
 
 
 def _merged(call: Call, fields: dict[str, Any]) -> dict[str, Any]:
@@ -152,19 +241,21 @@ def _merged(call: Call, fields: dict[str, Any]) -> dict[str, Any]:
     for name in ("users", "accounts", "groups", "flags"):
         if name in fields:
             sign, words = fields[name]
-            changes[name] = changed_words(
-                getattr(found, name), sign, [w.upper() if name == "flags" else w for w in words]
-            )
+            changes[name] = changed_words(getattr(found, name), sign, list(words))
     if "start" in fields:
         changes["start"] = fields["start"]
         changes["end"] = fields["start"] + found.end - found.start
     if "end" in fields:
         changes["end"] = fields["end"]
     if "duration" in fields:
-        changes["end"] = changes.get("start", found.start) + _length(fields["duration"])
+        sign, minutes = fields["duration"]
+        since = found.end if sign == "+=" else changes.get("start", found.start)
+        changes["end"] = found.end - _length(minutes) if sign == "-=" else since + _length(minutes)
+    if "core_count" in fields:
+        raise SlurmError("CORE_RESERVATION_UPDATE")
     if "nodes" in fields or "node_count" in fields:
         sign, _text = fields.get("nodes", ("=", ""))
-        nodes = _reserved_nodes(call, {"partition": found.partition} | fields)
+        nodes = _reserved_nodes(call, {"partition": found.partition} | fields, set())
         changes["nodes"] = tuple(changed_words(found.nodes, sign, nodes))  # type: ignore[arg-type]
     for name in ("features", "partition"):
         if name in fields:
@@ -181,7 +272,11 @@ def create_reservation(call: Call, pairs: Pairs) -> None:
     if "end" not in fields and "duration" not in fields:
         call.error("An end time or duration must be given.  No reservation created.")
         call.quit(1)
-    if not fields.keys() & {"nodes", "node_count", "core_count", "licenses", "partition", "tres"}:
+    if "partition" in fields and not fields.keys() & {"nodes", "node_count", "core_count", "licenses"}:
+        fields["nodes"] = ("=", "ALL")
+    if "partition" in fields and fields.get("nodes", ("", ""))[1].upper() == "ALL":
+        fields["flags"] = ("=", (*fields.get("flags", ("", ()))[1], "PART_NODES"))
+    if not fields.keys() & {"nodes", "node_count", "core_count", "licenses", "partition"}:
         call.error(
             "Nodes, CoreCnt, NodeCnt, TRES, Licenses or BurstBuffer must be specified. No reservation created."
         )
@@ -200,8 +295,9 @@ def create_reservation(call: Call, pairs: Pairs) -> None:
 
 def update_reservation(call: Call, pairs: Pairs) -> None:
     fields = _reservation_fields(call, pairs, "update")
-    ask_administrator(call, "slurm_update error", operator=True)
     try:
+        if not call.site.cluster.is_operator(call.user):
+            raise SlurmError("USER_ID_MISSING")
         call.site.controller.update_reservation(fields.get("name", ""), _merged(call, fields), "root")
     except SlurmError as refused:
         call.say(f"Error updating the reservation: {refused.message}")

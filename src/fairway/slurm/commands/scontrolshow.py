@@ -353,13 +353,13 @@ def partition_lines(call: Call, one: Partition) -> list[str]:
     share = one.oversubscribe.upper()
     share = share if share in ("NO", "EXCLUSIVE") else f"{share}:{one.max_share}"
     accounts = (
-        f"DenyAccounts={names(one.deny_accounts)}"
-        if one.deny_accounts and not one.allow_accounts
+        f"DenyAccounts={','.join(one.deny_accounts)}"
+        if one.allow_accounts is None and "denyaccounts" in one.settings
         else f"AllowAccounts={names(one.allow_accounts)}"
     )
     qos = (
-        f"DenyQos={names(one.deny_qos)}"
-        if one.deny_qos and not one.allow_qos
+        f"DenyQos={','.join(one.deny_qos)}"
+        if one.allow_qos is None and "denyqos" in one.settings
         else f"AllowQos={names(one.allow_qos)}"
     )
     alternate = f" Alternate={one.alternate}" if one.alternate else ""
@@ -379,11 +379,18 @@ def partition_lines(call: Call, one: Partition) -> list[str]:
         f"OverTimeLimit={over} PreemptMode={mode}",
         f"State={one.state} TotalCPUs={sum(n.conf.cpus for n in nodes)} TotalNodes={len(nodes)} "
         "SelectTypeParameters=NONE",
-        f"JobDefaults={one.settings.get('jobdefaults', '(null)')}",
+        f"JobDefaults={_job_defaults(one)}",
         _memory_limits(one),
-        f"TRES={nodetext.tracked_text(site, tres)}",
+        f"TRES={nodetext.tracked_text(site, tres) or '(null)'}",
         *([f"TRESBillingWeights={one.settings['tresbillingweights']}"] if one.tres_billing_weights else []),
     ]
+
+
+def _job_defaults(one: Partition) -> str:
+    """In Slurm's spelling, whatever was typed."""
+    words = {"defcpupergpu": "DefCpuPerGPU", "defmempergpu": "DefMemPerGPU"}
+    pairs = (part.partition("=") for part in one.settings.get("jobdefaults", "").split(",") if part)
+    return ",".join(f"{words.get(key.lower(), key)}={value}" for key, _, value in pairs) or "(null)"
 
 
 def _memory_limits(one: Partition) -> str:

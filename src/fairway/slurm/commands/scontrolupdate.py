@@ -30,7 +30,12 @@ def create(call: Call, words: list[str]) -> None:
     if not words:
         call.say("too few arguments for create keyword")
         call.quit(1)
-    words = [w for at, w in enumerate(words) if at or w.lower() not in ("reservation", "partition")]
+    if words[0].lower().startswith("res") and "=" not in words[0]:
+        create_reservation(call, _pairs(call, words[1:]))
+        return
+    if len(words[0]) > 2 and "partitionname".startswith(words[0].lower()):
+        call.error(f"Invalid input: {words[0]}  Request aborted")
+        call.quit(1)
     _dispatch(call, words, _CREATED, "create", "")
 
 
@@ -39,7 +44,10 @@ def delete(call: Call, words: list[str]) -> None:
         call.say("too few arguments for delete keyword")
         call.quit(1)
     key, equals, value = words[0].partition("=")
-    if not equals and len(words) > 1:
+    if not equals:
+        if len(words) < 2:
+            call.error("Proper format is 'delete <ENTITY>=<ID>' or 'delete <ENTITY> <ID>'")
+            call.quit(1)
         value = words[1]
     kind = key.lower()
     try:
@@ -62,12 +70,7 @@ def _dispatch(
     call: Call, words: list[str], entities: dict[str, Callable[[Call, Pairs], None]], what: str, last: str
 ) -> None:
     """Which entity it is about, from the first key that names one."""
-    pairs: Pairs = []
-    for word in words:
-        match = re.match(r"([^=+-]*(?:-[^=+-]+)*)([+-]?)=(.*)", word, re.DOTALL)
-        if match is None:
-            _abort(call, f"Invalid input: {word}")
-        pairs.append((match[1], f"{match[2]}=", match[3]))
+    pairs = _pairs(call, words)
     for key, _, _ in pairs:
         lower = key.lower()
         for name, handler in entities.items():
@@ -82,6 +85,16 @@ def _dispatch(
         'Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or "SlurmctldDebug"'
     )
     call.quit(1)
+
+
+def _pairs(call: Call, words: list[str]) -> Pairs:
+    pairs: Pairs = []
+    for word in words:
+        match = re.match(r"([^=+-]*(?:-[^=+-]+)*)([+-]?)=(.*)", word, re.DOTALL)
+        if match is None:
+            _abort(call, f"Invalid input: {word}")
+        pairs.append((match[1], f"{match[2]}=", match[3]))
+    return pairs
 
 
 _LEAST = {

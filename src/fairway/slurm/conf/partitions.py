@@ -54,6 +54,13 @@ def set_field(
         if number is None:
             return "is no number"
         setattr(partition, _NUMBERS[key], number)
+        if "mem" in key:  # per CPU or per node: what is said last
+            other = (
+                _NUMBERS[key].replace("_cpu", "_node")
+                if "cpu" in key
+                else _NUMBERS[key].replace("_node", "_cpu")
+            )
+            setattr(partition, other, None)
     elif key in ("maxtime", "defaulttime"):
         limit = None if low == "none" else durations.minutes(value)
         if limit is None and low != "none":
