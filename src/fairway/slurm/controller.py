@@ -123,22 +123,31 @@ class Controller(Life):
             job.eligible = self.now
         if job.begin:
             self.clock.at(job.begin * SECOND, "begin", job.job_id)
-        if request.deadline:
-            self._watch_deadline(job, request.deadline)
+        self._watch_deadline(job, request.deadline)
+        if job.few_switches:
+            wait = submitting.switch_wait_s(cluster.conf, request)
+            self.clock.at((self.now + wait) * SECOND, "switches", job.job_id)
 
     def _watch_deadline(self, job: Job, deadline: int) -> None:
         """When it can no longer end in time: its least limit, or its limit, before the deadline."""
         least = job.request.time_min or (job.time_limit if job.limit_set else INFINITE)
-        if least < INFINITE:
+        if deadline and least < INFINITE:
             self.clock.at((deadline - least * 60 + 1) * SECOND, "deadline", job.job_id)
+
+    def _on_switches(self, job_id: int) -> None:
+        """It has waited long enough for few switches."""
+        for one in [job_id, *self.cluster.arrays.get(job_id, ())]:
+            job = self.cluster.jobs.get(one)
+            if job is not None and job.few_switches:
+                job.few_switches, job.needs = 0, {}
+        self.changed()
 
     def _on_deadline(self, job_id: int) -> None:
         """A job that could start but can no longer end in time is over; a held one is looked at again (deadline_ok)."""
         job = self.cluster.jobs.get(job_id)
         if job is None or not job.pending or not job.request.deadline:
             return
-        least = job.request.time_min or job.time_limit
-        if job.request.deadline >= self.now + least * 60:
+        if job.request.deadline >= self.now + (job.request.time_min or job.time_limit) * 60:
             return
         if not is_runnable(self.cluster, job, self.now):
             every = self.cluster.conf.parameter("sched_interval", 60)
@@ -173,16 +182,12 @@ class Controller(Life):
             job.reason = "Dependency"
         elif job.begin and job.priority:
             job.reason = "BeginTime"
-        elif codes[-1] == "OK" and self._may_wait(job) and self._waits_for_others(job):
+        elif codes[-1] == "OK" and job.priority and job.reason == "None" and self._waits_for_others(job):
             job.reason = "Priority"
-
-    def _may_wait(self, job: Job) -> bool:
-        """Of a heterogeneous job's components nothing is said so early (_top_priority)."""
-        return bool(job.priority) and job.reason == "None" and not job.het_job_id
 
     def _waits_for_others(self, job: Job) -> bool:
         """A pending job with more priority that nothing but resources keeps back, in any partition (_top_priority)."""
-        return any(
+        return not job.het_job_id and any(
             other.priority > job.priority
             and not other.dependencies
             and other.reservation == job.reservation
@@ -300,8 +305,7 @@ class Controller(Life):
         job.submit = submit
         if "begin" in changes and job.begin:
             self.clock.at(job.begin * SECOND, "begin", job.job_id)
-        if fresh.deadline:
-            self._watch_deadline(job, fresh.deadline)
+        self._watch_deadline(job, fresh.deadline)
         if "nodes" in changes or "node_min_cpus" in changes:
             job.min_cpus = max(job.min_cpus, (fresh.node_min_cpus or 0) * max(job.min_nodes, 1))
             job.req_tres = job.req_tres | {"cpu": job.min_cpus}
@@ -562,10 +566,9 @@ class Controller(Life):
         found = [step for step in job.steps if not step.end and step_id in ("", step.step_id)]
         if step_id and not found:
             raise SlurmError("INVALID_JOB_ID")
-        for step in found:
-            if limit or not step_id:
-                step.extra["time_limit"] = limit
-                self._watch_step(job_id, step)
+        for step in found if limit or not step_id else ():
+            step.extra["time_limit"] = limit
+            self._watch_step(job_id, step)
 
     def step_end(self, job_id: int, step_id: str, exit_code: int = 0, signal: int = 0) -> None:
         for step in self.cluster.jobs[job_id].steps:

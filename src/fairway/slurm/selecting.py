@@ -154,7 +154,7 @@ def need_of(cluster: Cluster, job: Job, part: Partition) -> Need:
 
 _OF_JOB = attrgetter(
     "min_nodes", "max_nodes", "whole_node", "share", "min_cpus", "cpus_per_task", "ntasks_per_node",
-    "mem_per_cpu", "mem_per_node", "num_tasks",
+    "mem_per_cpu", "mem_per_node", "num_tasks", "few_switches",
 )  # fmt: skip
 _OF_REQUEST = attrgetter(
     "use_min_nodes", "num_tasks", "node_min_cpus", "ntasks_per_socket", "ntasks_per_core", "threads_per_core",
@@ -208,6 +208,7 @@ def _need(cluster: Cluster, job: Job, part: Partition, gres: tuple[GresNeed, ...
         counts_memory=any(p.endswith("MEMORY") for p in params),
         one_task_per_core="CR_ONE_TASK_PER_CORE" in params,
         serial_at_end=conf.has_option("pack_serial_at_end"),
+        few_switches=job.few_switches,
     )
 
 

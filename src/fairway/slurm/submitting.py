@@ -10,6 +10,7 @@ from dataclasses import fields
 
 from fairway.slurm import dependencies, features, limits, reservations
 from fairway.slurm.cluster import Cluster, billing_of
+from fairway.slurm.conf import Configuration
 from fairway.slurm.limits import Ask
 from fairway.slurm.model.association import Association, Qos
 from fairway.slurm.model.job import Job, JobRequest, copied
@@ -119,6 +120,12 @@ def _check_deadline(job: Job, now: int) -> None:
         raise SlurmError("INVALID_TIME_MIN_LIMIT")
     if not request.time_min and job.limit_set and request.deadline < now + job.time_limit * 60:
         raise SlurmError("INVALID_TIME_LIMIT")
+
+
+def switch_wait_s(conf: Configuration, request: JobRequest) -> int:
+    """How long it would wait for so few switches: as asked, at most max_switch_wait of SchedulerParameters."""
+    most, asked = conf.parameter("max_switch_wait", 300), request.extra.get("switches_wait")
+    return 0 if not request.switches else most if asked is None else min(int(str(asked)), most)
 
 
 def _known(cluster: Cluster, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -264,6 +271,8 @@ def _record(
         reservation=request.reservation or "",
         last_sched_eval=now,
     )
+    if cluster.switches and switch_wait_s(cluster.conf, request):
+        job.few_switches = request.switches or 0
     if request.spread and not job.max_nodes and tasks:
         job.max_nodes = min(len(cluster.nodes), tasks)
     if part.oversubscribe == "EXCLUSIVE":

@@ -157,16 +157,6 @@ def profile_text(job: Job) -> str:
     return ",".join(one for one in _PROFILES if {one.lower(), "all"} & set(asked)) or "NotSet"
 
 
-def switch_wait(site: Site, job: Job) -> int:
-    """Seconds it would wait for so few switches: as asked, at most SchedulerParameters' max_switch_wait."""
-    if not job.request.switches:
-        return 0
-    said = re.search(r"max_switch_wait=(\d{1,9})", site.conf.get("SchedulerParameters", ""))
-    most = int(said[1]) if said else 300
-    asked = job.request.extra.get("switches_wait")
-    return most if asked is None else min(int(str(asked)), most)
-
-
 def components(site: Site, job: Job) -> str:
     """The job ids of a heterogeneous job's components: `7-8`."""
     if not job.het_job_id:

@@ -15,6 +15,7 @@ from fairway.slurm.commands.steps import StepRow, step_rows
 from fairway.slurm.model.job import Job, NodeShare
 from fairway.slurm.model.node import Node
 from fairway.slurm.model.partition import Partition, Reservation
+from fairway.slurm.submitting import switch_wait_s
 from fairway.slurm.words import durations, hostlist, sizes
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import refusals
@@ -135,7 +136,7 @@ def job_lines(call: Call, job: Job, detail: bool) -> list[str]:
             f"StdOut={jobtext.output_path(site, job, 'out')}",
         ]
     if request.switches:
-        lines.append(f"Switches={request.switches}@{durations.clock(jobtext.switch_wait(site, job))}")
+        lines.append(f"Switches={request.switches}@{durations.clock(switch_wait_s(site.conf, job.request))}")
     lines.append("Power=")
     if request.gres_flags:
         lines.append(

@@ -10,6 +10,7 @@ from fairway.slurm.commands import jobtext
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.formats import Table
 from fairway.slurm.model.job import Job, NodeShare
+from fairway.slurm.submitting import switch_wait_s
 from fairway.slurm.words import durations, sizes
 from fairway.slurm.words.durations import INFINITE
 
@@ -220,7 +221,7 @@ VALUES: dict[str, Callable[[Row], str]] = {
     "std_in": lambda r: str(r.job.request.extra.get("std_in", "/dev/null")),
     "std_out": _std("out"),
     "min_time": lambda r: durations.short((r.job.request.time_min or 0) * 60),
-    "wait4switch": lambda r: durations.short(jobtext.switch_wait(r.call.site, r.job)),
+    "wait4switch": lambda r: durations.short(switch_wait_s(r.call.site.conf, r.job.request)),
     "cpus_per_tres": _extra("cpus_per_tres", "N/A"),
     "mem_per_tres": _extra("mem_per_tres", "N/A"),
     "tres_alloc": lambda r: jobtext.tres_text(r.call.site, r.job.alloc_tres or r.job.req_tres) or "N/A",

@@ -344,6 +344,8 @@ class Job:
     batch_host: str
     scheduled_nodes: tuple[str, ...]
     """Where backfill would start it."""
+    few_switches: int
+    """Leaf switches that it may still wait for so few of (--switches, topology/tree); 0: any number will do."""
     planned_cpus: int
     """All CPUs of the whole nodes it was last planned on; its size counts them."""
     scheduler: str
@@ -375,7 +377,7 @@ class Job:
         share: bool | None = None, reservation: str = "", licenses: dict[str, int] | None = None,
         req_tres: Tres | None = None, alloc_tres: Tres | None = None, shares: list[NodeShare] | None = None,
         nodes: tuple[str, ...] = (), batch_host: str = "", scheduled_nodes: tuple[str, ...] = (),
-        planned_cpus: int = 0, scheduler: str = "", last_sched_eval: int = 0,
+        few_switches: int = 0, planned_cpus: int = 0, scheduler: str = "", last_sched_eval: int = 0,
         steps: list[Step] | None = None, version: int = 0, needs: dict[Any, Any] | None = None,
     ) -> None:  # fmt: skip
         self.job_id, self.user, self.account, self.qos = job_id, user, account, qos
@@ -400,6 +402,7 @@ class Job:
         self.whole_node, self.share, self.reservation, self.nodes = whole_node, share, reservation, nodes
         self.batch_host, self.scheduled_nodes, self.planned_cpus = batch_host, scheduled_nodes, planned_cpus
         self.scheduler, self.last_sched_eval, self.version = scheduler, last_sched_eval, version
+        self.few_switches = few_switches
         self.factors = {} if factors is None else factors
         self.flags = set() if flags is None else flags
         self.array_left = [] if array_left is None else array_left

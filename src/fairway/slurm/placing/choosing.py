@@ -73,7 +73,10 @@ def choose(on: Candidates) -> Chosen | None:
 
 
 def _trimmed(on: Candidates, found: Chosen | None) -> Chosen | None:
-    """No more CPUs than the cores left after binding to GRES have."""
+    """No more CPUs than the cores left after binding to GRES have; None on more switches than it waits for."""
+    few = on.need.few_switches
+    if found and few and sum(not below.isdisjoint(found.cpus) for below in on.switches) > few:
+        return None
     if found is None or not on.need.gres:
         return found
     for node in found.cpus:

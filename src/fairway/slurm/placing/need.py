@@ -83,6 +83,8 @@ class Need:
     one_task_per_core: bool = False
     pack_nodes: bool = False
     serial_at_end: bool = False
+    few_switches: int = 0
+    """Leaf switches at most; 0: any number."""
     hashed: int = field(default=0, init=False, compare=False, repr=False)
     """Its hash, once somebody asked: needs are keys of everything that is remembered of them."""
 
