@@ -137,7 +137,7 @@ class Store:
             return 0
         order = self._sorted_keys(gk)
         end = len(order) if namespace is None else bisect_left(order, Key(gk, namespace + "\0", ""))
-        return max(end - bisect_right(order, Key(gk, *after)), 0)
+        return max(end - bisect_right(order, Key(gk, *max(after, (namespace or "", "")))), 0)
 
     # Writing
 

@@ -1,0 +1,376 @@
+"""Rules of the API server: pages of a past version, forms of answers, bookmarks, external scalers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairway.apiserver import externalscalers
+from fairway.apiserver.externalscalers import ExternalScalers, _Known
+from fairway.apiserver.representing import (
+    PARTIAL,
+    PLAIN,
+    TABLE,
+    YAML,
+    Representation,
+    check_accept,
+    form_of,
+    watched_form_of,
+)
+from fairway.apiserver.resources import Resources
+from fairway.apiserver.snapshots import Snapshot
+from fairway.apiserver.statuses import StatusError
+from fairway.apiserver.watching import Watches
+from fairway.autoscaling.keda.external import Answer, Asked, ScalerFault
+from fairway.cluster.store import Store
+from fairway.kube.objects import Key, Obj
+
+# A list as of a version
+
+
+NAMES = ("a", "b", "c", "d")
+SPACES = ("x", "y")
+STEPS = st.lists(
+    st.tuples(st.sampled_from(("write", "delete")), st.sampled_from(SPACES), st.sampled_from(NAMES)),
+    max_size=14,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS, STEPS, st.sampled_from((None, *SPACES)))
+def test_a_snapshot_is_what_was_there(before: list[Any], since: list[Any], namespace: str | None) -> None:
+    store = Store()
+    store.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other", "namespace": "x"}})
+    _play(store, before)
+    version = store.version
+    want = list(store.walk("ConfigMap", namespace))
+    _play(store, since)
+    store.delete(Key("Secret", "x", "other"))
+    snapshot = Snapshot(store, "ConfigMap", namespace, version)
+    for after in (("", ""), *((space, name) for space in SPACES for name in NAMES)):
+        left = [o for o in want if (o["metadata"]["namespace"], o["metadata"]["name"]) > after]
+        assert list(snapshot.walk(after)) == left
+        assert snapshot.count_after(after) == len(left)
+
+
+def _play(store: Store, steps: list[tuple[str, str, str]]) -> None:
+    for number, (what, space, name) in enumerate(steps):
+        key = Key("ConfigMap", space, name)
+        there = store.get(key)
+        meta = {"name": name, "namespace": space}
+        made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"n": str(number)}}
+        if what == "delete":
+            if there is not None:
+                store.delete(key)
+        elif there is None:
+            store.create(made)
+        else:
+            store.replace(made)
+
+
+# Forms
+
+
+TABLES = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("accept", "want"),
+    [
+        ("", PLAIN),
+        ("application/json", PLAIN),
+        ("*/*", PLAIN),
+        ("application/*", PLAIN),
+        ("application/yaml", YAML),
+        ("text/yaml", YAML),
+        ("application/x-yaml;q=1", YAML),
+        (TABLES, TABLE),
+        ("application/json;as=Table;v=v1beta1,application/json", PLAIN),
+        ("application/json;as=Table", TABLE),
+        ("application/json; as=PartialObjectMetadata", PARTIAL),
+        ("application/json;as=PartialObjectMetadataList", PARTIAL),
+        ("application/json;as=Other,application/yaml", YAML),
+        ("application/vnd.kubernetes.protobuf,application/json", PLAIN),
+        ("text/html,application/json", PLAIN),
+        ("text/html", None),
+        ("application/vnd.kubernetes.protobuf", None),
+        ("application/json;as=Other", None),
+    ],
+)
+def test_the_form_of_an_answer(accept: str, want: str | None) -> None:
+    if want is None:
+        with pytest.raises(StatusError) as refused:
+            form_of(accept)
+        offered = "application/json, application/yaml"
+        offered += "" if "protobuf" in accept else ", application/vnd.kubernetes.protobuf"
+        assert refused.value.code == 406 and str(refused.value).endswith(f"types are accepted: {offered}")
+        return
+    assert form_of(accept) == want
+    if want == YAML:
+        with pytest.raises(StatusError) as refused:
+            watched_form_of(accept)
+        assert str(refused.value).endswith(
+            "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+        )
+    else:
+        assert watched_form_of(accept) == want
+
+
+def test_what_a_route_has() -> None:
+    json, yaml, protobuf = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+    watched = f"{json};stream=watch, {protobuf};stream=watch"
+    for accept, subresource, is_list, missing in (
+        ("", "", False, None),
+        ("text/html", "proxy", False, None),
+        ("text/html", "exec", False, None),
+        ("text/plain", "log", False, None),
+        (f"text/html,{yaml};q=1", "", False, None),
+        ("*/*", "status", True, None),
+        (protobuf, "", True, None),
+        ("text/plain", "", False, f"{json}, {yaml}, {protobuf}"),
+        ("text/plain", "status", True, f"{json}, {yaml}, {protobuf}, {watched}"),
+        ("text/html", "log", False, f"text/plain, {json}, {yaml}, {protobuf}"),
+    ):
+        if missing is None:
+            check_accept(accept, subresource, is_list)
+            continue
+        with pytest.raises(StatusError) as refused:
+            check_accept(accept, subresource, is_list)
+        assert refused.value.code == 406 and missing in str(refused.value), (accept, subresource)
+
+
+def test_a_lease_is_read_as_renewed_lately_and_others_as_they_are() -> None:
+    bodies: Any = None
+    shown = Representation(bodies, lambda: 1_767_225_605_000_000)
+    resources = Resources().by_route
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "n", "namespace": "kube-node-lease"},
+        "spec": {"holderIdentity": "n"},
+    }
+    read = shown.version(lease, resources["coordination.k8s.io", "v1", "leases"])
+    assert read == {**lease, "spec": {"holderIdentity": "n", "renewTime": "2026-01-01T00:00:00.000000Z"}}
+    config: Obj = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "n", "namespace": "kube-node-lease"},
+    }
+    assert shown.version(config, resources["", "v1", "configmaps"]) is config
+
+
+# Bookmarks
+
+
+def test_every_watch_gets_its_bookmarks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    watches, slept = Watches(Store()), list[float]()
+    told = list[int]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) > 3:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(watches, "bookmark", lambda: told.append(len(slept)))
+    with pytest.raises(asyncio.CancelledError):
+        watches.bookmark_forever().send(None)
+    assert (slept, told) == ([30.0] * 4, [1, 2, 3])
+
+
+# External scalers
+
+
+class World:
+    """A cluster, its autoscaling room and the loop, in one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *allowed: str) -> None:
+        self.store, self.told, self.tasks = Store(), list[Any](), list[Task]()
+        self.keda, self.now_s = self, 100.0
+        it: Any = self
+        self.scalers = ExternalScalers(it, self.store, it, allowed)
+        monkeypatch.setattr(asyncio, "get_running_loop", lambda: self)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
+
+    def create_task(self, coming: Coroutine[Any, Any, None]) -> Task:
+        self.tasks.append(Task(coming))
+        return self.tasks[-1]
+
+    def no_faster(self) -> Any:
+        return nullcontext()
+
+    def touch(self) -> None:
+        self.told.append("touch")
+
+    def poke(self) -> None:
+        self.told.append("poke")
+
+    def answered(self, key: Key, *, is_another: bool) -> None:
+        self.told.append((key, is_another))
+
+
+class Task:
+    def __init__(self, coming: Coroutine[Any, Any, None]) -> None:
+        self.coming, self.is_cancelled = coming, False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+        self.coming.close()
+
+
+KEY = Key("ScaledObject.keda.sh", "team", "s")
+
+
+def trigger(address: str = "h:1", *, is_push: bool = False, number: int = 0, **metadata: str) -> Asked:
+    return Asked(KEY, number, address, is_push, tuple(sorted(metadata.items())))
+
+
+def finish(task: Task) -> None:
+    with pytest.raises(StopIteration):
+        task.coming.send(None)
+
+
+def saying(world: World, monkeypatch: pytest.MonkeyPatch, *answers: Answer) -> None:
+    left = list(answers)
+
+    async def answered(_asked: Asked) -> Answer:
+        return left.pop(0)
+
+    monkeypatch.setattr(world.scalers, "_answered", answered)
+
+
+ON, OFF = Answer((), {"m": 1}, True), Answer((), {"m": 1}, False)
+FAULT = Answer(fault="external: h:1: no")
+
+
+@pytest.mark.parametrize(
+    ("is_push", "said", "kept", "told"),
+    [
+        (False, (OFF, ON), ON, [False, False]),
+        (False, (ON, OFF), OFF, [False, False]),
+        (False, (ON, ON), ON, [False]),
+        (True, (ON, OFF), ON, [False]),
+        (True, (OFF, ON), ON, [False, False]),
+        (True, (OFF, OFF), OFF, [False]),
+        (True, (ON, FAULT), FAULT, [False, False]),
+        (True, (FAULT, ON), ON, [False, False]),
+    ],
+)
+def test_what_a_scaler_said_last_is_known(
+    monkeypatch: pytest.MonkeyPatch, is_push: bool, said: tuple[Answer, ...], kept: Answer, told: list[bool]
+) -> None:
+    world, asked = World(monkeypatch), trigger(is_push=is_push)
+    saying(world, monkeypatch, *said)
+    for _ in said:
+        world.scalers.answer(asked)
+        asking = [t for t in world.tasks if "._ask" in repr(t.coming)]
+        finish(asking[-1])
+        world.now_s += 1
+    assert world.scalers.answer(asked) == kept
+    first = [(KEY, True)] + [(KEY, False)] * (len(told) - 1)
+    assert world.told == [x for heard in first for x in ("touch", heard, "poke")]
+    for task in world.tasks:
+        task.cancel()
+
+
+def test_a_scaler_is_asked_once_a_second_and_one_call_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, asked = World(monkeypatch), trigger()
+    saying(world, monkeypatch, ON, OFF, ON)
+    assert world.scalers.answer(asked) is None and len(world.tasks) == 1
+    world.now_s += 5
+    assert world.scalers.answer(asked) is None and len(world.tasks) == 1
+    finish(world.tasks[0])
+    assert world.scalers.answer(asked) == ON and len(world.tasks) == 2
+    finish(world.tasks[1])
+    world.now_s += 0.99
+    assert world.scalers.answer(asked) == OFF and len(world.tasks) == 2
+    world.now_s += 0.01
+    assert world.scalers.answer(asked) == OFF and len(world.tasks) == 3
+    assert world.scalers.frozen().answer(asked) == OFF
+    other = trigger(number=1)
+    assert world.scalers.answer(other) is None and len(world.tasks) == 4
+    world.scalers.stop()
+    assert [t.is_cancelled for t in world.tasks] == [False, False, True, True]
+
+
+def test_as_many_triggers_as_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(externalscalers, "MOST_TRIGGERS", 2)
+    world = World(monkeypatch)
+    saying(world, monkeypatch, ON, ON, ON)
+    first, second, third = (trigger(number=n) for n in range(3))
+    world.scalers.answer(first)
+    world.scalers.answer(second)
+    finish(world.tasks[0])
+    full = Answer(fault="external: more than 2 triggers ask external scalers")
+    assert world.scalers.answer(third) == full
+    world.now_s += 300
+    assert world.scalers.answer(third) == full
+    world.now_s += 0.1
+    assert world.scalers.answer(third) is None
+    assert world.scalers._known.keys() == {second, third}
+    for task in world.tasks:
+        task.cancel()
+
+
+def test_what_is_pushed_wakes_where_it_is_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    for before, is_active, after in (
+        (None, True, None),
+        (FAULT, True, FAULT),
+        (OFF, False, OFF),
+        (OFF, True, ON),
+        (ON, False, OFF),
+    ):
+        world, known = World(monkeypatch), _Known(before)
+        world.scalers._pushed(trigger(is_push=True), known, is_active)
+        assert known.answer == after
+        assert world.told == (["touch", (KEY, False), "poke"] if after != before else [])
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed", "want"),
+    [
+        ("h:1", "h:1", "h:1"),
+        ("h:1", "h", "h:1"),
+        ("h", "h:443", "h:443"),
+        ("dns:///h:1", "h:1", "h:1"),
+        ("a-b.c:65535", "a-b.c", "a-b.c:65535"),
+        ("h:65536", "h", None),
+        ("h:", "h", None),
+        ("-h:1", "-h", None),
+        ("unix:///h", "h", None),
+        ("h:1 ", "h", None),
+        ("h:1", "h:2", "h:1 is outside the cluster: fairway up --call h:1 allows it"),
+        ("s.team:80", "", "s.team:80 is outside the cluster: fairway up --call s.team:80 allows it"),
+    ],
+)
+def test_where_a_scaler_is(
+    monkeypatch: pytest.MonkeyPatch, address: str, allowed: str, want: str | None
+) -> None:
+    scalers = World(monkeypatch, *allowed.split()).scalers
+    if want is not None and " " not in want:
+        assert scalers._target(address) == want
+        return
+    with pytest.raises(ScalerFault) as refused:
+        scalers._target(address)
+    assert str(refused.value) == (want or "expected an address such as my-scaler.default:6000")
+
+
+def test_how_a_scaler_is_spoken_to() -> None:
+    nothing = (("caCert", ""), ("tlsClientCert", ""), ("tlsClientKey", ""))
+    assert externalscalers._tls(trigger()) == ()
+    assert externalscalers._tls(trigger(enableTLS="false")) == ()
+    for said in ("true", "1", "T"):
+        assert externalscalers._tls(trigger(enableTLS=said)) == nothing
+        with pytest.raises(ScalerFault, match="certificates are always checked"):
+            externalscalers._tls(trigger(unsafeSsl=said))
+    for name in ("caCert", "tlsClientCert"):
+        found = externalscalers._tls(trigger()._replace(auth=((name, "pem"),)))
+        assert dict(found) == {**dict(nothing), name: "pem"}
+    assert externalscalers._tls(trigger()._replace(auth=(("tlsClientKey", "pem"),))) == ()
