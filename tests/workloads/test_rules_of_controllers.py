@@ -605,6 +605,64 @@ def test_who_is_scaled_alone(new: Any, old: list[Any], want: dict[str, int]) -> 
     assert sizes(one) == want
 
 
+# Per ReplicaSet: its pods, available ones, and what it remembers of the size before (maximum, wanted); `new` and two
+# older ones. Worked out by the rules of sync.go (scale) and GetReplicaSetProportion.
+Had = tuple[int, int, int | None, int | None]
+SHARES: list[tuple[int, int, int | None, Had | None, list[Had], dict[str, int]]] = [
+    (9, 2, None, None, [(4, 0, 0, 4), (1, 1, 4, 4)], {"a": 8, "b": 3}),
+    (0, 2, 1, (3, 2, None, None), [(2, 1, 4, 4)], {"a": 0, "new": 0}),
+    (9, 2, None, (3, 2, 1, 3), [(4, 0, None, None), (3, 3, 1, None)], {"a": 4, "b": 3, "new": 4}),
+    (2, 1, 0, None, [(0, 0, 4, 3), (0, 0, 1, 3)], {"a": 0, "b": 2}),
+    (2, 2, 0, (2, 2, 1, 2), [(1, 1, None, 2), (3, 2, 6, 3)], {"a": 0, "b": 0, "new": 2}),
+    (3, 3, 4, (3, 3, 6, 4), [], {"new": 3}),
+    (2, 2, None, (2, 1, 8, 2), [(5, 2, 1, None)], {"a": 3, "new": 1}),
+    (4, 1, None, (0, 0, 5, None), [], {"new": 4}),
+    (4, 1, 4, (2, 1, 1, 4), [(3, 3, None, 4)], {"a": 3, "new": 2}),
+]
+
+
+@pytest.mark.parametrize(("replicas", "surge", "there", "new", "old", "want"), SHARES)
+def test_each_gets_its_share_of_what_it_had(
+    replicas: int, surge: int, there: int | None, new: Had | None, old: list[Had], want: dict[str, int]
+) -> None:
+    def made(name: str, had: Had, age: int) -> sets.Sized:
+        marks = {sets.MAX_REPLICAS: had[2], sets.DESIRED_REPLICAS: had[3]}
+        return made_set(name, had[0], had[1], age, **{k: str(v) for k, v in marks.items() if v is not None})
+
+    older = [made(name, had, age) for name, had, age in zip("ab", old, (1, 2), strict=False)]
+    one = plan(made("new", new, 9) if new else None, *older, replicas=replicas, surge=surge)
+    if there is not None:
+        one.deployment["status"] = {"replicas": there}
+    scaling.share_out(one)
+    assert sizes(one) == want
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "want"),
+    [
+        ((3, "3"), (2, "3"), False),
+        ((3, "3"), (2, "4"), True),
+        ((3, "2"), (2, "3"), True),
+        ((3, "3"), (0, "4"), False),
+        ((3, None), (2, "3"), False),
+        ((3, None), (2, "4"), True),
+        ((3, "many"), (2, "3"), False),
+    ],
+)
+def test_another_size_is_one_that_pods_still_go_by(new: Any, old: Any, want: bool) -> None:
+    def made(name: str, had: tuple[int, str | None]) -> sets.Sized:
+        return made_set(name, had[0], 0, 1, **({sets.DESIRED_REPLICAS: had[1]} if had[1] else {}))
+
+    assert scaling.is_scaling_event(plan(made("new", new), made("old", old), replicas=3)) is want
+
+
+def test_a_size_that_fits_is_remembered() -> None:
+    one = plan(made_set("new", 3, 3, 9, **{sets.DESIRED_REPLICAS: "2", sets.MAX_REPLICAS: "3"}), replicas=3)
+    scaling.share_out(one)
+    assert sizes(one) == {"new": 3}
+    assert not scaling.is_scaling_event(one)
+
+
 def test_recreate_never_runs_two_versions() -> None:
     one = plan(None, made_set("a", 2, 2), made_set("b", 0, 0), replicas=2)
     assert rolling.stop_old(one)

@@ -79,7 +79,7 @@ def _proportionally(rollout: Rollout) -> None:
         share = _share(rollout, one, to_add, added)
         sizes.append(one.replicas + share)
         added += share
-    if sizes and to_add:
+    if to_add:
         sizes[0] = max(sizes[0] + to_add - added, 0)
     for one, size in zip(sets, sizes, strict=True):
         scale(rollout, one, size)
