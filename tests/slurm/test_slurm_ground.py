@@ -146,7 +146,7 @@ def test_explain_says_who_is_before_and_what_is_short(tmp_path: Path) -> None:
     assert second.reason in ("Priority", "Resources") and second.ahead[0].startswith("10 job of bo")
     first = explain_job(ground.at("20s"), "10")
     assert first.reason == "Resources" and not first.ahead
-    assert "0 of 2 nodes have that free" in first.facts[0] and "1 nodes short" in first.facts[0]
+    assert "0 of 2 nodes have that free" in first.facts[0] and "1 node short" in first.facts[0]
     assert first.start == T + 5 + 2 * 3600 and first.nodes == ("n2",)
     never = explain_job(ground.at("20s"), "12")
     assert "not available" in never.facts[0]
@@ -212,6 +212,22 @@ def test_more_nodes_wait_less(tmp_path: Path) -> None:
     for wrong in ("nodes=2", "nodes/x=+1", "partition/q/MaxTime=1", "Nonsense=1", "load=-1", "x"):
         with pytest.raises(UserError):
             what_if(ground.at(), [wrong])
+
+
+def test_a_new_node_is_at_the_switch_of_the_one_it_is_like(tmp_path: Path) -> None:
+    """A node at no switch gets no job under topology/tree: the answer had been that more nodes change nothing."""
+    rows = [row(str(n), "bo", 8, n, n + 3600, limit="01:30:00") for n in range(1, 9)]
+    small(tmp_path, *rows)
+    conf = tmp_path / "slurm.conf"
+    conf.write_text(conf.read_text() + "TopologyPlugin=topology/tree\n")
+    names = [node.name for node in SlurmGround(tmp_path).site.conf.nodes]
+    (tmp_path / "topology.conf").write_text(
+        f"SwitchName=s Nodes={','.join(names)}\nSwitchName=t Switches=s\n"
+    )
+    before, after, _ = what_if(SlurmGround(tmp_path).at(), ["nodes=+2"])
+    assert after.all.wait_mean_s < before.all.wait_mean_s
+    fewer, less, _ = what_if(SlurmGround(tmp_path).at(), ["nodes=-1"])
+    assert less.all.wait_mean_s > fewer.all.wait_mean_s
 
 
 def test_jain_is_one_for_equals() -> None:

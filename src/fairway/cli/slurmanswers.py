@@ -21,9 +21,13 @@ class Counting(Protocol):
 
 
 def slurm_on(path: Path | None) -> SlurmGround | None:
-    """The Slurm site at a path; None for any other ground. Raises: InvalidInput."""
-    if path is None or not (path / "slurm.conf").is_file():
+    """The Slurm site at a path, its files or itself; None for any other ground. Raises: InvalidInput, WorldError."""
+    if path is None:
         return None
+    if not (path / "slurm.conf").is_file():
+        from fairway.ground import slurmlive
+
+        return slurmlive.live_ground(path) if slurmlive.is_live(path) else None
     from fairway.ground.slurmground import SlurmGround
 
     return SlurmGround(path)
@@ -126,7 +130,9 @@ def fragmentation(ground: SlurmGround, at: str | None, output: str) -> None:
         typer.echo(f"fairway: {note}", err=True)
     head = [
         f"{found.free} of {found.gpus} GPUs are free",
-        f"{found.unusable} of them none of the {found.waiting} jobs that wait can use",
+        f"{found.unusable} of them no use to any of the {found.waiting} jobs that wait for GPUs"
+        if found.waiting
+        else "no job waits for GPUs",
     ]
     _say_rows(output, found.as_json(), head, fragmentation_rows(found))
     if found.waiting and found.free and found.unusable == found.free:

@@ -54,7 +54,9 @@ def _opened(path: Path, lenient: bool, kueue_config: Path | None, seed: int | No
 
         if is_data_folder(path):
             return ServedGround(path)
-    if (path / "slurm.conf").is_file():
+    from fairway.ground.slurmlive import is_served
+
+    if (path / "slurm.conf").is_file() or is_served(path):
         raise UserError(
             f"{path} is a Slurm site: this question is not answered for one (docs/slurm-migration.md)"
         )

@@ -55,13 +55,14 @@ class SlurmGround:
 
     kind = SLURM
 
-    def __init__(self, path: Path) -> None:
-        self.name = str(path)
+    def __init__(self, path: Path, name: str = "", taken: int = 0) -> None:
+        """`taken`: the second the files were written at, where that is known."""
+        self.name = name or str(path)
         self.site = read_site(path)
         self.past: list[JobRecord] = []
         self.current: list[JobRecord] = []
         self.states: dict[str, tuple[str, str]] = {}
-        self._taken = 0
+        self._taken, self._is_known = taken, taken > 0
         for file in sorted(path.iterdir()):
             if file.suffix in _SUFFIXES and file.is_file() and file.name not in self.site.files:
                 self._read(file)
@@ -92,7 +93,10 @@ class SlurmGround:
         if self.current and when is None:
             stamps = (max(r.submit, r.start, r.end) for r in self.current)
             now = max(self._taken, *stamps)
-            notes.append("the newest moment that scontrol or squeue speak of; it may have been taken later")
+            if not self._is_known:
+                notes.append(
+                    "the newest moment that scontrol or squeue speak of; it may have been taken later"
+                )
             known = tuple(r for r in self.current if r.state in ("PENDING", "RUNNING", "SUSPENDED"))
             past = tuple(r for r in self.past if r.end and r.end <= now)
             return SlurmMoment(self.site, now, past, past + known, self.states, tuple(notes))

@@ -160,7 +160,8 @@ def _room(controller: Any, job: Job) -> str:
     free: list[tuple[int, str]] = []
     for at in nodes:
         node = cluster.nodes[at]
-        if not node.available:
+        asked = not job.nodelist or at in job.nodelist
+        if not node.available or not asked or at in job.exclude:
             continue
         if gpus:
             have = sum(
@@ -175,9 +176,10 @@ def _room(controller: Any, job: Job) -> str:
     fits = sum(1 for have, _ in free if have >= each)
     most = f"{free[0][0]} on {free[0][1]}" if free else "none"
     total = sum(have for have, _ in free)
+    missing = max(need - fits, 0)
     return (
         f"it needs {each} {what} on each of {need} node{'s' if need > 1 else ''}; {fits} of {len(nodes)} nodes have "
-        f"that free (most: {most}; {total} in all): {max(need - fits, 0)} nodes short"
+        f"that free (most: {most}; {total} in all): {missing} node{'s' if missing != 1 else ''} short"
     )
 
 

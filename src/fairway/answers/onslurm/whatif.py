@@ -122,7 +122,7 @@ def _more_nodes(
         for name in names:
             conf += f"# {name} is gone\n"
         keep = [node for node in site.conf.nodes if node.name not in names]
-        return {**texts, "slurm.conf": _rewritten(site, conf, keep, [])}
+        return {**texts, **_switches(site, names, "", []), "slurm.conf": _rewritten(site, conf, keep, [])}
     extra = [f"{like.name}x{number}" for number in range(1, count + 1)]
     gres = texts.get("gres.conf", "")
     for one in like.gres:
@@ -134,9 +134,26 @@ def _more_nodes(
     names = [part.name for part in parts]
     return {
         **texts,
+        **_switches(site, [], like.name, extra),
         "gres.conf": gres,
         "slurm.conf": _rewritten(site, conf, [*site.conf.nodes, *made], [(n, extra) for n in names]),
     }
+
+
+def _switches(site: SiteFolder, gone: list[str], like: str, extra: list[str]) -> dict[str, str]:
+    """topology.conf without nodes that are gone, and with new ones at the switch of the one they are like: a node at no
+    switch gets no job."""
+    if not site.conf.topology:
+        return {}
+    lines = []
+    for switch in site.conf.topology:
+        nodes = [node for node in switch.nodes if node not in gone]
+        nodes += extra if like in nodes else []
+        words = [f"SwitchName={switch.name}"]
+        words += [f"Nodes={','.join(nodes)}"] if nodes else []
+        words += [f"Switches={','.join(switch.switches)}"] if switch.switches else []
+        lines.append(" ".join(words))
+    return {"topology.conf": "\n".join(lines) + "\n"}
 
 
 def _size(node: NodeConf) -> tuple[int, int]:
@@ -150,7 +167,8 @@ def _rewritten(site: SiteFolder, conf: str, nodes: list[NodeConf], more: list[tu
         parts = [
             f"NodeName={node.name} CPUs={node.cpus} Boards={node.boards} SocketsPerBoard={node.sockets // node.boards}",
             f"CoresPerSocket={node.cores_per_socket} ThreadsPerCore={node.threads} RealMemory={node.real_memory}",
-            f"Weight={node.weight}",
+            f"Weight={node.weight} TmpDisk={node.tmp_disk}",
+            f"MemSpecLimit={node.mem_spec} CoreSpecCount={node.core_spec}",
         ]
         parts += [f"Gres={node.gres_text}"] if node.gres_text else []
         parts += [f"Feature={','.join(node.features)}"] if node.features else []

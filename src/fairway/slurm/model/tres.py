@@ -6,6 +6,7 @@ A count of `mem` is MiB, of `cpu`, `node`, `gres/…` and `license/…` whole on
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 from fairway.slurm.words.sizes import tres_text
 
@@ -17,8 +18,13 @@ STATIC = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages")
 
 def order(names: Iterable[str], tracked: tuple[str, ...] = ()) -> list[str]:
     """Names in the order of their ids: the static ones, `tracked` (AccountingStorageTRES) as configured, the rest."""
-    ids = {name: at for at, name in enumerate((*STATIC, *tracked))}
+    ids = _ids(tracked)
     return sorted(names, key=lambda name: (ids.get(name, len(ids)), name))
+
+
+@cache
+def _ids(tracked: tuple[str, ...]) -> dict[str, int]:
+    return {name: at for at, name in enumerate((*STATIC, *tracked))}
 
 
 def written(tres: Mapping[str, int], tracked: tuple[str, ...] = ()) -> str:

@@ -40,6 +40,9 @@ class JobRecord:
     features: str = ""
     alloc: dict[str, int] = field(default_factory=dict)
     line: int = 0
+    wanted: str = ""
+    """The nodes it asks for by name, a hostlist; `excluded`: those it does not take."""
+    excluded: str = ""
 
     @property
     def gpus(self) -> int:

@@ -16,6 +16,7 @@ from fairway.slurm.lifecycle import YEAR_S, Behaviour
 from fairway.slurm.model.job import Job
 from fairway.slurm.records.record import JobRecord, request_of
 from fairway.slurm.sitefolder import SiteFolder, add_user
+from fairway.slurm.words import hostlist
 from fairway.slurm.words.errors import SlurmError
 
 RunsFor = Callable[[JobRecord, int], int]
@@ -138,6 +139,8 @@ def _queue(standing: Standing, record: JobRecord, runs_for: RunsFor) -> None:
     if record.eligible > standing.now:
         request.begin = record.eligible
     try:
+        request.nodelist = tuple(hostlist.expand(record.wanted))
+        request.exclude = tuple(hostlist.expand(record.excluded))
         job = controller.submit(request, record.user)
     except (SlurmError, ValueError) as refused:
         standing.left_out.append(f"job {record.label}: {refused}")

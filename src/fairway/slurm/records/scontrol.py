@@ -82,6 +82,8 @@ def _job(pairs: dict[str, str], line: int) -> JobRecord:
         features=_word(pairs.get("Features", "")),
         alloc={} if is_pending else tres,
         line=line,
+        wanted=_word(pairs.get("ReqNodeList", "")),
+        excluded=_word(pairs.get("ExcNodeList", "")),
     )
 
 
@@ -148,6 +150,8 @@ def _json_job(job: dict[str, Any]) -> JobRecord:
         priority=_whole(job.get("priority")),
         reason=str(job.get("state_reason") or ""),
         dependency=str(job.get("dependency") or ""),
+        wanted=str(job.get("required_nodes") or ""),
+        excluded=str(job.get("excluded_nodes") or ""),
         features=str(job.get("features") or ""),
         alloc={} if is_pending else _tres(str(job.get("tres_alloc_str") or "")) or tres,
     )

@@ -109,6 +109,16 @@ def _encoded(what: dict[str, Any]) -> bytes:
     return b"%08x %s\n" % (crc32(text), text)
 
 
+def head_of(folder: Path) -> dict[str, Any]:
+    """What a served cluster was made of: the first line of its journal. Raises: WorldError."""
+    path = folder / "journal"
+    with open(path, "rb") as stream:
+        head = _decoded(stream.readline(LINE_MOST))
+    if head is None or "texts" not in head:
+        raise WorldError(f"{path}: this is no journal of a Slurm cluster that this version reads")
+    return head
+
+
 def _decoded(line: bytes) -> dict[str, Any] | None:
     """None where it is not whole."""
     if len(line) < 10 or not line.endswith(b"\n") or line[:8] != b"%08x" % crc32(line[9:-1]):

@@ -1,0 +1,102 @@
+"""A Slurm cluster as it is now: the site's own commands, run read-only, and its configuration.
+
+`slurm` is the cluster whose commands are on PATH (slurm.conf: that of $SLURM_CONF, else /etc/slurm); the folder of
+`fairway slurm up` is the one served from there. What the commands print is read as a dump of it would be.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fairway.errors import UserError, WorldError
+from fairway.ground.slurmground import SlurmGround
+from fairway.slurm.records.sacct import ADVICE
+from fairway.slurm.serving.journal import head_of
+from fairway.slurm.sitefolder import MAX_BYTES, SLURM_CONF
+
+LIVE = "slurm"
+_HISTORY_DAYS = 28
+_TIMEOUT_S = 300.0
+_SACCT = tuple(ADVICE.replace("2025-01-01", f"now-{_HISTORY_DAYS}days").split())
+_JOBS, _NODES = ("scontrol", "show", "job"), ("scontrol", "show", "node")
+_QOS = ("sacctmgr", "-P", "show", "qos")
+
+
+def is_live(path: Path) -> bool:
+    return str(path) == LIVE or is_served(path)
+
+
+def is_served(folder: Path) -> bool:
+    """The data folder of `fairway slurm up`."""
+    return (folder / "journal").is_file() and (folder / "bin" / "scontrol").exists()
+
+
+def live_ground(path: Path) -> SlurmGround:
+    """Raises: UserError, WorldError where a command is missing or does not answer."""
+    served = is_served(path)
+    texts = head_of(path)["texts"] if served else _configured()
+    environment = dict(os.environ) | {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
+    if served:
+        environment |= {"PATH": f"{path / 'bin'}:{os.environ.get('PATH', os.defpath)}", "FAIRWAY_AS": "root"}
+        environment.pop("FAIRWAY_SOCKET", None)
+    with TemporaryDirectory(prefix="fairway-slurm-") as name:
+        folder = Path(name)
+        for file, text in texts.items():
+            (folder / Path(file).name).write_text(text, encoding="utf-8")
+        stamp = re.search(r"\((\d{1,12})\)", _printed(("sdiag",), environment))
+        for file, words in (("sacct.csv", _SACCT), ("jobs.txt", _JOBS), ("nodes.txt", _NODES)):
+            said = _printed(words, environment)
+            if words is not _SACCT or said.count("\n") > 1:
+                (folder / file).write_text(said, encoding="utf-8")
+        _accounts(folder, texts[SLURM_CONF], environment)
+        return SlurmGround(folder, str(path), int(stamp[1]) if stamp else 0)
+
+
+def _configured() -> dict[str, str]:
+    """The *.conf files of this machine. Raises: UserError."""
+    conf = Path(os.environ.get("SLURM_CONF") or f"/etc/slurm/{SLURM_CONF}")
+    if not conf.is_file():
+        raise UserError(f"{conf}: no such file; SLURM_CONF names the site's {SLURM_CONF}")
+    found = {file.name: file.read_text("utf-8", "replace") for file in sorted(conf.parent.glob("*.conf"))}
+    return found | {SLURM_CONF: conf.read_text("utf-8", "replace")}
+
+
+def _accounts(folder: Path, conf: str, environment: Mapping[str, str]) -> None:
+    """Accounts and QOS, where there is a slurmdbd; else nobody is refused for them."""
+    cluster = re.search(r"^\s*ClusterName=(\S+)", conf, re.IGNORECASE | re.MULTILINE)
+    dump = ("sacctmgr", "-i", "dump", cluster[1] if cluster else "cluster", f"file={folder / 'accounts.cfg'}")
+    try:
+        _printed(dump, environment)
+        (folder / "qos.txt").write_text(_printed(_QOS, environment), encoding="utf-8")
+    except WorldError:
+        (folder / "accounts.cfg").unlink(missing_ok=True)
+
+
+def _printed(words: Sequence[str], environment: Mapping[str, str]) -> str:
+    """What a command prints. Raises: WorldError."""
+    said = " ".join(words)
+    try:
+        ran = subprocess.run(
+            words,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except OSError as failed:
+        raise WorldError(f"{words[0]}: {failed.strerror}; is this a machine of a Slurm cluster?") from None
+    except subprocess.TimeoutExpired:
+        raise WorldError(f"{said}: no answer after {_TIMEOUT_S:g} s") from None
+    if ran.returncode:
+        raise WorldError(
+            f"{said}: exit code {ran.returncode}: {ran.stderr.decode('utf-8', 'replace')[:500].strip()}"
+        )
+    if len(ran.stdout) > MAX_BYTES:
+        raise WorldError(f"{said}: printed {len(ran.stdout)} bytes, expected at most {MAX_BYTES}")
+    return ran.stdout.decode("utf-8", "replace")
