@@ -105,7 +105,7 @@ def test_a_job_that_can_no_longer_end_in_time_is_over(asked: dict[str, Any], lea
     w.run(last - 3)
     assert job.pending
     w.run(1.5)
-    assert (job.state, job.reason, job.exit_code) == ("DEADLINE", "DeadLine", 1)
+    assert (job.state, job.reason, job.exit_code, job.signal) == ("DEADLINE", "DeadLine", 0, 1)
     assert job.start == job.end == w.ctl.now
     assert job.job_id not in w.ctl.cluster.pending
 

@@ -1,4 +1,4 @@
-"""--switches with topology/tree: a job waits for few switches as long as it said and the site allows, then takes any."""
+"""--switches with topology/tree: a job waits for few switches as long as it said and the site allows."""
 
 from __future__ import annotations
 

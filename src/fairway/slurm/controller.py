@@ -13,7 +13,7 @@ from fairway.slurm.lifecycle import TIME_LIMITS_US, YEAR_S, Life, close_step
 from fairway.slurm.model.job import Job, JobRequest, Step
 from fairway.slurm.model.partition import Partition
 from fairway.slurm.placing.uses import bits
-from fairway.slurm.queueing import is_runnable, partition_reason, split_task
+from fairway.slurm.queueing import is_late, is_runnable, partition_reason, split_task
 from fairway.slurm.selecting import Looking
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import SlurmError
@@ -128,11 +128,21 @@ class Controller(Life):
             wait = submitting.switch_wait_s(cluster.conf, request)
             self.clock.at((self.now + wait) * SECOND, "switches", job.job_id)
 
-    def _watch_deadline(self, job: Job, deadline: int) -> None:
+    def _watch_deadline(self, job: Job, deadline: int, after: int = 0) -> None:
         """When it can no longer end in time: its least limit, or its limit, before the deadline."""
         least = job.request.time_min or (job.time_limit if job.limit_set else INFINITE)
         if deadline and least < INFINITE:
-            self.clock.at((deadline - least * 60 + 1) * SECOND, "deadline", job.job_id)
+            due = max(deadline - least * 60 + 1, after)
+            self.clock.at(due * SECOND, "deadline", job.job_id)
+
+    def _on_deadline(self, job_id: int) -> None:
+        job = self.cluster.jobs.get(job_id)
+        if job is not None and is_late(self.cluster, job, self.now):
+            job.signal, job.reason, job.reason_detail = 1, "DeadLine", ""
+            self._remove(job, "DEADLINE")
+        elif job is not None and job.pending:  # held, or its limit is another by now
+            every = max(self.cluster.conf.parameter("sched_interval", 60), 1)
+            self._watch_deadline(job, job.request.deadline, self.now + every)
 
     def _on_switches(self, job_id: int) -> None:
         """It has waited long enough for few switches."""
@@ -141,20 +151,6 @@ class Controller(Life):
             if job is not None and job.few_switches:
                 job.few_switches, job.needs = 0, {}
         self.changed()
-
-    def _on_deadline(self, job_id: int) -> None:
-        """A job that could start but can no longer end in time is over; a held one is looked at again (deadline_ok)."""
-        job = self.cluster.jobs.get(job_id)
-        if job is None or not job.pending or not job.request.deadline:
-            return
-        if job.request.deadline >= self.now + (job.request.time_min or job.time_limit) * 60:
-            return
-        if not is_runnable(self.cluster, job, self.now):
-            every = self.cluster.conf.parameter("sched_interval", 60)
-            self.clock.at((self.now + max(every, 1)) * SECOND, "deadline", job_id)
-            return
-        job.reason, job.reason_detail, job.exit_code = "DeadLine", "", 1
-        self._remove(job, "DEADLINE")
 
     def _first_look(self, job: Job) -> None:
         """Could it ever run? Raises: SlurmError REQUESTED_NODE_CONFIG_UNAVAILABLE; sets the first reason."""

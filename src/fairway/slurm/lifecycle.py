@@ -21,7 +21,7 @@ from fairway.slurm.model.association import Accounts
 from fairway.slurm.model.job import Job, NodeShare, Step
 from fairway.slurm.model.node import Node
 from fairway.slurm.model.partition import Partition
-from fairway.slurm.queueing import is_late, is_never, split_task
+from fairway.slurm.queueing import is_never, split_task
 from fairway.slurm.selecting import Looking, Verdict
 from fairway.slurm.words.durations import INFINITE
 
@@ -188,14 +188,11 @@ class Life:
         self.counts.count_pass(self.now, look.tried, look.queued)
 
     def _drop_impossible(self) -> None:
-        """kill_invalid_depend: jobs whose dependency can never be satisfied are cancelled; so are late ones."""
+        """kill_invalid_depend: jobs whose dependency can never be satisfied are cancelled."""
         kills = self.cluster.conf.has_option("kill_invalid_depend", "DependencyParameters")
-        for job in [one for one in self.cluster.pending.values() if one.dependencies or one.request.deadline]:
+        for job in [one for one in self.cluster.pending.values() if one.dependencies]:
             asked = job.request.kill_on_invalid_dep
-            if is_late(self.cluster, job, self.now):
-                job.signal, job.reason, job.reason_detail = 1, "DeadLine", ""
-                self._remove(job, "DEADLINE")
-            elif (asked or (kills and asked is None)) and is_never(self.cluster, job, self.now):
+            if (asked or (kills and asked is None)) and is_never(self.cluster, job, self.now):
                 job.reason = "DependencyNeverSatisfied"
                 self._remove(job, "CANCELLED")
 

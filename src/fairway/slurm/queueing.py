@@ -134,7 +134,13 @@ def is_never(cluster: Cluster, job: Job, now: int) -> bool:
 def is_late(cluster: Cluster, job: Job, now: int) -> bool:
     """Could it run now, but not end by its deadline? (deadline_ok in job_scheduler.c.)"""
     due = job.request.deadline
-    if not due or not job.priority or job.begin > now or dependencies.check(cluster, job, now):
+    if (
+        not due
+        or not job.pending
+        or not job.priority
+        or job.begin > now
+        or dependencies.check(cluster, job, now)
+    ):
         return False
     limit = job.request.time_min or (job.time_limit if job.limit_set else 0)
     return 0 < limit < INFINITE and due < now + limit * 60
