@@ -14,10 +14,11 @@ from fairway.admission.door import Door
 from fairway.admission.intree import Options
 from fairway.admission.podsecurity.evaluation import violations
 from fairway.admission.podsecurity.levels import LATEST, LevelVersion, Policy, policy_of
+from fairway.admission.policies import mutating, params
 from fairway.admission.policies.index import PolicyIndex
 from fairway.admission.quota import charges, quota_violation
 from fairway.admission.rbac import aggregation, reviews
-from fairway.admission.rbac.attributes import Attributes
+from fairway.admission.rbac.attributes import Attributes, forbidden_status
 from fairway.admission.rbac.authorizer import Authorizer
 from fairway.admission.request import Admitted, Denied, User
 from fairway.cluster.store import Store
@@ -553,3 +554,130 @@ def test_rules_are_collected_by_selector_and_name_each_once() -> None:
     assert aggregation.aggregated_rules(roles[0], roles) == []
     empty = {"metadata": {"name": "empty"}, "aggregationRule": {"clusterRoleSelectors": None}}
     assert aggregation.aggregated_rules(empty, roles) == []
+
+
+# Parameters
+
+
+def test_which_objects_a_policy_is_asked_with() -> None:
+    def config(name: str, home: str, **labels: str) -> Obj:
+        meta = {"name": name, "namespace": home, "labels": labels}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+
+    def node(name: str, **labels: str) -> Obj:
+        return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+    def definition(scope: str | None) -> Obj:
+        named = {"kind": "Limit", "plural": "limits"}
+        spec = {"group": "example.com", "names": named, **({"scope": scope} if scope else {})}
+        return {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "limits.example.com"},
+            "spec": spec,
+        }
+
+    store = store_of(
+        *(config("a", "x", k="1"), config("b", "x"), config("c", "y", k="1")),
+        *(node("n", k="1"), node("m")),
+    )
+    configs, nodes = {"apiVersion": "v1", "kind": "ConfigMap"}, {"apiVersion": "v1", "kind": "Node"}
+    chosen = {"matchLabels": {"k": "1"}}
+    for kind, ref, home, want in (
+        (None, {"name": "a"}, "x", [None]),
+        (configs, None, "x", [None]),
+        (configs, {"name": "a"}, "x", ["a"]),
+        (configs, {"name": "a"}, "y", []),
+        (configs, {"name": "a", "namespace": "x"}, "y", ["a"]),
+        (configs, {"name": "a", "namespace": "x"}, "", ["a"]),
+        (configs, {"selector": {}}, "x", ["a", "b"]),
+        (configs, {"selector": chosen}, "x", ["a"]),
+        (configs, {"selector": chosen, "namespace": "y"}, "x", ["c"]),
+        (configs, {"selector": chosen}, "z", []),
+        (configs, {"selector": chosen, "parameterNotFoundAction": "Deny"}, "z", "no params found for policy"),
+        (configs, {"selector": chosen, "parameterNotFoundAction": "Allow"}, "z", []),
+        (configs, {"name": "a"}, "", "cannot use namespaced paramRef in policy binding"),
+        (configs, {}, "x", [None]),
+        (configs, {"parameterNotFoundAction": "Allow"}, "x", "one of name or selector must be provided"),
+        (configs, {"name": "a", "selector": {}}, "x", "paramRef.name and paramRef.selector are mutually exclusive"),
+        (nodes, {"name": "n"}, "x", ["n"]),
+        (nodes, {"selector": {}}, "", ["m", "n"]),
+        (nodes, {"selector": chosen}, "x", ["n"]),
+        (nodes, {"name": "n", "namespace": "x"}, "x", "paramRef.namespace must not be provided"),
+    ):  # fmt: skip
+        if isinstance(want, str):
+            with pytest.raises(params.ParamsError) as refused:
+                params.collect(store, kind, ref, home)
+            assert str(refused.value).startswith(want), (kind, ref, home)
+        else:
+            found = params.collect(store, kind, ref, home)
+            assert [o and o["metadata"]["name"] for o in found] == want, (kind, ref, home)
+    limits = {"apiVersion": "example.com/v9", "kind": "Limit"}
+    for scope, said in (("Cluster", "paramRef.namespace must not"), ("Namespaced", None), (None, None)):
+        store = store_of(definition(scope))
+        if said is None:
+            assert params.collect(store, limits, {"name": "a", "namespace": "x"}, "x") == []
+        else:
+            with pytest.raises(params.ParamsError, match=said):
+                params.collect(store, limits, {"name": "a", "namespace": "x"}, "x")
+
+
+def test_a_policy_that_mutates_names_what_it_has() -> None:
+    def policy(**spec: Any) -> mutating.Policy:
+        mutations = [
+            {"applyConfiguration": {"expression": "Object{metadata: Object.metadata{name: params.x}}"}},
+            {"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}},
+        ]
+        return mutating.compile_policy(
+            {"metadata": {"name": "m"}, "spec": {"mutations": mutations, **spec}}, ()
+        )
+
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    with_params, without = policy(paramKind=kind), policy()
+    assert isinstance(with_params.mutations[0].program, Program)
+    assert isinstance(without.mutations[0].program, Error)
+    assert [m.patch_type for m in without.mutations] == ["ApplyConfiguration", "JSONPatch"]
+    assert (with_params.param_kind, without.param_kind) == (kind, None)
+    for spec, fails_open, again in (
+        ({}, False, False),
+        ({"failurePolicy": "Ignore", "reinvocationPolicy": "Never"}, True, False),
+        ({"failurePolicy": "Fail", "reinvocationPolicy": "IfNeeded"}, False, True),
+    ):
+        made = policy(**spec)
+        assert (made.name, made[3], made[4], made.bindings) == ("m", fails_open, again, ())
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message", "details"),
+    [
+        (
+            Attributes(User("ann", ()), "list", "", "pods", "", "team"),
+            'pods is forbidden: User "ann" cannot list resource "pods" in API group "" in the namespace "team"',
+            {"kind": "pods"},
+        ),
+        (
+            Attributes(User("ann", ()), "get", "apps", "deployments", "scale", "", "d"),
+            'deployments.apps "d" is forbidden: User "ann" cannot get resource "deployments/scale" '
+            'in API group "apps" at the cluster scope',
+            {"name": "d", "group": "apps", "kind": "deployments"},
+        ),
+        (
+            Attributes(User('a"n', ()), "get", path="/x"),
+            'forbidden: User "a\\"n" cannot get path "/x"',
+            {},
+        ),
+    ],
+)
+def test_what_a_403_says(attributes: Attributes, message: str, details: dict[str, str]) -> None:
+    for reason in ("", "RBAC: why"):
+        said = message + (f": {reason}" if reason else "")
+        assert forbidden_status(attributes, reason) == {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": said,
+            "reason": "Forbidden",
+            "details": details,
+            "code": 403,
+        }
