@@ -148,7 +148,9 @@ def drawn(draw: Random) -> tuple[list[tuple[str, Obj, dict[Values, int]]], list[
     pod_sets: list[tuple[str, Obj, dict[Values, int]]] = []
     pods: list[Obj] = []
     for name in names:
-        places = {(f"r{i}", f"h{name}{i}"): draw.randint(1, 2) for i in range(draw.randint(1, 3))}
+        places: dict[Values, int] = {
+            (f"r{i}", f"h{name}{i}"): draw.randint(1, 2) for i in range(draw.randint(1, 3))
+        }
         count = sum(places.values())
         request: Obj = {"podIndexLabel": "index"} if draw.random() < 0.8 else {}
         groups = draw.choice([g for g in (1, 2, 3) if count % g == 0])
