@@ -78,9 +78,8 @@ def by_rank(
     pods: Sequence[Obj], request: Obj, places: Sequence[Values], first: int, end: int
 ) -> dict[str, Values] | None:
     """Every pod's place by its rank; None where one has none, or two have one, or one is elsewhere already."""
-    label, of_group, groups = (
-        request.get(k) for k in ("podIndexLabel", "subGroupIndexLabel", "subGroupCount")
-    )
+    label, of_group = request.get("podIndexLabel"), request.get("subGroupIndexLabel")
+    groups: int = request.get("subGroupCount") or 0
     if not label or (of_group and not groups):
         return None
     out: dict[str, Values] = {}
