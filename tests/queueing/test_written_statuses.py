@@ -86,7 +86,7 @@ def test_evicted() -> None:
         preemptionGates=[{"name": "g", "position": "Open", "lastTransitionTime": BEFORE}],
     )
     after = statuses.evicted(before, "PodsReadyTimeout", "too long", NOW_US)
-    said = {"reason": "PodsReadyTimeout", "message": "too long", "since": NOW, "observedGeneration": 4}
+    said: Any = {"reason": "PodsReadyTimeout", "message": "too long", "since": NOW, "observedGeneration": 4}
     assert after == {
         **before,
         "status": {
@@ -116,7 +116,7 @@ def test_evicted() -> None:
     ],
 )
 def test_evictions_are_counted_by_reason_and_cause(reason: str, cause: str, said: str) -> None:
-    known = [
+    known: list[Obj] = [
         {"reason": "Deactivated", "underlyingCause": "", "count": 2},
         {"reason": "Deactivated", "underlyingCause": "RequeuingLimitExceeded"},
         {"reason": "Other"},
