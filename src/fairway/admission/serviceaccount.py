@@ -45,7 +45,7 @@ def accounted(view: View, pod: Obj, namespace: str, *, mounts_token: bool = True
     suffix = _suffix(namespace, pod) if mounts_token else ""
     key = (id(spec), namespace, id(account), suffix)
     known = _KNOWN.get(key)
-    if known is None or known[0] is not spec or known[1] is not account:
+    if known is None:
         if len(_KNOWN) >= _MAX_KNOWN:
             _KNOWN.clear()
         known = _KNOWN[key] = (spec, account, _filled(spec, name, account, suffix))
