@@ -21,6 +21,7 @@ from fairway.admission.rbac import aggregation, reviews
 from fairway.admission.rbac.attributes import Attributes, forbidden_status
 from fairway.admission.rbac.authorizer import Authorizer
 from fairway.admission.request import Admitted, Denied, User
+from fairway.admission.webhooks.calling import webhooks_of
 from fairway.cluster.store import Store
 from fairway.kube.defaults import apply_defaults
 from fairway.kube.objects import Key, Obj
@@ -681,3 +682,32 @@ def test_what_a_403_says(attributes: Attributes, message: str, details: dict[str
             "details": details,
             "code": 403,
         }
+
+
+def test_conditions_of_webhooks_see_no_parameters() -> None:
+    group = "admissionregistration.k8s.io"
+    conditions = [
+        {"name": "a", "expression": "authorizer.path('/x').check('get').allowed()"},
+        {"name": "b", "expression": "params == null"},
+    ]
+    hooks = [{"name": "one", "matchConditions": conditions}, {"name": "two"}, {}]
+    store = store_of(
+        *(
+            {
+                "apiVersion": f"{group}/v1",
+                "kind": "ValidatingWebhookConfiguration",
+                "metadata": {"name": name},
+                "webhooks": hooks,
+            }
+            for name in ("v", "a")
+        )
+    )
+    found = webhooks_of(PolicyIndex(store), f"ValidatingWebhookConfiguration.{group}")
+    assert [(w.configuration, w.name, w[2]) for w in found] == [
+        (configuration, name, 3 * place + at)
+        for place, configuration in enumerate(("a", "v"))
+        for at, name in enumerate(("one", "two", ""))
+    ]
+    fine, refused = found[0].conditions
+    assert isinstance(fine, Program) and isinstance(refused, Error)
+    assert found[1].conditions == ()
