@@ -377,3 +377,27 @@ def test_workloads_are_ready_when_all_are(which: tuple[str | None, str | None]) 
 )
 def test_pods_of_a_group(parallelism: Obj | None, want: int) -> None:
     assert size_of({} if parallelism is None else {"parallelism": parallelism}) == want
+
+
+@pytest.mark.parametrize(
+    ("http", "want"),
+    [
+        ({}, []),
+        ({"refs": [{"name": "a"}, {"name": "gone"}, {"name": "b"}]}, ["a", "b"]),
+        ({"spec": {"rules": []}}, ["chat-kserve-route"]),
+        ({"spec": {"rules": []}, "refs": [{"name": "a"}]}, ["a"]),
+        ({"spec": {}}, []),
+    ],
+)
+@pytest.mark.parametrize("is_there", [False, True])
+def test_which_routes_lead_to_a_service(http: Obj, want: list[str], is_there: bool) -> None:
+    world = World()
+    for name in ("a", "b", *(["chat-kserve-route"] if is_there else [])):
+        world.route([{"name": "gw"}], [], name)
+    found = routing.routes_of(world.store, SERVICE, {"router": {"route": {"http": http}}})
+    assert [one["metadata"]["name"] for one in found] == want
+    if want == ["chat-kserve-route"]:
+        assert found[0]["spec"] == (
+            {"parentRefs": [{"name": "gw"}], "rules": RULES} if is_there else http["spec"]
+        )
+    assert routing.routes_of(world.store, SERVICE, {}) == []

@@ -8,6 +8,7 @@ import pytest
 from tinyworld import World, names
 
 from fairway.kube.objects import Key, Obj
+from fairway.workloads.ray import cluster as raycluster
 
 CLUSTER = Key("RayCluster.ray.io", "default", "ray")
 JOB = Key("RayJob.ray.io", "default", "train")
@@ -38,6 +39,13 @@ def ray_job(**spec: Any) -> Obj:
         "metadata": meta,
         "spec": {"rayClusterSpec": cluster_spec(), **spec},
     }
+
+
+def test_a_settled_cluster_is_not_written_again() -> None:
+    world = World()
+    world.apply(cluster())
+    look = raycluster.reconcile(world.store, CLUSTER, world.now_us + 1_000_000)
+    assert look.actions == (), "the time alone is no news"
 
 
 def state(world: World) -> str:

@@ -12,7 +12,7 @@ from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
 from fairway.kube.resourceclaims import CLAIM, FINALIZER
 from fairway.kube.timestamps import parse_rfc3339
-from fairway.workloads.resourceclaims import CLAIMS, affected
+from fairway.workloads.resourceclaims import CLAIMS, PODS, affected
 
 V1 = "resource.k8s.io/v1"
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
@@ -248,3 +248,29 @@ def test_what_becomes_of_a_claim_in_every_state(pod: str) -> None:
         if not kept and not is_going and is_made_for_it and pod in ("is done", "is another"):
             want.append(Delete(MINE, "c"))
         assert list(found.actions) == want, (is_guarded, is_going, is_allocated, is_made_for_it, users)
+
+
+def test_a_refused_claim_is_told_once_for_the_first_entry_without_one() -> None:
+    refused = PODS.refused
+    assert refused is not None
+
+    def told(world: World, key: Key = POD) -> list[tuple[str, str]]:
+        look = refused(world.store, key, world.store.now_us, "no")
+        assert look.again_at_us is None
+        return [(a.reason, a.message) for a in look.actions if isinstance(a, Emit)]
+
+    words = "PodResourceClaim {}: create ResourceClaim : no"
+    waiting = World(pod())
+    assert told(waiting) == [("FailedResourceClaimCreation", words.format("gpu"))]
+    assert told(waiting, POD._replace(name="gone")) == []
+    assert told(World(claim(), pod(resourceClaimName="mine"))) == [], (
+        "a claim that is named is nobody's to make"
+    )
+    made = World(template(), pod())
+    assert told(made) == []
+    made.store.set_status(POD, {"phase": "Pending"})
+    assert told(made) == [], "made, and not yet written down"
+    both = pod()
+    both["spec"]["resourceClaims"].append({"name": "nic", "resourceClaimTemplateName": "late"})
+    half = World(template(), both)
+    assert told(half) == [("FailedResourceClaimCreation", words.format("nic"))]

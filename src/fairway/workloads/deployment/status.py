@@ -154,10 +154,8 @@ def _has_moved(old: Status, new: Status) -> bool:
 
 
 def _has_timed_out(rollout: Rollout, current: dict[str, Any] | None, now_us: int) -> bool:
-    if current is None or current.get("reason") == NEW_AVAILABLE:
+    if current is None or current.get("reason") in (NEW_AVAILABLE, TIMED_OUT):
         return False
-    if current.get("reason") == TIMED_OUT:
-        return True
     return _deadline_us(rollout, current) < now_us
 
 
