@@ -7,21 +7,30 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.queueing.queueworld import Case, World, flavor, queue, wl
+from tests.queueing.queueworld import Case, World, flavor, queue, wl, workload_of
 
 from fairway.kube.taints import NO_EXECUTE, NO_SCHEDULE, Taint
 from fairway.queueing.facts import objects as facts
+from fairway.queueing.facts.gates import gates_from
 from fairway.queueing.facts.objects import ResourceFlavor, Topology, TopologyNode
 from fairway.queueing.facts.podsets import SliceConstraint, TopologyRequest, new_shape
 from fairway.queueing.facts.topologyassignments import DomainCount, TopologyAssignment
 from fairway.queueing.facts.transformations import Transformations
-from fairway.queueing.facts.workloads import DomainUse
+from fairway.queueing.facts.workloads import DomainUse, PodSetTotal, Workload
 from fairway.queueing.quota.accounts import Accounts
 from fairway.queueing.tas import elastic
 from fairway.queueing.tas.matching import matching_leaves, requirements_of
 from fairway.queueing.tas.merging import assume, merged
 from fairway.queueing.tas.replacement import replacement_domain, replacement_request, without_node
-from fairway.queueing.tas.requests import PodSetRequest
+from fairway.queueing.tas.requests import (
+    DEFAULT_SEARCH,
+    EMPTY_SEARCH,
+    Exclusions,
+    PodSetRequest,
+    TopologyResult,
+    failure_of,
+)
+from fairway.queueing.tas.search import find_for_flavor
 from fairway.queueing.tas.tree import MANY_PODS, FlavorTopology, nodes_of_flavor
 
 HOST = "kubernetes.io/hostname"
@@ -46,7 +55,7 @@ def tree(
 def request(
     count: int = 1, updates: tuple[Obj, ...] = (), implied: bool = False, **topology: Any
 ) -> PodSetRequest:
-    container = {"name": "c", "resources": {"requests": {"gpu": "1"}}}
+    container = {"name": "c", "resources": {"requests": {"gpu": "1000"}}}
     raw = {"name": "main", "count": count, "template": {"spec": {"containers": [container]}}}
     if topology:
         raw["topologyRequest"] = topology
@@ -427,3 +436,150 @@ def test_flavors_that_were_passed_over_are_told_with_why() -> None:
 
 def test_no_more_pods_than_an_integer_holds() -> None:
     assert MANY_PODS == 2147483647
+
+
+# Searches: every way one ends.
+
+
+def holder(unhealthy: str, owners: Any = (), **places: TopologyAssignment) -> Workload:
+    totals = tuple(PodSetTotal(n, p.pod_count(), {}, {}, p, "", ()) for n, p in places.items())
+    obj = {"metadata": {"name": "w", "ownerReferences": list(owners)}}
+    return workload_of(unhealthy_nodes=(unhealthy,) if unhealthy else (), totals=totals, obj=obj)
+
+
+def searched(
+    topology: FlavorTopology,
+    *requests: PodSetRequest,
+    of: Workload | None = None,
+    empty: bool = False,
+    **on: bool,
+) -> tuple[Any, Any]:
+    """(pod set → where to or why not, what is assumed taken: GPUs by domain)."""
+    gates, unknown = gates_from(on)
+    assert not unknown
+    taken: dict[str, dict[str, int]] = {}
+    options = EMPTY_SEARCH if empty else DEFAULT_SEARCH
+    found = find_for_flavor(topology, list(requests), of or workload_of(), options, taken, gates)
+    results = {
+        name: r.failure or (None if r.assignment is None else said(r.assignment)) for name, r in found.items()
+    }
+    return results, {domain: room.get("pods") for domain, room in taken.items()}
+
+
+def named(name: str, asked: PodSetRequest, **slices: Any) -> PodSetRequest:
+    return replace(asked, pod_set=replace(asked.pod_set, name=name, **slices))
+
+
+def test_searches_that_cannot_be_made() -> None:
+    found = tree(node("n1", gpu=4))
+    nothing = replace(request().pod_set, topology=asks())
+    assert searched(found, request())[0] == {"main": "topology level not specified"}
+    assert searched(found, replace(request(), pod_set=nothing))[0] == {"main": "topology level not specified"}
+    assert searched(found, request(required="zone"))[0] == {"main": "no requested topology level: zone"}
+    empty_slices = replace(
+        request(), pod_set=replace(request().pod_set, topology=asks("rack", "", ("rack", 0)))
+    )
+    assert searched(found, empty_slices)[0] == {
+        "main": "slice topology requested, but slice size not provided"
+    }
+    odd = replace(request(), pod_set=replace(request().pod_set, topology=asks("rack", "", ("zone", 2))))
+    assert searched(found, odd)[0] == {"main": "no requested topology level for slices: zone"}
+    above = replace(request(), pod_set=replace(request().pod_set, topology=asks("rack", "", ("block", 2))))
+    assert searched(found, above)[0] == {
+        "main": "podset slice topology block is above the podset topology rack"
+    }
+    layered = replace(
+        request(), pod_set=replace(request().pod_set, topology=asks("", "", ("block", 4), ("zone", 2)))
+    )
+    assert searched(found, layered)[0] == {
+        "main": "no requested topology level for additional slice layer: zone"
+    }
+    torn = request(updates=({"nodeSelector": {"a": "b"}}, {"nodeSelector": {"a": "c"}}), required="rack")
+    assert searched(found, torn)[0]["main"].startswith("invalid podSetUpdate for PodSet main, error: ")
+    assert searched(tree(), request(required="rack"))[0] == {"main": "no topology domains at level: rack"}
+
+
+def test_searches_end_at_the_first_pod_set_without_a_place() -> None:
+    """What was placed before stays and is assumed taken; those after are not looked at."""
+    found = tree(node("n1", gpu=4), node("n2", gpu=2))
+    on: Any = {"required": HOST}
+    first, large, last = (
+        named("a", request(3, **on)),
+        named("b", request(3, **on)),
+        named("c", request(1, **on)),
+    )
+    why = 'topology "dc" allows to fit only 2 out of 3 pod(s)'
+    assert searched(found, first, large, last) == ({"a": {"n1": 3}, "b": why}, {"n1": 3})
+    assert searched(found, first, last, large) == (
+        {"a": {"n1": 3}, "c": {"n1": 1}, "b": f'{why}. Total nodes: 2; excluded: resource "gpu": 1'},
+        {"n1": 4},
+    )
+    assert searched(found, named("a", request(9, required=HOST)))[0]["a"].endswith(
+        "allows to fit only 4 out of 9 pod(s)"
+    )
+    found.count([DomainUse(("n1",), {"gpu": 1000}, 4), DomainUse(("n2",), {"gpu": 1000}, 2)], 1)
+    full, _ = searched(found, first)
+    assert full["a"] == (
+        'topology "dc" doesn\'t allow to fit any of 3 pod(s). Total nodes: 2; excluded: resource "gpu": 2'
+    )
+    assert searched(found, first, empty=True) == ({"a": {"n1": 3}}, {"n1": 3})
+
+
+def test_a_group_is_placed_together_the_smaller_as_leader() -> None:
+    found = tree(node("n1", gpu=2), node("n2", gpu=4))
+    grouped: Any = {"required": HOST, "podSetGroupName": "g"}
+    workers, leader = named("w", request(3, **grouped)), named("l", request(1, **grouped))
+    both = ({"w": {"n2": 3}, "l": {"n2": 1}}, {"n2": 4})
+    assert searched(found, workers, leader) == searched(found, leader, workers) == both
+    few = named("w", request(4, **grouped))
+    # As Kueue says it: the domain's room without the leader.
+    why = 'topology "dc" allows to fit only 4 out of 4 pod(s)'
+    assert searched(found, leader, few)[0] == {"l": why, "w": why}
+    alike = named("x", request(1, **grouped))
+    assert searched(found, leader, alike)[0] == {"l": {"n1": 1}, "x": {"n1": 1}}
+
+
+def test_a_node_that_is_ill_is_replaced_and_the_rest_stays() -> None:
+    found = tree(node("n1", gpu=2), node("n2", gpu=2), node("n3", gpu=2, rack="s"))
+    on: Any = {"preferred": "rack"}
+    asked = request(3, **on)
+    result, taken = searched(found, asked, of=holder("n1", main=placed(n1=1, n2=2)))
+    assert sum(result["main"].values()) == 3 and result["main"]["n2"] >= 2 and sum(taken.values()) == 1
+    # Somewhere it stood is no more.
+    stale = (
+        "Cannot replace the node, because the existing topologyAssignment is invalid, "
+        "as it contains the stale domain n9"
+    )
+    assert searched(found, asked, of=holder("n1", main=placed(n1=1, n9=2))) == ({"main": stale}, {})
+    # Nothing of it stood there.
+    none = "cannot find replacement assignment for unhealthy node: n3"
+    assert searched(found, asked, of=holder("n3", main=placed(n1=1, n2=2)))[0] == {"main": none}
+    # Of a pod set without a place nothing is to be found.
+    assert searched(found, named("else", asked), of=holder("n1", main=placed(n1=1))) == ({}, {})
+    no_room = searched(found, request(9, required="rack"), of=holder("n1", main=placed(n1=9, n2=1)))[0][
+        "main"
+    ]
+    assert no_room.startswith('topology "dc" allows to fit only ')
+    single = [{"kind": "Pod", "apiVersion": "v1", "name": "p"}]
+    alone = holder("n1", single, main=placed(n1=1))
+    assert searched(found, request(1, **on), of=alone, SkipReassignmentForPodOwnedWorkloads=True) == (
+        {"main": {"n1": 1}},
+        {},
+    )
+    moved, _ = searched(found, request(1, **on), of=alone, SkipReassignmentForPodOwnedWorkloads=False)
+    assert len(moved["main"]) == 1
+
+
+def test_the_first_that_failed_by_name() -> None:
+    fits, no = TopologyResult(placed(n1=1)), TopologyResult(None, "no", "f")
+    assert failure_of({"b": no, "a": fits, "c": no}) == ("b", no)
+    assert failure_of({"a": fits}) is None and failure_of({}) is None
+
+
+def test_why_nodes_were_left_out_in_the_order_of_words() -> None:
+    every = Exclusions(9, 1, 2, 3, {"t=x:NoSchedule": 4, "a:NoExecute": 5}, {"gpu": 6, "cpu": 7})
+    assert every.text() == (
+        'affinity: 2, nodeSelector: 1, resource "cpu": 7, resource "gpu": 6, taint "a:NoExecute": 5, '
+        'taint "t=x:NoSchedule": 4, topologyDomain: 3'
+    )
+    assert Exclusions(9).text() == ""
