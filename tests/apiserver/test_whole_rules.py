@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Coroutine
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairway.apiserver import externalscalers
+from fairway.apiserver import externalscalers, watching
+from fairway.apiserver.bodies import Bodies
 from fairway.apiserver.externalscalers import ExternalScalers, _Known
 from fairway.apiserver.representing import (
     PARTIAL,
@@ -27,7 +30,9 @@ from fairway.apiserver.representing import (
 from fairway.apiserver.resources import Resources
 from fairway.apiserver.snapshots import Snapshot
 from fairway.apiserver.statuses import StatusError
-from fairway.apiserver.watching import Watches
+from fairway.apiserver.watching import _HEAD, Watch, Watches
+from fairway.apiserver.wire.connection import MAX_UNSENT_BYTES
+from fairway.apiserver.wire.messages import Request
 from fairway.autoscaling.keda.external import Answer, Asked, ScalerFault
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
@@ -374,3 +379,343 @@ def test_how_a_scaler_is_spoken_to() -> None:
         found = externalscalers._tls(trigger()._replace(auth=((name, "pem"),)))
         assert dict(found) == {**dict(nothing), name: "pem"}
     assert externalscalers._tls(trigger()._replace(auth=(("tlsClientKey", "pem"),))) == ()
+
+
+# One watch
+
+
+class Line:
+    """A watch's connection and its transport, and the loop's timers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(asyncio, "get_running_loop", lambda: self)
+        self.transport, self.sent, self.said = self, b"", list[str]()
+        self.unsent = 0
+        self.timers: list[tuple[float, Any]] = []
+
+    def call_later(self, delay: float, call: Any) -> Line:
+        self.timers.append((delay, call))
+        return self
+
+    def cancel(self) -> None:
+        self.said.append("cancel")
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+
+    def is_closing(self) -> bool:
+        return "abort" in self.said
+
+    def abort(self) -> None:
+        self.said.append("abort")
+
+    def done(self) -> None:
+        self.said.append("done")
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def events(self) -> list[Any]:
+        """Since the last time; `END` where the stream ended."""
+        data, self.sent = self.sent.replace(_HEAD, b""), b""
+        found: list[Any] = []
+        while data:
+            size, _, rest = data.partition(b"\r\n")
+            body, data = rest[: int(size, 16)], rest[int(size, 16) + 2 :]
+            assert rest[int(size, 16) :].startswith(b"\r\n")
+            found.append(json.loads(body) if body else "END")
+        return found
+
+    def names(self) -> list[Any]:
+        return [e if e == "END" else (e["type"], e["object"]["metadata"].get("name")) for e in self.events()]
+
+
+class Watched:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.store = Store(now_us=5_000_000)
+        self.watches = Watches(self.store)
+        self.line = Line(monkeypatch)
+        self.later: list[Any] = []
+        self.api: Any = SimpleNamespace(
+            store=self.store,
+            watches=self.watches,
+            journal=SimpleNamespace(when_durable=lambda version, then: self.later.append((version, then))),
+            representation=Representation(Bodies(), lambda: self.store.now_us),
+        )
+
+    def config(self, name: str, home: str = "d", **labels: str) -> None:
+        meta = {"name": name, "namespace": home, "labels": labels}
+        obj: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {}}
+        obj["data"]["version"] = str(self.store.version)
+        if self.store.get(Key("ConfigMap", home, name)) is None:
+            self.store.create(obj)
+        else:
+            self.store.replace(obj)
+
+    def gone(self, name: str, home: str = "d") -> None:
+        self.store.delete(Key("ConfigMap", home, name))
+
+    def tell(self) -> None:
+        self.watches.tell(self.store.version)
+
+    def watch(self, query: str = "", namespace: str = "d", accept: str = "application/json") -> Watch:
+        ask: Any = SimpleNamespace(
+            resource=Resources().by_route["", "v1", "configmaps"],
+            info=SimpleNamespace(namespace=namespace, name=""),
+            request=Request("GET", "/", query, {"accept": accept}, b""),
+            accept=accept,
+            include="Metadata",
+        )
+        made = watching.watch(self.api, ask)
+        made.start(self.line)  # type: ignore[arg-type]
+        return made
+
+    def begin(self) -> None:
+        """What was written until then is on disk."""
+        for _, then in self.later:
+            then()
+        self.later.clear()
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(monkeypatch)
+
+
+def test_a_watch_begins_with_what_is_there_once_it_is_on_disk(watched: Watched) -> None:
+    for name, home in (("a", "d"), ("b", "d"), ("c", "other")):
+        watched.config(name, home)
+    watched.watch()
+    assert watched.line.sent == b"" and [v for v, _ in watched.later] == [watched.store.version]
+    assert len(watched.watches) == 0
+    watched.begin()
+    assert watched.line.sent.startswith(_HEAD)
+    assert _HEAD == (
+        b"HTTP/1.1 200 OK\r\nCache-Control: no-cache, private\r\nContent-Type: application/json\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    assert watched.line.names() == [("ADDED", "a"), ("ADDED", "b")] and len(watched.watches) == 1
+    watched.config("a")
+    watched.config("c", "other")
+    watched.gone("b")
+    watched.config("e")
+    assert watched.line.sent == b""
+    watched.tell()
+    assert watched.line.names() == [("MODIFIED", "a"), ("DELETED", "b"), ("ADDED", "e")]
+    watched.tell()
+    assert watched.line.names() == [] and watched.watches.told == watched.store.version
+    assert watched.watches.sent == {("", "v1", "configmaps"): 5}
+
+
+@pytest.mark.parametrize(
+    ("query", "want", "bookmark"),
+    [
+        ("", ["a", "b"], False),
+        ("resourceVersion=0", ["a", "b"], False),
+        ("resourceVersion={0}", ["b"], False),
+        ("resourceVersion={1}", [], False),
+        ("sendInitialEvents=false", [], False),
+        ("sendInitialEvents=false&resourceVersion={0}", ["b"], False),
+        ("sendInitialEvents=true", ["a", "b"], False),
+        ("sendInitialEvents=true&allowWatchBookmarks=true", ["a", "b"], True),
+        ("sendInitialEvents=true&allowWatchBookmarks=true&resourceVersion={0}", ["a", "b"], True),
+        ("allowWatchBookmarks=true", ["a", "b"], False),
+    ],
+)
+def test_where_a_watch_begins(watched: Watched, query: str, want: list[str], bookmark: bool) -> None:
+    watched.config("a")
+    first = watched.store.version
+    watched.config("b")
+    watched.watch(query.format(first, watched.store.version))
+    watched.begin()
+    events = watched.line.events()
+    ends = [e for e in events if e["type"] == "BOOKMARK"]
+    assert [e["object"]["metadata"]["name"] for e in events if e["type"] == "ADDED"] == want
+    assert len(events) == len(want) + len(ends)
+    meta = {
+        "resourceVersion": str(watched.store.version),
+        "creationTimestamp": None,
+        "annotations": {"k8s.io/initial-events-end": "true"},
+    }
+    told = {"type": "BOOKMARK", "object": {"kind": "ConfigMap", "apiVersion": "v1", "metadata": meta}}
+    assert ends == ([told] if bookmark else [])
+    watched.config("c")
+    watched.tell()
+    assert watched.line.names() == [("ADDED", "c")]
+
+
+def test_a_version_to_come_is_refused(watched: Watched) -> None:
+    watched.config("a")
+    with pytest.raises(StatusError) as refused:
+        watched.watch(f"resourceVersion={watched.store.version + 1}")
+    assert refused.value.code == 504
+
+
+def test_what_begins_or_ceases_to_match_comes_and_goes(watched: Watched) -> None:
+    watched.config("a")
+    watched.watch("labelSelector=tier%3Dgold")
+    watched.begin()
+    assert watched.line.names() == []
+    watched.config("a", tier="gold")
+    watched.config("a", tier="gold", more="x")
+    last = watched.store.require(Key("ConfigMap", "d", "a"))
+    watched.config("a", tier="tin")
+    version = str(watched.store.version)
+    watched.config("a", tier="lead")
+    watched.config("b", tier="gold")
+    watched.gone("b")
+    watched.gone("a")
+    watched.tell()
+    events = watched.line.events()
+    assert [(e["type"], e["object"]["metadata"]["name"]) for e in events] == [
+        ("ADDED", "a"),
+        ("MODIFIED", "a"),
+        ("DELETED", "a"),
+        ("ADDED", "b"),
+        ("DELETED", "b"),
+    ]
+    assert events[2]["object"] == {**last, "metadata": {**last["metadata"], "resourceVersion": version}}
+
+
+def test_rows_bring_their_columns_once(watched: Watched) -> None:
+    for name in ("a", "b"):
+        watched.config(name)
+    watched.watch("allowWatchBookmarks=true&sendInitialEvents=true", accept=TABLES)
+    watched.begin()
+    first, second, end = (e["object"] for e in watched.line.events())
+    assert [c["name"] for c in first["columnDefinitions"]] == ["Name", "Data", "Age"]
+    assert second["columnDefinitions"] is None
+    assert [t["rows"][0]["cells"][:2] for t in (first, second)] == [["a", 1], ["b", 1]]
+    assert first["metadata"]["resourceVersion"] != second["metadata"]["resourceVersion"]
+    version = str(watched.store.version)
+    assert end == {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": {"resourceVersion": version},
+        "columnDefinitions": [],
+        "rows": [
+            {
+                "cells": [],
+                "object": {
+                    "kind": "PartialObjectMetadata",
+                    "apiVersion": "meta.k8s.io/v1",
+                    "metadata": {
+                        "resourceVersion": version,
+                        "creationTimestamp": None,
+                        "annotations": {"k8s.io/initial-events-end": "true"},
+                    },
+                },
+            }
+        ],
+    }
+
+
+def test_metadata_alone_where_that_is_asked(watched: Watched) -> None:
+    watched.config("a")
+    watched.watch(
+        "allowWatchBookmarks=true", accept="application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+    )
+    watched.begin()
+    (event,) = watched.line.events()
+    meta = watched.store.require(Key("ConfigMap", "d", "a"))["metadata"]
+    assert event["object"] == {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": meta,
+    }
+    watched.tell()
+    watched.watches.bookmark()
+    (event,) = watched.line.events()
+    assert (
+        event["object"]["kind"] == "PartialObjectMetadata"
+        and "annotations" not in event["object"]["metadata"]
+    )
+
+
+def test_bookmarks_are_for_those_that_asked_and_never_older_than_what_came(watched: Watched) -> None:
+    watched.watch("allowWatchBookmarks=true")
+    watched.watch()
+    watched.begin()
+    watched.watches.bookmark()
+    assert [e["object"]["metadata"]["resourceVersion"] for e in watched.line.events()] == ["0"]
+    watched.config("a")
+    later = watched.watch("allowWatchBookmarks=true")
+    watched.begin()
+    watched.line.events()
+    later.bookmark(watched.store.version - 1)
+    assert watched.line.events() == []
+    later.bookmark(watched.store.version)
+    assert len(watched.line.events()) == 1
+
+
+def test_how_a_watch_ends(watched: Watched) -> None:
+    for query, least, most in (
+        ("timeoutSeconds=7", 7, 7),
+        ("", 1800, 3600),
+        ("timeoutSeconds=0", 1800, 3600),
+    ):
+        watched.line.timers.clear()
+        watched.line.said.clear()
+        watched.watch(query)
+        watched.begin()
+        watched.line.events()
+        ((delay, end),) = watched.line.timers
+        assert least <= delay <= most and len(watched.watches) == 1
+        end()
+        assert (watched.line.events(), watched.line.said, len(watched.watches)) == (
+            ["END"],
+            ["cancel", "done"],
+            0,
+        )
+        end()
+        assert watched.line.events() == []
+    several = [watched.watch() for _ in range(2)]
+    watched.begin()
+    several[0].stop()
+    watched.line.events()
+    watched.watches.close()
+    assert watched.line.events() == ["END"] and len(watched.watches) == 0
+    left = watched.watch()
+    left.stop()
+    watched.begin()
+    assert watched.line.sent == b"" and len(watched.watches) == 0
+
+
+def test_whoever_reads_too_slowly_is_cut_off(watched: Watched) -> None:
+    watched.watch()
+    watched.begin()
+    watched.line.events()
+    for unsent, said in ((MAX_UNSENT_BYTES, []), (MAX_UNSENT_BYTES + 1, ["abort"])):
+        watched.line.unsent = unsent
+        watched.config("a")
+        watched.tell()
+        assert watched.line.said == said
+        assert len(watched.line.events()) == 1
+    watched.config("a")
+    watched.tell()
+    assert watched.line.events() == []
+
+
+def test_one_object_that_cannot_be_shown_ends_one_watch(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.watch()
+    watched.begin()
+    watched.line.events()
+    monkeypatch.setattr(watched.api.representation, "body", lambda *_: 1 / 0)
+    watched.config("a")
+    watched.config("b")
+    watched.tell()
+    error, end = watched.line.events()
+    assert (error["type"], error["object"]["code"], error["object"]["reason"], end) == (
+        "ERROR",
+        500,
+        "InternalError",
+        "END",
+    )
+    assert error["object"]["message"].endswith("ZeroDivisionError while watching configmaps")
+    assert len(watched.watches) == 0
+    watched.watch()
+    watched.begin()
+    (error, end) = watched.line.events()
+    assert error["object"]["code"] == 500 and end == "END"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from fairway.apiserver.kubelets.interface import CannotConnect, Invocation, Kube
 from fairway.apiserver.kubelets.simulated import SimulatedKubelet
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import parse_rfc3339
+from fairway.twin.kubelet.states import RUNNING, WAITING
 
 
 class Client:
@@ -91,3 +94,158 @@ def test_input_is_limited() -> None:
     for _ in range(40):
         process.receive(bytes(1024 * 1024))
     assert client.code == 1 and client.out == b"simulated container: too much input\n"
+
+
+# Ports
+
+
+class Wire:
+    """The other end of a port."""
+
+    def __init__(self) -> None:
+        self.read = b""
+
+    def write(self, data: bytes) -> None:
+        self.read += data
+
+    def end(self) -> None:
+        self.read += b"END"
+
+
+class Nodes:
+    """The twin's kubelets, as far as a port or a measurement asks them."""
+
+    def __init__(self, *containers: tuple[str, int, int]) -> None:
+        """Of the pod: name, state, and when it is at work."""
+        made = [SimpleNamespace(name=name) for name, _, _ in containers]
+        now = [SimpleNamespace(state=state, work_from_us=from_us) for _, state, from_us in containers]
+        self.pods = {"u": SimpleNamespace(plan=SimpleNamespace(containers=made), containers=now)}
+        self.nodes: dict[str, Any] = {}
+
+
+GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+WEB: Obj = {"name": "web", "ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP"}]}
+VLLM: Obj = {"name": "llm", "image": "vllm/vllm-openai", "args": ["--model", "microsoft/phi-2"]}
+SIDE: Obj = {"name": "side", "ports": [{"containerPort": 90, "protocol": "TCP"}]}
+
+
+def served(
+    port: int,
+    nodes: Nodes | None,
+    pages: dict[str, bytes] | None = None,
+    *,
+    store: Store | None = None,
+    **llm: Any,
+) -> str:
+    pod: Obj = {
+        "metadata": {"name": "p", "namespace": "team", "uid": "u"},
+        "spec": {"nodeName": "n", "containers": [WEB, {**VLLM, **llm}], "initContainers": [SIDE]},
+    }
+    there: Any = nodes
+
+    def page(of: Obj, path: str) -> bytes | None:
+        return (pages or {}).get(f"{of['metadata']['uid']}{path}")
+
+    kubelet = SimulatedKubelet(store or Store(now_us=5), lambda: there, page)
+    wire = Wire()
+    try:
+        kubelet.connect(pod, port, wire).receive(GET)
+    except CannotConnect as refused:
+        return str(refused)
+    return wire.read.decode().partition("\r\n\r\n")[2].partition("\n")[0]
+
+
+REFUSED = (
+    'failed to execute portforward in network namespace "/var/run/netns/cni-u": '
+    'failed to connect to localhost:{0} inside namespace "u", '
+    "IPv4: dial tcp4 127.0.0.1:{0}: connect: connection refused "
+    "IPv6 dial tcp6 [::1]:{0}: connect: connection refused "
+)
+UP = (("web", RUNNING, 5), ("llm", RUNNING, 0), ("side", RUNNING, 0))
+
+
+@pytest.mark.parametrize(
+    ("port", "containers", "want"),
+    [
+        (80, UP, "port 80 of container web in pod team/p, simulated by Fairway"),
+        (90, UP, "port 90 of container side in pod team/p, simulated by Fairway"),
+        (8000, UP, "# HELP vllm:num_requests_running Number of requests in model execution batches."),
+        (53, UP, None),
+        (81, UP, None),
+        (80, (("web", RUNNING, 6), *UP[1:]), None),
+        (80, (("web", WAITING, 0), *UP[1:]), None),
+        (90, (*UP[:2], ("side", WAITING, 0)), None),
+        (8000, (UP[0], ("llm", WAITING, 0)), None),
+        (8000, UP[:1], None),
+    ],
+)
+def test_who_listens(port: int, containers: Any, want: str | None) -> None:
+    assert served(port, Nodes(*containers)) == (want or REFUSED.format(port))
+
+
+def test_nobody_listens_before_the_nodes_are_there_or_where_the_pod_is_not() -> None:
+    assert served(80, None) == REFUSED.format(80)
+    other = Nodes(*UP)
+    other.pods = {"v": other.pods["u"]}
+    assert served(80, other) == REFUSED.format(80)
+
+
+def test_an_exporter_has_its_pages_and_a_model_server_says_what_is_wrong() -> None:
+    assert served(80, Nodes(*UP), {"u/metrics": b"up 1\n"}) == "up 1"
+    assert served(80, Nodes(*UP), {"v/metrics": b"up 1\n"}).startswith("port 80 of container web")
+    said = served(8000, Nodes(*UP), args=["--model", "nobody"])
+    assert "nobody" in said and "refused" not in said
+
+
+def test_the_engine_of_a_run_is_kept_until_another_begins() -> None:
+    store = Store(now_us=1_000_000)
+    spec = {"nodeName": "n", "containers": [VLLM]}
+    for name in ("a", "b"):
+        meta = {"name": name, "namespace": "team"}
+        store.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    kubelet = SimulatedKubelet(store, lambda: None)
+
+    def engine(name: str, started: str) -> Any:
+        state = {"running": {"startedAt": started}}
+        pod = store.set_status(
+            Key("Pod", "team", name), {"containerStatuses": [{"name": "llm", "state": state}]}
+        )
+        return kubelet._engine(pod, VLLM)
+
+    first = engine("a", "2026-01-05T00:00:00Z")
+    assert engine("a", "2026-01-05T00:00:00Z") is first
+    other = engine("b", "2026-01-05T00:00:00Z")
+    assert engine("a", "2026-01-05T00:00:00Z") is first and other is not first
+    again = engine("a", "2026-01-05T00:01:00Z")
+    assert again is not first and engine("b", "2026-01-05T00:00:00Z") is other
+    assert len(kubelet._engines) == 2
+
+
+# What a node uses
+
+
+def test_only_a_node_that_is_up_and_heard_says_what_it_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def use(*given: Any) -> str:
+        asked.append(given)
+        return "use"
+
+    monkeypatch.setattr(simulated, "node_use", use)
+    store = Store(now_us=parse_rfc3339("2026-01-05T00:00:00Z"))
+    store.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+    nodes = Nodes(*UP)
+    kubelet: Any = SimulatedKubelet(store, lambda: nodes)  # type: ignore[arg-type, return-value]
+    assert SimulatedKubelet(store, lambda: None).use("n", 9) is None
+    for name, is_up, is_reachable, since_us in (
+        ("n", True, True, store.now_us),
+        ("gone", True, True, 9),
+        ("n", False, True, None),
+        ("n", True, False, None),
+    ):
+        asked.clear()
+        found = SimpleNamespace(is_up=is_up, is_reachable=is_reachable, key=Key("Node", "", name))
+        nodes.nodes = {"n": found}
+        assert kubelet.use("n", 9) == (None if since_us is None else "use")
+        assert asked == ([] if since_us is None else [(found, nodes.pods, since_us, 9)])
+        assert kubelet.use("m", 9) is None

@@ -128,7 +128,7 @@ def _words(script: str, variables: Mapping[str, str]) -> list[_Word]:
             at += 1
         elif char == "#" and not is_word:
             end = script.find("\n", at)
-            at = len(script) if end < 0 else end
+            at = len(script) if end == -1 else end
         else:
             piece, at = _piece(script, at, variables)
             text, is_word = text + piece, True
@@ -141,7 +141,7 @@ def _piece(script: str, at: int, variables: Mapping[str, str]) -> tuple[str, int
     char = script[at]
     if char == "'":
         end = script.find("'", at + 1)
-        if end < 0:
+        if end == -1:
             raise ShellError("Syntax error: Unterminated quoted string")
         return script[at + 1 : end], end + 1
     if char == '"':
@@ -187,7 +187,7 @@ def _variable(script: str, at: int, variables: Mapping[str, str]) -> tuple[str, 
         name = script[at + 1 : end]
         if name == "?":
             return STATUS, end + 1
-        if end < 0 or not name or not set(name) <= _NAME:
+        if end == -1 or not name or not set(name) <= _NAME:
             raise ShellError("Bad substitution")
         return variables.get(name, ""), end + 1
     end = at
