@@ -99,7 +99,7 @@ class World:
         ]
 
 
-WELL = ("", "4", "", [])
+WELL: tuple[str, str, str, list[tuple[str, str, str, str]]] = ("", "4", "", [])
 
 
 @pytest.mark.parametrize("named", causes())
