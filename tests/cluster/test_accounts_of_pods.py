@@ -224,9 +224,6 @@ def test_domains_sum_and_show_what_their_rows_hold() -> None:
     assert domains.of_row.tolist() == [0, 1, -1, 0, -1]
     assert domains.sums(domains.of_row * 0 + [1, 2, 4, 8, 16]).tolist() == [9, 2]
     assert domains.present(domains.of_row == 1).tolist() == [False, True]
-    twin = domains.copy()
-    twin.label(0, "c")
-    assert (domains.of_row[0], twin.of_row[0], list(domains.id_of)) == (0, 2, ["a", "b"])
 
 
 def test_counts_grow_with_the_rows() -> None:

@@ -77,7 +77,10 @@ def test_devices_are_counted_as_in_plain_lists(seed: int) -> None:
             assert devices.tightest(row, shape) == sum(1 << i for i in want)
             devices.take(record, row)
             if not model.count[row] or not shape.gpu_count:
+                # A node that shares none keeps no account of them, whatever the pod names.
                 assert record.devices == named
+                devices.give(record, row)
+                assert devices.free[:_ROWS].tolist() == model.free
                 continue
             assert indexes(record.devices) == (indexes(named) if named else want)
             for i in indexes(record.devices):

@@ -172,7 +172,7 @@ def test_deletions_again_and_again() -> None:
     assert store.delete(key, grace_s=0) is None and store.get(key) is None
 
 
-def test_the_collector_counts_what_it_touched_and_frees_whom_nobody_blocks() -> None:
+def test_the_collector_frees_whom_nobody_blocks() -> None:
     store = Store()
     owner = store.create(_config("owner"))
     ref = {"apiVersion": "v1", "kind": MAP, "name": "owner", "uid": owner["metadata"]["uid"]}
@@ -180,8 +180,8 @@ def test_the_collector_counts_what_it_touched_and_frees_whom_nobody_blocks() -> 
     blocking = store.create(_config("blocking", ownerReferences=[{**ref, "blockOwnerDeletion": True}]))
     store.create(_config("two", ownerReferences=[ref, dead]))
     start = store.version
-    assert collect(store, store.log.since(0)) == 1, "only the dead reference went"
-    assert len(store.log.since(start)) == 1
+    collect(store, store.log.since(0))
+    assert len(store.log.since(start)) == 1, "only the dead reference went"
     two = store.require(Key(MAP, "default", "two"))
     assert [r["uid"] for r in two["metadata"]["ownerReferences"]] == [owner["metadata"]["uid"]]
     at = store.version

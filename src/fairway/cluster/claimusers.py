@@ -30,12 +30,13 @@ class ClaimUsers:
         return sorted(found) if found else []
 
     def apply(self, change: Change) -> None:
-        if change.key[0] != _POD or "resourceClaims" not in change.obj["spec"]:
+        old = change.old
+        if change.key[0] != _POD:
             return
-        if change.type != DELETED and change.old is not None and _names_the_same(change.old, change.obj):
+        if change.type != DELETED and old is not None and _names_the_same(old, change.obj):
             return
-        if change.old is not None:
-            for name in _named(change.key, change.old):
+        if old is not None:
+            for name in _named(change.key, old):
                 users = self._users.get(name, {})
                 users.pop(change.key, None)
                 if not users:

@@ -59,9 +59,9 @@ class GpuDevices:
         self.count[row] = devices
 
     def take(self, record: PodRecord, row: int) -> None:
-        """Count a pod's devices; one that names none gets the tightest that fit."""
+        """Count the devices of a pod that asks for some; one that names none gets the tightest that fit."""
         shape = record.shape
-        if not shape.gpu_count or not self.count[row]:
+        if not self.count[row]:
             return
         if not record.devices:
             given = self._given.get(record.uid, 0)
@@ -74,7 +74,7 @@ class GpuDevices:
 
     def give(self, record: PodRecord, row: int) -> None:
         """Undo `take`."""
-        if not record.shape.gpu_count or not self.count[row]:
+        if not self.count[row]:
             return
         for device in indexes(record.devices):
             self.free[row, device] += record.shape.gpu_each

@@ -13,62 +13,54 @@ from typing import Any
 
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.cluster.store import BACKGROUND, FOREGROUND, FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Store
-from fairway.kube.objects import Key, Obj, meta_of
+from fairway.kube.objects import Key, Obj, key_of, meta_of
 
 
-def collect(store: Store, changes: list[Change]) -> int:
-    """Act on a batch of changes; returns how many objects were touched. O(changes + dependents touched).
+def collect(store: Store, changes: list[Change]) -> None:
+    """Act on a batch of changes. O(changes + dependents touched).
 
     The collector's own writes show up in the log like any other; follow them with another call.
     """
-    touched = 0
     for change in changes:
-        touched += _after(store, change)
-    return touched
+        _after(store, change)
 
 
-def _after(store: Store, change: Change) -> int:
+def _after(store: Store, change: Change) -> None:
     meta: Obj = change.obj["metadata"]
-    touched = 0
     if change.type == DELETED:
         for dependent in store.owners.dependents(meta["uid"]):
-            touched += _reconsider(store, dependent)
+            _reconsider(store, dependent)
         for ref in meta.get("ownerReferences") or ():
-            touched += _finish_foreground(store, ref.get("uid", ""))
-        return touched
+            _finish_foreground(store, ref.get("uid", ""))
+        return
     if change.type == ADDED and meta.get("ownerReferences"):
-        touched += _reconsider(store, change.key)
+        _reconsider(store, change.key)
     finalizers = meta.get("finalizers") or ()
-    if "deletionTimestamp" in meta and finalizers:
-        if ORPHAN_FINALIZER in finalizers:
-            touched += _orphan(store, change.key, meta["uid"])
-        elif FOREGROUND_FINALIZER in finalizers:
-            for dependent in store.owners.dependents(meta["uid"]):
-                touched += _reconsider(store, dependent)
-            touched += _finish_foreground(store, meta["uid"])
-    return touched
+    if "deletionTimestamp" not in meta:
+        return
+    if ORPHAN_FINALIZER in finalizers:
+        _orphan(store, change.key, meta["uid"])
+    elif FOREGROUND_FINALIZER in finalizers:
+        for dependent in store.owners.dependents(meta["uid"]):
+            _reconsider(store, dependent)
+        _finish_foreground(store, meta["uid"])
 
 
-def _reconsider(store: Store, key: Key) -> int:
+def _reconsider(store: Store, key: Key) -> None:
     """Delete a dependent nobody living owns; otherwise drop its references to the dead."""
     obj = store.get(key)
     if obj is None:
-        return 0
+        return
     refs: list[dict[str, Any]] = meta_of(obj).get("ownerReferences") or []
-    solid = [
-        r for r in refs if (o := store.by_uid(r.get("uid", ""))) is not None and not _awaits_dependents(o)
-    ]
-    waiting = [r for r in refs if (o := store.by_uid(r.get("uid", ""))) is not None and _awaits_dependents(o)]
+    there = [(r, o) for r in refs if (o := store.by_uid(r.get("uid", ""))) is not None]
+    solid = [r for r, owner in there if not _awaits_dependents(owner)]
     if solid:
-        if len(solid) == len(refs):
-            return 0
-        _set_owners(store, key, obj, solid)
-        return 1
-    if not refs or "deletionTimestamp" in obj["metadata"]:
-        return 0
-    blocks = waiting and store.owners.has_dependents(obj["metadata"]["uid"])
-    store.delete(key, propagation=FOREGROUND if blocks else BACKGROUND)
-    return 1
+        if len(solid) < len(refs):
+            _set_owners(store, key, obj, solid)
+    elif refs and "deletionTimestamp" not in obj["metadata"]:
+        # All that are there wait for it to go.
+        blocks = there and store.owners.has_dependents(obj["metadata"]["uid"])
+        store.delete(key, propagation=FOREGROUND if blocks else BACKGROUND)
 
 
 def _awaits_dependents(owner: Obj) -> bool:
@@ -76,19 +68,17 @@ def _awaits_dependents(owner: Obj) -> bool:
     return "deletionTimestamp" in meta and FOREGROUND_FINALIZER in (meta.get("finalizers") or ())
 
 
-def _finish_foreground(store: Store, uid: str) -> int:
+def _finish_foreground(store: Store, uid: str) -> None:
     """Let an owner go once no dependent blocks its deletion."""
-    key = store.owners.key_by_uid.get(uid)
-    owner = None if key is None else store.get(key)
-    if key is None or owner is None or not _awaits_dependents(owner):
-        return 0
+    owner = store.by_uid(uid)
+    if owner is None or not _awaits_dependents(owner):
+        return
     for dependent in store.owners.dependents(uid):
         obj = store.get(dependent)
         if obj is not None and _blocks(obj, uid):
-            return 0
+            return
     kept = [f for f in owner["metadata"]["finalizers"] if f != FOREGROUND_FINALIZER]
-    store.set_finalizers(key, kept)
-    return 1
+    store.set_finalizers(key_of(owner), kept)
 
 
 def _blocks(obj: Obj, uid: str) -> bool:
@@ -97,18 +87,16 @@ def _blocks(obj: Obj, uid: str) -> bool:
     )
 
 
-def _orphan(store: Store, key: Key, uid: str) -> int:
-    touched = 0
+def _orphan(store: Store, key: Key, uid: str) -> None:
     for dependent in store.owners.dependents(uid):
         obj = store.get(dependent)
         if obj is not None:
             kept = [r for r in obj["metadata"]["ownerReferences"] if r.get("uid") != uid]
             _set_owners(store, dependent, obj, kept)
-            touched += 1
-    owner = store.get(key)
+    owner = store.by_uid(uid)
     if owner is not None:
-        store.set_finalizers(key, [f for f in owner["metadata"]["finalizers"] if f != ORPHAN_FINALIZER])
-    return touched + 1
+        kept = [f for f in meta_of(owner).get("finalizers") or () if f != ORPHAN_FINALIZER]
+        store.set_finalizers(key, kept)
 
 
 def _set_owners(store: Store, key: Key, obj: Obj, refs: list[dict[str, Any]]) -> None:

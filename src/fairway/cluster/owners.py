@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
+from fairway.cluster.changes import DELETED, MODIFIED, Change
 from fairway.kube.objects import Key, Obj, controller_of, meta_of
 
 # Kinds of which owners adopt what matches their selector.
@@ -19,23 +19,19 @@ class OwnerIndex:
 
     def apply(self, change: Change) -> None:
         meta: Obj = change.obj["metadata"]
-        old = change.old
-        if (
-            change.type == MODIFIED
-            and old is not None
-            and meta_of(old).get("ownerReferences") is meta.get("ownerReferences")
-        ):
-            return
-        if change.type == DELETED:
-            self.key_by_uid.pop(meta["uid"], None)
-            self._unlink(change.key, change.obj)
-            return
-        if change.type == ADDED:
+        if change.old is not None:
+            was: Obj = change.old["metadata"]
+            # Who follows another cluster may see one object in the place of another: then its UID is another.
+            if (
+                change.type == MODIFIED
+                and was.get("ownerReferences") is meta.get("ownerReferences")
+                and was["uid"] == meta["uid"]
+            ):
+                return
+            self.key_by_uid.pop(was["uid"], None)
+            self._unlink(change.key, change.old)
+        if change.type != DELETED:
             self.key_by_uid[meta["uid"]] = change.key
-            self._link(change.key, change.obj)
-            return
-        if old is not None:
-            self._unlink(change.key, old)
             self._link(change.key, change.obj)
 
     def dependents(self, uid: str) -> list[Key]:

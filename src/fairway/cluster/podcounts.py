@@ -77,12 +77,6 @@ class Domains:
     def label(self, row: int, value: str | None) -> None:
         self.of_row[row] = -1 if value is None else self.id_of.setdefault(value, len(self.id_of))
 
-    def copy(self) -> Domains:
-        twin = Domains(0)
-        twin.id_of = dict(self.id_of)
-        twin.of_row = self.of_row.copy()
-        return twin
-
     def sums(self, counts: Ints) -> Ints:
         """int64[domain]: the counts of each domain's rows. Never empty."""
         # Nodes without the label count into a domain before the first, which is cut off.
@@ -232,13 +226,12 @@ class PodCounts:
         return bool(self._carried)
 
     def copy(self, accounts: NodeAccounts) -> PodCounts:
-        """The same counts for a copy of the accounts; memos start empty."""
+        """The same counts for a copy of the accounts; memos, and domains, start empty."""
         twin = PodCounts(accounts)
         twin._rows = self._rows
         twin._questions = {q: a.copy() for q, a in self._questions.items()}
         twin._asked = {home: list(asked) for home, asked in self._asked.items()}
         twin._carried = {t: a.copy() for t, a in self._carried.items()}
-        twin._domains = {key: d.copy() for key, d in self._domains.items()}
         return twin
 
     def forget_namespace_matches(self) -> None:
