@@ -345,6 +345,24 @@ def test_the_reason_given_is_that_of_the_room_it_must_leave() -> None:
     )
 
 
+@pytest.mark.parametrize("wants", ["room", "a port", "an even spread", "company"])
+def test_who_is_nominated_counts_for_filters_and_for_no_score(wants: str) -> None:
+    """Source: runtime.go RunFilterPluginsWithNominatedPods adds them to a copy of the node."""
+    asks = {
+        "room": pod("p").cpu(1),
+        "a port": pod("p").cpu(1).port(80),
+        "an even spread": pod("p").cpu(1).label(app="web").spread(HOSTNAME),
+        "company": pod("p").cpu(1).near(HOSTNAME, app="y"),
+    }
+    running = {n: [pod(f"y-{n}").cpu(1).label(app="y")] for n in (N1, N2)}
+    first = pod("first").cpu(2).priority(200).label(app="web")
+    alone = Cluster([_node(N1, 8), _node(N2, 8)], running).judge(asks[wants])
+    found = Cluster([_node(N1, 8), _node(N2, 8)], running, nominated={N1: [first]}).judge(asks[wants])
+    assert found.feasible == ([N2] if wants == "an even spread" else [N1, N2])
+    assert found.scores == {n: alone.scores[n] for n in found.feasible}
+    assert found.parts == {name: {n: of[n] for n in found.feasible} for name, of in alone.parts.items()}
+
+
 def test_higher_priority_does_not_mind_the_nominated() -> None:
     cluster = Cluster([_node(N1)], nominated={N1: [_low("x", 4)]})
     assert cluster.judge(_high(4)).feasible == [N1]

@@ -609,6 +609,56 @@ def test_a_plan_binds_claims_in_the_pods_order() -> None:
     assert [b.allocation is None for b in again] == [False, True, True]
 
 
+@pytest.mark.parametrize("is_alike", [True, False])
+def test_what_is_written_is_what_the_filter_found(*, is_alike: bool) -> None:
+    """Not what a search would find now: here the filter is made to have found the second device, not the first."""
+    world = World()
+    world.device_class()
+    world.node("n")
+    if is_alike:
+        world.devices("n", "g", "h")
+    else:
+        # Devices that say for themselves where they are make a node like no other.
+        made = [{"name": d, "nodeName": "n"} for d in ("g", "h")]
+        of_pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": DRIVER, "pool": of_pool, "perDeviceNodeSelection": True, "devices": made}
+        world.put("ResourceSlice", "n", {"spec": spec})
+    world.claim("a")
+    world.claim("b")
+    pod, other = world.pod("p", "a"), world.pod("q", "b")
+
+    def asked(name: str) -> Any:
+        look = world.plugin.look(world.record(name))
+        assert look is not None
+        answers = world.plugin.codes(look)
+        assert world.plugin.code_at(look, answers, 0) == 0
+        return answers
+
+    def given() -> list[str]:
+        (binding,) = world.plugin.plan(pod, "n").bindings
+        assert binding.allocation is not None
+        return [r["device"] for r in binding.allocation["devices"]["results"]]
+
+    answers = asked("p")
+    assert given() == ["g"]
+    first = dict(answers.said), dict(answers.solutions)
+    assert (len(first[0]), len(first[1])) == ((1, 0) if is_alike else (0, 1))
+    world.allocate(other.key.name, "n")
+    assert asked("p") is answers
+    assert given() == ["h"]
+    later = dict(answers.said), dict(answers.solutions)
+    world.store.delete(Key(CLAIM, "default", "b"))
+    asked("p")
+    assert given() == ["g"]
+    if is_alike:
+        ((now, _),) = first[0].items()
+        ((_, found),) = ((k, v) for k, v in later[0].items() if k != now)
+        answers.said[now] = found
+    else:
+        answers.solutions[0] = later[1][0]
+    assert given() == ["h"]
+
+
 def test_extended_resources_are_given_by_claims_where_no_plugin_offers_them() -> None:
     world = World()
     world.device_class(extended=GPU)
