@@ -139,6 +139,20 @@ def test_layers_are_a_gate() -> None:
         assert "must be a valid JSON array: " in str(wrong)
 
 
+@pytest.mark.parametrize(("wrong", "place"), [("a b", 0), ("", 1), ("x/y/z", 1)])
+def test_each_layer_names_a_label(wrong: str, place: int) -> None:
+    pairs = [("a", 4), ("b", 2)]
+    pairs[place] = (wrong, pairs[place][1])
+    found = [
+        str(fault)
+        for fault in topology_faults(template(slice_required_topology_constraints=layers(*pairs)), Settings())
+    ]
+    assert found
+    assert all(
+        text.startswith(f'{at(LAYERS)}[{place}].topology: Invalid value: "{wrong}": ') for text in found
+    )
+
+
 def test_no_slice_is_larger_than_its_pod_set() -> None:
     why = "must not be greater than pod set count 4"
     assert bound_faults(template()) == []

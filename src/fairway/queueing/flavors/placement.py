@@ -44,7 +44,6 @@ def place(assignment: Assignment, queue: QueueAccount, workload: Workload, accou
     for attempt in ps.attempts:
         if attempt.flavor == result.flavor:
             attempt.mode, attempt.no_fit_reason = Mode.NO_FIT, conds.TOPOLOGY_PLACEMENT_FAILED
-            break
     assignment.set_pod_set_mode(name, Mode.NO_FIT)
 
 
