@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
+from fairway.ground.opening import is_served_slurm
+
 if TYPE_CHECKING:
     from fairway.answers.onslurm.texts import Rows
     from fairway.ground.slurmground import SlurmGround
+
+
+LIVE = "slurm"
+"""The name of the cluster whose commands are on PATH."""
 
 
 class Counting(Protocol):
@@ -25,9 +31,11 @@ def slurm_on(path: Path | None) -> SlurmGround | None:
     if path is None:
         return None
     if not (path / "slurm.conf").is_file():
-        from fairway.ground import slurmlive
+        if str(path) != LIVE and not is_served_slurm(path):
+            return None
+        from fairway.ground.slurmlive import live_ground
 
-        return slurmlive.live_ground(path) if slurmlive.is_live(path) else None
+        return live_ground(path)
     from fairway.ground.slurmground import SlurmGround
 
     return SlurmGround(path)

@@ -54,9 +54,7 @@ def _opened(path: Path, lenient: bool, kueue_config: Path | None, seed: int | No
 
         if is_data_folder(path):
             return ServedGround(path)
-    from fairway.ground.slurmlive import is_served
-
-    if (path / "slurm.conf").is_file() or is_served(path):
+    if (path / "slurm.conf").is_file() or is_served_slurm(path):
         raise UserError(
             f"{path} is a Slurm site: this question is not answered for one (docs/slurm-migration.md)"
         )
@@ -72,6 +70,11 @@ def _opened(path: Path, lenient: bool, kueue_config: Path | None, seed: int | No
     from fairway.ground.simulated import ScenarioGround
 
     return ScenarioGround(path, lenient=lenient, seed=seed)
+
+
+def is_served_slurm(folder: Path) -> bool:
+    """The data folder of `fairway slurm up`."""
+    return (folder / "journal").is_file() and (folder / "bin" / "scontrol").exists()
 
 
 def _of_manifests(path: Path, manifests: list[Manifest], kueue_config: Path | None) -> Ground | None:

@@ -14,12 +14,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fairway.errors import UserError, WorldError
+from fairway.ground.opening import is_served_slurm
 from fairway.ground.slurmground import SlurmGround
 from fairway.slurm.records.sacct import ADVICE
 from fairway.slurm.serving.journal import head_of
 from fairway.slurm.sitefolder import MAX_BYTES, SLURM_CONF
 
-LIVE = "slurm"
 _HISTORY_DAYS = 28
 _TIMEOUT_S = 300.0
 _SACCT = tuple(ADVICE.replace("2025-01-01", f"now-{_HISTORY_DAYS}days").split())
@@ -27,18 +27,9 @@ _JOBS, _NODES = ("scontrol", "show", "job"), ("scontrol", "show", "node")
 _QOS = ("sacctmgr", "-P", "show", "qos")
 
 
-def is_live(path: Path) -> bool:
-    return str(path) == LIVE or is_served(path)
-
-
-def is_served(folder: Path) -> bool:
-    """The data folder of `fairway slurm up`."""
-    return (folder / "journal").is_file() and (folder / "bin" / "scontrol").exists()
-
-
 def live_ground(path: Path) -> SlurmGround:
     """Raises: UserError, WorldError where a command is missing or does not answer."""
-    served = is_served(path)
+    served = is_served_slurm(path)
     texts = head_of(path)["texts"] if served else _configured()
     environment = dict(os.environ) | {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
     if served:
