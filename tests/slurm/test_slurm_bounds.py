@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from slurmtyped import Typed
 
 from fairway.errors import InvalidInput
+from fairway.ground.slurmground import SlurmGround
 from fairway.slurm import features
 from fairway.slurm.behaviours import BadHint, Known, known
 from fairway.slurm.conf import nodes, read_configuration
 from fairway.slurm.conf.lines import MAX_FILES
 from fairway.slurm.serving.rest import answer
+from fairway.slurm.sitefolder import read_site
 from fairway.slurm.words import hostlist
+from fairway.slurm.words.sizes import LONG_MAX
 
 SCRIPT = "#!/bin/sh\necho hi\n"
 CONF = "ClusterName=x\nGresTypes=gpu\nNodeName=n[1-2] CPUs=8 RealMemory=1000 Gres=gpu:2\nPartitionName=p Nodes=ALL\n"
@@ -237,3 +241,51 @@ def test_lines_of_gres_conf_are_found_by_their_nodes() -> None:
 )
 def test_parentheses_do_not_nest(text: str, is_one: bool) -> None:
     assert (features.parse(text) is not None) is is_one
+
+
+# What a site wrote down
+
+HEAD = "JobID|User|Partition|State|Submit|Start|End|Timelimit|ReqTRES|AllocTRES|NNodes|NodeList|ExitCode|Priority"
+TIMES = "2026-01-01T00:00:00|2026-01-01T00:01:00|2026-01-01T01:00:00|60"
+ROW = f"{{id}}|u|p|COMPLETED|{TIMES}|{{tres}}|cpu=1|{{nodes}}|n1|{{exit}}:0|{{priority}}"
+KINDS = {"id": "1", "tres": "cpu=1", "nodes": "1", "exit": "0", "priority": "5"}
+
+
+@pytest.mark.parametrize("column", ["id", "nodes", "exit", "priority"])
+def test_accounting_with_numbers_of_many_digits_is_read(tmp_path: Path, column: str) -> None:
+    (tmp_path / "slurm.conf").write_text(CONF)
+    (tmp_path / "sacct.csv").write_text(f"{HEAD}\n{ROW.format(**KINDS | {column: MANY})}\n")
+    (record,) = SlurmGround(tmp_path).past
+    assert (record.user, record.exit_code) == ("u", 255 if column == "exit" else 0)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("sacct.csv", f"{HEAD}\n{ROW.format(**KINDS | {'id': ''})}\n", "sacct.csv:2: JobID: is empty"),
+        ("queue.json", '{"jobs": [{"job_id": 1, "job_state": []}]}', "is no squeue --json"),
+        ("queue.json", '{"jobs":' + "[" * 100_000, "is no squeue --json"),
+        (
+            "queue.json",
+            '{"jobs": [{"job_id": {"number": 1e400}, "job_state": "PENDING"}]}',
+            "is no squeue --json",
+        ),
+    ],
+)
+def test_dumps_that_are_none_are_refused_by_their_place(
+    tmp_path: Path, file: str, text: str, said: str
+) -> None:
+    (tmp_path / "slurm.conf").write_text(CONF)
+    (tmp_path / file).write_text(text)
+    with pytest.raises(InvalidInput, match=said):
+        SlurmGround(tmp_path)
+
+
+def test_accounts_and_qos_with_numbers_of_many_digits_are_read(tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text(CONF)
+    (tmp_path / "accounts.cfg").write_text(
+        f"Cluster - 'x'\nParent - 'root'\nAccount - 'a':Fairshare={MANY}:GrpTRES=cpu={MANY[:18]}\n"
+    )
+    (tmp_path / "qos.txt").write_text(f"Name|Priority|\nfast|{MANY}|\n")
+    accounts = read_site(tmp_path).accounts
+    assert (accounts.qos["fast"].priority, "a" in accounts.accounts) == (LONG_MAX, True)

@@ -19,7 +19,7 @@ from fairway.slurm.lifecycle import Behaviour
 from fairway.slurm.model.association import Accounts, Qos, add_association, add_qos, empty_accounts
 from fairway.slurm.model.job import Job
 from fairway.slurm.words import durations
-from fairway.slurm.words.sizes import parse_tres
+from fairway.slurm.words.sizes import parse_tres, whole
 
 MAX_BYTES = 64 << 20
 SLURM_CONF = "slurm.conf"
@@ -134,7 +134,7 @@ def _read_qos(site: SiteFolder, name: str, text: str) -> None:
 
 
 def _set_qos(qos: Qos, row: dict[str, str]) -> None:
-    qos.priority = int(row["Priority"])
+    qos.priority = whole(row["Priority"])
     qos.flags = tuple(flag for flag in row.get("Flags", "").split(",") if flag)
     qos.preempt = tuple(one for one in row.get("Preempt", "").split(",") if one)
     qos.preempt_mode = (row.get("PreemptMode") or "cluster").lower()
@@ -146,4 +146,4 @@ def _set_qos(qos: Qos, row: dict[str, str]) -> None:
             setattr(limits, key, parse_tres(row[column]))
     for column, key in (("MaxJobsPU", "max_jobs"), ("MaxSubmitPU", "max_submit"), ("GrpJobs", "grp_jobs")):
         if row.get(column, "").isdecimal():
-            setattr(limits, key, int(row[column]))
+            setattr(limits, key, whole(row[column]))

@@ -20,6 +20,7 @@ from fairway.slurm.model.association import (
     add_association,
     add_qos,
 )
+from fairway.slurm.words.sizes import whole
 
 _HEAD = """\
 # To edit this file start with a cluster line for the new cluster
@@ -190,7 +191,7 @@ def _set(call: Call, one: Association, options: dict[str, str], number: int) -> 
             continue
         if key in ("fairshare", "shares"):
             one.shares = (
-                FAIRSHARE_PARENT if value.lower() == "parent" else int(value) if value.isdecimal() else 1
+                FAIRSHARE_PARENT if value.lower() == "parent" else whole(value) if value.isdecimal() else 1
             )
         elif key in ("qos", "qoslevel"):
             for name in filter(None, value.split(",")):

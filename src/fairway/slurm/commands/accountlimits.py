@@ -129,7 +129,11 @@ def change(site: Site, limits: Limits, limit: Limit, value: str) -> None:
         setattr(limits, limit.field, None)
         return
     number = (
-        durations.minutes(value) if limit.kind == "minutes" else int(value) if value.isdecimal() else None
+        durations.minutes(value)
+        if limit.kind == "minutes"
+        else sizes.whole(value)
+        if value.isdecimal()
+        else None
     )
     if number is None or number >= durations.NO_VAL:
         if limit.kind == "minutes":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from fairway.slurm.commands import jobtext, scontrolassoc, scontrolshow, tokens
+from fairway.slurm.commands import jobtext, scontrolassoc, scontroljobs, scontrolshow, tokens
 from fairway.slurm.commands.call import VERSION, Call
 from fairway.slurm.commands.getopt import parse, short_table
 from fairway.slurm.commands.scontrolupdate import create, delete, update
@@ -299,7 +299,7 @@ def _reboot(call: Call, words: list[str]) -> None:
 def _completing(call: Call, words: list[str]) -> None:
     for job in call.site.cluster.jobs.values():
         if "COMPLETING" in job.flags:
-            call.write("\n   ".join(scontrolshow.job_lines(call, job, False)) + "\n")
+            call.write("\n   ".join(scontroljobs.job_lines(call, job, False)) + "\n")
 
 
 def _write(call: Call, words: list[str]) -> None:

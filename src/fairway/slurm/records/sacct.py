@@ -16,7 +16,7 @@ from fairway.errors import FieldProblem, InvalidInput
 from fairway.slurm.records.record import JobRecord
 from fairway.slurm.words import durations
 from fairway.slurm.words.durations import INFINITE
-from fairway.slurm.words.sizes import megabytes
+from fairway.slurm.words.sizes import megabytes, whole
 
 NEEDED = ("jobid", "submit", "start", "end")
 ADVICE = (
@@ -83,7 +83,7 @@ def _check(path: Path, columns: list[str]) -> None:
 
 def _number(label: str) -> int:
     digits = re.match(r"\d+", label)
-    return int(digits[0]) if digits else 0
+    return whole(digits[0]) if digits else 0
 
 
 def _record(
@@ -96,7 +96,10 @@ def _record(
         problems.append(FieldProblem(str(path), number, "", cells[0][:40], said))
         return None
     row = dict(zip(columns, cells, strict=False))
-    label = row.get("jobid") or row["jobidraw"]
+    label = row.get("jobid") or row.get("jobidraw", "")
+    if not label:
+        problems.append(FieldProblem(str(path), number, "JobID", "", "is empty"))
+        return None
     if _STEP.search(label):
         return None
     try:
@@ -121,12 +124,12 @@ def _record(
         start=start if start <= (end or start) and state != "PENDING" else 0,
         end=end,
         limit=limit,
-        nodes=int(nodes) if nodes.isdecimal() else 0,
+        nodes=whole(nodes) if nodes.isdecimal() else 0,
         tres=asked or had,
         nodelist=row.get("nodelist", ""),
         eligible=_stamp(row.get("eligible", "")),
-        exit_code=int(exit_code) if exit_code.isdecimal() else 0,
-        priority=int(row["priority"]) if row.get("priority", "").isdecimal() else 0,
+        exit_code=min(whole(exit_code), 255) if exit_code.isdecimal() else 0,
+        priority=whole(row["priority"]) if row.get("priority", "").isdecimal() else 0,
         reason=row.get("reason", ""),
         features=row.get("constraints", ""),
         alloc=had,
@@ -140,7 +143,7 @@ def _stamp(text: str) -> int:
     if text in _NEVER:
         return 0
     if text.isdecimal():
-        return int(text)
+        return whole(text)
     try:
         return calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))
     except ValueError:
@@ -149,7 +152,7 @@ def _stamp(text: str) -> int:
 
 def _limit(row: dict[str, str]) -> int:
     if row.get("timelimitraw", "").isdecimal():
-        return int(row["timelimitraw"])
+        return whole(row["timelimitraw"])
     text = row.get("timelimit", "")
     if text in ("", "Partition_Limit", "UNLIMITED"):
         return INFINITE
@@ -167,7 +170,7 @@ def _amounts(text: str) -> tuple[tuple[str, int], ...]:
 def _amounts_of(text: str) -> Iterator[tuple[str, int]]:
     for part in filter(None, text.split(",")):
         name, equals, value = part.partition("=")
-        amount = megabytes(value) if name == "mem" else int(value) if value.isdecimal() else None
+        amount = megabytes(value) if name == "mem" else whole(value) if value.isdecimal() else None
         if name == "mem" and "." in value:
             amount = int(float(value.rstrip("KMGTP")) * {"G": 1024, "T": 1 << 20}.get(value[-1], 1))
         if not equals or amount is None:

@@ -13,6 +13,7 @@ from fairway.slurm.records.record import JobRecord
 from fairway.slurm.records.sacct import _stamp, _tres
 from fairway.slurm.words import durations
 from fairway.slurm.words.durations import INFINITE
+from fairway.slurm.words.sizes import whole
 
 MAX_JOBS = 1_000_000
 _PAIR = re.compile(r"(?:^|\s)([A-Za-z][\w/:]*)=(.*?)(?=\s[A-Za-z][\w/:]*=|$)")
@@ -72,11 +73,11 @@ def _job(pairs: dict[str, str], line: int) -> JobRecord:
         start=0 if is_pending else _stamp(pairs.get("StartTime", "")),
         end=0 if is_pending or state == "RUNNING" else _stamp(pairs.get("EndTime", "")),
         limit=minutes,
-        nodes=int(nodes) if nodes.isdecimal() else 1,
+        nodes=whole(nodes) if nodes.isdecimal() else 1,
         tres=tres,
         nodelist="" if is_pending else _word(pairs.get("NodeList", "")),
         eligible=_stamp(pairs.get("EligibleTime", "")),
-        priority=int(pairs["Priority"]) if pairs.get("Priority", "").isdecimal() else 0,
+        priority=whole(pairs["Priority"]) if pairs.get("Priority", "").isdecimal() else 0,
         reason=pairs.get("Reason", ""),
         dependency=_word(pairs.get("Dependency", "")),
         features=_word(pairs.get("Features", "")),
@@ -111,7 +112,7 @@ def read_squeue_json(text: str, file: str) -> list[JobRecord]:
         data = msgspec.json.decode(text)
         jobs = data["jobs"]
         return [_json_job(job) for job in jobs[:MAX_JOBS]]
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError) as wrong:
+    except (msgspec.DecodeError, LookupError, TypeError, ValueError, OverflowError, RecursionError) as wrong:
         raise InvalidInput((FieldProblem(file, 0, "jobs", "", f"is no squeue --json: {wrong}"),)) from None
 
 
