@@ -731,6 +731,25 @@ def test_rules_cover_themselves() -> None:
     assert uncovered(rules, rules) == []
 
 
+def test_which_paths_a_path_covers() -> None:
+    for own, url, is_covered in (
+        ("/a", "/a", True),
+        ("/a", "/b", False),
+        ("/a", "/a/b", False),
+        ("/a/*", "/a/b", True),
+        ("/a/*", "/a", False),
+        ("/a*", "/ab", True),
+        ("/a*", "/b", False),
+        ("*", "/x", True),
+    ):
+        owned, wanted = Rule(("get",), urls=(own,)), Rule(("get", "put"), urls=(url,))
+        left = ["put"] if is_covered else ["get", "put"]
+        assert [piece.verbs for piece in uncovered([owned], [wanted])] == [(verb,) for verb in left], (
+            own,
+            url,
+        )
+
+
 def test_a_label_that_aggregates_a_role_to_another_hands_its_rules_out() -> None:
     old = rbac("ClusterRole", "strong", rules=[rule("*", "*", "*")])
     labelled = {**old, "metadata": {**old["metadata"], "labels": {"aggregate-to-mine": "true"}}}

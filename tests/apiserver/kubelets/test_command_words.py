@@ -7,7 +7,7 @@ from io import BytesIO
 
 import pytest
 
-from fairway.apiserver.kubelets import running
+from fairway.apiserver.kubelets import invocation, running
 from fairway.apiserver.kubelets.files import Files
 from fairway.apiserver.kubelets.invocation import Run
 from fairway.apiserver.kubelets.place import Place
@@ -268,3 +268,13 @@ def test_a_script_has_a_size() -> None:
     assert len(parsed(" " * (MAX_SCRIPT - 2) + "ls", {})) == 1
     with pytest.raises(ShellError, match="at most 65536"):
         parsed(" " * (MAX_SCRIPT - 1) + "ls", {})
+
+
+def test_a_command_writes_so_much_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(invocation, "_MAX_OUTPUT", 4)
+    for script, out in (
+        ("echo abc; echo d", "abc\n"),
+        ("echo ab; echo cd; echo -n e; echo f", "ab\ne"),
+        ("echo abcd; echo a", "a\n"),
+    ):
+        assert said(ran("sh", "-c", script)) == out

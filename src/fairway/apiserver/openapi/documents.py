@@ -88,7 +88,7 @@ class Documents:
         return Document(msgspec.json.encode(body), f'"{self._hashes[path]}"')
 
     def _v2(self) -> dict[str, Any]:
-        listed = [resource for path in sorted(self._groups) for resource in self._groups[path]]
+        listed = [resource for listed in self._groups.values() for resource in listed]
         return versiontwo.document(self._operations(listed), definitions(listed, is_brief=True), RELEASE)
 
     def _all_hashes(self) -> str:
