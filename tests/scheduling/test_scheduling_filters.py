@@ -206,6 +206,9 @@ NODE_AFFINITY = {
         pod("p").node_affinity(named("In", "nowhere")),
         _says("2 node(s) didn't satisfy plugin(s) [NodeAffinity]", nodes=2),
     ),
+    "both names excluded": Case(
+        [node(N1), node(N2), node(N3)], pod("p").node_affinity(named("NotIn", N1, N2)), N3
+    ),
     "names excluded": Case([node(N1), node(N2)], pod("p").node_affinity(named("NotIn", N1)), N2),
     "one term without a name frees the search": Case(
         [node(N1), node(N2).zone("a")],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from builders import GPU, HOSTNAME, ZONE, PodBuilder, node, pod
-from fairway.cluster.changes import Change
+from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.cluster.records import PodRecord
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, key_of
@@ -550,3 +550,40 @@ def test_a_ticket_tells_which_lines_were_parked_after_a_moment() -> None:
     assert tickets[0] <= moment < tickets[1] == desk.queue.ticket
     desk.queue.unpark_all(60 * SECOND_US)
     assert not desk.queue.has_parked
+
+
+def _at(place: str) -> dict[str, Any]:
+    """`n`: on a node; `~m`: nominated to one; `n~m`: both; `n!`: it ended there."""
+    where, _, nominated = place.partition("~")
+    phase = "Failed" if where.endswith("!") else "Running"
+    spec = {"containers": [], **({"nodeName": where.strip("!")} if where else {})}
+    status = {"phase": phase, **({"nominatedNodeName": nominated} if nominated else {})}
+    return {"metadata": {"name": "p", "namespace": "default"}, "spec": spec, "status": status}
+
+
+@pytest.mark.parametrize("before", ["none", "", "~m", "n", "n~m", "n!", "n!~m"])
+@pytest.mark.parametrize("now", ["gone", "", "~m", "~k", "n", "n~m", "m", "m~m", "k~m", "n!", "n!~m"])
+def test_where_a_pod_was_and_is_tells_what_it_frees(before: str, now: str) -> None:
+    """It frees the node it left, and one that it was nominated to while on none, unless it is there or still means to
+    come; pods that ended are nowhere."""
+    if (before, now) == ("none", "gone"):
+        return
+    old = None if before == "none" else _at(before)
+    obj = _at(before if now == "gone" else now)
+    kind = ADDED if old is None else DELETED if now == "gone" else MODIFIED
+
+    def parts(place: str) -> tuple[str, str]:
+        if place in ("none", "gone"):
+            return "", ""
+        where, _, nominated = place.partition("~")
+        return ("" if where.endswith("!") else where), nominated
+
+    (was, meant), (here, means) = parts(before), parts(now)
+    held = meant if not was else ""
+    freed = held if held and (here or means) != held else ""
+    want: PodMoved | None = None
+    if here != was:
+        want = PodMoved(here or was, came=bool(here), left=bool(was), freed=freed)
+    elif freed:
+        want = PodMoved(freed, came=False, left=True)
+    assert happening(Change(1, kind, Key("Pod", "default", "p"), obj, old)) == want
