@@ -160,6 +160,15 @@ def test_what_go_always_writes_of_every_kind_is_what_it_was() -> None:
     check_history(Path(__file__).parent / "always_written.txt", told())
 
 
+def test_what_is_not_of_its_type_is_left_as_it_is() -> None:
+    schema = schema_for("v1", "Pod")
+    assert schema is not None
+    for spec in ({"containers": "x"}, {"containers": ["x", None]}, {"containers": 7}, "x", None):
+        found = completed({**pod(), "spec": spec}, schema)
+        assert found["spec"] == ({"containers": None} if spec is None else spec)
+    assert completed({**pod(), "status": []}, schema)["status"] == []
+
+
 def test_a_status_has_its_texts_whoever_writes_it() -> None:
     schema = schema_for("apps/v1", "Deployment")
     assert schema is not None
