@@ -225,3 +225,27 @@ def test_it_is_served_on_loopback(tmp_path: Path) -> None:
         served.terminate()
         served.communicate()
         subprocess.run([*fairway, "down", "--wipe", *at], check=True, capture_output=True)
+
+
+def test_runs_are_chosen_by_query(rest: Rest) -> None:
+    for user, name in (("alice", "one"), ("alice", "two"), ("carol", "one")):
+        assert (
+            rest("POST", "/slurm/v0.0.38/job/submit", SUBMIT | {"job": SUBMIT["job"] | {"name": name}}, user)[
+                0
+            ]
+            == 200
+        )
+    rest.door.run(5)
+
+    def chosen(query: str) -> list[tuple[str, str]]:
+        told = rest("GET", f"/slurmdb/v0.0.38/jobs?{query}", user="root")[1]["jobs"]
+        return [(job["user_name"], job["name"]) for job in told]
+
+    assert len(chosen("")) == 3
+    assert chosen("account=RESEARCH,none") == [("alice", "one"), ("alice", "two")]
+    assert chosen("job_name=one&account=research") == [("alice", "one")]
+    assert chosen("state=running&qos=normal&partition=gpu&account=prod") == [("carol", "one")]
+    assert chosen("state=failed") == chosen("end_time=now-1minute") == chosen("reservation=x") == []
+    assert len(chosen("start_time=now&end_time=now")) == 3
+    for query in ("users=bob", "start_time=x", "&".join(f"a{n}=1" for n in range(65))):
+        assert rest("GET", f"/slurmdb/v0.0.38/jobs?{query}", user="root")[0] in (400, 500)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 from fairway.slurm.commands import tokens
 from fairway.slurm.commands.call import Call
@@ -20,10 +20,11 @@ from fairway.slurm.commands.sdiag import statistics
 from fairway.slurm.model.association import Association, Qos
 from fairway.slurm.model.job import Job
 from fairway.slurm.model.partition import Partition, Reservation
-from fairway.slurm.words.durations import INFINITE
+from fairway.slurm.words.durations import INFINITE, TimeError, parse_time
 from fairway.slurm.words.errors import refusals
 
 VERSION = "v0.0.38"
+_QUERIES_MOST = 64
 _NOT_FOUND = "Unable find requested URL. Please view /openapi/v3 for API reference."
 _NOT_ALLOWED = "Requested REST method is not defined at URL. Please view /openapi/v3 for API reference."
 
@@ -36,6 +37,7 @@ class Asked:
     name: str
     body: Any
     run: Callable[..., tuple[int, str, str]]
+    query: Mapping[str, str] = field(default_factory=dict)
 
 
 Answer = tuple[int, dict[str, Any] | str]
@@ -54,7 +56,8 @@ def answer(
         user = claimed  # these may ask for others
     if user is None or claimed != user:
         return 401, "Authentication failure"
-    path = str(message.get("path", "")).partition("?")[0].rstrip("/")
+    path, _, asked = str(message.get("path", "")).partition("?")
+    path = path.rstrip("/")
     method = str(message.get("method", "GET")).upper()
     allowed = False
     for methods, pattern, route in _ROUTES:
@@ -72,7 +75,11 @@ def answer(
                 if not isinstance(body, dict):
                     return _refused(9202, "Empty or wrong request body", 400)
             name = unquote(found[1]) if found.groups() else ""
-            return route(Asked(call_of(user), name, body, run))
+            try:
+                query = dict(parse_qsl(asked, keep_blank_values=True, max_num_fields=_QUERIES_MOST))
+            except ValueError:
+                return _refused(9200, f"over {_QUERIES_MOST} query fields", 400)
+            return route(Asked(call_of(user), name, body, run, query))
     return (405, _NOT_ALLOWED) if allowed else (404, _NOT_FOUND)
 
 
@@ -328,15 +335,49 @@ def _update(asked: Asked) -> Answer:
 # slurmdbd's
 
 
+# What runs are asked for by: the lists of values, one of which a run must have.
+_RUNS_BY: dict[str, Callable[[Job], str]] = {
+    "account": lambda job: job.account,
+    "job_name": lambda job: job.request.name,
+    "partition": lambda job: job.partition,
+    "qos": lambda job: job.qos,
+    "reservation": lambda job: job.reservation,
+    "state": lambda job: job.state,
+}
+
+
+def _is_asked_for(query: Mapping[str, str], job: Job, now: int) -> bool:
+    """Also by a period it was there in. Raises: TimeError."""
+    for key, value in query.items():
+        if key == "start_time":
+            if job.end and job.end < parse_time(value, now):
+                return False
+        elif key == "end_time":
+            if job.submit > parse_time(value, now):
+                return False
+        elif _RUNS_BY[key](job).lower() not in value.lower().split(","):
+            return False
+    return True
+
+
 def _database_jobs(asked: Asked) -> Answer:
     """Runs of the caller; of everybody for operators."""
     cluster, user = asked.call.site.cluster, asked.call.user
+    for key, value in asked.query.items():
+        if key in ("start_time", "end_time"):
+            try:
+                parse_time(value, asked.call.now)
+            except TimeError:
+                return _refused(9200, "Unable to parse time format")
+        elif key not in _RUNS_BY:
+            return _refused(9200, "Unknown Query field")
     current = [job for job in cluster.jobs.values() if not job.finished]
     runs = [
         job
         for job in (*cluster.archive, *current)
         if (cluster.is_operator(user) or job.user == user)
         and (not asked.name or asked.name in (str(job.job_id), str(job.array_job_id)))
+        and _is_asked_for(asked.query, job, asked.call.now)
     ]
     return _told(asked, "jobs", [job_data(asked.call, job) for job in runs], True)
 
