@@ -79,6 +79,8 @@ def _result(argv: list[str], run: Run, stdin: bytes) -> Result:
         if run.shells > _MAX_SHELLS:
             return Result(err=b"sh: 1: Cannot fork\n", code=2, is_known=False)
         script = _script_of(argv[1:])
+        if script is None and argv[-1].startswith("-") and "c" in argv[-1]:
+            return Result(err=f"{argv[0]}: 0: -c requires an argument\n".encode(), code=2)
         text = stdin.decode("utf-8", "replace") if script is None else script
         stops = any(a.startswith("-") and "e" in a for a in argv[1:2])
         return _scripted(text, run, b"" if script is None else stdin, stops_on_error=stops)
