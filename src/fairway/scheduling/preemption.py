@@ -109,7 +109,7 @@ def _preempt(
     if _awaits_victims(scheduler, pod, diagnosis):
         return None, VICTIMS_TERMINATING
     order = accounts.order()
-    potential = order[~diagnosis.is_hopeless[order] & (diagnosis.refusal[order] > 0)]
+    potential = order[~diagnosis.is_hopeless[order]]
     candidates: list[Candidate] = []
     said: Counter[str] = Counter()
     if all(priority >= pod.shape.priority for priority in accounts.pods_by_priority):
