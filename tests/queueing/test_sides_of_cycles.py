@@ -11,8 +11,13 @@ from test_kueue_job_webhooks import refused
 from test_queueing_pending import pop, read
 from test_what_changes_touch import Books
 
+from fairway.cluster.changes import ADDED, Change
+from fairway.kube.objects import Key
 from fairway.kube.timestamps import rfc3339
 from fairway.queueing.admissionchecks.provisioning import _change
+from fairway.queueing.control.backlog import Backlog
+from fairway.queueing.control.kinds import CLUSTER_QUEUE
+from fairway.queueing.control.settings import DEFAULT_KUEUE
 from fairway.queueing.cycle.cycle import run_cycle
 from fairway.queueing.cycle.entries import CycleOutcome, Eviction, Head, Outcome, RequeueReason, Status
 from fairway.queueing.cycle.nomination import CycleOptions
@@ -24,6 +29,7 @@ from fairway.queueing.facts.topologyassignments import (
     read_assignment,
     write_assignment,
 )
+from fairway.queueing.integrations.registry import integrations
 from fairway.queueing.metrics.observing import _since_s
 from fairway.queueing.quota.queueusage import QueueUsageLedger, UsageSettings
 
@@ -592,3 +598,36 @@ def test_what_a_local_queue_used_decays_by_half_and_follows_what_it_holds() -> N
     none.penalize(found, 0)
     assert none.usage("ns/q") == 3.5
     assert none.sample("ns/q", {"gpu": 8}, 10_000_000) == {} and none.usage("ns/q") == 0
+
+
+def test_a_copy_of_the_books_follows_changes_by_itself() -> None:
+    books = Backlog(DEFAULT_KUEUE)
+
+    def come(of: Backlog, name: str) -> None:
+        obj = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", **queue(name, 4)}
+        of.apply(Change(1, ADDED, Key(CLUSTER_QUEUE, "", name), obj, None), 0)
+
+    come(books, "a")
+    twin = books.copy()
+    come(twin, "b")
+    come(books, "c")
+    for of, names in ((books, ["a", "c"]), (twin, ["a", "b"])):
+        of.accounts.settle()
+        assert sorted(of.accounts.queues) == sorted(of.pending.queues) == names
+        assert {name for _, name in of.take_touched()} >= {names[-1]}
+
+
+def test_events_of_jobs_come_from_their_kinds_controller() -> None:
+    kinds = integrations(DEFAULT_KUEUE.frameworks, DEFAULT_KUEUE.gates)
+    assert {k.name: k.component for k in kinds.values()} == {
+        k.name: f"{k.name}-kueue-controller" for k in kinds.values()
+    }
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "ns"}}
+    told = kinds["Job.batch"].told(job, "Started", "m")
+    assert (told.about, told.type, told.reason, told.message, told.component) == (
+        Key("Job.batch", "ns", "j"),
+        "Normal",
+        "Started",
+        "m",
+        "batch/job-kueue-controller",
+    )
