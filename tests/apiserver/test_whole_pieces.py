@@ -49,9 +49,22 @@ CRD: Obj = {
 # Discovery
 
 
+@pytest.fixture(autouse=True)
+def kinds_come_and_go() -> Iterator[None]:
+    """Kinds that a definition declares are known to everybody until it goes."""
+    yield
+    for made in _MADE:
+        made.set_definitions([])
+    _MADE.clear()
+
+
+_MADE: list[Resources] = []
+
+
 def discovery() -> tuple[Discovery, Resources]:
     resources = Resources()
     resources.set_definitions([CRD])
+    _MADE.append(resources)
     return Discovery(resources, "10.0.0.1:6443"), resources
 
 

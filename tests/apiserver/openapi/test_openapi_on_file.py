@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.histories import check_history
 
 from fairway.apiserver.openapi import protobuf, versionthree, versiontwo
@@ -79,9 +80,22 @@ SHOWN = (
 )
 
 
+@pytest.fixture(autouse=True)
+def kinds_come_and_go() -> Iterator[None]:
+    """Kinds that a definition declares are known to everybody until it goes."""
+    yield
+    for made in _MADE:
+        made.set_definitions([])
+    _MADE.clear()
+
+
+_MADE: list[Resources] = []
+
+
 def resources() -> Resources:
     found = Resources()
     found.set_definitions([CRD])
+    _MADE.append(found)
     return found
 
 
