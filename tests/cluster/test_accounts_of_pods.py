@@ -285,3 +285,16 @@ def test_where_nothing_is_said_to_be_allocatable_capacity_counts() -> None:
     store.set_status(Key("Node", "", "n"), {"capacity": {"cpu": "7"}})
     assert accounts.respecced == [0]
     assert account_state(recount(store)) == account_state(accounts)
+
+
+def test_a_row_that_is_free_again_bears_the_name_of_its_next_node() -> None:
+    store = Store()
+    for name in ("a", "b"):
+        store.create(node(name).build())
+    row = store.accounts.row_of["a"]
+    store.delete(Key("Node", "", "a"))
+    store.create(node("c").build())
+    assert (store.accounts.row_of, store.accounts.names) == ({"b": 1 - row, "c": row}, ["c", "b"])
+    # What is loaded is numbered as what is created.
+    loaded, made = Store().load(node("n").build()), Store().create(node("n").build())
+    assert loaded["metadata"]["uid"] == made["metadata"]["uid"]
