@@ -20,7 +20,7 @@ from fairway.slurm.commands.fields import (
 )
 from fairway.slurm.commands.getopt import parse, short_table
 from fairway.slurm.model.job import Job, Step
-from fairway.slurm.words import durations, sizes
+from fairway.slurm.words import durations, hostlist, sizes
 from fairway.slurm.words.durations import INFINITE
 
 _OPTIONS = short_table(
@@ -117,6 +117,9 @@ def sacct(call: Call) -> None:
         call.print(joined([VALUES.get(c.field, _nothing)(row) for c in columns], columns, style))
 
 
+_REMOVED = {"allocgres": "Alloc", "reqgres": "Req"}
+
+
 def _columns(call: Call, asked: dict[str, Any]) -> list[Column]:
     text = asked.get("format")
     if text is not None and not text.strip(","):
@@ -134,6 +137,9 @@ def _columns(call: Call, asked: dict[str, Any]) -> list[Column]:
     for word in filter(None, (w.strip() for w in text.split(","))):
         name, percent, size = word.partition("%")
         column = find_column("sacct", f"{name}%{size.lstrip('-')}" if percent else name)
+        gone = _REMOVED.get(name.lower())
+        if gone:
+            call.fatal(f"{gone}GRES has been removed, please use {gone}TRES")
         if column is None:
             call.fail(f'Invalid field requested: "{name}"')
         if size.startswith("-"):
@@ -146,7 +152,7 @@ def _print_scripts(call: Call, rows: list[Row], script: bool) -> None:
     """-B: scripts are kept only where AccountingStoreFlags says so."""
     kept = "job_script" in call.site.conf.words("AccountingStoreFlags")
     for row in rows:
-        if row.step is None:
+        if row.step is None and (row.job.user == call.user or call.site.cluster.is_operator(call.user)):
             what = "Batch Script" if script else "Environment used"
             call.print(f"{what} for {row.job.label}" + ("" if script else " (must be batch to display)"))
             call.print("-" * 80)
@@ -231,6 +237,11 @@ def _check(call: Call, asked: dict[str, Any]) -> None:
             if not re.fullmatch(r"\d{1,9}", word):
                 call.fail(f'Invalid numeric value "{word}" for requested {what} range.')
         asked[name] = int(low), int(high or low)
+    for word in filter(None, str(asked.get("group", "")).split(",")):
+        if call.site.uid(word) is None and not word.isdecimal():  # every user has a group of that name
+            call.fail(f"Invalid group id: {word}")
+    if "nodelist" in asked:
+        asked["nodelist"] = ",".join(hostlist.expand(asked["nodelist"]))
     for word in filter(None, str(asked.get("flags", "")).split(",")):
         if not any(flag in word.lower() for flag in _FLAGS):
             call.fail(f"str_2_job_flags: Invalid job flag {word}")
@@ -252,7 +263,7 @@ def _window(call: Call, asked: dict[str, Any]) -> tuple[int, int]:
     named, stated = "jobs" in asked, "state" in asked
     begin = moment("starttime", 0 if named else call.now if stated else call.now - call.now % 86400)
     end = moment("endtime", begin if begin and stated else call.now)
-    if "endtime" in asked and begin > end:
+    if begin > end:
         said = f"Start time ({durations.stamp(begin)}) requested is after end time ({durations.stamp(end)})."
         call.fail(said)
     return begin, end + (end in (begin, call.now))
@@ -324,7 +335,7 @@ def _users(call: Call, asked: dict[str, Any]) -> set[str] | None:
                 call.fail(f"Invalid user id: {word}")
             found.add(call.site.user(uid))
         return found
-    if "allusers" in asked or "jobs" in asked or call.user == "root" or "accounts" in asked:
+    if "allusers" in asked or "jobs" in asked or call.user == "root" or "nodelist" in asked:
         return None
     return {call.user}
 

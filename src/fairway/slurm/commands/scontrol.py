@@ -439,6 +439,7 @@ _COMMANDS: dict[str, Command] = {
     "errnumstr": _errnumstr,
     "reconfigure": _ask("slurm_reconfigure"),
     "setdebug": _ask("slurm_set_debug_level", "Permission denied"),
+    "setdebugflags": _ask("slurm_set_debugflags", "Permission denied"),
     "schedloglevel": _schedule_log,
     "shutdown": _ask("slurm_shutdown", told=_ENDED),
     "abort": _ask("slurm_shutdown", told=_ENDED),

@@ -337,8 +337,10 @@ def show_hostnames(call: Call, name: str, detail: bool, line: bool) -> None:
 
 
 def show_hostlist(call: Call, name: str, detail: bool, line: bool) -> None:
-    names = hostlist.expand(name)
-    call.print(hostlist.compress(names))
+    if not name:
+        call.say("invalid encode argument")
+        call.quit(1)
+    call.print(hostlist.compress(hostlist.expand(name)))
 
 
 def show_hostlist_sorted(call: Call, name: str, detail: bool, line: bool) -> None:

@@ -20,7 +20,9 @@ DAY_S = 86400
 
 def sdiag(call: Call) -> None:
     reset = False
-    for name, _ in parse(call, _OPTIONS, call.arguments):
+    for name, value in parse(call, _OPTIONS, call.arguments):
+        if name in ("cluster", "clusters"):
+            call.check_clusters(value)
         if name == "version":
             call.print(VERSION)
             call.quit(0)
@@ -31,7 +33,7 @@ def sdiag(call: Call) -> None:
     if reset:
         if not call.site.cluster.is_administrator(call.user):
             call.say(f"slurm_reset_statistics: {refusals()['ACCESS_DENIED'][1]}")
-            call.quit(1)
+            call.quit(255)
         controller = call.site.controller
         controller.counts.reset()
         controller.counted_from = call.now

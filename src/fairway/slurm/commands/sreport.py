@@ -239,8 +239,8 @@ def _conditions(call: Call, asked: Asked, words: list[str], kind: str) -> None:
             try:
                 moment = durations.parse_time(value, call.now, past=True)
             except durations.TimeError as bad:
-                call.say(str(bad))
-                call.quit(1)
+                call.say(str(bad))  # and goes on without it
+                continue
             if key[:1].lower() == "s":
                 asked.start = moment
             else:

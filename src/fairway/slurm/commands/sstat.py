@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from fairway.slurm.commands import jobtext
@@ -48,7 +47,8 @@ def sstat(call: Call) -> None:
             call.print("Usage: sstat [options] -j <job(.stepid)>\n\tUse --help for help")
             call.quit(0)
         asked["format" if name == "fields" else name] = True if value is None else value
-    if "jobs" not in asked:
+    named = [word for word in (asked.get("jobs"), *parsed.rest) if word]
+    if not named:
         call.fail("You didn't give me any jobs to stat.")
     text = asked.get("format") or ("jobid,nodelist,pids" if "pidformat" in asked else _DEFAULT)
     columns: list[Column] = []
@@ -58,16 +58,18 @@ def sstat(call: Call) -> None:
             call.fail(f'Invalid field requested: "{word}"')
         columns.append(column)
     style = Style(1 if "parsable" in asked else 2 if "parsable2" in asked else 0, "noheader" not in asked)
+    words = [word for text in named for word in text.split(",") if word]
+    for word in words:
+        if not word[:1].isdecimal():
+            call.fatal(f"Bad job/step specified: {word}")
     for line in heading_lines(columns, style):
         call.print(line)
-    for word in asked["jobs"].split(","):
+    for word in words:
         _print(call, word, columns, style, "allsteps" in asked)
 
 
 def _print(call: Call, word: str, columns: list[Column], style: Style, every: bool) -> None:
     number, dot, step = word.partition(".")
-    if not re.match(r"\d", number):
-        call.fatal(f"Bad job/step specified: {word}")
     known = [j for j in call.site.cluster.jobs.values() if number in (str(j.job_id), j.label)]
     rows = [r for r in step_rows(call) if number in (str(r.job.job_id), r.job.label)]
     if not rows or (dot and not any(r.step.step_id == step for r in rows)):

@@ -163,7 +163,8 @@ def _granted(
 def _salloc(
     host: Host, connection: Connection, call: Call, options: JobOptions, rest: list[str], job: Job
 ) -> None:
-    call.info(f"Granted job allocation {job.job_id}")
+    tell: Callable[[str], None] = (lambda text: None) if options.get("quiet") else call.info
+    tell(f"Granted job allocation {job.job_id}")
     if options.get("no-shell"):
         call.quit(0)
     variables = job_variables(host.site, job) | asked_variables(options.values)
@@ -174,9 +175,9 @@ def _salloc(
     def ended(told: dict[str, Any]) -> None:
         status = int(told["ended"][0])
         kill = status & 0x7F
-        call.info(f"Relinquishing job allocation {job.job_id}")
+        tell(f"Relinquishing job allocation {job.job_id}")
         if job.steps:  # the end of its steps is waited for, and the controller's word comes first
-            call.info(f"Job allocation {job.job_id} has been revoked.")
+            tell(f"Job allocation {job.job_id} has been revoked.")
         if job.active:
             host.site.controller.finish(job.job_id, status >> 8, kill)
         connection.flush(call, (0 if kill in _USERS_OWN else 1) if kill else status >> 8)
