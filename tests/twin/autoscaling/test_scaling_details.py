@@ -293,3 +293,15 @@ def test_a_container_killed_for_memory_is_told_once_with_what_it_asked_for() -> 
     (found,) = world.status("web", VPA)["recommendation"]["containerRecommendations"]
     # 1Gi was asked for: 1.2 times that, in the next bucket, and 15 % of margin.
     assert found["target"]["memory"] == "1555165137"
+
+
+def test_a_scaled_job_alone_sees_pods_come_and_go() -> None:
+    """Without any HorizontalPodAutoscaler: jobs for the pods that are there at each look."""
+    counts = {"type": "kubernetes-workload", "metadata": {"podSelector": "app=web", "value": "1"}}
+    world = World(objects=[deployment("web", 0), scaled_job([counts])])
+    world.run(65)
+    assert world.twin.store.count("Job.batch") == 0
+    world.twin.store.patch(Key("Deployment.apps", "default", "web"), {"spec": {"replicas": 3}})
+    world.twin.wake()
+    world.run(65)
+    assert world.twin.store.count("Job.batch") == 3
