@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BASE := $(VENV)/.base
 HOT_TESTS := tests/cluster tests/scheduling tests/twin/kubelet tests/workloads/test_job_controller.py \
-  tests/queueing tests/twin/kueue
+  tests/queueing tests/twin/kueue tests/twin/test_copies_are_whole.py \
+  tests/apiserver/test_whole_rules.py
 LOWEST_TESTS := tests/results tests/cli tests/kube tests/cluster tests/traces tests/metering tests/admission tests/apiserver
 COMPILED := $(BIN)/python -m fairway.compiled
 # Each `fairway` that a test starts reads the bytecode that is there, also where the machine asks for none to be kept:

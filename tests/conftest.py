@@ -32,6 +32,7 @@ _LACKS = {
     "needs Alibaba's cluster-trace-v2026-GenAI": not (_BESIDE / "traces" / "genai").is_dir(),
     "no C compiler, or no Python headers": building.what_is_missing() is not None,
     "compiled code takes no stand-ins: the run as pure Python has it": loading.is_active(),
+    "fields of compiled objects cannot be listed: the run as pure Python does it": loading.is_active(),
     "large pages are asked of Linux only, by code that has to be compiled": sys.platform != "linux"
     or building.what_is_missing() is not None,
 }

@@ -130,7 +130,7 @@ def test_fields_that_slurm_has_no_more_are_refused_and_todays_are_shown(shell: S
         text=True,
         check=False,
     )
-    assert (old.returncode, old.stderr) == (1, 'sacct: error: Invalid field requested: "ReqGRES"\n')
+    assert (old.returncode, old.stderr) == (1, "sacct: fatal: ReqGRES has been removed, please use ReqTRES\n")
     today = shell(f"sacct -u {user} --format=JobID,Elapsed,ReqTRES,AllocTRES%40,MaxRSS")
     assert "gres/gpu" in today
 

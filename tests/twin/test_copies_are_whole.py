@@ -53,7 +53,7 @@ _CALLED = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _NOT_OURS = ("host", "store", "_host", "_store")
 
 pytestmark = pytest.mark.skipif(
-    loading.is_active(), reason="fields of compiled objects cannot be listed; run as pure Python"
+    loading.is_active(), reason="fields of compiled objects cannot be listed: the run as pure Python does it"
 )
 
 
