@@ -84,3 +84,16 @@ def test_a_component_is_not_kept_back_by_the_others_in_what_is_told() -> None:
     assert [job.reason for job in jobs] == ["None", "None"]
     w.run(4)
     assert [job.reason for job in jobs] == ["Resources", "Resources"]
+
+
+def test_an_update_of_one_component_leaves_the_others() -> None:
+    """update_job_str: `1+1` is that component, `1` all of them."""
+    w = world()
+    jobs = submitted(w, "-n1", "-n1")
+    assert w.type("scontrol update jobid=1+1 timelimit=3") == (0, "", "")
+    assert [job.time_limit for job in jobs] == [10, 3]
+    assert w.type("scontrol update jobid=1 timelimit=4") == (0, "", "")
+    assert [job.time_limit for job in jobs] == [4, 4]
+    assert w.type("scontrol update jobid=1+2 timelimit=3")[0] == 1
+    unknown = (1, "", "9_0-2: Invalid job id specified\n")
+    assert w.type("scontrol update jobid=9_[0-2] timelimit=3") == unknown

@@ -138,14 +138,14 @@ Command = Callable[[Call, list[str]], None]
 
 
 def job_ids(call: Call, text: str, split: bool = False) -> list[int]:
-    """Records named by `7`, `5_3`, `5_[1-2]` or a list of them. split: tasks that wait get records of their own.
+    """Records named by `7`, `5_3`, `5_[1-2]`, `4+1` or a list of them. split: tasks that wait get records of their own.
 
     Raises: SlurmError for one that is none.
     """
     cluster = call.site.cluster
     found: list[int] = []
     for word in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text):
-        match = re.fullmatch(r"(\d{1,10})(?:_(\d+)|_\[([\d,-]+)\])?(?:\+\d+)?", word)
+        match = re.fullmatch(r"(\d{1,10})(?:_(\d+)|_\[([\d,-]+)\])?(?:\+(\d{1,9}))?", word)
         if match is None:
             raise SlurmError("INVALID_JOB_ID")
         number = int(match[1])
@@ -158,10 +158,12 @@ def job_ids(call: Call, text: str, split: bool = False) -> list[int]:
             mine = [j for j in mine if number in (j.job_id, j.het_job_id)]
         if tasks is not None:
             mine = [j for j in mine if j.array_task in tasks or tasks & set(j.array_left)]
+        if match[4]:
+            mine = [j for j in mine if j.het_job_id == number and j.het_offset == int(match[4])]
         if not mine:
             raise SlurmError("INVALID_JOB_ID")
         if tasks is None:
-            found.append(number)
+            found.append(mine[0].job_id if match[4] else number)
         elif split:
             found += [call.site.controller.split_off(number, t) for t in sorted(tasks) if _has_task(mine, t)]
         else:
@@ -203,7 +205,8 @@ def _array_of(call: Call, word: str) -> str:
         return f"{number}_{jobtext.index_list(sorted(_tasks_of(mine)))}"
     if not mark or not mine:
         job = call.site.job(int(number))
-        return word if mark and (job is None or job.array_job_id) else ""
+        plain = word.replace("[", "").replace("]", "")  # scontrol strips them (_next_job_id)
+        return plain if mark and (job is None or job.array_job_id) else ""
     left = next((j.array_left for j in mine if task.isdecimal() and int(task) in j.array_left), None)
     return f"{number}_{jobtext.index_list(left)}" if left else word
 
