@@ -67,10 +67,9 @@ def test_a_deadline_bounds_the_limit(by: str, asked: dict[str, Any], limit: int)
     ("asked", "ahead_s", "error"),
     [
         ({"time_limit": 10}, 600, ""),
-        ({"time_limit": 10}, 599, "INVALID_TIME_LIMIT"),
-        ({"time_limit": INFINITE}, 10**6, "INVALID_TIME_LIMIT"),
+        ({"time_limit": 10}, 0, ""),
+        ({"time_limit": INFINITE}, 0, ""),
         ({"time_limit": None}, 1, ""),
-        ({"partition": "given", "time_limit": None}, 45 * 60 - 1, "INVALID_TIME_LIMIT"),
         ({"time_limit": 10, "time_min": 2}, 120, ""),
         ({"time_limit": 10, "time_min": 2}, 119, "INVALID_TIME_MIN_LIMIT"),
         ({"time_limit": 10}, -1, "INVALID_TIME_LIMIT"),
@@ -84,6 +83,13 @@ def test_a_deadline_that_cannot_be_met_is_refused(asked: dict[str, Any], ahead_s
     except SlurmError as refused:
         said = refused.name
     assert said == error
+
+
+def test_a_limit_beyond_the_deadline_is_accepted_and_the_job_is_over() -> None:
+    w = world("", PARTS)
+    job = w.submit(time_limit=30, deadline=w.ctl.now + 60)
+    w.run(1)
+    assert (job.job_id, job.state, job.start == job.end) == (1, "DEADLINE", True)
 
 
 def waiting(**asked: Any) -> tuple[World, Job]:

@@ -76,6 +76,23 @@ SESSION: list[tuple[str, str, int, str, str]] = [
     ("alice", "scancel 7.batch", 1, "", "scancel: error: Invalid job id 7.batch\n"),
     ("alice", "sbatch --parsable -H -p cpu -t 5 --array=%2 --wrap 'sleep 600'", 0, "9\n", ""),
     ("alice", "squeue -h -j 9 -o '%i %r'", 0, "9_[0%2] JobHeldUser\n", ""),
+    ("alice", "squeue -h -j 9 -O 'jobid:.5,state:-12'", 0, "    9PENDING \n", ""),
+    (
+        "alice",
+        "sinfo -l -o %P",
+        1,
+        "",
+        "sinfo: fatal: Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry.\n",
+    ),
+    (
+        "alice",
+        "scancel -M nosuch 1",
+        1,
+        "",
+        "scancel: error: No cluster 'nosuch' known by database.\n"
+        "scancel: error: 'nosuch' can't be reached now, or it is an invalid entry for --cluster.  "
+        "Use 'sacctmgr list clusters' to see available clusters.\n",
+    ),
     ("alice", "sacct --usage", 0, "Usage: sacct [options]\n\tUse --help for help\n", ""),
     ("alice", "sacct -n -P --units=G -X -j 3 -o reqmem,alloctres", 0, "3.91G|billing=2,cpu=2,mem=3.91G,node=1\n", ""),
 ]  # fmt: skip

@@ -54,7 +54,6 @@ def make_job(cluster: Cluster, request: JobRequest, user: str, now: int) -> Job:
         raise SlurmError("INVALID_NODE_NAME")
     if job.max_nodes and job.max_nodes < job.min_nodes:
         raise SlurmError("INVALID_NODE_COUNT")
-    _check_deadline(job, now)
     job.job_id = cluster.next_job_id
     cluster.next_job_id += 1
     _check_with_id(cluster, job)
@@ -109,17 +108,10 @@ def check_asker(cluster: Cluster, request: JobRequest, user: str, now: int) -> N
         raise SlurmError("INVALID_TIME_MIN_LIMIT")
     if request.deadline and request.deadline < now:
         raise SlurmError("INVALID_TIME_LIMIT")
-
-
-def _check_deadline(job: Job, now: int) -> None:
-    """Could it end in time if it began now? An unlimited job could not. (_valid_job_part)"""
-    request = job.request
-    if not request.deadline:
-        return
-    if request.time_min and request.deadline < now + request.time_min * 60:
+    # A limit that ends too late is accepted, and the job is over at the next look: _valid_job_part refuses it only with
+    # a least limit of 0, which no command sends.
+    if request.deadline and request.time_min and request.deadline < now + request.time_min * 60:
         raise SlurmError("INVALID_TIME_MIN_LIMIT")
-    if not request.time_min and job.limit_set and request.deadline < now + job.time_limit * 60:
-        raise SlurmError("INVALID_TIME_LIMIT")
 
 
 def switch_wait_s(conf: Configuration, request: JobRequest) -> int:

@@ -98,14 +98,19 @@ def long_format(call: Call, columns: Columns, text: str, of: str = "job") -> lis
     fields = []
     for token in filter(None, text.split(",")):
         name, colon, size = token.partition(":")
-        found = re.match(r"(\.?)(\d*)(.*)", size, re.DOTALL)
+        found = re.match(r"(\.?)(-?\d+|)(.*)", size, re.DOTALL)
         assert found is not None
         column = columns.by_name.get(name.lower())
         if column is None:
             call.error(f"Invalid {of} format specification: {name}")
             continue
         width = int(found[2][:6] or 0) if colon else LONG_WIDTH
-        fields.append(Field(column, width, bool(found[1]), found[3], columns.headings[column]))
+        if width >= 0:
+            fields.append(Field(column, width, bool(found[1]), found[3], columns.headings[column]))
+        elif call.name == "sinfo":  # it prints by "%.-20s", which glibc knows not and writes out
+            fields.append(Field("", suffix=f"%.0{width}s{found[3]}"))
+        else:  # as it is, and a blank (_print_str of squeue)
+            fields.append(Field(column, suffix=f" {found[3]}", heading=columns.headings[column]))
     return fields
 
 

@@ -14,12 +14,12 @@ from fairway.slurm.words import hostlist
 from fairway.slurm.words.errors import SlurmError, refusals
 
 _OPTIONS = short_table(
-    "account:A: batch:b ctld cron full:f help help-state hurry:H interactive:i clusters:M: jobname:n: me name:n: "
-    "nodelist:w: partition:p: qos:q: quiet:Q reservation:R: sibling: signal:s: state:t: user:u: usage verbose:v "
-    "version:V wckey:"
+    "account:A: batch:b ctld cron full:f help help-state hurry:H interactive:i cluster:M: clusters:M: jobname:n: "
+    "me name:n: nodelist:w: partition:p: qos:q: quiet:Q reservation:R: sibling: signal:s: state:t: user:u: usage "
+    "verbose:v version:V wckey:"
 )
 _STATES = {"PENDING": "PD", "RUNNING": "R", "SUSPENDED": "S"}
-_ALIKE = {"jobname": "name"}
+_ALIKE = {"jobname": "name", "cluster": "clusters"}
 _VARIABLES = {
     "account": "SCANCEL_ACCOUNT",
     "batch": "SCANCEL_BATCH",
@@ -36,6 +36,34 @@ Usage: scancel [-A account] [--batch] [--full] [--interactive] [-n job_name]
                [-t PENDING | RUNNING | SUSPENDED] [--usage] [-u user_name]
                [--hurry] [-V] [-v] [-w hosts...] [--wckey=wckey]
                [job_id[_array_id][.step_id]]"""
+_HELP = """\
+Usage: scancel [OPTIONS] [job_id[_array_id][.step_id]]
+  -A, --account=account           act only on jobs charging this account
+  -b, --batch                     signal batch shell for specified job
+  -f, --full                      signal batch shell and all steps for specified job
+  -H, --hurry                     avoid burst buffer stage out
+  -i, --interactive               require response from user for each job
+  -M, --clusters                  clusters to issue commands to.
+                                  NOTE: SlurmDBD must be up.
+  -n, --name=job_name             act only on jobs with this name
+  -p, --partition=partition       act only on jobs in this partition
+  -Q, --quiet                     disable warnings
+  -q, --qos=qos                   act only on jobs with this quality of service
+  -R, --reservation=reservation   act only on jobs with this reservation
+      --sibling=cluster_name      remove an active sibling job from a federated job
+  -s, --signal=name | integer     signal to send to job, default is SIGKILL
+  -t, --state=states              act only on jobs in this state.  Valid job
+                                  states are PENDING, RUNNING and SUSPENDED
+  -u, --user=user_name            act only on jobs of this user
+  -V, --version                   output version information and exit
+  -v, --verbose                   verbosity level
+  -w, --nodelist                  act only on jobs on these nodes
+      --wckey=wckey               act only on jobs with this workload
+                                  charactization key
+
+Help options:
+  --help                          show this help message
+  --usage                         display brief usage message"""
 REFUSED = 210
 """The exit code where a job was not the caller's: the error's number, cut to a byte, as Slurm does it."""
 _FILTERS = ("account", "name", "nodelist", "partition", "qos", "reservation", "state", "user", "wckey")
@@ -50,9 +78,7 @@ def scancel(call: Call) -> None:
             call.print(VERSION)
             call.quit(0)
         if name in ("help", "usage"):
-            call.print(
-                _USAGE if name == "usage" else "Usage: scancel [OPTIONS] [job_id[_array_id][.step_id]]"
-            )
+            call.print(_USAGE if name == "usage" else _HELP)
             call.quit(0)
         if name == "me":
             name, value = "user", call.user
@@ -65,11 +91,16 @@ def scancel(call: Call) -> None:
                 call.quit(1)
             asked["signal"] = number
             continue
+        if name == "clusters":
+            call.check_clusters(value)
         asked[name] = True if value is None else value
+    if not asked.get("clusters"):
+        call.check_clusters(None)
     for name, variable in _VARIABLES.items():
         if name not in asked and call.environment.get(variable):
             asked[name] = call.environment[variable]
-    ids = [_job_id(call, word) for word in parsed.rest]
+    # Numbers may be joined by commas, as those of an array's tasks may within brackets.
+    ids = [_job_id(call, word) for given in parsed.rest for word in re.split(r",(?![^\[]*\])", given)]
     if not ids and not any(name in asked for name in _FILTERS):
         call.fail("No job identification provided")
     if "user" in asked and call.site.uid(asked["user"]) is None:
@@ -95,14 +126,15 @@ JobId = tuple[int, set[int] | None, int | None, str]
 
 
 def _job_id(call: Call, word: str) -> JobId:
-    match = re.fullmatch(r"(\d{1,10})(?:_(?:(\d+)|\[([\d,-]+)\]))?(?:\+(\d{1,9}))?(?:\.(\d{1,9}))?", word)
-    if match is None:
+    match = re.fullmatch(r"(\d{1,18})(?:_(?:(\d+)|\[([\d,-]+)\]))?(?:\+(\d{1,9}))?(?:\.(\d{0,9}))?", word)
+    if match is None or not int(match[1]):
         call.fail(f"Invalid job id {word}")
     try:
         tasks = hostlist.task_numbers(match[2], match[3])
     except hostlist.HostlistError:
         call.fail(f"Invalid job id {word}")
-    return int(match[1]), tasks, int(match[4]) if match[4] else None, match[5] or ""
+    step = "" if match[5] is None else match[5] or "0"
+    return int(match[1]) % 2**32, tasks, int(match[4]) if match[4] else None, step
 
 
 def _wanted(call: Call, asked: dict[str, Any], ids: list[JobId]) -> list[Job]:
@@ -117,6 +149,7 @@ def _wanted(call: Call, asked: dict[str, Any], ids: list[JobId]) -> list[Job]:
             "user": [job.user],
             "partition": job.partition.split(","),
             "state": [job.state],
+            "wckey": [str(job.request.extra.get("wckey", ""))],
         }
         if "user" in asked and job.user != call.site.user(call.site.uid(asked["user"]) or 0):
             return False

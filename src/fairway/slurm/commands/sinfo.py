@@ -66,6 +66,8 @@ def sinfo(call: Call) -> None:
         if name not in asked and call.environment.get(variable):
             asked[name] = call.environment[variable]
     call.check_clusters(asked.get("clusters") or asked.get("cluster"))
+    if "long" in asked and "format" in asked:
+        call.fatal("Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry.")
     if "iterate" in asked and not str(asked["iterate"]).lstrip("0").isdecimal():
         call.fail(f"Error: invalid entry for --iterate={asked['iterate']}")
     states = _states(call, asked.get("states"))
