@@ -45,6 +45,8 @@ def test_components_wait_for_each_other_and_hold_nothing_meanwhile() -> None:
     assert [(job.state, job.reason) for job in jobs] == [("PENDING", "Resources")] * 2
     small = w.submit(30, partition="p4", time_limit=1, gpus=8)
     w.run(4)
+    w.ctl.changed()  # every other cycle thinks that the first component could start by itself
+    w.run(2)
     assert (small.state, small.nodes) == ("RUNNING", ("n4",))
     w.run(130)
     assert [job.state for job in jobs] == ["RUNNING", "RUNNING"]

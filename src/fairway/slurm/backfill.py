@@ -133,15 +133,21 @@ class Cycle:
         self.tried.clear()
 
 
+def count_turn(cluster: Cluster) -> None:
+    """At each turn, also where nothing waits: when components could start is forgotten every other time
+    (backfill_agent, _het_job_start_clear).
+    """
+    if cluster.backfills % 2 == 0:
+        cluster.het_starts, cluster.het_before = {}, {}
+    cluster.backfills += 1
+
+
 def run_cycle(look: Looking, settings: Settings, start: Start, preempt: Preempt) -> Cycle:
     """Start what fits in between; plan the rest. Sets pending jobs' `start` and `scheduled_nodes`."""
     cluster, now = look.cluster, look.now
     for job in cluster.pending.values():
         job.start, job.scheduled_nodes = 0, ()
     cycle = new_cycle(look, settings)
-    if cluster.backfills % 2 == 0:
-        cluster.het_starts, cluster.het_before = {}, {}
-    cluster.backfills += 1
     rejected: tuple[int, str] | None = None
     queue = build_queue(cluster, look.rules, now, min_time=True)
     look.queued = len(queue)
@@ -275,13 +281,16 @@ def limit_minutes(job: Job, part: Partition) -> int:
 
 
 def limit_at_start(job: Job, part: Partition, now: int, *, backfilled: bool) -> int:
-    """Minutes: what backfill planned becomes the limit of a job without one, or with a least one (attempt_backfill)."""
+    """Minutes: what backfill planned becomes the limit of a job without one, or with a least one (attempt_backfill).
+
+    A heterogeneous job, which starts after the cycle, keeps its own: a 22.05.8 showed it.
+    """
     limit = job.time_limit
     if not job.limit_set or limit > part.max_time:
         limit = part.default_time if part.default_time is not None else part.max_time
     if job.request.deadline:
         return min(limit, max(job.request.deadline - now, 0) // 60)
-    if backfilled and (not job.limit_set or job.request.time_min):
+    if backfilled and not job.het_job_id and (not job.limit_set or job.request.time_min):
         return limit_minutes(job, part)
     return limit
 

@@ -204,6 +204,7 @@ class Life:
 
     def _on_backfill(self) -> None:
         self.last_backfill_us = self.now_us
+        backfill.count_turn(self.cluster)
         if self.cluster.pending:
             cycle = backfill.run_cycle(self._look(), self.backfill_settings, self._start, self._preempt)
             self.counts.count_cycle(self.now, cycle.depth, cycle.tested, cycle.look.queued, len(cycle.spaces))
