@@ -272,3 +272,16 @@ def _is_float(text: str) -> bool:
         return float(text) is not None
     except ValueError:
         return False
+
+
+def done(call: Call) -> None:
+    call.site.controller.accounts_changed()
+
+
+def move(accounts: Accounts, one: Association, parent: str) -> None:
+    above = accounts.by_key.get((parent, "", ""))
+    if above is None or one.parent is None or above in (one.id, one.parent):
+        return
+    accounts.associations[one.parent].children.remove(one.id)
+    accounts.associations[above].children.append(one.id)
+    one.parent = above

@@ -1,4 +1,4 @@
-"""sacctmgr add, modify and delete. What is refused changes nothing."""
+"""sacctmgr add and modify; who does what of the writing commands. What is refused changes nothing."""
 
 from __future__ import annotations
 
@@ -7,11 +7,20 @@ from typing import Any
 
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.sacctmgr import Asked, Conditions, answered, forbid, privileged
+from fairway.slurm.commands.sacctmgrdelete import (
+    delete_account,
+    delete_cluster,
+    delete_coordinator,
+    delete_qos,
+    delete_user,
+)
 from fairway.slurm.commands.sacctmgrsettings import (
     QosSettings,
     Settings,
     accounts_of,
+    done,
     is_key,
+    move,
     names_of,
     unknown,
 )
@@ -23,9 +32,7 @@ from fairway.slurm.model.association import (
     User,
     add_association,
     add_qos,
-    remove_association,
 )
-from fairway.slurm.words.errors import refusals
 
 _ADMIN = {"none": "None", "notset": "None", "operator": "Operator", "administrator": "Administrator"}
 
@@ -34,10 +41,6 @@ _NOT_AFFECTED = (
     "sacctmgr: accounting_storage/slurmdbd: acct_storage_p_modify_users: Request didn't affect anything or your user "
     "doesn't have privilege to perform this action"
 )
-
-
-def _done(call: Call) -> None:
-    call.site.controller.accounts_changed()
 
 
 def _add_account(call: Call, asked: Asked, words: list[str]) -> None:
@@ -85,7 +88,7 @@ def _add_account(call: Call, asked: Asked, words: list[str]) -> None:
         organized = organization or (parent if parent != "root" else name)
         accounts.accounts[name] = Account(name, description or name, organized)
         settings.apply(add_association(accounts, name, parent=parent))
-    _done(call)
+    done(call)
 
 
 def _add_user(call: Call, asked: Asked, words: list[str]) -> None:
@@ -154,7 +157,7 @@ def _add_user(call: Call, asked: Asked, words: list[str]) -> None:
         accounts.users[name] = User(name, default or into[0], admin or "None", uid if uid is not None else 0)
     for user, account, partition in wanted:
         settings.apply(add_association(accounts, account, user, parent=account, partition=partition))
-    _done(call)
+    done(call)
 
 
 def _add_qos(call: Call, asked: Asked, words: list[str]) -> None:
@@ -185,7 +188,7 @@ def _add_qos(call: Call, asked: Asked, words: list[str]) -> None:
         made = add_qos(accounts, name)
         made.description = name
         settings.apply(made)
-    _done(call)
+    done(call)
 
 
 def _add_cluster(call: Call, asked: Asked, words: list[str]) -> None:
@@ -307,8 +310,8 @@ def _modify_associations(
     for association in found if changes_associations else []:
         settings.apply(association)
         if "parent" in settings.values:
-            _move(accounts, association, settings.values["parent"])
-    _done(call)
+            move(accounts, association, settings.values["parent"])
+    done(call)
 
 
 def _check_default(call: Call, users: list[User], account: str) -> None:
@@ -346,15 +349,6 @@ def _told(accounts: Accounts, one: Association) -> str:
         return f"  C = {accounts.cluster:<10.10} A = {one.account}"
     above = accounts.associations[one.parent].account
     return f"  C = {accounts.cluster:<10.10} A = {one.account} of {above}"
-
-
-def _move(accounts: Accounts, one: Association, parent: str) -> None:
-    above = accounts.by_key.get((parent, "", ""))
-    if above is None or one.parent is None or above in (one.id, one.parent):
-        return
-    accounts.associations[one.parent].children.remove(one.id)
-    accounts.associations[above].children.append(one.id)
-    one.parent = above
 
 
 def _modify_account(call: Call, asked: Asked, words: list[str]) -> None:
@@ -403,191 +397,7 @@ def _modify_qos(call: Call, asked: Asked, words: list[str]) -> None:
     if answered(call, asked):
         for one in found:
             settings.apply(one)
-        _done(call)
-
-
-def _delete_check(call: Call, found: list[Any], words: list[str]) -> None:
-    if not words:
-        call.say(" No conditions given to remove, not executing.")
-        call.quit(1)
-    if not found:
-        call.print(" Nothing deleted")
-        call.quit(1)
-    if not privileged(call):
-        forbid(call)
-
-
-def _keep_defaults(call: Call, found: list[Association], advice: str) -> None:
-    """A default account is kept if an association that is none goes with it, or goes before it, by user.
-
-    That another user's counts is how the database asks, which never sees a user end: _check_is_def_acct_before_remove.
-    """
-    accounts = accounts_of(call)
-    rows = sorted(
-        (
-            one.user,
-            one.user in accounts.users and accounts.users[one.user].default_account == one.account,
-            one.account,
-        )
-        for one in found
-    )
-    first = next((at for at, row in enumerate(rows) if not row[1]), len(rows))
-    kept = [
-        f"C = {accounts.cluster:<15} A = {account:<10} U = {user:<9}"
-        for user, default, account in rows[first:]
-        if default
-    ]
-    if kept:
-        _refuse(call, "NO_REMOVE_DEFAULT_ACCOUNT", kept, f"{advice}\n Changes Discarded")
-
-
-def _keep_jobs(call: Call, found: list[Association]) -> None:
-    """What has jobs that wait or run is kept (_check_jobs_before_remove)."""
-    accounts, ids = accounts_of(call), {one.id for one in found}
-    active = [
-        f"JobID = {job.job_id:<10} C = {accounts.cluster:<10} A = {job.account:<10} U = {job.user:<9}"
-        for job in call.site.cluster.jobs.values()
-        if job.assoc_id in ids and not job.finished
-    ]
-    if active:
-        _refuse(call, "JOBS_RUNNING_ON_ASSOC", active, "")
-
-
-def _refuse(call: Call, why: str, lines: list[str], after: str) -> None:
-    call.say(f" Error with request: {refusals()[why][1]}")
-    for line in lines:
-        call.say(f"  {line}")
-    if after:
-        call.say(after)
-    call.quit(1)
-
-
-def _delete_user(call: Call, asked: Asked, words: list[str]) -> None:
-    accounts, where = accounts_of(call), Conditions(words)
-    names = names_of(words, ("users", 1), where)
-    of = where.take(("accounts", 2))
-    found = [
-        a
-        for a in accounts.associations.values()
-        if a.user and a.user in names and (of is None or a.account in of)
-    ]
-    _delete_check(call, found, words)
-    if of is not None:
-        advice = (
-            " You must change the default account of these users or "
-            "remove the users completely from the affected clusters to allow these changes."
-        )
-        _keep_defaults(call, found, advice)
-    _keep_jobs(call, found)
-    left = {a.user for a in accounts.associations.values() if a.user and a not in found}
-    gone = [n for n in names if n in accounts.users and n not in left]
-    if of is None:
-        call.print(" Deleting users...")
-        for name in gone:
-            call.print(f"  {name}")
-    else:
-        call.print(" Deleting user associations...")
-        for one in found:
-            call.print(
-                f"  C = {accounts.cluster:<10.10} A = {one.account:<10.10} U = {one.user:<9.9}"
-                + (f" P = {one.partition}" if one.partition else "")
-            )
-        if gone:
-            call.print(" Deleting users (No Associations)...")
-            for name in gone:
-                call.print(f"  {name}")
-    if not answered(call, asked):
-        return
-    for one in found:
-        remove_association(accounts, one)
-    for name in gone:
-        del accounts.users[name]
-    _done(call)
-
-
-def _delete_account(call: Call, asked: Asked, words: list[str]) -> None:
-    accounts, where = accounts_of(call), Conditions(words)
-    names = [n for n in names_of(words, ("accounts", 1), where) if n in accounts.accounts and n != "root"]
-    _delete_check(call, names, words)
-    advice = (
-        " Please either remove the accounts listed above from list and resubmit,\n"
-        " or change these users' default accounts to remove the account(s)."
-    )
-    every = accounts.associations.values()
-    _keep_defaults(call, [one for one in every if one.user and one.account in names], advice)
-    _keep_jobs(call, [one for one in every if any(up.account in names for up in accounts.up(one))])
-    call.print(" Deleting accounts...")
-    for name in names:
-        call.print(f"  {name}")
-    if not answered(call, asked):
-        return
-    for name in names:
-        _remove_account(accounts, name)
-    _done(call)
-
-
-def _remove_account(accounts: Accounts, name: str) -> None:
-    """The account with everything below it in the tree; users without another association go, too."""
-    at = accounts.by_key.get((name, "", ""))
-    if at is None:
-        return
-    for child in list(accounts.associations[at].children):
-        one = accounts.associations[child]
-        if one.user:
-            remove_association(accounts, one)
-            if not any(a.user == one.user for a in accounts.associations.values()):
-                accounts.users.pop(one.user, None)
-        else:
-            _move(accounts, one, "root") if one.account in accounts.accounts else None
-    remove_association(accounts, accounts.associations[at])
-    accounts.accounts.pop(name, None)
-
-
-def _delete_qos(call: Call, asked: Asked, words: list[str]) -> None:
-    accounts = accounts_of(call)
-    names = [n for n in names_of(words, ("qos", 3), Conditions(words)) if n in accounts.qos]
-    _delete_check(call, names, words)
-    call.print(" Deleting QOS(s)...")
-    for name in names:
-        call.print(f"  {name}")
-    if not answered(call, asked):
-        return
-    for name in names:
-        del accounts.qos[name]
-        for one in accounts.associations.values():
-            one.qos = tuple(q for q in one.qos if q != name)
-            one.default_qos = "" if one.default_qos == name else one.default_qos
-    _done(call)
-
-
-def _delete_cluster(call: Call, asked: Asked, words: list[str]) -> None:
-    _delete_check(call, [], words)
-
-
-def _delete_coordinator(call: Call, asked: Asked, words: list[str]) -> None:
-    accounts, where = accounts_of(call), Conditions(words)
-    names, of = where.take(("names", 1), ("users", 1)) or [], where.take(("accounts", 1))
-    found = [
-        a
-        for a in accounts.accounts.values()
-        if (of is None or a.name in of) and set(a.coordinators) & set(names)
-    ]
-    _delete_check(call, found, words)
-    call.print(" Removing Coordinators with user name")
-    for name in names:
-        call.print(f"  {name}")
-    if of is not None:
-        call.print(" From Account(s)")
-        for account in of:
-            call.print(f"  {account}")
-    call.print(" Removed Coordinators (sub accounts not listed)...")
-    for one in found:
-        for name in one.coordinators:
-            if name in names:
-                call.print(f"  U = {name:<9.9} A = {one.name:<10.10}")
-    if answered(call, asked):
-        for one in found:
-            one.coordinators = tuple(c for c in one.coordinators if c not in names)
+        done(call)
 
 
 Writer = Callable[[Call, Asked, list[str]], None]
@@ -601,10 +411,10 @@ WRITERS: dict[str, dict[str, Writer]] = {
     },
     "modify": {"accounts": _modify_account, "users": _modify_user, "qos": _modify_qos},
     "delete": {
-        "accounts": _delete_account,
-        "users": _delete_user,
-        "qos": _delete_qos,
-        "clusters": _delete_cluster,
-        "coordinators": _delete_coordinator,
+        "accounts": delete_account,
+        "users": delete_user,
+        "qos": delete_qos,
+        "clusters": delete_cluster,
+        "coordinators": delete_coordinator,
     },
 }
