@@ -168,7 +168,7 @@ import os
 import time
 from pathlib import Path
 
-from small.m import LIMIT, chosen, endless
+from small.m import LIMIT, chosen, endless, written
 
 
 def test_elsewhere(tmp_path, monkeypatch):
@@ -187,6 +187,11 @@ def test_end():
     endless(False)
 
 
+def test_size(tmp_path):
+    with (tmp_path / "log").open("wb") as file:
+        file.truncate(written(1))
+
+
 def test_wrong_anyway():
     assert False
 """
@@ -202,6 +207,10 @@ def chosen(n):
 def endless(on):
     while on:
         pass
+
+
+def written(n):
+    return n
 """
 ALL = "test_elsewhere test_limit test_choice test_end"
 CASES = {
@@ -213,6 +222,7 @@ CASES = {
     "its tests' file cannot": ("def chosen", "def choosing", ALL, BROKEN, "status 2"),
     "no test": ("SPARE = 1", "SPARE = 4", "", UNTESTED, ""),
     "its test is gone": ("SPARE = 1", "SPARE = 5", "test_gone", UNTESTED, ""),
+    "by the size of what it writes": ("return n\n", "return n << 30\n", "test_size", NOTICED, "test_size"),
     "by who waits": ("while on", "while not on", ALL, NOTICED, ""),
 }
 DRIVER = """

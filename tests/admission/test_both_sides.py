@@ -9,10 +9,12 @@ import pytest
 from admissionrequests import pod, request
 
 from fairway.admission import nodes
+from fairway.admission.cel import authorizing
 from fairway.admission.podsecurity.evaluation import violations
 from fairway.admission.podsecurity.levels import LATEST, LevelVersion
 from fairway.admission.policies.checking import problems
 from fairway.admission.quota import is_counted_request
+from fairway.admission.rbac.attributes import Decision
 from fairway.admission.request import CREATE, DELETE, UPDATE, User
 from fairway.admission.trial import judge
 from fairway.cluster.store import Store
@@ -173,3 +175,15 @@ def test_a_trial_begins_with_what_cannot_be_read() -> None:
     found = judge([Manifest(pod(restartPolicy="Sometimes"), "f.yaml")], [], user)
     assert [f.outcome for f in found.findings] == ["denied"]
     assert "restartPolicy" in found.findings[0].message
+
+
+def test_who_is_asked_is_asked_inside_alone() -> None:
+    user = User("alice", ())
+    assert authorizing._asked.get() is None
+    with authorizing.asking(lambda _: Decision(True, "yes"), user):
+        outer = authorizing._asked.get()
+        assert outer is not None and outer[1] is user
+        with authorizing.asking(None, user):
+            assert authorizing._asked.get() is None
+        assert authorizing._asked.get() is outer
+    assert authorizing._asked.get() is None

@@ -52,3 +52,14 @@ def test_both_bases_bill_the_same_sum() -> None:
     for basis in Basis:
         for measure in Measure:
             assert bill_of(ledger, OWNERS, basis=basis, measure=measure)["micros"].sum() == ledger.total
+
+
+def test_times_are_since_1970_where_no_origin_is_said() -> None:
+    ledger = one_gpu_two_owners()
+    said = bill_of(ledger, OWNERS, origin_us=0)
+    assert bill_of(ledger, OWNERS).equals(said)
+    moved = bill_of(ledger, OWNERS, origin_us=60_000_000)
+    for column in ("start_us", "end_us"):
+        assert [late - early for late, early in zip(moved[column], said[column], strict=True)] == [
+            60_000_000
+        ] * len(said)

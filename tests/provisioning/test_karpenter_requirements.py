@@ -165,3 +165,8 @@ def test_each_bound_is_an_entry_of_its_own(operators: Any, listed: Any) -> None:
     )
     found = [(e["operator"], e.get("values")) for e in made.get("k").as_selectors()]
     assert found == listed
+
+
+def test_keys_come_in_their_order_however_they_were_given() -> None:
+    given_in = [requirement(key, "Exists") for key in ("zone", "arch", "type")]
+    assert Requirements(given_in).keys() == ["arch", "type", "zone"]

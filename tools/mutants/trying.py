@@ -28,6 +28,8 @@ NOTICED, SURVIVED, UNTESTED, BROKEN = "noticed", "survived", "untested", "broken
 # A change that makes a loop endless is noticed by whoever waits: twice the processor time that the tests took, and
 # some; and, for a loop that sleeps, so many times as long by the clock (others may be busy beside it).
 _TIMES_AS_LONG, _AT_LEAST_S, _WAITS = 2, 20, 20
+# What a loop that writes leaves in one file, before its test fails: it would fill the disk.
+MOST_BYTES = 1 << 28
 _LOADED_FIRST = (
     *(
         "_pytest.assertion.rewrite",
@@ -194,6 +196,7 @@ def _fork(place: int, job: Attempt, package: Path, root: Path, notes: Path) -> _
 def _in_child(job: Attempt, package: Path, root: Path, notes: Path) -> int:
     os.setsid()
     resource.setrlimit(resource.RLIMIT_CPU, (job.limit_s, job.limit_s + 5))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
     quiet = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(quiet, stream)
