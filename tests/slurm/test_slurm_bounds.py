@@ -149,6 +149,11 @@ def test_a_list_of_hosts_is_read_in_one_go() -> None:
             hostlist.expand(text)
 
 
+def test_a_list_is_cut_at_the_letters_asked_for_in_one_go() -> None:
+    assert hostlist.tokens("1_[1,2],3 4,,5", ",") == ["1_[1,2]", "3 4", "5"]
+    assert len(hostlist.tokens("1," * 60_000, ",")) == 60_000
+
+
 HUGE = "[0-4000000000]"
 FAILED = "sbatch: error: Batch job submission failed"
 

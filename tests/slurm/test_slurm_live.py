@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from fairway.cli.slurmanswers import slurm_on
 from fairway.errors import UserError, WorldError
 from fairway.ground import slurmlive
 from fairway.slurm.serving.journal import head_of
+from fairway.slurm.sitefolder import read_site
 
 SCRIPT = "#!/bin/sh\n#FAIRWAY runtime=1h\n"
 
@@ -74,6 +76,48 @@ def test_the_cluster_of_this_machine_has_its_own_configuration(
     ground = slurm_on(Path("slurm"))
     assert ground is not None and [one.label for one in ground.current] == ["1", "2"]
     assert [one.wanted for one in ground.current] == ["gpu01", "gpu01"]
+    site.end()
+
+
+def test_nothing_that_lies_in_a_folder_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that somebody sent: its commands are not those that are run, nor is another user's socket asked."""
+    (tmp_path / "c").mkdir()
+    cluster = Typed(tmp_path / "c")
+    cluster.type("sbatch", "-w", "gpu01", stdin=SCRIPT)
+    for name in ("sdiag", "sacct", "scontrol", "sacctmgr"):
+        there = cluster.folder / "bin" / name
+        there.unlink(missing_ok=True)
+        there.write_text(f"#!/bin/sh\ntouch {tmp_path / 'harm'}\n")
+        there.chmod(0o755)
+    seen: list[Path] = []
+
+    def printed(words: tuple[str, ...], environment: dict[str, str]) -> str:
+        found = shutil.which(words[0], path=environment["PATH"])
+        assert found is not None and environment["FAIRWAY_SOCKET"] == str(cluster.folder / "bin" / "socket")
+        seen.append(Path(found))
+        return cluster.type(*words)[1]
+
+    monkeypatch.setattr(slurmlive, "_printed", printed)
+    assert slurm_on(cluster.folder) is not None
+    assert {one.name for one in seen} == {"sdiag", "sacct", "scontrol", "sacctmgr"}
+    assert not any(cluster.folder in one.parents for one in seen) and not (tmp_path / "harm").exists()
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.raises(UserError, match="is another user's"):
+        slurm_on(cluster.folder)
+    cluster.end()
+
+
+def test_secrets_and_what_cannot_be_read_stay_where_they_are(
+    site: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in head_of(site.folder)["texts"].items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "slurmdbd.conf").write_bytes(b"StoragePass=secret\xff\n")
+    (tmp_path / "folder.conf").mkdir()
+    (tmp_path / "gone.conf").symlink_to(tmp_path / "nowhere")
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    assert set(slurmlive._configured()) == set(head_of(site.folder)["texts"])
+    assert "slurmdbd.conf" not in read_site(tmp_path).files
     site.end()
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -17,8 +18,9 @@ from fairway.errors import UserError, WorldError
 from fairway.ground.opening import is_served_slurm
 from fairway.ground.slurmground import SlurmGround
 from fairway.slurm.records.sacct import ADVICE
+from fairway.slurm.serving.host import install
 from fairway.slurm.serving.journal import head_of
-from fairway.slurm.sitefolder import MAX_BYTES, SLURM_CONF
+from fairway.slurm.sitefolder import MAX_BYTES, SECRETS, SLURM_CONF
 
 _HISTORY_DAYS = 28
 _TIMEOUT_S = 300.0
@@ -32,11 +34,10 @@ def live_ground(path: Path) -> SlurmGround:
     served = is_served_slurm(path)
     texts = head_of(path)["texts"] if served else _configured()
     environment = dict(os.environ) | {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
-    if served:
-        environment |= {"PATH": f"{path / 'bin'}:{os.environ.get('PATH', os.defpath)}", "FAIRWAY_AS": "root"}
-        environment.pop("FAIRWAY_SOCKET", None)
     with TemporaryDirectory(prefix="fairway-slurm-") as name:
         folder = Path(name)
+        if served:
+            environment |= _asking(path, folder / "bin")
         for file, text in texts.items():
             (folder / Path(file).name).write_text(text, encoding="utf-8")
         stamp = re.search(r"\((\d{1,12})\)", _printed(("sdiag",), environment))
@@ -48,13 +49,32 @@ def live_ground(path: Path) -> SlurmGround:
         return SlurmGround(folder, str(path), int(stamp[1]) if stamp else 0)
 
 
+def _asking(path: Path, commands: Path) -> dict[str, str]:
+    """Variables for asking the cluster served from a folder. Nothing that lies there is run: whoever made the folder
+    could have put anything into it. Raises: UserError for a socket that is somebody else's.
+    """
+    where = path.absolute() / "bin" / "socket"
+    if where.exists() and where.stat().st_uid != os.geteuid():
+        raise UserError(f"{where}: is another user's; ask as the one who started the cluster")
+    install(commands)
+    paths = f"{commands}:{os.environ.get('PATH', os.defpath)}"
+    return {"PATH": paths, "FAIRWAY_AS": "root", "FAIRWAY_SOCKET": str(where)}
+
+
 def _configured() -> dict[str, str]:
     """The *.conf files of this machine. Raises: UserError."""
     conf = Path(os.environ.get("SLURM_CONF") or f"/etc/slurm/{SLURM_CONF}")
     if not conf.is_file():
         raise UserError(f"{conf}: no such file; SLURM_CONF names the site's {SLURM_CONF}")
-    found = {file.name: file.read_text("utf-8", "replace") for file in sorted(conf.parent.glob("*.conf"))}
-    return found | {SLURM_CONF: conf.read_text("utf-8", "replace")}
+    try:
+        texts = {SLURM_CONF: conf.read_text("utf-8", "replace")}
+    except OSError as failed:
+        raise UserError(f"{conf}: {failed.strerror}") from None
+    for file in sorted(conf.parent.glob("*.conf")):
+        with contextlib.suppress(OSError):  # what its owner alone may read is not for the commands
+            if file.name not in (SECRETS, SLURM_CONF) and file.is_file():
+                texts[file.name] = file.read_text("utf-8", "replace")
+    return texts
 
 
 def _accounts(folder: Path, conf: str, environment: Mapping[str, str]) -> None:

@@ -23,6 +23,8 @@ from fairway.slurm.words.sizes import parse_tres, whole
 
 MAX_BYTES = 64 << 20
 SLURM_CONF = "slurm.conf"
+SECRETS = "slurmdbd.conf"
+"""Has the database's password and nothing of a cluster: it is not read."""
 
 
 @dataclass(slots=True)
@@ -61,7 +63,11 @@ def read_site(folder: Path, now_us: int = 0) -> SiteFolder:
     texts: dict[str, str] = {}
     others: dict[str, str] = {}
     for file in sorted(path.parent.iterdir()):
-        if file.suffix not in (".conf", ".cfg", ".txt", ".dump") or not file.is_file():
+        if (
+            file.suffix not in (".conf", ".cfg", ".txt", ".dump")
+            or file.name == SECRETS
+            or not file.is_file()
+        ):
             continue
         if file.stat().st_size > MAX_BYTES:
             raise InvalidInput((FieldProblem(str(file), 0, "", "", f"is over {MAX_BYTES} bytes"),))

@@ -100,7 +100,7 @@ def scancel(call: Call) -> None:
         if name not in asked and call.environment.get(variable):
             asked[name] = call.environment[variable]
     # Numbers may be joined by commas, as those of an array's tasks may within brackets.
-    ids = [_job_id(call, word) for given in parsed.rest for word in re.split(r",(?![^\[]*\])", given)]
+    ids = [_job_id(call, word) for given in parsed.rest for word in hostlist.tokens(given, ",") or [given]]
     if not ids and not any(name in asked for name in _FILTERS):
         call.fail("No job identification provided")
     if "user" in asked and call.site.uid(asked["user"]) is None:

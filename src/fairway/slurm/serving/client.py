@@ -47,7 +47,7 @@ def main() -> int:
         sys.stderr.flush()
         if told.get("need") == "stdin":
             _send(stream, {"stdin": sys.stdin.read()})
-        if "run" in told:
+        if "run" in told and name in ("srun", "salloc"):
             _send(stream, _run(told["run"], told.get("until", {})))
         if "exit" in told:
             code = told["exit"]

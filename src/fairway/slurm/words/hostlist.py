@@ -31,7 +31,7 @@ class HostlistError(ValueError):
 def expand(text: str) -> list[str]:
     """The names in a hostlist, in its order, repeated ones kept. Raises: HostlistError."""
     names: list[str] = []
-    for token in _tokens(text):
+    for token in tokens(text):
         names += _expanded(text, token)
         if len(names) > HOSTS_MOST:
             raise HostlistError(text, "hostlist_create: Too many hosts")
@@ -83,15 +83,15 @@ def host_key(name: str) -> tuple[list[tuple[int, int, str]], int]:
     return parts, len(name)
 
 
-def _tokens(text: str) -> list[str]:
-    """Cut at commas and blanks outside of brackets."""
+def tokens(text: str, at_any: str = "\t, \n") -> list[str]:
+    """Cut at commas and blanks (any of these letters) outside of brackets."""
     found, begin, depth, last = [], 0, 0, text.rfind("]")
     for at, letter in enumerate(text):
         if letter == "[" and at < last:
             depth += 1
         elif letter == "]" and depth:
             depth -= 1
-        if letter in "\t, \n" and not depth:
+        if letter in at_any and not depth:
             found.append(text[begin:at])
             begin = at + 1
     return [token for token in (*found, text[begin:]) if token]
