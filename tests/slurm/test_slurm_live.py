@@ -79,6 +79,18 @@ def test_the_cluster_of_this_machine_has_its_own_configuration(
     site.end()
 
 
+def test_a_cluster_without_jobs_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "c").mkdir()
+    cluster = Typed(tmp_path / "c")
+    monkeypatch.setattr(slurmlive, "_printed", lambda words, environment: cluster.type(*words)[1])
+    ground = slurm_on(cluster.folder)
+    assert ground is not None
+    moment = ground.at()
+    assert (moment.now, list(moment.records), moment.notes) == (cluster.server.host.site.now, [], ())
+    assert ground.end().records == moment.records
+    cluster.end()
+
+
 def test_nothing_that_lies_in_a_folder_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that somebody sent: its commands are not those that are run, nor is another user's socket asked."""
     (tmp_path / "c").mkdir()

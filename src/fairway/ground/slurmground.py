@@ -66,7 +66,7 @@ class SlurmGround:
         for file in sorted(path.iterdir()):
             if file.suffix in _SUFFIXES and file.is_file() and file.name not in self.site.files:
                 self._read(file)
-        if not self.past and not self.current:
+        if not (self.past or self.current or self._is_known):
             said = f"says nothing of jobs: expected what this prints: {ADVICE}; or scontrol show job, squeue --json"
             raise InvalidInput((FieldProblem(self.name, 0, "", "", said),))
 
@@ -90,9 +90,9 @@ class SlurmGround:
     def at(self, when: str | None = None) -> SlurmMoment:
         """Raises: UserError."""
         notes: list[str] = []
-        if self.current and when is None:
+        if (self.current or self._is_known) and when is None:
             stamps = (max(r.submit, r.start, r.end) for r in self.current)
-            now = max(self._taken, *stamps)
+            now = max((self._taken, *stamps))
             if not self._is_known:
                 notes.append(
                     "the newest moment that scontrol or squeue speak of; it may have been taken later"

@@ -36,8 +36,8 @@ class GpuPolicies:
     def __init__(self, accounts: NodeAccounts) -> None:
         self._accounts = accounts
         self._nodes: Ints = np.zeros((0, table.NODE_COLUMNS), np.int64)
-        self._touched: int
-        self._respecced: int
+        self._touched = 0
+        self._respecced = 0
         self._models: dict[str, int] = {"": 0}
         self._seen: dict[int, int] = {}
         self._shapes: dict[int, PodShape] = {}
