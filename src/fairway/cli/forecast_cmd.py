@@ -11,7 +11,7 @@ import typer
 from fairway.cli.onground import At, On
 
 if TYPE_CHECKING:
-    from fairway.answers.forecasting.forecast import Options
+    from fairway.answers.forecasting.forecast import Forecast, Options
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -75,12 +75,8 @@ def forecast(
     Example: fairway forecast --on examples/06-load-130 --at 30h --futures 50
     """
     from fairway.answers.forecasting.forecast import Options
-    from fairway.answers.forecasting.forecast import forecast as forecasted
-    from fairway.answers.forecasting.forecasttext import forecast_lines
-    from fairway.answers.forecasting.keeping import read_calibration
     from fairway.cli import slurmanswers
-    from fairway.cli.onground import ground_on
-    from fairway.cli.output import check_output, print_json
+    from fairway.cli.output import check_output
     from fairway.errors import UserError
 
     check_output(output)
@@ -97,19 +93,22 @@ def forecast(
         what = "--backtest" if is_backtest else "a Slurm site"
         raise UserError(f"--executor {executor}: not with {what}, whose futures run here")
     if site is not None and not is_backtest:
-        slurmanswers.forecast(
-            site,
-            at,
-            futures,
-            seed,
-            read_duration("--horizon", horizon) // 1_000_000,
-            Counter("futures"),
-            output,
-        )
+        slurmanswers.forecast(site, at, futures, seed, horizon_us // 1_000_000, Counter("futures"), output)
         return
     if is_backtest:
         _backtest(on, options, futures, (first, to, every), calibration, output)
         return
+    _tell(_played(on, at, options, executor, calibration), output)
+
+
+def _played(
+    on: Path | None, at: str | None, options: Options, executor: str, calibration: Path | None
+) -> Forecast:
+    """All futures, here or on a Ray cluster."""
+    from fairway.answers.forecasting.forecast import forecast as forecasted
+    from fairway.answers.forecasting.keeping import read_calibration
+    from fairway.cli.onground import ground_on
+
     known = None if calibration is None else read_calibration(calibration)
     counter = Counter("futures")
     ground = ground_on(on)
@@ -129,6 +128,13 @@ def forecast(
                 elsewhere=lambda question, count, told: play_on(ray, source, question, count, progress=told),
             )
     counter.end()
+    return found
+
+
+def _tell(found: Forecast, output: str) -> None:
+    from fairway.answers.forecasting.forecasttext import forecast_lines
+    from fairway.cli.output import print_json
+
     for note in found.notes:
         typer.echo(f"fairway: {note}", err=True)
     if output == "json":

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from fairway.results.servingplan import Option, Wanted
 
 
 def serving(
@@ -57,13 +60,10 @@ def serving(
     Example: fairway plan serving llama-3.1-8b --rate 10 --prompt 600 --answer 180 --ttft 1s --tpot 60ms
     """
     from fairway.catalog.catalog import load_catalog
-    from fairway.cli.output import check_output, print_json
-    from fairway.cli.screen import print_lines
+    from fairway.cli.output import check_output
     from fairway.errors import UserError
     from fairway.kube.timestamps import SECOND_US, parse_duration
-    from fairway.results.plots import write_drawings
-    from fairway.results.servingplan import Wanted, frontier, planned
-    from fairway.results.servingplantext import frontier_drawing, plan_lines
+    from fairway.results.servingplan import Wanted, planned
     from fairway.serving.models import bytes_per_weight, model_named
     from fairway.serving.readings import Slo
     from fairway.serving.traffic import Tokens
@@ -97,14 +97,26 @@ def serving(
     )
     catalog = load_catalog(book or ())
     options, why = planned(wanted, catalog, gpu or (), quantizations, zone)
+    _tell(wanted, options, why, plot, output)
+    raise typer.Exit(0 if options else 1)
+
+
+def _tell(wanted: Wanted, options: list[Option], why: dict[str, int], plot: Path | None, output: str) -> None:
+    from fairway.cli.output import print_json
+    from fairway.cli.screen import print_lines
+    from fairway.results.plots import write_drawings
+    from fairway.results.servingplan import frontier
+    from fairway.results.servingplantext import frontier_drawing, plan_lines
+
     if output == "json":
         edge = frontier(options)
         rows = [{**o.as_json(), "onFrontier": o in edge} for o in options]
-        print_json({"model": found.name, "attain": attain, "options": rows, "not": why})
+        print_json(
+            {"model": wanted.model.name, "attain": round(100 * wanted.attain, 6), "options": rows, "not": why}
+        )
     else:
-        print_lines(lambda width: plan_lines(options, why, trough > 0, width))
+        print_lines(lambda width: plan_lines(options, why, wanted.trough > 0, width))
     if plot is not None and options:
-        title = f"{found.name}, {rate:g} requests a second"
+        title = f"{wanted.model.name}, {wanted.rate:g} requests a second"
         (name,) = write_drawings({"serving-plan": frontier_drawing(options, title)}, plot)
         typer.echo(f"{plot / name}.svg", err=True)
-    raise typer.Exit(0 if options else 1)

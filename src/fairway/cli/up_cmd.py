@@ -130,21 +130,27 @@ def up(
     _check_latency(latency)
     _check_cloud(cloud)
     _check_scheduler(scheduler_config)
+    if prometheus and not detach:
+        raise UserError("--prometheus goes with --detach")
     if prometheus:
-        from fairway.cli.prometheusbeside import check_installed, start
+        from fairway.cli.prometheusbeside import check_installed
 
-        if not detach:
-            raise UserError("--prometheus goes with --detach")
         check_installed()
     if recover:
         _recover(where)
     if detach:
-        server = _detached(where, settings)
-        if prometheus:
-            typer.echo(f"Prometheus scrapes it at {start(where)}", err=output == "json")
-        _say(server, where, output)
+        _detach(where, settings, prometheus, output)
     else:
         _serve(where, settings, output)
+
+
+def _detach(where: Path, settings: dict[str, Any], prometheus: bool, output: str) -> None:
+    server = _detached(where, settings)
+    if prometheus:
+        from fairway.cli.prometheusbeside import start
+
+        typer.echo(f"Prometheus scrapes it at {start(where)}", err=output == "json")
+    _say(server, where, output)
 
 
 def _checked_address(text: str) -> str:
