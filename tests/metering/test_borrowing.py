@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -60,3 +63,76 @@ def test_every_moment_is_reckoned_as_by_hand(
         assert row.borrowed_micros == pytest.approx(money[queue], abs=1)
         assert row.owed_micros == sum(r[4] for r in rows if r[0] == queue)
     assert sum(r.lent_micros for r in found) <= sum(r.borrowed_micros for r in found)
+
+
+def _by_hand(queues: list[Lender], rows: list[tuple[int, int, int, int, int]]) -> list[list[Fraction]]:
+    """By queue: µ$ borrowed and lent, GPU-µs borrowed and lent, moment by moment."""
+    sums = [[Fraction(0)] * 4 for _ in queues]
+    for moment in range(40):
+        for cohort in {(q.cohort or f"alone {i}") for i, q in enumerate(queues)}:
+            members = [i for i, q in enumerate(queues) if (q.cohort or f"alone {i}") == cohort]
+            spare = {}
+            taken = [Fraction(0), Fraction(0)]
+            for i in members:
+                now = [r for r in rows if r[0] == i and r[1] <= moment < r[2]]
+                held = sum(r[3] for r in now)
+                spare[i] = max(Fraction(queues[i].gpus) - held, Fraction(0))
+                over = max(held - Fraction(queues[i].gpus), Fraction(0))
+                money = sum((Fraction(r[4], r[2] - r[1]) for r in now), Fraction(0))
+                sums[i][0] += money * over / held if held else 0
+                sums[i][2] += over
+                taken[0] += money * over / held if held else 0
+                taken[1] += over
+            for i in members:
+                share = spare[i] / sum(spare.values()) if sum(spare.values()) else 0
+                sums[i][1] += taken[0] * share
+                sums[i][3] += taken[1] * share
+    return sums
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_who_borrowed_and_who_lent_in_several_cohorts(seed: int) -> None:
+    draw = Random(seed)
+    queues = [
+        Lender(f"q{i}", draw.choice(("x", "x", "y", "")), draw.choice((0.0, 1.0, 2.5, 4.0)))
+        for i in range(draw.randint(1, 6))
+    ]
+    rows = []
+    for _ in range(draw.randint(0, 12)):
+        start = draw.randint(0, 30)
+        rows.append(
+            (
+                draw.randrange(len(queues)),
+                start,
+                start + draw.randint(1, 9),
+                draw.randint(1, 5),
+                draw.randint(0, 900),
+            )
+        )
+    found = borrowed(queues, holdings(*rows))
+    assert [(f.queue, f.cohort) for f in found] == [(q.name, q.cohort) for q in queues]
+    for i, (row, (money, lent, gpus, lent_gpus)) in enumerate(
+        zip(found, _by_hand(queues, rows), strict=True)
+    ):
+        assert row.owed_micros == sum(r[4] for r in rows if r[0] == i) == row.own_micros + row.borrowed_micros
+        assert row.borrowed_micros == pytest.approx(float(money), abs=0.51)
+        assert row.lent_micros == pytest.approx(float(lent), abs=3)
+        assert row.borrowed_gpu_us == pytest.approx(float(gpus))
+        assert row.lent_gpu_us == pytest.approx(float(lent_gpus))
+
+
+def test_what_floats_leave_of_sevenths_is_nothing() -> None:
+    """Seven sevenths that come and go one by one: afterwards nothing is held, and nothing of it borrowed."""
+    seventh = 1 / 7
+    n = 7
+    held = Holdings(
+        np.zeros(n, np.int64),
+        np.arange(n),
+        np.arange(n) + 10,
+        np.full(n, seventh),
+        np.full(n, 1000, np.int64),
+    )
+    none, all_of_it = borrowed([Lender("a", "x", 0.0), Lender("b", "x", 1.0)], held)
+    assert (none.own_micros, none.borrowed_micros, none.lent_micros) == (0, 7000, 0)
+    assert none.borrowed_gpu_us == pytest.approx(10.0)
+    assert (all_of_it.lent_micros, all_of_it.lent_gpu_us) == (7000, pytest.approx(10.0))

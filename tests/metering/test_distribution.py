@@ -56,3 +56,26 @@ def test_nothing_is_lost(common: int, owed: dict[str, int], rule: SharingRule) -
     shares = distribute(common, owed, rule)
     assert sum(shares.values()) == common
     assert sorted(shares) == sorted(owed)
+
+
+def test_of_several_strangers_and_wrong_weights_the_first_by_name_is_named() -> None:
+    with pytest.raises(UserError, match="given to x, which owes nothing: expected one of a, b, c"):
+        distribute(1, OWED, SharingRule.WEIGHTED, {"z": 1.0, "y": 1.0, "x": 1.0, "a": 1.0})
+    with pytest.raises(UserError, match=r"the weight of b is -0\.5: expected 0 or more"):
+        distribute(1, OWED, SharingRule.WEIGHTED, {"c": -2.0, "b": -0.5, "a": 0.0})
+    with pytest.raises(UserError, match="7 µ\\$ of shared cost have nobody to bear them"):
+        distribute(7, {}, SharingRule.WEIGHTED)
+    with pytest.raises(UserError, match="all weights are 0"):
+        distribute(1, OWED, SharingRule.WEIGHTED)
+
+
+def test_a_credit_is_shared_as_a_cost_is() -> None:
+    assert distribute(-90, OWED, SharingRule.WEIGHTED, {"b": 1, "c": 2, "a": 0}) == {
+        "a": 0,
+        "b": -30,
+        "c": -60,
+    }
+    assert distribute(-10, OWED, SharingRule.EVEN) == {"a": -3, "b": -3, "c": -4}
+    assert distribute(0, {}, SharingRule.EVEN) == {}
+    # What nobody owes yet is shared evenly.
+    assert distribute(10, {"a": 0, "b": 0}, SharingRule.PROPORTIONAL) == {"a": 5, "b": 5}

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairway.catalog.prices import MICROS_PER_HOUR_MOST
+from fairway.errors import BugError
 from fairway.metering.apportion import apportion
 from fairway.metering.cells import HOUR_US, cells_of
 from fairway.metering.ground import UNKNOWN_USE, Machines, Stays
@@ -223,3 +225,103 @@ def test_every_machine_is_owed_in_full(data: st.DataObject) -> None:
     expected = sum(p * (b - a) // HOUR_US for (a, b), p in zip(lives, prices, strict=True) if p > 0)
     assert ledger.total == expected
     assert len(cells_of(flat(m, *prices), 0)) == sum(a < b for a, b in lives)
+
+
+def test_a_ledger_that_does_not_add_up_is_a_fault() -> None:
+    m = machines((0, HOUR_US), (0, HOUR_US))
+    ledger = ledger_of(m, stays((0, 0, 0, HOUR_US, 8), (1, 0, 0, HOUR_US, 8)), flat(m, 100, 100), BY_GPU)
+    ledger.check()
+    # Both owners, and for each machine nobody, who holds its CPUs.
+    assert (len(ledger), ledger.owner.tolist()) == (4, [0, 0, UNALLOCATED, UNALLOCATED])
+    wrong = ledger.micros.copy()
+    wrong[1, GPU] += 1
+    with pytest.raises(BugError, match=r"cell 1: 101 µ\$ are owed of a cost of 100 µ\$"):
+        replace(ledger, micros=wrong).check()
+    wrong[0, GPU] -= 2
+    with pytest.raises(BugError, match=r"cell 0: 98 µ\$ are owed of a cost of 100 µ\$"):
+        replace(ledger, micros=wrong).check()
+    negative = ledger.micros.copy()
+    negative[0, :2] += (1, -1)
+    with pytest.raises(BugError, match="a debit is negative"):
+        replace(ledger, micros=negative).check()
+    none = ledger_of(m, stays(), Rates(ints(), ints(), ints(), ints(), {}))
+    none.check()
+    assert (len(none), none.total) == (0, 0)
+
+
+def test_prices_are_metered_exactly_up_to_the_dearest() -> None:
+    m = machines((0, 100_000 * HOUR_US + HOUR_US - 1))
+    cells = cells_of(flat(m, MICROS_PER_HOUR_MOST), 0)
+    assert len(cells) == 1
+    assert int(cells.cost[0]) == MICROS_PER_HOUR_MOST * (100_001 * HOUR_US - 1) // HOUR_US
+    for prices in ((MICROS_PER_HOUR_MOST + 1,), (5, MICROS_PER_HOUR_MOST + 1)):
+        dear = machines(*[(0, HOUR_US)] * len(prices))
+        with pytest.raises(BugError, match="cannot be metered exactly"):
+            cells_of(flat(dear, *prices), 0)
+    assert len(cells_of(Rates(ints(), ints(), ints(), ints(), {}), HOUR_US)) == 0
+
+
+def test_who_holds_seven_sevenths_leaves_nothing() -> None:
+    """What floats leave of a whole is nobody's row; a millionth that is really free is one."""
+    m = machines((0, HOUR_US), gpus=1)
+    sevenths = replace(stays(*[(0, 0, 0, HOUR_US, 1)] * 7), gpus=np.full(7, 1 / 7))
+    options = LedgerOptions(rule=SplitRule.GPU)
+    assert ledger_of(m, sevenths, flat(m, 700), options).owner.tolist() == [0] * 7 + [UNALLOCATED]
+    full = replace(sevenths, cpu_milli=ints(*[96_000] + [0] * 6), memory_bytes=ints(*[1152 * GIB] + [0] * 6))
+    ledger = ledger_of(m, full, flat(m, 700), options)
+    assert (ledger.owner.tolist(), ledger.debits.tolist()) == ([0] * 7, [100] * 7)
+    nearly = replace(full, gpus=np.array([*[1 / 7] * 6, 1 / 7 - 1e-6]))
+    ledger = ledger_of(m, nearly, flat(m, 700_000_000), options)
+    assert ledger.owner.tolist() == [0] * 7 + [UNALLOCATED]
+    assert int(ledger.debits[-1]) == 700
+    # More than there is: nobody has less than nothing.
+    both = stays((0, 0, 0, HOUR_US, 1), (0, 1, 0, HOUR_US, 1))
+    assert owed(ledger_of(m, both, flat(m, 700), options), UNALLOCATED) == 0
+
+
+def test_stays_count_while_their_machine_is_there() -> None:
+    """Before, after and beside its life nothing is owed; machines that touch in time are told apart."""
+    m = machines((10, 20), (20, 30), (5, 25), gpus=2)
+    rows = [
+        (0, 0, 0, 15, 1),
+        (0, 1, 15, 99, 1),
+        (0, 2, 0, 10, 1),
+        (0, 3, 20, 30, 1),
+        (1, 4, 0, 21, 1),
+        (1, 5, 29, 31, 1),
+        (2, 6, 0, 99, 2),
+    ]
+    for period in (0, 10, 3):
+        ledger = ledger_of(m, stays(*rows), flat(m, 0, 0, 0), LedgerOptions(period_us=period))
+        ledger.check()
+        held = [int(ledger.time_us[ledger.owner == owner].sum()) for owner in range(7)]
+        assert held == [5, 5, 0, 0, 1, 1, 20]
+        assert int(ledger.gpu_us.sum()) == 2 * 40
+
+
+def test_a_machine_is_split_as_its_first_price_says() -> None:
+    """A price that changes does not change the machine; one that nobody says leaves the reference prices."""
+    m = machines((0, 3 * HOUR_US), (0, 2 * HOUR_US), cpus=10, gib=100)
+    first, later, after = 40_000_000, 80_000_000, 8_000_000
+    rates = Rates(
+        ints(0, 0, 0, 1, 1),
+        ints(0, HOUR_US, 2 * HOUR_US, 0, HOUR_US),
+        ints(HOUR_US, 2 * HOUR_US, 3 * HOUR_US, HOUR_US, 2 * HOUR_US),
+        ints(first, later, UNPRICED, UNPRICED, after),
+        {},
+    )
+    ledger = ledger_of(m, stays(), rates)
+    ledger.check()
+    cpu, memory, gpu = 10 * 31_611, 100 * 4_237, 8 * 950_000
+    rest = cpu + memory
+    whole = gpu + rest
+    want = [
+        [first - rest, cpu, memory],
+        [later - 2 * rest, 2 * cpu, 2 * memory],
+        [0, 0, 0],
+        [0, 0, 0],
+        [after * part / whole for part in (gpu, cpu, memory)],
+    ]
+    assert ledger.cell.tolist() == [0, 1, 2, 3, 4]
+    assert np.abs(ledger.micros - np.array(want)).max() <= 1
+    assert ledger.is_priced.tolist() == [True, True, False, False, True]

@@ -12,6 +12,7 @@ Source: FinOps Open Cost and Usage Specification 1.2, column names, feature leve
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -126,7 +127,7 @@ def focus_of(
         pl.lit("Kubernetes").alias("ServiceName"),
         pl.col("namespace").alias("SubAccountId"),
         pl.col("namespace").alias("SubAccountName"),
-        _tags(present).alias("Tags"),
+        _tags(rows, present).alias("Tags"),
         pl.col("kind").alias("x_Kind"),
         pl.col("gpu_model").replace("", None).alias("x_GpuModel"),
         (~pl.col("priced")).alias("x_Unpriced"),
@@ -157,7 +158,8 @@ def _with_list_prices(rows: pl.DataFrame, facts: FocusFacts) -> pl.DataFrame:
 def _dollars(micros: pl.Expr) -> pl.Expr:
     import polars as pl
 
-    exact = (micros.cast(pl.Decimal(18, 6)) / _MICROS).cast(pl.Decimal(18, 6))
+    # As many digits as there are, first: micro-dollars of a million dollars have thirteen before the point.
+    exact = (micros.cast(pl.Decimal(38, 6)) / _MICROS).cast(pl.Decimal(18, 6))
     return pl.when(pl.col("priced")).then(exact)
 
 
@@ -186,16 +188,13 @@ def _words() -> pl.Expr:
     return pl.concat_str([name, pl.col("kind").replace_strict(whose)], separator=", ")
 
 
-def _tags(present: Sequence[str]) -> pl.Expr:
-    """A JSON object of the labels that are there."""
+def _tags(rows: pl.DataFrame, present: Sequence[str]) -> pl.Series:
+    """By row, a JSON object of the labels that are there."""
     import polars as pl
 
-    if not present:
-        return pl.lit("{}")
-
-    def text(row: dict[str, str]) -> str:
-        import json
-
-        return json.dumps({k: v for k, v in row.items() if v and not v.startswith("__")}, ensure_ascii=False)
-
-    return pl.struct(list(present)).map_elements(text, return_dtype=pl.String)
+    labels = rows.select(list(present)).iter_rows(named=True) if present else ({} for _ in range(rows.height))
+    texts = [
+        json.dumps({k: v for k, v in row.items() if v and not v.startswith("__")}, ensure_ascii=False)
+        for row in labels
+    ]
+    return pl.Series(texts, dtype=pl.String)

@@ -197,7 +197,7 @@ def _debits(machines: Machines, cells: Cells, rows: Ints, claims: Floats, option
     price = np.zeros(len(machines))
     # A machine's first price says how its price is made up; a later change does not change the machine.
     first = np.unique(cells.machine, return_index=True)[1]
-    price[cells.machine[first]] = np.maximum(cells.micros_per_hour[first], 0)
+    price[cells.machine[first]] = cells.micros_per_hour[first]
     weights = split_of(machines, price, options.rule, options.reference).weights[cells.machine]
     owners = np.repeat(np.arange(len(cells)), len(PARTS))
     parts = apportion(cells.cost, owners, weights.reshape(-1)).reshape(-1, len(PARTS))

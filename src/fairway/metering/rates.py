@@ -46,7 +46,7 @@ def rates_of(machines: Machines, catalog: Catalog, origin_us: int = 0, terms: Te
     commitment = (terms or Terms()).commitment
     rows: list[tuple[int, int, int, int]] = []
     reasons: dict[int, Unpriced] = {}
-    edges: dict[str, list[int]] = {}
+    edges: dict[str, set[int]] = {}
     for index in range(len(machines)):
         name = machines.instance_types[index]
         if name not in edges:
@@ -71,6 +71,6 @@ def rates_of(machines: Machines, catalog: Catalog, origin_us: int = 0, terms: Te
     return Rates(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3], reasons)
 
 
-def _changes(catalog: Catalog, instance_type: str) -> list[int]:
+def _changes(catalog: Catalog, instance_type: str) -> set[int]:
     """Every time at which some price of a type begins or ends."""
-    return sorted({t for p in catalog.prices(instance_type) for t in (p.from_us, p.until_us)})
+    return {t for p in catalog.prices(instance_type) for t in (p.from_us, p.until_us)}

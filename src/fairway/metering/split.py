@@ -59,7 +59,7 @@ def split_of(
     rule: SplitRule = SplitRule.RESIDUAL,
     reference: ReferencePrices = REFERENCE,
 ) -> Split:
-    """The weights of every machine's parts under a rule; `micros_per_hour: [machine]`, 0 where unpriced."""
+    """The weights of every machine's parts under a rule; `micros_per_hour: [machine]`, none above 0 where unpriced."""
     at = reference
     gpus = machines.gpus
     cpu = machines.cpu_milli / 1000 * at.cpu

@@ -107,3 +107,50 @@ def test_the_cheaper_commitment_is_the_one_reserved(
     assert mix.on_demand_hours == (1 if sum(want) else 7)
     assert mix.on_demand_only_micros == 70
     assert mix.saving_share == pytest.approx(1 - mix.micros / 70)
+
+
+_PRICES: tuple[int | None, ...] = (None, 0, 3, 4, 10, 12)
+
+
+@pytest.mark.parametrize("load", [[0, 0, 2], [1, 1, 1], [3, 0, 1, 2], [4, 4, 1], [0.5, 2.5]])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_every_price_against_every_other(load: list[float], share: float) -> None:
+    """How many are reserved, by which commitment, and what the hours left over run on."""
+    for one, three, spot in product(_PRICES, _PRICES, _PRICES):
+        offers = Offers(10, one, three, spot, share)
+        mix = cheapest_mix(load, offers)
+        cheapest = min((p for p in (one, three) if p is not None), default=None)
+        costs = []
+        for reserved in range(6 if cheapest is not None else 1):
+            rest = [max(0, need - reserved) for need in load]
+            on_spot = [min(r, need * share) for r, need in zip(rest, load, strict=True)]
+            if spot is None or spot >= 10:
+                on_spot = [0.0] * len(load)
+            hours = sum(rest) - sum(on_spot)
+            costs.append(
+                (
+                    len(load) * reserved * (cheapest or 0) + hours * 10 + sum(on_spot) * (spot or 0),
+                    reserved,
+                    hours,
+                    sum(on_spot),
+                    sum(max(0, reserved - need) for need in load),
+                )
+            )
+        cost, reserved, on_demand, spotted, idle = min(costs)
+        by_three = three is not None and three == cheapest
+        want = Mix(
+            one_year=0 if by_three else reserved,
+            three_year=reserved if by_three else 0,
+            on_demand_hours=on_demand,
+            spot_hours=spotted,
+            reserved_idle_hours=idle,
+            micros=round(cost),
+            on_demand_only_micros=round(10 * sum(load)),
+        )
+        assert mix == want, (one, three, spot)
+
+
+def test_nothing_is_saved_of_nothing() -> None:
+    assert cheapest_mix([0], Offers(10)).saving_share == 0.0
+    assert cheapest_mix([3], Offers(0)).saving_share == 0.0
+    assert Offers(1) == Offers(1, None, None, None, 0.0)

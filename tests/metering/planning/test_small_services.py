@@ -123,3 +123,19 @@ def test_spot_at_its_limits() -> None:
     ):
         with pytest.raises(UserError, match=why):
             spot_economics(*wrong)
+
+
+def test_break_even_is_the_last_hazard_that_pays() -> None:
+    """On either side of it, and for prices that need many interruptions or next to none."""
+    for ratio, checkpoints in product(
+        (1.2600001, 1.5, 2.0, 8.0, 1e6),
+        (Checkpoints(2.0, 0.5, 0.25), Checkpoints(0.01), Checkpoints(50.0, 1.0)),
+    ):
+        hazard = break_even_hazard(ratio, checkpoints)
+        assert slowdown(hazard, checkpoints) < ratio
+        assert slowdown(hazard * (1 + 1e-9), checkpoints) > ratio
+    # Twice the time undisturbed, and a price of half: it pays at no hazard.
+    assert break_even_hazard(2.0, Checkpoints(1.0, 1.0)) == 0.0
+    assert spot_economics(10, 5, 0.1, Checkpoints(1.0)).break_even_hazard_per_h == break_even_hazard(
+        2.0, Checkpoints(1.0)
+    )
