@@ -1,0 +1,245 @@
+"""Stories of node groups, told whole: each word of the autoscaler, each loop, each node, its status and its metrics.
+
+What is told is compared with `stories/`; FAIRWAY_UPDATE_GOLDENS=1 writes it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from groupsworld import GPU, World, group, kind, pod, spot_taint
+from tests.histories import check_history
+
+from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import MINUTE_US, SECOND_US
+from fairway.provisioning.clusterautoscaler.expanders import CONFIG_MAP
+from fairway.provisioning.karpenter.labels import SPOT
+from fairway.twin.faults import fail_node, partition_node
+from fairway.twin.provisioner.cloud import Shortage
+
+HERE = Path(__file__).parent / "stories"
+SMALL, LARGE, CARDS = kind("m"), kind("xl", 16), kind("g", 8, 2)
+M, S = 60, SECOND_US
+ANY = [{"operator": "Exists"}]
+
+
+def replica(name: str, node: str, cpu: str = "1", **spec: object) -> Obj:
+    """A pod that a ReplicaSet would replace."""
+    made = pod(name, cpu, nodeName=node, **spec)
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": True}
+    made["metadata"]["ownerReferences"] = [owner]
+    return made
+
+
+def growth() -> Iterator[str]:
+    """Similar groups together; the more important first; what waits for others' nodes, or is expendable, opens none."""
+    world = World(
+        group("one", SMALL),
+        group("two", SMALL, 1, 2, 1),
+        group("cards", CARDS, taints=(spot_taint(),), capacity_type=SPOT),
+        balance_similar=True,
+    ).until(70)
+    world.apply(
+        pod("b"), pod("a"), pod("late", priority=5), pod("low", priority=-11), pod("edge", priority=-10)
+    )
+    world.apply(pod("huge", "30"), pod("g", "1", gpu=1, tolerations=ANY))
+    yield from world.until(150).told("while machines boot")
+    yield from world.until(300).told("with all of them")
+
+
+def sold_out() -> Iterator[str]:
+    """A cloud that has one machine of three; the group is left alone for five minutes, then ten, then twenty."""
+    world = World(group("one", SMALL), shortages=[Shortage("m", "z1", "on-demand", most=1)]).until(5)
+    world.apply(pod("a"), pod("b"), pod("c", gpu=1))
+    yield from world.until(30).told("refused")
+    yield from world.until(20 * M).told("three times")
+
+
+def late() -> Iterator[str]:
+    """Machines that do not register within a quarter of an hour, and what comes of them later: nothing."""
+    world = World(group("one", SMALL), group("two", CARDS, most=1), boot_s=1200).until(5)
+    world.apply(pod("a"), pod("b"), pod("c", "1", gpu=1))
+    yield from world.until(15 * M + 20).told("not there")
+    yield from world.until(15 * M + 30).told("given up")
+    yield from world.until(40 * M).told("again")
+
+
+def taken_back() -> Iterator[str]:
+    """Machines that go by themselves: those below the least come again."""
+    world = World(group("one", SMALL, 2, 3, 3), group("none", SMALL, size=1)).until(100)
+    for at, name in ((130, "one-0002"), (135, "one-0001"), (140, "none-0004")):
+        world.until(at).delete(Key("Node", "", name))
+    yield from world.until(150).told("a machine on its way")
+    yield from world.until(400).told("in the end")
+
+
+def empty() -> Iterator[str]:
+    """One at a time, half a minute apart, down to the least; none soon after one was added."""
+    world = World(
+        *(group("one", SMALL, 1, 5, 4), group("other", CARDS, 0, 2)),
+        unneeded_us=120 * S,
+        delay_after_add_us=100 * S,
+        delay_after_delete_us=30 * S,
+        most_at_once=1,
+    ).until(70)
+    world.apply(pod("a", "1"), pod("b", "3"), pod("c", "1", gpu=1, run="50s"))
+    yield from world.until(150).told("one goes")
+    yield from world.until(900).told("in the end")
+
+
+def drained() -> Iterator[str]:
+    """One of them may be drained at a time; the last one's pod has no other place."""
+    world = World(
+        group("one", SMALL, 0, 5, 3), unneeded_us=2 * MINUTE_US, delay_after_delete_us=30 * S
+    ).until(70)
+    world.apply(*(replica(f"p{i}", f"one-000{i}") for i in (1, 2, 3)))
+    yield from world.until(133).told("one is marked")
+    yield from world.until(900).told("in the end")
+
+
+def ill() -> Iterator[str]:
+    """A node that does not answer has twenty minutes; its group is not healthy meanwhile."""
+    world = World(group("one", SMALL, 0, 4, 2), unready_us=4 * MINUTE_US, delay_after_failure_us=0).until(70)
+    world.apply(replica("p1", "one-0001", "3"), replica("p2", "one-0002", "500m"))
+    partition_node(world.twin, "one-0002", world.twin.now_us)
+    yield from world.until(3 * M).told("silent")
+    yield from world.until(20 * M).told("in the end")
+
+
+def many_ill() -> Iterator[str]:
+    """With four of five gone nothing grows or shrinks."""
+    world = World(group("one", SMALL, 0, 9, 5), unneeded_us=3 * MINUTE_US).until(70)
+    for number in range(1, 5):
+        fail_node(world.twin, f"one-000{number}", world.twin.now_us, 3 * MINUTE_US)
+    world.until(130).apply(pod("a"), pod("b"))
+    yield from world.until(3 * M).told("ill")
+    yield from world.until(20 * M).told("well again")
+
+
+def enough() -> Iterator[str]:
+    """No more nodes than are allowed in all, those on their way among them."""
+    world = World(group("one", SMALL, size=1), group("two", SMALL), max_nodes_total=3).until(70)
+    world.apply(*(pod(name) for name in "abcde"))
+    yield from world.until(15 * M).told("in the end")
+
+
+def by_priority() -> Iterator[str]:
+    """A ConfigMap says which group comes first, once it can be read."""
+    world = World(group("one", SMALL), group("two", SMALL), group("three", SMALL), expanders=("priority",))
+    world.apply(pod("a")).until(40)
+    yield from world.told("nobody said anything")
+    config: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"priorities": "high: [two]"}}
+    config["metadata"] = {"name": CONFIG_MAP, "namespace": "kube-system"}
+    world.until(120).apply(config, pod("b")).until(200)
+    yield from world.told("not to be read")
+    world.twin.store.patch(
+        Key("ConfigMap", "kube-system", CONFIG_MAP), {"data": {"priorities": "5: [two]\n9: [thr.*]\n"}}
+    )
+    world.apply(pod("c"))
+    yield from world.until(300).told("three comes first")
+
+
+def comings_and_goings() -> Iterator[str]:
+    """What calls for a loop: pods that wait, come to a node, end or go; not their other changes."""
+    world = World(group("one", SMALL, 1, 1, 1), scale_down=False).until(65)
+    world.apply(pod("first", "2", run="100s"))
+    world.until(101).apply(pod("second", "2", run="100s"))
+    world.until(122).twin.store.patch(Key("Pod", "default", "first"), {"metadata": {"labels": {"a": "b"}}})
+    world.until(144).twin.store.patch(Key("Pod", "default", "second"), {"metadata": {"labels": {"a": "b"}}})
+    world.until(155).apply(
+        {**pod("gated"), "spec": {**pod("gated")["spec"], "schedulingGates": [{"name": "g"}]}}
+    )
+    world.until(300).delete(Key("Pod", "default", "first"))
+    world.until(333).delete(Key("Pod", "default", "gated"))
+    world.until(355).apply(pod("huge", "30"))
+    world.until(377).delete(Key("Pod", "default", "huge"))
+    yield from world.until(500).told("in the end")
+
+
+def found_there() -> Iterator[str]:
+    """Nodes of a cluster that was there before count for their groups; new ones have other names."""
+    labels = {"eks.amazonaws.com/nodegroup": "one", "node.kubernetes.io/instance-type": "m"}
+    held = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+    nodes: list[Obj] = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": f"one-000{number}", "labels": labels if number < 4 else {}},
+            "status": {"capacity": held, "allocatable": held},
+        }
+        for number in (1, 2, 4)
+    ]
+    marks = [{"key": "ToBeDeletedByClusterAutoscaler", "value": "1", "effect": "NoSchedule"}]
+    nodes[1]["spec"] = {"unschedulable": True, "taints": [{"key": "own", "effect": "NoSchedule"}, *marks]}
+    world = World(group("one", SMALL, 1, 4, 1), group("two", SMALL, 0, 4, 1), before=nodes).until(20)
+    yield from world.told("at first")
+    world.apply(*(pod(name, tolerations=ANY) for name in "abcdef"))
+    yield from world.until(300).told("in the end")
+
+
+def asked_for() -> Iterator[str]:
+    """ProvisioningRequests: looked at in turn with pods, tried again later every time, kept, used, and over."""
+    world = World(
+        group("one", SMALL, most=3, size=1), group("two", CARDS, most=1), provisioning_requests=True
+    )
+    world.until(65).apply(template("shape", "3"), template("huge", "30"), template("card", "1", gpu=2))
+    atomic, check = "best-effort-atomic-scale-up.autoscaling.x-k8s.io", "check-capacity.autoscaling.x-k8s.io"
+    world.apply(request("now", check, "shape", 1), request("not-now", check, "shape", 2))
+    world.apply(request("both", atomic, "shape", 2), request("never", atomic, "huge", 1))
+    world.apply(request("lost", check, "nobody", 1), request("others", "else", "shape", 1))
+    world.apply(request("card", atomic, "card", 1), pod("plain"))
+    yield from world.until(100).told("one after the other")
+    yield from world.until(5 * M).told("tried again")
+    user = pod("user")
+    user["metadata"]["annotations"]["autoscaling.x-k8s.io/consume-provisioning-request"] = "now"
+    yield from world.apply(user).until(12 * M).told("used")
+    yield from world.until(30 * M).told("in the end")
+
+
+def template(name: str, cpu: str, gpu: int = 0) -> Obj:
+    meta = {"name": name, "namespace": "default"}
+    return {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": meta,
+        "template": {"spec": pod("x", cpu, gpu=gpu)["spec"]},
+    }
+
+
+def request(name: str, of_class: str, shape: str, count: int) -> Obj:
+    sets = [{"count": count, "podTemplateRef": {"name": shape}}]
+    return {
+        "apiVersion": "autoscaling.x-k8s.io/v1",
+        "kind": "ProvisioningRequest",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"provisioningClassName": of_class, "podSets": sets},
+    }
+
+
+STORIES: tuple[Callable[[], Iterator[str]], ...] = (
+    *(growth, sold_out, late, taken_back, empty, drained, ill, many_ill, enough, by_priority),
+    *(comings_and_goings, found_there, asked_for),
+)
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_nothing_else_happens(story: Callable[[], Iterator[str]]) -> None:
+    check_history(HERE / f"{story.__name__}.txt", story())
+
+
+@pytest.mark.parametrize("at_s", [11, 80, 131, 140, 170])
+def test_a_copy_goes_on_alike(at_s: int) -> None:
+    """Whatever is on its way: machines, a removal, a backoff."""
+    world = World(
+        *(group("one", SMALL, 0, 5, 3), group("two", CARDS)),
+        shortages=[Shortage("g")],
+        unneeded_us=2 * MINUTE_US,
+        delay_after_delete_us=30 * S,
+    ).until(10)
+    world.apply(pod("g", "1", gpu=1), pod("plain", "1", run="2m"), pod("huge", "30")).until(at_s)
+    fork = world.forked()
+    told = [list(one.until(900).told("in the end")) for one in (fork, world)]
+    assert told[0] == told[1]
+    assert GPU in "".join(told[0])
