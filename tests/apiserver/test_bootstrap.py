@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
 from apiserver_serving import Served
+from tests.histories import check_history, digests
+
+from fairway.apiserver.bootstrap import furnish
+from fairway.cluster.store import Store
+from fairway.kube.objects import Key
+from fairway.kube.timestamps import parse_rfc3339
 
 FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
 
@@ -54,3 +64,37 @@ def test_bootstrap_roles_are_bound_and_readable(api: Served) -> None:
     assert binding["subjects"] == [account]
     _, role = api.ask("GET", f"{rbac}/namespaces/kube-system/roles/extension-apiserver-authentication-reader")
     assert role["rules"][0]["resourceNames"] == ["extension-apiserver-authentication"]
+
+
+def test_every_object_of_the_first_second_is_as_on_file() -> None:
+    """Roles and their bindings by a digest each kind: they are asked about one by one where they are granted."""
+    store = Store(seed=1, now_us=parse_rfc3339("2026-01-05T08:00:00Z"))
+    furnish(store, "CA", "10.0.0.1", 6443)
+
+    def told() -> Iterator[str]:
+        rights: list[tuple[str, str]] = []
+        for kind in sorted(store.kinds()):
+            for obj in store.objects(kind):
+                kept = ("name", "namespace", "labels", "annotations")
+                meta = {name: obj["metadata"][name] for name in kept if name in obj["metadata"]}
+                line = json.dumps({**obj, "kind": kind, "metadata": meta}, sort_keys=True)
+                if "rbac" in kind:
+                    rights.append((kind, line))
+                else:
+                    yield line
+        yield from digests(rights)
+
+    check_history(Path(__file__).parent / "bootstrap.txt", told())
+
+
+def test_what_is_there_is_left_as_it_is() -> None:
+    store = Store(seed=1)
+    furnish(store, "CA", "10.0.0.1", 6443)
+    of_public = Key("ConfigMap", "kube-public", "kube-root-ca.crt")
+    store.patch(of_public, {"data": {"ca.crt": "mine"}})
+    store.delete(Key("PriorityClass.scheduling.k8s.io", "", "system-node-critical"))
+    before = store.version
+    furnish(store, "other", "10.0.0.2", 6443)
+    (made,) = store.log.since(before)
+    assert made.key.name == "system-node-critical"
+    assert store.require(of_public)["data"] == {"ca.crt": "mine"}

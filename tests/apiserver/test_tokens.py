@@ -114,6 +114,17 @@ def test_a_pods_token_names_its_node(home: Served) -> None:
     home.ask("DELETE", f"{HOME}/pods/p?gracePeriodSeconds=0")
 
 
+def test_a_node_that_is_not_there_is_named_without_its_uid(home: Served) -> None:
+    home.ask("POST", f"{HOME}/pods", {**POD, "spec": {**POD["spec"], "nodeName": "unheard"}})
+    bound = token(home, boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "p"})
+    claims = jwt.decode(bound, options={"verify_signature": False})["kubernetes.io"]
+    assert claims["node"] == {"name": "unheard", "uid": ""}
+    prefix = "authentication.kubernetes.io/"
+    extra = who(home, bound)[1]["extra"]
+    assert extra[f"{prefix}node-name"] == ["unheard"] and f"{prefix}node-uid" not in extra
+    home.ask("DELETE", f"{HOME}/pods/p?gracePeriodSeconds=0")
+
+
 def test_a_token_says_how_long_it_holds_inside_and_beside_it(home: Served) -> None:
     body = {
         "apiVersion": "authentication.k8s.io/v1",

@@ -44,6 +44,7 @@ CRD: Obj = {
             {"name": "v2alpha1", "served": False, "storage": False, "schema": {}},
         ],
     },
+    "status": {"conditions": [{"type": "Established", "status": "True"}]},
 }
 
 # Discovery
