@@ -1,0 +1,53 @@
+"""What happens in a small twin, moment by moment: every write, everything noted, and what was said in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.histories import told
+
+from fairway.twin.eventlog import Record
+from fairway.twin.twin import EPOCH_US, Twin
+
+STORIES = Path(__file__).parent / "stories"
+
+
+class Watched:
+    """A twin, and how far it has been told. Times are seconds since the start."""
+
+    def __init__(self, twin: Twin) -> None:
+        self.twin = twin
+        self._seen = twin.store.version
+        self._noted: list[Record] = []
+        twin.host.log.sinks.append(self._noted.extend)
+
+    def until(self, at_s: float) -> Iterator[str]:
+        """A heading for each moment at which something was written or noted, and that."""
+        until_us = EPOCH_US + round(at_s * 1_000_000)
+        yield from self._news()
+        while (at_us := self.twin.loop.next_time()) is not None and at_us <= until_us:
+            self.twin.run(at_us)
+            yield from self._news()
+        self.twin.run(until_us)
+
+    def said(self) -> Iterator[str]:
+        """Each event, as often as it came."""
+        for one in self.twin.host.events.told():
+            when = f"{one.times} times, {_s(one.first_us)} to {_s(one.last_us)}"
+            yield f"{one.component} of {one.about.gk} {one.about.name}: {one.type} {one.reason}, {when}: {one.message}"
+
+    def _news(self) -> Iterator[str]:
+        self.twin.host.log.flush()
+        changes = self.twin.store.log.since(self._seen)
+        lines = [line for change in changes for line in told(change)]
+        lines += [f"noted {' '.join(map(str, one[1:]))}" for one in self._noted]
+        self._seen = self.twin.store.version
+        self._noted.clear()
+        if lines:
+            yield f"== {_s(self.twin.now_us)}"
+            yield from lines
+
+
+def _s(at_us: int) -> str:
+    return f"{(at_us - EPOCH_US) / 1_000_000:.15g} s"

@@ -1,0 +1,206 @@
+"""Stories of kube-scheduler alone, with and without gangs: each write and word of it, and when.
+
+What is told is compared with `stories/`; FAIRWAY_UPDATE_GOLDENS=1 writes it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from gangworld import gang, group, member
+from gangworld import node as gpu_node
+from stepwise import STORIES, Watched
+from tests.histories import check_history
+
+from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import SECOND_US
+from fairway.scheduling.coscheduling import CoschedulingArgs
+from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
+from fairway.twin.distributions import constant
+from fairway.twin.latency import NONE
+from fairway.twin.scheduler import SchedulerComponent
+from fairway.twin.twin import Twin
+
+BOTH = replace(
+    DEFAULT_PROFILE,
+    permits=frozenset({"Coscheduling"}),
+    coscheduling=CoschedulingArgs(permit_waiting_us=10 * SECOND_US, backoff_us=30 * SECOND_US),
+)
+NATIVE = replace(DEFAULT_PROFILE, permits=frozenset({"GangScheduling"}))
+
+
+def node(name: str, cpu: str = "4", **more: Any) -> Obj:
+    held = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"allocatable": held},
+        **more,
+    }
+
+
+def pod(name: str, cpu: str = "1", labels: dict[str, str] | None = None, **spec: Any) -> Obj:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    meta = {"name": name, "namespace": "default", "labels": labels or {}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
+
+
+class World(Watched):
+    def __init__(
+        self, *objects: Obj, profiles: tuple[Profile, ...] = (DEFAULT_PROFILE,), **latency: Any
+    ) -> None:
+        made = [SchedulerComponent(profiles)]
+        super().__init__(Twin(seed=3, latency=replace(NONE, **latency), components=made))
+        self.apply(*objects)
+
+    def apply(self, *objects: Obj) -> World:
+        self.twin.apply(objects)
+        return self
+
+    def delete(self, name: str, gk: str = "Pod", grace_s: int | None = 0) -> World:
+        self.twin.store.delete(Key(gk, "" if gk == "Node" else "default", name), grace_s=grace_s)
+        self.twin.wake()
+        return self
+
+    def patch(self, name: str, change: Obj, gk: str = "Pod") -> World:
+        self.twin.store.patch(Key(gk, "" if gk == "Node" else "default", name), change)
+        self.twin.wake()
+        return self
+
+    def ends(self, name: str) -> World:
+        key = Key("Pod", "default", name)
+        self.twin.store.set_status(key, {**self.twin.store.require(key)["status"], "phase": "Succeeded"})
+        self.twin.wake()
+        return self
+
+
+def one_by_one() -> Iterator[str]:
+    """A cycle takes 10 ms, and a client may write three times at once and twice a second."""
+    cycle = constant(10_000)
+    world = World(
+        node("n", "6"), scheduler_cycle=cycle, scheduler_qps=2, scheduler_burst=3, watch=constant(1_000)
+    )
+    world.apply(*(pod(f"p{i}") for i in range(8)))
+    yield from world.until(2.6)
+    yield from world.apply(pod("late")).delete("p0").until(20)
+    yield from world.apply(node("m")).until(40)
+    yield from world.said()
+
+
+def refusals() -> Iterator[str]:
+    """Pods alike are refused together; who comes later hears the same while nothing has changed."""
+    world = World(node("n", "2"), pod("a", "2"), pod("b", "2"), pod("c", "2"), pod("d", "3"))
+    yield from world.until(1)
+    yield from world.apply(pod("e", "2"), pod("f", "2", {"x": "y"})).until(2)
+    yield from world.patch("n", {"metadata": {"labels": {"a": "b"}}}, "Node").apply(pod("g", "2")).until(3)
+    yield from world.patch("b", {"metadata": {"labels": {"a": "b"}}}).until(4)
+    yield from world.ends("a").until(30)
+    yield from world.delete("c").apply(node("m", "3")).until(60)
+    # From here on labels matter to somebody.
+    keep = {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"x": "y"}}}
+        ]
+    }
+    yield from world.apply(
+        pod("h", "1", {"x": "y"}, affinity={"podAntiAffinity": keep}), pod("i", "1", {"x": "y"})
+    ).until(90)
+    yield from world.said()
+
+
+def preemption() -> Iterator[str]:
+    """Victims are told why and go; their place is kept; who was promised it before looks elsewhere."""
+    world = World(node("n", "4"), node("m", "2"))
+    world.apply(pod("low", "2", priority=1), pod("lower", "2"), pod("other", "2", priority=50))
+    budget = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "kept"}}}
+    meta = {"name": "kept", "namespace": "default"}
+    world.apply({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": budget})
+    yield from world.until(1)
+    for name in ("low", "lower"):
+        world.patch(name, {"metadata": {"finalizers": ["x/y"]}})
+    yield from world.apply(pod("mid", "2", priority=10)).until(2)
+    yield from world.apply(pod("polite", "2", priority=20, preemptionPolicy="Never")).until(3)
+    yield from world.apply(pod("high", "2", priority=30)).until(4)
+    yield from world.apply(pod("higher", "2", priority=40)).until(5)
+    yield from world.delete("lower").until(6)
+    for name in ("low", "lower"):
+        world.patch(name, {"metadata": {"finalizers": None}})
+    yield from world.delete("low").until(20)
+    yield from world.delete("high").until(60)
+    yield from world.said()
+
+
+def left_alone() -> Iterator[str]:
+    """Others' pods, gated ones, those that end, are bound by others, or go before it is their turn."""
+    other = replace(DEFAULT_PROFILE, scheduler_name="second")
+    world = World(node("n", "2"), profiles=(DEFAULT_PROFILE, other), scheduler_cycle=constant(100_000))
+    world.apply(pod("others", schedulerName="nobody"), pod("seconds", schedulerName="second"))
+    world.apply(
+        pod("gated", schedulingGates=[{"name": "g"}]), pod("done"), pod("bound"), pod("gone"), pod("last")
+    )
+    yield from world.until(0.05)
+    world.ends("done").delete("gone")
+    world.twin.store.bind(Key("Pod", "default", "bound"), "n", {"phase": "Pending"}, None)
+    world.twin.wake()
+    yield from world.until(1)
+    yield from world.patch("gated", {"spec": {"schedulingGates": None}}).until(2)
+    yield from world.apply(pod("again")).until(3)
+    yield from world.delete("again").apply(pod("again")).until(4)
+    yield from world.delete("bound").until(20)
+    yield from world.said()
+
+
+def waiting_for_others() -> Iterator[str]:
+    """Coscheduling: pods wait on their nodes for the rest, ten seconds at most; a failed group has half a minute."""
+    world = World(*(gpu_node(f"n{i}", 1) for i in range(3)), profiles=(BOTH,))
+    yield from world.apply(*group("Coscheduling", "g", 3), member("Coscheduling", "g", 0, gpu=1)).until(1)
+    yield from world.apply(
+        member("Coscheduling", "g", 1, gpu=1), member("Coscheduling", "g", 2, gpu=1)
+    ).until(5)
+    yield from world.apply(*gang("Coscheduling", "late", 2, least=2)).until(20)
+    yield from world.apply(member("Coscheduling", "nobody", 0, gpu=1)).until(40)
+    yield from world.ends("g-0").until(45)
+    yield from world.ends("g-1").until(400)
+    yield from world.said()
+
+
+def given_up() -> Iterator[str]:
+    """Nine of ten fit, which is little enough to wait for; one is deleted, or nobody comes in time."""
+    world = World(*(gpu_node(f"n{i}", 1) for i in range(9)), profiles=(BOTH,))
+    yield from world.apply(*gang("Coscheduling", "g", 10)).until(5)
+    yield from world.apply(pod("alone", "64", priority=5)).until(12)
+    yield from world.until(60)
+    yield from world.delete("g-4").until(80)
+    yield from world.apply(gpu_node("n9", 1), member("Coscheduling", "g", 4, gpu=1)).until(500)
+    yield from world.said()
+
+
+def together() -> Iterator[str]:
+    """GangScheduling: held back until they are all there; placed in one cycle or not at all."""
+    world = World(gpu_node("n0", 2), profiles=(NATIVE,))
+    yield from world.apply(
+        member("GangScheduling", "g", 0, gpu=1), member("GangScheduling", "g", 1, gpu=1)
+    ).until(1)
+    yield from world.apply(*group("GangScheduling", "g", 3)).until(2)
+    yield from world.apply(member("GangScheduling", "g", 2, gpu=1)).until(20)
+    yield from world.apply(gpu_node("n1", 1)).until(60)
+    yield from world.apply(
+        member("GangScheduling", "g", 3, gpu=1), member("GangScheduling", "g", 4, gpu=1)
+    ).until(80)
+    yield from world.ends("g-0").until(500)
+    yield from world.said()
+
+
+TOLD: tuple[Callable[[], Iterator[str]], ...] = (
+    *(one_by_one, refusals, preemption, left_alone),
+    *(waiting_for_others, given_up, together),
+)
+
+
+@pytest.mark.parametrize("story", TOLD, ids=lambda story: story.__name__)
+def test_nothing_else_happens(story: Callable[[], Iterator[str]]) -> None:
+    check_history(STORIES / f"{story.__name__}.txt", story())
