@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import HOUR_US
-from fairway.twin.eventlog import EventLog
+from fairway.twin.eventlog import EventLog, Record
 from fairway.twin.kubeevents import NORMAL, WARNING, KubeEvents
 
 POD = Key("Pod", "ns", "p")
@@ -65,3 +65,47 @@ def test_old_events_go() -> None:
     assert events.objects(2 * HOUR_US) == []
     events.emit(2 * HOUR_US, Key("Pod", "ns", "p5"), "u", NORMAL, "Started", "", "kubelet")
     assert events.told()[-1].times == 1
+
+
+def test_as_many_records_are_kept_as_were_asked_for() -> None:
+    log, none = EventLog(keep=3), EventLog()
+    handed: list[list[str]] = []
+    log.sinks.append(lambda batch: handed.append([r.name for r in batch]))
+    assert log.records() == [] == none.records()
+    for count, want in ((2, "p0 p1"), (1, "p0 p1 p2"), (1, "p1 p2 p3"), (5, "p6 p7 p8")):
+        fill(log, count, len(log))
+        assert " ".join(r.name for r in log.records()) == want
+    assert handed == [["p0", "p1"], ["p2"], ["p3"], ["p4", "p5", "p6", "p7", "p8"]]
+    assert log.records()[-1] == Record(8, "kubelet", "Pod", "ns", "p8", "Running", "n")
+    fill(none, 5)
+    assert (none.records(), len(none)) == ([], 5)
+    assert [r.name for r in log.fork().records()] == ["p6", "p7", "p8"]
+
+
+def test_records_are_handed_on_when_there_are_a_thousand_or_somebody_asks() -> None:
+    log = EventLog()
+    handed: list[int] = []
+    log.sinks.append(lambda batch: handed.append(len(batch)))
+    fill(log, 1023)
+    assert handed == []
+    fill(log, 1)
+    assert handed == [1024]
+    log.flush()
+    fill(log, 1)
+    log.digest()
+    log.fork()
+    assert (handed, len(log)) == ([1024, 1], 1025)
+
+
+def test_the_digest_is_of_every_field_in_order() -> None:
+    one = (1, "kubelet", "Pod", "ns", "p", "Running", "n")
+    others = [(*one[:at], 2 if at == 0 else "other", *one[at + 1 :]) for at in range(7)]
+    seen = set()
+    for record in (one, *others):
+        log = EventLog()
+        log.record(*record)  # type: ignore[arg-type]
+        seen.add(log.digest())
+    assert len(seen) == 8 and all(len(digest) == 32 for digest in seen)
+    log = EventLog()
+    log.record(*one[:6])
+    assert log.digest() not in seen, "without words it is another one"

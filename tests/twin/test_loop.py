@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.errors import BugError
-from fairway.twin.loop import CONTROLLERS, INPUT, NODES, SCHEDULER, WATCH, Loop, LoopLimit
+from fairway.twin.loop import CONTROLLERS, HOUSEKEEPING, INPUT, NODES, SCHEDULER, WATCH, Loop, LoopLimit
 
 
 class Recorder:
@@ -147,3 +148,117 @@ def test_order_is_that_of_a_sorted_list(plan: list[tuple[int, int, int]]) -> Non
         r.loop.at(t, r.note, (t, priority, n), priority)
     r.loop.run_until_idle()
     assert [data for _, data in r.seen] == sorted((t, p, n) for n, (t, p, _) in enumerate(plan))
+
+
+def test_cancelled_events_are_taken_out_once_they_are_many_and_more_than_half() -> None:
+    few, half = Recorder(), Recorder()
+    for r, queued, cancelled in ((few, 1025, 1024), (half, 2050, 1025)):
+        tickets = [r.loop.at(i, r.note, i) for i in range(queued)]
+        for ticket in tickets[:cancelled]:
+            r.loop.cancel(ticket)
+        assert r.loop.queued == queued
+        r.loop.cancel(tickets[cancelled])
+        assert r.loop.queued == queued - cancelled - 1
+    assert few.loop.next_time() is None and half.loop.next_time() == 1026
+    assert few.loop.next_slot() is None and half.loop.next_slot() == 1026
+
+
+def test_a_sweep_in_the_middle_of_a_burst_keeps_what_is_left_in_order() -> None:
+    r = Recorder()
+    tickets = [r.loop.at(3, r.note, i) for i in range(6)]
+    alone = r.loop.at(4, r.note, "alone")
+    r.loop.at(5, r.note, "last")
+    assert r.loop.run_some(3, 2) == 2 and r.loop.queued == 6
+    for ticket in (tickets[3], alone):
+        r.loop.cancel(ticket)
+    assert (r.loop.next_slot(), r.loop.next_time(), r.loop.queued) == (3, 3, 4)
+    assert r.loop.run_until_idle() == 4
+    assert r.seen == [*((3, i) for i in (0, 1, 2, 4, 5)), (5, "last")]
+    assert (r.loop.handled, r.loop.queued) == (6, 0)
+
+
+def test_what_was_handled_is_let_go_of_while_a_burst_goes_on() -> None:
+    class Data:
+        """What an event is about."""
+
+    loop, alive = Loop(), list[int]()
+    about = [Data() for _ in range(4)]
+    refs = [weakref.ref(one) for one in about]
+    note = loop.register("note", lambda _: alive.append(sum(ref() is not None for ref in refs)))
+    for one in about:
+        loop.at(1, note, one)
+    del one
+    about.clear()
+    loop.run_until_idle()
+    assert alive == [4, 3, 2, 1]
+
+
+def test_a_limit_is_of_events_that_are_left() -> None:
+    """So many are handled; it is too few where one more is due by then."""
+    r = Recorder()
+    for at in (1, 2, 4):
+        r.loop.at(at, r.note, at)
+    assert r.loop.run_until(3, limit=2) == 2 and r.loop.now_us == 3
+    with pytest.raises(LoopLimit, match="0 events did not reach 4 µs; the clock stands at 3 µs"):
+        r.loop.run_until(4, limit=0)
+    assert r.loop.run_until_idle(limit=1) == 1
+    r.loop.at(9, r.note, 9)
+    with pytest.raises(LoopLimit, match="0 events handled and 1 still queued at 4 µs"):
+        r.loop.run_until_idle(limit=0)
+
+
+def test_the_clock_is_told_of_once_each_time_it_moves() -> None:
+    r = Recorder()
+    ticks, after = list[int](), list[int]()
+    r.loop.on_time, r.loop.after_event = ticks.append, lambda: after.append(r.loop.now_us)
+    for at in (0, 2, 2, 5):
+        r.loop.at(at, r.note, at)
+    r.loop.run_until(7)
+    r.loop.run_until(7)
+    r.loop.advance(7)
+    r.loop.advance(6)
+    assert (ticks, after, r.loop.now_us) == ([2, 5, 7], [0, 2, 2, 5], 7)
+
+
+def test_whoever_stops_a_loop_leaves_the_rest_for_later() -> None:
+    r = Recorder()
+
+    def stop(_: Any) -> None:
+        r.loop.stopping = True
+
+    at = r.loop.register("stop", stop)
+    r.loop.at(3, at)
+    r.loop.at(4, r.note, "later")
+    assert r.loop.run_until(10) == 1 and r.loop.now_us == 3
+    r.loop.stopping = False
+    assert r.loop.run_until(10) == 1 and r.loop.now_us == 10
+
+
+def test_whoever_contains_failures_is_told_and_the_loop_goes_on() -> None:
+    r = Recorder()
+
+    def fail(data: Any) -> None:
+        raise ValueError(data)
+
+    failing = r.loop.register("fail", fail)
+    r.loop.at(1, failing, "odd")
+    r.loop.at(1, r.note, "even")
+    with pytest.raises(ValueError, match="odd"):
+        r.loop.run_until_idle()
+    told: list[tuple[str, Any, str]] = []
+    r.loop.on_failure = lambda handler, data, error: told.append((r.loop.name_of(handler), data, str(error)))
+    r.loop.at(1, failing, "again")
+    assert r.loop.run_until_idle() == 2
+    assert (told, r.seen) == ([("fail", "again", "again")], [(1, "even")])
+    r.loop.call(r.note, "now")
+    assert r.seen[-1] == (1, "now")
+    assert r.loop.handler_names() == ("note", "echo", "fail")
+
+
+def test_events_of_all_priorities_and_an_unsaid_one() -> None:
+    r = Recorder()
+    for priority in (63, HOUSEKEEPING, SCHEDULER, CONTROLLERS, WATCH, 11, None, 9, INPUT):
+        r.loop.at(1, r.note, priority, *([] if priority is None else [priority]))
+    r.loop.at(2, r.note, "next", INPUT)
+    r.loop.run_until_idle()
+    assert [data for _, data in r.seen] == [0, 9, None, 11, 20, 30, 40, 50, 63, "next"]

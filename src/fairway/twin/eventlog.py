@@ -7,6 +7,7 @@ microsecond; `digest` covers every record so far, in order.
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -36,11 +37,10 @@ class EventLog:
     """An append-only log that keeps a digest, a count and, on request, its last records."""
 
     def __init__(self, *, keep: int = 0) -> None:
-        self.keep = keep
         self.sinks: list[Sink] = []
         self._count = 0
         self._pending: list[tuple[int, str, str, str, str, str, str]] = []
-        self._kept: list[Record] = []
+        self._kept: deque[Record] = deque(maxlen=keep)
         self._hash = hashlib.blake2b(digest_size=16)
 
     def record(
@@ -69,7 +69,7 @@ class EventLog:
     def records(self) -> list[Record]:
         """The last `keep` records, oldest first."""
         self.flush()
-        return self._kept[-self.keep :] if self.keep else []
+        return list(self._kept)
 
     def flush(self) -> None:
         """Hash what is pending and hand it to the sinks."""
@@ -79,21 +79,18 @@ class EventLog:
         self._pending = []
         self._count += len(batch)
         self._hash.update(b"".join([_encode(record) for record in batch]))
-        if not self.keep and not self.sinks:
+        if not self._kept.maxlen and not self.sinks:
             return
         records = [tuple.__new__(Record, r) for r in batch]
-        if self.keep:
-            self._kept.extend(records)
-            if len(self._kept) > 2 * self.keep:
-                del self._kept[: -self.keep]
+        self._kept.extend(records)
         for sink in self.sinks:
             sink(records)
 
     def fork(self) -> EventLog:
         """A copy that goes on by itself; sinks stay with the original."""
         self.flush()
-        twin = EventLog(keep=self.keep)
+        twin = EventLog()
         twin._count = self._count
-        twin._kept = list(self._kept)
+        twin._kept = self._kept.copy()
         twin._hash = self._hash.copy()
         return twin
