@@ -40,7 +40,7 @@ class Watched:
     def _news(self) -> Iterator[str]:
         self.twin.host.log.flush()
         changes = self.twin.store.log.since(self._seen)
-        lines = [line for change in changes for line in told(change)]
+        lines = [line for change in changes for line in told(change, is_brief=True)]
         lines += [f"noted {' '.join(map(str, one[1:]))}" for one in self._noted]
         self._seen = self.twin.store.version
         self._noted.clear()

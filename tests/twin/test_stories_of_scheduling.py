@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from gangworld import gang, group, member
 from gangworld import node as gpu_node
-from stepwise import STORIES, Watched
 from tests.histories import check_history
+from tests.twin.stepwise import STORIES, Watched
 
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US

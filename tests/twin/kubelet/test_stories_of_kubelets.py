@@ -1,0 +1,454 @@
+"""Stories of kubelets, and of the controllers that look after nodes: each write and word of them, and when.
+
+What is told is compared with `../stories/`; FAIRWAY_UPDATE_GOLDENS=1 writes it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from kubeletworld import container, latency, node, pod
+from tests.histories import check_history
+from tests.twin.stepwise import STORIES, Watched
+
+from fairway.kube.objects import Key, Obj
+from fairway.twin import faults
+from fairway.twin.faults import Faults
+from fairway.twin.kubelet.component import Kubelet
+from fairway.twin.latency import NONE, Latency
+from fairway.twin.nodelifecycle import NodeLifecycle
+from fairway.twin.podgc import PodGarbageCollector
+from fairway.twin.tainteviction import TaintEviction
+from fairway.twin.twin import EPOCH_US, Twin
+
+SLOW = latency(
+    kubelet_sync=0.05,
+    sandbox_start=0.5,
+    image_pull=4,
+    image_check=0.3,
+    container_start=0.25,
+    pod_teardown=0.3,
+)
+S = 1_000_000
+
+
+class World(Watched):
+    """Kubelets alone; `cares`: with the controllers that look after nodes and their pods."""
+
+    def __init__(self, *objects: Obj, slow: Latency = SLOW, cares: bool = False) -> None:
+        self.kubelet = Kubelet()
+        made: list[Any] = [Faults(), self.kubelet]
+        if cares:
+            made += [NodeLifecycle(), TaintEviction(), PodGarbageCollector()]
+        super().__init__(Twin(seed=5, latency=slow, components=made))
+        self.apply(*objects)
+
+    def apply(self, *objects: Obj) -> World:
+        self.twin.apply(objects)
+        return self
+
+    def delete(self, name: str, gk: str = "Pod", grace_s: int | None = None) -> World:
+        self.twin.store.delete(Key(gk, "" if gk == "Node" else "default", name), grace_s=grace_s)
+        self.twin.wake()
+        return self
+
+    def patch(self, name: str, change: Obj, gk: str = "Pod") -> World:
+        self.twin.store.patch(Key(gk, "" if gk == "Node" else "default", name), change)
+        self.twin.wake()
+        return self
+
+    def ends(self) -> Iterator[str]:
+        """What was said, what came of the work, and what is still held."""
+        yield from self.said()
+        yield f"progress {self.kubelet.progress.totals}"
+        yield f"saved {dict(self.kubelet.progress.pools())}"
+        for name, state in self.kubelet.nodes.items():
+            used = {what: amount for what, amount in state.used.items() if amount}
+            yield f"{name}: {len(state.pods)} pods use {used}"
+
+
+def at(seconds: float) -> int:
+    return EPOCH_US + round(seconds * S)
+
+
+def lives() -> Iterator[str]:
+    """Init containers in turn, a sidecar beside the work, restarts by policy and by exit code."""
+    world = World(node())
+    init = [
+        container("first", "sleep 3"),
+        container("side", "sleep 1000", restartPolicy="Always"),
+        container("second", "sleep 2"),
+    ]
+    world.apply(
+        pod("whole", container("a", "sleep 5"), container("b", "sleep 8; exit 3"), initContainers=init)
+    )
+    world.apply(
+        pod("again", container("c"), restartPolicy="OnFailure", says={"run-time": "4s", "exit-code": "1,2,0"})
+    )
+    world.apply(
+        pod("always", container("d"), restartPolicy="Always", says={"run-time": "12m", "exit-code": "0"})
+    )
+    failing = {"initContainers": [container("init", "exit 1")], "restartPolicy": "Never"}
+    yield from world.apply(pod("never", container("e"), **failing)).until(70)
+    yield from world.apply(pod("limited", container("f", "sleep 1000"), activeDeadlineSeconds=20)).until(100)
+    yield from world.until(30 * 60)
+    yield from world.ends()
+
+
+def images() -> Iterator[str]:
+    """One pull at a time; what is there is not pulled again; what cannot be pulled is tried again ever later."""
+    world = World(node(), node("m"))
+    faults.slow_registry(world.twin, at(1), 2.5, 60 * S)
+    world.apply(pod("one", container("a", "sleep 300"), container("b", "sleep 300")))
+    yield from world.until(0.2)
+    world.apply(
+        pod("two", container("a", "sleep 20", imagePullPolicy="Always")),
+        pod("three", container("b", "sleep 9")),
+    )
+    world.apply(
+        pod(
+            "missing", container("z", "sleep 5"), says={"image-pull-fails": "0s-40s", "image-pull-time": "2s"}
+        )
+    )
+    yield from world.until(20)
+    world.apply(
+        {
+            **pod("other", container("a", "sleep 5")),
+            "spec": {**pod("x", container("a", "sleep 5"))["spec"], "nodeName": "m"},
+        }
+    )
+    yield from world.apply(pod("never", container("y", "sleep 5", imagePullPolicy="Never"))).until(400)
+    yield from world.ends()
+
+
+def probed() -> Iterator[str]:
+    """A container that starts slowly, is not ready for a while, and is killed when it does not live."""
+    probes = {
+        "startupProbe": {"periodSeconds": 2, "failureThreshold": 10, "exec": {"command": ["x"]}},
+        "readinessProbe": {
+            "periodSeconds": 5,
+            "failureThreshold": 2,
+            "successThreshold": 2,
+            "httpGet": {"port": 80},
+        },
+        "livenessProbe": {
+            "periodSeconds": 10,
+            "failureThreshold": 3,
+            "initialDelaySeconds": 4,
+            "tcpSocket": {"port": 80},
+        },
+    }
+    says = {
+        "run-time": "forever",
+        "startup-time": "7s",
+        "readiness-fails": "30s-60s",
+        "liveness-fails": "100s-150s",
+    }
+    world = World(
+        node(),
+        pod(
+            "p", container("a", **probes), restartPolicy="Always", terminationGracePeriodSeconds=5, says=says
+        ),
+    )
+    says = {"run-time": "forever", "startup-fails": "true"}
+    world.apply(
+        pod(
+            "dead",
+            container("b", startupProbe=probes["startupProbe"]),
+            terminationGracePeriodSeconds=3,
+            says=says,
+        )
+    )
+    yield from world.until(200)
+    yield from world.ends()
+
+
+def leaving() -> Iterator[str]:
+    """Told to go, by grace, by force, by the kubelet, at their deadline; some ignore it."""
+    world = World(node())
+    for name, says in (
+        ("polite", {"stop-time": "3s"}),
+        ("stubborn", {"stop-time": "never"}),
+        ("slow", {"stop-time": "40s"}),
+    ):
+        world.apply(
+            pod(name, container("c"), terminationGracePeriodSeconds=20, says={"run-time": "forever", **says})
+        )
+    hook = {"preStop": {"sleep": {"seconds": 6}}}
+    world.apply(pod("hooked", container("c", "sleep 1000", lifecycle=hook), terminationGracePeriodSeconds=10))
+    world.apply(pod("forced", container("c", "sleep 1000")), pod("evicted", container("c", "sleep 1000")))
+    world.apply(
+        pod("killed", container("c", "sleep 1000"), container("d", "sleep 40"), restartPolicy="OnFailure")
+    )
+    world.apply(pod("held", container("c", "sleep 9"), meta={"finalizers": ["x/y"]}))
+    yield from world.until(10)
+    for name in ("polite", "stubborn", "slow", "hooked", "held"):
+        world.delete(name)
+    faults.evict_pod(
+        world.twin, Key("Pod", "default", "evicted"), at(12), "The node was low on resource: x. "
+    )
+    faults.kill_container(world.twin, Key("Pod", "default", "killed"), at(13), container="d", exit_code=9)
+    faults.kill_container(world.twin, Key("Pod", "default", "killed"), at(14))
+    faults.delete_pod(world.twin, Key("Pod", "default", "forced"), at(15), grace_s=0)
+    yield from world.until(16)
+    # A shorter grace is taken up, a longer one is not.
+    yield from world.delete("slow", grace_s=8).until(80)
+    yield from world.patch("held", {"metadata": {"finalizers": None}}).delete("killed", grace_s=1).until(120)
+    yield from world.ends()
+
+
+def refused() -> Iterator[str]:
+    """What does not fit where it was bound, what its node does not want, and what waits for a node."""
+    world = World(node(cpu="2", pods="4", more={"nvidia.com/gpu": "1"}, labels={"zone": "a"}))
+    asks = {"requests": {"cpu": "1500m"}}
+    world.apply(
+        pod("fits", container("c", "sleep 30", resources=asks)),
+        pod("too-much", container("c", resources=asks)),
+    )
+    world.apply(
+        pod("elsewhere", container("c"), nodeSelector={"zone": "b"}),
+        pod("here", container("c", "sleep 5"), nodeSelector={"zone": "a"}),
+    )
+    gpus = {"limits": {"nvidia.com/gpu": "2"}}
+    world.apply(
+        pod("gpus", container("c", resources=gpus)),
+        pod("others", container("c", resources={"limits": {"x/y": "2"}})),
+    )
+    yield from world.until(10)
+    world.apply(
+        pod("third", container("c", "sleep 9")),
+        pod("fourth", container("c", "sleep 9")),
+        pod("fifth", container("c")),
+    )
+    yield from world.until(30)
+    taint = [{"key": "k", "effect": "NoExecute"}]
+    world.patch("n", {"spec": {"taints": taint}}, "Node").apply(pod("tainted", container("c")))
+    yield from world.apply(pod("tolerant", container("c"), tolerations=[{"operator": "Exists"}])).until(50)
+    late = pod("late", container("c", "sleep 3"))
+    late["spec"]["nodeName"] = "later"
+    yield from world.apply(late).until(60)
+    yield from world.apply(node("later")).until(90)
+    yield from world.ends()
+
+
+def settings() -> Iterator[str]:
+    """ConfigMaps and Secrets that are not there yet: volumes keep the pod, variables keep a container."""
+    world = World(node())
+    volumes = [{"name": "v", "configMap": {"name": "files"}}, {"name": "w", "secret": {"secretName": "keys"}}]
+    variables = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "files", "key": "a"}}}]
+    world.apply(pod("mounts", container("c", "sleep 5"), volumes=volumes))
+    world.apply(
+        pod(
+            "reads",
+            container("c", "sleep 5", env=variables),
+            container("d", "sleep 50"),
+            restartPolicy="OnFailure",
+        )
+    )
+    yield from world.until(140)
+    meta = {"name": "files", "namespace": "default"}
+    yield from world.apply(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"b": "1"}}
+    ).until(170)
+    meta = {"name": "keys", "namespace": "default"}
+    world.apply({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {}})
+    yield from world.patch("files", {"data": {"a": "1"}}, "ConfigMap").until(500)
+    yield from world.ends()
+
+
+def resized() -> Iterator[str]:
+    """More and less while it runs: granted, deferred, never possible, with and without a restart."""
+
+    def asking(cpu: str, memory: str = "1Gi", **extra: Any) -> Obj:
+        return container("c", resources={"requests": {"cpu": cpu, "memory": memory}}, **extra)
+
+    restart = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    more: dict[str, Any] = {
+        "restartPolicy": "Always",
+        "meta": {"generation": 1},
+        "says": {"run-time": "forever"},
+    }
+    world = World(
+        node(cpu="4"), pod("p", asking("1"), **more), pod("q", asking("2", resizePolicy=restart), **more)
+    )
+    yield from world.until(10)
+    yield from world.patch("p", {"spec": {"containers": [asking("2")]}}).until(20)
+    yield from world.patch("q", {"spec": {"containers": [asking("2", "2Gi", resizePolicy=restart)]}}).until(
+        40
+    )
+    yield from world.patch("p", {"spec": {"containers": [asking("3")]}}).until(60)
+    yield from world.patch("q", {"spec": {"containers": [asking("1", "2Gi", resizePolicy=restart)]}}).until(
+        80
+    )
+    yield from world.patch("p", {"spec": {"containers": [asking("9")]}}).until(100)
+    yield from world.patch("p", {"spec": {"containers": [asking("500m")]}}).until(150)
+    yield from world.ends()
+
+
+def work() -> Iterator[str]:
+    """Checkpoints and what is lost without them; memory that runs out; the same work taken up again."""
+    world = World(node(more={"nvidia.com/gpu": "4"}))
+    limits = {"limits": {"nvidia.com/gpu": "2", "memory": "4Gi"}}
+    says = {
+        "run-time": "10m",
+        "checkpoint-interval": "1m",
+        "checkpoint-time": "5s",
+        "restore-time": "20s",
+        "checkpoint-key": "w",
+    }
+    world.apply(pod("one", container("c", resources=limits), says=says))
+    world.apply(
+        pod(
+            "greedy",
+            container("c", resources=limits),
+            restartPolicy="OnFailure",
+            says={"run-time": "3m", "memory-usage": "0s:1Gi,1m:5Gi", "out-of-memory-after": "2m"},
+        )
+    )
+    yield from world.until(200)
+    yield from (
+        world.delete("one", grace_s=0).apply(pod("two", container("c", resources={}), says=says)).until(300)
+    )
+    faults.kill_container(world.twin, Key("Pod", "default", "two"), at(330))
+    yield from world.until(340)
+    yield from world.apply(pod("three", container("c"), says={**says, "startup-time": "10s"})).until(2000)
+    yield from world.ends()
+
+
+def crashes() -> Iterator[str]:
+    """A machine that crashes and boots again; one that never does; their pods by policy, and one bound meanwhile."""
+    world = World(node(), node("m"), cares=True)
+    init = {"initContainers": [container("i", "sleep 2")]}
+    world.apply(pod("always", container("c", "sleep 900"), restartPolicy="Always", **init))
+    world.apply(
+        pod("never", container("c", "sleep 900")),
+        pod("going", container("c", "sleep 900"), terminationGracePeriodSeconds=60),
+    )
+    world.apply({**pod("other"), "spec": {**pod("x", container("c", "sleep 900"))["spec"], "nodeName": "m"}})
+    yield from world.until(20)
+    faults.fail_node(world.twin, "n", at(30), 90 * S)
+    faults.fail_node(world.twin, "m", at(33))
+    world.delete("going")
+    yield from world.until(60)
+    yield from world.apply(pod("meanwhile", container("c", "sleep 50"))).until(420)
+    yield from world.delete("m", "Node").until(600)
+    yield from world.ends()
+
+
+def silence() -> Iterator[str]:
+    """A node that the API server does not hear: its pods go on, are evicted, and some end behind the partition."""
+    world = World(node(), node("m"), node("o"), cares=True)
+    tolerant = [{"operator": "Exists"}]
+    world.apply(
+        pod("ends", container("c", "sleep 100"), tolerations=tolerant),
+        pod("goes", container("c", "sleep 2000")),
+    )
+    world.apply(
+        pod(
+            "soon",
+            container("c", "sleep 2000"),
+            tolerations=[
+                {
+                    "key": "node.kubernetes.io/unreachable",
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": 20,
+                }
+            ],
+        )
+    )
+    yield from world.until(20)
+    faults.partition_node(world.twin, "n", at(30), 500 * S)
+    yield from world.until(100)
+    yield from world.delete("ends", grace_s=1).until(900)
+    # Cordoned, and a taint of one's own beside it.
+    world.patch(
+        "m", {"spec": {"unschedulable": True, "taints": [{"key": "own", "effect": "NoSchedule"}]}}, "Node"
+    )
+    yield from world.until(910)
+    yield from world.patch("m", {"spec": {"unschedulable": None}}, "Node").until(930)
+    yield from world.ends()
+
+
+def most_silent() -> Iterator[str]:
+    """Of four nodes three fall silent, then all: evictions stop, and go on when two are back."""
+    zone = {"topology.kubernetes.io/zone": "a"}
+    world = World(*(node(f"n{i}", labels=zone) for i in range(4)), cares=True, slow=NONE)
+    for i in range(4):
+        made = pod(f"p{i}", container("c", "sleep 9000"))
+        made["spec"]["nodeName"] = f"n{i}"
+        world.apply(made)
+    for i, (start, lasts) in enumerate(((10, 300), (12, 500), (14, 900), (100, 150))):
+        faults.partition_node(world.twin, f"n{i}", at(start), lasts * S)
+    yield from world.until(2000)
+    yield from world.ends()
+
+
+def switched_off() -> Iterator[str]:
+    """A shutdown: ordinary pods first, critical ones in what is left of the notice; new ones are refused."""
+    world = World(node(), node("m"), cares=True)
+    says = {"run-time": "forever", "stop-time": "never"}
+    grace = {"terminationGracePeriodSeconds": 300}
+    world.apply(
+        pod("plain", container("c"), says=says, **grace),
+        pod("quick", container("c"), says={"run-time": "forever"}),
+    )
+    world.apply(pod("critical", container("c"), priority=2_000_000_000, says=says, **grace))
+    world.apply(pod("nearly", container("c"), priority=1_999_999_999, says=says, **grace))
+    yield from world.until(10)
+    faults.preempt_node(world.twin, "n", at(20), notice_us=120 * S)
+    faults.shut_down_node(world.twin, "m", at(40))
+    yield from world.until(30)
+    yield from world.apply(pod("new", container("c"))).until(400)
+    yield from world.ends()
+
+
+def evicted() -> Iterator[str]:
+    """Taints that come, go and change, and what is planned by them."""
+    world = World(node(), cares=True, slow=NONE)
+
+    def tolerating(seconds: int | None, key: str = "a") -> Obj:
+        more = {} if seconds is None else {"tolerationSeconds": seconds}
+        return {"key": key, "operator": "Exists", "effect": "NoExecute", **more}
+
+    for name, tolerations in (
+        *(("none", []), ("ever", [tolerating(None)]), ("half", [tolerating(30)])),
+        *(
+            ("both", [tolerating(50), tolerating(20, "b")]),
+            ("zero", [tolerating(0)]),
+            ("less", [tolerating(-5)]),
+        ),
+    ):
+        world.apply(
+            pod(name, container("c", "sleep 9000"), tolerations=tolerations, terminationGracePeriodSeconds=1)
+        )
+    yield from world.until(5)
+    for key, until in ((("a",), 20), (("a", "b"), 30), ((), 40), (("b",), 90), (("c",), 120)):
+        taints = [{"key": one, "effect": "NoExecute"} for one in key]
+        yield from world.patch("n", {"spec": {"taints": taints or None}}, "Node").until(until)
+    yield from world.ends()
+
+
+TOLD: tuple[Callable[[], Iterator[str]], ...] = (
+    *(lives, images, probed, leaving, refused, settings, resized, work),
+    *(crashes, silence, most_silent, switched_off, evicted),
+)
+
+
+@pytest.mark.parametrize("story", TOLD, ids=lambda story: story.__name__)
+def test_nothing_else_happens(story: Callable[[], Iterator[str]]) -> None:
+    check_history(STORIES / f"{story.__name__}.txt", story())
+
+
+def test_the_critical_have_a_quarter_of_a_short_notice_and_fifteen_seconds_of_a_long_one() -> None:
+    for notice_s, critical_s in ((120, 15), (60, 15), (40, 10), (30, 7.5)):
+        critical = pod("p", priority=2_000_000_000, says={"run-time": "forever"})
+        twin = World(node(), critical, slow=NONE).twin
+        faults.preempt_node(twin, "n", at(10), notice_us=notice_s * S)
+        twin.run(at(10 + notice_s - critical_s) - 1)
+        key = Key("Pod", "default", "p")
+        assert twin.store.require(key)["status"]["phase"] == "Running"
+        twin.run(at(10 + notice_s - critical_s))
+        assert twin.store.require(key)["status"]["phase"] == "Failed"
