@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
 
-from fairway.metering.bill import IDLE, NO_LABEL, Basis, Measure, Owners, bill_of, totals
+import numpy as np
+import polars as pl
+
+from fairway.metering.bill import IDLE, NO_LABEL, Basis, Kind, Measure, Owners, bill_of, totals
 from fairway.metering.cells import HOUR_US
 from fairway.metering.ground import Machines, Stays
 from fairway.metering.ledger import Ledger, LedgerOptions, ledger_of
@@ -63,3 +66,12 @@ def test_times_are_since_1970_where_no_origin_is_said() -> None:
         assert [late - early for late, early in zip(moved[column], said[column], strict=True)] == [
             60_000_000
         ] * len(said)
+
+
+def test_a_micro_dollar_held_in_vain_has_its_row() -> None:
+    bill = bill_of(one_gpu_two_owners(0), OWNERS, basis=Basis.USAGE)
+    assert Kind.UNUSED.value not in bill["kind"].to_list()
+    ledger = one_gpu_two_owners()
+    one = replace(ledger, unused_sm=ints(*[1] + [0] * (len(ledger) - 1)))
+    rows = bill_of(one, OWNERS, basis=Basis.USAGE).filter(pl.col("kind") == Kind.UNUSED.value).to_dicts()
+    assert [(r["micros"], r["unused_micros"], r["team"]) for r in rows] == [(1, 1, "vision")]

@@ -136,3 +136,21 @@ def test_what_floats_leave_of_sevenths_is_nothing() -> None:
     assert (none.own_micros, none.borrowed_micros, none.lent_micros) == (0, 7000, 0)
     assert none.borrowed_gpu_us == pytest.approx(10.0)
     assert (all_of_it.lent_micros, all_of_it.lent_gpu_us) == (7000, pytest.approx(10.0))
+
+
+def test_in_hours_after_dear_stays_nothing_is_borrowed() -> None:
+    """Who begins to have quota to spare once the others' GPUs are given back lent nothing of them."""
+    held = Holdings(
+        ints(0, 0, 0, 1, 1),
+        ints(0, 1, 2, 0, 10**9),
+        ints(3, 4, 5, 5, 10**9 + 1),
+        np.array([0.1, 0.2, 0.3, 1.0, 1.0]),
+        ints(10**12, 3 * 10**12, 7 * 10**12, 50, 50),
+    )
+    a, b = borrowed([Lender("a", "x", 0.0), Lender("b", "x", 1.0)], held)
+    assert (a.own_micros, a.borrowed_micros, a.borrowed_gpu_us) == (0, 11 * 10**12, pytest.approx(1.8))
+    assert (b.own_micros, b.lent_micros, b.lent_gpu_us) == (100, 0, 0.0)
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)

@@ -113,3 +113,9 @@ def test_stretches_cover_a_life_without_gaps_each_at_the_price_of_its_time(times
             assert isinstance(price, Price)
             assert price.micros_per_hour == micros
     assert ready in {a for a, *_ in found} | {end}
+
+
+def test_times_are_since_1970_where_no_origin_is_said() -> None:
+    found = rates_of(machine(NOON - HOUR_US, NOON - HOUR_US, NOON + HOUR_US), BOOK)
+    assert found.start_us.tolist() == [NOON - HOUR_US, NOON]
+    assert found.end_us.tolist() == [NOON, NOON + HOUR_US]

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from karpenterworlds import GPU, kind, pod, state_node, world
 
-from fairway.provisioning.karpenter.labels import DO_NOT_DISRUPT
-from fairway.provisioning.karpenter.nodes import Nodes
+from fairway.kube.taints import parse_taints
+from fairway.provisioning.karpenter.claimfacts import NO_CLAIM, ClaimFacts
+from fairway.provisioning.karpenter.labels import DO_NOT_DISRUPT, NODEPOOL
+from fairway.provisioning.karpenter.nodes import Nodes, add_usage
 from fairway.provisioning.karpenter.statenode import StateNode
 
 SMALL, LARGE = kind("a.small", 4), kind("b.large", 16, gpu=2)
@@ -131,3 +133,106 @@ def as_now(before: StateNode, **state: Any) -> StateNode:
     """A node that was like this and now differs in that."""
     names = ("name", "labels", "taints", "capacity", "available", "claim_facts", "node_object", "pods")
     return StateNode(**{**{n: getattr(before, n) for n in names}, **state}, former=before)
+
+
+FIELDS = ("labels", "taints", "capacity", "available", "claim_facts", "node_object", "pods", "has_node")
+FIELDS += ("is_initialized", "is_ready", "is_marked_for_deletion", "is_nominated")
+
+
+def _changed(before: StateNode, **state: Any) -> StateNode:
+    """The very same objects but for these."""
+    same = {name: getattr(before, name) for name in FIELDS}
+    return StateNode(before.name, **{**same, **state}, former=before)
+
+
+OTHER = state_node("other", LARGE, owner="other", drifted_s=60)
+SINGLE_CHANGES: dict[str, tuple[dict[str, Any], bool]] = {
+    "nothing": ({}, False),
+    "labels of another pool": ({"labels": {**state_node("a", SMALL).labels, NODEPOOL: "other"}}, True),
+    "labels said anew": ({"labels": dict(state_node("a", SMALL).labels)}, False),
+    "taints": ({"taints": parse_taints([{"key": "k", "effect": "NoSchedule"}])}, True),
+    "more capacity": ({"capacity": {**SMALL.capacity, "cpu": 8000}}, True),
+    "capacity said anew": ({"capacity": dict(SMALL.capacity)}, False),
+    "less room": ({"available": {**SMALL.allocatable, "cpu": 1}}, False),
+    "a claim that drifted": ({"claim_facts": state_node("a", SMALL, drifted_s=60).claim_facts}, False),
+    "another claim": ({"claim_facts": OTHER.claim_facts}, False),
+    "no claim": ({"claim_facts": NO_CLAIM}, False),
+    "a machine that ends": (
+        {
+            "claim_facts": ClaimFacts(
+                {
+                    "metadata": {"name": "a-claim"},
+                    "status": {"conditions": [{"type": "InstanceTerminating", "status": "True"}]},
+                }
+            )
+        },
+        False,
+    ),
+    "a node that is not to be disturbed": (
+        {"node_object": {"metadata": {"annotations": {DO_NOT_DISRUPT: "true"}}}},
+        False,
+    ),
+    "pods": ({"pods": (pod("p", node="a", affinity={"podAntiAffinity": APART}),)}, False),
+    "no node": ({"has_node": False}, True),
+    "not initialized": ({"is_initialized": False}, True),
+    "not ready": ({"is_ready": False}, False),
+    "to go": ({"is_marked_for_deletion": True}, True),
+    "promised": ({"is_nominated": True}, False),
+}
+
+
+@pytest.mark.parametrize("case", SINGLE_CHANGES)
+def test_one_thing_that_is_another_is_all_that_is_another(case: str) -> None:
+    """There and back again: what is kept is what a fresh look finds, and who waits for supply hears of it."""
+    state, is_supply = SINGLE_CHANGES[case]
+    first = state_node("a", SMALL)
+    nodes = Nodes([first, OTHER])
+    for node in (_changed(first, **state), first):
+        before = nodes.supply
+        nodes.put(node)
+        assert told(nodes) == told(Nodes([node, OTHER]))
+        assert nodes.supply == before + is_supply
+        assert (len(nodes), nodes.get("a"), nodes.get("b")) == (2, node, None)
+    before = nodes.supply
+    nodes.drop("b")
+    assert nodes.supply == before
+    nodes.drop("a")
+    assert (told(nodes), nodes.supply) == (told(Nodes([OTHER])), before + 1)
+
+
+def test_those_that_are_there_come_by_name_before_those_on_their_way() -> None:
+    made = [state_node(n, SMALL, has_node=n in "bd") for n in "dcba"]
+    nodes = Nodes(made)
+    assert [n.name for n in nodes] == ["b", "d", "a", "c"]
+    assert [n.name for n in nodes.named(["c", "x", "d", "b"])] == ["b", "d", "c"]
+    assert {name: (s.nodes, s.going) for name, s in nodes.standing.items()} == {"default": (4, 0)}
+
+
+def test_usage_is_added_and_taken_and_nothing_is_not_mentioned() -> None:
+    used: dict[str, dict[str, int]] = {}
+    add_usage(used, "p", {"cpu": 4, "memory": 0})
+    assert used == {"p": {"nodes": 1, "cpu": 4}}
+    add_usage(used, "p", {"cpu": 3, GPU: 2}, 3)
+    assert used == {"p": {"nodes": 4, "cpu": 13, GPU: 6}}
+    add_usage(used, "p", {"cpu": 4}, -1)
+    add_usage(used, "q", {"cpu": 1}, -2)
+    assert used == {"p": {"nodes": 3, "cpu": 9, GPU: 6}, "q": {"nodes": -2, "cpu": -2}}
+    add_usage(used, "p", {"cpu": 3, GPU: 2}, -3)
+    assert used["p"] == {}
+    nodes = Nodes([state_node("a", SMALL)])
+    copied = nodes.usage()
+    copied["default"]["cpu"] = 0
+    assert nodes.used["default"]["cpu"] == 4000
+
+
+def test_room_is_asked_of_each_resource_but_pods() -> None:
+    node = state_node("a", SMALL)
+    size = {name: node.available[name] for name in ("cpu", "memory", "pods")}
+    for wanted, fits in (
+        (size, True),
+        ({**size, "cpu": size["cpu"] + 1}, False),
+        ({**size, "pods": 999}, True),
+        ({GPU: 1}, False),
+        ({GPU: 0}, True),
+    ):
+        assert bool(Nodes([node]).with_room([{"cpu": 10**9}, wanted])) == fits

@@ -110,6 +110,7 @@ def test_spot_at_its_limits() -> None:
     want = (2 * 0.5 * 10) ** 0.5 * (1 + ratio**0.5 / 3 + ratio / 9) - 0.5
     assert daly_interval_h(0.1, 0.5) == pytest.approx(want)
     assert slowdown(280.0, plain) == inf and slowdown(250.0, plain) < inf
+    assert slowdown(1.0, Checkpoints(0.5, 0.5, 699.0)) < inf == slowdown(1.0, Checkpoints(0.5, 0.5, 800.0))
     assert break_even_hazard(1.25, plain) == 0.0 < break_even_hazard(1.26, plain)
     for zero in (Checkpoints(1.0), Checkpoints(1.0, 0.0, 0.0)):
         assert spot_economics(0, 0, 0.0, zero).slowdown == 1.0
