@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 
 import pytest
 
 from fairway.slurm.behaviours import BadHint, Known, hints, known
+from fairway.slurm.serving.connections import Connection
 from fairway.slurm.serving.processes import Processes
 
 
@@ -54,3 +56,16 @@ def test_a_process_that_sleeps_waits_and_one_that_computes_does_not() -> None:
         processes.kill_all()
         os.close(null)
     assert not processes.live
+
+
+def test_a_client_waits_from_its_question_until_it_is_told_what_to_do() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        client = Connection(ours, waits=True)
+        client.send(out="Granted\n")
+        assert client.waits
+        for turn in ({"run": []}, {"need": "stdin"}, {"out": "", "exit": 0}):
+            client.waits = True
+            client.send(**turn)
+            assert not client.waits
+        assert not Connection(ours).waits  # it has connected, and asked nothing yet

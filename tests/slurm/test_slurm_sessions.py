@@ -98,12 +98,38 @@ SESSION: list[tuple[str, str, int, str, str]] = [
 ]  # fmt: skip
 
 
-def test_sessions_agree(tmp_path: Path) -> None:
-    rows = [{"op": "group", "group": "g", "seq": 0, "t0_epoch": 1_795_384_416}]
-    for at, (user, command, code, out, err) in enumerate(SESSION, start=1):
-        row = {"op": "cmd", "group": "g", "seq": at, "user": user, "cmd": command, "t": at * 2.0}
-        rows.append(row | {"rc": code, "stdout": out, "stderr": err})
-    file = tmp_path / "r.jsonl"
+def _recorded(file: Path, *groups: list[tuple[float, str, int, str, str, str]]) -> Path:
+    """A recording of rows (second, user, command, exit code, stdout, stderr)."""
+    rows: list[dict[str, object]] = []
+    for number, group in enumerate(groups):
+        name = f"g{number}"
+        rows.append({"op": "group", "group": name, "seq": 0, "t0_epoch": 1_795_384_416})
+        for seq, (at, user, command, code, out, err) in enumerate(group, start=1):
+            row = {"op": "cmd", "group": name, "seq": seq, "user": user, "cmd": command, "t": at}
+            rows.append(row | {"rc": code, "stdout": out, "stderr": err})
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = verify_commands(file)
+    return file
+
+
+def test_sessions_agree(tmp_path: Path) -> None:
+    rows = [(at * 2.0, *one) for at, one in enumerate(SESSION, start=1)]
+    found = verify_commands(_recorded(tmp_path / "r.jsonl", rows))
     assert [(d.where, d.aspect, d.wanted, d.got) for d in found.differences] == []
+
+
+def test_each_group_has_the_phase_of_the_recorded_loops_in_which_most_of_it_agrees(tmp_path: Path) -> None:
+    def started_by(job_1: str, job_2: str) -> list[tuple[float, str, int, str, str, str]]:
+        asks = "scontrol show job {} | grep -o Scheduler=.*"
+        return [
+            (0.3, "alice", "sbatch --parsable -p cpu -t 5 --wrap 'sleep 60'", 0, "1\n", ""),
+            (2.9, "alice", asks.format(1), 0, f"Scheduler={job_1}\n", ""),
+            (4.3, "alice", "sbatch --parsable -p cpu -t 5 --wrap 'sleep 60'", 0, "2\n", ""),
+            (6.9, "alice", asks.format(2), 0, f"Scheduler={job_2}\n", ""),
+        ]
+
+    two = started_by("Main", "Main"), started_by("Backfill", "Backfill")
+    found = verify_commands(_recorded(tmp_path / "r.jsonl", *two))
+    assert (found.agreed, found.total) == (8, 8)
+    # Both came so long after an even second: no loop of ours starts one at once and leaves the other to backfill.
+    found = verify_commands(_recorded(tmp_path / "r.jsonl", started_by("Main", "Backfill")))
+    assert (found.agreed, found.total, [d.line for d in found.differences]) == (3, 4, [5])

@@ -3,6 +3,9 @@
 A group of commands starts from a fresh controller. Before each command virtual time moves to where it was typed; the
 command runs in a shell (a recording is a script, and is trusted as one) in its user's home, which the commands tell as
 the recorded one.
+
+Two loops of the recorded controller look for work, and nothing recorded says when within a second they woke: a group
+is played for a few such phases, one for the whole of it, until all of it agrees; else that counts which agrees best.
 """
 
 from __future__ import annotations
@@ -37,10 +40,8 @@ UP_BEFORE_S = 5
 """How long the recorded controller had been up when its group began."""
 REACHED_AFTER_S = 0.03
 """How long after it was typed a command is taken to reach the controller."""
-BACKFILL_PHASE_US = SECOND * 7 // 20
-"""When the backfill scheduler wakes within its interval: that which agrees best with what was recorded."""
-PASS_PHASE_US = SECOND * 2 // 5
-"""When the controller's loop looks for work within its second: likewise."""
+PHASES_S = ((0.35, 0.4), (0.65, 0.0), (0.95, 0.2), (1.25, 0.4), (1.55, 0.2), (0.05, 0.2))
+"""When within its interval the backfill scheduler may have woken, and when within a second the controller's loop."""
 COMMAND_MOST_S = 60
 """How long a recorded command was waited for."""
 _FIELDS = {
@@ -72,9 +73,30 @@ def verify_commands(file: Path, progress: Callable[[str], None] | None = None) -
     for name, group in groupby(rows, key=lambda row: row[1]["group"]):
         if progress is not None:
             progress(name)
-        with tempfile.TemporaryDirectory(prefix="fw-slurm-") as folder:
-            _play(Session(Path(folder), texts), list(group), result)
+        _add(result, _best(texts, list(group)))
     return result
+
+
+def _best(texts: dict[str, str], rows: list[tuple[int, dict[str, Any]]]) -> Verification:
+    """What a group comes to in the phase in which most of it agrees, of several such the first."""
+    best: Verification | None = None
+    for phases in PHASES_S:
+        result = Verification()
+        with tempfile.TemporaryDirectory(prefix="fw-slurm-") as folder:
+            _play(Session(Path(folder), texts, phases), rows, result)
+        if best is None or result.agreed > best.agreed:
+            best = result
+        if best.holds:
+            break
+    assert best is not None
+    return best
+
+
+def _add(result: Verification, group: Verification) -> None:
+    result.total += group.total
+    result.agreed += group.agreed
+    result.differences.extend(group.differences)
+    result.inapplicable.extend(group.inapplicable)
 
 
 def _configuration(file: Path) -> dict[str, str]:
@@ -92,6 +114,7 @@ class Session:
 
     folder: Path
     texts: dict[str, str]
+    phases_s: tuple[float, float] = PHASES_S[0]
     began: int = 0
     host: Host = field(init=False)
 
@@ -105,8 +128,7 @@ class Session:
         conf = read_configuration({name: text for name, text in self.texts.items() if name.endswith(".conf")})
         accounts = empty_accounts(conf.get("ClusterName", "cluster"))
         controller = Slurmctld(conf, accounts, _unknown, (at - UP_BEFORE_S) * SECOND)
-        controller.backfill_phase_us = BACKFILL_PHASE_US
-        controller.pass_phase_us = PASS_PHASE_US
+        controller.backfill_phase_us, controller.pass_phase_us = (int(one * SECOND) for one in self.phases_s)
         uids = {"root": 0, "slurm": 64030} | {user: 1001 + number for number, user in enumerate(USERS)}
         site = Site(controller, host="vm", uids=uids, root=str(self.folder), shown=SHOWN)
         for line in self.texts["accounts_setup.sh"].splitlines():
@@ -157,14 +179,9 @@ class Session:
         while (code := process.poll()) is None:
             if self.host.pump(0.002):
                 continue
-            waits = {c.pid for c in self.host.connections if c.pid}
-            if self.host.processes.are_busy(waits, (process.pid,)) or process.poll() is not None:
+            if self.host.are_busy() or process.poll() is not None:
                 continue
-            if (
-                self.host.pump(0.002)
-                or self.host.processes.are_busy(waits, (process.pid,))
-                or not self._waits(process.pid)
-            ):
+            if self.host.pump(0.002) or self.host.are_busy() or not self._waits():
                 continue
             due = self.host.next_us()
             if due is None or due > until:
@@ -182,7 +199,7 @@ class Session:
         texts = [text.replace(str(self.folder), SHOWN) for text in texts]
         return code, texts[0], texts[1]
 
-    def _waits(self, session: int) -> bool:
+    def _waits(self) -> bool:
         """Is one of the command's processes waiting for something of ours?"""
         return bool(self.host.waiting or self.host.sleeping or any(c.then for c in self.host.connections))
 

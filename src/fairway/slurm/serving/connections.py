@@ -12,6 +12,9 @@ import msgspec
 
 from fairway.slurm.commands.call import Call
 
+# With these words it is the client's turn.
+_TURNS = frozenset(("run", "need", "exit"))
+
 
 @dataclass(slots=True, eq=False)
 class Connection:
@@ -21,6 +24,8 @@ class Connection:
     data: bytes = b""
     pid: int = 0
     uid: int = 0
+    waits: bool = False
+    """Is it our turn? Not before it has asked, nor while it does what it was told, or ends."""
     then: Callable[[dict[str, Any]], None] | None = None
     gone: Callable[[], None] | None = None
     """Ends what ends with it: the allocation or step of srun and salloc."""
@@ -39,6 +44,7 @@ class Connection:
         if self.held is not None:
             self.held.append(what)
         elif self.stream is not None:
+            self.waits = self.waits and _TURNS.isdisjoint(what)
             self.unsent += msgspec.json.encode(what) + b"\n"
             self.push()
 

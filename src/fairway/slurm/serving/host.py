@@ -166,8 +166,7 @@ class Host:
                 if not acted:
                     return
                 continue
-            waits = {c.pid for c in self.connections if c.pid}
-            if acted or self.processes.are_busy(waits, tuple(self.sessions)):
+            if acted or self.are_busy():
                 quiet = 0
                 self.pump(0.001)
             else:
@@ -179,10 +178,12 @@ class Host:
         """Does every process wait for time to pass? Looked at twice, so that one just waking up is seen."""
         if not self.processes.live and not self.sessions:
             return True
-        waits = {c.pid for c in self.connections if c.pid}
-        return not any(
-            self.processes.are_busy(waits, tuple(self.sessions)) or self.pump(0.001) for _ in range(2)
-        )
+        return not any(self.are_busy() or self.pump(0.001) for _ in range(2))
+
+    def are_busy(self) -> bool:
+        """Does a process of a job or session compute? A client that waits for our answer does not."""
+        waits = {c.pid for c in self.connections if c.waits}
+        return self.processes.are_busy(waits, tuple(self.sessions))
 
     def pump(self, timeout_s: float) -> bool:
         """Answer what has come, reap what has ended; True if there was anything."""
@@ -247,6 +248,7 @@ class Host:
                 message = json.loads(line)
                 if not isinstance(message, dict):
                     raise ValueError("expected an object")
+                connection.waits = True
                 then, connection.then = connection.then, None
                 (then or (lambda m: self._request(connection, m)))(message)
             except Exception as failed:  # one request stops nobody's cluster

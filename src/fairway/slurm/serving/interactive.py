@@ -183,7 +183,6 @@ def _salloc(
         connection.flush(call, (0 if kill in _USERS_OWN else 1) if kill else status >> 8)
 
     connection.then = lambda told: host.answer_told(connection, told, lambda: ended(told))
-    connection.pid = 0
     connection.send(
         run=[{"arguments": command, "environment": variables, "label": "", "stdin": True, "node": ""}]
     )
@@ -298,7 +297,7 @@ def _run_step(
 
     connection.then = lambda told: host.answer_told(connection, told, lambda: ended(told))
     connection.gone = left
-    step.extra["pid"], connection.pid = connection.pid, 0
+    step.extra["pid"] = connection.pid
     connection.send(run=plan, until=until)
 
 

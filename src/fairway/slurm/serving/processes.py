@@ -128,7 +128,7 @@ def _is_client(pid: int) -> bool:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return len(words) > 2 and b"-IS" in words[1:2] and _state(pid) != "" and not _children(pid)
+    return len(words) > 2 and b"-IS" in words[1:2] and _state(pid) not in ("", "T") and not _children(pid)
 
 
 def _children(pid: int) -> list[int]:
