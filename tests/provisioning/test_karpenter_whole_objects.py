@@ -1,0 +1,749 @@
+"""Karpenter's objects as a whole: requirements field by field, NodePools, NodeClaims and Nodes as they are written."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import product
+from typing import Any
+
+import pytest
+from karpenterworlds import (
+    NOW_US,
+    ZONES,
+    context,
+    kind,
+    pod,
+    pool,
+    pool_object,
+    solve,
+    state_node,
+    wants,
+    world,
+)
+
+from fairway.kube.taints import Taint, parse_taints
+from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US, rfc3339
+from fairway.provisioning.karpenter.claimfacts import ClaimFacts
+from fairway.provisioning.karpenter.disruption.candidates import Candidate, candidates
+from fairway.provisioning.karpenter.disruption.simulation import Simulation, simulate
+from fairway.provisioning.karpenter.existing import ExistingNode
+from fairway.provisioning.karpenter.fleet import NO_PRICE, Fleet
+from fairway.provisioning.karpenter.instancetypes import Offering
+from fairway.provisioning.karpenter.labels import (
+    CAPACITY_TYPE,
+    HOSTNAME,
+    INSTANCE_TYPE,
+    NODEPOOL,
+    ON_DEMAND,
+    SPOT,
+    ZONE,
+)
+from fairway.provisioning.karpenter.launching import UNAVAILABLE_US
+from fairway.provisioning.karpenter.nodeclaims import (
+    REGISTRATION_TIMEOUT_US,
+    conditions_with,
+    launched,
+    limit_exceeded,
+    node_claim,
+    node_of,
+    not_initialized,
+)
+from fairway.provisioning.karpenter.nodepools import Budget, by_weight, duration_us, node_pool, to_v1
+from fairway.provisioning.karpenter.packing import Options, Results
+from fairway.provisioning.karpenter.planned import MAX_INSTANCE_TYPES, PlannedClaim
+from fairway.provisioning.karpenter.requirement import Requirement, one_of, requirement
+from fairway.provisioning.karpenter.requirements import (
+    Requirements,
+    affinity_requirements,
+    label_requirements,
+    selector_requirements,
+)
+from fairway.provisioning.karpenter.statenode import StateNode, effective_taints
+
+# Requirements
+
+
+def _fields(made: Requirement) -> tuple[Any, ...]:
+    return made.complement, sorted(made.values), made.gte, made.lte, made.min_values
+
+
+@pytest.mark.parametrize("least", [None, 2])
+def test_every_operator_field_by_field(least: int | None) -> None:
+    most = 2**63 - 1
+    for operator, values, want in (
+        ("In", ["b", "a"], (False, ["a", "b"], None, None, least)),
+        ("NotIn", ["b", "a"], (True, ["a", "b"], None, None, least)),
+        ("Exists", [], (True, [], None, None, least)),
+        ("Exists", ["a"], (True, [], None, None, least)),
+        ("DoesNotExist", ["a"], (False, [], None, None, least)),
+        ("Gt", ["4"], (True, [], 5, None, least)),
+        ("Gte", ["4"], (True, [], 4, None, least)),
+        ("Lt", ["4"], (True, [], None, 3, least)),
+        ("Lte", ["4"], (True, [], None, 4, least)),
+        ("Gt", ["+7", "9"], (True, [], 8, None, least)),
+        ("Lte", ["-3"], (True, [], None, -3, least)),
+        ("Gt", ["x"], (True, [], 1, None, least)),
+        ("Lt", [], (True, [], None, -1, least)),
+        ("Gt", [str(most)], (False, [], None, None, None)),
+        ("Gte", [str(most)], (True, [], most, None, least)),
+        ("Gt", [str(most - 1)], (True, [], most, None, least)),
+    ):
+        assert _fields(requirement("k", operator, values, least)) == want, (operator, values)
+
+
+def test_requirements_are_values() -> None:
+    base = Requirement("k", True, frozenset("a"), 1, 9, 2)
+    assert base == Requirement("k", True, frozenset("a"), 1, 9, 2) == pickle.loads(pickle.dumps(base))
+    assert hash(base) == hash(pickle.loads(pickle.dumps(base)))
+    for other in (
+        Requirement("l", True, frozenset("a"), 1, 9, 2),
+        Requirement("k", False, frozenset("a"), 1, 9, 2),
+        Requirement("k", True, frozenset("b"), 1, 9, 2),
+        Requirement("k", True, frozenset("a"), 2, 9, 2),
+        Requirement("k", True, frozenset("a"), 1, 8, 2),
+        Requirement("k", True, frozenset("a"), 1, 9, 3),
+    ):
+        assert base != other
+        assert Requirements([base]) != Requirements([other])
+    assert base != "k" and Requirements([base]) != [base]
+    assert repr(base) == "Requirement(k NotIn [a] >=1 <=9 minValues 2)"
+    assert _fields(base.with_min_values(5)) == (True, ["a"], 1, 9, 5)
+    several = Requirements([one_of("b", "x"), base, one_of("b", "xy")])
+    copied = pickle.loads(pickle.dumps(several))
+    assert copied == several and hash(copied) == hash(several)
+    assert [r.key for r in several] == ["b", "k"] and len(several) == 2
+    assert ("b" in several, "c" in several) == (True, False)
+    assert several.get("b") == one_of("b", "x")
+    assert _fields(several.get("c")) == (True, [], None, None, None)
+    assert several.find("c") is None
+    assert several.replacing(one_of("b", "z")) == Requirements([base, one_of("b", "z")])
+    assert several.without("k", "z") == Requirements([one_of("b", "x")])
+    assert (several.has_min_values, several.without("k").has_min_values) == (True, False)
+    assert str(several.plus([one_of(HOSTNAME, "h")])) == "b In [x], k NotIn [a] >=1 <=9 minValues 2"
+
+
+def test_what_is_left_of_two_bounds() -> None:
+    for a, b in product(range(1, 5), repeat=2):
+        both = requirement("k", "Gte", [str(a)]).intersection(requirement("k", "Lte", [str(b)]))
+        assert _fields(both) == ((True, [], a, b, None) if a <= b else (False, [], None, None, None))
+        assert requirement("k", "Gte", [str(a)]).intersects(requirement("k", "Lte", [str(b)])) is (a <= b)
+        for values in (["2"], ["2", "3"], ["x"], ["2", "x"]):
+            listed, bound = requirement("k", "In", values, 3), requirement("k", "Gte", [str(a)])
+            want = [v for v in values if v.isdigit() and int(v) >= a]
+            for one, other in ((listed, bound), (bound, listed)):
+                assert _fields(one.intersection(other)) == (False, want, None, None, 3)
+                assert one.intersects(other) is bool(want)
+            without = requirement("k", "NotIn", values).intersection(bound)
+            assert _fields(without) == (True, want, a, None, None)
+    assert _fields(requirement("k", "Gte", ["3"]).intersection(requirement("k", "Gte", ["5"])))[2:4] == (
+        5,
+        None,
+    )
+    assert _fields(requirement("k", "Lte", ["3"]).intersection(requirement("k", "Lte", ["5"])))[2:4] == (
+        None,
+        3,
+    )
+    crossed = requirement("k", "Gt", ["5"], 4).intersection(requirement("k", "Lt", ["5"], 2))
+    assert _fields(crossed) == (False, [], None, None, 4)
+
+
+def test_how_requirements_are_listed() -> None:
+    for made, want in (
+        (one_of("k", "ba"), [{"key": "k", "operator": "In", "values": ["a", "b"]}]),
+        (one_of("k", ()), [{"key": "k", "operator": "DoesNotExist"}]),
+        (requirement("k", "Exists", (), 3), [{"key": "k", "operator": "Exists", "minValues": 3}]),
+        (requirement("k", "NotIn", ["a"]), [{"key": "k", "operator": "NotIn", "values": ["a"]}]),
+        (
+            Requirement("k", True, frozenset("a"), 0, 9, 2),
+            [
+                {"key": "k", "operator": "Gte", "values": ["0"], "minValues": 2},
+                {"key": "k", "operator": "Lte", "values": ["9"], "minValues": 2},
+            ],
+        ),
+    ):
+        assert made.as_selectors() == want
+    several = Requirements([one_of("z", "a"), requirement("b", "Exists")])
+    assert [s["key"] for s in several.as_selectors()] == ["b", "z"]
+    assert str(one_of("k", "abcde")) == "k In [a b c d e]"
+    assert str(one_of("k", "abcdef")) == "k In [a b c d e and 1 others]"
+
+
+def test_what_a_pod_asks_of_labels() -> None:
+    spec = {
+        "nodeSelector": {"beta.kubernetes.io/arch": "arm64", "team": "red"},
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [wants("disk", "In", "ssd", "hdd")]},
+                        {"matchExpressions": [wants("disk", "In", "tape")]},
+                    ]
+                },
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 3, "preference": {"matchExpressions": [wants("disk", "In", "hdd")]}},
+                    {"weight": 8, "preference": {"matchExpressions": [wants("disk", "In", "ssd")]}},
+                    {"weight": 8, "preference": {"matchExpressions": [wants("disk", "In", "no")]}},
+                    {},
+                ],
+            }
+        },
+    }
+    strict = affinity_requirements(spec, with_preferred=False)
+    assert str(strict) == "disk In [hdd ssd], kubernetes.io/arch In [arm64], team In [red]"
+    wished = affinity_requirements(spec, with_preferred=True)
+    assert str(wished) == "disk In [ssd], kubernetes.io/arch In [arm64], team In [red]"
+    for empty in ({}, {"affinity": {"nodeAffinity": {}}}, {"affinity": {"podAffinity": {}}}):
+        assert len(affinity_requirements(empty, with_preferred=True)) == 0
+    assert selector_requirements(None) == label_requirements(None) == Requirements()
+    assert str(selector_requirements([{"key": "n", "operator": "Gt", "values": [3], "minValues": 2}])) == (
+        "n Exists >=4 minValues 2"
+    )
+
+
+def test_the_words_of_what_conflicts_and_of_what_may_be_meant() -> None:
+    node = Requirements(
+        [one_of("a", "x"), one_of("b", "x"), one_of(HOSTNAME, "n"), one_of("gpu.example/kind", "v")]
+    )
+    wanted = Requirements([one_of("b", "y"), one_of("a", "y"), requirement("c", "NotIn", ["z"])])
+    assert node.conflict(wanted) == "key a, a In [y] not in a In [x]; key b, b In [y] not in b In [x]"
+    assert node.incompatible(wanted) == node.conflict(wanted)
+    assert node.conflict(Requirements([one_of("a", "xy"), one_of("c", "y")])) is None
+    for key, want in (
+        ("gpu", ' (typo of "gpu.example/kind"?)'),
+        ("other/kind", ' (typo of "gpu.example/kind"?)'),
+        ("kind", ' (typo of "gpu.example/kind"?)'),
+        ("kinds", ""),
+        ("zone", ' (typo of "topology.kubernetes.io/zone"?)'),
+    ):
+        said = node.incompatible(Requirements([one_of(key, "v")]), frozenset({ZONE}))
+        assert said == f'label "{key}" does not have known values{want}'
+    first = node.incompatible(Requirements([one_of("t", "v"), one_of("s", "v")]))
+    assert first is not None and first.startswith('label "s" ')
+
+
+# NodePools
+
+
+def test_a_node_pool_as_a_whole() -> None:
+    made = node_pool(
+        {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodePool",
+            "metadata": {"name": "p", "uid": "u"},
+            "spec": {
+                "weight": 7,
+                "limits": {"cpu": "2", "nodes": "3"},
+                "replicas": 0,
+                "template": {
+                    "metadata": {"labels": {"team": "red"}, "annotations": {"n": "1"}},
+                    "spec": {
+                        "requirements": [wants("disk", "In", "ssd")],
+                        "taints": [{"key": "k", "effect": "PreferNoSchedule"}],
+                        "nodeClassRef": {"group": "G", "kind": "NodeClass", "name": "c"},
+                    },
+                },
+                "disruption": {
+                    "consolidateAfter": "1h2m3s",
+                    "consolidationPolicy": "WhenEmpty",
+                    "budgets": [
+                        {},
+                        {"nodes": 3, "reasons": [], "schedule": "@daily", "duration": "1h"},
+                        {"nodes": "0", "reasons": ["Empty"]},
+                    ],
+                },
+            },
+            "status": {
+                "conditions": [{"type": "Ready", "status": "False"}, {"type": "Other", "status": "True"}]
+            },
+        }
+    )
+    assert (made.name, made.uid, made.weight, made.limits) == ("p", "u", 7, {"cpu": 2000, "nodes": 3})
+    assert (made.is_static, made.is_ready, made.has_preferred_taint) == (True, False, True)
+    assert made.labels == {"team": "red", NODEPOOL: "p", "G/nodeclass": "c"}
+    assert made.annotations == {"n": "1"}
+    assert (
+        str(made.requirements)
+        == "G/nodeclass In [c], disk In [ssd], karpenter.sh/nodepool In [p], team In [red]"
+    )
+    assert str(made.label_requirements) == "disk In [ssd], team In [red]"
+    assert str(made.asked) == "disk In [ssd]"
+    assert (made.consolidate_after_us, made.consolidation_policy) == (3723 * SECOND_US, "WhenEmpty")
+    assert made.budgets == (
+        Budget("10%"),
+        Budget("3", (), "@daily", HOUR_US),
+        Budget("0", ("Empty",)),
+    )
+    plain = pool("q")
+    assert (plain.is_static, plain.is_ready, plain.has_preferred_taint, plain.limits) == (
+        False,
+        True,
+        False,
+        None,
+    )
+    assert (plain.consolidate_after_us, plain.budgets, plain.uid) == (0, (Budget("10%"),), "")
+    ready = {**pool_object(), "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+    assert node_pool(ready).is_ready
+    assert node_pool({"spec": {}}).labels == {NODEPOOL: ""}
+
+
+def test_durations_and_the_order_of_pools() -> None:
+    assert [duration_us(t) for t in ("Never", "0s", "90m", "1h1m1s", "")] == [
+        None,
+        0,
+        5400 * SECOND_US,
+        3661 * SECOND_US,
+        0,
+    ]
+    pools = [pool(n, weight=w) for n, w in (("a", 1), ("c", 1), ("b", 9), ("d", 0))]
+    assert [p.name for p in by_weight(pools)] == ["b", "c", "a", "d"]
+
+
+def test_which_templates_are_one() -> None:
+    def hash_of(**spec: Any) -> str:
+        metadata = spec.pop("metadata", {})
+        return node_pool({"spec": {"template": {"metadata": metadata, "spec": spec}}}).hash
+
+    base = hash_of(taints=[{"key": "a"}], expireAfter="1h")
+    for same in (
+        {"taints": [{"key": "a"}], "expireAfter": "60m"},
+        {"taints": [{"key": "a", "value": ""}], "expireAfter": "1h", "terminationGracePeriod": None},
+        {"taints": [{"key": "a"}], "expireAfter": "1h", "requirements": [wants("k", "Exists")]},
+        {"taints": [{"key": "b"}, {"key": "a"}, {"key": "b"}], "expireAfter": "1h"},
+    ):
+        assert hash_of(**same) == base
+    for other in (
+        {"taints": [{"key": "a"}], "expireAfter": "2h"},
+        {"taints": [{"key": "a"}], "expireAfter": "Never"},
+        {"taints": [{"key": "a"}], "expireAfter": "1h", "terminationGracePeriod": "0s"},
+        {"taints": [{"key": "a"}], "expireAfter": "1h", "startupTaints": []},
+        {"taints": [{"key": "a"}, {"key": "b"}], "expireAfter": "1h"},
+        {"taints": [{"key": "a"}], "expireAfter": "1h", "metadata": {"labels": {"l": "v"}}},
+    ):
+        assert hash_of(**other) != base
+
+
+def test_an_old_node_pool_as_a_new_one() -> None:
+    def old(**more: Any) -> dict[str, Any]:
+        spec = {
+            "nodeClassRef": {"apiVersion": "g.io/v1", "kind": "C", "name": "n"},
+            "kubelet": {"maxPods": 9},
+        }
+        return {
+            "apiVersion": "karpenter.sh/v1beta1",
+            "kind": "NodePool",
+            "metadata": {"name": "p"},
+            "spec": {"weight": 2, "template": {"metadata": {}, "spec": spec}, **more},
+        }
+
+    def new(expire: str, **disruption: str) -> dict[str, Any]:
+        spec = {"nodeClassRef": {"group": "g.io", "kind": "C", "name": "n"}, "expireAfter": expire}
+        return {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodePool",
+            "metadata": {"name": "p"},
+            "spec": {"weight": 2, "template": {"metadata": {}, "spec": spec}, "disruption": disruption},
+        }
+
+    under = "WhenEmptyOrUnderutilized"
+    for before, after in (
+        (old(), new("720h", consolidationPolicy=under, consolidateAfter="0s")),
+        (
+            old(disruption={"consolidationPolicy": "WhenUnderutilized", "expireAfter": "Never"}),
+            new("Never", consolidationPolicy=under, consolidateAfter="0s"),
+        ),
+        (
+            old(disruption={"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m"}),
+            new("720h", consolidationPolicy="WhenEmpty", consolidateAfter="5m"),
+        ),
+    ):
+        assert to_v1(before) == after
+    for kept in (pool_object(), {"apiVersion": "karpenter.sh/v1beta1", "kind": "NodeClaim"}):
+        assert to_v1(kept) is kept
+    named = {"nodeClassRef": {"group": "h.io"}}
+    told = to_v1(
+        {"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool", "spec": {"template": {"spec": named}}}
+    )
+    assert told["spec"]["template"]["spec"]["nodeClassRef"] == {"group": "h.io", "kind": "", "name": ""}
+
+
+# NodeClaims and Nodes
+
+SMALL, LARGE = kind("s.small", 4, spot=60_000, zones=ZONES[:2]), kind("l.large", 16, zones=ZONES[:1])
+
+
+def _plan(**of: Any) -> PlannedClaim:
+    made = world([SMALL, LARGE], [node_pool(pool_object(**of))], daemons=(pod("agent", "250m"),))
+    tolerant = [{"operator": "Exists"}]
+    (plan,) = solve(made, [pod("a", "2", tolerations=tolerant)]).claims
+    return plan
+
+
+def test_a_node_claim_whole() -> None:
+    of = pool_object(
+        requirements=[
+            wants("team", "In", "y", "x"),
+            wants("disk", "Exists"),
+            wants("rank", "Gt", "4"),
+            wants("level", "NotIn", "low"),
+            wants("none", "DoesNotExist"),
+            wants(INSTANCE_TYPE, "Exists", least=2),
+        ],
+        taints=[{"key": "t", "effect": "NoSchedule"}],
+        labels={"own": "v"},
+    )
+    template = of["spec"]["template"]
+    template["metadata"]["annotations"] = {"note": "1"}
+    template["spec"] |= {
+        "startupTaints": [{"key": "s", "effect": "NoExecute"}],
+        "terminationGracePeriod": "1h",
+    }
+    of["metadata"]["uid"] = "u-1"
+    made = world(
+        [SMALL, LARGE], [node_pool(of)], daemons=(pod("agent", "250m", tolerations=[{"operator": "Exists"}]),)
+    )
+    (plan,) = solve(made, [pod("a", "2", tolerations=[{"operator": "Exists"}])]).claims
+    assert node_claim(plan, "default-abcde") == {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {
+            "name": "default-abcde",
+            "generateName": "default-",
+            "labels": {
+                NODEPOOL: "default",
+                "example.com/nodeclass": "default",
+                "own": "v",
+                "team": "x",
+                "disk": "0",
+                "rank": "5",
+                "level": "0",
+            },
+            "annotations": {
+                "note": "1",
+                "karpenter.sh/nodepool-hash": plan.pool.hash,
+                "karpenter.sh/nodepool-hash-version": "v3",
+                "karpenter.sh/nodeclaim-min-values-relaxed": "false",
+            },
+            "finalizers": ["karpenter.sh/termination"],
+            "ownerReferences": [
+                {
+                    "apiVersion": "karpenter.sh/v1",
+                    "kind": "NodePool",
+                    "name": "default",
+                    "uid": "u-1",
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {
+            "nodeClassRef": {"group": "example.com", "kind": "NodeClass", "name": "default"},
+            "requirements": [
+                {"key": "disk", "operator": "Exists"},
+                {"key": "example.com/nodeclass", "operator": "In", "values": ["default"]},
+                {"key": CAPACITY_TYPE, "operator": "In", "values": [ON_DEMAND, SPOT]},
+                {"key": NODEPOOL, "operator": "In", "values": ["default"]},
+                {"key": "level", "operator": "NotIn", "values": ["low"]},
+                {"key": INSTANCE_TYPE, "operator": "In", "values": ["l.large", "s.small"], "minValues": 2},
+                {"key": "none", "operator": "DoesNotExist"},
+                {"key": "own", "operator": "In", "values": ["v"]},
+                {"key": "rank", "operator": "Gte", "values": ["5"]},
+                {"key": "team", "operator": "In", "values": ["x", "y"]},
+            ],
+            "resources": {"requests": {"cpu": "2250m", "memory": "2Gi", "pods": "2"}},
+            "taints": [{"key": "t", "effect": "NoSchedule"}],
+            "startupTaints": [{"key": "s", "effect": "NoExecute"}],
+            "terminationGracePeriod": "1h",
+            "expireAfter": "720h",
+        },
+    }
+
+
+def test_a_launched_claim_and_its_node() -> None:
+    claim = node_claim(_plan(labels={"own": "v"}), "c")
+    claim["metadata"]["annotations"] = {"note": "1"}
+    claim["spec"] |= {"taints": [{"key": "t"}], "startupTaints": [{"key": "s"}]}
+    claim["status"] = {"nodeName": "n"}
+    offering = Offering("zone-2", SPOT, 60_000, labels=(("reservation", "r"), ("own", "other")))
+    up = launched(claim, SMALL, offering, "cloud:///i", NOW_US)
+    labels = {
+        INSTANCE_TYPE: "s.small",
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "fairway.dev/instance-family": "s",
+        "fairway.dev/instance-cpu": "4",
+        ZONE: "zone-2",
+        CAPACITY_TYPE: SPOT,
+        "reservation": "r",
+        NODEPOOL: "default",
+        "example.com/nodeclass": "default",
+        "own": "v",
+    }
+    amounts = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+    now = rfc3339(NOW_US)
+    assert up["metadata"] == {**claim["metadata"], "labels": labels}
+    assert up["spec"] is claim["spec"]
+    assert up["status"] == {
+        "nodeName": "n",
+        "providerID": "cloud:///i",
+        "capacity": amounts,
+        "allocatable": amounts,
+        "conditions": [
+            {"type": "Launched", "status": "True", "reason": "Launched", "lastTransitionTime": now},
+            {
+                "type": "Ready",
+                "status": "Unknown",
+                "reason": "ReconcilingDependents",
+                "lastTransitionTime": now,
+            },
+        ],
+    }
+    assert node_of(up, "n-1") == {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": "n-1",
+            "labels": {**labels, HOSTNAME: "n-1"},
+            "annotations": {"note": "1"},
+            "finalizers": ["karpenter.sh/termination"],
+        },
+        "spec": {
+            "providerID": "cloud:///i",
+            "taints": [
+                {"key": "t"},
+                {"key": "s"},
+                {"key": "karpenter.sh/unregistered", "effect": "NoExecute"},
+            ],
+        },
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+    bare = node_of({"metadata": {}}, "n")
+    assert bare["spec"] == {
+        "providerID": "",
+        "taints": [{"key": "karpenter.sh/unregistered", "effect": "NoExecute"}],
+    }
+    assert bare["status"] == {"capacity": {}, "allocatable": {}}
+
+
+def test_a_claim_is_ready_when_all_three_are_true() -> None:
+    def told(conditions: list[Any]) -> dict[str, tuple[str, str]]:
+        return {c["type"]: (c["status"], c["reason"]) for c in conditions}
+
+    waiting, ready = ("Unknown", "ReconcilingDependents"), ("True", "Ready")
+    made: list[Any] = []
+    for i, name in enumerate(("Registered", "Launched", "Initialized")):
+        made = conditions_with(made, name, "True", name, "", NOW_US)
+        assert told(made)["Ready"] == (ready if i == 2 else waiting)
+    drifted = conditions_with(made, "Drifted", "True", "D", "m", NOW_US + SECOND_US)
+    assert told(drifted) == {**told(made), "Drifted": ("True", "D")}
+    lost = conditions_with(drifted, "Registered", "False", "Gone", "", NOW_US)
+    assert told(lost)["Ready"] == waiting
+    assert told(conditions_with([], "Drifted", "True", "D", "", NOW_US)) == {
+        "Drifted": ("True", "D"),
+        "Ready": waiting,
+    }
+
+
+def test_what_keeps_a_claim_from_being_initialized() -> None:
+    claim: dict[str, Any] = {"spec": {"resources": {"requests": {"cpu": "1", "gpu": "0", "x": "2"}}}}
+    ready = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "4", "x": "2"}}
+    assert not_initialized(claim, {"status": ready}) is None
+    assert not_initialized({}, {"status": ready}) is None
+    short = {**ready, "allocatable": {"cpu": "4", "x": 0}}
+    assert not_initialized(claim, {"status": short}) == (
+        "ResourceNotRegistered",
+        'Resource "x" was requested but not registered',
+    )
+    claim["spec"]["startupTaints"] = [{"key": "s", "value": "v", "effect": "NoSchedule"}]
+    ephemeral = {"key": "readiness.k8s.io/net", "value": "", "effect": "NoSchedule"}
+    startup = {"key": "s", "value": "other", "effect": "NoSchedule"}
+    for taints, want in (
+        ([{"key": "s", "effect": "NoExecute"}, {"key": "t"}], None),
+        ([ephemeral, startup], ("StartupTaintsExist", 'StartupTaint "s=other:NoSchedule" still exists')),
+        (
+            [ephemeral],
+            (
+                "KnownEphemeralTaintsExist",
+                'KnownEphemeralTaint "readiness.k8s.io/net:NoSchedule" still exists',
+            ),
+        ),
+    ):
+        assert not_initialized(claim, {"spec": {"taints": taints}, "status": ready}) == want
+
+
+def test_limits_and_times() -> None:
+    of = pool(limits={"cpu": "4", "nodes": "1"})
+    usage = {"nodes": 2, "cpu": 4001, "memory": 9}
+    assert (
+        limit_exceeded(of, usage)
+        == "resource usage exceeds limit (resource-name=cpu, usage=4001, limit=4000)"
+    )
+    assert limit_exceeded(of, {"nodes": 1, "cpu": 4000}) is None
+    assert limit_exceeded(pool(), usage) is None
+    assert (UNAVAILABLE_US, REGISTRATION_TIMEOUT_US) == (3 * MINUTE_US, 15 * MINUTE_US)
+
+
+# Plans
+
+
+def test_plans_with_fewer_types() -> None:
+    types = [
+        kind("a.1", 4, price=100, spot=90),
+        kind("a.2", 4, price=200),
+        kind("b.3", 4, price=300, spot=250, sold_out=tuple((z, SPOT) for z in ZONES)),
+    ]
+    made = world(types, [pool(requirements=[wants("fairway.dev/instance-family", "Exists", least=2)])])
+    (plan,) = solve(made, [pod("p")]).claims
+    assert (plan.type_names, plan.cheapest(), plan.min_values_used) == (["a.1", "a.2", "b.3"], 90, True)
+    short = "minValues requirement is not met for label(s) (label(s)=[fairway.dev/instance-family])"
+    # What a launch may cost: spot where there is any, else on demand.
+    for price, want in ((301, ["a.1", "a.2", "b.3"]), (300, short), (91, short)):
+        found = plan.cheaper_than(price)
+        assert (found if isinstance(found, str) else found.type_names) == want
+    assert isinstance(plan.cheaper_than(90), PlannedClaim)  # of no types nothing falls short
+    for most, want in ((3, ["a.1", "a.2", "b.3"]), (2, f"validating minValues, {short}")):
+        found = plan.truncated(most, best_effort=False)
+        assert (found if isinstance(found, str) else found.type_names) == want
+    assert plan.truncated(3, best_effort=False) is plan
+    fewer = plan.truncated(2, best_effort=True)
+    assert isinstance(fewer, PlannedClaim) and fewer.type_names == ["a.1", "a.2"]
+    assert plan.allows(CAPACITY_TYPE, SPOT) and not plan.allows(NODEPOOL, "other")
+    on_spot = plan.asking(plan.requirements.plus([one_of(CAPACITY_TYPE, (SPOT,))]))
+    assert (on_spot.type_names, on_spot.offered().type_names) == (["a.1", "a.2", "b.3"], ["a.1"])
+    assert plan.of_types([]).cheapest() == NO_PRICE
+    assert MAX_INSTANCE_TYPES == 600
+    assert PlannedClaim(plan.pool, plan.fleet, plan.requirements, 0, {}, ()).min_values_relaxed is False
+    assert PlannedClaim(plan.pool, plan.fleet, plan.requirements, 0, {}, ()).min_values_used is False
+
+
+# Nodes that are there
+
+
+def test_what_is_left_of_a_node_once_its_daemons_came() -> None:
+    """What of them is there already is not set aside again; a node that says nothing of pods holds none."""
+    agents = (
+        pod("agent", "1"),
+        pod("big", "500m", "2Gi"),
+        pod("elsewhere", "1", nodeSelector={"team": "red"}),
+        pod("odd", "1", gpu=1, tolerations=[{"operator": "Exists"}]),
+    )
+    node = state_node("n", SMALL, daemon_requests={"cpu": 400, "memory": 9 << 30})
+    left = {"cpu": 4000 - (2500 - 400), "memory": 16 << 30, "pods": 110 - 3}
+    assert ExistingNode(node, agents).remaining == left
+    tainted = state_node("n", SMALL, taints=[{"key": "k", "effect": "NoSchedule"}])
+    assert ExistingNode(tainted, agents).remaining == {"cpu": 3000, "memory": 15 << 30, "pods": 109}
+    bare = StateNode("n", {}, (), {}, {"cpu": 1000})
+    assert ExistingNode(bare, agents[:1]).remaining == {"cpu": 0, "pods": 0}
+
+
+def test_taints_that_count_before_a_node_is_initialized() -> None:
+    raw = [
+        {"key": "a", "effect": "NoSchedule"},
+        {"key": "s", "value": "v", "effect": "NoSchedule"},
+        {"key": "s", "effect": "NoExecute"},
+        {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"},
+        {"key": "readiness.k8s.io/x", "effect": "NoExecute"},
+    ]
+    startup = [{"key": "s", "effect": "NoSchedule"}]
+    assert effective_taints(raw, startup, initialized=True) == parse_taints(raw)
+    assert effective_taints(raw, startup, initialized=False) == (
+        Taint("a", "", "NoSchedule"),
+        Taint("s", "", "NoExecute"),
+        Taint("node.kubernetes.io/unreachable", "", "NoExecute"),
+    )
+    assert effective_taints(None, None, initialized=False) == ()
+
+
+def test_facts_of_a_claim() -> None:
+    def claim(**of: Any) -> dict[str, Any]:
+        return {"metadata": {"name": "c", "labels": {NODEPOOL: "p"}, **of}, "spec": spec, "status": status}
+
+    spec, status = {}, {
+        "conditions": [
+            {"type": "Launched", "status": "True", "lastTransitionTime": rfc3339(NOW_US)},
+            {"type": "Drifted", "status": "False", "lastTransitionTime": rfc3339(NOW_US)},
+            {"type": "Consolidatable", "status": "True"},
+        ],
+        "lastPodEventTime": rfc3339(NOW_US + SECOND_US),
+    }  # fmt: skip
+    facts = ClaimFacts(claim())
+    assert (facts.name, facts.pool, facts.is_going, facts.last_pod_event_us) == (
+        "c",
+        "p",
+        False,
+        NOW_US + SECOND_US,
+    )
+    assert [facts.is_true(c) for c in ("Launched", "Drifted", "Consolidatable", "Ready")] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert [facts.true_since_us(c) for c in ("Launched", "Drifted", "Consolidatable")] == [NOW_US, 0, 0]
+    assert ClaimFacts(claim(), facts).is_restated(facts)
+    assert ClaimFacts({**claim(), "status": {"conditions": status["conditions"][:1]}}, facts).is_restated(
+        facts
+    )
+    for other in (
+        {**claim(), "spec": {}},
+        {**claim(), "status": {"conditions": status["conditions"][2:]}},
+        claim(labels={NODEPOOL: "q"}),
+        claim(deletionTimestamp=rfc3339(NOW_US)),
+    ):
+        assert not ClaimFacts(other, facts).is_restated(facts)
+    assert ClaimFacts(claim(deletionTimestamp=rfc3339(NOW_US))).is_going
+    assert (ClaimFacts({}).name, ClaimFacts({}).pool, ClaimFacts({}).last_pod_event_us) == ("", "", None)
+
+
+# What would become of the pods
+
+
+def _gone(made: Any, *names: str) -> list[Candidate]:
+    return [c for c in candidates(made)[0] if c.name in names]
+
+
+def test_how_many_pods_without_a_place_are_named() -> None:
+    for count, more in ((1, ""), (5, ""), (6, " and 1 other(s)"), (8, " and 3 other(s)")):
+        simulation = Simulation(Results((), (), ()), tuple((f"d/{i}", f"why{i}") for i in range(count)))
+        shown = "".join(f"d/{i} => why{i} " for i in range(min(count, 5)))
+        assert simulation.text() == f"not all pods would schedule, {shown}{more}"
+
+
+def test_whose_pods_make_it_fail_that_they_have_no_place() -> None:
+    """Neither those that wait anyway nor, on nodes that come up, those of nodes that go anyway."""
+    stuck = {"nodeSelector": {HOSTNAME: "nowhere"}}
+    going = state_node("g", SMALL, (pod("of-going", "1", node="g"),), is_marked_for_deletion=True)
+    coming = state_node("u", LARGE, is_initialized=False, has_node=False)
+    up = state_node("v", LARGE, is_initialized=False)
+    for nodes, pending, want in (
+        ((going, coming), (), ()),
+        ((going,), (pod("waits", **stuck),), ()),
+        ((going, coming), (pod("waits"),), ()),
+    ):
+        made = context(world([SMALL], nodes=nodes), pending=pending)
+        assert simulate(made, [], consolidating=True).refusals == want
+    full = state_node("f", SMALL, (pod("moves", "2", node="f"), pod("stays", "1", node="f", **stuck)))
+    for others, want in (
+        ((coming,), "nodeclaim/u-claim"),
+        ((up,), "nodeclaim/v-claim, node/v"),
+        ((StateNode("w", up.labels, (), up.capacity, up.available, is_initialized=False),), "node/w"),
+    ):
+        made = context(world([SMALL], nodes=(full, *others)))
+        found = dict(simulate(made, _gone(made, "f"), consolidating=True).refusals)
+        assert found["default/moves"] == f"would schedule against uninitialized {want}"
+        assert found["default/stays"].startswith("incompatible requirements")
+        assert len(found) == 2
+
+
+def test_options_of_a_simulation() -> None:
+    plain = Options()
+    assert (plain.respects_preferences, plain.best_effort, plain.is_consolidation) == (True, False, False)
+    other = Options("Ignore", "BestEffort", True, 3)
+    assert (other.respects_preferences, other.best_effort, other.max_instance_types) == (False, True, 3)
+    assert plain.max_instance_types == MAX_INSTANCE_TYPES
+
+
+def test_a_fleet_that_two_types_of_one_name_share_gives_the_first() -> None:
+    first, second = kind("a", 4), kind("a", 8)
+    fleet = Fleet([first, second])
+    assert fleet.named("a") is first and fleet.named("b") is None
+    assert fleet.of(fleet.mask_of([second])) == [second]
