@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 from typing import Any
 
@@ -11,19 +12,22 @@ import worlds
 from fairway.cluster.records import PodRecord
 from fairway.cluster.store import Store
 from fairway.kube.labels import label_selector
+from fairway.kube.manifest import read_text
 from fairway.kube.objects import Key, key_of
 from fairway.kube.timestamps import SECOND_US, rfc3339
+from fairway.scheduling.config import read_profiles
 from fairway.scheduling.cycle import Diagnosis, Scheduler
 from fairway.scheduling.preemption import Budget, explain
+from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
 from fairway.twin.owners import DefaultSelectors
 
 Obj = dict[str, Any]
 
 
 class Play:
-    """One cluster in both worlds."""
+    """One cluster in both worlds, scheduled by the default profile or by one of its own."""
 
-    def __init__(self, seed: int, nodes: list[Obj] | None = None) -> None:
+    def __init__(self, seed: int, nodes: list[Obj] | None = None, *, has_own_profile: bool = False) -> None:
         r = self.r = Random(seed)
         self.store = Store(seed=seed)
         self.mix = r.choice((worlds.HARSH, worlds.MILD, worlds.MILD, worlds.CROWDED, worlds.CROWDED))
@@ -36,8 +40,10 @@ class Play:
             self.store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
         for obj in (*self.nodes, *self.services):
             self.store.create(obj)
-        self.scheduler = Scheduler(self.store.accounts, default_selector=DefaultSelectors(self.store).of)
-        self.world = oracle.World(self.nodes, [], worlds.NAMESPACES, self.services, self.budgets)
+        raw = worlds.random_profile(r, [n["metadata"]["name"] for n in self.nodes]) if has_own_profile else {}
+        profile = _profile(raw) if has_own_profile else DEFAULT_PROFILE
+        self.scheduler = Scheduler(self.store.accounts, profile, DefaultSelectors(self.store).of)
+        self.world = oracle.World(self.nodes, [], worlds.NAMESPACES, self.services, self.budgets, profile=raw)
         self.clock = 0
         self.count = 0
 
@@ -135,9 +141,14 @@ class Play:
         self.store.delete(key, grace_s=30 if lingers else 0)
 
 
-def disagreement(seed: int, pods: int = 14) -> str:
+def _profile(raw: Obj) -> Profile:
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    return read_profiles(read_text(json.dumps({**head, "profiles": [raw]}), "scheduler.yaml")[0])[0]
+
+
+def disagreement(seed: int, pods: int = 14, *, has_own_profile: bool = False) -> str:
     """The first thing Fairway and the oracle disagree about in the program of this seed; empty if nothing."""
-    play = Play(seed)
+    play = Play(seed, has_own_profile=has_own_profile)
     for i in range(pods):
         found = play.step()
         if found:

@@ -43,7 +43,14 @@ def test_a_ranking_finds_what_a_search_finds(seed: int) -> None:
     ranking = Ranking(np.array([*rows, *rows], np.int64), elements(turns), np.array(scores, np.int64))
     for _ in range(30):
         start, wanted, draw = r.randrange(count), r.randint(1, count), r.randrange(1000)
-        assert ranking.best(start, wanted, draw) == searched(scores, rows, start, wanted, draw)
+        found = searched(scores, rows, start, wanted, draw)
+        assert ranking.best(start, wanted, draw) == found
+        at_once = ranking.stretch(start, wanted)
+        if found is not None and found[3:] == (wanted, wanted):
+            assert at_once is not None
+            assert at_once.tolist() == [rows[(start + i) % count] for i in range(wanted)]
+        else:
+            assert at_once is None
         turn = r.randrange(count)
         scores[turn] = r.choice((-1, 0, 1, 2, 3))
         ranking.put(rows[turn], scores[turn])

@@ -14,6 +14,11 @@ def test_agrees_with_the_oracle(seed: int) -> None:
     assert disagreement(seed) == ""
 
 
+@pytest.mark.parametrize("seed", range(80))
+def test_agrees_with_the_oracle_on_other_profiles(seed: int) -> None:
+    assert disagreement(seed, 10, has_own_profile=True) == ""
+
+
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_nothing_is_overallocated_and_nothing_stands_where_a_filter_forbids(seed: int) -> None:
     play = Play(seed)

@@ -214,7 +214,7 @@ def _draw_world(draw: Random) -> tuple[World, PodRecord]:
         topologies.append({})
     world.storage_class(NET, **({"allowedTopologies": topologies} if draw.random() < 0.7 else {}))
     names = [f"c{i}" for i in range(draw.randint(1, 3))]
-    classes = (LOCAL, LOCAL, NET)
+    classes = (LOCAL, NET)
     for i in range(draw.randint(0, 5)):
         spec: Obj = {"storageClassName": draw.choice(classes), "labels": {"disk": draw.choice("ab")}}
         if draw.random() < 0.6:
@@ -242,7 +242,7 @@ def _draw_world(draw: Random) -> tuple[World, PodRecord]:
             spec["accessModes"] = ["ReadWriteOnce", "ReadOnlyMany"]
         if draw.random() < 0.1:
             spec["volumeMode"] = "Block"
-        if draw.random() < 0.2:
+        if draw.random() < 0.4:
             spec["annotations"] = {SELECTED: draw.choice(("n0", "n1", "nowhere"))}
         world.claim(name, draw.randint(1, 3), **spec)
     return world, world.pod("p", *names)

@@ -314,5 +314,89 @@ def random_budgets(r: Random) -> list[Obj]:
     ]
 
 
+_FILTERS = (
+    *("NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts"),
+    *("NodeResourcesFit", "PodTopologySpread", "InterPodAffinity"),
+)
+_SCORES = (
+    *("TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeResourcesBalancedAllocation"),
+    *("PodTopologySpread", "InterPodAffinity"),
+)
+
+
+def random_profile(r: Random, nodes: list[str]) -> Obj:
+    """A profile of a KubeSchedulerConfiguration."""
+    off = [{"name": name} for name in _FILTERS if r.random() < 0.08]
+    args = {
+        "NodeResourcesFit": _clean(
+            {"scoringStrategy": _strategy(r), "ignoredResources": [GPU] if r.random() < 0.2 else []}
+        ),
+        "NodeResourcesBalancedAllocation": {
+            "resources": [{"name": name} for name in r.sample(_RESOURCES, r.choice((2, 3, 4)))]
+        },
+        "InterPodAffinity": {
+            "hardPodAffinityWeight": r.choice((0, 1, 3, 100)),
+            "ignorePreferredTermsOfExistingPods": r.random() < 0.5,
+        },
+        "PodTopologySpread": {"defaultingType": "List", "defaultConstraints": _default_constraints(r)},
+        "NodeAffinity": {"addedAffinity": _added(r, nodes)},
+    }
+    return {
+        "plugins": {
+            "preFilter": {"disabled": off},
+            "filter": {"disabled": off},
+            "score": {
+                "disabled": [{"name": name} for name in _SCORES if r.random() < 0.1],
+                "enabled": [{"name": name, "weight": r.choice((0, 1, 5))} for name in r.sample(_SCORES, 2)],
+            },
+        },
+        "pluginConfig": [{"name": name, "args": args[name]} for name in args if r.random() < 0.6],
+    }
+
+
+_RESOURCES = ("cpu", "memory", "ephemeral-storage", GPU)
+
+
+def _strategy(r: Random) -> Obj:
+    kind = r.choice(("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"))
+    chosen = r.sample(_RESOURCES, r.choice((1, 2, 3)))
+    raw: Obj = {"type": kind, "resources": [{"name": n, "weight": r.choice((1, 2, 5))} for n in chosen]}
+    if kind == "RequestedToCapacityRatio":
+        at = sorted(r.sample(range(0, 101, 10), r.choice((1, 2, 4))))
+        raw["requestedToCapacityRatio"] = {
+            "shape": [{"utilization": u, "score": r.randrange(11)} for u in at]
+        }
+    return raw
+
+
+def _default_constraints(r: Random) -> list[Obj]:
+    return [
+        {
+            "maxSkew": r.choice((1, 2, 3)),
+            "topologyKey": key,
+            "whenUnsatisfiable": r.choice(("DoNotSchedule", "ScheduleAnyway")),
+        }
+        for key in (ZONE, HOSTNAME, "disk")
+        if r.random() < 0.5
+    ]
+
+
+def _added(r: Random, nodes: list[str]) -> Obj:
+    added: Obj = {}
+    if r.random() < 0.4:
+        wide = {
+            "matchExpressions": [{"key": "disk", "operator": "NotIn", "values": [r.choice(("ssd", "x"))]}]
+        }
+        added[REQUIRED] = {"nodeSelectorTerms": [wide, *(_filled(_node_term(r, nodes)) for _ in range(1))]}
+    if r.random() < 0.7:
+        added[PREFERRED] = [{"weight": r.choice((1, 30, 100)), "preference": _filled(_node_term(r, nodes))}]
+    return added
+
+
+def _filled(term: Obj) -> Obj:
+    """A profile takes no empty term."""
+    return term or {"matchExpressions": [{"key": ZONE, "operator": "Exists"}]}
+
+
 def _clean(raw: Obj) -> Obj:
     return {k: v for k, v in raw.items() if v not in ("", 0, {}, [])}

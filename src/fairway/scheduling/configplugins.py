@@ -76,7 +76,6 @@ _DEFAULT_MULTI_POINT = tuple(
 )
 # Gone from configurations before v1. Source: validation.go invalidPluginsByVersion.
 _REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
-_MAX_TOTAL_SCORE = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,7 @@ def read_plugins(part: Part, scheduler_name: str) -> Enabled:
         filters.add("GpuShare")
     return Enabled(
         filters=frozenset(filters.intersection(FILTER_PLUGINS)),
-        weights=_weights(part, sets, active["score"], multi),
+        weights=_weights(sets, active["score"], multi),
         preempts="DefaultPreemption" in active["postFilter"],
         has_dynamic_resources="DynamicResources" in active["postFilter"],
         permits=frozenset(active["permit"]),
@@ -188,16 +187,13 @@ def _active(point: str, own: _Set, multi: Sequence[tuple[str, int]]) -> tuple[st
 
 
 def _weights(
-    part: Part, sets: dict[str, _Set], active: Sequence[str], multi: Sequence[tuple[str, int]]
+    sets: dict[str, _Set], active: Sequence[str], multi: Sequence[tuple[str, int]]
 ) -> dict[str, int]:
-    """A weight at `score` goes before one at `multiPoint`; 0 means 1."""
+    """A weight at `score` goes before one at `multiPoint`; 0 means 1. They are too small for a sum to overflow."""
     given = {name: weight for name, weight, _ in sets["score"].enabled}
     for name, weight in multi:
         given.setdefault(name, weight)
-    weights = {name: given[name] or 1 for name in active}
-    if sum(w * 100 for w in weights.values() if w > 0) > _MAX_TOTAL_SCORE:
-        part.reject("total score of Score plugins could overflow")
-    return weights
+    return {name: given[name] or 1 for name in active}
 
 
 def _check_singletons(part: Part, active: dict[str, tuple[str, ...]], scheduler_name: str) -> None:

@@ -65,7 +65,7 @@ def _is_near(accounts: NodeAccounts, pod: PodRecord) -> Bools:
         near &= np.append(sums > 0, False)[domains.of_row]
     if not counted_anywhere and _question(accounts, terms).matches(pod.labels):
         return labelled
-    return near & labelled
+    return near
 
 
 def affinity_scores(accounts: NodeAccounts, pod: PodRecord, profile: Profile) -> Ints | None:

@@ -1,5 +1,7 @@
 """Each policy's score and devices: by hand, and FGD against trying everything."""
 
+from random import Random
+
 import numpy as np
 import pytest
 from gpuworld import clusters, expecting, node, pod, pods, score, slow_fgd, slow_fits, together, workloads
@@ -7,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairway.errors import UserError
-from fairway.scheduling.gpushare.devices import ModelCodes
+from fairway.scheduling.gpushare.devices import COUNT as HOW_MANY
+from fairway.scheduling.gpushare.devices import CPU, EACH, ModelCodes
 from fairway.scheduling.gpushare.policies import (
     BEST_FIT,
     DOT_PRODUCT,
@@ -131,13 +134,79 @@ def test_a_score_means_it_fits_on_the_chosen_devices(nodes, typical, wanted, nam
     scores, chosen = score(POLICIES[name], nodes, wanted, typical)
     assert (nodes.table == before).all()
     for row in range(len(nodes)):
-        assert (scores[row] >= 0) == slow_fits(nodes, row, wanted)
-        if scores[row] < 0:
-            assert chosen[row] == 0
+        if not slow_fits(nodes, row, wanted):
+            assert (scores[row], chosen[row]) == (-1, 0)
         else:
+            assert scores[row] >= 0
             devices = [d for d in range(8) if chosen[row] >> d & 1]
             assert len(devices) == wanted[2]
             assert all(nodes.gpu_milli_free[row, d] >= wanted[3] for d in devices)
+
+
+def slow_score(name, nodes, row, wanted, typical):
+    """(score, devices): each policy as its paper or its module has it, of one node."""
+    if not slow_fits(nodes, row, wanted):
+        return -1, 0
+    free = nodes.gpu_milli_free[row].tolist()
+    count, each = int(wanted[HOW_MANY]), int(wanted[EACH])
+    able = sorted((left, device) for device, left in enumerate(free) if left >= each)
+    taken = [device for _, device in able[:count]]
+    devices = sum(1 << device for device in taken)
+    cpu, asked_cpu = int(nodes.cpu_milli_free[row]), int(wanted[CPU])
+    if name == "Random":
+        return 0, devices
+    if name == "BestFit":
+        left = (cpu - asked_cpu) / 128_000 / 2 + (sum(free) - count * each) / 8000 / 2
+        return max(0, int((1 - left) * 100)), devices
+    if name == "DotProduct":
+        product = cpu / 128_000 * (asked_cpu / 128_000) + sum(free) / 8000 * (count * each / 8000)
+        return max(0, int(100 * (1 - product / 2))), devices
+    if name == "GpuClustering":
+        running = [kind for kind, pods in enumerate(nodes.pods_by_width[row]) if pods]
+        mine = count if each == 1000 else 0
+        kin = (3 if running == [mine] else 2) if mine in running else 0 if running else 1
+        return (25 * (8000 - sum(free)) // 8000 + 25 * kin if count else 0), devices
+    if name == "GpuPacking":
+        idle, opened = free.count(1000), sum(free[device] == 1000 for device in taken)
+        if not count:
+            return 0, 0
+        if idle == int(nodes.gpu_count[row]):
+            return max(33 - idle, idle), devices
+        used = sum(free[device] * 100 // 1000 for device in taken)
+        return (max(50 - opened, 33) if opened else max(100 - used // 10, 50)), devices
+    expected = list(zip(typical.needs.tolist(), typical.share.tolist(), strict=True))
+    gpu = sum(share * need[HOW_MANY] * need[EACH] for need, share in expected)
+    beside = sum(share * need[CPU] for need, share in expected if need[HOW_MANY])
+    rate = gpu / beside if beside else 0.0
+    before = max(0.0, sum(free) - rate * cpu)
+    after = max(0.0, sum(free) - count * each - rate * (cpu - asked_cpu))
+    left = free[max((d for d in taken), key=lambda d: (free[d], d))] - each if taken else 0
+    return int(before - after + 16_000) * 1024 + 1000 - left, devices
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if name != "FGD"])
+def test_a_score_is_the_one_worked_out_slowly(name):
+    draw = Random(3)
+    for _ in range(60):
+        made = []
+        for _ in range(4):
+            free = [
+                draw.choice((0, 190, 500, 530, 810, 1000, 1000)) for _ in range(draw.choice((0, 1, 2, 8)))
+            ]
+            running = draw.sample(range(9), draw.choice((0, 0, 1, 2)))
+            cpu = draw.choice((2000, 8000, 64_000, 200_000))
+            made.append(node(cpu, free, draw.randrange(3), draw.choice((1, 64)), running))
+        nodes = together(*made)
+        gpus = draw.choice((0, 1, 1, 2, 4))
+        each = draw.choice((190, 500, 501, 1000)) if gpus == 1 else 1000 * (gpus > 1)
+        wanted = pod(
+            draw.choice((0, 1000, 8000)), gpus, each, draw.choice((-1, -1, 1, 6)), draw.choice((1, 2))
+        )
+        shapes = [(pod(1000, 1, 500), 0.25), (pod(9000), 0.25), (pod(4000, 2, 1000), 0.5)]
+        typical = expecting(*shapes[: draw.choice((1, 2, 3))])
+        scores, chosen = score(POLICIES[name], nodes, wanted, typical)
+        want = [slow_score(name, nodes, row, wanted, typical) for row in range(4)]
+        assert list(zip(scores, chosen, strict=True)) == want
 
 
 def test_only_the_given_rows_are_scored():

@@ -6,6 +6,7 @@ from oracle.filters import filters_with_nominated, prefilter
 from oracle.matching import node_affinity
 from oracle.preemption import fit_error, preempt
 from oracle.scores import score_all
+from oracle.settings import filters_with
 from oracle.world import REQUIRED, Decision, NodeInfo, Obj, Status, World
 
 
@@ -36,7 +37,7 @@ def decide(world: World, pod: Obj) -> Decision:
     infos = infos_of(world)
     if not infos:
         return Decision([], message="no nodes available to schedule pods")
-    names = pinned(pod)
+    names = pinned(pod) if filters_with(world, "NodeAffinity") else None
     if names is not None and not names:
         return Decision(
             [], message=f"0/{len(infos)} nodes are available: pod affinity terms conflict. not found"

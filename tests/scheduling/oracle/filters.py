@@ -1,14 +1,16 @@
-"""PreFilter state, and the filters in their order."""
+"""PreFilter state, and the filters of a profile in their order."""
 
 from __future__ import annotations
 
 import copy
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from oracle.matching import (
     host_ports,
     is_empty,
+    node_term_matches,
     priority,
     required_node_affinity_matches,
     selects,
@@ -19,6 +21,7 @@ from oracle.matching import (
     with_label_keys,
 )
 from oracle.requests import allocatable, as_int, pod_requests, requested
+from oracle.settings import args_of, filters_with
 from oracle.world import (
     HOSTNAME,
     MAX_INT32,
@@ -85,8 +88,6 @@ def constraints(world: World, pod: Obj, action: str) -> list[Obj]:
         return [
             {**c, "labelSelector": with_label_keys(c, pod)} for c in own if c["whenUnsatisfiable"] == action
         ]
-    if action != "ScheduleAnyway":
-        return []
     labels, chosen = pod["metadata"].get("labels") or {}, {}
     for service in world.services:
         selector = service["spec"].get("selector")
@@ -95,15 +96,23 @@ def constraints(world: World, pod: Obj, action: str) -> list[Obj]:
             chosen.update(selector)
     if not chosen:
         return []
+    args = args_of(world, "PodTopologySpread")
     return [
-        {
-            "maxSkew": skew,
-            "topologyKey": key,
-            "whenUnsatisfiable": action,
-            "labelSelector": {"matchLabels": chosen},
-        }
-        for skew, key in ((3, HOSTNAME), (5, "topology.kubernetes.io/zone"))
+        {**c, "labelSelector": {"matchLabels": chosen}}
+        for c in (args["defaultConstraints"] if is_listed(world) else SYSTEM_DEFAULTS)
+        if c["whenUnsatisfiable"] == action
     ]
+
+
+SYSTEM_DEFAULTS = [
+    {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway"}
+    for skew, key in ((3, HOSTNAME), (5, "topology.kubernetes.io/zone"))
+]
+
+
+def is_listed(world: World) -> bool:
+    """Whether the default constraints are the profile's own."""
+    return args_of(world, "PodTopologySpread").get("defaultingType") == "List"
 
 
 def included(c: Obj, pod: Obj, info: NodeInfo) -> bool:
@@ -142,40 +151,65 @@ def move(world: World, state: State, pod: Obj, other: Obj, info: NodeInfo, sign:
 
 
 def run_filters(world: World, state: State, pod: Obj, info: NodeInfo) -> Status | None:
-    spec = info.node.get("spec") or {}
+    for plugin, judge in FILTERS.items():
+        if filters_with(world, plugin):
+            refused = judge(world, state, pod, info)
+            if refused:
+                return refused
+    return None
+
+
+def cordon_filter(world: World, state: State, pod: Obj, info: NodeInfo) -> Status | None:
     cordon = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-    if spec.get("unschedulable") and not tolerates(pod["spec"].get("tolerations") or [], cordon):
+    is_cordoned = (info.node.get("spec") or {}).get("unschedulable")
+    if is_cordoned and not tolerates(pod["spec"].get("tolerations") or [], cordon):
         return Status(UNRESOLVABLE, ["node(s) were unschedulable"])
+    return None
+
+
+def taint_filter(world: World, state: State, pod: Obj, info: NodeInfo) -> Status | None:
     if untolerated(pod, info, ("NoSchedule", "NoExecute")):
         return Status(UNRESOLVABLE, ["node(s) had untolerated taint(s)"])
+    return None
+
+
+def node_filter(world: World, state: State, pod: Obj, info: NodeInfo) -> Status | None:
+    added = (args_of(world, "NodeAffinity").get("addedAffinity") or {}).get(REQUIRED)
+    if added and not any(node_term_matches(term, info) for term in added["nodeSelectorTerms"]):
+        return Status(UNRESOLVABLE, ["node(s) didn't match scheduler-enforced node affinity"])
     if not required_node_affinity_matches(pod, info):
         return Status(UNRESOLVABLE, ["node(s) didn't match Pod's node affinity/selector"])
+    return None
+
+
+def port_filter(world: World, state: State, pod: Obj, info: NodeInfo) -> Status | None:
     used = [port for p in info.pods for port in host_ports(p)]
     for ip, protocol, number in host_ports(pod):
         for other_ip, other_protocol, other_number in used:
             same = (protocol, number) == (other_protocol, other_number)
             if same and (ip == other_ip or "0.0.0.0" in (ip, other_ip)):
                 return Status(UNSCHEDULABLE, ["node(s) didn't have free ports for the requested pod ports"])
-    return fit(pod, info) or spread_filter(state, pod, info) or affinity_filter(world, state, pod, info)
+    return None
 
 
-def fit(pod: Obj, info: NodeInfo) -> Status | None:
+def fit(world: World, state: State, pod: Obj, info: NodeInfo) -> Status | None:
     capacity = allocatable(info)
     taken, _, _ = requested(info)
+    ignored = args_of(world, "NodeResourcesFit").get("ignoredResources") or []
     reasons = []
     code = UNSCHEDULABLE
     if len(info.pods) + 1 > capacity.get("pods", 0):
         reasons.append("Too many pods")
     for name, exact in pod_requests(pod, {}).items():
         asked = as_int(name, exact)
-        if asked > 0 and asked > capacity.get(name, 0) - taken.get(name, 0):
+        if asked > 0 and name not in ignored and asked > capacity.get(name, 0) - taken.get(name, 0):
             reasons.append(f"Insufficient {name}")
             if asked > capacity.get(name, 0):
                 code = UNRESOLVABLE
     return Status(code, reasons) if reasons else None
 
 
-def spread_filter(state: State, pod: Obj, info: NodeInfo) -> Status | None:
+def spread_filter(world: World, state: State, pod: Obj, info: NodeInfo) -> Status | None:
     text = "node(s) didn't match pod topology spread constraints"
     for c, matched in zip(state.spread, state.matched, strict=True):
         if c["topologyKey"] not in info.labels:
@@ -206,6 +240,17 @@ def affinity_filter(world: World, state: State, pod: Obj, info: NodeInfo) -> Sta
     if any(state.existing_anti[pair] > 0 for pair in info.labels.items()):
         return Status(UNSCHEDULABLE, ["node(s) didn't satisfy existing pods anti-affinity rules"])
     return None
+
+
+FILTERS: dict[str, Callable[[World, State, Obj, NodeInfo], Status | None]] = {
+    "NodeUnschedulable": cordon_filter,
+    "TaintToleration": taint_filter,
+    "NodeAffinity": node_filter,
+    "NodePorts": port_filter,
+    "NodeResourcesFit": fit,
+    "PodTopologySpread": spread_filter,
+    "InterPodAffinity": affinity_filter,
+}
 
 
 def filters_with_nominated(world: World, state: State, pod: Obj, info: NodeInfo) -> Status | None:

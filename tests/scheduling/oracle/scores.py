@@ -1,12 +1,11 @@
-"""Every score of the default profile, normalised over the feasible nodes."""
+"""Every score of a profile, normalised over the feasible nodes."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from fractions import Fraction
 
-from oracle.filters import constraints, count_matching, included
+from oracle.filters import constraints, count_matching, included, is_listed
 from oracle.matching import (
     node_affinity,
     node_term_matches,
@@ -15,6 +14,8 @@ from oracle.matching import (
     untolerated,
 )
 from oracle.requests import NON_ZERO, allocatable, as_int, pod_requests, requested
+from oracle.resources import balance_score, fit_score
+from oracle.settings import args_of, weight
 from oracle.world import HOSTNAME, PREFERRED, REQUIRED, NodeInfo, Obj, World
 
 
@@ -27,61 +28,41 @@ def normalize(raw: dict[str, int], *, reverse: bool) -> dict[str, int]:
 
 def score_all(world: World, pod: Obj, feasible: list[NodeInfo], infos: list[NodeInfo]) -> dict[str, int]:
     total: Counter[str] = Counter()
-    parts = (
-        (
-            3,
-            normalize(
-                {i.name: len(untolerated(pod, i, ("PreferNoSchedule",))) for i in feasible}, reverse=True
-            ),
-        ),
-        (2, normalize({i.name: preference(pod, i) for i in feasible}, reverse=False)),
-        (1, {i.name: least_allocated(pod, i) for i in feasible}),
-        (1, {i.name: balanced(pod, i) for i in feasible}),
-        (1, {i.name: image_locality(pod, i, infos) for i in feasible}),
-        (2, spread_scores(world, pod, feasible, infos)),
-        (2, affinity_scores(world, pod, feasible, infos)),
-    )
-    for weight, scores in parts:
+    taints = {i.name: len(untolerated(pod, i, ("PreferNoSchedule",))) for i in feasible}
+    parts = {
+        "TaintToleration": normalize(taints, reverse=True),
+        "NodeAffinity": normalize({i.name: preference(world, pod, i) for i in feasible}, reverse=False),
+        "NodeResourcesFit": {i.name: fit(world, pod, i) for i in feasible},
+        "NodeResourcesBalancedAllocation": {i.name: balance(world, pod, i) for i in feasible},
+        "ImageLocality": {i.name: image_locality(pod, i, infos) for i in feasible},
+        "PodTopologySpread": spread_scores(world, pod, feasible, infos),
+        "InterPodAffinity": affinity_scores(world, pod, feasible, infos),
+    }
+    for plugin, scores in parts.items():
         for name, score in scores.items():
-            total[name] += weight * score
+            total[name] += weight(world, plugin) * score
     return {i.name: total[i.name] for i in feasible}
 
 
-def preference(pod: Obj, info: NodeInfo) -> int:
-    terms = node_affinity(pod).get(PREFERRED) or []
+def preference(world: World, pod: Obj, info: NodeInfo) -> int:
+    added = (args_of(world, "NodeAffinity").get("addedAffinity") or {}).get(PREFERRED) or []
+    terms = [*(node_affinity(pod).get(PREFERRED) or []), *added]
     return sum(t["weight"] for t in terms if node_term_matches(t["preference"], info))
 
 
-def least_allocated(pod: Obj, info: NodeInfo) -> int:
+def fit(world: World, pod: Obj, info: NodeInfo) -> int:
     asked = pod_requests(pod, NON_ZERO, skip_pod_level=True)
-    capacity = allocatable(info)
-    _, cpu, memory = requested(info)
-    scores = []
-    for name, used in (("cpu", cpu), ("memory", memory)):
-        have = capacity.get(name, 0)
-        if have:
-            use = used + as_int(name, asked.get(name, Fraction(0)))
-            scores.append(0 if use > have else (have - use) * 100 // have)
-    return sum(scores) // len(scores) if scores else 0
+    taken, cpu, memory = requested(info)
+    strategy = args_of(world, "NodeResourcesFit").get("scoringStrategy") or {}
+    used = {**taken, "cpu": cpu, "memory": memory}
+    return fit_score(strategy, allocatable(info), used, {k: as_int(k, v) for k, v in asked.items()})
 
 
-def balanced(pod: Obj, info: NodeInfo) -> int:
+def balance(world: World, pod: Obj, info: NodeInfo) -> int:
     asked = {k: as_int(k, v) for k, v in pod_requests(pod, {}).items()}
-    if not asked.get("cpu") and not asked.get("memory"):
-        return 0
-    capacity = allocatable(info)
-    taken, _, _ = requested(info)
-
-    def score(extra: bool) -> int:
-        fractions = [
-            min((taken.get(n, 0) + (asked.get(n, 0) if extra else 0)) / capacity[n], 1.0)
-            for n in ("cpu", "memory")
-            if capacity.get(n)
-        ]
-        std = abs((fractions[0] - fractions[1]) / 2) if len(fractions) == 2 else 0.0
-        return int((1 - std) * 100.0)
-
-    return 50 + (50 + score(True) - score(False)) // 2
+    listed = args_of(world, "NodeResourcesBalancedAllocation").get("resources")
+    names = [r["name"] for r in listed] if listed else ["cpu", "memory"]
+    return balance_score(names, allocatable(info), requested(info)[0], asked)
 
 
 def image_locality(pod: Obj, info: NodeInfo, infos: list[NodeInfo]) -> int:
@@ -112,7 +93,7 @@ def spread_scores(world: World, pod: Obj, feasible: list[NodeInfo], infos: list[
     soft = constraints(world, pod, "ScheduleAnyway")
     if not soft:
         return {}
-    strict = bool(pod["spec"].get("topologySpreadConstraints"))
+    strict = bool(pod["spec"].get("topologySpreadConstraints")) or is_listed(world)
     ignored = [i.name for i in feasible if strict and not all(c["topologyKey"] in i.labels for c in soft)]
     counted = [i for i in feasible if i.name not in ignored]
     raw = {i.name: 0.0 for i in feasible}
@@ -125,11 +106,11 @@ def spread_scores(world: World, pod: Obj, feasible: list[NodeInfo], infos: list[
             value = i.labels.get(key, "")
             if value in buckets and included(c, pod, i):
                 buckets[value] += count_matching(c, pod, i)
-        weight = math.log((len(counted) if key == HOSTNAME else len(buckets)) + 2)
+        share = math.log((len(counted) if key == HOSTNAME else len(buckets)) + 2)
         for i in counted:
             if key in i.labels:
                 count = count_matching(c, pod, i) if key == HOSTNAME else buckets[i.labels[key]]
-                raw[i.name] += count * weight + float(c["maxSkew"] - 1)
+                raw[i.name] += count * share + float(c["maxSkew"] - 1)
     scores = {n: math.floor(s + 0.5) for n, s in raw.items()}
     of_counted = [scores[i.name] for i in counted]
     out = {}
@@ -146,6 +127,11 @@ def spread_scores(world: World, pod: Obj, feasible: list[NodeInfo], infos: list[
 def affinity_scores(
     world: World, pod: Obj, feasible: list[NodeInfo], infos: list[NodeInfo]
 ) -> dict[str, int]:
+    args = args_of(world, "InterPodAffinity")
+    wants = terms_of(pod, "podAffinity", PREFERRED) or terms_of(pod, "podAntiAffinity", PREFERRED)
+    if args.get("ignorePreferredTermsOfExistingPods") and not wants:
+        return {}
+    hard_weight = args.get("hardPodAffinityWeight", 1)
     score: Counter[tuple[str, str]] = Counter()
     for info in infos:
         for there in info.pods:
@@ -154,7 +140,7 @@ def affinity_scores(
                     for w in terms_of(owner, kind, PREFERRED):
                         add_term(world, score, w["podAffinityTerm"], owner, other, info, sign * w["weight"])
             for t in terms_of(there, "podAffinity", REQUIRED):
-                add_term(world, score, t, there, pod, info, 1)
+                add_term(world, score, t, there, pod, info, hard_weight)
     raw = {i.name: sum(score.get(pair, 0) for pair in i.labels.items()) for i in feasible}
     low, high = min(raw.values()), max(raw.values())
     if high == low:

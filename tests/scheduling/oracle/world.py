@@ -17,7 +17,8 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 @dataclass
 class World:
-    """`pods` are bound (spec.nodeName) and have not ended; `nominated` pairs pending pods with node names."""
+    """`pods` are bound (spec.nodeName) and have not ended; `nominated` pairs pending pods with node names; `profile` is
+    one of a KubeSchedulerConfiguration, as it is written."""
 
     nodes: list[Obj]
     pods: list[Obj] = field(default_factory=list)
@@ -25,6 +26,7 @@ class World:
     services: list[Obj] = field(default_factory=list)
     budgets: list[Obj] = field(default_factory=list)
     nominated: list[tuple[Obj, str]] = field(default_factory=list)
+    profile: Obj = field(default_factory=dict)
 
 
 @dataclass
